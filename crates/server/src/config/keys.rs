@@ -1,8 +1,9 @@
-//! Every key of the configuration, once: name, kind, default, range and meaning.
+//! The table of all configuration keys: name, kind, default, range and meaning.
 //!
-//! The table below makes three things: the structs that the rest of the program reads ([`Config`] and one struct a section),
-//! the list [`KEYS`] for `doublet config` and for the documentation, and the second stage ([`Config::check`]) that turns
-//! what was said into values. A key cannot be in one of them and not in the others.
+//! The table generates three things: the structs that the rest of the program reads ([`Config`] and one struct for each
+//! section), the list [`KEYS`] for `doublet config` and the documentation, and the second stage ([`Config::check`]),
+//! which turns the given texts into values. Because all three come from one table, a key cannot be present in one and
+//! missing in another.
 
 use std::path::PathBuf;
 
@@ -14,27 +15,27 @@ use super::setting::{
 use super::units::{ByteSize, Span};
 use super::{Problem, suggest};
 
-/// What is known about a key besides its value.
+/// The description of a key, without its value.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// The section and the name with a dot between.
+    /// The section and the key name, separated by a dot.
     pub name: &'static str,
-    /// What values it takes.
+    /// The kind of value that the key takes.
     pub kind: &'static str,
-    /// The value when nobody sets it, as it would stand in the file.
+    /// The default value, in the form that it has in the file.
     pub default: &'static str,
-    /// The smallest and the largest value; empty where there are no bounds.
+    /// The smallest and the largest value; empty if the key has no bounds.
     pub range: &'static [&'static str],
-    /// What it means, in the words of the documentation.
+    /// The key's meaning, as the documentation prints it; one element for each source line.
     pub meaning: &'static [&'static str],
 }
 
-/// A section: its name and what it is about.
+/// A section: its name and its subject.
 #[derive(Debug, Clone, Copy)]
 pub struct Section {
     /// The name, as it stands in brackets in the file.
     pub name: &'static str,
-    /// What its keys have in common.
+    /// The subject that the section's keys share; one element for each source line.
     pub meaning: &'static [&'static str],
 }
 
@@ -43,9 +44,9 @@ pub struct Section {
 pub struct Effective {
     /// The dotted name.
     pub name: &'static str,
-    /// The value in the form that the file takes.
+    /// The value, in the form that it has in the file.
     pub value: String,
-    /// Who has set it.
+    /// The origin of the value.
     pub source: Source,
 }
 
@@ -56,11 +57,11 @@ macro_rules! configuration {
             $( $(#[doc = $meaning:literal])+ $key:ident: $Type:ty = $default:literal $(in [$low:literal, $high:literal])?; )+
         }
     )+) => {
-        /// The configuration, checked.
+        /// The checked configuration.
         #[derive(Debug, Clone)]
         pub struct Config {
             $( $(#[doc = $about])+ pub $section: $Section, )+
-            /// Who has set which key; what is missing has its default.
+            /// The origin of every key that was set. Keys that are missing here have their default.
             pub sources: Vec<(&'static str, Source)>,
         }
 
@@ -72,12 +73,12 @@ macro_rules! configuration {
             }
         )+
 
-        /// All sections in the order of the documentation.
+        /// All sections, in the order of the documentation.
         pub const SECTIONS: &[Section] = &[
             $( Section { name: stringify!($section), meaning: &[$($about),+] }, )+
         ];
 
-        /// All keys in the order of the documentation.
+        /// All keys, in the order of the documentation.
         pub const KEYS: &[Key] = &[
             $( $( Key {
                 name: concat!(stringify!($section), ".", stringify!($key)),
@@ -89,8 +90,8 @@ macro_rules! configuration {
         ];
 
         impl Config {
-            /// Turns what was said into values, and tells everything that is wrong with it. What is wrong has its default, so that the
-            /// rest can be looked at.
+            /// Converts the given texts to values and returns all problems found. A key with a wrong value gets its
+            /// default, so that the rest can be checked.
             pub fn check(raw: &Raw) -> (Self, Vec<Problem>) {
                 let mut stage = Stage { raw, problems: unknown_keys(raw), sources: Vec::new() };
                 $(
@@ -101,7 +102,7 @@ macro_rules! configuration {
                 (Self { $($section,)+ sources: stage.sources }, stage.problems)
             }
 
-            /// Gives every key with its effective value.
+            /// Returns every key with its effective value.
             #[must_use]
             pub fn effective(&self) -> Vec<Effective> {
                 let values = [
@@ -118,37 +119,42 @@ macro_rules! configuration {
 }
 
 configuration! {
-    /// The server as a whole.
+    /// General settings of the server.
     server: ServerKeys {
-        /// The name by which the server introduces itself to others, fully qualified. `auto` takes the machine's name.
+        /// The fully qualified host name with which the server identifies itself to other hosts. `auto` uses the host
+        /// name of the machine.
         name: String = "auto";
-        /// The mail domain of addresses that name none, such as a bare `postmaster`. `auto` takes the first domain of the directory.
+        /// The mail domain of addresses without a domain, such as a bare `postmaster`. `auto` uses the first domain of
+        /// the directory.
         domain: String = "auto";
-        /// The organisation (`O=`) in the names of people and servers that are made here.
+        /// The organisation (`O=`) in the names of people and servers created on this server.
         organization: String = "Doublet";
-        /// The name servers to ask, as `address` or `address:port`, with commas between them. Empty: those of the machine's settings.
+        /// The name servers to query, as `address` or `address:port`, separated by commas. Empty: those of the
+        /// machine's settings.
         name_servers: String = "";
-        /// The folder of everything that the server keeps. `--data` says it on the command line.
+        /// The folder that holds all of the server's data. `--data` on the command line overrides it.
         data: PathBuf = "/var/lib/doublet";
-        /// Worker threads that run the transactions of all protocols. `auto` is twice the number of processors, at least 4.
+        /// Number of worker threads that run the transactions of all protocols. `auto` is twice the number of
+        /// processors, at least 4.
         pool_tasks: AutoCount = "auto" in ["1", "1024"];
-        /// Transactions that may wait for a worker before their connections have to wait.
+        /// Maximum number of transactions that wait for a worker. Beyond that, connections have to wait.
         pool_queue: u64 = "4096" in ["16", "1000000"];
-        /// Threads that serve sockets. `auto` is the number of processors.
+        /// Number of threads that serve sockets. `auto` is the number of processors.
         network_threads: AutoCount = "auto" in ["1", "256"];
-        /// How long connections may finish what they are at when the server ends.
+        /// Time that connections have to finish their current work when the server shuts down.
         shutdown_time: Span = "20s" in ["0s", "1h"];
     }
-    /// What the server writes about itself, to standard error.
+    /// The server's log, written to standard error.
     log: LogKeys {
-        /// The form of a line.
+        /// The format of log lines.
         format: LogFormat = "human";
-        /// The least important kind of line that is written.
+        /// The lowest severity that is logged.
         level: LogLevel = "info";
-        /// Exceptions by part of the program, as in `imap=debug,mail::router=trace`.
+        /// Different levels for parts of the program, such as `imap=debug,mail::router=trace`.
         filter: String = "";
     }
-    /// Where the server listens. Port 0 takes any free port; `listeners.json` in the data folder says which.
+    /// Addresses on which the server listens. Port 0 takes any free port; `listeners.json` in the data folder names the
+    /// ports in use.
     listen: ListenKeys {
         /// Mail from other servers (SMTP, STARTTLS).
         smtp: Listen = "*:25";
@@ -166,216 +172,238 @@ configuration! {
         pop3_tls: Listen = "*:995";
         /// The native protocol (gRPC, TLS from the first byte).
         native: Listen = "*:1352";
-        /// LMTP over a local socket, for another mail server on this machine. A relative path lies in the data folder. Who can reach the socket's folder may deliver.
+        /// LMTP over a local socket, for another mail server on this machine. A relative path is resolved in the data
+        /// folder. Every process that can reach the socket's folder can deliver mail.
         lmtp: ListenPath = "off";
         /// Health and statistics over HTTP. There is no authentication: keep it on loopback.
         admin: Listen = "127.0.0.1:8080";
     }
-    /// Encryption. Without a certificate of its own the server makes one that nobody has signed.
+    /// TLS. If no certificate is configured, the server creates a self-signed one.
     tls: TlsKeys {
-        /// The certificate and those that lead to its root, in one PEM file. Empty: `tls/certificate.pem` in the data folder.
+        /// The certificate, followed by the intermediate certificates up to its root, in one PEM file. Empty:
+        /// `tls/certificate.pem` in the data folder.
         certificate: OptionalPath = "";
         /// The certificate's private key in PEM form. Empty: `tls/key.pem` in the data folder.
         key: OptionalPath = "";
-        /// The certificates that sign those of other servers, in one PEM file: who shows one over the native protocol calls as the server that it names. Empty: nobody.
+        /// The certificate authorities of other servers, in one PEM file. A peer that presents a certificate signed by
+        /// one of them over the native protocol is authenticated as the server that the certificate names. Empty: no
+        /// peer is authenticated by certificate.
         peers: OptionalPath = "";
     }
-    /// The store: one for all databases.
+    /// The store that holds all databases.
     store: StoreKeys {
-        /// The folder of the transaction log; best on a device of its own. Empty: in the data folder.
+        /// The folder of the transaction log, ideally on a separate device. Empty: in the data folder.
         log_folder: OptionalPath = "";
-        /// How large the log may grow before the store writes a checkpoint. `auto` leaves it to `favor`: 1 GiB, 256 MiB or 64 MiB.
+        /// Maximum size of the log before the store writes a checkpoint. With `auto`, `favor` decides: 1 GiB, 256 MiB
+        /// or 64 MiB.
         log_size_max: AutoSize = "auto" in ["16MiB", "1TiB"];
-        /// When a change counts as done. Anything but `group` is for comparisons.
+        /// The point at which a change counts as durable. All values other than `group` are for comparisons.
         sync: SyncMode = "group";
-        /// Whether the store favours work (`runtime`) or a fast start after a crash (`restart`).
+        /// The store's priority: throughput (`runtime`) or a fast start after a crash (`restart`).
         favor: Favor = "standard";
-        /// Memory for blocks of the store that were read lately.
+        /// Memory for the cache of recently read blocks of the store.
         cache: ByteSize = "256MiB" in ["8MiB", "1TiB"];
         /// Memory for changes that are in the log but not yet in a table.
         write_buffer: ByteSize = "192MiB" in ["12MiB", "64GiB"];
-        /// Files of the store that are held open at most.
+        /// Maximum number of the store's files that are open at the same time.
         open_files: u64 = "512" in ["64", "100000"];
-        /// What to do when the log is missing, or damaged so that acknowledged changes are lost: `refuse` to start, or start without them (`drop-tail`), when there is no backup to go back to.
+        /// The reaction to a log that is missing, or so damaged that acknowledged changes are lost: `refuse` to start,
+        /// or start without the lost changes (`drop-tail`) if there is no backup to restore.
         damaged_log: DamagedLog = "refuse";
-        /// Free space below which changes are refused, so that the store can still tidy up.
+        /// Free disk space below which changes are refused, so that the store can still tidy up.
         disk_reserve: ByteSize = "256MiB" in ["0B", "1TiB"];
     }
-    /// Attachments and other large parts, kept once each.
+    /// Attachments and other large parts, each stored only once.
     blobs: BlobKeys {
-        /// The size from which a part is kept apart from its message.
+        /// Size from which a part is stored separately from its message.
         threshold: ByteSize = "4KiB" in ["256B", "1GiB"];
-        /// Whether new content is encrypted at rest. Once switched on it stays on: the store then opens only with its key.
+        /// Encrypts new content at rest. Encryption cannot be switched off again: the store then opens only with its
+        /// key.
         encryption: bool = "false";
-        /// The file of the encryption key. It is made when encryption is switched on, and never when encrypted content is there already. Empty: `keys/blobs.key` in the data folder. Without it encrypted content is lost.
+        /// The file of the encryption key. The server creates it when encryption is switched on, but never if encrypted
+        /// content exists already. Empty: `keys/blobs.key` in the data folder. Without this file, encrypted content is
+        /// lost.
         key_file: OptionalPath = "";
-        /// How long content stays after its last user has gone.
+        /// Time that content is kept after its last reference has been removed.
         grace: Span = "1w" in ["0s", "52w"];
-        /// How hard content is compressed (Zstandard level), where that pays.
+        /// Compression level (Zstandard) of content for which compression pays.
         compression: u64 = "1" in ["1", "19"];
     }
-    /// What one peer, or all together, may demand.
+    /// Limits for one peer and for all peers together.
     limits: LimitKeys {
-        /// Connections of all protocols together.
+        /// Maximum number of connections of all protocols together.
         connections: u64 = "20000" in ["1", "1000000"];
-        /// Connections from one address (IPv6: one /64). This machine's own addresses do not count.
+        /// Maximum number of connections from one address (IPv6: one /64). Connections from the server's own machine do
+        /// not count.
         connections_per_address: u64 = "100" in ["1", "1000000"];
-        /// The largest message that is taken.
+        /// Maximum size of a message that the server accepts.
         message_size: ByteSize = "64MiB" in ["64KiB", "256MiB"];
-        /// The most recipients of one message.
+        /// Maximum number of recipients of one message.
         recipients: u64 = "1000" in ["100", "100000"];
     }
-    /// People and their passwords.
+    /// Accounts and their passwords.
     directory: DirectoryKeys {
-        /// Memory for names that were looked up lately.
+        /// Memory for the cache of looked-up names.
         name_cache: ByteSize = "16MiB" in ["64KiB", "16GiB"];
-        /// Memory that the computation of one password hash takes (argon2id).
+        /// Memory used to compute one password hash (argon2id).
         password_memory: ByteSize = "19MiB" in ["8KiB", "4GiB"];
-        /// Rounds of the computation of one password hash (argon2id).
+        /// Number of passes used to compute one password hash (argon2id).
         password_rounds: u64 = "2" in ["1", "100"];
-        /// Whether SCRAM-SHA-256 is offered, and new passwords get keys for it. Without it clients log in with PLAIN and LOGIN.
+        /// Offers SCRAM-SHA-256 and creates its keys for new passwords. Without it, clients log in with PLAIN and
+        /// LOGIN.
         scram: bool = "true";
-        /// The shortest password that can be set, in characters.
+        /// Minimum length of a new password, in characters.
         password_length: u64 = "8" in ["1", "128"];
-        /// Failed logins of one account that cost it no waiting. From then on the wait doubles with each.
+        /// Number of failed logins of one account before a delay is imposed. After that, the delay doubles with each
+        /// failure.
         login_failures: u64 = "10" in ["1", "1000000"];
-        /// Failed logins from one address (IPv6: one /64) that cost it no waiting.
+        /// Number of failed logins from one address (IPv6: one /64) before a delay is imposed.
         login_failures_per_address: u64 = "50" in ["1", "1000000"];
-        /// The longest time that an account or address has to wait.
+        /// Maximum delay imposed on an account or address.
         login_wait: Span = "15min" in ["1s", "1d"];
     }
     /// SMTP and LMTP.
     smtp: SmtpKeys {
-        /// How long a stranger waits for the greeting. Who talks before it is refused.
+        /// Delay before the greeting is sent to a client that is not authenticated. A client that sends data before the
+        /// greeting is refused.
         greet_delay: Span = "0s" in ["0s", "30s"];
-        /// What is done with SPF, DKIM and DMARC of incoming mail. With `enforce`, what cannot be checked now is put off.
+        /// The use of SPF, DKIM and DMARC for incoming mail. With `enforce`, a message that cannot be checked now is
+        /// deferred with a temporary error.
         authentication: AuthenticationPolicy = "record";
-        /// How long a peer may be silent.
+        /// Maximum idle time of a connection.
         idle_timeout: Span = "5min" in ["5s", "1h"];
-        /// Failed commands after which a peer is cut off.
+        /// Number of failed commands after which a connection is closed.
         errors: u64 = "20" in ["1", "1000"];
-        /// Messages over one connection.
+        /// Maximum number of messages over one connection.
         messages_per_connection: u64 = "1000" in ["1", "1000000"];
     }
     /// Mail from users, who log in to send it.
     submission: SubmissionKeys {
-        /// Whose addresses users may send with, in the envelope and in the `From` field: their `own`, or `any`.
+        /// The sender addresses that users may use in the envelope and in the `From` field: their `own`, or `any`.
         sender: SenderPolicy = "own";
     }
     /// The router: delivery and the queue.
     router: RouterKeys {
-        /// The number of mail.box databases that share the queue.
+        /// Number of mail.box databases that share the queue.
         mailboxes: u64 = "2" in ["1", "16"];
-        /// Queued messages from which mail from others is put off.
+        /// Number of queued messages at which new mail is temporarily refused.
         queue: u64 = "100000" in ["10", "10000000"];
-        /// The pause after the first failed attempt to reach another server. Each further one is twice as long.
+        /// Delay after the first failed attempt to reach another server. It doubles with each further attempt.
         retry_first: Span = "5min" in ["1s", "1d"];
-        /// The longest pause between two attempts.
+        /// Maximum delay between two attempts.
         retry_max: Span = "4h" in ["1s", "1w"];
-        /// How long delivery is tried before the sender gets the message back.
+        /// Time after which delivery is given up and the sender receives a non-delivery report.
         expiry: Span = "5d" in ["1min", "30d"];
-        /// How long delivery fails before the sender is told of the delay; 0 tells nobody.
+        /// Time after which the sender is notified that delivery is delayed; 0 disables the notification.
         delay_warning: Span = "4h" in ["0s", "30d"];
-        /// The server that takes all mail for others, as `host`, `host:port` or `[address]:port`. Empty: mail goes directly to its destination.
+        /// The server to which all mail for other servers is sent, as `host`, `host:port` or `[address]:port`. Empty:
+        /// mail goes directly to its destination.
         smart_host: OptionalHost = "";
         /// The user name for the smart host. Empty: no login.
         smart_host_user: String = "";
         /// The file with the password for the smart host.
         smart_host_password_file: OptionalPath = "";
-        /// Whether mail to the smart host may only go encrypted and to a server with a valid certificate. Not asked of one on this machine.
+        /// Requires TLS and a valid certificate for mail to the smart host. A smart host on this machine is exempt.
         smart_host_verify: bool = "true";
-        /// The certificates that are trusted for that, in one PEM file.
+        /// The trusted root certificates for verifying the smart host, in one PEM file.
         roots: PathBuf = "/etc/ssl/certs/ca-certificates.crt";
-        /// Outgoing connections at a time. Domains whose servers keep us waiting get half of them.
+        /// Maximum number of simultaneous outgoing connections. Slow destinations get half of them together.
         connections: u64 = "50" in ["1", "10000"];
-        /// Outgoing connections to one destination (a domain, or the smart host) at a time.
+        /// Maximum number of simultaneous outgoing connections to one destination (a domain, or the smart host).
         connections_per_destination: u64 = "5" in ["1", "1000"];
         /// The port of other servers.
         port: u64 = "25" in ["1", "65535"];
-        /// Whether mail for other servers is sent at all, or stays in the queue until it is.
+        /// Sends mail for other servers. If `false`, such mail stays in the queue until outbound delivery is switched
+        /// on.
         outbound: bool = "true";
     }
     /// IMAP.
     imap: ImapKeys {
-        /// How long a peer that has logged in may be silent. IDLE counts as silence unless the client renews it.
+        /// Maximum idle time of a connection after login. IDLE counts as idle time unless the client renews it.
         idle_timeout: Span = "30min" in ["1min", "1d"];
-        /// How long a peer may take to log in.
+        /// Maximum time until a client has logged in.
         login_timeout: Span = "3min" in ["5s", "1h"];
-        /// Commands in a row that are unknown, malformed or out of place, after which a peer is cut off.
+        /// Number of consecutive commands that are unknown, malformed or not allowed in the current state, after which
+        /// a connection is closed.
         errors: u64 = "20" in ["1", "1000"];
-        /// Failed logins of one connection after which a peer is cut off.
+        /// Number of failed logins after which a connection is closed.
         login_failures: u64 = "3" in ["1", "1000"];
-        /// Whether COMPRESS=DEFLATE is offered.
+        /// Offers COMPRESS=DEFLATE.
         compression: bool = "true";
     }
     /// POP3.
     pop3: Pop3Keys {
-        /// How long a peer may be silent.
+        /// Maximum idle time of a connection.
         idle_timeout: Span = "10min" in ["10s", "1d"];
     }
     /// Full-text search.
     full_text: FullTextKeys {
-        /// Whether the server keeps the indexes up to date by itself. `doublet db index` does it in any case.
+        /// Updates the indexes automatically. `doublet db index` updates them in any case.
         update: bool = "true";
-        /// When the index of a mail file that is made from now on is brought up to date. `off`: it has none.
+        /// The update schedule for the indexes of mail files created from now on. `off`: new mail files have no index.
         new_mail_files: IndexSchedule = "off";
-        /// The hour of the day (UTC) in which daily indexes are brought up to date, unless the database names another.
+        /// The hour of the day (UTC) in which daily indexes are updated, unless the database specifies another one.
         daily_hour: u64 = "3" in ["0", "23"];
-        /// Whether the indexes of mail files also tell IMAP which messages need not be read to be searched. Those that were indexed while it was off are read, until `doublet db index PATH --rebuild`.
+        /// Lets IMAP use the indexes of mail files to skip messages that cannot match a search. Messages indexed while
+        /// this was off are always read, until `doublet db index PATH --rebuild`.
         imap_search: bool = "true";
-        /// How long a change rests before the index of its database is brought up to date (FTUpdate_Idle_Time).
+        /// Delay between a change and the update of its database's index (FTUpdate_Idle_Time).
         delay: Span = "5s" in ["0s", "1h"];
-        /// How long the server rests after it has brought the index of a database up to date (Update_Idle_Time).
+        /// Pause after the update of one database's index (Update_Idle_Time).
         idle_time: Span = "0s" in ["0s", "1h"];
-        /// Threads that index.
+        /// Number of indexing threads.
         threads: u64 = "1" in ["1", "8"];
-        /// Memory that each of them takes while it does.
+        /// Memory used by each indexing thread.
         memory: ByteSize = "64MiB" in ["16MiB", "4GiB"];
-        /// Whether the text of PDFs is read, by a process of its own with limits.
+        /// Indexes the text of PDFs. A separate process with resource limits extracts it.
         pdf: bool = "true";
     }
     /// The native protocol.
     native: NativeKeys {
-        /// How long a session may be silent.
+        /// Maximum idle time of a session.
         idle_timeout: Span = "30min" in ["1min", "1w"];
-        /// How long a session lasts at most.
+        /// Maximum lifetime of a session.
         session_time: Span = "1d" in ["1min", "30d"];
-        /// Sessions of one account. One more ends the one that was silent longest.
+        /// Maximum number of sessions of one account. One more ends the session that was idle longest.
         sessions_per_account: u64 = "100" in ["1", "100000"];
-        /// Sessions of all accounts together.
+        /// Maximum number of sessions of all accounts together.
         sessions: u64 = "100000" in ["10", "10000000"];
-        /// The longest time that one call takes. Clients may ask for less.
+        /// Maximum duration of one call. Clients may ask for less.
         call_timeout: Span = "1min" in ["1s", "1h"];
-        /// Who may make databases over it: addresses, names, groups and wildcards such as `*/Acme`, separated by commas. They manage what they make. Empty: nobody.
+        /// The users who may create databases over this protocol: addresses, names, groups and wildcards such as
+        /// `*/Acme`, separated by commas. The creator becomes Manager of the new database. Empty: database creation is
+        /// disabled.
         database_makers: String = "";
-        /// Whether replies are compressed (gzip) for clients that take it.
+        /// Compresses replies (gzip) for clients that accept it.
         compression: bool = "true";
     }
     /// Views, and the task that keeps their indexes up to date.
     views: ViewKeys {
-        /// How long a database that changed waits until its views are updated; what changes meanwhile is done in one go.
+        /// Delay between a change in a database and the update of its views; further changes in that time are covered
+        /// by the same update.
         suppression_time: Span = "15min" in ["0s", "1d"];
-        /// The rest between two databases.
+        /// Pause between two databases.
         idle_time: Span = "5s" in ["0s", "1h"];
-        /// Databases that may wait. What comes when so many wait is updated when somebody opens it.
+        /// Maximum number of waiting databases. A view of a database that did not fit is updated when it is opened.
         queue: u64 = "20000" in ["16", "10000000"];
-        /// Where the rows of a view are sorted that is built anew and larger than the memory below, best a fast disk. Empty: in the data folder.
+        /// The folder for sorting the rows of a view that is rebuilt and does not fit into the memory below, ideally on
+        /// a fast disk. Empty: in the data folder.
         rebuild_folder: OptionalPath = "";
         /// Memory for sorting.
         rebuild_memory: ByteSize = "64MiB" in ["1MiB", "16GiB"];
     }
-    /// Work in the background.
+    /// Background tasks.
     tasks: TaskKeys {
-        /// Pause between searches for content that nobody uses any more.
+        /// Pause between two searches for content that is no longer referenced.
         blob_collection: Span = "1h" in ["1min", "1w"];
-        /// Pause between purges of deletion stubs that are older than their database's purge interval.
+        /// Pause between two purges of deletion stubs that are older than their database's purge interval.
         stub_purge: Span = "1d" in ["1min", "30d"];
-        /// Pause between looks for open databases that nobody uses; closing them gives memory back.
+        /// Pause between two searches for open databases that are not in use. Closing them frees memory.
         idle_databases: Span = "10min" in ["1s", "1d"];
     }
 }
 
-/// The second stage at work: what was said, what was found wrong.
+/// The state of the second stage: the given texts, the problems found and the origins of the values.
 struct Stage<'a> {
     raw: &'a Raw,
     problems: Vec<Problem>,
