@@ -1,12 +1,12 @@
 //! The configuration: one TOML file, read in two stages.
 //!
-//! First the file becomes a flat list of keys and texts ([`raw`]), then every known key becomes a checked value
-//! ([`keys`]). All that is wrong is told at once, each complaint with its line; an unknown key is an error that names the nearest
-//! known one. What the file does not say has the default of the table in [`keys`], which is also what
-//! `docs/configuration.md` is compared with.
+//! The first stage turns the file into a flat list of keys and texts ([`raw`]). The second turns every known key into a
+//! checked value ([`keys`]). All problems are reported at once, each with its line; an unknown key is an error that
+//! names the most similar known key. A key that is not set has its default from the table in [`keys`]; a test compares
+//! `docs/configuration.md` with the same table.
 //!
-//! Order of precedence: command line (`--set section.key=value`, `--data`), the file, the demo's preset, the default. The
-//! environment is not asked.
+//! Order of precedence: the command line (`--set section.key=value`, `--data`), the file, the demo's preset, the
+//! default. Environment variables are not read.
 
 mod contradictions;
 pub mod keys;
@@ -28,19 +28,19 @@ use raw::{Raw, RawValue};
 
 use crate::limits::CONFIGURATION_BYTES_MAX;
 
-/// Something wrong with the configuration. For the operator.
+/// A problem with the configuration, reported to the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The key it is about; empty when it is about the whole file.
+    /// The key; empty if the problem concerns the whole file.
     pub key: String,
-    /// The line of the file, where there is one.
+    /// The line in the file, or `None` if the value does not come from the file.
     pub line: Option<usize>,
-    /// What is wrong, and what would be right.
+    /// The description of the problem, and of what would be valid.
     pub text: String,
 }
 
 impl Problem {
-    /// Makes a complaint that is about no single key.
+    /// Creates a problem that concerns no single key.
     #[must_use]
     pub fn general(text: String) -> Self {
         Self { key: String::new(), line: None, text }
@@ -59,31 +59,31 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with one configuration.
+/// All problems of one configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("the configuration{} is not valid:\n{}", place(.file), lines(.problems))]
 pub struct ConfigError {
-    /// The file, if there is one.
+    /// The configuration file, or `None` if there is none.
     pub file: Option<PathBuf>,
-    /// What is wrong.
+    /// The problems, in the order of the file.
     pub problems: Vec<Problem>,
 }
 
-/// Where the parts of a configuration come from.
+/// The sources from which a configuration is loaded.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// The file.
+    /// The configuration file.
     pub file: Option<PathBuf>,
-    /// Assignments that come before the file's, in the form `section.key=value`.
+    /// Preset assignments of the form `section.key=value`, which the file overrides.
     pub preset: Vec<String>,
-    /// Assignments of the command line.
+    /// Assignments given on the command line.
     pub overrides: Vec<String>,
-    /// The data folder of the command line.
+    /// The data folder given on the command line.
     pub data: Option<PathBuf>,
 }
 
 impl Source {
-    /// Gives the line in the file.
+    /// Returns the line in the file, or `None` if the value does not come from the file.
     #[must_use]
     pub fn line(self) -> Option<usize> {
         match self {
@@ -104,7 +104,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Reads and checks a configuration. Everything that is wrong is told, in the order of the file.
+/// Reads and checks a configuration. If it is not valid, the error lists all problems in the order of the file.
 pub fn load(origin: &Origin) -> Result<Config, ConfigError> {
     let refuse = |problems| ConfigError { file: origin.file.clone(), problems };
     let (mut raw, mut problems) = (Raw::new(), Vec::new());
@@ -148,7 +148,8 @@ fn merge(raw: &mut Raw, assignments: &[String], source: Source, problems: &mut V
     }
 }
 
-/// Complains about sections without keys that do not exist; those with keys are complained about key by key.
+/// Returns a problem for each empty section that does not exist. An unknown section that has keys is reported key by
+/// key instead.
 fn unknown_sections(empty: &[(String, usize)]) -> Vec<Problem> {
     let unknown = empty.iter().filter(|(name, _)| SECTIONS.iter().all(|section| section.name != name));
     unknown
@@ -163,7 +164,7 @@ fn unknown_sections(empty: &[(String, usize)]) -> Vec<Problem> {
         .collect()
 }
 
-/// Says that a key is unknown, and which was probably meant.
+/// Returns the text of the error for an unknown key, with the most similar known key.
 fn suggest(name: &str) -> String {
     let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
     let near = |key: &&Key| {
