@@ -1,8 +1,8 @@
-//! The first stage: a TOML file as a flat list of dotted keys with texts.
+//! The first stage: reads a TOML file into a flat list of dotted keys and texts.
 //!
-//! Nothing is judged here but the grammar of TOML and the shape of values: a key has one plain value or a list of plain
-//! values. Dates, tables within lists and lists of lists mean nothing in this configuration and are refused by name. Every
-//! entry knows the line that it stands in, so that later complaints can say where.
+//! This stage checks only the TOML grammar and the shape of values: a key has one plain value or a list of plain
+//! values. Dates, tables within lists and lists of lists have no meaning in this configuration; each is refused with
+//! the name of its key. Every entry keeps its line number for later error messages.
 
 use std::collections::BTreeMap;
 
@@ -11,50 +11,51 @@ use toml::de::{DeTable, DeValue};
 use super::Problem;
 use crate::limits::{CONFIGURATION_BYTES_MAX, CONFIGURATION_DEPTH_MAX};
 
-/// What the file says about one key.
+/// The value of one key as given in the file or on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawValue {
     /// The value, or the members of the list.
     pub texts: Vec<String>,
-    /// Where it comes from.
+    /// The origin of the value.
     pub source: Source,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody has set the key.
+    /// The key is not set and has its default.
     Default,
-    /// This line of the file.
+    /// The file, with the line number.
     File(usize),
-    /// An option of the command line.
+    /// An option on the command line.
     CommandLine,
     /// The demo's preset.
     Demo,
 }
 
-/// All that was said, by dotted key.
+/// All keys that were set, by dotted name.
 pub type Raw = BTreeMap<String, RawValue>;
 
-/// What a file says.
+/// The result of reading a file.
 #[derive(Debug, Default)]
 pub struct Read {
     /// The keys.
     pub raw: Raw,
     /// Sections without any key, and their lines.
     pub empty_sections: Vec<(String, usize)>,
-    /// Values that no key can have.
+    /// Problems with values of a shape that no key accepts.
     pub problems: Vec<Problem>,
 }
 
-/// Reads a file's text; what is no TOML is refused as a whole.
+/// Parses the text of a file. Returns an error for the whole file if it is too long or is not valid TOML.
 pub fn parse(text: &str) -> Result<Read, Problem> {
     if text.len() > CONFIGURATION_BYTES_MAX {
         return Err(Problem::general(format!("the file is longer than {CONFIGURATION_BYTES_MAX} bytes")));
     }
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map(|span| line_of(text, span.start));
-        // Some messages do not say what they are about; the place does.
+        // Some messages of the TOML parser do not name the offending text, so the text at the error's position is
+        // appended.
         let place = error.span().and_then(|span| text.get(span)).map(str::trim).unwrap_or_default();
         let names_it = place.is_empty() || place.contains('\n') || place.len() > 60;
         let text = if names_it { error.message().to_owned() } else { format!("{}: {place}", error.message()) };
@@ -65,7 +66,7 @@ pub fn parse(text: &str) -> Result<Read, Problem> {
     Ok(reader.read)
 }
 
-/// Reads `key=value` as it stands on the command line; a comma makes a list where the key takes one.
+/// Parses `key=value` as given on the command line. A comma separates list members if the key takes a list.
 pub fn parse_assignment(assignment: &str, source: Source) -> Result<(String, RawValue), Problem> {
     let (key, value) = assignment
         .split_once('=')

@@ -1,13 +1,13 @@
-//! The key list as people read it: on the terminal and in `docs/configuration.md`.
+//! The list of keys for readers: on the terminal and in `docs/configuration.md`.
 //!
-//! A test compares the document's tables with [`markdown`], so that the two cannot drift apart. After a change of the
-//! keys, `doublet config keys --markdown` prints what belongs between the document's markers.
+//! A test compares the tables of the document with [`markdown`], so that the two cannot drift apart. After a change to
+//! the keys, `doublet config keys --markdown` prints the text between the markers of the document.
 
 use std::fmt::Write;
 
 use super::keys::{KEYS, Key, SECTIONS};
 
-/// Gives the tables of the documentation.
+/// Returns the tables for the documentation in Markdown.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::new();
@@ -30,7 +30,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// Gives the list for the terminal.
+/// Returns the list for the terminal.
 #[must_use]
 pub fn plain() -> String {
     let mut text = String::new();
@@ -54,7 +54,7 @@ fn range(key: &Key, between: &str) -> String {
     key.range.join(between)
 }
 
-/// Joins the lines of a doc comment.
+/// Joins the lines of a doc comment with blanks.
 fn sentence(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
