@@ -1,7 +1,8 @@
-//! The kinds of values that a key may have.
+//! The types of configuration values.
 //!
-//! A kind reads the texts that stand in the file (one, or several for a list), says in one sentence what is wrong with
-//! them, and shows a value in the form that it reads. [`Setting::extent`] makes a value comparable with the bounds of its key.
+//! Each type parses one text from the file, or several texts for a list. It describes in one sentence what is wrong
+//! with them, and formats a value in the form that it parses. [`Setting::extent`] makes a value comparable with the
+//! bounds of its key.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,13 +11,13 @@ use super::units::{ByteSize, Span};
 
 /// A value of the configuration.
 pub trait Setting: Sized {
-    /// What the documentation calls this kind.
+    /// The name of this type in the documentation.
     const KIND: &'static str;
 
-    /// Reads the value from one text.
+    /// Parses the value from one text.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// Reads the value from the texts of a list.
+    /// Parses the value from the texts of a list.
     fn read_list(texts: &[String]) -> Result<Self, String> {
         match texts {
             [one] => Self::read(one),
@@ -24,10 +25,10 @@ pub trait Setting: Sized {
         }
     }
 
-    /// Shows the value as it may stand in the file.
+    /// Formats the value in the form that it has in the file.
     fn show(&self) -> String;
 
-    /// Gives the smallest and the largest number in the value, where it has any.
+    /// Returns the smallest and the largest number in the value, or `None` if the value contains no number.
     fn extent(&self) -> Option<(u128, u128)> {
         None
     }
@@ -109,17 +110,17 @@ impl Setting for Span {
     }
 }
 
-/// A number that the machine's size decides unless it is set.
+/// A number that depends on the machine unless it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AutoCount {
-    /// Decided when the server starts.
+    /// Chosen when the server starts.
     Auto,
-    /// Set.
+    /// Set explicitly.
     Set(u64),
 }
 
 impl AutoCount {
-    /// Gives the number that was set, or else what `decide` says.
+    /// Returns the number that was set, or else the result of `decide`.
     pub fn or_else(self, decide: impl FnOnce() -> u64) -> usize {
         let count = match self {
             Self::Auto => decide(),
@@ -151,7 +152,7 @@ impl Setting for AutoCount {
     }
 }
 
-/// A size that another key decides unless it is set.
+/// A size that another key decides, unless it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoSize(pub Option<ByteSize>);
 
@@ -171,7 +172,7 @@ impl Setting for AutoSize {
     }
 }
 
-/// A file or folder, or nothing.
+/// An optional path of a file or folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OptionalPath(pub Option<PathBuf>);
 
@@ -199,12 +200,12 @@ impl Setting for PathBuf {
     }
 }
 
-/// Another server: none, or its name or address and port.
+/// An optional server: its host name or address, and a port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OptionalHost(pub Option<(String, u16)>);
 
 impl OptionalHost {
-    /// Takes `host`, `host:port`, `[address]` or `[address]:port` apart; the port is 25 unless it is said.
+    /// Splits `host`, `host:port`, `[address]` or `[address]:port`. The default port is 25.
     fn split(text: &str) -> Option<(String, u16)> {
         let (name, port, is_name) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -244,7 +245,7 @@ impl Setting for OptionalHost {
     }
 }
 
-/// Tells whether a text can be the name of a machine or a domain, in ASCII.
+/// Returns `true` if the text can be the name of a host or a domain in ASCII.
 #[must_use]
 pub fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
@@ -256,16 +257,16 @@ pub fn is_host_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// Where a listener listens: nowhere, or at one or several addresses.
+/// The addresses at which a listener listens; empty if it is off.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listen(pub Vec<Bind>);
 
 /// One address to listen at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bind {
-    /// All addresses of the machine, IPv6 and IPv4.
+    /// All addresses of the machine, IPv6 and IPv4, with this port.
     Everywhere(u16),
-    /// One address.
+    /// One address and port.
     At(SocketAddr),
 }
 
@@ -284,7 +285,7 @@ impl Bind {
         }
     }
 
-    /// Gives the addresses to try, the first that works being enough.
+    /// Returns the addresses to try, in order. The first one that can be bound is sufficient.
     #[must_use]
     pub fn candidates(self) -> Vec<SocketAddr> {
         match self {
@@ -298,7 +299,7 @@ impl Bind {
         }
     }
 
-    /// Tells whether two of them cannot be bound at a time.
+    /// Returns `true` if the two cannot be bound at the same time.
     #[must_use]
     pub fn collides(self, other: Self) -> bool {
         let port = |bind: Self| match bind {
@@ -315,7 +316,7 @@ impl Bind {
         port(self) != 0 && port(self) == port(other) && overlap
     }
 
-    /// Tells whether nobody but this machine can reach it.
+    /// Returns `true` if only this machine can reach the address.
     #[must_use]
     pub fn is_loopback(self) -> bool {
         matches!(self, Self::At(address) if address.ip().is_loopback())
@@ -351,7 +352,7 @@ impl Setting for Listen {
     }
 }
 
-/// A local socket: none, or a path; relative ones lie in the data folder.
+/// An optional path of a local socket. A relative path is resolved in the data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListenPath(pub Option<PathBuf>);
 
@@ -367,7 +368,7 @@ impl Setting for ListenPath {
     }
 }
 
-/// Makes an enum out of words, with [`Setting`] for it.
+/// Defines an enum whose variants are written as words in the file, and implements [`Setting`] for it.
 macro_rules! words {
     ($(#[$doc:meta])* $Name:ident { $($(#[$variant_doc:meta])* $Variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -397,49 +398,50 @@ macro_rules! words {
 }
 
 words!(
-    /// How log lines look.
+    /// The format of log lines.
     LogFormat {
-        /// For people.
+        /// Text for people to read.
         Human = "human",
-        /// One JSON object a line.
+        /// One JSON object per line.
         Json = "json",
     }
 );
 
 words!(
-    /// How much is logged.
+    /// The lowest severity that is logged.
     LogLevel {
-        /// What needs somebody to act.
+        /// Errors that need the operator's attention.
         Error = "error",
-        /// And what may become a fault.
+        /// Also conditions that may become errors.
         Warn = "warn",
-        /// And what happened.
+        /// Also events of normal operation.
         Info = "info",
-        /// And how.
+        /// Also details of how the events came about.
         Debug = "debug",
-        /// And every byte's fate.
+        /// Also what happens to every byte.
         Trace = "trace",
     }
 );
 
 words!(
-    /// When a change counts as done.
+    /// The point at which a change counts as durable.
     SyncMode {
-        /// When it is on disk, together with everybody else's.
+        /// A change is durable when it is on disk, synced together with the changes of other writers.
         Group = "group",
-        /// When it is on disk, each change by itself. For comparison only.
+        /// A change is durable when it is on disk, with a separate sync for each change. For comparison only.
         Each = "each",
-        /// At once. What the last moments brought is lost when the machine stops. For comparison and tests only.
+        /// A change counts as durable at once, without a sync. The most recent changes are lost if the machine stops.
+        /// For comparison and tests only.
         Off = "off",
     }
 );
 
 words!(
-    /// What the store favours: few checkpoints or a fast restart.
+    /// The store's priority: few checkpoints or a fast restart.
     Favor {
         /// Few checkpoints; a restart after a crash reads much of the log.
         Runtime = "runtime",
-        /// Between the two.
+        /// A compromise between the two.
         Standard = "standard",
         /// Many checkpoints; a restart after a crash is fast.
         Restart = "restart",
@@ -447,19 +449,19 @@ words!(
 );
 
 words!(
-    /// What to do when the log has lost acknowledged changes.
+    /// The reaction to a log that has lost acknowledged changes.
     DamagedLog {
         /// The server does not start.
         Refuse = "refuse",
-        /// It starts without what lies behind the damage.
+        /// The server starts without the changes after the damage.
         DropTail = "drop-tail",
     }
 );
 
 words!(
-    /// When a full-text index is brought up to date.
+    /// The update schedule of a full-text index.
     IndexSchedule {
-        /// There is none.
+        /// There is no index.
         Off = "off",
         /// Soon after each change.
         Immediate = "immediate",
@@ -471,23 +473,23 @@ words!(
 );
 
 words!(
-    /// Whose addresses users may send with.
+    /// The sender addresses that users may use.
     SenderPolicy {
-        /// Their own: addresses, aliases, and both with a detail.
+        /// Their own: addresses, aliases, and both with a detail (`user+detail`).
         Own = "own",
-        /// Anybody's. For programs that send for others.
+        /// All addresses. For programs that send on behalf of others.
         Any = "any",
     }
 );
 
 words!(
-    /// What is done with SPF, DKIM and DMARC of incoming mail.
+    /// The use of SPF, DKIM and DMARC for incoming mail.
     AuthenticationPolicy {
-        /// They are not looked at.
+        /// They are not checked.
         Off = "off",
-        /// The result is written into the message.
+        /// The results are recorded in the message.
         Record = "record",
-        /// And a message that the sender's domain wants rejected is rejected.
+        /// The results are recorded, and a message is rejected if the policy of the sender's domain asks for it.
         Enforce = "enforce",
     }
 );
