@@ -1,5 +1,5 @@
-//! The configuration from outside: what a file means, what is refused and with which words, and that the documentation
-//! says the same as the code.
+//! Tests of the configuration as a whole: the meaning of a file, the text of errors, and that the documentation matches
+//! the code.
 
 use std::time::Duration;
 
@@ -161,7 +161,7 @@ fn every_key_has_a_meaning_and_a_default_within_its_range() {
         assert!(meaning.trim().ends_with('.') && meaning.len() > 8, "{}: {meaning:?}", key.name);
         assert!(matches!(key.range.len(), 0 | 2), "{}", key.name);
     }
-    // That the defaults are in range is what `an_empty_file_gives_the_defaults` shows: they pass the same check.
+    // `an_empty_file_gives_the_defaults` shows that the defaults are in range: they pass the same check.
 }
 
 #[test]

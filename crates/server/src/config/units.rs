@@ -1,8 +1,9 @@
-//! Sizes and durations as people write them: `256MiB`, `1h30min`.
+//! Sizes and durations in readable form: `256MiB`, `1h30min`.
 //!
-//! Sizes are whole numbers with `B`, `KiB`, `MiB`, `GiB` or `TiB` (powers of 1024; `K`, `M`, `G`, `T` mean the same);
-//! a number alone counts bytes. Durations are whole numbers with `ms`, `s`, `min`, `h`, `d` or `w`, one after the other; a number
-//! alone is refused, except zero, because nobody can guess its unit. Both are shown in the largest unit that leaves no rest.
+//! Sizes are whole numbers with `B`, `KiB`, `MiB`, `GiB` or `TiB` (powers of 1024; `K`, `M`, `G`, `T` mean the same); a
+//! number without a unit counts bytes. Durations are whole numbers with `ms`, `s`, `min`, `h`, `d` or `w`, and several
+//! can follow each other. A duration without a unit is refused, except zero, because its unit would be a guess. Both
+//! are formatted in the largest unit that divides them without remainder.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +22,7 @@ const TIME_UNITS: [(&str, u64); 6] =
     [("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
 
 impl ByteSize {
-    /// Reads a size.
+    /// Parses a size.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (number, unit) = split_number(text.trim()).ok_or_else(|| not_a_size(text))?;
         let factor = match unit.trim().to_ascii_lowercase().as_str() {
@@ -35,7 +36,7 @@ impl ByteSize {
         number.checked_mul(factor).map(Self).ok_or_else(|| format!("{text:?} is too large"))
     }
 
-    /// Gives the number of bytes as an index, as far as the machine can count.
+    /// Returns the number of bytes as a `usize`, or `usize::MAX` if it does not fit.
     #[must_use]
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
@@ -43,7 +44,7 @@ impl ByteSize {
 }
 
 impl Span {
-    /// Reads a duration.
+    /// Parses a duration.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rest = text.trim();
         if rest == "0" {
@@ -81,7 +82,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Splits leading digits from what follows them.
+/// Splits off the leading digits of a text. Returns `None` if there are none or the number is too large.
 fn split_number(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end)?;
