@@ -1,4 +1,4 @@
-//! The client's end of the control socket: plain blocking code for the command line.
+//! The client of the control socket: blocking code for the command line.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use super::{Call, Reply};
 use crate::admin::{Answer, Report, Request};
 use crate::limits::CONTROL_LINE_BYTES_MAX;
 
-/// Has a running server execute a request. The error is for the person at the terminal.
+/// Sends a request to a running server and returns its result. The error is a text for the user at the terminal.
 pub fn call(socket: &Path, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
     let stream = UnixStream::connect(socket).map_err(|error| {
         format!(

@@ -1,11 +1,12 @@
 //! The control socket: administration commands for a running server.
 //!
-//! A client sends one line, `{"request": ...}`, and reads lines until one has a result:
-//! `{"progress": {...}}`, any number of them, then `{"result": {...}}` or `{"error": "..."}`. One request a connection. The client
-//! that goes away ends what it asked for, at the next step that reports progress; only what cannot stop half way is finished all the same: a
-//! backup, and fixup's reading of the whole store.
+//! Each connection carries one request. The client sends one line, `{"request": ...}`, and reads lines until one has a
+//! result: any number of `{"progress": {...}}`, then `{"result": {...}}` or `{"error": "..."}`. If the client closes
+//! the connection, its request ends at the next step that reports progress. Only two tasks cannot stop halfway and run
+//! to the end: a backup, and the part of a fixup that reads the whole store.
 //!
-//! The socket lies in the data folder with mode 0600: who may open it may read the data anyway, so nothing else is asked.
+//! The socket lies in the data folder with mode 0600. A process that can open it can also read the data, so there is no
+//! further authentication.
 
 pub mod client;
 pub mod server;
@@ -14,22 +15,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::{Answer, Progress, Request};
 
-/// What a client sends.
+/// The line that a client sends.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Call {
-    /// What is to be done.
+    /// The requested command.
     pub request: Request,
 }
 
-/// What the server sends.
+/// A line that the server sends.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
-    /// How far it is.
+    /// The progress of the request.
     Progress(Progress),
-    /// It is done.
+    /// The result of a request that succeeded.
     Result(Answer),
-    /// It failed, and what to do.
+    /// The request failed: the reason, and what to do next.
     Error(String),
 }
 

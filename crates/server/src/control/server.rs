@@ -1,7 +1,7 @@
-//! The server's end of the control socket.
+//! The server of the control socket.
 //!
-//! Tasks run on threads that may block, not on the workers of the protocols: an import takes minutes. At most
-//! [`CONTROL_CALLS_MAX`] run at a time; further clients wait.
+//! Requests run on threads that may block, not on the workers of the protocols, because an import takes minutes. At
+//! most [`CONTROL_CALLS_MAX`] run at a time; further clients wait.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -17,13 +17,13 @@ use super::{Call, Reply};
 use crate::admin::{Answer, Report, Request};
 use crate::limits::{CONTROL_CALLS_MAX, CONTROL_REPLIES_MAX, CONTROL_REQUEST_BYTES_MAX};
 
-/// Does what a request asks for. May block.
+/// Executes administration requests. May block.
 pub trait Execute: Send + Sync + 'static {
-    /// Runs the task; the error says what to do next.
+    /// Executes the request. The error text says what to do next.
     fn execute(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, String>;
 }
 
-/// Takes requests until the server drains.
+/// Accepts requests until the server drains.
 pub async fn serve(listener: UnixListener, tasks: Arc<dyn Execute>, shutdown: Shutdown) {
     let places = Arc::new(Semaphore::new(CONTROL_CALLS_MAX));
     loop {
@@ -60,7 +60,8 @@ async fn answer(stream: UnixStream, tasks: Arc<dyn Execute>) -> io::Result<()> {
     };
     let (replies, mut queue) = mpsc::channel(CONTROL_REPLIES_MAX);
     let task = tokio::task::spawn_blocking(move || {
-        // A client that reads nothing for a while misses some of it, and holds nobody up: the task may have a database to itself.
+        // A client that does not read misses some progress reports but does not block the task, which may hold a
+        // database exclusively.
         let mut report = |progress| match replies.try_send(Reply::Progress(progress)) {
             Ok(()) | Err(TrySendError::Full(_)) => ControlFlow::Continue(()),
             Err(TrySendError::Closed(_)) => ControlFlow::Break(()),

@@ -1,4 +1,4 @@
-//! The control socket from both ends.
+//! Tests of the control socket with its client and its server.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use wire::Shutdown;
 use super::server::Execute;
 use crate::admin::{Answer, Progress, Report, Request, Unit};
 
-/// Counts to ten, then gives the number of steps that were heard.
+/// A task that counts to ten and records the last step whose report was accepted.
 struct Counting {
     heard: Arc<Mutex<u64>>,
 }
