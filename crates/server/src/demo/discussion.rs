@@ -1,4 +1,4 @@
-//! The demo's database of documents: a discussion of the team, made from the template that comes with the program.
+//! The demo's discussion database of the team, created from the template that comes with the program.
 
 use base::Unid;
 use notes::{
@@ -11,10 +11,11 @@ use crate::admin::databases;
 use crate::core::Core;
 use crate::updater::authorize;
 
-/// Where it lies.
+/// The path of the database.
 pub const PATH: &str = "teamroom.nsf";
 
-/// A topic or a response: who wrote it, to which one before it, in which category, what it is about, and what it says.
+/// A topic or a response: the index of its author in [`PEOPLE`], the index of the entry that it responds to, its
+/// category, its subject and its body.
 type Entry = (usize, Option<usize>, &'static str, &'static str, &'static str);
 
 const ENTRIES: [Entry; 9] = [
@@ -35,7 +36,7 @@ const ENTRIES: [Entry; 9] = [
     (0, None, "Office", "Minutes of the last meeting", "Present: all. Next one on the first Monday."),
 ];
 
-/// Makes it, unless there is one.
+/// Creates the database unless it exists.
 pub(super) fn make(core: &Core) -> Result<(), DemoError> {
     if core.notes.database_open(PATH).is_ok() {
         return Ok(());
@@ -97,7 +98,7 @@ mod tests {
         let reading = reader.read().expect("a snapshot");
         let view = reading.view(note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows");
-        // Four categories, one of them above two others, and all entries.
+        // Four categories, one of them the parent of two others, and all entries.
         assert_eq!(rows.count().expect("sound"), 4 + ENTRIES.len() as u64);
         let writing = bob.lower::<level::Depositor>();
         let accesses = [&writing];

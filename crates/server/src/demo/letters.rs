@@ -1,8 +1,8 @@
-//! The demo's mail: messages of many kinds, made from a clock and a seed of randomness.
+//! The demo's mail: messages of many kinds, generated from a clock and a random number generator.
 //!
-//! Each [`Letter`] is a complete message with its envelope. Together they show what a mail program has to cope with: plain text, HTML,
-//! alternatives, attachments small and large, subjects in several scripts, a thread, a forwarded message, an invitation, mail to a
-//! group. Nothing here is taken from a real mailbox.
+//! Each [`Letter`] is a complete message with its envelope. Together they contain what a mail client has to handle:
+//! plain text, HTML, alternatives, small and large attachments, subjects in several scripts, a thread, a forwarded
+//! message, an invitation, and mail to a group. No message comes from a real mailbox.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,32 +11,32 @@ use base::{Random, Timestamp};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Size of the large attachment.
+/// Size in bytes of the large attachment.
 const LARGE_BYTES: usize = 3 << 20;
 
-/// A message and who gets it.
+/// A message and its envelope.
 #[derive(Debug, Clone)]
 pub struct Letter {
     /// The sender's address.
     pub from: &'static str,
     /// The recipients' addresses.
     pub to: Vec<&'static str>,
-    /// The message.
+    /// The complete message.
     pub raw: Vec<u8>,
 }
 
-/// The people of the demo: address, name.
+/// The people of the demo: address and name.
 pub const PEOPLE: [(&str, &str); 3] =
     [("alice@demo.test", "Alice Archer"), ("bob@demo.test", "Bob Baker"), ("carol@demo.test", "Carol Çelik")];
 
-/// The demo's group.
+/// The address of the demo's group.
 pub const GROUP: &str = "team@demo.test";
 
 const ALICE: &str = PEOPLE[0].0;
 const BOB: &str = PEOPLE[1].0;
 const CAROL: &str = PEOPLE[2].0;
 
-/// Makes all letters; the youngest was written at `now`.
+/// Creates all messages, dated in the hours before `now`.
 #[must_use]
 pub fn letters(now: Timestamp, random: &dyn Random) -> Vec<Letter> {
     let mut desk = Desk { now, random, count: 0 };
@@ -62,7 +62,7 @@ const WELCOME: &str = "Hello everybody,\n\nthis group reaches all of us: team@de
                        concerns everybody to it.\n.\nA line with a single dot, and one that begins with From:\nFrom time to time \
                        software trips over those.\n\nAlice\n";
 
-/// Where letters are written: knows the time and numbers the messages.
+/// Builds messages: holds the current time and the random number generator, and numbers the messages.
 struct Desk<'a> {
     now: Timestamp,
     random: &'a dyn Random,
@@ -188,7 +188,7 @@ impl Desk<'_> {
         letter(from, to, head)
     }
 
-    /// Three people answer each other.
+    /// Creates a thread of three messages, in which three people answer each other.
     fn thread(&mut self) -> Vec<Letter> {
         let turns = [
             (
@@ -220,7 +220,8 @@ impl Desk<'_> {
         letters
     }
 
-    /// Begins a message; with a multipart type also gives the boundary, and the header is complete.
+    /// Starts a message and returns its header and a MIME boundary. If `multipart` is not empty, the header declares
+    /// the boundary and is complete.
     fn head(&mut self, from: &str, to: &[&str], subject: &str, multipart: &str) -> (String, String) {
         self.count += 1;
         let written = self.now.before(Duration::from_secs(u64::from(30_u32.saturating_sub(self.count)) * 4_000));
@@ -271,7 +272,7 @@ fn mailbox(address: &str) -> String {
     }
 }
 
-/// Encodes a text for a header (RFC 2047), in pieces of whole characters.
+/// Encodes a text for a header (RFC 2047). Each encoded word contains whole characters only.
 fn encoded_word(text: &str) -> String {
     let mut pieces = vec![String::new()];
     for c in text.chars() {
@@ -305,7 +306,7 @@ fn crlf(text: &str) -> String {
     text.replace('\n', "\r\n")
 }
 
-/// Gives a moment in the form of RFC 5322.
+/// Formats a time as an RFC 5322 date.
 fn date(at: Timestamp) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -317,7 +318,7 @@ fn date(at: Timestamp) -> String {
     format!("{}, {} {month} {} {} +0000", DAYS[day_of_week], part(8..10), part(0..4), part(11..19))
 }
 
-/// A picture of one green dot.
+/// Returns a PNG image of one green pixel.
 fn png() -> Vec<u8> {
     const DOT: &str =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
