@@ -1,9 +1,10 @@
-//! The demo: a domain, people, a group, mail of many kinds and a discussion in a data folder, made on its first start.
+//! The demo: a domain, people, a group, mail of many kinds and a discussion database, created in a data folder on the
+//! first start.
 //!
-//! Ports are unprivileged and on loopback; a configuration file and `--set` still count. Passwords are drawn at random on the first
-//! start, kept in `demo-passwords.txt` (mode 0600) and printed at every start. Mail goes through the real router, as if it had come in over SMTP.
-//! The last step leaves a mark in the directory's settings, so a first start that was interrupted is repeated, and what is removed later stays
-//! removed.
+//! All ports are unprivileged and on loopback; a configuration file and `--set` still take precedence. Passwords are
+//! generated on the first start, stored in `demo-passwords.txt` (mode 0600) and printed on every start. Mail passes
+//! through the real router, as if it had arrived over SMTP. The last step writes a mark into the directory's settings.
+//! Therefore an interrupted first start is repeated, and an object that is removed later is not created again.
 
 pub mod discussion;
 pub mod letters;
@@ -19,7 +20,7 @@ use crate::data::{DataError, read_limited, write_private};
 /// The demo's mail domain.
 pub const DOMAIN: &str = "demo.test";
 
-/// What the demo puts below the configuration file.
+/// The demo's preset, which the configuration file overrides.
 pub const PRESET: [&str; 15] = [
     "server.name=localhost",
     "server.organization=Demo",
@@ -38,39 +39,39 @@ pub const PRESET: [&str; 15] = [
     "router.outbound=false",
 ];
 
-/// The subject of the settings that tell of the demo.
+/// The subject of the directory's settings that hold the demo's mark.
 const MARK_SUBJECT: &str = "Demo";
 
-/// The value that tells that everything was set up.
+/// The name of the setting that marks a complete setup.
 const MARK: &str = "SetUp";
 
-/// Characters of passwords: none that look alike.
+/// Characters of passwords, without those that look alike.
 const ALPHABET: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-/// Why the demo cannot be set up. For the operator.
+/// The error returned if the demo cannot be set up. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// The administration refuses.
+    /// An administration command failed.
     #[error(transparent)]
     Admin(#[from] Failure),
-    /// Mail refuses.
+    /// An operation on mail failed.
     #[error(transparent)]
     Mail(#[from] mail::Error),
-    /// The directory refuses.
+    /// An operation on the directory failed.
     #[error(transparent)]
     Directory(#[from] directory::Error),
-    /// Databases refuse.
+    /// An operation on a database failed.
     #[error(transparent)]
     Notes(#[from] notes::Error),
-    /// The store refuses.
+    /// An operation on the store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The passwords cannot be kept.
+    /// The file with the passwords cannot be read or written.
     #[error(transparent)]
     Data(#[from] DataError),
 }
 
-/// Sets the demo up unless it is; gives the logins with their passwords.
+/// Sets up the demo unless this was done before. Returns the logins and their passwords.
 pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
     let passwords = passwords(core)?;
     let settings = core.directory.settings(MARK_SUBJECT)?;
@@ -78,7 +79,7 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
         return Ok(passwords);
     }
     if core.directory.group(letters::GROUP)?.is_some() {
-        // Set up by a program that left no mark.
+        // An earlier version of the program set up the demo without leaving a mark.
         core.directory.settings_set(MARK_SUBJECT, MARK, Some("yes"))?;
         return Ok(passwords);
     }
@@ -108,7 +109,7 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
     Ok(passwords)
 }
 
-/// Sends the letters. Those to the group go to its members, because the group is not there yet.
+/// Sends the messages. A message to the group is sent to its members, because the group does not exist yet.
 fn post(core: &Core) -> Result<(), DemoError> {
     let mut last = store::Ticket::NONE;
     for (number, letter) in (1..).zip(letters::letters(core.clock.now(), core.random.as_ref())) {
@@ -127,7 +128,7 @@ fn post(core: &Core) -> Result<(), DemoError> {
     Ok(core.store.durable(last).wait()?)
 }
 
-/// Reads the passwords, or draws them.
+/// Reads the passwords. Generates them first if the file does not exist.
 fn passwords(core: &Core) -> Result<Vec<(String, String)>, DataError> {
     let path = core.data.demo_passwords();
     if !path.exists() {
