@@ -1,8 +1,9 @@
-//! The child that reads PDFs: it bounds itself, and answers until its standard input ends.
+//! The child process that reads PDFs: it limits its own resources and answers requests until its standard input ends.
 //!
-//! A question is a head (one byte that says nothing, the length as u32) and the bytes of a file; an answer a head (1 where there is text, else 0; the length) and
-//! the text. What the reader of PDFs prints goes nowhere near the answers. It may panic, run for ever, use up its stack or its memory: then this process is
-//! gone, and with it no more than what it was reading.
+//! A request consists of a head (one unused byte, and the length as a big-endian `u32`) and the bytes of a file. A
+//! reply consists of a head (1 if there is text, else 0, and the length) and the text. The output of the PDF parser is
+//! kept apart from the replies. The parser may panic, run forever, or exhaust its stack or memory: this process then
+//! ends, and only the current file is lost.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,7 +14,7 @@ use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX};
 use super::HEAD_BYTES;
 use crate::limits::{PDF_ADDRESS_SPACE_BYTES_MAX, PDF_PROCESSOR_SECONDS_MAX};
 
-/// Makes a head.
+/// Encodes a head.
 pub(super) fn head(is_text: bool, length: usize) -> [u8; HEAD_BYTES] {
     let mut head = [u8::from(is_text); HEAD_BYTES];
     let length = u32::try_from(length).expect("both sides refuse what is longer than some MiB");
@@ -21,7 +22,7 @@ pub(super) fn head(is_text: bool, length: usize) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// Takes a head apart.
+/// Decodes a head.
 pub(super) fn split_head(head: [u8; HEAD_BYTES]) -> (bool, usize) {
     let [is_text, length @ ..] = head;
     (is_text == 1, u32::from_be_bytes(length) as usize)
@@ -30,7 +31,7 @@ pub(super) fn split_head(head: [u8; HEAD_BYTES]) -> (bool, usize) {
 /// Reads PDFs until standard input ends.
 pub fn run() -> io::Result<()> {
     let mut answers = File::from(rustix::io::dup(rustix::stdio::stdout())?);
-    // Whatever prints from now on does not end up among the answers.
+    // Standard output is redirected, so that nothing the parser prints ends up among the replies.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     confine()?;
     let mut questions = io::stdin().lock();
@@ -54,12 +55,12 @@ pub fn run() -> io::Result<()> {
     }
 }
 
-/// Gives up everything that reading bytes does not need.
+/// Limits the resources of this process to those needed to read bytes.
 fn confine() -> io::Result<()> {
     let limits = [
         (Resource::As, PDF_ADDRESS_SPACE_BYTES_MAX),
         (Resource::Cpu, PDF_PROCESSOR_SECONDS_MAX),
-        // No file is opened, written or left behind, and nothing is started.
+        // The process cannot open or write files, leave a core dump, or start processes.
         (Resource::Nofile, 0),
         (Resource::Fsize, 0),
         (Resource::Core, 0),
