@@ -1,4 +1,4 @@
-//! The protocol rooms of a running server: what each of them is handed, and what serves a connection.
+//! The protocol services of a running server: their dependencies, and the functions that serve connections.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::sessions::Sessions;
 use crate::transfer::Agent;
 use crate::updater::Requests;
 
-/// The services of all rooms.
+/// The services of all protocols.
 pub(super) struct Rooms {
     reception: Arc<smtp::conn::Service>,
     submission: Arc<smtp::conn::Service>,
@@ -76,7 +76,7 @@ impl Rooms {
         })
     }
 
-    /// Gives what serves the connections of a listener.
+    /// Returns the function that serves the connections of a listener.
     pub(super) fn serve(&self, protocol: Protocol, server: &Server) -> Serve {
         match protocol {
             Protocol::Smtp => serve_smtp(&self.reception, &server.sessions),
@@ -92,7 +92,7 @@ impl Rooms {
         }
     }
 
-    /// Gives what works the queue off.
+    /// Returns the agent that processes the queue.
     pub(super) fn agent(&self, server: &Server) -> Result<Arc<Agent>, ServeError> {
         let (core, keys) = (&server.core, &server.core.config.router);
         let router: Arc<Router> = Arc::clone(&core.router);
@@ -173,7 +173,8 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Recepti
     rpc::Service::new(ground, options)
 }
 
-/// Shakes hands in the task that then serves: what HTTP/2 keeps of a connection is larger than the handshake's state.
+/// Performs the handshake in the same task that then serves the connection. This costs nothing, because the HTTP/2
+/// state of a connection is larger than that of the handshake.
 fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> Serve {
     let (service, sessions, tls) = (Arc::clone(service), Arc::clone(&server.sessions), Arc::clone(&server.tls));
     let organization = server.core.config.server.organization.clone();
@@ -211,8 +212,9 @@ fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> Serve {
     })
 }
 
-/// Serves a connection in a task of its own, until it ends; one whose account is not what it was has some seconds to say so. The task ends
-/// with the server, whose closing every room listens to.
+/// Serves a connection in its own task until it ends. If its account is changed so that the session may not continue,
+/// the session has [`GOOD_BYE_TIME_MAX`] to end. The task also ends when the server closes, because every protocol
+/// crate observes the shutdown.
 fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'static>(
     sessions: &Arc<Sessions>,
     peer: Peer,
@@ -232,13 +234,14 @@ fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'stati
     });
 }
 
-/// Waits until a session that was dismissed should have ended.
+/// Waits until a dismissed session should have ended.
 async fn overdue(dismissal: &Dismissal) {
     dismissal.given().await;
     tokio::time::sleep(GOOD_BYE_TIME_MAX).await;
 }
 
-/// Shakes hands in a task of its own and then lets `serve` go on, so that the handshake's state is not part of a session's.
+/// Performs the handshake in a separate task before calling `serve`, so that the state of the handshake is not part of
+/// the session's task.
 fn after_handshake(server: &Server, serve: Serve) -> Serve {
     let (tls, shutdown) = (Arc::clone(&server.tls), server.shutdown.clone());
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
@@ -292,7 +295,7 @@ fn resolver(config: &Config) -> Result<Resolver, ServeError> {
     resolver.map_err(|error| ServeError::Transfer(error.to_string()))
 }
 
-/// Reads a list of addresses, with port 53 where none is said.
+/// Parses a list of addresses; the default port is 53. Returns `None` if an address is not valid.
 fn name_servers(text: &str) -> Option<Vec<SocketAddr>> {
     let address = |text: &str| text.parse().or_else(|_| text.parse().map(|address: IpAddr| (address, 53).into())).ok();
     text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(address).collect()
