@@ -1,13 +1,15 @@
-//! The access matrix of SMTP: every verb, said by everybody, with the answer that it must get; `matrix.txt` is the table.
+//! The access matrix of SMTP: the expected reply to every verb from every kind of caller. The table is `matrix.txt`.
 //!
-//! The sessions are those of a running server: its rules, directory, logins and router, over connections in memory. A row is what a
-//! caller says, line by line, whatever was answered to the lines before; the reply to the last one counts, with its status. There must be
-//! a column for every caller, a row for every verb that HELP tells of and for one that is unknown, and a row for every kind of sender
-//! and of recipient. Whatever a row says, only a message that was taken may have come in.
+//! The sessions are those of a running server, with its rules, directory, logins and router, over connections in
+//! memory. A row contains the lines that a caller sends, one after the other, whatever the replies to the earlier lines
+//! are; the code and status of the last reply count. The test requires a column for every caller, a row for every verb
+//! that HELP lists and for an unknown one, and a row for every kind of sender and recipient. For every row, the number
+//! of accepted messages must match the reply.
 //!
-//! In the lines, `$own` and `$alias` are addresses of the caller, or of somebody elsewhere where the caller is a stranger. `AUTH PLAIN` is
-//! followed by whose password it is: `right`, `wrong`, or `for-another` in whose name it is said. What follows `BDAT` is the header section of the chunk, and the line after
-//! `DATA` that of the text, which is only sent when it is asked for.
+//! In the lines, `$own` and `$alias` are addresses of the caller, or external addresses if the caller does not log in.
+//! `AUTH PLAIN` is followed by the kind of credentials: `right`, `wrong`, or `for-another`, which has the right
+//! password and asks to act for another user. `BDAT` is followed by the header fields of the chunk. The line after
+//! `DATA` contains the header fields of the text, which is sent only after a 354 reply.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +27,7 @@ use crate::sample::{PASSWORD, Sample};
 
 const TABLE: &str = include_str!("matrix.txt");
 
-/// What somebody may send as. Each has a row.
+/// The senders in MAIL FROM. Each has a row.
 const SENDERS: [&str; 9] = [
     "$own",
     "$alias",
@@ -38,7 +40,7 @@ const SENDERS: [&str; 9] = [
     "no-domain",
 ];
 
-/// To whom somebody may send. Each has a row.
+/// The recipients in RCPT TO. Each has a row.
 const RECIPIENTS: [&str; 19] = [
     "bob@acme.test",
     "bob.alias@acme.test",
@@ -61,30 +63,30 @@ const RECIPIENTS: [&str; 19] = [
     "\"dora@elsewhere.test\"@acme.test",
 ];
 
-/// Who calls; the columns of the table have these names.
+/// The callers; the columns of the table have the same names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Caller {
-    /// Another server, at port 25.
+    /// Another server, on port 25.
     Stranger,
-    /// A program of this machine, at port 25.
+    /// A program on this machine, on port 25.
     Local,
-    /// The server in front of us, over LMTP.
+    /// An upstream mail server, over LMTP.
     Front,
-    /// Nobody yet, at port 587, and everybody can overhear it.
+    /// An unauthenticated client on port 587 without TLS.
     Clear,
-    /// The same over TLS.
+    /// An unauthenticated client on port 587 with TLS.
     Tls,
-    /// A person who has logged in.
+    /// A user who has logged in.
     User,
-    /// The same where users may send with any address.
+    /// A user who has logged in, on a server where users may send with any address.
     Any,
-    /// Somebody whose account is disabled, after an attempt to log in.
+    /// A user whose account is disabled, after an attempt to log in.
     Disabled,
-    /// Somebody on a deny list, after an attempt to log in.
+    /// A user on a deny list, after an attempt to log in.
     Denied,
-    /// Somebody who has logged in and whose account was disabled since.
+    /// A user whose account was disabled after the login.
     Gone,
-    /// Somebody who has logged in and came on a deny list since.
+    /// A user who was added to a deny list after the login.
     Barred,
 }
 
@@ -107,7 +109,7 @@ impl Caller {
         format!("{self:?}").to_lowercase()
     }
 
-    /// The account that the caller has, or knows the password of.
+    /// Returns the account with which the caller logs in.
     fn account(self) -> &'static str {
         match self {
             Self::Stranger | Self::Local | Self::Front | Self::Clear | Self::Tls | Self::User | Self::Any => "ann",
@@ -137,7 +139,7 @@ impl Caller {
     }
 }
 
-/// A server with everybody who is in the table.
+/// A server with all users and groups of the table.
 struct World {
     server: Arc<Server>,
     rooms: Rooms,
@@ -147,7 +149,7 @@ struct World {
 impl World {
     fn new(senders: &str) -> Self {
         let senders = format!("submission.sender={senders}");
-        // Many rows fail to log in.
+        // Many rows fail to log in, so the delays after failed logins are switched off.
         let patient = ["directory.login_failures=1000000", "directory.login_failures_per_address=1000000"];
         let Sample { core, folder } = Sample::with(&[patient[0], patient[1], "smtp.authentication=off", &senders]);
         for name in ["disabled", "denied", "gone", "barred", "full", "moved"] {
@@ -211,12 +213,12 @@ impl World {
         people::set_quota(core, &person, Some(1_000)).expect("it can be lowered");
     }
 
-    /// Tells how many messages were taken.
+    /// Returns the number of accepted messages.
     fn taken(&self) -> u64 {
         self.server.core.mail_counts.by_way.iter().map(|way| way.accepted.get()).sum()
     }
 
-    /// Begins a session, as far as the caller gets before the row begins.
+    /// Starts a session and brings it to the caller's initial state.
     async fn session(&self, caller: Caller) -> Talk {
         let service = match caller {
             Caller::Stranger | Caller::Local => &self.rooms.reception,
@@ -238,7 +240,7 @@ impl World {
         talk
     }
 
-    /// Plays a row; gives the reply to the last line.
+    /// Sends the lines of a row and returns the reply to the last one.
     async fn play(&self, caller: Caller, lines: &str) -> String {
         let mut talk = self.session(caller).await;
         match caller {
@@ -259,12 +261,12 @@ impl World {
     }
 }
 
-/// The caller's end of a session.
+/// The client side of a session.
 struct Talk {
     stream: Stream,
     heard: Vec<u8>,
     caller: Caller,
-    /// The server's end; it goes with this one.
+    /// The task of the server side; it ends when this value is dropped.
     _served: JoinSet<smtp::Result<()>>,
 }
 
@@ -280,7 +282,7 @@ impl Talk {
         }
     }
 
-    /// Gives code and status of the next reply.
+    /// Returns the code and the status of the next reply.
     async fn reply(&mut self) -> String {
         loop {
             let line = self.line().await;
@@ -319,12 +321,12 @@ impl Talk {
     }
 }
 
-/// Gives a message with these header fields, `, ` between them.
+/// Returns a message with the given header fields, which are separated by `, `.
 fn text_of(fields: &str) -> String {
     format!("{}\r\nSubject: x\r\n\r\nHello.\r\n", fields.replace(", ", "\r\n"))
 }
 
-/// Gives the rows: what is said, and the replies by caller.
+/// Returns the rows: the lines to send, and the expected reply for each caller.
 fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut lines = TABLE.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| {
         let mut cells = line.split('|').map(str::trim);
@@ -356,7 +358,8 @@ async fn every_verb_answers_everybody_as_the_table_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What the list of a mail file lets its owner do is no matter of delivery, which is the server's work, nor of sending.
+/// Checks that the ACL of a mail file, which limits its owner, does not affect delivery or sending: the server performs
+/// both.
 #[tokio::test]
 async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
     let world = World::new("own");
