@@ -1,14 +1,14 @@
-//! The figures of the storage engine as families of Prometheus.
+//! The figures of the storage engine as Prometheus families.
 //!
-//! The engine names a figure by words with hyphens and the unit last; what belongs to a table begins with its name and a dot. Here they
-//! get names as Prometheus wants them: base units (bytes, seconds) at the end, `_total` behind what only rises. Figures that this page
-//! does not know are told as gauges, so that nothing new is lost.
+//! The engine names a figure with words separated by hyphens, with the unit last; the name of a figure of one table
+//! starts with the table's name and a dot. This module converts them to Prometheus names: base units (bytes, seconds)
+//! at the end, and `_total` after counters. Unknown figures are reported as gauges, so that new ones are not lost.
 
 use std::collections::BTreeMap;
 
 use crate::metrics::{Exposition, Kind, Sample};
 
-/// Figures that only rise: the engine's name, ours, and what it is.
+/// Figures that never decrease: the engine's name, the Prometheus name, and the help text.
 const COUNTERS: [(&str, &str, &str); 12] = [
     ("cache-hits-count", "store_cache_hits_total", "Blocks that the cache had."),
     ("cache-misses-count", "store_cache_misses_total", "Blocks that were read from the disk."),
@@ -28,10 +28,10 @@ const COUNTERS: [(&str, &str, &str); 12] = [
     ("writes-stalled-microseconds", STALLED, "Time that writers waited for flushes and compactions."),
 ];
 
-/// The one that is counted in another unit.
+/// The only figure whose unit is converted.
 const STALLED: &str = "store_writes_stalled_seconds_total";
 
-/// Figures that rise and fall, where the name does not say enough.
+/// Figures that rise and fall and whose names need an explanation: the engine's name and the help text.
 const GAUGES: [(&str, &str); 8] = [
     ("memtables-bytes", "Memory of changes that are not in a table yet."),
     ("cache-bytes", "Memory of blocks that were read lately."),
@@ -68,7 +68,7 @@ pub(super) fn write(out: &mut Exposition, figures: &[(String, u64)]) {
     }
 }
 
-/// Gives the family of a table's figure, and the level where there is one.
+/// Returns the family of a table's figure, and the level if the name contains one.
 fn table_family(figure: &str) -> (String, Option<&str>) {
     let level = figure.strip_prefix("level-").and_then(|rest| rest.split_once('-'));
     match level {
@@ -77,7 +77,7 @@ fn table_family(figure: &str) -> (String, Option<&str>) {
     }
 }
 
-/// Turns hyphens into what Prometheus takes; a count needs no unit.
+/// Converts hyphens and dots to underscores and removes the suffix `-count`.
 fn plain(figure: &str) -> String {
     figure.trim_end_matches("-count").replace(['-', '.'], "_")
 }
