@@ -1,4 +1,5 @@
-//! People over their life: many added at once, changed while they are logged in, their mailboxes renamed and spared.
+//! Tests of accounts over their lifetime: bulk creation, changes while users are logged in, and mailboxes that are
+//! renamed or kept.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +23,7 @@ fn pop3(server: &Server) -> Dialogue {
 
 const BYE: &str = "* BYE the account was disabled";
 
-/// Gives one session of ann in each room, with the good-bye that it will hear.
+/// Opens one session of ann for each protocol. Returns each with the reply that it gets when the account is disabled.
 fn open_sessions(server: &Server) -> [(Dialogue, &'static str); 3] {
     [
         (imap(server), BYE),
@@ -31,7 +32,7 @@ fn open_sessions(server: &Server) -> [(Dialogue, &'static str); 3] {
     ]
 }
 
-/// Hears the server say good-bye and close the connection.
+/// Checks that the server sends the final reply and closes the connection.
 fn wait_for_the_end((mut dialogue, good_bye): (Dialogue, &str)) {
     dialogue.expect(good_bye);
     assert_eq!(dialogue.line(), "");

@@ -1,5 +1,5 @@
-//! What the command line takes and shows: options where they mean something, tables that no document can break, lists that go on where they were cut, views by order,
-//! place and key.
+//! Tests of the input and output of commands: options only where they have a meaning, tables that no document content
+//! can break, lists that continue where they were cut off, and views by order, position and key.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::native::PASSWORD;
 use crate::native_notes::{PLAN, plan};
 use crate::{Place, text};
 
-/// Runs a command as somebody who logs in; gives what people see.
+/// Runs a command as a logged-in user and returns its readable output.
 fn seen(place: &Place, who: &str, words: &[&str]) -> String {
     let words = [words, &["--user", who, "--password-file", "-"]].concat();
     place.check_input(&words, &format!("{PASSWORD}\n"), "")
@@ -163,7 +163,8 @@ fn a_view_is_read_by_order_place_and_expansion() {
     fails(&["--at", "0"], "counted from 1");
     fails(&["--open", "1"], "--collapsed");
 
-    // Both columns are there: for programs as the server tells them, for people as the formula language writes them.
+    // Both columns are shown: in JSON as the server returns them, in the readable output as the formula language
+    // formats them.
     let rows = entries(&[]);
     let amount = |row: usize| rows[row]["Amount 2"].as_f64().expect("a number");
     assert!((amount(0) - 30.3).abs() < 1e-9 && (amount(1) - 10.1).abs() < 1e-9, "{rows}");
@@ -201,7 +202,7 @@ fn a_view_is_read_by_as_many_pages_as_it_takes() {
     let rows: String = (0..2_300).map(|row| format!("{},Order {row}\n", 2_000 + row % 2)).collect();
     import(&place, &format!("Year,Subject\n{rows}"));
     make_view(&place, BY_YEAR);
-    // Over so many documents the index is built; the command waits for that.
+    // With this many documents the index must be built first; the command waits for that.
     let entries = ["view", "entries", PLAN, "By Year"];
     assert_eq!(place.as_user("ann", &entries).as_array().map(Vec::len), Some(50));
     for (limit, count) in [("0", 2_300), ("1500", 1_500), ("1000", 1_000)] {

@@ -1,10 +1,10 @@
-//! Commands of the administration without a server, and that they do the same with one.
+//! Tests of administration commands without a server, and that they have the same results with one.
 
 use serde_json::json;
 
 use crate::Place;
 
-/// Runs the same commands in the same order, whoever executes them.
+/// Runs a fixed sequence of commands, with or without a running server.
 fn check_people(place: &Place) {
     place.check_fails(
         &["user", "add", "ann@acme.test"],

@@ -1,4 +1,4 @@
-//! Bytes that flip in the files of the store: what `doublet fixup` says, and that good mail is kept.
+//! Tests with flipped bits in the files of the store: the reports of `doublet fixup`, and that undamaged mail is kept.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ fn letter(number: usize) -> String {
     )
 }
 
-/// Makes a place with mail in Ann's mailbox, whose files were written by an orderly stop.
+/// Creates a data folder with mail in Ann's mailbox, whose files were written by an orderly shutdown.
 fn filled() -> Place {
     let place = Place::with_people(&["ann@acme.test"]);
     let mbox: String = (0..MESSAGES).map(letter).collect();
@@ -47,7 +47,7 @@ fn flip(file: &Path, place: usize) {
     fs::write(file, bytes).expect("written");
 }
 
-/// Exports Ann's mail and gives the messages, each of which must be one that was imported.
+/// Exports Ann's mail and returns the messages. Checks that each is one of the imported messages.
 fn mail(place: &Place) -> BTreeSet<String> {
     let _ = fs::remove_dir_all(place.path("out"));
     let _ = place.run(&["export", "mbox", "out", "--user", "ann"], "");
@@ -63,14 +63,14 @@ fn mail(place: &Place) -> BTreeSet<String> {
     found
 }
 
-/// What a fixup said of a damaged store.
+/// Counts of the results of fixups of damaged stores.
 #[derive(Default, Debug)]
 struct Told {
-    /// Stores that do not open.
+    /// Stores that could not be opened or mended.
     refused: usize,
-    /// Stores in which nothing was lost.
+    /// Mended stores in which nothing was lost.
     whole: usize,
-    /// Stores that lost mail, and said so.
+    /// Stores that lost mail and reported it.
     lost: usize,
 }
 
@@ -83,12 +83,12 @@ fn flip_and_fix(place: &Place, file: &Path, told: &mut Told) {
         return;
     }
     if said.contains("No damage was found") {
-        // What flipped says only where to look, and is not needed to find everything.
+        // The flipped bit is in data that only speeds up searches, so all messages can still be read.
         assert_eq!(mail(place).len(), MESSAGES, "{name}");
         return;
     }
     if complaint.contains("properties unsorted") {
-        // The engine does not name the file whose properties are damaged, so that it stays, and this is said.
+        // The engine does not name the file whose properties are damaged, so the file stays, and fixup reports this.
         assert!(complaint.contains("stay in the store's files"), "{name}: {complaint}");
         told.refused += 1;
         return;
@@ -98,7 +98,7 @@ fn flip_and_fix(place: &Place, file: &Path, told: &mut Told) {
     assert_eq!(output.status.success(), said.contains(", all mended"), "{name}: {said}{complaint}");
     place.check(&["fixup"], "No damage was found");
     if complaint.contains("\n  names.nsf: note") {
-        // Ann herself is lost: her mail is there, and nobody whose it is.
+        // Ann's person document is lost: her mail exists, but the directory has no owner for it.
         told.lost += 1;
         return;
     }

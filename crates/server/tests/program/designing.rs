@@ -1,4 +1,5 @@
-//! `doublet view design`, `create`, `change`, `delete` and `doublet folder`: views and folders on the command line.
+//! Tests of `doublet view design`, `create`, `change`, `delete` and `doublet folder`: views and folders on the command
+//! line.
 
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ columns = [
 ]
 "#;
 
-/// Makes a database in which ann is a designer and bob a reader who may have folders and views of his own.
+/// Creates a database in which ann is Designer, and bob is Reader and may have private folders and views.
 fn plan() -> (Place, Server) {
     let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
     place.check(&["db", "create", PLAN], "was made");
@@ -33,7 +34,7 @@ fn plan() -> (Place, Server) {
     (place, server)
 }
 
-/// Runs a command with the password in a file, and this on its standard input; gives what people see.
+/// Runs a command with the password in a file and `input` on its standard input. Returns its readable output.
 fn with_input(place: &Place, who: &str, words: &[&str], input: &str) -> String {
     place.check_input(&[words, &["--user", who, "--password-file", "password"]].concat(), input, "")
 }
@@ -59,7 +60,7 @@ fn a_view_is_made_shown_changed_and_deleted() {
     assert_eq!(field(&shown, "category"), ["Attic", "", "Cellar", ""]);
     assert_eq!(field(&shown, "Long")[1..], [json!("yes"), json!(null), json!("no")]);
 
-    // What is printed is what was said, and can be said back.
+    // The printed text equals the input and can be used as input again.
     let printed = with_input(&place, "ann", &["view", "design", PLAN, "by due"], "");
     let (head, file) = printed.split_once('\n').expect("a line about it");
     assert_eq!((head.contains("--expect 1"), file), (true, BY_DUE));
@@ -161,7 +162,7 @@ fn folders_are_filled_and_emptied() {
     let emptied = "the folder is not empty; `doublet folder remove plan.nsf 'Now' NOTE` takes notes out of it";
     place.fails_as_user("ann", &["folder", "delete", PLAN, "Now"], emptied);
 
-    // Columns of its own, and then it is still a folder.
+    // A folder that gets its own columns is still a folder.
     let columns = "[[view]]\ntitle = \"Now\"\nfolder = true\ncolumns = [{ title = \"Room\", sort = \"descending\" }]\n";
     place.fails_as_user("ann", &["view", "design", PLAN, "Now"], "has no columns");
     with_input(&place, "ann", &["view", "change", PLAN, "Now", "-"], columns);

@@ -1,4 +1,4 @@
-//! The edges of a running server: TLS at every door, LMTP, limits, logs, and an orderly end.
+//! Tests of a running server at its boundaries: TLS on every listener, LMTP, limits, logs, and an orderly shutdown.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,8 @@ use wire::{ClientTls, Stream};
 
 use crate::{Place, collect};
 
-/// Connects with TLS from the first byte, or after saying `start`, and gives the first line that is heard then.
+/// Connects with TLS, from the first byte or after the plaintext dialogue `start`. Sends `first` and returns the first
+/// line received.
 fn encrypted(address: &str, start: &[(&str, &str)], first: &str) -> String {
     use tokio::io::AsyncWriteExt;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -49,7 +50,7 @@ fn every_door_can_be_encrypted() {
     let ehlo = [("", "220 "), ("EHLO client.test\r\n", "250 "), ("STARTTLS\r\n", "220 ")];
     check("smtp", &ehlo, "EHLO client.test\r\n", "250-mail.acme.test");
     check("submission", &ehlo, "EHLO client.test\r\n", "250-mail.acme.test");
-    // Somebody who speaks in clear where TLS comes first harms nobody.
+    // A client that sends plaintext to a listener with implicit TLS does no harm.
     let mut confused = server.dial("imap_tls");
     confused.say("a LOGIN ann secret");
     let mut rest = Vec::new();

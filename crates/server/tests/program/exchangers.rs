@@ -1,4 +1,4 @@
-//! Mail to other servers by their MX records, from end to end: two servers, and a name server of the test between them.
+//! End-to-end tests of mail routing by MX records, with two servers and a test name server between them.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -10,10 +10,10 @@ use crate::{Place, collect};
 const MX: u16 = 15;
 const A: u16 = 1;
 
-/// What the name server knows: the data of one record by name and type. A name that it does not know does not exist.
+/// The records of the name server: the data of one record by name and type. All other names do not exist.
 type Zone = HashMap<(&'static str, u16), Vec<u8>>;
 
-/// Writes a name as it stands in a packet.
+/// Encodes a name in the DNS wire format.
 fn packed(name: &str) -> Vec<u8> {
     let labels = name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
     labels.chain([0]).collect()
@@ -23,7 +23,7 @@ fn mx(preference: u16, host: &str) -> Vec<u8> {
     [&preference.to_be_bytes()[..], &packed(host)].concat()
 }
 
-/// Answers one question (RFC 1035 §4): the header, the question again, and the record if there is one.
+/// Answers one query (RFC 1035 §4) with the header, the question, and the record if there is one.
 fn answer(zone: &Zone, query: &[u8]) -> Vec<u8> {
     let mut name = Vec::new();
     let mut position = 12;
@@ -50,7 +50,7 @@ fn answer(zone: &Zone, query: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Starts a name server that lives as long as the tests.
+/// Starts a name server that runs until the tests end.
 fn name_server(zone: Zone) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback port");
     let address = socket.local_addr().expect("it is bound");
