@@ -1,7 +1,7 @@
-//! The program as a whole: commands over a temporary data folder, with and without a running server.
+//! Tests of the whole program: commands on a temporary data folder, with and without a running server.
 //!
-//! Servers listen on loopback with port 0 and are found through `listeners.json`. Nothing sleeps: a test waits for a line of the
-//! server's log, for a reply, or for the end of a process.
+//! Servers listen on loopback with port 0 and are found through `listeners.json`. No test sleeps: each waits for a line
+//! of the server's log, for a reply, or for the end of a process.
 
 mod accounts;
 mod command_line;
@@ -50,7 +50,7 @@ impl Place {
         let folder = tempfile::tempdir().expect("a folder");
         let mut options = vec!["--data".to_owned(), folder.path().join("data").display().to_string()];
         let listeners = LISTENERS.iter().map(|name| format!("listen.{name}=127.0.0.1:0"));
-        // Hashing passwords well is not what these tests are about.
+        // Strong password hashing is not the subject of these tests, so it is configured to be cheap.
         let cheap = ["directory.password_memory=8KiB", "directory.password_rounds=1", "server.name=mail.acme.test"];
         for assignment in listeners.chain(cheap.iter().map(|text| (*text).to_owned())) {
             options.extend(["--set".to_owned(), assignment]);
@@ -58,7 +58,7 @@ impl Place {
         Self { folder, options }
     }
 
-    /// Makes a place with a domain and people whose password is `sesame street`.
+    /// Creates a data folder with a domain and people whose password is `sesame street`.
     fn with_people(addresses: &[&str]) -> Self {
         Self::with_people_of("acme.test", addresses)
     }
@@ -101,7 +101,7 @@ impl Place {
         child.wait_with_output().expect("the program ends")
     }
 
-    /// Runs a command that must succeed and say `expected` somewhere; gives what it said.
+    /// Runs a command. Checks that it succeeds and that its output contains `expected`; returns the output.
     fn check(&self, words: &[&str], expected: &str) -> String {
         self.check_input(words, "", expected)
     }
@@ -114,7 +114,7 @@ impl Place {
         said
     }
 
-    /// Runs a command that must fail with `expected` in its complaint.
+    /// Runs a command. Checks that it fails and that its error output contains `expected`.
     fn check_fails(&self, words: &[&str], expected: &str) {
         let output = self.run(words, "");
         let complaint = text(&output.stderr);
@@ -122,7 +122,7 @@ impl Place {
         assert!(complaint.contains(expected), "{words:?}: expected {expected:?}, got {complaint:?}");
     }
 
-    /// Runs a command with `--json` and gives what it says.
+    /// Runs a command with `--json` and returns its parsed output.
     fn json(&self, words: &[&str]) -> Value {
         let said = self.check(&[words, &["--json"]].concat(), "");
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error} in {said:?}"))
@@ -166,7 +166,7 @@ impl Server {
         kill_process(process, signal).expect("the process is there");
     }
 
-    /// Ends the server in order.
+    /// Shuts the server down in order.
     fn stop(mut self) {
         self.signal(Signal::TERM);
         self.wait_for_log(" ended");
@@ -174,18 +174,18 @@ impl Server {
         assert!(status.success(), "{status}");
     }
 
-    /// Ends the server at once.
+    /// Kills the server.
     fn kill(mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
     }
 
-    /// Gives the statistics.
+    /// Returns the statistics.
     fn metrics(&self) -> String {
         self.get("/metrics")
     }
 
-    /// Asks the administration port for a page.
+    /// Requests a page from the administration port.
     fn get(&self, path: &str) -> String {
         let mut http = self.dial("admin");
         http.say(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"));
@@ -194,12 +194,12 @@ impl Server {
         answer
     }
 
-    /// Begins a dialogue with the listener for other servers.
+    /// Connects to the listener for other servers and sends EHLO.
     fn reception(&self) -> Dialogue {
         self.greeted("smtp")
     }
 
-    /// Begins a dialogue as ann@acme.test, who may send.
+    /// Connects to the submission listener and logs in as ann@acme.test.
     fn submission(&self) -> Dialogue {
         let mut smtp = self.greeted("submission");
         let login = STANDARD.encode("\0ann@acme.test\0sesame street");
@@ -228,7 +228,7 @@ impl Drop for Server {
     }
 }
 
-/// One end of a line-based conversation.
+/// The client side of a line-based connection.
 struct Dialogue {
     reader: BufReader<TcpStream>,
 }
@@ -240,7 +240,7 @@ impl Dialogue {
         line.trim_end().to_owned()
     }
 
-    /// Reads until a line begins with `wanted`.
+    /// Reads lines until one starts with `wanted`. Lines before it must be continuation lines or untagged replies.
     fn expect(&mut self, wanted: &str) -> String {
         loop {
             let line = self.line();
@@ -256,7 +256,7 @@ impl Dialogue {
         self.reader.get_mut().write_all(format!("{text}\r\n").as_bytes()).expect("the server is there");
     }
 
-    /// Says something and expects the reply to begin so.
+    /// Sends a line and reads until a line of the reply starts with `wanted`.
     fn ask(&mut self, text: &str, wanted: &str) -> String {
         self.say(text);
         self.expect(wanted)
@@ -273,7 +273,7 @@ fn deliver(server: &Server, to: &str, text: &str) {
     smtp.ask("QUIT", "221 ");
 }
 
-/// Reads the whole maildrop.
+/// Returns all messages of the maildrop.
 fn collect(server: &Server, login: &str) -> Vec<String> {
     let mut pop3 = server.dial("pop3");
     pop3.expect("+OK");

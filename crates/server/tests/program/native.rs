@@ -1,4 +1,4 @@
-//! The native protocol, through the command line and through the client of the load generator.
+//! Tests of the native protocol, through the command line and through the client of the load generator.
 
 use std::future::Future;
 
@@ -10,14 +10,14 @@ use crate::{Place, Server};
 pub const PASSWORD: &str = "sesame street";
 
 impl Place {
-    /// Runs a command as somebody who logs in.
+    /// Runs a command as a logged-in user and returns its JSON output.
     pub fn as_user(&self, who: &str, words: &[&str]) -> serde_json::Value {
         let words = [words, &["--user", who, "--password-file", "-", "--json"]].concat();
         let said = self.check_input(&words, &format!("{PASSWORD}\n"), "");
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error} in {said:?}"))
     }
 
-    /// Runs a command as somebody who logs in; it must fail with `expected` in its complaint.
+    /// Runs a command as a logged-in user. Checks that it fails and that its error output contains `expected`.
     pub fn fails_as_user(&self, who: &str, words: &[&str], expected: &str) {
         let output = self.run(&[words, &["--user", who, "--password-file", "-"]].concat(), &format!("{PASSWORD}\n"));
         let complaint = crate::text(&output.stderr);
@@ -31,7 +31,7 @@ impl Place {
     }
 }
 
-/// Does something with a client that has logged in.
+/// Runs `work` with a client that has logged in.
 pub fn with_client<F: Future<Output = ()>>(place: &Place, server: &Server, who: &str, work: impl FnOnce(Client) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let options = place.options(server);
@@ -169,7 +169,8 @@ fn sessions_end_with_logout_and_with_their_account() {
         assert!(wrong.contains("wrong name or password"), "{wrong}");
         client.login("ann", PASSWORD).await.expect("the password is right");
         people.check(&["user", "set", "ann", "--disable"], "was changed");
-        // The next call may come before the server has looked; then its identity is refused all the same.
+        // The next call may arrive before the server has examined the change of the account. Its identity is refused
+        // even then.
         assert_eq!(reason_of(whoami_database(&client).await), no_session);
     });
     server.stop();
@@ -190,7 +191,7 @@ fn what_is_not_the_protocol_ends_the_connection_and_nothing_else() {
         [b"GET / HTTP/1.1\r\n\r\n", &[0; 300], &[0xff; 3_000], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"];
     for bytes in garbage {
         let mut socket = std::net::TcpStream::connect(address).expect("it listens");
-        // The server may have closed it before all is written.
+        // The server may have closed the connection before all bytes are written.
         let _ = socket.write_all(bytes);
         let _ = socket.shutdown(std::net::Shutdown::Write);
         let mut heard = Vec::new();
@@ -220,7 +221,7 @@ fn what_is_not_the_protocol_ends_the_connection_and_nothing_else() {
         let long = v1::SearchNotesRequest { database: mail(), formula, ..Default::default() };
         let status = client.notes().search_notes(long).await.expect_err("refused");
         assert_eq!(client::formula_place(&status).expect("the answer fits its header").column, 30_011, "{status:?}");
-        // More calls at a time than one connection may have wait for each other, and all are answered.
+        // Calls beyond the limit of concurrent calls per connection wait for each other, and all get a reply.
         let calls: Vec<_> = (0..200)
             .map(|_| {
                 let client = client.clone();

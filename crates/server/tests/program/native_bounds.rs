@@ -1,4 +1,5 @@
-//! Where the native protocol ends: large transactions, pages by their bytes, places that a database has not reached, what stays hidden.
+//! Tests of the native protocol at its limits: large transactions, pages limited by bytes, modseqs beyond the
+//! database's own, and documents that stay hidden.
 
 use client::{Client, Code, v1};
 
@@ -15,7 +16,7 @@ async fn make(client: &Client, items: Vec<v1::Item>) -> u32 {
     client.notes().create_note(request).await.expect("they may").into_inner().note_id
 }
 
-/// Searches to the end; gives the notes that were found in their order, and the most of one message.
+/// Runs a search to its end. Returns the found notes in order, and the maximum number of notes in one message.
 async fn search(client: &Client, request: v1::SearchNotesRequest) -> (Vec<u32>, usize) {
     let mut replies = client.notes().search_notes(request).await.expect("a reader").into_inner();
     let (mut found, mut largest) = (Vec::new(), 0);
@@ -51,7 +52,7 @@ fn what_one_transaction_changed_comes_in_several_messages() {
         let (found, largest) = search(&client, request.clone()).await;
         assert_eq!(found, made);
         assert!(largest < 70, "{largest} notes of 16 KiB in one message");
-        // With a limit the search still ends between two transactions.
+        // Even with a limit, the search ends only between two transactions.
         let (found, _) = search(&client, v1::SearchNotesRequest { limit: 3, ..request }).await;
         assert_eq!(found, made);
         let watch =
