@@ -1,4 +1,4 @@
-//! Conflicts over the native protocol: two people change a document that both have read.
+//! Tests of conflicts over the native protocol: two users change a document that both have read.
 
 use client::v1::saved_note::Outcome;
 use client::v1::update_note_request::{Base, OnConflict};
@@ -9,13 +9,13 @@ use crate::native::{PASSWORD, database, note, reason_of, text};
 use crate::native_notes::{PLAN, plan};
 use crate::{Place, Server};
 
-/// Two people with rights, and what they do.
+/// Two users with Editor access, and their operations.
 struct Two {
     ann: Client,
     bob: Client,
 }
 
-/// Runs something that two people do.
+/// Runs `work` with two logged-in users.
 fn with_two<F: Future<Output = ()>>(work: impl FnOnce(Two) -> F) -> (Place, Server) {
     let (place, server) = plan(&[("ann", "editor"), ("bob", "editor")]);
     let options = place.options(&server);
@@ -44,7 +44,7 @@ fn update(path: &str, number: u32, said: &str) -> v1::UpdateNoteRequest {
     v1::UpdateNoteRequest { database, note, items: texts(said), ..Default::default() }
 }
 
-/// What a note's items are, but those that the server writes; a file by its name.
+/// Returns the items of a note except those that the server writes. An attachment is represented by its file name.
 async fn told(client: &Client, number: u32) -> String {
     let items = Some(v1::ItemSelection { extent: 2, names: Vec::new() });
     let open = v1::OpenNoteRequest { database: database(PLAN), note: note(number), items, mark_read: false };
@@ -61,7 +61,8 @@ async fn told(client: &Client, number: u32) -> String {
 }
 
 impl Two {
-    /// Ann makes a document and changes it, then Bob changes the version that she had made. Gives what became of that, and the document's number.
+    /// Lets Ann create and change a document, and then lets Bob save `change` based on the version before her change.
+    /// Returns the outcome and the document's number.
     async fn meet(&self, action: &str, change: v1::UpdateNoteRequest) -> (Result<v1::SavedNote, client::Status>, u32) {
         let items = texts(&format!("A=1 B=1 {action}"));
         let create = v1::CreateNoteRequest { database: database(PLAN), items, ..Default::default() };
@@ -82,7 +83,7 @@ impl Two {
     }
 }
 
-/// A change that asks for a conflict to be resolved, with the items as they were.
+/// Returns an update that requests conflict resolution, with the previous items as its base.
 fn resolving(said: &str, was: Option<&str>) -> v1::UpdateNoteRequest {
     let base = was.map(|was| Base { items: texts(was) });
     v1::UpdateNoteRequest { on_conflict: OnConflict::Resolve.into(), base, ..update(PLAN, 0, said) }
@@ -91,7 +92,8 @@ fn resolving(said: &str, was: Option<&str>) -> v1::UpdateNoteRequest {
 #[test]
 fn a_conflict_is_resolved_as_the_document_wants() {
     let (_place, server) = with_two(|two| async move {
-        // Without a word of the document, the one who came later gets a response of it, with its file.
+        // If the document does not specify a conflict action, the later version is saved as a response document, with
+        // its attachment.
         let (kept, winner) = two.meet("", resolving("B=2", Some("B=1"))).await;
         let kept = kept.expect("it is kept");
         assert_eq!((kept.outcome(), kept.note_id == winner, kept.sequence), (Outcome::Kept, false, 1));
@@ -101,7 +103,7 @@ fn a_conflict_is_resolved_as_the_document_wants() {
         let header = async |number| two.ann.notes().open_note(open(number)).await.expect("hers").into_inner().header;
         let (loser, winner) = (header(kept.note_id).await.expect("told"), header(winner).await.expect("told"));
         assert!(loser.conflict && !winner.conflict && loser.parent_unid == winner.unid, "{loser:?}");
-        // Its file is its own: it stays when the winner is gone.
+        // The response has its own copy of the attachment, which remains after the winning document is deleted.
         let delete =
             v1::DeleteNoteRequest { database: database(PLAN), note: note(winner.note_id), ..Default::default() };
         two.ann.notes().delete_note(delete).await.expect("she may");
@@ -149,7 +151,7 @@ fn a_conflict_is_refused_where_nobody_asks_for_more_or_nothing_else_can_be() {
         assert_eq!(told(&two.ann, winner).await, "$ConflictAction=1 A=2 B=1 plan.bin");
         let odd = v1::UpdateNoteRequest { on_conflict: 9, ..update(PLAN, 0, "B=2") };
         assert_eq!(reason_of(two.meet("", odd).await.0).1, "invalid");
-        // Mail is not kept twice.
+        // In a mail file, a conflict never creates a second document.
         let items = texts("A=1");
         let create = v1::CreateNoteRequest { database: database("mail/ann.nsf"), items, ..Default::default() };
         let made = two.ann.notes().create_note(create).await.expect("it is hers").into_inner();

@@ -1,4 +1,4 @@
-//! Databases that are made over the native protocol.
+//! Tests of the creation of databases over the native protocol.
 
 use client::{Client, Code, v1};
 
@@ -31,7 +31,7 @@ fn who_may_makes_databases_and_manages_them() {
         let list = v1::ListViewsRequest { database: database("plans/library.nsf"), ..Default::default() };
         let views = client.views().list_views(list).await.expect("hers").into_inner().views;
         assert!(views.iter().any(|view| view.name == "By Category"), "{views:?}");
-        // She lets others in; till then nobody is.
+        // Only the creator has access until she changes the ACL.
         let key = v1::GetAclRequest { database: database("plans/library.nsf") };
         let acl = client.databases().get_acl(key).await.expect("hers").into_inner();
         assert_eq!((acl.entries.len(), acl.internet_max()), (3, v1::AccessLevel::Manager), "{acl:?}");

@@ -1,4 +1,5 @@
-//! The access matrix of the native protocol: every call of the descriptions, made by everybody. A call without a row fails the test.
+//! The access matrix of the native protocol: every call of the `.proto` files by every kind of caller. A call without a
+//! row fails the test.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -8,19 +9,19 @@ use client::{Client, Code, Status, v1};
 use crate::Place;
 use crate::native::{PASSWORD, database, note, text};
 
-/// The levels, by which the users of this test are named.
+/// The access levels, which are also the names of the users in this test.
 const LEVELS: [&str; 7] = ["none", "depositor", "reader", "author", "editor", "designer", "manager"];
 
 const PLAN: &str = "plan.nsf";
 
-/// Who may make a call on a document of somebody else.
+/// The callers who may make a call on a document of another user.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
-    /// Everybody, without a session too.
+    /// All callers, even without a session.
     Strangers,
-    /// Everybody who has a session.
+    /// All callers with a session.
     Sessions,
-    /// These levels.
+    /// Callers with these levels, as indexes into [`LEVELS`].
     Levels(&'static [usize]),
 }
 
@@ -44,8 +45,11 @@ macro_rules! rows {
     };
 }
 
-/// There is no file to take off these notes, and they are not deleted: an author, who may read them, is told that first. An author makes the profile that all share,
-/// and then it is somebody else's.
+/// Returns the rows: the path of the call, the permitted callers, and the call.
+///
+/// The notes have no attachment to remove and are not deleted. An Author, who may read them, gets that error instead of
+/// one about access. An Author may create the shared profile, which from then on belongs to another user for the
+/// others.
 #[rustfmt::skip]
 fn rows() -> Vec<(&'static str, Who, Call)> {
     use v1::{self as p};
@@ -111,7 +115,7 @@ fn rows() -> Vec<(&'static str, Who, Call)> {
     rows
 }
 
-/// Calls that are about sessions themselves; other tests make them.
+/// Calls about sessions themselves, which other tests cover.
 const ABOUT_SESSIONS: [&str; 3] =
     ["/doublet.v1.Sessions/Login", "/doublet.v1.Sessions/Authenticate", "/doublet.v1.Sessions/Logout"];
 

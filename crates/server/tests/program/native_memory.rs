@@ -1,5 +1,5 @@
-//! What peers of the native protocol can make the server hold: messages of strangers, messages that grow when they are decoded, uploads that stand still,
-//! and requests that break off.
+//! Tests of the memory that a peer of the native protocol can make the server hold: messages without a session,
+//! messages that grow when decoded, stalled uploads, and requests that break off.
 
 use client::{Client, Code, v1};
 
@@ -7,7 +7,8 @@ use crate::native::{PASSWORD, database, note, reason_of, text, with_client};
 use crate::native_notes::{PLAN, plan};
 use crate::{Place, collect};
 
-/// Pieces of 256 KiB that do not fit into what a client may send ahead: when the last is taken, the server has read the first.
+/// Number of 256 KiB pieces that exceed the data a client may send ahead: when the last piece has been accepted, the
+/// server has read the first.
 const PIECES: usize = 8;
 
 fn limit() -> (Code, String) {
@@ -87,7 +88,7 @@ fn uploads_that_stand_still_keep_nobody_out() {
         for (_, call) in &uploads {
             call.abort();
         }
-        // Somebody else's note is refused before any content has come.
+        // Changing another user's note is refused before any content arrives.
         let (pieces, said) = client::outgoing(1);
         assert!(pieces.send(header(made, 64 << 20)).await);
         let refused = reason_of(bob.notes().attach_file(said).await);

@@ -1,4 +1,5 @@
-//! Notes over the native protocol: what is deleted and comes back, profiles, saves that meet, attachments that break off, access lists, compression.
+//! Tests of notes over the native protocol: deletion and restoring, profiles, concurrent saves, attachments that break
+//! off, ACLs and compression.
 
 use client::{Client, Code, v1};
 use serde_json::json;
@@ -8,7 +9,7 @@ use crate::{Place, Server};
 
 pub const PLAN: &str = "plan.nsf";
 
-/// Makes a database in which these people have these levels.
+/// Creates a database in which the given users have the given levels.
 pub fn plan(people: &[(&str, &str)]) -> (Place, Server) {
     let addresses: Vec<String> = people.iter().map(|(name, _)| format!("{name}@acme.test")).collect();
     let place = Place::with_people(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
@@ -133,7 +134,7 @@ fn profiles_are_found_by_name_and_user() {
         let shared = notes.update_profile(update("", "red", 0)).await.expect("an author makes it").into_inner();
         let own = notes.update_profile(update("ann", "blue", 0)).await.expect("it is hers").into_inner();
         assert_ne!(shared.note_id, own.note_id);
-        // However she is called, the profile is the same one.
+        // All forms of her name lead to the same profile.
         for name in ["ann@acme.test", "CN=ann/O=acme.test", "ANN/Acme.Test"] {
             let found = notes.open_profile(open(name)).await.expect("it is there").into_inner();
             assert_eq!(found.header.as_ref().map(|header| header.note_id), Some(own.note_id), "{name}");
@@ -268,7 +269,7 @@ fn an_attachment_that_breaks_off_leaves_nothing() {
     with_client(&place, &server, "ann", |client| async move {
         let made = create(&client).await.note_id;
         let before = open_database(&client).await;
-        // The connection is gone after some pieces.
+        // The connection is lost after some pieces.
         let other = Client::connect(&options).await.expect("the server is there");
         other.login("ann", PASSWORD).await.expect("the password is right");
         let (pieces, said) = client::outgoing(1);
@@ -281,7 +282,7 @@ fn an_attachment_that_breaks_off_leaves_nothing() {
         call.abort();
         assert!(call.await.expect_err("it was cut off").is_cancelled());
         drop((pieces, other));
-        // The stream ends in order, and too early, or goes on too long.
+        // The stream ends properly but too early, or contains too much content.
         for count in [0, 1, 3] {
             let messages = std::iter::once(header(made, 2 << 18)).chain((0..count).map(|_| piece()));
             let refused = reason_of(client.notes().attach_file(client::saying(messages)).await);
@@ -379,7 +380,7 @@ fn messages_are_compressed_both_ways_and_bombs_are_refused() {
         let reply = packed.notes().open_note(open).await.expect("it is there");
         assert_eq!(reply.metadata().get("grpc-encoding").and_then(|encoding| encoding.to_str().ok()), Some("gzip"));
         assert_eq!(reply.into_inner().items, [long]);
-        // Small on the way, and larger than a message may be.
+        // The compressed message is small, but its content exceeds the maximum message size.
         let bomb = text("A", &"x".repeat(64 << 20));
         let mut notes = packed.notes().max_encoding_message_size(128 << 20);
         let status = notes.create_note(create(&bomb)).await.expect_err("it is too large");
