@@ -1,4 +1,4 @@
-//! Servers that call over the native protocol: mutual TLS, by the roots of `tls.peers`.
+//! Tests of servers that call over the native protocol: mutual TLS with the certificate authorities of `tls.peers`.
 
 use client::{Client, Code, Trust, v1};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 use crate::native::{database, reason_of};
 use crate::{Place, Server};
 
-/// A root that signs servers.
+/// A certificate authority that signs the certificates of servers.
 struct Root {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -22,7 +22,7 @@ impl Root {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    /// Gives the certificate of a server, and its key.
+    /// Returns a certificate for a server, and its key.
     fn sign(&self, dns: &str, name: &[(DnType, &str)]) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec![dns.to_owned()]).expect("a name makes a certificate");
@@ -39,7 +39,7 @@ fn named(parts: &[(DnType, &str)]) -> DistinguishedName {
     name
 }
 
-/// Connects with a certificate of our own; the server's is the one that it has made.
+/// Connects with a client certificate. The server presents its self-signed certificate.
 async fn connect(place: &Place, server: &Server, (chain, key): &(String, String)) -> Result<Client, client::Error> {
     let made = std::fs::read(place.data().join("tls/certificate.pem")).expect("the server has made it");
     let trust = Trust::mutual(&made, chain.as_bytes(), key.as_bytes())?;
@@ -75,14 +75,14 @@ fn servers_call_with_certificates_that_a_root_has_signed() {
         assert_eq!(reason_of(open(&hub, "mail/ann.nsf").await), (Code::PermissionDenied, "access".to_owned()));
         let other = connect(&place, &server, &root.sign("spoke.acme.test", &[])).await.expect("a root has signed it");
         assert_eq!(reason_of(open(&other, "plan.nsf").await).1, "access", "the list has another one");
-        // Same names, another root: the handshake ends, or the first call does.
+        // With the same names but another certificate authority, either the handshake or the first call fails.
         let refused = match connect(&place, &server, &stranger.sign("hub.acme.test", &name)).await {
             Err(client::Error::Tls { .. }) => true,
             Err(error) => panic!("{error}"),
             Ok(client) => open(&client, "plan.nsf").await.is_err_and(|status| client::reason(&status).is_empty()),
         };
         assert!(refused, "nobody has signed it whom the server trusts");
-        // People go on without a certificate.
+        // Users can still connect without a certificate.
         let client = Client::connect(&place.options(&server)).await.expect("the server is there");
         client.login("ann", crate::native::PASSWORD).await.expect("the password is right");
     });

@@ -1,5 +1,5 @@
-//! Views over the native protocol: a library with categories and totals, read as a client reads it; what is hidden; an index that is built; views that are
-//! designed.
+//! Tests of views over the native protocol: a library with categories and totals, read page by page; hidden documents;
+//! the build of an index; and the design of views.
 
 use client::{Client, Code, v1};
 
@@ -31,7 +31,7 @@ fn by_category() -> v1::ReadEntriesRequest {
     }
 }
 
-/// Makes a library in which ann is an editor and bob a reader.
+/// Creates a library in which ann is Editor and bob is Reader.
 fn library() -> (Place, Server) {
     let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
     place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was made");
@@ -78,7 +78,7 @@ fn place_of(entry: &v1::Entry) -> String {
     levels.unwrap_or_default().join(".")
 }
 
-/// Writes entries down: place, and title or category.
+/// Formats each entry as its position and its title or category.
 fn lines(entries: &[v1::Entry]) -> Vec<String> {
     let title = |entry: &v1::Entry| match entry.values.get(1).and_then(|value| value.kind.as_ref()) {
         Some(v1::value::Kind::Text(title)) => title.clone(),
@@ -87,7 +87,7 @@ fn lines(entries: &[v1::Entry]) -> Vec<String> {
     entries.iter().map(|entry| format!("{} {}", place_of(entry), title(entry))).collect()
 }
 
-/// Four documents in two categories, one of them in both.
+/// Creates four documents in two categories; one of them is in both.
 async fn fill(client: &Client) -> [u32; 4] {
     [
         create(client, "Axe", &["Tools"], Vec::new()).await,
@@ -122,7 +122,7 @@ fn a_view_is_read_by_pages_with_totals_and_counts() {
         }
         let rows: Vec<u64> = all.entries.iter().map(|entry| entry.row).collect();
         assert_eq!(rows, (1..=7).collect::<Vec<_>>());
-        // By pages of two the same comes.
+        // Pages of two entries yield the same result.
         let (mut paged, mut page) = (Vec::new(), v1::ReadEntriesRequest { count: 2, ..by_category() });
         loop {
             let reply = read(&client, page.clone()).await;
@@ -134,7 +134,7 @@ fn a_view_is_read_by_pages_with_totals_and_counts() {
             page.start_key = reply.next;
         }
         assert_eq!(paged, all.entries);
-        // Backwards from the end, from a place, and from a row.
+        // Reading backwards from the end, from a position, and from a row.
         let last = v1::ReadEntriesRequest {
             skip_navigator: v1::Navigator::Next.into(),
             skip_count: u32::MAX,
@@ -172,7 +172,7 @@ fn what_is_collapsed_is_the_clients_and_masks_say_what_is_told() {
         assert_eq!(shown(true, &[]).await, ["1 [Paint]", "2 [Tools]"]);
         assert_eq!(shown(true, &[&[1]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
         assert_eq!(shown(false, &[&[2]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
-        // From a row that is not shown it goes on behind what hides it.
+        // From a row that is not shown, reading continues after the entry that hides it.
         let hidden = v1::ReadEntriesRequest {
             start: Some(v1::Tumbler { levels: vec![1, 1] }),
             navigator: v1::Navigator::NextExpanded.into(),
@@ -180,7 +180,7 @@ fn what_is_collapsed_is_the_clients_and_masks_say_what_is_told() {
             ..by_category()
         };
         assert_eq!(lines(&read(&client, hidden).await.entries), ["1.1 Brush", "2 [Tools]"]);
-        // Without a mask an entry has its note and its key, and nothing that costs.
+        // Without a mask, an entry has only its note and its key, which cost nothing extra.
         let bare = read(&client, v1::ReadEntriesRequest { mask: None, start_row: 5, count: 1, ..by_category() }).await;
         let entry = &bare.entries[0];
         assert_eq!((entry.note_id, entry.level, entry.key.is_empty()), (axe, 1, false));
@@ -233,7 +233,7 @@ fn entries_are_found_by_keys_by_their_beginnings_and_by_ranges() {
             assert_eq!(reply.key.is_empty(), reply.matches == 0);
             (levels, reply.matches)
         };
-        // A category comes with its row.
+        // The matches of a category include its own row.
         assert_eq!(found(find(&["tools"], false, &[]).await), (vec![2], 4));
         assert_eq!(found(find(&["Tools", "Can"], false, &[]).await), (vec![2, 2], 1));
         assert_eq!(found(find(&["Tools", "D"], true, &[]).await), (vec![2, 3], 1));
@@ -295,7 +295,7 @@ fn what_readers_items_hide_is_not_counted() {
 #[test]
 fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
     let mut place = Place::with_people(&["ann@acme.test"]);
-    // So nothing but the opening asks for it.
+    // With this setting, only opening a view requests its update.
     place.options.extend(["--set".to_owned(), "views.suppression_time=1h".to_owned()]);
     place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was made");
     place.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "reader"], "");
@@ -305,7 +305,7 @@ fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
     let server = place.serve();
     with_client(&place, &server, "ann", |client| async move {
         for name in ["By Category", "By Status", "All Documents"] {
-            // A slow machine may need more than the two seconds of one call.
+            // On a slow machine the build may take longer than the two seconds of one call.
             let opened = loop {
                 let opened = open(&client, name).await;
                 if !opened.late {
@@ -321,7 +321,7 @@ fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
     server.stop();
 }
 
-/// Makes a library in which bob is a designer.
+/// Creates a library in which bob is Designer.
 fn designed_library() -> (Place, Server) {
     let (place, server) = library();
     place.check(&["db", "acl", LIBRARY, "settings", "--max-internet-access", "manager"], "");
@@ -333,7 +333,7 @@ fn column(title: &str, item: &str) -> v1::ColumnDesign {
     v1::ColumnDesign { title: title.to_owned(), item: item.to_owned(), ..Default::default() }
 }
 
-/// Titles and their lengths, sorted by the title.
+/// Returns a design with titles and their lengths, sorted by title.
 fn by_title() -> v1::ViewDesign {
     let sort = v1::SortOrder::Ascending.into();
     v1::ViewDesign {
@@ -347,7 +347,7 @@ fn by_title() -> v1::ViewDesign {
     }
 }
 
-/// A design in which everything is said.
+/// Returns a design in which every field is set.
 fn by_shelf() -> v1::ViewDesign {
     let sort = v1::SortOrder::Descending.into();
     v1::ViewDesign {
@@ -427,7 +427,8 @@ fn designs_travel_whole_and_are_changed_by_designers() {
             assert_eq!((told.view_id, &told.unid, told.sequence), (made.note_id, &made.unid, 1));
             assert!(made.modseq > 0 && made.sequence == 1);
         }
-        // A change says everything, under whichever name, and is refused to who has not seen the last one.
+        // An update replaces the whole design, under any of the view's names, and is refused if the caller has not seen
+        // the latest version.
         let plain = v1::ViewDesign { title: "Plain".to_owned(), columns: Vec::new(), ..by_title() };
         let saved = update_view(&client, "($Shelf)", plain.clone(), 1).await.expect("nobody else has");
         assert_eq!(
@@ -509,7 +510,7 @@ fn a_changed_column_is_read_right_from_a_new_index() {
         let expected =
             [row("Axe", number(3.0)), row("Brush", number(5.0)), row("Can", number(3.0)), row("Drill", number(5.0))];
         assert_eq!(rows, expected);
-        // Another formula, another order, another selection.
+        // A design with another formula, order and selection.
         let mut design = by_title();
         design.selection = "SELECT Subject != \"Can\"".to_owned();
         design.columns[0].sort = v1::SortOrder::Descending.into();

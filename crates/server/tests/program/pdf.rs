@@ -1,4 +1,4 @@
-//! PDFs read by a child of the program: good ones, and such as are made to do harm.
+//! Tests of PDF reading in a child process, with valid and with malicious files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,7 @@ use server::pdf::Pdf;
 
 use crate::Place;
 
-/// Makes a file of numbered objects, the first of which is the catalogue.
+/// Builds a PDF file from numbered objects; the first is the catalogue.
 fn file(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut out = b"%PDF-1.5\n".to_vec();
     let mut places = String::new();
@@ -34,7 +34,7 @@ fn stream(entries: &str, bytes: &[u8]) -> Vec<u8> {
     [head.as_bytes(), bytes, b"\nendstream"].concat()
 }
 
-/// Makes a file of one page with these contents, and what else the page may use as object 6.
+/// Builds a PDF file with one page that has the given contents. `other` becomes object 6, which the page may use.
 fn page(contents: Vec<u8>, other: Vec<u8>) -> Vec<u8> {
     let resources = "<< /Font << /F1 5 0 R >> /XObject << /X 6 0 R >> >>";
     file(&[
@@ -53,12 +53,13 @@ fn saying(text: &str) -> Vec<u8> {
     page(stream("", shown.as_bytes()), b"null".to_vec())
 }
 
-/// Packs so many zero bytes as deflate can at best, a thousandth and more; a byte of it stands for 158.
+/// Compresses zero bytes with the fixed Huffman codes of deflate, so that each compressed byte stands for 158. Deflate
+/// can reach a factor of about a thousand at best.
 fn packed_zeros(bytes: usize) -> Vec<u8> {
     let mut bits = Bits::default();
     bits.put(0b1, 1);
     bits.put(0b01, 2);
-    // A zero, and then again and again the 258 bytes that begin one byte before.
+    // A literal zero, followed by repeated matches of length 258 at distance 1.
     bits.put_code(0b0011_0000, 8);
     for _ in 0..bytes / 258 {
         bits.put_code(0b1100_0101, 8);
@@ -68,7 +69,7 @@ fn packed_zeros(bytes: usize) -> Vec<u8> {
     [vec![0x78, 0x9c], bits.bytes].concat()
 }
 
-/// Bits as deflate packs them, the least significant of a byte first.
+/// A bit buffer in the order of deflate: the least significant bit of a byte comes first.
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
@@ -88,13 +89,13 @@ impl Bits {
         }
     }
 
-    /// Puts a Huffman code, whose first bit is the most significant.
+    /// Appends a Huffman code, whose most significant bit comes first.
     fn put_code(&mut self, value: u32, length: usize) {
         self.put(value.reverse_bits() >> (32 - length), length);
     }
 }
 
-/// Files that a reader without bounds does not survive.
+/// Returns files that crash a PDF parser without resource limits, or exhaust its memory or time.
 fn hostile() -> Vec<(&'static str, Vec<u8>)> {
     let deep = |open: &str, close: &str| [open.repeat(500_000), close.repeat(500_000)].concat().into_bytes();
     let drawn = || stream("", b"/X Do");

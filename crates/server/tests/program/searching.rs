@@ -1,4 +1,5 @@
-//! Full-text search through the program: what is delivered is found, also after a kill, with and without a running server.
+//! Tests of full-text search through the program: delivered mail is found, also after a kill, with and without a
+//! running server.
 
 use crate::{Place, deliver};
 
