@@ -1,4 +1,4 @@
-//! A running server: mail from end to end, signals, the administration port, and what a kill leaves.
+//! Tests of a running server: end-to-end mail, signals, the administration port, and the state after a kill.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -147,7 +147,7 @@ fn the_demo_serves_what_it_says() {
 #[test]
 fn mail_goes_on_to_another_server_and_failures_come_back() {
     let mut other = Place::with_people_of("other.test", &["dora@other.test"]);
-    // A server that calls itself like us would be us: a loop.
+    // The two servers need different names; otherwise the transfer would be treated as a loop.
     other.options.extend(["--set".to_owned(), "server.name=mail.other.test".to_owned()]);
     let there = other.serve();
     let mut place = Place::with_people(&["ann@acme.test"]);

@@ -1,6 +1,7 @@
-//! Many rows brought in from a table, through a server that is killed in the middle, and written out again.
+//! Tests of a large table import through a server that is killed in the middle, and of its export.
 //!
-//! The short form takes 20,000 rows, the long one (`DOUBLET_SOAK=1`) a million; it tells rows a second and the memory that the server took.
+//! The short form uses 20,000 rows, the long one (`DOUBLET_SOAK=1`) a million. The test prints the rows per second and
+//! the peak memory of the server.
 
 use std::fs;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -15,15 +16,15 @@ const PATH: &str = "table.nsf";
 
 const COLUMNS: [&str; 8] = ["Number", "Name", "City", "Born", "Amount", "Tags", "Remark", "Code"];
 
-/// Most memory that the server may have taken at any time. Its caches and what waits to be written are bounded by 450 MiB (`docs/store-format.md`).
+/// Maximum peak memory of the server. Its caches and write buffers are bounded by 450 MiB (`docs/store-format.md`).
 const RESIDENT_KIB_MAX: u64 = 800 << 10;
 
-/// How many rows: a million in the long form.
+/// Returns the number of rows: a million in the long form.
 fn row_count() -> u64 {
     if std::env::var_os("DOUBLET_SOAK").is_some() { 1_000_000 } else { 20_000 }
 }
 
-/// Gives the fields of a row, as they are imported and as an export writes them.
+/// Returns the fields of a row as they are imported, and as an export writes them.
 fn row(number: u64) -> ([String; 8], [String; 8]) {
     let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED;
     let mut draw = |bound: u64| {
@@ -63,7 +64,7 @@ fn write_rows(path: &std::path::Path) {
     out.flush().expect("written");
 }
 
-/// Asserts that an export holds every row once, in their order.
+/// Checks that an export contains every row once, in order.
 fn compare_rows(path: &std::path::Path) {
     let mut back = csv::Reader::from_path(path).expect("it is there");
     let names: Vec<String> = back.headers().expect("a first line").iter().skip(1).map(str::to_owned).collect();
@@ -78,24 +79,24 @@ fn compare_rows(path: &std::path::Path) {
     assert_eq!(count, row_count());
 }
 
-/// Leaves out what a whole number may have behind its point.
+/// Removes the suffix `.0` of a whole number.
 fn plain(field: &str) -> &str {
     field.strip_suffix(".0").unwrap_or(field)
 }
 
-/// Gives the most memory that a server has taken so far.
+/// Returns the peak resident memory of a server.
 fn resident_kib(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("the system tells it");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line of it");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// Begins an import and kills the server once some rows are documents.
+/// Starts an import and kills the server when some rows have been imported.
 fn kill_in_the_middle(place: &Place, server: Server, words: &[&str]) {
     let mut command = place.command(words);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let mut told = BufReader::new(child.stderr.take().expect("it is piped"));
-    // The first line comes with the first rows, each further one some seconds later.
+    // The first progress line appears with the first rows, each further one some seconds later.
     for _ in 0..if row_count() > 100_000 { 3 } else { 1 } {
         let mut line = String::new();
         told.read_line(&mut line).expect("text");

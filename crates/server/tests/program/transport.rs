@@ -1,4 +1,4 @@
-//! Mail from files and into files, backups and restoring them.
+//! Tests of mail import and export, backups, and their restoration.
 
 use std::fs;
 
@@ -74,7 +74,7 @@ fn single_files_come_in_through_a_running_server() {
     let written = |name: &str| fs::read(place.path(name)).expect("it was written");
     assert_eq!(written("out/sub/00000001.eml"), b"Subject: b\r\n\r\n");
     assert_eq!(written("out/Odd/00000001.eml"), [0xFF, 0, b'\n', 0x80]);
-    // What is no message is named, and the command fails after its results.
+    // A file that is not a message is reported, and the command fails after printing its results.
     fs::write(place.path("letters/notes.txt"), "no message").expect("the folder is writable");
     let output = place.command(&["--json", "import", "eml", "letters", "--user", "ann"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(1));
@@ -195,7 +195,8 @@ fn flipped_bytes_in_the_files_of_the_store_are_mended_or_told_of() {
         fs::write(&file, &broken).expect("written");
         let output = place.run(&["fixup", "--check-only"], "");
         let said = crate::text(&output.stderr);
-        // What the store needs to open and the catalog of databases are not looked past: the table and the file are named.
+        // Damage in files that the store needs to open, or in the catalog of databases, is not ignored: the error names
+        // the table and the file.
         let is_told = ["restore a backup", "stay in the store's files", "damaged record in table"];
         let is_told = is_told.iter().any(|words| said.contains(words));
         assert!(output.status.success() || is_told, "{}: {said}", file.display());
