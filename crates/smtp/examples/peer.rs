@@ -1,7 +1,7 @@
-//! A server and a client without a backend, to try the room against other people's programs by hand.
+//! A server and a client without a backend, for manual tests of this crate against other programs.
 //!
-//! `peer serve ADDRESS reception|submission|lmtp` takes everything for `b.example`, knows every login with the password
-//! `secret`, and prints what it accepts. `peer send ADDRESS smtp|lmtp COUNT` sends that many messages.
+//! `peer serve ADDRESS reception|submission|lmtp` accepts all mail for `b.example`, accepts every login with the
+//! password `secret`, and prints the messages it accepts. `peer send ADDRESS smtp|lmtp COUNT` sends `COUNT` messages.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

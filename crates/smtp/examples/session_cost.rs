@@ -1,5 +1,7 @@
-//! Measures the processor time that one whole session costs the server, without a backend: connect, HELO, MAIL, RCPT, DATA
-//! with 10 KB, QUIT, over loopback, one command at a time and pipelined. Prints microseconds a session.
+//! Measures the server's processor time for a whole session without a backend, in microseconds per session.
+//!
+//! A session consists of connect, HELO, MAIL, RCPT, DATA with 10 KB and QUIT over loopback. It is measured with one
+//! command at a time and pipelined.
 //!
 //! `cargo run --release -p smtp --example session_cost [sessions]`
 
@@ -134,7 +136,7 @@ fn session(address: SocketAddr, text: &str, groups: bool) {
     say("QUIT\r\n", 1);
 }
 
-/// Gives the processor time of all threads but this one.
+/// Returns the processor time of all threads except the current one.
 fn server_time() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").expect("Linux");
     let own = std::fs::read_link("/proc/thread-self").expect("Linux");
