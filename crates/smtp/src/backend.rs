@@ -1,7 +1,7 @@
-//! What the SMTP room needs from the rest of the server, as three narrow traits.
+//! The services that this crate needs from the rest of the server, as three narrow traits.
 //!
 //! `server` implements them over `directory` and `mail`; the tests implement them in memory. All methods may block and
-//! are called on worker threads, except [`Recipients::known`] and [`Acceptor::room`], which must answer at once.
+//! are called on worker threads, except [`Recipients::known`] and [`Acceptor::room`], which must return immediately.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,30 +11,30 @@ use wire::Peer;
 use crate::envelope::{Envelope, Sender};
 use crate::error::{Refusal, Status};
 
-/// Becomes ready when an accepted message can no longer be lost.
+/// A future that completes when an accepted message is durable.
 pub type Durable = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
 
-/// What the directory says about a recipient.
+/// The directory's reply about a recipient.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RecipientReply {
-    /// It lives here and can be delivered to.
+    /// The recipient is local and can receive mail.
     Local,
-    /// Its domain is not ours. Only those who may relay can send there.
+    /// The domain is not local. Only clients that may relay can send to it.
     Remote,
-    /// The domain is ours, the user is not known.
+    /// The domain is local, but the user does not exist.
     Unknown,
-    /// The account is switched off.
+    /// The account is disabled.
     Disabled,
     /// The mailbox is full.
     OverQuota,
-    /// It cannot be told now.
+    /// The directory cannot answer now.
     Unavailable,
-    /// Anything else.
+    /// Any other refusal.
     Refused(Refusal),
 }
 
 impl RecipientReply {
-    /// Gives the refusal that this reply stands for, if it is one.
+    /// Returns the refusal that this reply stands for, if it is one.
     #[must_use]
     pub fn refusal(self) -> Option<Refusal> {
         let (code, status, text) = match self {
@@ -49,79 +49,81 @@ impl RecipientReply {
     }
 }
 
-/// Knows who lives here.
+/// Provides the lookup of recipients.
 pub trait Recipients: Send + Sync {
-    /// Says what becomes of mail from `sender` to `address`.
+    /// Returns whether and how mail from `sender` to `address` can be delivered.
     fn check(&self, sender: &Sender, address: &str) -> RecipientReply;
 
-    /// The same, if it can be said without waiting for anything; spares the way over a worker.
+    /// Like [`Recipients::check`], but returns `None` if the reply would have to wait for anything. A reply saves the
+    /// call on a worker thread.
     fn known(&self, _sender: &Sender, _address: &str) -> Option<RecipientReply> {
         None
     }
 
-    /// Gives the members of a mailing list for EXPN; none if there is no such list.
+    /// Returns the members of a mailing list for EXPN, or `None` if the list does not exist.
     fn expand(&self, _sender: &Sender, _list: &str) -> Option<Vec<String>> {
         None
     }
 }
 
-/// Why nobody was logged in.
+/// The reason why a login failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoginError {
-    /// Unknown login or wrong password; which of them is not told.
+    /// Unknown login or wrong password. The client is not told which.
     Wrong,
-    /// The account is switched off.
+    /// The account is disabled.
     Disabled,
-    /// Too many failures of late.
+    /// Too many recent failures.
     Throttled,
-    /// It cannot be told now.
+    /// The login cannot be checked now.
     Unavailable,
 }
 
-/// How a SASL exchange goes on.
+/// The next step of a SASL exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExchangeStep {
-    /// The server says this and waits for more.
+    /// The server sends this challenge and waits for a response.
     Challenge(Vec<u8>),
-    /// The client has proved who it is: the login, and what the server says last.
+    /// The client is authenticated. `login` is its login, `last` the final message of the server.
     Done { login: String, last: Vec<u8> },
 }
 
-/// The server's side of a SASL mechanism that takes several steps, such as SCRAM-SHA-256.
+/// The server's side of a SASL mechanism with several steps, such as SCRAM-SHA-256.
 pub trait Exchange: Send {
-    /// Takes the client's next message.
+    /// Processes the client's next message.
     fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError>;
 }
 
-/// Knows passwords, and who may send in whose name.
+/// Checks passwords and the right to send in another's name.
 pub trait Credentials: Send + Sync {
-    /// Checks a password; gives the login in its proper spelling.
+    /// Checks a password. Returns the login in its canonical spelling.
     fn authenticate(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError>;
 
-    /// Begins an exchange of SCRAM-SHA-256; none if the mechanism is not there.
+    /// Begins a SCRAM-SHA-256 exchange. Returns `None` if the mechanism is not available.
     fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn Exchange>>;
 
-    /// Tells whether a user may send with this reverse path (never `<>`, which everybody may).
+    /// Returns `true` if a user may send with this reverse path. It is never `<>`, which every user may use.
     fn may_send_as(&self, login: &str, address: &str) -> bool;
 }
 
-/// A message that the backend has taken.
+/// A message accepted by the backend.
 pub struct Accepted {
-    /// What the peer is told that it was queued as.
+    /// The queue ID reported to the peer.
     pub id: String,
-    /// The reply leaves when this is ready.
+    /// Completes when the message is durable. The reply is sent after that.
     pub durable: Durable,
-    /// Recipients, by index, for which it was not taken. Only for [`crate::envelope::Protocol::Lmtp`]: elsewhere the
-    /// backend takes all or nothing.
+    /// The indexes of recipients for which the message was refused. Used only for [`crate::envelope::Protocol::Lmtp`];
+    /// in other protocols the backend accepts the message for all recipients or for none.
     pub refused: Vec<(usize, Refusal)>,
 }
 
-/// Takes messages.
+/// Accepts messages.
 pub trait Acceptor: Send + Sync {
-    /// Takes a message with its trace fields, or says why not. Nothing is kept of a message that is refused.
+    /// Accepts a message that has its trace fields, or refuses it. Nothing of a refused message is kept.
     fn accept(&self, envelope: Envelope, message: Vec<u8>) -> Result<Accepted, Refusal>;
 
-    /// Says at once whether there is room for a message of this size (0: not known): queue, disk, load.
+    /// Checks immediately whether there is capacity for a message of this size: queue, disk, load. A size of 0 means
+    /// unknown.
     fn room(&self, _size_bytes: u64) -> Result<(), Refusal> {
         Ok(())
     }
