@@ -1,11 +1,13 @@
-//! One connection of the serving side: the only tokio there. Reads, steps the session, asks the backend, writes.
+//! One connection of the server side: reads input, runs the session, queries the backend, writes replies. It is the
+//! only user of tokio on the server side.
 //!
-//! Replies leave when the session wants more input, so a pipelined group is answered with one write. What the backend
-//! is asked runs on the worker pool, but for what it knows at once. The reply to a message waits for its durability.
+//! Replies are sent when the session needs more input, so a pipelined group is answered with one write. Queries of the
+//! backend run on the worker pool, except for those it can answer immediately. The reply to a message is delayed until
+//! the message is durable.
 //!
-//! The task owns the stream and ends with QUIT, an error, a time limit, or the server's shutdown: a session that is idle
-//! is told 421 when the server drains; one that is in a transaction may finish it until the server closes.
-//! A dismissal does not wait for the end of a transaction.
+//! The task owns the stream. It ends with QUIT, an error, a time limit, or the shutdown of the server. When the server
+//! drains, an idle session gets 421, and a session in a transaction may complete it until the server closes. A
+//! dismissal does not wait for the end of a transaction.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -25,34 +27,34 @@ use crate::error::{Error, Refusal, Result, Status};
 use crate::rules::{Pipelining, Role, Rules};
 use crate::session::{Answer, Question, Session, Step, Taken};
 
-/// Capacity of a connection's buffers that is kept when they are empty.
+/// Maximum capacity of a connection's buffers that is kept while they are empty.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
 
-/// What the connections of one listener share.
+/// The state shared by the connections of one listener.
 pub struct Service {
-    /// What the listener offers and demands. Without `tls` its encryption must be off.
+    /// The rules of the listener. Without `tls`, its encryption must be off.
     pub rules: Arc<Rules>,
-    /// Who lives here.
+    /// The lookup of recipients.
     pub recipients: Arc<dyn Recipients>,
-    /// Who may log in.
+    /// The check of logins.
     pub credentials: Arc<dyn Credentials>,
-    /// Who takes messages.
+    /// The acceptor of messages.
     pub acceptor: Arc<dyn Acceptor>,
-    /// Checks messages of strangers; none to leave that out.
+    /// The verifier of messages from other servers. `None` disables verification.
     pub verifier: Option<Arc<Verifier>>,
     /// The server's certificate, for STARTTLS.
     pub tls: Option<Arc<Tls>>,
-    /// Where blocking work runs.
+    /// The worker pool for blocking work.
     pub pool: Pool,
-    /// Tells when the server ends.
+    /// Signals the shutdown of the server.
     pub shutdown: Shutdown,
-    /// Tells the time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Makes identifiers.
+    /// The random source for identifiers.
     pub random: Arc<dyn Random>,
 }
 
-/// Serves one connection to its end. With implicit TLS the handshake is done and `peer.tls` is set.
+/// Serves one connection until it ends. With implicit TLS, the caller has completed the handshake and set `peer.tls`.
 pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> Result<()> {
     let rules = Arc::clone(&service.rules);
     let mut session = Session::new(rules, Arc::clone(&service.clock), service.random.as_ref(), peer);
@@ -74,18 +76,18 @@ struct Connection {
     stream: Stream,
     session: Session,
     service: Arc<Service>,
-    /// Given when the account is not what it was at the login.
+    /// Signals that the account has changed since the login.
     dismissal: Dismissal,
-    /// What has come; `used` bytes of it are done with.
+    /// Received bytes, of which the first `used` ones are processed.
     input: Vec<u8>,
     used: usize,
-    /// Replies that have not left.
+    /// Replies that are not sent yet.
     out: Vec<u8>,
-    /// When the session has taken too long; none if it may take for ever.
+    /// The time at which the session exceeds its limit. `None` means no limit.
     ends_at: Option<Instant>,
 }
 
-/// Why there is no more input.
+/// The reason why there is no more input.
 enum Silence {
     Ended,
     TooLong,
@@ -127,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Greets; false if the peer talked before.
+    /// Sends the greeting. Returns `false` if the peer sent data before it.
     async fn greet(&mut self, peer: &Peer) -> Result<bool> {
         let rules = &self.service.rules;
         let waits = !peer.loopback && !peer.tls && rules.greet_delay > Duration::ZERO;
@@ -208,7 +210,7 @@ impl Connection {
 
     async fn close(mut self) -> Result<()> {
         self.flush().await?;
-        // Whether the peer hears the end of the connection does not matter any more.
+        // Errors at the end of the connection are ignored.
         let _ = timeout(Duration::from_secs(5), self.stream.shutdown()).await;
         Ok(())
     }
@@ -220,13 +222,13 @@ impl Connection {
         let stream = self.stream.accept_tls(tls).await.map_err(|error| Error::Tls(error.to_string()))?;
         let mut session = self.session;
         session.encrypted(stream.tls_facts().map(|facts| facts.cipher));
-        // What came in clear behind STARTTLS is gone with the old buffer.
+        // Data sent in the clear after STARTTLS is discarded with the old buffer.
         Ok(Self { stream, session, input: Vec::new(), used: 0, ..self })
     }
 }
 
 impl Service {
-    /// Finds the answer to a session's question.
+    /// Returns the answer to a question of the session.
     async fn ask(&self, peer: Peer, question: Question) -> Answer {
         match question {
             Question::Sender { sender, size_bytes } => Answer::Sender(self.check_sender(sender, size_bytes).await),
@@ -277,7 +279,7 @@ impl Service {
         checked.unwrap_or_else(|error| RecipientReply::Refused(unavailable(&error)))
     }
 
-    /// Has a message checked and taken, and waits until it cannot be lost.
+    /// Verifies a message, passes it to the acceptor, and waits until it is durable.
     async fn take(
         &self,
         envelope: Box<Envelope>,
@@ -292,7 +294,8 @@ impl Service {
         Ok(Taken { id: accepted.id, refused: accepted.refused })
     }
 
-    /// Strips forged results of ours and adds the true ones, or refuses the message because of them.
+    /// Removes forged results that claim to be this server's, and adds the true ones. Fails if the results require a
+    /// refusal of the message.
     async fn with_results(
         &self,
         envelope: &Envelope,
