@@ -1,11 +1,12 @@
-//! Name resolution for SPF, DKIM, DMARC and for the way to other servers: hickory, the copy that `mail-auth` brings.
+//! Name resolution for SPF, DKIM, DMARC and for the transfer to other servers, based on the hickory version that
+//! `mail-auth` provides.
 //!
-//! A resolver is a parameter of everything that needs one. `server` makes it from the machine's settings or from the
-//! configuration; the tests make one that asks a zone of theirs over loopback. It keeps answers as long as their
-//! time to live says, by itself.
+//! Code that needs a resolver takes it as a parameter. `server` creates it from the machine's settings or from the
+//! configuration; the tests create one that queries their own zone over loopback. The resolver caches replies for their
+//! time to live.
 //!
-//! A lookup ends in one of four ways, which mail treats differently: records; a name without such records; no such
-//! name (both permanent); no answer (try again).
+//! A lookup has one of four results, which mail handles differently: records; a name without such records or no such
+//! name (both permanent); no usable reply (temporary).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -21,16 +22,16 @@ use mail_auth::hickory_resolver::system_conf::read_system_conf;
 use crate::error::{Error, Result};
 use crate::limits::ADDRESSES_MAX;
 
-/// Why a lookup gave nothing.
+/// The reason why a lookup has no result.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LookupError {
-    /// There is no such name.
+    /// The name does not exist.
     #[error("no such domain")]
     NoSuchDomain,
-    /// The name has no records of this kind.
+    /// The name has no records of this type.
     #[error("no such records")]
     NoRecords,
-    /// There was no answer, or a useless one. Try again later.
+    /// There was no usable reply. The lookup may be retried.
     #[error("{0}")]
     Temporary(String),
 }
@@ -38,26 +39,26 @@ pub enum LookupError {
 /// A mail exchanger of a domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exchanger {
-    /// The lower, the better.
+    /// The preference. Lower values are better.
     pub preference: u16,
-    /// The host's name without its last dot; empty for the null MX (RFC 7505).
+    /// The host's name without its trailing dot, empty for the null MX (RFC 7505).
     pub name: String,
 }
 
-/// Asks name servers.
+/// Queries name servers.
 #[derive(Clone)]
 pub struct Resolver {
     authenticator: MessageAuthenticator,
 }
 
 impl Resolver {
-    /// Uses the name servers of this machine's settings.
+    /// Creates a resolver that uses the name servers in this machine's settings.
     pub fn system() -> Result<Self> {
         let (config, options) = read_system_conf().map_err(|error| Error::Resolver(error.to_string()))?;
         Self::make(config, options)
     }
 
-    /// Uses the given name servers, over UDP with TCP for what does not fit.
+    /// Creates a resolver that uses the given name servers, over UDP, and over TCP for replies that do not fit.
     pub fn asking(servers: &[SocketAddr]) -> Result<Self> {
         let mut config = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
         for server in servers {
@@ -70,7 +71,7 @@ impl Resolver {
         Self::make(config, options)
     }
 
-    /// Gives the mail exchangers of a domain, the best first; among equals in the order of their names.
+    /// Returns the mail exchangers of a domain, best first. Those of equal preference are sorted by name.
     pub async fn exchangers(&self, domain: &str) -> std::result::Result<Vec<Exchanger>, LookupError> {
         let found = self.authenticator.resolver().mx_lookup(absolute(domain)?).await.map_err(reason)?;
         let mut exchangers: Vec<Exchanger> = found
@@ -84,7 +85,7 @@ impl Resolver {
         if exchangers.is_empty() { Err(LookupError::NoRecords) } else { Ok(exchangers) }
     }
 
-    /// Gives the addresses of a host, those of IPv6 first.
+    /// Returns the addresses of a host, IPv6 first.
     pub async fn addresses(&self, host: &str) -> std::result::Result<Vec<IpAddr>, LookupError> {
         let name = absolute(host)?;
         let resolver = self.authenticator.resolver();
@@ -95,7 +96,7 @@ impl Resolver {
         let mut addresses = match (six, four) {
             (Ok(six), Ok(four)) => [six, four].concat(),
             (Ok(found), Err(_)) | (Err(_), Ok(found)) => found,
-            // «Not there» holds only if both say so.
+            // A host has no addresses only if both lookups say so.
             (Err(LookupError::Temporary(why)), Err(_)) | (Err(_), Err(LookupError::Temporary(why))) => {
                 return Err(LookupError::Temporary(why));
             }
@@ -105,7 +106,7 @@ impl Resolver {
         if addresses.is_empty() { Err(LookupError::NoRecords) } else { Ok(addresses) }
     }
 
-    /// Gives the text records of a name.
+    /// Returns the TXT records of a name.
     pub(crate) async fn texts(&self, name: &str) -> std::result::Result<Vec<String>, LookupError> {
         let found = self.authenticator.resolver().txt_lookup(absolute(name)?).await.map_err(reason)?;
         Ok(found.iter().map(ToString::to_string).collect())
@@ -122,19 +123,21 @@ impl Resolver {
     }
 }
 
-/// Gives a name in ASCII with its last dot, so that no search list applies.
+/// Returns a name in ASCII with a trailing dot, so that no search list applies.
 fn absolute(name: &str) -> std::result::Result<String, LookupError> {
     let ascii = ascii_domain(name).ok_or(LookupError::NoSuchDomain)?;
     Ok(format!("{}.", ascii.trim_end_matches('.')))
 }
 
-/// Gives an internationalised domain in its ASCII form; ASCII names stay as they are.
+/// Returns the ASCII form of an internationalized domain. ASCII names are returned unchanged.
 pub(crate) fn ascii_domain(name: &str) -> Option<String> {
     if name.is_ascii() { Some(name.to_owned()) } else { idna::domain_to_ascii(name).ok() }
 }
 
-/// Tells whether a name server said «not there» with this code. Hickory, and `mail-auth` after it, reports what it could not find out
-/// (SERVFAIL, REFUSED) as «no records found» too; only the code tells the difference.
+/// Returns `true` if a response code states that the name or record does not exist.
+///
+/// Hickory, and therefore `mail-auth`, also reports failed lookups (SERVFAIL, REFUSED) as "no records found". Only the
+/// response code distinguishes them.
 pub(crate) fn denies(code: ResponseCode) -> bool {
     matches!(code, ResponseCode::NXDomain | ResponseCode::NoError)
 }
