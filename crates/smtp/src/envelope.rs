@@ -1,14 +1,14 @@
-//! What surrounds a message: who sends it to whom, and what they want to be told.
+//! The envelope of a message: the sender, the recipients, and the reports they request.
 //!
-//! The same words serve both directions: [`Envelope`] is what the reception hands to the backend, and its parts
-//! ([`Notify`], [`OriginalRecipient`], [`Return`], [`Body`]) are what the transfer passes on.
+//! The same types serve both directions. The server passes an [`Envelope`] to the backend, and the client sends its
+//! parts on ([`Notify`], [`OriginalRecipient`], [`Return`], [`Body`]).
 
 use std::fmt;
 
 use base::Timestamp;
 use wire::Peer;
 
-/// How a message may look below its header section (RFC 6152).
+/// The encoding of a message body (RFC 6152).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Body {
     /// Only ASCII.
@@ -18,33 +18,34 @@ pub enum Body {
     EightBitMime,
 }
 
-/// How much of a message comes back with a failure report (RFC 3461 §4.3).
+/// The part of a message that is returned with a failure report (RFC 3461 §4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Return {
     /// The whole message.
     Full,
-    /// Its header section.
+    /// The header section.
     Headers,
 }
 
-/// When the sender wants a report about a recipient (RFC 3461 §4.1). Nothing set means never.
+/// The events for which the sender requests a report about a recipient (RFC 3461 §4.1). If none is set, no report is
+/// sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notify {
-    /// When the message was delivered.
+    /// Requests a report when the message is delivered.
     pub success: bool,
-    /// When it cannot be delivered.
+    /// Requests a report when the message cannot be delivered.
     pub failure: bool,
-    /// When it takes long.
+    /// Requests a report when the delivery is delayed.
     pub delay: bool,
 }
 
 impl Notify {
-    /// No report whatever happens.
+    /// No reports.
     pub const NEVER: Self = Self { success: false, failure: false, delay: false };
 }
 
 impl Default for Notify {
-    /// What holds when the sender did not say: reports of failure and of delay.
+    /// Returns the default if the sender requested nothing: reports of failure and of delay.
     fn default() -> Self {
         Self { success: false, failure: true, delay: true }
     }
@@ -58,49 +59,49 @@ impl fmt::Display for Notify {
     }
 }
 
-/// The recipient as the sender knew it (RFC 3461 §4.2).
+/// The original recipient address given by the sender (RFC 3461 §4.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OriginalRecipient {
-    /// The kind of address, mostly `rfc822`.
+    /// The type of address, usually `rfc822`.
     pub kind: String,
-    /// The address, decoded.
+    /// The decoded address.
     pub address: String,
 }
 
-/// One recipient of a message.
+/// A recipient of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recipient {
     /// The address without brackets.
     pub address: String,
-    /// Whether the directory called it local when it was accepted.
+    /// The recipient's location when it was accepted, according to the directory.
     pub place: Place,
-    /// What the sender asked for; none where it said nothing.
+    /// The reports requested by the sender. `None` if the sender did not specify them.
     pub notify: Option<Notify>,
-    /// The recipient as the sender knew it.
+    /// The original recipient address given by the sender.
     pub original: Option<OriginalRecipient>,
 }
 
-/// Where an accepted recipient lives.
+/// The location of an accepted recipient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// On this server.
+    /// This server.
     Local,
-    /// Elsewhere; the message will be sent on.
+    /// Another server. The message will be forwarded.
     Remote,
 }
 
-/// Who sends in this session, as far as it is known.
+/// The sender of a session, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sender {
-    /// The other end of the connection.
+    /// The remote end of the connection.
     pub peer: Peer,
-    /// The login that was authenticated.
+    /// The authenticated login.
     pub login: Option<String>,
-    /// The reverse path of the current message; empty for `<>` and before MAIL.
+    /// The reverse path of the current message. It is empty for `<>` and before MAIL.
     pub reverse_path: String,
 }
 
-/// How a message came in.
+/// The protocol with which a message was received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     /// SMTP after HELO.
@@ -111,28 +112,28 @@ pub enum Protocol {
     Lmtp,
 }
 
-/// A message's envelope as it was accepted.
+/// The envelope of an accepted message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// Our identifier of this message, as it stands in the trace field.
+    /// This server's identifier of the message, as in the trace field.
     pub id: String,
-    /// Who sends, with the reverse path.
+    /// The sender, including the reverse path.
     pub sender: Sender,
-    /// To whom; at least one.
+    /// The recipients. There is at least one.
     pub recipients: Vec<Recipient>,
-    /// `ENVID`, decoded.
+    /// The decoded value of `ENVID`.
     pub envelope_id: Option<String>,
-    /// `RET`.
+    /// The value of `RET`.
     pub ret: Option<Return>,
-    /// `BODY`; whether 8-bit text was announced.
+    /// The value of `BODY`, which announces 8-bit data.
     pub body: Body,
-    /// Whether the message was announced with SMTPUTF8.
+    /// `true` if the message was announced with SMTPUTF8.
     pub smtputf8: bool,
-    /// The name that the client gave with HELO, EHLO or LHLO.
+    /// The client's name from HELO, EHLO or LHLO.
     pub helo: String,
-    /// How it came in.
+    /// The protocol with which the message was received.
     pub protocol: Protocol,
-    /// When its text began to come.
+    /// The time at which the message data began to arrive.
     pub received: Timestamp,
 }
 
