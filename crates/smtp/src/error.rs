@@ -1,8 +1,8 @@
-//! What can go wrong in the SMTP room, sorted by who must act, and how the peer is told.
+//! Errors of this crate, grouped by the party that must act, and refusals sent to the peer.
 //!
-//! [`Error`] ends a session or an operation and is for the log. A [`Refusal`] is an answer: the reply code, the
-//! enhanced status code (RFC 3463) and one line of text that the peer sees. What the peer sees and what is logged are
-//! different things; a refusal never carries the text of an inner error.
+//! An [`Error`] ends a session or an operation and is written to the log. A [`Refusal`] is a reply: the reply code, the
+//! enhanced status code (RFC 3463) and one line of text for the peer. The log and the peer receive different
+//! information; a refusal never contains the text of an inner error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,28 +10,28 @@ use std::fmt;
 /// The result of an SMTP operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a session or an operation ended.
+/// The error that ended a session or an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection broke or the peer left. Nobody has to act.
+    /// The connection broke or the peer closed it. No action is required.
     #[error("the connection failed: {0}")]
     Connection(#[from] std::io::Error),
-    /// The peer was silent, or took too long. Nobody has to act.
+    /// The peer was silent or took too long. No action is required.
     #[error("the peer took longer than {0}")]
     TooSlow(&'static str),
     /// The TLS handshake failed. The peer's administrator may have to act.
     #[error("TLS failed: {0}")]
     Tls(String),
-    /// The peer does not speak SMTP as it must.
+    /// The peer violated the SMTP protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(&'static str),
-    /// A signing key cannot be made or read. The operator has to act.
+    /// A signing key cannot be generated or read. The operator must act.
     #[error("signing key for {domain}: {why}")]
     Key { domain: String, why: String },
-    /// The resolver cannot be set up. The operator has to act.
+    /// The resolver cannot be set up. The operator must act.
     #[error("name resolution: {0}")]
     Resolver(String),
-    /// The workers are gone or a job panicked. A fault of ours, or the server ends.
+    /// The worker threads have ended or a job panicked. This is a bug in this program, or the server is stopping.
     #[error("the worker pool failed: {0}")]
     Pool(String),
 }
@@ -46,36 +46,36 @@ impl fmt::Display for Status {
     }
 }
 
-/// A negative answer to the peer.
+/// A negative reply to the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// The reply code, 400 to 599.
     pub code: u16,
     /// The enhanced status code.
     pub status: Status,
-    /// One line of text, without code.
+    /// One line of text, without the code.
     pub text: Cow<'static, str>,
 }
 
 impl Refusal {
-    /// Makes a refusal.
+    /// Creates a refusal.
     pub fn new(code: u16, status: Status, text: impl Into<Cow<'static, str>>) -> Self {
         Self { code, status, text: text.into() }
     }
 
-    /// Says that the failure is ours and will pass.
+    /// Creates a refusal for a temporary failure of this server.
     #[must_use]
     pub fn later() -> Self {
         Self::new(451, Status(4, 3, 0), "Local error, try again later")
     }
 
-    /// Says that there is no room for the message now (queue or disk full).
+    /// Creates a refusal for a lack of capacity (queue or disk full).
     #[must_use]
     pub fn no_room() -> Self {
         Self::new(452, Status(4, 3, 1), "Insufficient system storage, try again later")
     }
 
-    /// Tells whether trying again is pointless.
+    /// Returns `true` if a retry is pointless.
     #[must_use]
     pub fn permanent(&self) -> bool {
         self.code >= 500

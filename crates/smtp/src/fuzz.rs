@@ -1,7 +1,7 @@
-//! Entry points for fuzzing: each takes any bytes and must neither panic nor break what it states.
+//! Entry points for fuzzing. Each accepts any bytes, and must neither panic nor violate its stated property.
 //!
-//! `tests/fuzz.rs` runs them over generated input with a seed, in each test run for a short time; a coverage-guided
-//! fuzzer can call the same functions.
+//! The integration tests run them briefly over input generated from a seed. A coverage-guided fuzzer can call the same
+//! functions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::rules::{Authentication, Role, Rules};
 use crate::session::{Answer, Question, Session, Step, Taken};
 use crate::submission::{Mending, mend};
 
-/// Paths and parameters: what is accepted has no control characters.
+/// Parses paths and parameters. Accepted ones contain no control characters.
 pub fn arguments(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok((path, rest)) = path::parse(text) {
@@ -29,7 +29,8 @@ pub fn arguments(input: &[u8]) {
     }
 }
 
-/// The text after DATA: what is kept and not faulty can be sent on and read back unchanged, but for NULs, which leave as blanks.
+/// Reads the data after DATA. Accepted data without bare line ends can be sent and read back unchanged, except that
+/// NULs are sent as spaces.
 pub fn data(input: &[u8]) {
     let mut reader = DataReader::new(Content::new(b"", 1 << 20, 0));
     let (used, progress) = reader.push(input);
@@ -49,7 +50,7 @@ pub fn data(input: &[u8]) {
     }
 }
 
-/// A message's header section, and what submission makes of it.
+/// Splits a message's header section, and completes the message as submission does.
 pub fn message(input: &[u8]) {
     let mut end = 0;
     for field in fields(input) {
@@ -61,7 +62,7 @@ pub fn message(input: &[u8]) {
     let _ = crate::auth::results::replace(input.to_vec(), "h.example", Some("X: y\r\n"));
 }
 
-/// A server's replies.
+/// Parses a server's replies.
 pub fn reply(input: &[u8]) {
     if let Parsed::Complete(reply, used) = Reply::parse(input) {
         assert!(used <= input.len() && !reply.lines.is_empty(), "a reply has a line and lies within the input");
@@ -69,7 +70,8 @@ pub fn reply(input: &[u8]) {
     }
 }
 
-/// A whole session, in pieces whose lengths the first bytes say; the replies are lines.
+/// Runs a whole session on input in pieces, whose length the first byte determines. The output consists of complete
+/// lines.
 pub fn session(input: &[u8]) {
     let Some((&seed, input)) = input.split_first() else { return };
     let roles = [Rules::reception("h.example", "b.example"), Rules::submission("h.example", "b.example")];
