@@ -1,8 +1,8 @@
-//! Walks over the header section of a message, for the few fields that SMTP itself must know.
+//! Iterates over the header section of a message, for the few fields that SMTP itself must know.
 //!
-//! This is not a parser of messages (that is `mail::mime`); it finds where fields begin and end. A field is a line with a
-//! colon after a name of printable ASCII, with the lines that follow it and begin with a blank. The section ends at an
-//! empty line, at a line that is no field, or after [`HEADER_BYTES_MAX`].
+//! This is not a message parser (that is `mail::mime`); it only finds the boundaries of fields. A field is a line with
+//! a colon after a name of printable ASCII, together with the following lines that begin with a blank. The section ends
+//! at an empty line, at a line that is not a field, or after [`HEADER_BYTES_MAX`].
 
 use std::ops::Range;
 
@@ -10,26 +10,26 @@ use memchr::memchr;
 
 use crate::limits::HEADER_BYTES_MAX;
 
-/// One field of a header section, as places in the text.
+/// A field of a header section, as slices of the message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Field<'text> {
-    /// The name, without the colon and blanks before it.
+    /// The name, without the colon and the blanks before it.
     pub name: &'text [u8],
-    /// The value, with its folding and its CRLF.
+    /// The value, including folding and CRLF.
     pub value: &'text [u8],
-    /// Where the field stands, with its last CRLF.
+    /// The range of the field, including its last CRLF.
     pub range: Range<usize>,
 }
 
 impl Field<'_> {
-    /// Tells whether the field has this name; case does not matter.
+    /// Returns `true` if the field has this name. Case is ignored.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 }
 
-/// Gives the fields of a message's header section in order.
+/// Returns the fields of a message's header section, in order.
 pub fn fields(text: &[u8]) -> impl Iterator<Item = Field<'_>> {
     let text = text.get(..HEADER_BYTES_MAX).unwrap_or(text);
     let mut position = 0;
@@ -40,13 +40,13 @@ pub fn fields(text: &[u8]) -> impl Iterator<Item = Field<'_>> {
     })
 }
 
-/// Gives the length of the header section without the empty line that ends it.
+/// Returns the length of the header section, without the empty line that ends it.
 #[must_use]
 pub fn section_length(text: &[u8]) -> usize {
     fields(text).last().map_or(0, |field| field.range.end)
 }
 
-/// Counts the `Received` fields.
+/// Returns the number of `Received` fields.
 #[must_use]
 pub fn hops(text: &[u8]) -> usize {
     fields(text).filter(|field| field.is("Received")).count()
@@ -68,7 +68,7 @@ fn field_at(text: &[u8], start: usize) -> Option<Field<'_>> {
     Some(Field { name, value: rest.get(colon + 1..end)?, range: start..start + end })
 }
 
-/// Gives where the line that begins at `start` ends; the last line needs no LF.
+/// Returns the end of the line that begins at `start`. The last line may lack its LF.
 fn line_end(text: &[u8], start: usize) -> Option<usize> {
     let rest = text.get(start..).filter(|rest| !rest.is_empty())?;
     Some(memchr(b'\n', rest).map_or(text.len(), |end| start + end + 1))
