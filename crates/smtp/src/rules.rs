@@ -1,111 +1,112 @@
-//! What a listener offers and what it demands. One [`Rules`] is shared by all sessions of a listener.
+//! The rules of a listener: its offers and requirements. All sessions of a listener share one [`Rules`].
 //!
-//! `server` makes it from the configuration; [`Rules::reception`], [`Rules::submission`] and [`Rules::lmtp`] give what
-//! a sane configuration says.
+//! `server` creates it from the configuration. [`Rules::reception`], [`Rules::submission`] and [`Rules::lmtp`] return
+//! sensible defaults.
 
 use std::time::Duration;
 
 use crate::codec::line::LineEndings;
 use crate::limits;
 
-/// What a listener is for.
+/// The purpose of a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Mail from other servers, port 25.
     Reception,
-    /// Mail from our users' clients, ports 587 and 465 (RFC 6409).
+    /// Mail from clients of local users, ports 587 and 465 (RFC 6409).
     Submission,
-    /// Mail from a server in front of us (RFC 2033).
+    /// Mail from a front-end server (RFC 2033).
     Lmtp,
 }
 
-/// Whether clients may or must log in.
+/// The policy for authentication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Authentication {
     /// AUTH is not offered.
     Off,
-    /// AUTH is offered where passwords may pass (TLS, or the same machine).
+    /// AUTH is offered where passwords may be sent (TLS, or the same machine).
     Offered,
-    /// Nothing is taken without it.
+    /// No mail is accepted without authentication.
     Required,
 }
 
-/// Whether connections may or must be encrypted.
+/// The policy for encryption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encryption {
     /// STARTTLS is not offered.
     Off,
     /// STARTTLS is offered.
     Offered,
-    /// Nothing is taken without it, but on the same machine.
+    /// No mail is accepted without encryption, except from the same machine.
     Required,
 }
 
-/// What becomes of clients that send more than they may before they have read the answer.
+/// The handling of clients that send more than permitted before they have read the reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pipelining {
-    /// Commands that must end a group (RFC 2920) end the session if they do not; so does talking before the greeting.
+    /// The session ends if a command that must end a group (RFC 2920) does not, or if the client sends data before the
+    /// greeting.
     Strict,
-    /// It is tolerated; what was sent in clear behind STARTTLS is thrown away.
+    /// Such clients are tolerated. Data sent in the clear after STARTTLS is discarded.
     Lenient,
 }
 
-/// What VRFY and EXPN tell.
+/// The clients to which VRFY and EXPN disclose users and list members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disclosure {
-    /// Nothing: VRFY says 252, EXPN is not there.
+    /// No clients. VRFY replies with 252, and EXPN is not available.
     Nothing,
-    /// The truth, to those who have logged in.
+    /// Authenticated clients.
     Users,
-    /// The truth, to everybody.
+    /// All clients.
     Everybody,
 }
 
-/// What a listener offers and demands.
+/// The offers and requirements of a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// What the listener is for.
+    /// The purpose of the listener.
     pub role: Role,
-    /// The name by which the server calls itself: greeting, EHLO, `Received`, `Authentication-Results`.
+    /// The server's name in the greeting, EHLO, `Received` and `Authentication-Results`.
     pub hostname: String,
-    /// The domain of addresses without one (`Postmaster`).
+    /// The domain of addresses without a domain (`Postmaster`).
     pub domain: String,
-    /// Whether clients may or must log in.
+    /// The policy for authentication.
     pub authentication: Authentication,
-    /// Whether clients may log in through SCRAM-SHA-256.
+    /// `true` if SCRAM-SHA-256 is offered.
     pub scram: bool,
-    /// Whether connections may or must be encrypted.
+    /// The policy for encryption.
     pub encryption: Encryption,
-    /// What becomes of bare CR and bare LF.
+    /// The handling of bare CR and bare LF.
     pub line_endings: LineEndings,
-    /// What becomes of clients that do not wait.
+    /// The handling of clients that do not wait for replies.
     pub pipelining: Pipelining,
-    /// What VRFY and EXPN tell.
+    /// The clients to which VRFY and EXPN disclose users and list members.
     pub disclosure: Disclosure,
-    /// Most bytes of a message.
+    /// Maximum size of a message in bytes.
     pub message_bytes_max: usize,
-    /// Most recipients of a message.
+    /// Maximum number of recipients of a message.
     pub recipients_max: usize,
-    /// Refused commands before the connection is cut.
+    /// Number of refused commands after which the connection is closed.
     pub errors_max: u32,
-    /// Failed logins before the connection is cut.
+    /// Number of failed logins after which the connection is closed.
     pub auth_failures_max: u32,
-    /// Commands of one session.
+    /// Maximum number of commands in a session.
     pub commands_max: u64,
-    /// Messages of one session.
+    /// Maximum number of messages in a session.
     pub messages_max: u64,
-    /// `Received` fields from which on a message is taken to run in circles.
+    /// Number of `Received` fields above which a message is considered to loop.
     pub hops_max: usize,
-    /// How long a stranger waits for the greeting; zero for none.
+    /// Delay of the greeting for clients on other machines. Zero disables it.
     pub greet_delay: Duration,
-    /// How long a client may be silent.
+    /// Maximum time for which a client may be silent.
     pub idle_time_max: Duration,
-    /// How long a session may take.
+    /// Maximum duration of a session.
     pub session_time_max: Duration,
 }
 
 impl Rules {
-    /// Gives what is sane for port 25.
+    /// Returns the default rules for port 25.
     #[must_use]
     pub fn reception(hostname: &str, domain: &str) -> Self {
         Self {
@@ -131,7 +132,7 @@ impl Rules {
         }
     }
 
-    /// Gives what is sane for ports 587 and 465.
+    /// Returns the default rules for ports 587 and 465.
     #[must_use]
     pub fn submission(hostname: &str, domain: &str) -> Self {
         Self {
@@ -144,7 +145,7 @@ impl Rules {
         }
     }
 
-    /// Gives what is sane for an LMTP socket that only a trusted server reaches.
+    /// Returns the default rules for an LMTP socket that only a trusted server can reach.
     #[must_use]
     pub fn lmtp(hostname: &str, domain: &str) -> Self {
         Self {
