@@ -1,15 +1,17 @@
-//! One session as a state machine: bytes in, replies and questions out. No socket, no clock of its own, no waiting.
+//! A session as a state machine: bytes in, replies and questions out. It has no socket, reads the time only through its
+//! clock parameter, and never waits.
 //!
-//! [`Session::step`] takes input until it needs more, or until it needs an answer that only the rest of the server
-//! knows ([`Question`]): who a recipient is, whether a password is right, whether the message is taken. The caller
-//! answers with [`Session::answer`] and steps on. Replies gather in a buffer of the caller's, so that those to a
-//! pipelined group leave together.
+//! [`Session::step`] processes input until it needs more, or until it needs an answer from the rest of the server
+//! ([`Question`]), for example whether a recipient exists, a password is correct, or a message is accepted. The caller
+//! passes the answer to [`Session::answer`] and continues. Replies are collected in the caller's buffer, so that the
+//! replies to a pipelined group are sent together.
 //!
 //! Invariants:
-//! - at most one question is open; while one is, no input is taken;
-//! - a transaction has a sender that was permitted, and only recipients that were accepted;
-//! - what came in clear before STARTTLS has no effect after it: no name, no login, no transaction, no input;
-//! - nothing that a peer sends makes the session hold more than its limits, or panic (fuzzed).
+//!
+//! - At most one question is open. While a question is open, no input is processed.
+//! - A transaction has a permitted sender and only accepted recipients.
+//! - Data sent in the clear before STARTTLS has no effect afterwards: no name, login, transaction or input is kept.
+//! - No input makes the session exceed its limits or panic (fuzzed).
 
 use std::sync::Arc;
 
@@ -31,34 +33,34 @@ mod transaction;
 
 pub(crate) use transaction::{Chunk, Transaction};
 
-/// What the caller has to do next.
+/// The next action of the caller.
 #[derive(Debug)]
 pub enum Step {
-    /// Send the replies, then bring more input.
+    /// Send the replies, then provide more input.
     Read,
-    /// Send the replies, then step again with the same input.
+    /// Send the replies, then call [`Session::step`] again with the same input.
     Flush,
-    /// Find the answer and give it to [`Session::answer`].
+    /// Find the answer and pass it to [`Session::answer`].
     Ask(Question),
-    /// Send the replies, throw away all input, shake hands, call [`Session::encrypted`].
+    /// Send the replies, discard all input, perform the TLS handshake, and call [`Session::encrypted`].
     StartTls,
     /// Send the replies and close the connection.
     Close,
 }
 
-/// What a session must know from the rest of the server.
+/// A question to the rest of the server.
 pub enum Question {
-    /// May this sender send a message of this size (0: not said)?
+    /// Asks whether the sender may send a message of this size. A size of 0 means unknown.
     Sender { sender: Arc<Sender>, size_bytes: u64 },
-    /// Who is this recipient?
+    /// Asks for the directory's reply about a recipient.
     Recipient { sender: Arc<Sender>, address: String },
-    /// Who are the members of this list?
+    /// Asks for the members of a list.
     Members { sender: Arc<Sender>, list: String },
-    /// Is this password right?
+    /// Asks whether a password is correct.
     Login { login: String, password: Vec<u8> },
-    /// What does SCRAM-SHA-256 say to this? Without an exchange a new one begins.
+    /// Asks for the next step of SCRAM-SHA-256. Without an exchange, a new one begins.
     Scram { exchange: Option<Box<dyn Exchange>>, response: Vec<u8> },
-    /// Is this message taken? Its first `trace_bytes` are the trace field of ours.
+    /// Asks whether a message is accepted. Its first `trace_bytes` bytes are this server's trace field.
     Message { envelope: Box<Envelope>, message: Vec<u8>, trace_bytes: usize },
 }
 
@@ -75,65 +77,65 @@ impl std::fmt::Debug for Question {
     }
 }
 
-/// The answer to a [`Question`]; the variants have the questions' names.
+/// The answer to a [`Question`]. The variants have the same names.
 pub enum Answer {
-    /// Whether the sender may send.
+    /// The permission of the sender.
     Sender(Result<(), Refusal>),
-    /// Who the recipient is.
+    /// The directory's reply about the recipient.
     Recipient(RecipientReply),
-    /// The members of the list, if there is one.
+    /// The members of the list, or `None` if it does not exist.
     Members(Option<Vec<String>>),
-    /// The login in its proper spelling.
+    /// The login in its canonical spelling.
     Login(Result<String, LoginError>),
-    /// The exchange and its next step; none if the mechanism is not there.
+    /// The exchange and its next step, or `None` if the mechanism is not available.
     Scram(Option<(Box<dyn Exchange>, Result<ExchangeStep, LoginError>)>),
-    /// The identifier of the message, which is durable now, and the recipients by index for which it was not taken.
+    /// The queue ID of the message, which is now durable, and the indexes of recipients for which it was refused.
     Message(Result<Taken, Refusal>),
 }
 
-/// A message that was taken and is durable.
+/// An accepted and durable message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// What the peer is told.
+    /// The queue ID reported to the peer.
     pub id: String,
-    /// Recipients, by index, that were refused after all (LMTP only).
+    /// The indexes of recipients that were refused after the message data (LMTP only).
     pub refused: Vec<(usize, Refusal)>,
 }
 
-/// How a session goes on after a command.
+/// The continuation of a session after a command.
 #[derive(Debug)]
 pub(crate) enum Flow {
-    /// With the next input.
+    /// The session continues with the next input.
     Continue,
-    /// Not without more input.
+    /// The session needs more input.
     Read,
-    /// With the answer to this.
+    /// The session needs the answer to a question.
     Ask(Question),
-    /// With TLS.
+    /// The session continues with TLS.
     StartTls,
-    /// Not at all.
+    /// The session ends.
     Close,
 }
 
-/// What the next bytes of the input are.
+/// The meaning of the next bytes of the input.
 pub(crate) enum Phase {
     /// A command line.
     Command,
-    /// The rest of a line that was too long.
+    /// The rest of a line that is too long.
     SkipLine,
-    /// A line of an authentication.
+    /// A line of an authentication exchange.
     Auth(cmd::auth::Awaited),
-    /// The text of a message after DATA.
+    /// Message data after DATA.
     Data(DataReader),
     /// A chunk after BDAT.
     Chunk(Chunk),
-    /// Nothing: a question is open.
+    /// No input is expected, because a question is open.
     Asked(Asked),
-    /// Nothing: the session is over.
+    /// No input is expected, because the session has ended.
     Closed,
 }
 
-/// What the open question was about, as far as the answer does not say.
+/// The subject of the open question, as far as the answer does not contain it.
 pub(crate) enum Asked {
     Sender,
     Recipient(Box<Recipient>),
@@ -144,7 +146,7 @@ pub(crate) enum Asked {
     Message { recipients: usize },
 }
 
-/// What a session has used up.
+/// The counters that are limited per session.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub commands: u64,
@@ -153,7 +155,7 @@ pub(crate) struct Counts {
     pub messages: u64,
 }
 
-/// One session. See the module's documentation.
+/// A session. See the documentation of the module.
 pub struct Session {
     pub(crate) rules: Arc<Rules>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -164,14 +166,14 @@ pub struct Session {
     pub(crate) transaction: Option<Transaction>,
     pub(crate) phase: Phase,
     pub(crate) counts: Counts,
-    /// Drawn once; with the number of the message it makes identifiers.
+    /// A random number drawn once per session. Together with the number of a message it forms an identifier.
     serial: u64,
-    /// Messages that have got an identifier.
+    /// Number of messages that have an identifier.
     numbered: u64,
 }
 
 impl Session {
-    /// Begins a session. A peer whose `tls` is set has implicit TLS.
+    /// Creates a session. If `tls` is set in `peer`, the connection has implicit TLS.
     #[must_use]
     pub fn new(rules: Arc<Rules>, clock: Arc<dyn Clock>, random: &dyn Random, peer: Peer) -> Self {
         Self {
@@ -195,7 +197,7 @@ impl Session {
         reply::write_lines(out, 220, &[&format!("{} {protocol} Doublet", self.rules.hostname)]);
     }
 
-    /// Takes input and writes replies; gives how much of the input was used and what to do next.
+    /// Processes input and writes replies. Returns the number of bytes processed and the next action.
     pub fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Step) {
         let mut used = 0;
         loop {
@@ -217,7 +219,7 @@ impl Session {
         }
     }
 
-    /// Takes the answer to the open question and writes the reply.
+    /// Processes the answer to the open question and writes the reply.
     pub fn answer(&mut self, answer: Answer, out: &mut Vec<u8>) {
         let phase = std::mem::replace(&mut self.phase, Phase::Command);
         let Phase::Asked(asked) = phase else {
@@ -247,7 +249,7 @@ impl Session {
         }
     }
 
-    /// Begins anew after the handshake of STARTTLS.
+    /// Resets the session after the TLS handshake of STARTTLS.
     pub fn encrypted(&mut self, cipher: Option<&'static str>) {
         self.peer = self.peer.encrypted();
         self.cipher = cipher;
@@ -257,27 +259,27 @@ impl Session {
         self.phase = Phase::Command;
     }
 
-    /// Says good-bye to a peer that talked before the greeting.
+    /// Ends the session of a peer that sent data before the greeting.
     pub fn refuse_early_talker(&mut self, out: &mut Vec<u8>) {
         self.end(out, 521, Status(5, 5, 1), "Protocol error: you must wait for the greeting");
     }
 
-    /// Says good-bye to a peer that was silent for too long, or stayed for too long.
+    /// Ends a session that was silent for too long or lasted too long.
     pub fn time_out(&mut self, out: &mut Vec<u8>) {
         self.end(out, 421, Status(4, 4, 2), "Timeout, closing connection");
     }
 
-    /// Says good-bye because the server ends.
+    /// Ends the session because the server is shutting down.
     pub fn shut_down(&mut self, out: &mut Vec<u8>) {
         self.end(out, 421, Status(4, 3, 2), "Service shutting down, try again later");
     }
 
-    /// Says good-bye because the account that has logged in is not what it was.
+    /// Ends the session because the authenticated account has changed.
     pub fn dismiss(&mut self, out: &mut Vec<u8>) {
         self.end(out, 421, Status(4, 7, 0), "Account disabled, removed or given another password, closing connection");
     }
 
-    /// Tells whether the session waits for a command and nothing was begun that would be lost.
+    /// Returns `true` if the session waits for a command and no transaction is in progress.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Command) && self.transaction.is_none()
@@ -386,7 +388,7 @@ impl Session {
         }
     }
 
-    /// Counts and writes a refusal that is the client's fault; too many of them end the session.
+    /// Writes a refusal and counts it as a client error. Too many errors end the session.
     pub(crate) fn refuse(&mut self, out: &mut Vec<u8>, code: u16, status: Status, text: &str) -> Flow {
         reply::write(out, code, status, text);
         self.counts.errors = self.counts.errors.saturating_add(1);
@@ -397,7 +399,7 @@ impl Session {
         Flow::Continue
     }
 
-    /// The same with a refusal as it stands.
+    /// Like [`Session::refuse`], for a [`Refusal`].
     pub(crate) fn fail(&mut self, out: &mut Vec<u8>, refusal: &Refusal) -> Flow {
         self.refuse(out, refusal.code, refusal.status, &refusal.text)
     }
@@ -420,7 +422,7 @@ impl Session {
         u64::try_from(self.rules.message_bytes_max).unwrap_or(u64::MAX)
     }
 
-    /// Gives who sends; before MAIL the reverse path is empty.
+    /// Returns the sender. Before MAIL its reverse path is empty.
     pub(crate) fn sender(&self) -> Arc<Sender> {
         match &self.transaction {
             Some(transaction) => Arc::clone(&transaction.sender),
@@ -428,13 +430,13 @@ impl Session {
         }
     }
 
-    /// Gives the identifier of the message that comes now.
+    /// Returns an identifier for the next message.
     pub(crate) fn next_id(&mut self) -> String {
         self.numbered += 1;
         format!("{:012x}-{}", self.serial, self.numbered)
     }
 
-    /// Gives an empty message with its trace field, ready to take the text.
+    /// Creates the content of a message with its trace field, to which the message data is appended.
     pub(crate) fn open_content(&mut self) -> Content {
         let received_at = self.clock.now();
         let id = self.next_id();
@@ -472,7 +474,7 @@ impl Session {
         self.submit(reader.into_content(), out)
     }
 
-    /// Checks a message that has come whole and asks whether it is taken.
+    /// Checks a completely received message, and asks whether it is accepted.
     pub(crate) fn submit(&mut self, content: Content, out: &mut Vec<u8>) -> Flow {
         let Some(transaction) = self.transaction.take() else { return Flow::Close };
         let recipients = transaction.recipients.len();
@@ -505,7 +507,7 @@ impl Session {
         Flow::Continue
     }
 
-    /// Refuses a message: once, or for each recipient where LMTP wants that.
+    /// Refuses a message with one reply, or with one per recipient in LMTP.
     fn refuse_message(&mut self, recipients: usize, refusal: &Refusal, out: &mut Vec<u8>) -> Flow {
         if self.rules.role == Role::Lmtp {
             (1..recipients).for_each(|_| reply::write_refusal(out, refusal));
@@ -513,7 +515,7 @@ impl Session {
         self.fail(out, refusal)
     }
 
-    /// Gives whether a recipient in this place may be sent to in this session.
+    /// Returns `true` if this session may send to a recipient in this location.
     pub(crate) fn may_send_to(&self, place: Place) -> bool {
         place == Place::Local || (self.login.is_some() && self.rules.role != Role::Lmtp)
     }
