@@ -1,8 +1,9 @@
-//! What a submission server mends in the messages of its users (RFC 6409 §8).
+//! Completion of submitted messages (RFC 6409 §8).
 //!
-//! Adds `Date`, `Message-ID` and, where the envelope tells it, `From` when they are missing; takes out `Bcc` and
-//! `Resent-Bcc`, and `Return-Path`, which only the last server writes (RFC 5321 §4.4). Refuses a message whose author cannot be told: several `From` fields, or one without an address. Nothing else
-//! is touched, and a message that lacks nothing passes as it came.
+//! Missing `Date`, `Message-ID` and, if the envelope provides it, `From` fields are added. `Bcc` and `Resent-Bcc` are
+//! removed, and so is `Return-Path`, which only the last server writes (RFC 5321 §4.4). A message without a clear
+//! author is refused: one with several `From` fields, or with a `From` field without an address. Nothing else is
+//! changed, and a complete message passes unchanged.
 
 use std::ops::Range;
 
@@ -12,20 +13,21 @@ use crate::error::{Refusal, Status};
 use crate::header::{Field, fields};
 use crate::trace::date;
 
-/// What is needed to mend.
+/// The information needed to complete a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Mending<'a> {
-    /// Our name, for `Message-ID`.
+    /// This server's name, for `Message-ID`.
     pub hostname: &'a str,
-    /// Our identifier of the message, unique among our messages.
+    /// The identifier of the message, unique on this server.
     pub id: &'a str,
     /// The reverse path.
     pub reverse_path: &'a str,
-    /// When the message came.
+    /// The time at which the message was received.
     pub now: Timestamp,
 }
 
-/// Mends a message that begins with `trace_bytes` of ours. New fields go right behind them.
+/// Completes a message that begins with `trace_bytes` bytes of this server. New fields are inserted directly after
+/// them.
 pub fn mend(message: Vec<u8>, trace_bytes: usize, with: &Mending<'_>) -> Result<Vec<u8>, Refusal> {
     let Some(text) = message.get(trace_bytes..) else { return Ok(message) };
     let found = survey(text)?;
@@ -60,15 +62,15 @@ pub fn mend(message: Vec<u8>, trace_bytes: usize, with: &Mending<'_>) -> Result<
     Ok(mended)
 }
 
-/// What a header section has.
+/// The fields found in a header section.
 #[derive(Default)]
 struct Found {
     date: bool,
     message_id: bool,
     from: bool,
-    /// Whether there is a header section at all, if only an empty one.
+    /// `true` if there is a header section, even an empty one.
     has_section: bool,
-    /// Where fields stand that nobody else may see.
+    /// The ranges of fields that must be removed.
     hidden: Vec<Range<usize>>,
 }
 
@@ -92,7 +94,7 @@ fn survey(text: &[u8]) -> Result<Found, Refusal> {
     Ok(found)
 }
 
-/// An author's field must name an address: something before and behind an `@`, outside of comments and quotes.
+/// Checks that an author field contains an address: characters before and after an `@`, outside of comments and quotes.
 fn check_author(field: &Field<'_>) -> Result<(), Refusal> {
     let mut quoted = false;
     let mut comments = 0_u32;

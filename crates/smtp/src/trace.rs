@@ -1,8 +1,8 @@
-//! The `Received` trace field (RFC 5321 §4.4) and dates as messages write them (RFC 5322 §3.3).
+//! The `Received` trace field (RFC 5321 §4.4), and dates in message format (RFC 5322 §3.3).
 //!
-//! The field is built before the text of the message comes, so that the text is read straight behind it. What the
-//! client said of itself is written only where it is a domain or an address literal; else the address that the socket
-//! knows stands in its place.
+//! The field is created before the message data arrives, so that the data is read directly after it. The name given by
+//! the client is written only if it is a domain or an address literal; otherwise the socket's address is written
+//! instead.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -13,32 +13,32 @@ use wire::Peer;
 use crate::codec::path::{is_address_literal, is_domain};
 use crate::envelope::Protocol;
 
-/// What a trace field tells.
+/// The content of a trace field.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
-    /// The name that the client gave.
+    /// The name given by the client.
     pub helo: &'a str,
-    /// The other end.
+    /// The remote end of the connection.
     pub peer: &'a Peer,
-    /// Our name.
+    /// The name of this server.
     pub hostname: &'a str,
-    /// How the message came.
+    /// The protocol with which the message was received.
     pub protocol: Protocol,
-    /// Whether it was announced with SMTPUTF8.
+    /// `true` if the message was announced with SMTPUTF8.
     pub smtputf8: bool,
-    /// Whether the client has logged in.
+    /// `true` if the client is authenticated.
     pub authenticated: bool,
-    /// The cipher suite, where TLS is used and it is known.
+    /// The cipher suite, if TLS is used and the suite is known.
     pub cipher: Option<&'a str>,
-    /// Our identifier of the message.
+    /// This server's identifier of the message.
     pub id: &'a str,
-    /// The recipient, where there is exactly one.
+    /// The recipient, if there is exactly one.
     pub recipient: Option<&'a str>,
-    /// When the message came.
+    /// The time at which the message was received.
     pub received: Timestamp,
 }
 
-/// Gives the trace field with its CRLF.
+/// Returns the trace field including its CRLF.
 #[must_use]
 pub fn received(hop: &Hop<'_>) -> String {
     let mut field = String::with_capacity(256);
@@ -57,7 +57,7 @@ pub fn received(hop: &Hop<'_>) -> String {
     field
 }
 
-/// Gives an address as an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
+/// Returns an address as an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
 #[must_use]
 pub fn address_literal(address: IpAddr) -> String {
     match address {
@@ -66,7 +66,7 @@ pub fn address_literal(address: IpAddr) -> String {
     }
 }
 
-/// Gives the date and time as a message writes them, in UTC: `Thu, 01 Jan 2026 00:00:00 +0000`.
+/// Returns a date and time in message format, in UTC: `Thu, 01 Jan 2026 00:00:00 +0000`.
 #[must_use]
 pub fn date(moment: Timestamp) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
@@ -81,9 +81,9 @@ pub fn date(moment: Timestamp) -> String {
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} +0000")
 }
 
-/// Turns days since 1970-01-01 into year, month and day of the Gregorian calendar.
+/// Converts days since 1970-01-01 to year, month and day of the Gregorian calendar.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Years are taken to begin in March, so that the leap day is the last of the year; 400 years have 146,097 days.
+    // Years begin in March, so that the leap day is the last day of the year. 400 years have 146,097 days.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -95,7 +95,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Gives the protocol as the registry of mail transmission types names it (RFC 3848, RFC 6531).
+/// Returns the protocol by its name in the registry of mail transmission types (RFC 3848, RFC 6531).
 fn with(hop: &Hop<'_>) -> &'static str {
     let secure = hop.peer.tls;
     match (hop.protocol, hop.smtputf8, secure, hop.authenticated) {
