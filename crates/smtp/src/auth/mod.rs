@@ -1,8 +1,8 @@
-//! Who a message really comes from: results for what comes in, signatures for what goes out.
+//! Authentication of messages: verification of incoming messages, and signatures for outgoing ones.
 //!
-//! `verify` checks SPF, DKIM, DMARC and ARC of a stranger's message and says whether its domain's policy refuses it;
-//! `results` writes and strips `Authentication-Results`; `sign` puts DKIM signatures on our users' messages; `key`
-//! makes the keys and the DNS records that go with them.
+//! `verify` checks SPF, DKIM, DMARC and ARC of messages from other servers, and determines whether the policy of the
+//! author's domain rejects them. `results` writes and strips `Authentication-Results`. `sign` adds DKIM signatures to
+//! messages of local users. `key` generates the keys and their DNS records.
 
 pub mod key;
 pub mod results;
