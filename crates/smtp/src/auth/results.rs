@@ -1,34 +1,34 @@
-//! The `Authentication-Results` field (RFC 8601): written for what we checked, stripped where somebody forged it.
+//! The `Authentication-Results` field (RFC 8601): written for this server's own results, stripped where it is forged.
 //!
-//! The values come from strangers: domains, selectors, addresses, the name from EHLO. Only what is a plain token or an
-//! address without quoting is written; the rest is left out, so that nobody can write results of his own into ours.
+//! The values are untrusted: domains, selectors, addresses, the name from EHLO. Only plain tokens and addresses without
+//! quoting are written; all other values are left out, so that a value cannot inject results into this server's field.
 
 use std::fmt::Write as _;
 
 use crate::codec::path::is_domain;
 use crate::header::{Field, fields};
 
-/// One method's result.
+/// The result of one method.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MethodResult {
     /// The method: `spf`, `dkim`, `dmarc`, `arc`.
     pub method: &'static str,
     /// The result: `pass`, `fail`, `none`, …
     pub result: &'static str,
-    /// Why, in our words.
+    /// The reason, in this program's words.
     pub reason: Option<&'static str>,
-    /// What was checked: property and value.
+    /// The checked properties with their values.
     pub properties: Vec<(&'static str, String)>,
 }
 
 impl MethodResult {
-    /// Makes a result without properties.
+    /// Creates a result without properties.
     #[must_use]
     pub fn new(method: &'static str, result: &'static str) -> Self {
         Self { method, result, reason: None, properties: Vec::new() }
     }
 
-    /// Says why.
+    /// Sets the reason.
     #[must_use]
     pub fn because(self, reason: Option<&'static str>) -> Self {
         Self { reason, ..self }
@@ -44,7 +44,7 @@ impl MethodResult {
     }
 }
 
-/// Writes the field with its CRLF.
+/// Returns the field including its CRLF.
 #[must_use]
 pub fn write(hostname: &str, results: &[MethodResult]) -> String {
     let mut field = format!("Authentication-Results: {hostname}");
@@ -65,7 +65,7 @@ pub fn write(hostname: &str, results: &[MethodResult]) -> String {
     field
 }
 
-/// Takes out the fields that claim to be ours (RFC 8601 §5) and puts a new one at the top, if there is one.
+/// Removes all fields that claim to be this server's (RFC 8601 §5), and inserts a new one at the top if it is given.
 #[must_use]
 pub fn replace(message: Vec<u8>, hostname: &str, field: Option<&str>) -> Vec<u8> {
     let forged: Vec<_> =
@@ -85,7 +85,7 @@ pub fn replace(message: Vec<u8>, hostname: &str, field: Option<&str>) -> Vec<u8>
     clean
 }
 
-/// Tells whether a field's authentication service is the one of this name. Comments before it are looked through.
+/// Returns `true` if the authentication service of a field has the given name. Comments before the name are skipped.
 fn claims_to_be(field: &Field<'_>, hostname: &str) -> bool {
     if !field.is("Authentication-Results") {
         return false;
@@ -103,7 +103,7 @@ fn claims_to_be(field: &Field<'_>, hostname: &str) -> bool {
     service.trim_end_matches('.').eq_ignore_ascii_case(hostname)
 }
 
-/// Gives what follows a comment whose opening bracket is gone.
+/// Returns the text after a comment whose opening parenthesis has been removed.
 fn after_comment(comment: &str) -> &str {
     let mut depth = 1_u32;
     let mut escaped = false;

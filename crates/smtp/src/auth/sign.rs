@@ -1,12 +1,12 @@
-//! DKIM signatures (RFC 6376, RFC 8463) on messages that leave, one [`Signer`] a domain.
+//! DKIM signatures (RFC 6376, RFC 8463) on outgoing messages, with one [`Signer`] per domain.
 //!
-//! A signature is made for each key of the author's domain, over the fields that a reader sees and those that say what
-//! the message is; fields of the list that are missing are signed as missing. `From` is named once more than it is
-//! there, so that nobody can add a second one. Canonicalization is relaxed, the length is not limited (`l=` would let
-//! others append text).
+//! Each key of the author's domain creates a signature over the fields that a reader sees and those that describe the
+//! content. Listed fields that are missing are signed as missing. `From` is listed once more than it occurs, so that a
+//! second one cannot be added. Canonicalization is relaxed, and the length is not limited (`l=` would permit appended
+//! text).
 //!
-//! What is signed is the message as the transfer sends it: with CRLF at the end of every line. The time in the signature is
-//! the system's: the library reads it by itself.
+//! The signature covers the message as it is sent, with CRLF at the end of every line. The time in the signature is
+//! that of the system clock, which the library reads itself.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::auth::key::{Algorithm, PrivateKey};
 use crate::codec::data::{has_bare_line_end, normalize_line_ends};
 use crate::error::{Error, Result};
 
-/// The fields that are signed (RFC 6376 §5.4.1). Those that lists and forwarders add are not among them.
+/// The signed fields (RFC 6376 §5.4.1). Fields that mailing lists and forwarders add are not among them.
 const SIGNED: &[&str] = &[
     "From",
     "From",
@@ -41,26 +41,26 @@ enum Key {
     Ed25519(DkimSigner<Ed25519Key, Done>),
 }
 
-/// Signs the messages of one domain. Cheap to share, costly to make.
+/// Signs the messages of one domain. A signer is cheap to share and expensive to create.
 pub struct Signer {
     domain: String,
     keys: Vec<Key>,
 }
 
 impl Signer {
-    /// Makes a signer with the keys of a domain, each under its selector.
+    /// Creates a signer with the keys of a domain, each with its selector.
     pub fn new<'a>(domain: &str, keys: impl IntoIterator<Item = (&'a str, &'a PrivateKey)>) -> Result<Self> {
         let keys: Result<Vec<Key>> = keys.into_iter().map(|(selector, key)| Key::new(domain, selector, key)).collect();
         Ok(Self { domain: domain.to_owned(), keys: keys? })
     }
 
-    /// Gives the domain.
+    /// Returns the domain.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
     }
 
-    /// Gives the signature fields of a message, each with its CRLF; they belong at its top.
+    /// Returns the signature fields of a message, each with its CRLF. They must be inserted at its top.
     pub fn sign(&self, message: &[u8]) -> Result<String> {
         let is_last_open = message.last() == Some(&b'\r');
         let message = if has_bare_line_end(0, message) || is_last_open {
