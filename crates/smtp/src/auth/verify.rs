@@ -1,23 +1,25 @@
-//! Checks where a stranger's message comes from: SPF, DKIM, DMARC and ARC, by `mail-auth`.
+//! Verifies the origin of messages from other servers by SPF, DKIM, DMARC and ARC, with `mail-auth`.
 //!
-//! The outcome is a field for the message, and a refusal if the policy says so and the author's domain asks for it
-//! (DMARC `p=reject`). Nothing else is refused here: SPF and DKIM alone break too often on the way (RFC 7489 §10.1).
+//! The result is a field for the message. It is a refusal if the message fails DMARC, the domain of the author asks for
+//! rejection (`p=reject`), and the configured policy follows it. No other result leads to a refusal here, because SPF
+//! and DKIM alone break too often in transit (RFC 7489 §10.1).
 //!
-//! What DMARC says is about the author's domain, so under [`Policy::Reject`] a message must have one: exactly one `From` field, in which
-//! every address can be read (RFC 7489 §6.6.1). Otherwise whoever wants to pass unchecked would only have to write the field twice, or with a NUL.
-//! Where the field names several domains, each of them is asked, and one that asks to reject is enough.
+//! DMARC is about the domain of the author. Under [`Policy::Reject`] a message must therefore have one: exactly one
+//! `From` field, in which every address can be parsed (RFC 7489 §6.6.1). Otherwise a sender could evade the check by
+//! writing the field twice, or with a NUL. If the field names several domains, each of them is checked, and one that
+//! asks for rejection is enough.
 //!
-//! The checks run in a task of their own under one time limit. Should they take too long, or the library fail on
-//! something that a stranger wrote, nothing is known: that is recorded as `temperror`, and under [`Policy::Reject`] the sender is asked
-//! to try again (451). So it is when a name server does not tell the policy of the author's domain, or when that domain
-//! rejects and what could have spoken for the message (SPF or DKIM of an aligned domain) cannot be looked up: a policy can be neither applied
-//! nor passed over before that is known (RFC 7489 §6.6.2, §6.6.3; RFC 6376 §6.3). A published record that cannot be read is its
-//! domain's own affair and asks for nothing.
+//! The checks run in their own task under one time limit. If they take too long, or if the library fails on the
+//! message, nothing is known. This is recorded as `temperror`, and under [`Policy::Reject`] the sender is asked to
+//! retry (451). The same happens in two other cases: if the policy of the author's domain cannot be looked up, or if
+//! that domain rejects and evidence for the message (SPF or DKIM of an aligned domain) cannot be looked up. Until that
+//! is known, a policy can be neither applied nor ignored (RFC 7489 §6.6.2, §6.6.3; RFC 6376 §6.3). A published record
+//! that cannot be parsed is the responsibility of its domain and asks for nothing.
 //!
-//! `mail-auth` takes SERVFAIL and REFUSED for «there is none». What it says was not there is therefore looked at again, but for what an
-//! SPF record includes: there it stays `permerror`.
+//! `mail-auth` treats SERVFAIL and REFUSED like a missing record. Records that it reports as missing are therefore
+//! looked up again, except for those that an SPF record includes: their result stays `permerror`.
 //!
-//! The organisational domain of an author (for relaxed alignment) comes from the Public Suffix List (`psl`).
+//! The organizational domain of an author (for relaxed alignment) comes from the Public Suffix List (`psl`).
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -39,43 +41,45 @@ use crate::error::{Refusal, Status};
 use crate::header::fields;
 use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
 
-/// What the results are used for.
+/// The use of the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// They are recorded and nothing is refused.
+    /// Results are recorded and no message is refused.
     Record,
-    /// A message that fails DMARC is refused if its author's domain asks for that, and so is one without a legible author. What
-    /// cannot be told now is put off.
+    /// A message that fails DMARC is refused if the author's domain asks for it. A message without a readable author is
+    /// refused, too. If a result is not available now, the message is deferred.
     Reject,
 }
 
-/// How a message came.
+/// The circumstances in which a message arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// The address of the client.
+    /// The IP address of the client.
     pub address: IpAddr,
-    /// The name that it gave.
+    /// The name from HELO or EHLO.
     pub helo: String,
-    /// The reverse path; empty for `<>`.
+    /// The reverse path, empty for `<>`.
     pub reverse_path: String,
-    /// Our name.
+    /// The name of this server.
     pub hostname: String,
 }
 
-/// Checks messages. Shared by all connections of a listener.
+/// Verifies messages. It is shared by all connections of a listener.
 pub struct Verifier {
     resolver: Resolver,
     policy: Policy,
 }
 
 impl Verifier {
-    /// Makes a verifier.
+    /// Creates a verifier.
     #[must_use]
     pub fn new(resolver: Resolver, policy: Policy) -> Self {
         Self { resolver, policy }
     }
 
-    /// Checks a message behind its trace field; gives the field with the results, or refuses.
+    /// Verifies a message. Returns the field with the results, or a refusal.
+    ///
+    /// The first `trace_bytes` bytes of the message, its trace field, are skipped.
     pub async fn verdict(
         self: &Arc<Self>,
         arrival: Arrival,
@@ -99,7 +103,7 @@ impl Verifier {
         let parsed = AuthenticatedMessage::parse(text);
         let authors = author_domains(text, parsed.as_ref());
         if let (Err(why), Policy::Reject) = (&authors, self.policy) {
-            // Nothing that a stranger's name servers answer, or do not, changes that.
+            // No reply from a name server can change this result, so no lookups are made.
             return Outcome { results: Vec::new(), refusal: Some(Refusal::new(550, Status(5, 6, 0), *why)) };
         }
         let (helo, mail_from, mail_from_domain) = self.check_spf(arrival).await;
@@ -126,7 +130,7 @@ impl Verifier {
         }
         let evidence = Evidence { spf: &spf, spf_domain: &mail_from_domain, dkim: &dkim };
         let mut says = Says::Nothing;
-        // Where the field cannot be read, the library gets it as it is, and says «none» or «temperror».
+        // A field that cannot be parsed is passed to the library unchanged, which returns `none` or `temperror`.
         for author in authors.map_or_else(|_| vec![parsed.from.clone()], one_by_one) {
             let (result, of_author) = self.check_dmarc(author, &evidence).await;
             results.push(result);
@@ -151,8 +155,10 @@ impl Verifier {
         dmarc_result(&output, unknown)
     }
 
-    /// Tells whether a name server would not say whether a domain has a DMARC record, on the way to the first that has one: the names that the
-    /// library asks for, whose answers the resolver still has.
+    /// Returns `true` if a failed lookup leaves open whether a domain has a DMARC record.
+    ///
+    /// The names are those that the library looks up, until the first with a record. The resolver still has their
+    /// replies in its cache.
     async fn hides_policy(&self, domain: &str) -> bool {
         let labels: Vec<&str> = domain.split('.').collect();
         let mut left = if is_domain(domain) && labels.len() > 1 { labels.len() } else { 0 };
@@ -167,7 +173,7 @@ impl Verifier {
         false
     }
 
-    /// Makes what the library did not find a temporary error if the name servers did not say that it is not there.
+    /// Changes `none` to `temperror` if the name servers did not confirm that the record is missing.
     async fn doubted(&self, domain: &str, output: SpfOutput) -> SpfOutput {
         let is_hidden = output.result() == SpfResult::None
             && is_domain(domain)
@@ -175,7 +181,7 @@ impl Verifier {
         if is_hidden { output.with_result(SpfResult::TempError) } else { output }
     }
 
-    /// Checks SPF of the name from EHLO and of the reverse path; gives both, and the domain that the latter is of.
+    /// Checks SPF of the EHLO name and of the reverse path. Returns both results, and the domain of the latter.
     async fn check_spf(&self, arrival: &Arrival) -> (SpfOutput, SpfOutput, String) {
         let authenticator = self.resolver.authenticator();
         let helo = ascii_domain(&arrival.helo).filter(|name| is_domain(name)).unwrap_or_default();
@@ -193,15 +199,16 @@ impl Verifier {
     }
 }
 
-/// What the checks gave.
+/// The result of the checks.
 struct Outcome {
     results: Vec<MethodResult>,
-    /// The author's domain asks to reject the message, which failed DMARC; or there is no legible author; or that cannot be told now.
+    /// The refusal if the author's domain asks for rejection of the message, which failed DMARC, if there is no
+    /// readable author, or if this cannot be determined now.
     refusal: Option<Refusal>,
 }
 
 impl Outcome {
-    /// Of checks that did not come to an end.
+    /// Returns the outcome of checks that did not complete.
     fn unfinished() -> Self {
         let unknown = |method| MethodResult::new(method, "temperror").because(Some("the check did not come to an end"));
         let text = "The origin of the message cannot be checked now, try again later";
@@ -212,7 +219,7 @@ impl Outcome {
     }
 }
 
-/// Runs checks in a task of their own; gives nothing if they take too long or panic.
+/// Runs checks in their own task. Returns `None` if they take too long or panic.
 async fn finished(checks: impl Future<Output = Outcome> + Send + 'static) -> Option<Outcome> {
     match tokio::spawn(timeout(VERIFY_TIME_MAX, checks)).await {
         Ok(Ok(outcome)) => Some(outcome),
@@ -227,16 +234,16 @@ async fn finished(checks: impl Future<Output = Outcome> + Send + 'static) -> Opt
     }
 }
 
-/// What may speak for a message.
+/// Evidence in favour of a message.
 struct Evidence<'a> {
     spf: &'a SpfOutput,
-    /// The domain that `spf` is about.
+    /// The domain checked by `spf`.
     spf_domain: &'a str,
     dkim: &'a [DkimOutput<'a>],
 }
 
 impl Evidence<'_> {
-    /// Tells whether something that could have spoken for this author's domain could not be looked up.
+    /// Returns `true` if evidence in favour of this author's domain could not be looked up.
     fn is_incomplete_for(&self, author: &str) -> bool {
         let is_aligned = |domain: &str| {
             organizational_domain(&domain.to_lowercase()) == organizational_domain(&author.to_lowercase())
@@ -248,28 +255,28 @@ impl Evidence<'_> {
     }
 }
 
-/// What name servers did not tell about a message.
+/// The information about a message that name servers did not provide.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unknown {
     Nothing,
-    /// Whether the author's domain has a policy.
+    /// It is unknown whether the author's domain has a policy.
     Policy,
-    /// Whether an aligned domain speaks for the message.
+    /// It is unknown whether an aligned domain authenticates the message.
     Evidence,
 }
 
-/// What DMARC says about a message for one author, or for all of them.
+/// The verdict of DMARC on a message, for one author or for all of them.
 #[derive(PartialEq, Eq, Debug)]
 enum Says {
     Nothing,
-    /// This domain may ask to reject the message; that cannot be told now.
+    /// This domain may ask for rejection of the message, which cannot be determined now.
     Perhaps(String),
-    /// This domain asks to reject the message.
+    /// This domain asks for rejection of the message.
     Reject(String),
 }
 
 impl Says {
-    /// Puts together what two authors' domains say: the harder word counts, else the first.
+    /// Combines the verdicts of two authors' domains. The stricter one takes precedence; of equal ones, the first.
     fn or(self, other: Self) -> Self {
         match (&self, &other) {
             (Self::Nothing, _) | (Self::Perhaps(_), Self::Reject(_)) => other,
@@ -292,14 +299,14 @@ impl Says {
     }
 }
 
-/// Gives the domains of a message's authors, each once, or says why they cannot be told.
+/// Returns the distinct domains of a message's authors, or the reason why they cannot be determined.
 fn author_domains(text: &[u8], parsed: Option<&AuthenticatedMessage<'_>>) -> Result<Vec<String>, &'static str> {
     let parsed = parsed.ok_or("The message has no From field")?;
     let here: Vec<_> = fields(text).filter(|field| field.is("From")).collect();
     let there = parsed.headers.iter().filter(|(name, _)| name.trim_ascii().eq_ignore_ascii_case(b"From")).count();
     let value = match here.as_slice() {
         [] => return Err("The message has no From field"),
-        // Who reads on behind a line that is no field must not find another author there.
+        // A parser that continues after a malformed header line must not find another author there.
         [field] if there == 1 => field.value,
         _ => return Err("The message has several From fields"),
     };
@@ -324,7 +331,7 @@ fn author_domains(text: &[u8], parsed: Option<&AuthenticatedMessage<'_>>) -> Res
     Ok(domains)
 }
 
-/// Gives for each domain the authors of a message that it alone has written.
+/// Returns for each domain the author list of a message whose only author is in that domain.
 fn one_by_one(domains: Vec<String>) -> Vec<Vec<String>> {
     domains.into_iter().map(|domain| vec![format!("author@{domain}")]).collect()
 }
@@ -375,7 +382,7 @@ fn dkim_reason(result: &DkimResult) -> Option<&'static str> {
     }
 }
 
-/// Gives the result of DMARC, and what follows from it.
+/// Returns the result of DMARC and the verdict that follows from it.
 fn dmarc_result(output: &DmarcOutput, unknown: Unknown) -> (MethodResult, Says) {
     let outcomes = [output.spf_result(), output.dkim_result()];
     let record = output.dmarc_record();
@@ -401,7 +408,7 @@ fn dmarc_result(output: &DmarcOutput, unknown: Unknown) -> (MethodResult, Says) 
         DmarcPolicy::Unspecified => "unspecified",
     };
     let mut result = MethodResult::new("dmarc", word).with("header.from", output.domain());
-    // A record that is being tried out (`t=y`, `pct=0`) asks for nothing (RFC 7489 §6.3).
+    // A record in test mode (`t=y`, `pct=0`) asks for nothing (RFC 7489 §6.3).
     let tried_out = record.is_some_and(|record| record.t || record.pct == 0);
     if record.is_some() {
         result = result.with("policy.dmarc", policy);
