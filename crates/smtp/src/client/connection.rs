@@ -1,7 +1,7 @@
-//! One session with another server: connect, greeting, EHLO or HELO, STARTTLS, AUTH; then commands and replies.
+//! A session with another server: connect, greeting, EHLO or HELO, STARTTLS, AUTH; then commands and replies.
 //!
-//! After STARTTLS everything that the server said before is forgotten (RFC 3207 §4.2), and what it sent in clear behind
-//! its reply to STARTTLS is an error. A server that calls itself by our name is ourselves: a loop.
+//! After STARTTLS all earlier information from the server is discarded (RFC 3207 §4.2), and data sent in the clear
+//! after its reply to STARTTLS is an error. A server that identifies itself with this server's name is a mail loop.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use crate::client::route::Target;
 use crate::client::{Dialect, Failure, Options, Outcome, Security};
 use crate::error::Status;
 
-/// Why a session or a transaction got no further.
+/// The reason why a session or a transaction failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Problem {
-    /// The server said no.
+    /// The server replied with a refusal.
     Refused(Reply),
-    /// The handshake of TLS failed.
+    /// The TLS handshake failed.
     TlsFailed(String),
-    /// The connection could not be made or broke, or the server was silent.
+    /// The connection failed or broke, or the server did not respond.
     Broken { status: Status, text: String },
-    /// Something of ours, or of the name servers, speaks against it.
+    /// The transfer is impossible for a reason found on this side or by name resolution.
     Ours { status: Status, text: String },
 }
 
@@ -42,7 +42,7 @@ impl Problem {
         Self::Broken { status: Status(4, 4, 2), text: text.into() }
     }
 
-    /// Gives what this means for a recipient.
+    /// Returns the outcome for a recipient.
     #[must_use]
     pub fn outcome(&self, host: Option<&str>) -> Outcome {
         let host = host.map(str::to_owned);
@@ -60,7 +60,7 @@ impl Problem {
     }
 }
 
-/// What a server offers.
+/// The extensions that a server offers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Extensions {
     /// PIPELINING.
@@ -73,21 +73,21 @@ pub struct Extensions {
     pub smtputf8: bool,
     /// DSN.
     pub dsn: bool,
-    /// SIZE, and the largest message if it is told.
+    /// SIZE, with the maximum message size. The size is 0 if the server does not state it.
     pub size: Option<u64>,
-    /// The most recipients of a message, if it is told (RFC 9422).
+    /// Maximum number of recipients of a message, if the server states it (RFC 9422).
     pub recipients_max: Option<usize>,
     /// The mechanisms of AUTH.
     pub mechanisms: Vec<String>,
 }
 
 impl Extensions {
-    /// Reads the reply to EHLO; its first line is the server's name.
+    /// Parses the reply to EHLO. Its first line is the server's name.
     #[must_use]
     pub fn parse(reply: &Reply) -> Self {
         let mut found = Self::default();
         for line in reply.lines.iter().skip(1) {
-            // Some servers write `AUTH=PLAIN` for clients of another age.
+            // Some servers also write `AUTH=PLAIN` for obsolete clients.
             let mut words = line.split([' ', '=']).filter(|word| !word.is_empty());
             let keyword = words.next().unwrap_or_default().to_ascii_uppercase();
             match keyword.as_str() {
@@ -114,20 +114,20 @@ fn recipients_max(line: &str) -> Option<usize> {
 /// A session with another server.
 pub struct Connection {
     stream: Stream,
-    /// What has come and is not read yet.
+    /// Received bytes that are not processed yet.
     input: Vec<u8>,
-    /// The server's name as we know it.
+    /// The name by which this server knows the other one.
     pub name: String,
-    /// What it offers.
+    /// The extensions that the server offers.
     pub extensions: Extensions,
-    /// What it speaks.
+    /// The protocol of the session.
     pub dialect: Dialect,
-    /// Messages that went over this connection.
+    /// Number of messages sent over this connection.
     pub messages: u32,
 }
 
 impl Connection {
-    /// Opens a session up to where MAIL may be said.
+    /// Opens a session until it is ready for MAIL.
     pub(crate) async fn open(target: &Target, options: &Options, anyone: &ClientTls) -> Result<Self, Problem> {
         let limits = &options.timeouts;
         let connected = timeout(limits.connect, TcpStream::connect(target.address)).await;
@@ -160,7 +160,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Tells whether the connection is encrypted.
+    /// Returns `true` if the connection is encrypted.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.stream.is_tls()
@@ -172,7 +172,7 @@ impl Connection {
         self.reply(limit).await
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub(crate) async fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), Problem> {
         let sending = async {
             self.stream.write_all(bytes).await?;
@@ -192,7 +192,7 @@ impl Connection {
             .unwrap_or_else(|_| Err(Problem::broken("the server did not answer in time")))
     }
 
-    /// Says good-bye; whether the server hears it does not matter.
+    /// Sends QUIT and closes the connection. Errors are ignored.
     pub(crate) async fn quit(mut self, options: &Options) {
         let limit = options.timeouts.command.min(Duration::from_secs(5));
         let _ = self.command("QUIT", limit).await;
@@ -217,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Says EHLO, and HELO to those who do not know it.
+    /// Sends EHLO, or HELO if the server does not support EHLO.
     async fn introduce(&mut self, options: &Options) -> Result<(), Problem> {
         let limit = options.timeouts.command;
         let verb = if self.dialect == Dialect::Lmtp { "LHLO" } else { "EHLO" };
@@ -291,7 +291,7 @@ impl Connection {
         };
         match reply.code {
             235 => Ok(()),
-            // A wrong password is the operator's to mend; until then the mail waits.
+            // Only the operator can correct a wrong password. Until then the mail waits.
             _ => Err(Problem::temporary(Status(4, 7, 8), format!("the login was refused: {reply}"))),
         }
     }

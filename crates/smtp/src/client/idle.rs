@@ -1,7 +1,7 @@
-//! Connections that have done their work and may be used again for the same destination.
+//! Idle connections that can be reused for the same destination.
 //!
-//! Bounded: when there are too many, the oldest goes. A connection is used again only for the route that it was opened
-//! for, so neither the certificate that was asked for nor the login can be mixed up.
+//! Their number is limited: if there are too many, the oldest is removed. A connection is reused only for the route for
+//! which it was opened, so that neither the required certificate nor the login can be mixed up.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::client::{Route, Security};
 struct Entry {
     key: String,
     connection: Connection,
-    /// When it was put here, on the monotonic clock.
+    /// The time of insertion, on the monotonic clock.
     since: Duration,
 }
 
-/// Idle connections, the oldest first.
+/// Idle connections, oldest first.
 pub(crate) struct Idle {
     entries: Mutex<Vec<Entry>>,
     count_max: usize,
@@ -28,7 +28,7 @@ impl Idle {
         Self { entries: Mutex::default(), count_max, time_max }
     }
 
-    /// Gives the connection that was used last for this key, if it was not too long ago.
+    /// Removes and returns the most recently used connection for this key, unless it was idle for too long.
     pub(crate) fn take(&self, key: &str, now: Duration) -> Option<Connection> {
         let mut entries = self.lock();
         let fresh = |entry: &Entry| now.saturating_sub(entry.since) < self.time_max;
@@ -36,21 +36,21 @@ impl Idle {
         Some(entries.remove(index).connection)
     }
 
-    /// Keeps a connection; gives the oldest if there are too many.
+    /// Adds a connection. Returns the oldest one if there are too many.
     pub(crate) fn put(&self, key: &str, connection: Connection, now: Duration) -> Option<Connection> {
         let mut entries = self.lock();
         entries.push(Entry { key: key.to_owned(), connection, since: now });
         (entries.len() > self.count_max).then(|| entries.remove(0).connection)
     }
 
-    /// Gives the connections that were idle for too long.
+    /// Removes and returns the connections that were idle for too long.
     pub(crate) fn expired(&self, now: Duration) -> Vec<Connection> {
         let mut entries = self.lock();
         let count = entries.iter().take_while(|entry| now.saturating_sub(entry.since) >= self.time_max).count();
         entries.drain(..count).map(|entry| entry.connection).collect()
     }
 
-    /// Gives all connections.
+    /// Removes and returns all connections.
     pub(crate) fn all(&self) -> Vec<Connection> {
         self.lock().drain(..).map(|entry| entry.connection).collect()
     }
@@ -64,7 +64,7 @@ impl Idle {
     }
 }
 
-/// Gives what connections must have in common to serve for one another.
+/// Returns the key of a route. Connections with the same key are interchangeable.
 pub(crate) fn key(route: &Route) -> String {
     match route {
         Route::Domain(domain) => domain.to_lowercase(),
