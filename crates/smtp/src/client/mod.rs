@@ -1,15 +1,17 @@
-//! The transfer: takes one message to the servers of one destination and says what became of each recipient.
+//! The SMTP client: sends one message to the servers of one destination and returns the outcome of each recipient.
 //!
-//! The router gives a [`Route`] and an [`Outgoing`]; [`Transfer::send`] finds the hosts ([`route`]), opens a session or
-//! takes one that is idle ([`connection`], [`idle`]), runs the transaction ([`transaction`]) and gives an [`Outcome`] for
-//! each recipient, in their order. It keeps nothing on disk, retries nothing later and writes no reports: when to try
-//! again, and whom to tell, is the router's business (`mail::router`).
+//! The router passes a [`Route`] and an [`Outgoing`]. [`Transfer::send`] finds the hosts ([`route`]), opens a session
+//! or reuses an idle one ([`connection`], [`idle`]), runs the transaction ([`transaction`]) and returns an [`Outcome`]
+//! for each recipient, in their order. It stores nothing on disk, schedules no retries and writes no bounces: retries
+//! and notifications are the responsibility of the router (`mail::router`).
 //!
-//! Promises:
-//! - a recipient is `Delivered` only if the server said so after the end of the text;
-//! - what is not known (the connection broke before that reply) is `Temporary`: the message may arrive twice, but not never;
-//! - no bare CR or LF and no undoubled dot is sent ([`text`]);
-//! - nothing is said in clear where the security asked for forbids it.
+//! Guarantees:
+//!
+//! - A recipient is `Delivered` only if the server confirmed it after the end of the message data.
+//! - If the result is unknown because the connection broke before that reply, the outcome is `Temporary`: the message
+//!   may arrive twice, but it is not lost.
+//! - No bare CR or LF and no undoubled leading dot is sent ([`text`]).
+//! - Nothing is sent in the clear if the requested security forbids it.
 
 pub mod connection;
 pub mod idle;
@@ -35,20 +37,20 @@ use crate::envelope::{Recipient, Return};
 use crate::error::{Result, Status};
 use crate::limits::{ADDRESSES_MAX, IDLE_CONNECTIONS_MAX, REUSE_MESSAGES_MAX};
 
-/// How long is waited for what (RFC 5321 §4.5.3.2).
+/// Timeouts of a session (RFC 5321 §4.5.3.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// For the connection.
+    /// Timeout of the connection attempt.
     pub connect: Duration,
-    /// For the greeting.
+    /// Timeout of the greeting.
     pub greeting: Duration,
-    /// For the replies to EHLO, STARTTLS, AUTH, MAIL, RCPT, RSET.
+    /// Timeout of the replies to EHLO, STARTTLS, AUTH, MAIL, RCPT, RSET.
     pub command: Duration,
-    /// For the reply to DATA.
+    /// Timeout of the reply to DATA.
     pub data_begin: Duration,
-    /// For the text to be taken.
+    /// Timeout of sending the message data.
     pub data_block: Duration,
-    /// For the reply to the end of the text.
+    /// Timeout of the reply to the end of the message data.
     pub data_end: Duration,
 }
 
@@ -65,31 +67,31 @@ impl Default for Timeouts {
     }
 }
 
-/// How the transfer behaves.
+/// Options of the client.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Our name, for EHLO.
+    /// The name of this server, sent with EHLO.
     pub hostname: String,
-    /// Names by which mail exchangers would mean this server, besides `hostname`.
+    /// Further names under which this server may be a mail exchanger, besides `hostname`.
     pub own_names: Vec<String>,
-    /// The port of other servers; 25 but for tests.
+    /// The port of other servers. It is 25 except in tests.
     pub port: u16,
-    /// How connections to mail exchangers are secured.
+    /// The security of connections to mail exchangers.
     pub security: Security,
-    /// What is done with 8-bit text that the next server does not offer to take.
+    /// The handling of 8-bit data if the next server does not offer 8BITMIME.
     pub eight_bit: EightBit,
-    /// How long is waited for what.
+    /// The timeouts.
     pub timeouts: Timeouts,
-    /// How long a connection may be idle and be used again; zero for never.
+    /// Maximum time for which a connection may be idle before it is reused. Zero disables reuse.
     pub reuse: Duration,
-    /// Messages over one connection.
+    /// Maximum number of messages sent over one connection.
     pub reuse_messages_max: u32,
-    /// Idle connections that are kept.
+    /// Maximum number of idle connections kept.
     pub idle_connections_max: usize,
 }
 
 impl Options {
-    /// Gives what is sane for a server of this name.
+    /// Creates default options for a server with this name.
     #[must_use]
     pub fn new(hostname: &str) -> Self {
         Self {
@@ -106,88 +108,88 @@ impl Options {
     }
 }
 
-/// What is done with 8-bit text for a server without 8BITMIME. To rewrite it would break its signatures.
+/// The handling of 8-bit data for a server without 8BITMIME. Converting the message would break its signatures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EightBit {
-    /// It comes back, as RFC 6152 §3 asks.
+    /// The message bounces, as RFC 6152 §3 requires.
     Bounce,
-    /// It is sent all the same; nearly every server of today takes it.
+    /// The message is sent anyway. Nearly every current server accepts it.
     Send,
 }
 
-/// How a connection is secured.
+/// The security of a connection.
 #[derive(Clone, Debug)]
 pub enum Security {
-    /// In clear.
+    /// No encryption.
     Clear,
-    /// With STARTTLS where the server has it, whatever its certificate; else, and if it fails, in clear.
+    /// STARTTLS if the server offers it, with any certificate. Without STARTTLS, or if TLS fails, no encryption.
     Opportunistic,
-    /// With STARTTLS, whatever the certificate.
+    /// STARTTLS with any certificate.
     Required,
-    /// With STARTTLS and a certificate that these settings accept.
+    /// STARTTLS with a certificate that these settings accept.
     Verified(ClientTls),
-    /// With TLS from the first byte (port 465) and a certificate that these settings accept.
+    /// TLS from the first byte (port 465) with a certificate that these settings accept.
     Implicit(ClientTls),
 }
 
-/// What the host at the other end speaks.
+/// The protocol of the remote host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
     /// SMTP.
     Smtp,
-    /// LMTP: a reply for each recipient after the text.
+    /// LMTP, with a reply for each recipient after the message data.
     Lmtp,
 }
 
-/// A host that is named, not found: a smart host, or an LMTP server.
+/// A host that is configured instead of looked up: a smart host or an LMTP server.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Its name or address.
+    /// The name or address.
     pub name: String,
-    /// Its port.
+    /// The port.
     pub port: u16,
-    /// How the connection is secured.
+    /// The security of the connection.
     pub security: Security,
     /// Login and password. They are sent only over TLS or to this machine.
     pub login: Option<(String, String)>,
-    /// What it speaks.
+    /// The protocol.
     pub dialect: Dialect,
 }
 
-/// Where a message goes next.
+/// The next hop of a message.
 #[derive(Clone, Debug)]
 pub enum Route {
-    /// To the mail exchangers of a domain (or to the host of an address literal such as `[192.0.2.1]`).
+    /// The mail exchangers of a domain, or the host of an address literal such as `[192.0.2.1]`.
     Domain(String),
-    /// To a host that the operator named.
+    /// A host configured by the operator.
     Host(Arc<Host>),
 }
 
-/// A message on its way out.
+/// An outgoing message.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// The reverse path; empty for `<>`.
+    /// The reverse path, empty for `<>`.
     pub reverse_path: &'a str,
-    /// To whom. All of them go the same route.
+    /// The recipients. All of them have the same route.
     pub recipients: &'a [Recipient],
-    /// `ENVID`.
+    /// The value of `ENVID`.
     pub envelope_id: Option<&'a str>,
-    /// `RET`.
+    /// The value of `RET`.
     pub ret: Option<Return>,
-    /// Whether the message came with SMTPUTF8.
+    /// `true` if the message was received with SMTPUTF8.
     pub smtputf8: bool,
     /// The message.
     pub message: &'a [u8],
 }
 
-/// What became of a recipient.
+/// The outcome of a delivery attempt for one recipient.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The next server has it.
+    /// The next server has accepted the message.
     Delivered(Delivery),
-    /// Not now. Try again later.
+    /// The delivery failed temporarily. It may be retried.
     Temporary(Failure),
-    /// Never.
+    /// The delivery failed permanently.
     Permanent(Failure),
 }
 
@@ -196,22 +198,23 @@ pub enum Outcome {
 pub struct Delivery {
     /// The server's name.
     pub host: String,
-    /// What it said.
+    /// The server's reply.
     pub reply: String,
-    /// Whether it will see to the reports that the sender asked for (DSN). If not, they are ours to write.
+    /// `true` if the server takes over the reports that the sender requested (DSN). Otherwise this server must write
+    /// them.
     pub reports: bool,
-    /// Whether the connection was encrypted.
+    /// `true` if the connection was encrypted.
     pub tls: bool,
 }
 
-/// Why a recipient was not delivered to.
+/// The reason why a delivery failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The reply code, if a server said it.
+    /// The reply code, if a server sent one.
     pub code: Option<u16>,
-    /// The enhanced status code: the server's, or ours.
+    /// The enhanced status code, from the server or from this client.
     pub status: Status,
-    /// What the server said, or what happened.
+    /// The server's reply, or a description of the failure.
     pub text: String,
     /// The server's name.
     pub host: Option<String>,
@@ -226,11 +229,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Sends messages on. One for the server; shared by all sending tasks.
+/// Sends messages to other servers. There is one per server, shared by all sending tasks.
 pub struct Transfer {
     options: Options,
     resolver: Resolver,
-    /// For servers whose certificate does not matter.
+    /// The TLS settings for servers whose certificate is not checked.
     anyone: ClientTls,
     idle: Idle,
     clock: Arc<dyn Clock>,
@@ -238,20 +241,21 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Makes a transfer.
+    /// Creates a client.
     pub fn new(options: Options, resolver: Resolver, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
         let anyone = ClientTls::opportunistic().map_err(|error| crate::Error::Tls(error.to_string()))?;
         let idle = Idle::new(options.idle_connections_max, options.reuse);
         Ok(Self { options, resolver, anyone, idle, clock, random })
     }
 
-    /// Sends a message; gives an outcome for each of its recipients. Servers have as long for everything as the options say.
+    /// Sends a message and returns the outcome of each recipient. Every step may take as long as the options permit.
     pub async fn send(&self, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
         self.send_until(None, route, outgoing).await
     }
 
-    /// The same, but no server that is not ready for the message after so long is waited for: neither name servers, connections, greetings
-    /// nor handshakes. What has begun by then goes on; it could have been taken already.
+    /// Like [`Transfer::send`], but gives up on servers that are not ready for the message within `limit`. The limit
+    /// covers name resolution, connection, greeting and handshake. A transaction that has begun by then continues,
+    /// because the server may already have accepted the message.
     pub async fn send_opening_within(&self, limit: Duration, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
         self.send_until(Instant::now().checked_add(limit), route, outgoing).await
     }
@@ -282,21 +286,21 @@ impl Transfer {
         attempt.finish()
     }
 
-    /// Closes idle connections that nobody has used for as long as the options say; `server` calls this now and then.
+    /// Closes connections that were idle for longer than the options permit. `server` calls this periodically.
     pub async fn close_idle(&self) {
         for connection in self.idle.expired(self.clock.monotonic()) {
             connection.quit(&self.options).await;
         }
     }
 
-    /// Closes all idle connections; for the server's end.
+    /// Closes all idle connections. It is called when the server stops.
     pub async fn close(&self) {
         for connection in self.idle.all() {
             connection.quit(&self.options).await;
         }
     }
 
-    /// Tells how many connections are idle.
+    /// Returns the number of idle connections.
     #[must_use]
     pub fn idle_count(&self) -> usize {
         self.idle.count()
@@ -307,7 +311,7 @@ impl Transfer {
         if reply.is_positive() { Ok(connection) } else { Err(Problem::Refused(reply)) }
     }
 
-    /// Opens a session; in clear once more where TLS was only welcome and failed.
+    /// Opens a session. If TLS is opportunistic and fails, a second attempt is made without TLS.
     async fn open(&self, target: &Target) -> std::result::Result<Connection, Problem> {
         match Connection::open(target, &self.options, &self.anyone).await {
             Err(Problem::TlsFailed(why)) if matches!(target.security, Security::Opportunistic) => {
@@ -319,9 +323,9 @@ impl Transfer {
         }
     }
 
-    /// Runs the transaction for the recipients that have no outcome yet, and keeps the connection if it is still good.
+    /// Runs the transaction for the recipients without an outcome, and keeps the connection if it is still usable.
     ///
-    /// Recipients stay without an outcome when the connection broke before the server could have taken the message.
+    /// Recipients remain without an outcome if the connection breaks before the server can have accepted the message.
     async fn run(&self, mut connection: Connection, key: &str, outgoing: &Outgoing<'_>, attempt: &mut Attempt) {
         let outcome = transaction::run(&mut connection, &self.options, outgoing, &mut attempt.outcomes).await;
         if let Err(problem) = outcome {
@@ -336,7 +340,7 @@ impl Transfer {
     }
 }
 
-/// Waits for a step of opening a session, no longer than until the deadline if there is one.
+/// Awaits a step of opening a session, until the deadline if there is one.
 async fn before<T>(
     deadline: Option<Instant>,
     step: impl Future<Output = std::result::Result<T, Problem>>,
@@ -345,11 +349,11 @@ async fn before<T>(
     timeout_at(deadline, step).await.unwrap_or_else(|_| Err(Problem::broken("no session was open in time")))
 }
 
-/// What has come of sending a message so far.
+/// The state of an attempt to send a message.
 struct Attempt {
     outcomes: Vec<Option<Outcome>>,
-    /// What recipients get that no server has said anything about. A temporary failure of one server outweighs what
-    /// the others said: that one may take the message later.
+    /// The outcome of recipients for which no server has replied. A temporary failure of one server takes precedence
+    /// over permanent ones of others, because that server may accept the message later.
     failure: Option<Outcome>,
 }
 
