@@ -1,7 +1,7 @@
-//! A server's reply: bytes → code and lines. Pure and incremental; fuzzed.
+//! The parser of server replies: bytes to code and lines. It is pure and incremental, and it is fuzzed.
 //!
-//! Lines may end in a bare LF (some servers do that; a reply is nothing that could be smuggled). All lines of a
-//! reply carry the same code; a line without a text may lack the blank after the code.
+//! Lines may end in a bare LF, which some servers send; nothing can be smuggled in a reply. All lines of a reply must
+//! have the same code. A line without text may lack the space after the code.
 
 use std::fmt;
 
@@ -15,23 +15,23 @@ use crate::limits::{REPLY_LINE_BYTES_MAX, REPLY_LINES_MAX, REPLY_TEXT_BYTES_MAX}
 pub struct Reply {
     /// The code, 200 to 599.
     pub code: u16,
-    /// The lines without codes.
+    /// The lines without their codes.
     pub lines: Vec<String>,
 }
 
-/// What stands at the beginning of the input.
+/// The result of parsing the beginning of the input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Parsed {
-    /// The reply is not whole yet.
+    /// The reply is incomplete.
     Incomplete,
-    /// A reply, and the bytes that it takes.
+    /// A reply, and the number of bytes it occupies.
     Complete(Reply, usize),
-    /// What comes is no reply.
+    /// The input is not a reply.
     Invalid,
 }
 
 impl Reply {
-    /// Reads the reply at the beginning of the input.
+    /// Parses the reply at the beginning of the input.
     #[must_use]
     pub fn parse(input: &[u8]) -> Parsed {
         let mut lines = Vec::new();
@@ -57,19 +57,19 @@ impl Reply {
         }
     }
 
-    /// Tells whether the server did what it was asked.
+    /// Returns `true` if the server executed the command.
     #[must_use]
     pub fn is_positive(&self) -> bool {
         self.code < 300
     }
 
-    /// Tells whether the server will never do what it was asked.
+    /// Returns `true` if the failure is permanent.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         self.code >= 500
     }
 
-    /// Gives the enhanced status code, if the reply has one that fits its code.
+    /// Returns the enhanced status code, if the reply has one whose class matches the reply code.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         let word = self.lines.first()?.split(' ').next()?;
@@ -82,7 +82,7 @@ impl Reply {
 }
 
 impl fmt::Display for Reply {
-    /// Writes the reply in one line, shortened, for reports and logs.
+    /// Formats the reply in one shortened line, for reports and logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.lines.join(" ");
         write!(f, "{} {}", self.code, &text[..text.floor_char_boundary(REPLY_TEXT_BYTES_MAX)])

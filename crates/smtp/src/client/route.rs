@@ -1,8 +1,9 @@
-//! Where the servers of a destination are: mail exchangers and their addresses (RFC 5321 §5.1, RFC 7505).
+//! Lookup of the servers of a destination: mail exchangers and their addresses (RFC 5321 §5.1, RFC 7505).
 //!
-//! A domain without MX records is its own exchanger. A null MX takes no mail. Where this server is among the
-//! exchangers, only better ones are tried; if there are none, the message would come back to us: that is a loop. Exchangers of equal
-//! preference are tried in a random order, so that they share the load.
+//! A domain without MX records is its own mail exchanger. A domain with a null MX accepts no mail. If this server is
+//! among the mail exchangers, only those with a better preference are tried; if there are none, the message would
+//! return to this server, which is a mail loop. Exchangers of equal preference are tried in random order, so that they
+//! share the load.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,22 +15,22 @@ use crate::dns::{Exchanger, LookupError, Resolver};
 use crate::error::Status;
 use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
 
-/// One address of one server, with how to talk to it.
+/// One address of a server, with the settings for its connection.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The server's name, for TLS and for reports.
     pub name: String,
-    /// Where it is.
+    /// The socket address.
     pub address: SocketAddr,
-    /// How the connection is secured.
+    /// The security of the connection.
     pub security: Security,
     /// Login and password.
     pub login: Option<(String, String)>,
-    /// What it speaks.
+    /// The protocol.
     pub dialect: Dialect,
 }
 
-/// Gives the addresses to try, the best first; at least one.
+/// Returns the addresses to try, best first. There is at least one.
 pub(crate) async fn targets(
     route: &Route,
     options: &Options,
@@ -58,7 +59,7 @@ pub(crate) async fn targets(
     }
 }
 
-/// Takes out this server and what is not better than it (RFC 5321 §5.1).
+/// Removes this server and all exchangers that are not better than it (RFC 5321 §5.1). Fails if none is left.
 fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Vec<Exchanger>, Problem> {
     let is_ours = |name: &str| {
         let own = std::iter::once(&options.hostname).chain(&options.own_names);
@@ -74,7 +75,8 @@ fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Ve
     Ok(better)
 }
 
-/// Puts exchangers into the order in which they are tried: by preference, equals by chance; the last of too many are left out.
+/// Sorts exchangers by preference, in random order if it is equal. Exchangers beyond the limit are removed from the
+/// end.
 fn in_order(mut exchangers: Vec<Exchanger>, random: &dyn Random) -> Vec<Exchanger> {
     exchangers.sort_by_cached_key(|exchanger| (exchanger.preference, random.next_u64()));
     exchangers.truncate(EXCHANGERS_MAX);
@@ -102,7 +104,7 @@ async fn of_domain(
             Ok(addresses) => {
                 targets.extend(addresses.into_iter().map(|address| relay(&exchanger.name, address, options)));
             }
-            // One exchanger that may come back keeps the hope for the domain.
+            // One exchanger with a temporary failure makes the failure of the domain temporary.
             Err(error @ LookupError::Temporary(_)) => failure = Some(error),
             Err(error) => {
                 failure.get_or_insert(error);
@@ -131,7 +133,7 @@ fn relay(name: &str, address: IpAddr, options: &Options) -> Target {
     }
 }
 
-/// Reads an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
+/// Parses an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
 fn literal(domain: &str) -> Option<IpAddr> {
     let inner = domain.strip_prefix('[')?.strip_suffix(']')?;
     match inner.get(..5) {

@@ -1,8 +1,9 @@
-//! The text of a message as it goes over the wire after DATA.
+//! The message data as sent after DATA.
 //!
-//! Lines end with CRLF and nothing else, a dot that opens a line is doubled, and CRLF.CRLF ends it. What is written can be
-//! read in one way only, however strict or lax the reader is about line ends: no bare CR or LF is left in it, and no NUL, which some
-//! readers leave out (a line that is a NUL and a dot ends the text for them). A NUL becomes a blank, as a bare CR does.
+//! All lines end with CRLF, a dot at the beginning of a line is doubled, and CRLF.CRLF ends the data. The result has a
+//! single interpretation, regardless of how strictly the receiver treats line ends. It contains no bare CR or LF. It
+//! also contains no NUL, because some receivers drop NULs and would read a line of a NUL and a dot as the end. A NUL is
+//! replaced by a space, like a bare CR.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use memchr::{memchr, memmem};
 
 use crate::codec::data::{has_bare_line_end, normalize_line_ends};
 
-/// Gives the text to send, its end included.
+/// Returns the data to send, including its end.
 #[must_use]
 pub fn stuffed(message: &[u8]) -> Vec<u8> {
     let open_end = message.last() == Some(&b'\r');
@@ -42,7 +43,7 @@ pub fn stuffed(message: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Tells whether a message has bytes beyond ASCII in its header section or anywhere.
+/// Returns whether a message has non-ASCII bytes in its header section, and whether it has any at all.
 #[must_use]
 pub fn eight_bit(message: &[u8]) -> (bool, bool) {
     let header = crate::header::section_length(message);
