@@ -1,8 +1,9 @@
-//! One message over one session: MAIL, RCPT for each recipient, DATA, the text, and the replies to all of them.
+//! One message over one session: MAIL, RCPT for each recipient, DATA, the message data, and the replies to all of them.
 //!
-//! With PIPELINING the commands up to DATA go out together (RFC 2920). Recipients go in groups, as many as the server
-//! takes at once. What the server cannot take is found before anything is sent: a message that is too large, 8-bit
-//! text without 8BITMIME, addresses or header fields that need SMTPUTF8 (RFC 6531 §3.6: comes back with 5.6.7).
+//! With PIPELINING, the commands up to DATA are sent together (RFC 2920). Recipients are sent in groups of the size
+//! that the server accepts. A message that the server cannot accept is detected before anything is sent: a message that
+//! is too large, 8-bit data without 8BITMIME, and addresses or header fields that need SMTPUTF8 (RFC 6531 §3.6, bounces
+//! with 5.6.7).
 
 use std::fmt::Write as _;
 
@@ -17,8 +18,9 @@ use crate::envelope::{Recipient, Return};
 use crate::error::Status;
 use crate::limits::TRANSFER_RECIPIENTS_MAX;
 
-/// Sends a message to the recipients that have no outcome yet. After an error the connection is of no use any more, and
-/// those who still have no outcome may be tried elsewhere.
+/// Sends a message to the recipients without an outcome.
+///
+/// After an error the connection is unusable. Recipients that still have no outcome may be tried with another server.
 pub(crate) async fn run(
     connection: &mut Connection,
     options: &Options,
@@ -42,7 +44,8 @@ pub(crate) async fn run(
         }
         let mut transaction = Transaction { connection, options, outgoing, plan: &plan, outcomes };
         if let Err(Broken { problem, uncertain }) = transaction.send(&group, &text).await {
-            // Only those whose text was sent are settled: the server may have taken it. The others may try elsewhere.
+            // Only recipients whose message data was sent are settled, because the server may have accepted it. The
+            // others may be tried elsewhere.
             if uncertain {
                 let outcome = problem.outcome(Some(&connection.name));
                 group.iter().for_each(|index| settle(outcomes, *index, || outcome.clone()));
@@ -52,10 +55,10 @@ pub(crate) async fn run(
     }
 }
 
-/// What is said in MAIL and RCPT to this server, in this message's case.
+/// The MAIL and RCPT commands for this server and message.
 struct Plan {
     mail: String,
-    /// For each recipient the command, or why it cannot be said.
+    /// For each recipient its command, or the reason why it cannot be sent.
     rcpts: Vec<Result<String, Problem>>,
 }
 
@@ -104,10 +107,10 @@ impl Plan {
     }
 }
 
-/// Why a session is over.
+/// The failure that ended a session.
 struct Broken {
     problem: Problem,
-    /// Whether the server may have taken the message.
+    /// `true` if the server may have accepted the message.
     uncertain: bool,
 }
 
@@ -126,7 +129,7 @@ struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
-    /// Sends the message to a group; on return each of them has an outcome.
+    /// Sends the message to a group of recipients. On success, each of them has an outcome.
     async fn send(&mut self, group: &[usize], text: &[u8]) -> Result<(), Broken> {
         let mut sayable = Vec::new();
         for &index in group {
@@ -150,13 +153,13 @@ impl Transaction<'_> {
             return self.reset().await;
         }
         if accepted.is_empty() {
-            // The server wants a text though it took no recipient: it gets none (RFC 2920 §3.1).
+            // The server asks for data although it accepted no recipient. It gets an empty message (RFC 2920 §3.1).
             return self.finish(b".\r\n", &[]).await;
         }
         self.finish(text, &accepted).await
     }
 
-    /// Says MAIL, RCPT and DATA in one go; gives the recipients that were taken and the reply to DATA.
+    /// Sends MAIL, RCPT and DATA together. Returns the accepted recipients and the reply to DATA.
     async fn open_together(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), Problem> {
         let limits = &self.options.timeouts;
         let mut lines = format!("{}\r\n", self.plan.mail);
@@ -185,7 +188,7 @@ impl Transaction<'_> {
         Ok((accepted, Some(data)))
     }
 
-    /// Says MAIL, RCPT and DATA one after the other; without a reply to DATA there is nothing to send.
+    /// Sends MAIL, RCPT and DATA one after the other. If DATA was not sent, the reply is `None`.
     async fn open_in_turn(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), Problem> {
         let limits = &self.options.timeouts;
         let mail = self.connection.command(&self.plan.mail, limits.command).await?;
@@ -210,7 +213,7 @@ impl Transaction<'_> {
         Ok((accepted, Some(data)))
     }
 
-    /// Sends the text and settles the recipients by what the server says to it.
+    /// Sends the message data, and settles the recipients according to the server's reply.
     async fn finish(&mut self, text: &[u8], accepted: &[usize]) -> Result<(), Broken> {
         let limits = &self.options.timeouts;
         let uncertain = |problem| Broken { problem, uncertain: true };
@@ -278,7 +281,8 @@ fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, Proble
     Ok(line)
 }
 
-/// Gives an address as this server can take it: without SMTPUTF8 a domain becomes ASCII, a local part cannot.
+/// Returns an address in a form that the server accepts. Without SMTPUTF8 the domain is converted to ASCII; a non-ASCII
+/// local part is an error.
 fn spelled(address: &str, smtputf8: bool) -> Result<String, Problem> {
     if address.contains(|c: char| c.is_control() || c == '<' || c == '>') && !address.starts_with('"') {
         return Err(Problem::permanent(Status(5, 1, 3), "the address cannot be sent"));
