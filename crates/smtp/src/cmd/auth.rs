@@ -1,10 +1,11 @@
 //! AUTH (RFC 4954): PLAIN (RFC 4616), LOGIN and SCRAM-SHA-256 (RFC 7677).
 //!
-//! Offered only where what is said cannot be overheard: under TLS, or on the same machine. A client may log in once,
-//! outside of a transaction. Failures are counted apart from other errors and end the session sooner.
+//! AUTH is offered only on connections that cannot be intercepted: under TLS, or from the same machine. A client may
+//! authenticate once, outside of a transaction. Failed logins are counted separately from other errors and end the
+//! session sooner.
 //!
-//! SMTP has no place for data with the final 235, so the last word of SCRAM goes out as one more challenge, which the
-//! client answers with an empty line (RFC 4954 §4).
+//! SMTP cannot carry data with the final 235 reply. The last message of SCRAM is therefore sent as another challenge,
+//! which the client answers with an empty line (RFC 4954 §4).
 
 use data_encoding::BASE64;
 
@@ -17,23 +18,23 @@ use crate::session::{Asked, Flow, Phase, Question, Session};
 
 const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
 
-/// Gives the mechanisms that are offered, the best first.
+/// Returns the offered mechanisms, best first.
 pub(crate) fn mechanisms(rules: &Rules) -> impl Iterator<Item = &'static str> + use<> {
     let scram = rules.scram.then_some(SCRAM_SHA_256);
     scram.into_iter().chain(["PLAIN", "LOGIN"])
 }
 
-/// What the client's next line is.
+/// The content of the client's next line.
 pub(crate) enum Awaited {
-    /// The one message of PLAIN.
+    /// The single message of PLAIN.
     Plain,
-    /// The name for LOGIN.
+    /// The user name of LOGIN.
     Name,
-    /// The password for LOGIN, with the name.
+    /// The password of LOGIN. The variant holds the user name.
     Password(String),
-    /// A message of SCRAM; without an exchange, the first.
+    /// A message of SCRAM. Without an exchange it is the first one.
     Scram(Option<Box<dyn Exchange>>),
-    /// The empty answer to the last word of SCRAM, with the login.
+    /// The empty response to the last message of SCRAM. The variant holds the login.
     End(String),
 }
 
@@ -56,18 +57,18 @@ pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
     };
     match initial.trim() {
         "" => challenge(session, awaited, call.out),
-        // A single equals sign is an initial response of no bytes.
+        // A single equals sign is an empty initial response.
         "=" => take(session, awaited, Vec::new(), call.out),
         initial => take_line(session, awaited, initial.as_bytes(), call.out),
     }
 }
 
-/// Tells whether a client may log in now.
+/// Returns `true` if the client may authenticate on this connection.
 pub(crate) fn is_offered(session: &Session) -> bool {
     session.rules.authentication != Authentication::Off && session.peer.is_private()
 }
 
-/// Takes the client's next line.
+/// Processes the client's next line.
 pub(crate) fn take_line(session: &mut Session, awaited: Awaited, line: &[u8], out: &mut Vec<u8>) -> Flow {
     if line == b"*" {
         return session.refuse(out, 501, Status(5, 7, 0), "Authentication cancelled");
@@ -78,7 +79,7 @@ pub(crate) fn take_line(session: &mut Session, awaited: Awaited, line: &[u8], ou
     }
 }
 
-/// Takes the verdict on a password.
+/// Processes the result of a password check.
 pub(crate) fn answered(session: &mut Session, verdict: Result<String, LoginError>, out: &mut Vec<u8>) -> Flow {
     match verdict {
         Ok(login) => {
@@ -90,7 +91,7 @@ pub(crate) fn answered(session: &mut Session, verdict: Result<String, LoginError
     }
 }
 
-/// Takes the next step of SCRAM.
+/// Processes the next step of SCRAM.
 pub(crate) fn scram_answered(
     session: &mut Session,
     next: Option<(Box<dyn Exchange>, Result<ExchangeStep, LoginError>)>,
@@ -125,7 +126,7 @@ fn take(session: &mut Session, awaited: Awaited, response: Vec<u8>, out: &mut Ve
     match awaited {
         Awaited::Plain => match parse_plain(&response) {
             Some(Plain { login, password, acts_for_other: false }) => ask_login(session, login, password),
-            // Nobody may act for somebody else, whatever the password (RFC 4954 §4: 535).
+            // Acting as another user is refused whatever the password is (RFC 4954 §4: 535).
             Some(Plain { acts_for_other: true, .. }) => refuse_login(session, LoginError::Wrong, out),
             None => session.refuse(out, 501, Status(5, 5, 2), "Malformed response"),
         },
@@ -148,11 +149,11 @@ fn ask_login(session: &mut Session, login: String, password: Vec<u8>) -> Flow {
     Flow::Ask(Question::Login { login, password })
 }
 
-/// What the one message of PLAIN says.
+/// The content of the message of PLAIN.
 struct Plain {
     login: String,
     password: Vec<u8>,
-    /// Whether the login is to act for another than itself.
+    /// `true` if the authorization identity differs from the login.
     acts_for_other: bool,
 }
 

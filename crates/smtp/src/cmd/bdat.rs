@@ -1,7 +1,8 @@
-//! BDAT (RFC 3030): a chunk of the message follows, of the size that was said.
+//! BDAT (RFC 3030): a chunk of the message with the stated size follows.
 //!
-//! The chunk is read whatever is wrong with the command, as long as its size can be read: the client has sent it already.
-//! After a chunk was refused, those that follow are too, until RSET or MAIL begins anew. Recipients are needed, as for DATA.
+//! The chunk is read even if the command is refused, provided that its size can be parsed, because the client has
+//! already sent it. After a refused chunk, all further chunks are refused until RSET or MAIL. As with DATA, at least
+//! one recipient is required.
 
 use crate::cmd::Call;
 use crate::codec::reply;
@@ -11,7 +12,7 @@ use crate::session::{Chunk, Flow, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
     let Some((size, last)) = parse(call.arguments) else {
-        // Where the chunk ends cannot be told; to go on would be to take its text for commands.
+        // The end of the chunk is unknown. If the session continued, the content would be read as commands.
         reply::write(call.out, 501, Status(5, 5, 4), "Syntax: BDAT size [LAST]; closing connection");
         return Flow::Close;
     };
@@ -33,7 +34,7 @@ pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
     if size == 0 { end_chunk(session, call.out) } else { Flow::Continue }
 }
 
-/// Takes the part of the chunk that is there.
+/// Reads the available part of the chunk.
 pub(crate) fn take_chunk(session: &mut Session, input: &[u8], out: &mut Vec<u8>) -> (usize, Flow) {
     let Phase::Chunk(chunk) = &mut session.phase else { return (0, Flow::Close) };
     let taken = usize::try_from(chunk.remaining).unwrap_or(usize::MAX).min(input.len());

@@ -1,4 +1,4 @@
-//! DATA (RFC 5321 §4.1.1.4): the text of the message follows, ended by CRLF.CRLF.
+//! DATA (RFC 5321 §4.1.1.4): the message data follows, ended by CRLF.CRLF.
 
 use crate::cmd::Call;
 use crate::codec::data::DataReader;

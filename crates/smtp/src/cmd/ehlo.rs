@@ -1,7 +1,7 @@
-//! EHLO, HELO (RFC 5321 §4.1.1.1) and LHLO (RFC 2033 §4.1): who the client is, and what the server can do.
+//! EHLO, HELO (RFC 5321 §4.1.1.1) and LHLO (RFC 2033 §4.1): the client's name, and the server's extensions.
 //!
-//! The name that the client gives is kept for the trace field and for SPF and is never believed; it is not compared with
-//! anything, as §4.1.4 asks. Any of the three verbs ends a transaction that was under way.
+//! The client's name is kept for the trace field and for SPF. It is never trusted, and it is not compared with
+//! anything, as §4.1.4 requires. Each of the three verbs ends a transaction in progress.
 
 use crate::cmd::{Call, auth, starttls};
 use crate::codec::reply::write_lines;

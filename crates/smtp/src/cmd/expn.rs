@@ -1,4 +1,4 @@
-//! EXPN (RFC 5321 §3.5): asks for the members of a list. Only where the rules disclose them.
+//! EXPN (RFC 5321 §3.5): returns the members of a list, if the rules disclose them.
 
 use crate::cmd::{Call, vrfy};
 use crate::codec::reply;

@@ -1,4 +1,4 @@
-//! HELP (RFC 5321 §4.1.1.8): lists the verbs, or says how one is used. Derived from the table of verbs.
+//! HELP (RFC 5321 §4.1.1.8): lists the verbs, or returns the usage of one. The text is derived from the table of verbs.
 
 use crate::cmd::{Call, VERBS, find, is_known};
 use crate::codec::reply::{write, write_lines};
