@@ -1,7 +1,8 @@
 //! MAIL (RFC 5321 §4.1.1.2): begins a transaction.
 //!
-//! What can be told at once is refused at once: no name yet, no login where one is required, an address that breaks the
-//! grammar, a size beyond the limit. Whether the user may send with this address, and whether there is room, is asked.
+//! The session itself refuses a command before EHLO or HELO, a missing but required login, a malformed address and a
+//! size beyond the limit. It asks the backend whether the user may send with this address and whether there is
+//! capacity.
 
 use std::sync::Arc;
 
@@ -76,13 +77,13 @@ fn parse(session: &Session, arguments: &str) -> Result<Transaction, Refusal> {
     Ok(Transaction::new(Arc::new(sender), parameters))
 }
 
-/// Gives what follows `FROM:` or `TO:`, in any case of letters.
+/// Returns the text after `FROM:` or `TO:`, which may be in any case.
 pub(crate) fn after_keyword<'a>(arguments: &'a str, keyword: &str) -> Option<&'a str> {
     let (found, rest) = arguments.split_at_checked(keyword.len())?;
     found.eq_ignore_ascii_case(keyword).then_some(rest)
 }
 
-/// Gives the refusal of parameters.
+/// Returns the refusal for an error in the parameters.
 pub(crate) fn refusal_of(error: ParameterError) -> Refusal {
     match error {
         ParameterError::Unknown => Refusal::new(555, Status(5, 5, 4), "Unknown parameter"),
@@ -91,7 +92,7 @@ pub(crate) fn refusal_of(error: ParameterError) -> Refusal {
     }
 }
 
-/// Says what is wrong with an address.
+/// Returns a description of the error in an address.
 pub(crate) fn bad_address(error: path::PathError, text: &str) -> String {
     let part = match error {
         path::PathError::Brackets => "put it in <>",

@@ -1,7 +1,7 @@
-//! The verbs, one file each, and the table of them. HELP and the refusal of unknown commands derive from the table.
+//! The verbs, one file each, and their table. HELP and the refusal of unknown commands are derived from the table.
 //!
-//! A verb gets its arguments and writes its reply. What must hold for every command (length, encryption, pipelining) is
-//! checked by the session with the flags that stand here.
+//! A verb receives its arguments and writes its reply. The session checks the requirements of every command (length,
+//! encryption, pipelining) with the flags in the table.
 
 pub(crate) mod auth;
 pub(crate) mod bdat;
@@ -20,27 +20,27 @@ pub(crate) mod vrfy;
 use crate::rules::Role;
 use crate::session::{Flow, Session};
 
-/// What a verb works on besides the session.
+/// The context of a command besides the session.
 pub(crate) struct Call<'a> {
-    /// What follows the verb, without blanks around it.
+    /// The text after the verb, trimmed.
     pub arguments: &'a str,
-    /// Where replies go.
+    /// The buffer for replies.
     pub out: &'a mut Vec<u8>,
 }
 
 /// A verb of the protocol.
 pub(crate) struct Verb {
-    /// The verb in capitals.
+    /// The verb in upper case.
     pub name: &'static str,
-    /// How it is used, for HELP.
+    /// The syntax, for HELP.
     pub usage: &'static str,
-    /// What it does.
+    /// The implementation.
     pub run: fn(&mut Session, &mut Call<'_>) -> Flow,
-    /// It must be the last command of a pipelined group (RFC 2920 §3.1).
+    /// `true` if the command must be the last of a pipelined group (RFC 2920 §3.1).
     pub ends_group: bool,
-    /// It is taken even where encryption is required and missing (RFC 3207 §4).
+    /// `true` if the command is accepted even if encryption is required and missing (RFC 3207 §4).
     pub in_clear: bool,
-    /// Its line may be as long as authentication needs.
+    /// `true` if the command line may be as long as authentication needs.
     pub long_line: bool,
 }
 
@@ -62,7 +62,7 @@ impl Verb {
     }
 }
 
-/// All verbs, the frequent ones first.
+/// All verbs, frequent ones first.
 pub(crate) const VERBS: &[Verb] = &[
     Verb::new("RCPT", "RCPT TO:<address> [parameters]", rcpt::run),
     Verb::new("MAIL", "MAIL FROM:<address> [parameters]", mail::run),
@@ -81,12 +81,13 @@ pub(crate) const VERBS: &[Verb] = &[
     Verb::new("HELP", "HELP [verb]", help::run).in_clear(),
 ];
 
-/// Finds a verb that a listener of this role knows.
+/// Returns the verb with a name if a listener with this role supports it.
 pub(crate) fn find(name: &str, role: Role) -> Option<&'static Verb> {
     VERBS.iter().find(|verb| verb.name.eq_ignore_ascii_case(name)).filter(|verb| is_known(verb, role))
 }
 
-/// LMTP has LHLO where SMTP has HELO and EHLO (RFC 2033 §4.1).
+/// Returns `true` if a listener with this role supports the verb. LMTP has LHLO instead of HELO and EHLO (RFC 2033
+/// §4.1).
 pub(crate) fn is_known(verb: &Verb, role: Role) -> bool {
     match verb.name {
         "LHLO" => role == Role::Lmtp,

@@ -1,4 +1,4 @@
-//! QUIT (RFC 5321 §4.1.1.10): ends the session. A transaction that is under way is forgotten.
+//! QUIT (RFC 5321 §4.1.1.10): ends the session. A transaction in progress is discarded.
 
 use crate::cmd::Call;
 use crate::session::{Flow, Session};

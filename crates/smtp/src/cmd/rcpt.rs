@@ -1,8 +1,8 @@
 //! RCPT (RFC 5321 §4.1.1.3): adds a recipient to the transaction.
 //!
-//! Every syntactically sound recipient is asked for: the directory says whether it is ours. One that is not ours is
-//! taken only from somebody who has logged in; the server is no open relay. `<Postmaster>` without a domain is ours,
-//! as §4.5.1 demands.
+//! The directory is asked about every syntactically valid recipient, to decide whether it is local. A remote recipient
+//! is accepted only from an authenticated client, so the server is not an open relay. `<Postmaster>` without a domain
+//! is local, as §4.5.1 requires.
 
 use crate::backend::RecipientReply;
 use crate::cmd::Call;

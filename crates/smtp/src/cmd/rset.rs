@@ -1,4 +1,4 @@
-//! RSET (RFC 5321 §4.1.1.5): ends the transaction and keeps everything else.
+//! RSET (RFC 5321 §4.1.1.5): ends the transaction and keeps all other state.
 
 use crate::cmd::Call;
 use crate::error::Status;

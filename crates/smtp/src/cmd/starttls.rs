@@ -1,7 +1,7 @@
-//! STARTTLS (RFC 3207): the handshake follows.
+//! STARTTLS (RFC 3207): the TLS handshake follows.
 //!
-//! Commands that a client, or somebody in between, has sent in clear behind STARTTLS end the session where pipelining
-//! is strict, and are thrown away by the caller else: they never have an effect (CVE-2011-0411).
+//! Commands sent in the clear after STARTTLS, by the client or by an attacker in between, never have an effect
+//! (CVE-2011-0411). With strict pipelining they end the session, otherwise the caller discards them.
 
 use crate::cmd::Call;
 use crate::error::Status;
@@ -22,7 +22,7 @@ pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
     Flow::StartTls
 }
 
-/// Tells whether the client may switch to TLS.
+/// Returns `true` if the client may switch to TLS.
 pub(crate) fn is_offered(session: &Session) -> bool {
     session.rules.encryption != Encryption::Off && !session.peer.tls
 }

@@ -1,7 +1,7 @@
-//! VRFY (RFC 5321 §3.5): asks whether a user is known.
+//! VRFY (RFC 5321 §3.5): returns whether a user exists.
 //!
-//! Strangers are told nothing: 252, which is allowed and does not help those who collect addresses. Those to whom the
-//! rules disclose the truth get it.
+//! By default the reply is 252, which is permitted and does not help to harvest addresses. Clients to which the rules
+//! disclose users get the true reply.
 
 use crate::backend::RecipientReply;
 use crate::cmd::Call;
@@ -38,7 +38,7 @@ pub(crate) fn answered(session: &mut Session, address: &str, verdict: RecipientR
     Flow::Continue
 }
 
-/// Tells whether this client is told who is known here.
+/// Returns `true` if the rules disclose users and list members to this client.
 pub(crate) fn is_disclosed(session: &Session) -> bool {
     match session.rules.disclosure {
         Disclosure::Nothing => false,
