@@ -1,39 +1,39 @@
-//! The text of a message on its way in: after DATA (dot-stuffed, ended by CRLF.CRLF) and after BDAT (counted).
+//! Incoming message data: after DATA (dot-stuffed, ended by CRLF.CRLF) and after BDAT (of a stated size).
 //!
-//! [`DataReader`] copies in bulk. It searches for the one sequence that matters, CRLF followed by a dot, and never
-//! looks at lines. A second pass over each copied piece, without branches, tells whether there is a CR without LF or an
-//! LF without CR.
+//! [`DataReader`] copies in bulk. It searches only for CRLF followed by a dot, and never splits lines. A second,
+//! branch-free pass over each copied piece detects CR without LF and LF without CR.
 //!
-//! Promises:
-//! - only CRLF.CRLF ends the text. All endings by which messages are smuggled (`\n.\n`, `\n.\r\n`, `\r.\r`, `\r\n.\n`,
-//!   `\r\n.\r`, `\r.\r\n`, `\r\n\0.\r\n`) are text;
-//! - the outcome does not depend on how the input is cut into pieces (property test);
-//! - a text that is too large is read to its end and not kept.
+//! Guarantees:
 //!
-//! A dot is taken away only where it opens a line that follows a true CRLF. What follows a bare LF is kept as it is:
-//! should the text be sent on after normalisation, the sending side stuffs it anew.
+//! - Only CRLF.CRLF ends the data. All endings used for smuggling (`\n.\n`, `\n.\r\n`, `\r.\r`, `\r\n.\n`, `\r\n.\r`,
+//!   `\r.\r\n`, `\r\n\0.\r\n`) are data.
+//! - The result does not depend on how the input is split into pieces (property test).
+//! - Data that is too large is read to its end and discarded.
+//!
+//! A dot is removed only at the beginning of a line that follows a true CRLF. Text after a bare LF is kept unchanged;
+//! if the message is sent after normalization, the sending side applies dot-stuffing again.
 
 use memchr::memmem;
 
 use crate::limits::MESSAGE_RESERVE_BYTES_MAX;
 
-/// What has come of a message, with what stands before it (the trace field).
+/// The received data of a message, after a prefix (the trace field).
 #[derive(Debug, Default)]
 pub struct Content {
     bytes: Vec<u8>,
-    /// Length of what was there before the first byte came from the peer.
+    /// Length of the prefix that precedes the peer's data.
     start: usize,
-    /// Most bytes that the peer may send.
+    /// Maximum number of bytes that the peer may send.
     limit: usize,
-    /// Bytes that the peer has sent, kept or not.
+    /// Number of bytes that the peer has sent, including discarded ones.
     received: u64,
-    /// The last byte that came; anything but CR at the beginning.
+    /// The last byte received. Initially it is not a CR.
     previous: u8,
     bare: bool,
 }
 
 impl Content {
-    /// Starts with a prefix of ours; the peer may add `limit` bytes and says that it will send `expected`.
+    /// Creates the content with a prefix. The peer may send `limit` bytes and announces `expected` bytes.
     #[must_use]
     pub fn new(prefix: &[u8], limit: usize, expected: usize) -> Self {
         let reserve = expected.min(limit).min(MESSAGE_RESERVE_BYTES_MAX);
@@ -42,7 +42,7 @@ impl Content {
         Self { bytes, start: prefix.len(), limit, received: 0, previous: 0, bare: false }
     }
 
-    /// Adds a piece.
+    /// Appends a piece.
     pub fn append(&mut self, piece: &[u8]) {
         let Some(&last) = piece.last() else { return };
         self.received = self.received.saturating_add(piece.len() as u64);
@@ -56,25 +56,25 @@ impl Content {
         self.bytes.extend_from_slice(piece);
     }
 
-    /// Tells whether the peer has sent more than it may.
+    /// Returns `true` if the peer has sent more than the limit.
     #[must_use]
     pub fn is_oversize(&self) -> bool {
         self.received > self.limit as u64
     }
 
-    /// Tells how many bytes the peer has sent.
+    /// Returns the number of bytes that the peer has sent.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Tells whether a CR without LF or an LF without CR has come, up to here.
+    /// Returns `true` if the data received so far contains a CR without LF or an LF without CR.
     #[must_use]
     pub fn has_bare_line_end(&self) -> bool {
         self.bare || (self.previous == b'\r')
     }
 
-    /// Gives the bytes and the length of the prefix; the last line is ended if the peer did not.
+    /// Returns the bytes and the length of the prefix. A missing line end after the last line is added.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, usize) {
         if self.received > 0 && !self.bytes.ends_with(b"\r\n") {
@@ -84,31 +84,31 @@ impl Content {
     }
 }
 
-/// Where the reader stands in the search for the end.
+/// The state of the search for the end of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// Within a line.
     Text,
     /// After a CR.
     Cr,
-    /// After a CRLF, or at the very beginning.
+    /// After a CRLF, or at the beginning.
     LineStart,
-    /// After a dot that opens a line; the dot is held back.
+    /// After a dot at the beginning of a line. The dot is held back.
     Dot,
-    /// After such a dot and a CR; both are held back.
+    /// After such a dot and a CR. Both are held back.
     DotCr,
 }
 
-/// Whether the end of the text has come.
+/// The state of the reader after some input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// More input is needed.
     More,
-    /// CRLF.CRLF has come.
+    /// CRLF.CRLF was received.
     End,
 }
 
-/// Reads the text that follows DATA.
+/// Reads the data that follows DATA.
 #[derive(Debug)]
 pub struct DataReader {
     state: State,
@@ -116,13 +116,13 @@ pub struct DataReader {
 }
 
 impl DataReader {
-    /// Starts after the 354 reply.
+    /// Creates a reader for the data after the 354 reply.
     #[must_use]
     pub fn new(content: Content) -> Self {
         Self { state: State::LineStart, content }
     }
 
-    /// Takes input; gives how much of it belongs to the text, its end included.
+    /// Processes input. Returns the number of bytes that belong to the data, including its end.
     pub fn push(&mut self, input: &[u8]) -> (usize, Progress) {
         let mut position = 0;
         while let Some(&byte) = input.get(position) {
@@ -138,19 +138,20 @@ impl DataReader {
         (position, Progress::More)
     }
 
-    /// Gives what has come.
+    /// Returns the received content.
     #[must_use]
     pub fn into_content(self) -> Content {
         self.content
     }
 
-    /// Tells what has come.
+    /// Returns a reference to the received content.
     #[must_use]
     pub fn content(&self) -> &Content {
         &self.content
     }
 
-    /// Copies up to the next line that opens with a dot, or everything; gives how much was taken.
+    /// Copies the input up to the next line that begins with a dot, or all of it. Returns the number of bytes
+    /// processed.
     fn copy_text(&mut self, rest: &[u8]) -> usize {
         if let Some(found) = memmem::find(rest, b"\r\n.") {
             self.content.append(rest.get(..found + 2).unwrap_or_default());
@@ -196,7 +197,7 @@ impl DataReader {
     }
 }
 
-/// Makes every line end CRLF: an LF without CR becomes one, a CR without LF becomes a blank.
+/// Converts all line ends to CRLF. An LF without CR becomes CRLF, a CR without LF becomes a space.
 #[must_use]
 pub fn normalize_line_ends(text: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(text.len() + text.len() / 32);
@@ -215,7 +216,8 @@ pub fn normalize_line_ends(text: &[u8]) -> Vec<u8> {
     clean
 }
 
-/// Tells whether a CR of `previous` and `piece` lacks its LF or an LF its CR; the last byte is judged by what follows.
+/// Returns `true` if a CR in `previous` or `piece` lacks its LF, or an LF its CR. The last byte is judged together with
+/// the piece that follows it.
 #[must_use]
 pub fn has_bare_line_end(previous: u8, piece: &[u8]) -> bool {
     const BLOCK: usize = 4_096;
@@ -223,7 +225,7 @@ pub fn has_bare_line_end(previous: u8, piece: &[u8]) -> bool {
     let mut bare = (first == b'\n') != (previous == b'\r');
     let next = piece.get(1..).unwrap_or_default();
     for (current, next) in piece.chunks(BLOCK).zip(next.chunks(BLOCK)) {
-        // No early exit within a block: so the compiler makes vector instructions of it.
+        // There is no early exit within a block, so that the compiler can vectorize the loop.
         let found = current.iter().zip(next).fold(0, |found, (&a, &b)| found | u8::from((a == b'\r') != (b == b'\n')));
         bare |= found != 0;
     }
@@ -236,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a text cut into pieces; gives what was kept, whether line ends were bare, and what is left over.
+    /// Reads data split into pieces. Returns the content, whether it has bare line ends, and the remaining input.
     fn read(input: &[u8], cuts: &[usize]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
         let mut reader = DataReader::new(Content::new(b"", 1 << 20, 0));
         let mut position = 0;
@@ -253,7 +255,7 @@ mod tests {
         None
     }
 
-    /// The same by the letter of RFC 5321: cut at CRLF, look at each line.
+    /// Like `read`, but literally as in RFC 5321: splits at CRLF and examines each line.
     fn read_naively(input: &[u8]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
         let mut kept = Vec::new();
         let mut rest = input;
