@@ -1,34 +1,34 @@
-//! Cuts command lines out of the input.
+//! Splits the input into command lines.
 //!
-//! A line ends with CRLF. Whether an LF alone may end it too is the caller's choice ([`LineEndings`]); a CR that is
-//! not followed by LF makes the line faulty in any case. A line that is longer than it may be is dropped to its end,
-//! in whatever pieces it comes.
+//! A line ends with CRLF. The caller chooses whether a bare LF may also end it ([`LineEndings`]). A CR without LF
+//! always makes the line invalid. A line that exceeds the maximum length is discarded up to its end, in whatever pieces
+//! it arrives.
 
 use memchr::memchr;
 
-/// What is done about a CR without LF and an LF without CR, in commands and in messages.
+/// The handling of CR without LF and LF without CR, in commands and in messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LineEndings {
-    /// Commands are refused and the connection is cut, messages are refused. For strangers.
+    /// Commands are refused and the connection is closed; messages are refused. For other servers.
     Reject,
-    /// LF counts as CRLF in commands; messages are normalised. The end of a message stays CRLF.CRLF. For our own users.
+    /// LF counts as CRLF in commands; messages are normalized. The end of a message remains CRLF.CRLF. For local users.
     Normalize,
 }
 
-/// What stands at the beginning of the input.
+/// The result of splitting the beginning of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Line<'input> {
-    /// No line end has come yet.
+    /// The input has no line end yet.
     Incomplete,
-    /// A line without its end, and the bytes that it takes with it.
+    /// A line without its line end, and the number of bytes it occupies including the line end.
     Complete(&'input [u8], usize),
-    /// A line with a bare CR or LF that must not be, and the bytes that it takes.
+    /// A line with a forbidden bare CR or LF, and the number of bytes it occupies.
     Faulty(usize),
-    /// More bytes than a line may have, and no end among them; all of them are to be dropped.
+    /// A line that exceeds the maximum length. The given number of bytes must be discarded.
     TooLong(usize),
 }
 
-/// Finds the first line of the input; `bytes_max` counts its CRLF.
+/// Returns the first line of the input. `bytes_max` includes the CRLF.
 #[must_use]
 pub fn first_line(input: &[u8], bytes_max: usize, endings: LineEndings) -> Line<'_> {
     let Some(end) = memchr(b'\n', input) else {
@@ -49,7 +49,7 @@ pub fn first_line(input: &[u8], bytes_max: usize, endings: LineEndings) -> Line<
     Line::Complete(line, taken)
 }
 
-/// Splits a command line at its first blank; blanks around the arguments are dropped.
+/// Splits a command line at its first blank. Blanks around the arguments are removed.
 #[must_use]
 pub fn split_verb(line: &str) -> (&str, &str) {
     let line = line.trim_end_matches([' ', '\t']);

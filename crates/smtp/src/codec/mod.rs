@@ -1,12 +1,13 @@
-//! Bytes ⇄ commands and replies, server side. Pure, incremental, without allocation where the input allows it.
+//! The server-side codec between bytes and commands or replies. It is pure and incremental, and avoids allocation where
+//! the input allows it.
 //!
-//! `line` cuts command lines out of the input, `path` and `parameters` read what follows MAIL and RCPT, `data` reads the
-//! text of messages, `reply` writes what the peer sees. Each has an entry point in [`crate::fuzz`].
+//! `line` splits the input into command lines, `path` and `parameters` parse the arguments of MAIL and RCPT, `data`
+//! reads message data, `reply` writes replies. Each has an entry point in [`crate::fuzz`].
 //!
-//! The crate `smtp-proto` was considered for the parsing of commands and left out. It saves about four hundred lines;
-//! but it ends command lines at a bare LF, allocates for each address and parameter, does not tell apart *why* a
-//! path is refused (the enhanced status codes 5.1.3, 5.1.7, 5.5.4 and 5.6.7 need that), and brings the parsing of
-//! messages' ends along, which is the one thing that must be exactly ours.
+//! The crate `smtp-proto` was considered for command parsing and rejected. It would save about four hundred lines.
+//! However, it ends command lines at a bare LF, allocates for each address and parameter, and does not report *why* a
+//! path is refused, which the enhanced status codes 5.1.3, 5.1.7, 5.5.4 and 5.6.7 require. It would also bring its own
+//! detection of the end of messages, which must be under full control of this crate.
 
 pub mod data;
 pub mod line;

@@ -1,27 +1,27 @@
 //! The parameters of MAIL and RCPT, and the encodings of their values.
 //!
-//! MAIL: `SIZE` (RFC 1870), `BODY` (RFC 6152), `SMTPUTF8` (RFC 6531), `RET` and `ENVID` (RFC 3461), `AUTH` (RFC 4954).
-//! RCPT: `NOTIFY` and `ORCPT` (RFC 3461). A parameter that is not known, is there twice or has a value that makes no
-//! sense is an error that names it; RFC 5321 §4.1.1.11 forbids to ignore it.
+//! MAIL has `SIZE` (RFC 1870), `BODY` (RFC 6152), `SMTPUTF8` (RFC 6531), `RET` and `ENVID` (RFC 3461) and `AUTH` (RFC
+//! 4954). RCPT has `NOTIFY` and `ORCPT` (RFC 3461). An unknown or repeated parameter, or one with an invalid value, is
+//! an error that names it; RFC 5321 §4.1.1.11 forbids ignoring it.
 
 use crate::envelope::{Body, Notify, OriginalRecipient, Return};
 use crate::limits::{ENVELOPE_ID_BYTES_MAX, ORIGINAL_RECIPIENT_BYTES_MAX, PARAMETERS_MAX};
 
-/// Why parameters are refused.
+/// The error of refused parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParameterError {
-    /// The parameter is not known here, or there are too many of them.
+    /// The parameter is unknown, or there are too many parameters.
     Unknown,
-    /// The parameter is there twice.
+    /// The parameter occurs twice.
     Repeated,
-    /// The value makes no sense.
+    /// The value of the named parameter is invalid.
     Value(&'static str),
 }
 
 /// The parameters of MAIL.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MailParameters {
-    /// `SIZE=`: how large the client says that the message is.
+    /// `SIZE=`, the size of the message announced by the client.
     pub size: Option<u64>,
     /// `BODY=`.
     pub body: Option<Body>,
@@ -31,7 +31,7 @@ pub struct MailParameters {
     pub ret: Option<Return>,
     /// `ENVID=`, decoded.
     pub envelope_id: Option<String>,
-    /// Whether there was an `AUTH=`. Its value is not trusted and not kept.
+    /// `true` if `AUTH=` was given. Its value is not trusted and not kept.
     pub auth: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct RcptParameters {
     pub original: Option<OriginalRecipient>,
 }
 
-/// Reads the parameters of MAIL.
+/// Parses the parameters of MAIL.
 pub fn parse_mail(input: &str) -> Result<MailParameters, ParameterError> {
     let mut parameters = MailParameters::default();
     for (keyword, value) in pairs(input)? {
@@ -61,7 +61,7 @@ pub fn parse_mail(input: &str) -> Result<MailParameters, ParameterError> {
     Ok(parameters)
 }
 
-/// Reads the parameters of RCPT.
+/// Parses the parameters of RCPT.
 pub fn parse_rcpt(input: &str) -> Result<RcptParameters, ParameterError> {
     let mut parameters = RcptParameters::default();
     for (keyword, value) in pairs(input)? {
@@ -74,7 +74,8 @@ pub fn parse_rcpt(input: &str) -> Result<RcptParameters, ParameterError> {
     Ok(parameters)
 }
 
-/// Decodes `xtext` (RFC 3461 §4): `+` and two hexadecimal digits stand for a byte.
+/// Decodes `xtext` (RFC 3461 §4), in which `+` and two hexadecimal digits stand for a byte. Returns `None` if the text
+/// is malformed, not UTF-8, or contains control characters.
 #[must_use]
 pub fn decode_xtext(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
@@ -193,7 +194,7 @@ fn original(value: Option<&str>) -> Result<OriginalRecipient, ParameterError> {
     let value = value.filter(|value| value.len() <= ORIGINAL_RECIPIENT_BYTES_MAX).ok_or(fail)?;
     let (kind, address) = value.split_once(';').ok_or(fail)?;
     let is_atom = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    // `utf-8;` (RFC 6533 §3) has an escape of its own, \x{HEX}; it is kept as it came.
+    // `utf-8;` (RFC 6533 §3) has its own escape, \x{HEX}, which is kept unchanged.
     let address = decode_xtext(address).filter(|address| !address.is_empty()).ok_or(fail)?;
     if !is_atom(kind) {
         return Err(fail);
