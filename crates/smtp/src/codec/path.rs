@@ -1,47 +1,48 @@
 //! The path of MAIL and RCPT: `<user@example.com>`, `<>`, `<Postmaster>`, `<@relay:user@example.com>`.
 //!
-//! The syntax is that of RFC 5321 §4.1.2 with the internationalisation of RFC 6531, taken generously where the world
-//! needs it: a blank may stand before the path, dots may stand anywhere in a local part (some providers hand out such
-//! addresses), a local part may be longer than 64 bytes, a domain may have underscores. Source routes are dropped, as
-//! RFC 5321 §3.6.1 asks. Control characters never pass, so that no address can break a line of a trace field.
+//! The syntax is that of RFC 5321 §4.1.2 with the internationalization of RFC 6531. It is relaxed where real-world mail
+//! requires it: a space may precede the path, dots may occur anywhere in a local part (some providers assign such
+//! addresses), a local part may be longer than 64 bytes, and a domain may contain underscores. Source routes are
+//! dropped, as RFC 5321 §3.6.1 requires. Control characters are never accepted, so that an address cannot break a line
+//! of a trace field.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::limits::{DOMAIN_BYTES_MAX, LOCAL_PART_BYTES_MAX};
 
-/// Why a path is refused.
+/// The reason why a path is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathError {
-    /// It does not begin with `<` or does not end with `>`.
+    /// The path does not begin with `<` or does not end with `>`.
     Brackets,
-    /// The part before the `@` is not as it must be.
+    /// The part before the `@` is invalid.
     LocalPart,
-    /// The domain or the address literal is not as it must be.
+    /// The domain or the address literal is invalid.
     Domain,
 }
 
-/// A path without its brackets and without its source route.
+/// A path without its brackets and its source route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path<'input> {
-    /// The address; empty for `<>`. Without `@` only for a lone local part.
+    /// The address, empty for `<>`. It lacks an `@` only if it consists of a local part alone.
     pub address: &'input str,
 }
 
 impl Path<'_> {
-    /// Tells whether this is the null path `<>`.
+    /// Returns `true` if this is the null path `<>`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.address.is_empty()
     }
 
-    /// Tells whether the address can pass only where SMTPUTF8 does.
+    /// Returns `true` if the address requires SMTPUTF8.
     #[must_use]
     pub fn is_international(&self) -> bool {
         !self.address.is_ascii()
     }
 }
 
-/// Reads a path; gives it and what follows it (the parameters, without leading blanks).
+/// Parses a path. Returns the path and the parameters after it, without leading spaces.
 pub fn parse(input: &str) -> Result<(Path<'_>, &str), PathError> {
     let input = input.trim_start_matches(' ');
     let inner = input.strip_prefix('<').ok_or(PathError::Brackets)?;
@@ -55,20 +56,20 @@ pub fn parse(input: &str) -> Result<(Path<'_>, &str), PathError> {
     Ok((Path { address }, rest.trim_start_matches(' ')))
 }
 
-/// Splits an address at its last `@`; without one the domain is empty.
+/// Splits an address at its last `@`. Without an `@`, the domain is empty.
 #[must_use]
 pub fn split_address(address: &str) -> (&str, &str) {
     address.rsplit_once('@').unwrap_or((address, ""))
 }
 
-/// Tells whether a text is a domain name as SMTP writes it; underscores and non-ASCII letters pass.
+/// Returns `true` if a text is a domain name in SMTP syntax. Underscores and non-ASCII letters are accepted.
 #[must_use]
 pub fn is_domain(text: &str) -> bool {
     let labels = text.strip_suffix('.').unwrap_or(text);
     !labels.is_empty() && text.len() <= DOMAIN_BYTES_MAX && labels.split('.').all(is_label)
 }
 
-/// Tells whether a text is an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
+/// Returns `true` if a text is an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
 #[must_use]
 pub fn is_address_literal(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else { return false };
@@ -80,7 +81,7 @@ pub fn is_address_literal(text: &str) -> bool {
     }
 }
 
-/// Finds the bracket that ends the path; one within quotes does not.
+/// Returns the position of the bracket that ends the path. Brackets within quotes are skipped.
 fn closing_bracket(inner: &str) -> Option<usize> {
     let mut quoted = false;
     let mut escaped = false;

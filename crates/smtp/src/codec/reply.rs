@@ -1,6 +1,6 @@
-//! Writes replies. A reply is one line or several, each with the code; the text is made safe for the wire.
+//! Writes replies. A reply consists of one or more lines, each with the reply code. The text is sanitized.
 //!
-//! Every reply but the greeting and those to HELO, EHLO and LHLO carries an enhanced status code (RFC 2034).
+//! Every reply except the greeting and those to HELO, EHLO and LHLO has an enhanced status code (RFC 2034).
 
 use std::io::Write as _;
 
@@ -19,7 +19,7 @@ pub fn write_refusal(out: &mut Vec<u8>, refusal: &Refusal) {
     write(out, refusal.code, refusal.status, &refusal.text);
 }
 
-/// Writes a reply of several lines without enhanced status codes, as EHLO wants it.
+/// Writes a reply of several lines without enhanced status codes, as EHLO requires.
 pub fn write_lines(out: &mut Vec<u8>, code: u16, lines: &[&str]) {
     for (index, line) in lines.iter().enumerate() {
         let separator = if index + 1 == lines.len() { ' ' } else { '-' };
@@ -29,7 +29,7 @@ pub fn write_lines(out: &mut Vec<u8>, code: u16, lines: &[&str]) {
     }
 }
 
-/// Adds text that cannot end the line: control characters become question marks.
+/// Appends text that cannot end the line: control characters are replaced by question marks.
 fn push_text(out: &mut Vec<u8>, text: &str) {
     let start = out.len();
     out.extend_from_slice(text.as_bytes());
