@@ -1,7 +1,7 @@
-//! One mail transaction: from MAIL to the end of the text.
+//! One mail transaction: from MAIL to the end of the message data.
 //!
-//! Between DATA's end and the question whether the message is taken stand the checks that need the whole text: size,
-//! line ends, hops, and on submission what RFC 6409 §8 lets a submission server mend.
+//! After the end of the data and before the question whether the message is accepted, the checks that need the whole
+//! message take place: size, line ends, hops. On submission, the message is also completed as RFC 6409 §8 permits.
 
 use std::sync::Arc;
 
@@ -17,28 +17,28 @@ use crate::rules::Role;
 use crate::session::Session;
 use crate::submission::{Mending, mend};
 
-/// A transaction under way.
+/// A transaction in progress.
 pub(crate) struct Transaction {
     pub sender: Arc<Sender>,
     pub parameters: MailParameters,
     pub recipients: Vec<Recipient>,
-    /// What came with BDAT so far. Set, so that DATA is refused.
+    /// The data received with BDAT so far. While it is set, DATA is refused.
     pub chunks: Option<Content>,
-    /// A chunk was refused; so will be all that follow.
+    /// `true` if a chunk was refused. All further chunks are refused, too.
     pub chunks_failed: bool,
     pub id: String,
     pub received: Timestamp,
 }
 
-/// A chunk that is coming in.
+/// A chunk that is being received.
 pub(crate) struct Chunk {
-    /// Bytes that are still to come.
+    /// Number of bytes that remain.
     pub remaining: u64,
-    /// Bytes of the whole chunk, for the reply.
+    /// Size of the whole chunk in bytes, for the reply.
     pub size: u64,
-    /// Whether the message ends with it.
+    /// `true` if the chunk ends the message.
     pub last: bool,
-    /// Set when the chunk is thrown away and this is the reply to it.
+    /// The reply to a chunk that is discarded. `None` if the chunk is kept.
     pub refused: Option<Refusal>,
 }
 
@@ -55,7 +55,7 @@ impl Transaction {
         }
     }
 
-    /// Checks the text; gives the envelope, the message and the length of its trace field.
+    /// Checks the message data. Returns the envelope, the message and the length of its trace field.
     pub(crate) fn complete(
         self,
         session: &Session,
