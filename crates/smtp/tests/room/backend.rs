@@ -1,8 +1,8 @@
-//! A backend in memory: a few users of `b.example`, their passwords, and a list of what was accepted.
+//! A backend in memory: a few users of `b.example`, their passwords, and a list of accepted messages.
 //!
-//! alice and bob live there; carol is switched off, full is over quota, later cannot be looked up. Every password is
-//! `secret`. Mail from `refuse@` is refused, mail from `lost@` does not become durable, mail of 90,000 bytes or more finds no room, and over LMTP recipients whose
-//! name begins with `late` are refused after the text.
+//! alice and bob are local users. carol is disabled, full is over quota, and later cannot be looked up. Every password
+//! is `secret`. Mail from `refuse@` is refused, mail from `lost@` does not become durable, and mail of 90,000 bytes or
+//! more exceeds the capacity. Over LMTP, recipients whose name begins with `late` are refused after the message data.
 
 use std::sync::Mutex;
 
@@ -18,7 +18,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Gives what was accepted since the last time.
+    /// Returns the messages accepted since the last call.
     pub fn take(&self) -> Vec<(Envelope, Vec<u8>)> {
         std::mem::take(&mut *self.accepted.lock().expect("no test panics while it holds this"))
     }
@@ -65,7 +65,7 @@ impl Credentials for Memory {
     }
 }
 
-/// An exchange with fixed words: `first` and `final` are what the client must say.
+/// An exchange with fixed messages: the client must send `first` and `final`.
 struct Script {
     step: u32,
 }

@@ -1,14 +1,14 @@
-//! Plays the dialogues in `tests/dialogues` against the session.
+//! Plays the dialogues in `tests/dialogues` against a session.
 //!
-//! A dialogue begins with what the listener is: `rules: reception|submission|lmtp` and after it words that change the
-//! rules or the peer. Then, line by line:
+//! A dialogue begins with the kind of listener, `rules: reception|submission|lmtp`, followed by words that change the
+//! rules or the peer. Each of the following lines is one of:
 //!
-//! - `C:` the client sends this line and CRLF. Consecutive lines are sent together. `\r \n \0 \\ \xNN` are bytes, and a
-//!   backslash at the end of the line leaves the CRLF out.
-//! - `S:` the server says this line. A `~` at its end stands for anything. All that it says must be there.
-//! - `T:` the handshake of STARTTLS happens.
-//! - `X:` the server has closed the session.
-//! - `M:` what the backend was given: envelope and message, without its first trace field.
+//! - `C:` The client sends this line and CRLF. Consecutive lines are sent together. `\r \n \0 \\ \xNN` are bytes, and a
+//!   backslash at the end of the line omits the CRLF.
+//! - `S:` The server sends this line. A `~` at its end matches any text. All lines of the server must be listed.
+//! - `T:` The TLS handshake of STARTTLS takes place.
+//! - `X:` The server has closed the session.
+//! - `M:` The backend has received this envelope and message, shown without its first trace field.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use wire::Peer;
 
 use crate::backend::Memory;
 
-/// A session with its backend, played by hand.
+/// A session with its backend, driven manually.
 pub struct Stage {
     session: Session,
     pub backend: Memory,
@@ -113,7 +113,7 @@ fn dialogues_go_as_written() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// A file holds dialogues, each beginning with `rules:`.
+/// Plays the dialogues of a file, each of which begins with `rules:`.
 fn play(text: &str) -> Result<(), String> {
     let mut stage = None;
     let mut expected: Vec<String> = Vec::new();
@@ -242,7 +242,7 @@ fn bytes(line: &str) -> Vec<u8> {
     bytes
 }
 
-/// Shows an accepted message in one line.
+/// Formats an accepted message in one line.
 fn show(envelope: &Envelope, message: &[u8]) -> String {
     let recipients: Vec<String> = envelope
         .recipients

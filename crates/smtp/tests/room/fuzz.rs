@@ -1,6 +1,7 @@
-//! Runs the fuzz entry points for a short time: generated input from a seed, pieces of dialogues spliced and damaged.
+//! Runs the fuzz entry points for a short time, with input generated from a seed: pieces of dialogues, spliced and
+//! damaged.
 //!
-//! `FUZZ_ROUNDS` in the environment makes it longer; a failure names its seed and input.
+//! The environment variable `FUZZ_ROUNDS` extends the run. A failure reports its seed and input.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

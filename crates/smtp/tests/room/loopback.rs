@@ -1,4 +1,5 @@
-//! The transfer and the reception over loopback sockets: with one another, and the transfer with servers that play a script.
+//! Tests of the client and the server over loopback sockets: with each other, and the client with servers that play a
+//! script.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -33,7 +34,8 @@ fn outgoing<'a>(recipients: &'a [Recipient], message: &'a [u8]) -> Outgoing<'a> 
     Outgoing { reverse_path: "a@c.example", recipients, envelope_id: None, ret: None, smtputf8: false, message }
 }
 
-/// Gives the outcomes in short: `+` and reports, or the class, the status and the text.
+/// Returns the outcomes in short form: `+` and the reply, or `?` (temporary) or `!` (permanent) with the status and the
+/// text.
 fn short(outcomes: &[Outcome]) -> Vec<String> {
     let short = |outcome: &Outcome| match outcome {
         Outcome::Delivered(delivery) => format!("+ {}", delivery.reply),
@@ -43,21 +45,22 @@ fn short(outcomes: &[Outcome]) -> Vec<String> {
     outcomes.iter().map(short).collect()
 }
 
-/// Gives a certificate for `mx.b.example`: the server's side, and the text that makes a client trust it.
+/// Creates a certificate for `mx.b.example`. Returns the server's TLS settings, and the PEM text that makes a client
+/// trust it.
 fn tls() -> (Tls, String) {
     let made = rcgen::generate_simple_self_signed(vec!["mx.b.example".to_owned()]).expect("a certificate");
     let pem = made.cert.pem();
     (Tls::new(pem.as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit"), pem)
 }
 
-/// A server of ours on loopback.
+/// A server of this crate on loopback.
 struct Site {
     backend: Arc<Memory>,
     address: SocketAddr,
     shutdown: Shutdown,
-    /// Ends all its sessions.
+    /// Ends all sessions of the server.
     dismissal: Dismissal,
-    /// What makes a client trust it.
+    /// The certificate that makes a client trust the server.
     certificate: String,
 }
 
@@ -84,7 +87,7 @@ async fn site(change: impl FnOnce(&mut Rules)) -> Site {
     listening(change, Handshake::Later).await
 }
 
-/// A server of ours that shakes hands before it greets.
+/// Starts a server that performs the TLS handshake before the greeting.
 async fn encrypted_site(change: impl FnOnce(&mut Rules)) -> Site {
     listening(change, Handshake::First).await
 }
@@ -194,7 +197,7 @@ async fn a_connection_that_died_while_idle_costs_nothing() {
     assert_eq!(transfer.idle_count(), 1);
     first.shutdown.close();
     let outcomes = transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
-    // The listener still accepts, but the service closes at once: not now, and not for ever.
+    // The listener still accepts, but the service closes immediately. The failure is temporary, not permanent.
     assert!(matches!(&outcomes[0], Outcome::Temporary(failure) if failure.status.0 == 4), "{outcomes:?}");
 }
 
@@ -261,7 +264,7 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
                 Authentication-Results: mx.b.example; dkim=pass\r\nFrom: a@c.example\r\n\r\nx\r\n.\r\nQUIT\r\n";
     let mut heard = Vec::new();
     for group in said.split('|') {
-        // Each group waits for the last line of the answer to the one before.
+        // Each group waits for the last line of the reply to the previous group.
         while !heard.ends_with(b"\r\n") {
             near.receive(&mut heard).await.expect("the server answers");
         }
@@ -401,8 +404,10 @@ async fn whose_account_was_changed_hears_so() {
     assert_eq!(stream.next_line().await.expect("the end"), None);
 }
 
-/// A server that says what a script tells it; one script a connection. Lines `> ` are what it says, `< ` is the beginning of
-/// what it hears, `text` hears a message, `hang up` closes.
+/// Starts a server that follows a script, with one script per connection.
+///
+/// A line `> ` is sent by the server, a line `< ` is the beginning of an expected line, `text` receives a message, and
+/// `hang up` closes the connection.
 async fn scripted(scripts: &[&'static str]) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -438,7 +443,7 @@ async fn follow(script: &str, stream: TcpStream, log: &Mutex<Vec<String>>) {
             return;
         }
     }
-    // Until the client has gone.
+    // Waits until the client has closed the connection.
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
 }
