@@ -1,4 +1,4 @@
-//! Tests of the SMTP room through its public face: dialogues, smuggling, the network, name servers, fuzzing.
+//! Tests of this crate through its public API: dialogues, smuggling, network, name servers, fuzzing.
 
 mod backend;
 mod dialogues;

@@ -1,7 +1,7 @@
-//! A name server on loopback with a zone in memory, for the resolver of the product.
+//! A name server on loopback with a zone in memory, queried by the resolver under test.
 //!
-//! A name that is in the zone but not with the type asked for has no records; any other name does not exist; names with a
-//! label `broken` get SERVFAIL. A [`silent`] name server never answers.
+//! A name that is in the zone without the requested type has no records. Any other name does not exist. Names with a
+//! label `broken` get SERVFAIL. A [`silent`] name server never replies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -38,7 +38,7 @@ impl Zone {
         self
     }
 
-    /// Starts the name server; gives a resolver that asks it.
+    /// Starts the name server and returns a resolver that queries it.
     pub async fn serve(self) -> Resolver {
         let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback port");
         let address: SocketAddr = socket.local_addr().expect("bound");
@@ -72,7 +72,7 @@ impl Zone {
     }
 }
 
-/// Gives a resolver that asks a name server which never answers, and what keeps its port from being closed.
+/// Returns a resolver that queries a name server which never replies, and the socket that keeps its port open.
 pub async fn silent() -> (Resolver, UdpSocket) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback port");
     let address = socket.local_addr().expect("bound");

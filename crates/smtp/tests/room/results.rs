@@ -1,4 +1,5 @@
-//! What is recorded of a stranger's message, and when it is refused: SPF, DKIM, DMARC over a zone in memory.
+//! Tests of the results recorded for messages from other servers, and of their refusal: SPF, DKIM and DMARC over a zone
+//! in memory.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ fn zone() -> Zone {
         .host("client.author.example", "192.0.2.7")
 }
 
-/// Gives the results of a message in one line, or the refusal.
+/// Returns the results of a message in one line, or the refusal.
 async fn results(zone: Zone, policy: Policy, client: (&str, &str), message: &str) -> String {
     results_asking(zone.serve().await, policy, client, message).await
 }
@@ -76,7 +77,7 @@ async fn only_a_policy_in_force_refuses() {
     assert!(unaligned.contains("spf=pass") && unaligned.contains("dmarc=none"), "{unaligned}");
 }
 
-/// Name servers that fail (SERVFAIL) leave open whether the author's domain would reject the message.
+/// If name servers fail (SERVFAIL), it is unknown whether the author's domain asks to reject the message.
 #[tokio::test]
 async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
     let check = async |from: &str, (author, more): (&str, &str), enforced: &str, dmarc: &str| {
@@ -90,14 +91,14 @@ async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
     let later = |domain: &str| format!("451 4.7.0 DMARC of {domain} cannot be looked up now, try again later");
     let fails = |domain: &str| format!("550 5.7.1 Message fails DMARC, and {domain} asks");
     let taken = "Authentication-Results:";
-    // The policy itself, also of a subdomain whose organisation has one.
+    // The policy itself cannot be looked up. This includes a subdomain whose organization has a policy.
     check("x@silent.example", ("broken.example", ""), &later("broken.example"), "temperror").await;
     check("x@silent.example", ("broken.half.example", ""), &later("broken.half.example"), "temperror").await;
-    // SPF of an aligned domain might have passed; that of another could not help.
+    // SPF of an aligned domain might have passed. SPF of another domain could not have helped.
     check("x@broken.half.example", ("half.example", ""), &later("half.example"), "temperror").await;
     check("x@broken.silent.example", ("half.example", ""), &fails("half.example"), "fail").await;
     check("x@broken.lax.example", ("lax.example", ""), taken, "temperror").await;
-    // So might a signature whose key cannot be had.
+    // A signature whose key cannot be looked up might have passed, too.
     let signed = |domain: &str| {
         format!(
             "DKIM-Signature: v=1; a=rsa-sha256; d={domain}; s=broken; c=relaxed/relaxed; h=from;\r\n \
@@ -107,7 +108,7 @@ async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
     check("x@silent.example", ("half.example", &signed("half.example")), &later("half.example"), "temperror").await;
     check("x@silent.example", ("half.example", &signed("lax.example")), &fails("half.example"), "fail").await;
     check("x@silent.example", ("tried.example", &signed("tried.example")), taken, "temperror").await;
-    // One domain that rejects is enough, whatever the others' name servers do.
+    // One domain that asks for rejection is enough, regardless of the name servers of the others.
     let both = MESSAGE.replace("ann@author.example", "ann@broken.example, ann@author.example");
     let found = results(zone(), Policy::Reject, ("192.0.2.99", "x@silent.example"), &both).await;
     assert!(found.starts_with(&fails("author.example")), "{found}");
@@ -170,7 +171,8 @@ async fn what_strangers_write_does_not_stop_the_mail() {
     }
 }
 
-/// Ways to hide that the message claims to be from `author.example`, which asks to reject what it did not send.
+/// Tries to hide that the message claims to be from `author.example`, which asks to reject messages that it did not
+/// send.
 #[tokio::test]
 async fn an_author_cannot_be_hidden_from_dmarc() {
     let check = async |from: &str, expected: &str| {

@@ -1,11 +1,11 @@
-//! The endings by which messages are smuggled past servers that read line ends differently.
+//! Tests with the endings that smuggle messages past servers with different interpretations of line ends.
 //!
-//! Each is put between a message and commands that must not be run. Whatever the rules: one message at most is
-//! accepted, and no reply answers a smuggled command.
+//! Each ending is placed between a message and commands that must not be executed. Under all rules, at most one message
+//! is accepted and no smuggled command gets a reply.
 //!
-//! The lists are those of the published tools, whole: of SEC Consult, who found the attack (SMTP-Smuggling-Tools by T. Longin, 2023: the
-//! scanners for receiving, for sending and for analysis), and of smtpsmug by H. Böck (2023). What they leave out and servers have been fooled with
-//! stands in a list of our own.
+//! The lists are complete copies of the published tools: those of SEC Consult, who discovered the attack
+//! (SMTP-Smuggling-Tools by T. Longin, 2023: the scanners for receiving, for sending and for analysis), and smtpsmug by
+//! H. Böck (2023). A further list has endings that are missing there but have deceived servers.
 
 use smtp::rules::Rules;
 use wire::Peer;
@@ -15,7 +15,7 @@ use crate::dialogues::Stage;
 /// `inbound_eod_sequences` of SMTP-Smuggling-Tools' smtp_smuggling_scanner.py.
 const SEC_CONSULT_INBOUND: &[&str] = &["\n.\n", "\n.\r", "\r.\n", "\r.\r", "\n.\r\n", "\r.\r\n", "\r\n\0.\r\n"];
 
-/// `outbound_eod_sequences` of the same.
+/// `outbound_eod_sequences` of SMTP-Smuggling-Tools' smtp_smuggling_scanner.py.
 const SEC_CONSULT_OUTBOUND: &[&str] =
     &["\n.\n", "\n.\r", "\r.\n", "\r.\r", "\n.\r\n", "\r.\r\n", "\r\n.\r\r\n", "\r\r\n.\r\r\n", "\r\n\0.\r\n"];
 
@@ -23,11 +23,11 @@ const SEC_CONSULT_OUTBOUND: &[&str] =
 const SEC_CONSULT_ANALYSIS: &[&str] =
     &["\n.\n", "\n.\r", "\r.\n", "\r.\r", "\n.\r\n", "\r\n.\n", "\r.\r\n", "\r\n.\r", "\r\n\0.\r\n", "\r\n.\0\r\n"];
 
-/// `tests` of smtpsmug; its `nullafter` is spelled as `nullbefore` there, and as it is meant above.
+/// `tests` of smtpsmug. Its `nullafter` is spelled like `nullbefore` there; the intended sequence is in the list above.
 const SMTPSMUG: &[&str] =
     &["\n.\n", "\r.\r", "\r.\n", "\n.\r", "\n.\r\n", "\r\n.\n", "\r.\r\n", "\r\n.\r", "\r\n\0.\r\n"];
 
-/// What the published lists leave out.
+/// Endings that are missing in the published lists.
 const OURS: &[&str] =
     &["\n\n.\r\n", "\r\n .\r\n", "\n\r.\r\n", "\r\n\0.\0\r\n", "\r\0\n.\r\n", "\x0b.\r\n", "\u{85}.\r\n"];
 
@@ -35,7 +35,7 @@ fn endings() -> impl Iterator<Item = &'static str> {
     [SEC_CONSULT_INBOUND, SEC_CONSULT_OUTBOUND, SEC_CONSULT_ANALYSIS, SMTPSMUG, OURS].into_iter().flatten().copied()
 }
 
-/// Sends a message with the ending and commands behind it; gives the replies and what was accepted.
+/// Sends a message with the ending and commands after it. Returns the replies and the accepted messages.
 fn play(rules: Rules, peer: Peer, ending: &str) -> (Vec<String>, Vec<Vec<u8>>) {
     let mut stage = Stage::new(rules, peer);
     stage.send(b"HELO c.example\r\n");
