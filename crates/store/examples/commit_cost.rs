@@ -1,8 +1,8 @@
-//! What a commit costs: CPU microseconds and durable commits a second for a typical delivery.
+//! Measures the cost of a commit: CPU microseconds per commit and durable commits per second for a typical delivery.
 //!
-//! A delivery is a batch of twelve small changes over eight tables (about 1.5 KB) and one attachment of 4 to 10 KB of text that compresses like mail. Writers
-//! wait until their batch is durable before they go on. CPU time is that of the whole process, background work included, and excludes the making
-//! of the content.
+//! A delivery is a batch of twelve small changes over eight tables (about 1.5 KB) and one attachment of 4 to 10 KB of
+//! text that compresses like mail. Each writer waits until its batch is durable before it continues. The CPU time is
+//! that of the whole process. It includes background work and excludes the generation of the content.
 //!
 //! `cargo run --release -p store --example commit_cost -- [seconds] [folder]`
 
@@ -14,14 +14,14 @@ use base::sim::SeededRandom;
 use base::{DbNumber, NoteId, Random};
 use store::{Batch, BlobOwner, Options, Store, SyncMode, Table};
 
-/// What stands for the attachment.
+/// The kind of attachment of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Large {
-    /// Nothing.
+    /// No attachment.
     None,
-    /// A value of the attachment table, put there as it is: the engine alone.
+    /// A value that is put directly into the attachment table. Measures the engine alone.
     Value,
-    /// An attachment: hashed, compressed, with its reference.
+    /// An attachment that is hashed and compressed, with its reference.
     Blob,
 }
 
@@ -80,7 +80,7 @@ fn run(folder: &Path, mode: SyncMode, threads: u64, large: Large, time: Duration
     println!("{mode:8} {threads:>7} {large:6} {:>10.0} {cpu:>10.1} {syncs:>12.0} {rate:>8.1}", count / seconds);
 }
 
-/// Delivers one message; gives the bytes of its batch.
+/// Delivers one message and returns the size of its batch in bytes.
 fn deliver(store: &Store, owner: BlobOwner, large: Large, contents: &[Vec<u8>]) -> usize {
     let mut batch = small_changes(owner);
     let writer = store.blobs().writer();
@@ -104,7 +104,7 @@ fn deliver(store: &Store, owner: BlobOwner, large: Large, contents: &[Vec<u8>]) 
     batch.byte_count()
 }
 
-/// Twelve changes as a delivery makes them.
+/// Returns a batch with the twelve small changes of a delivery.
 fn small_changes(owner: BlobOwner) -> Batch {
     let mut batch = Batch::new();
     let database = owner.database.to_key();
@@ -126,7 +126,7 @@ fn small_changes(owner: BlobOwner) -> Batch {
     batch
 }
 
-/// Text of 4 to 10 KB that compresses to about half.
+/// Returns text of 4 to 10 KB that compresses to about half its size.
 fn content(seed: u64) -> Vec<u8> {
     let random = SeededRandom::new(seed);
     let length = 4_096 + random.below(6_144) as usize;
@@ -143,7 +143,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Gives the CPU time of this process; the system counts in hundredths of a second.
+/// Returns the CPU time of this process in microseconds. The system counts in hundredths of a second.
 fn cpu_microseconds() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = text.rsplit(')').next().unwrap_or_default();
