@@ -1,15 +1,16 @@
-//! Copies of a running store, and back.
+//! Backup and restore of a running store.
 //!
-//! A backup target is a folder that holds any number of backups. Each is a manifest (`backups/000001`) that names the files of the store with their
-//! lengths and BLAKE3 hashes; the files themselves lie once in `objects`, named by hash. The engine's sorted files never
-//! change once written, so the next backup copies only what is new: a file with the name, length and modification time that the last manifest
-//! has is not even read again.
+//! A backup target is a folder that holds any number of backups. Each backup is a manifest (`backups/000001`) that
+//! lists the files of the store with their lengths and BLAKE3 hashes. The files themselves are stored once in
+//! `objects`, named by hash. The engine's sorted files never change once written, so the next backup copies only new
+//! files: a file whose name, length and modification time match the last manifest is not even read again.
 //!
-//! A backup exists from the moment its manifest has its name; everything that it names was synced before. One that was broken off leaves only
-//! objects that no manifest names, which the next [`prune`] removes. [`verify`] reads every byte of a backup; [`restore`] does so while it copies, and
-//! writes only into an empty folder, in which there is no store before everything was copied. A target cannot lie within the store.
+//! A backup exists from the moment its manifest has its final name. Every object that it names is synced before that.
+//! An interrupted backup leaves only objects that no manifest names, and the next [`prune`] removes them. [`verify`]
+//! reads every byte of a backup. [`restore`] verifies every byte while it copies. It writes only into an empty folder,
+//! which contains no valid store until everything is copied. A target cannot lie within the store.
 //!
-//! Left out: encryption of backups (attachments are encrypted when the store's are), and schedules.
+//! Not included: encryption of backups (attachments are encrypted if the store's are) and scheduling.
 
 mod files;
 mod manifest;
@@ -24,40 +25,40 @@ use crate::error::{Error, Result};
 use crate::rocks::{CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 use crate::store::Store;
 
-/// The folder of the contents.
+/// Name of the folder that holds the file contents.
 const OBJECTS: &str = "objects";
-/// The folder of the manifests.
+/// Name of the folder that holds the manifests.
 const BACKUPS: &str = "backups";
 
-/// What a long operation has done so far.
+/// Progress of a long operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// Files done.
+    /// Number of files processed so far.
     pub files: u64,
-    /// Files there are.
+    /// Total number of files.
     pub files_total: u64,
-    /// Bytes done.
+    /// Number of bytes processed so far.
     pub bytes: u64,
-    /// Bytes there are.
+    /// Total number of bytes.
     pub bytes_total: u64,
 }
 
-/// A finished backup.
+/// A completed backup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backup {
-    /// The number under which it is restored.
+    /// Number that identifies the backup when it is restored.
     pub number: u32,
-    /// Files of the store.
+    /// Number of files of the store.
     pub files: u64,
-    /// Their bytes.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Bytes that had to be copied.
+    /// Number of bytes that had to be copied.
     pub copied_bytes: u64,
 }
 
-/// Copies a running store into a target, which is made when it does not exist.
+/// Copies a running store into a target. Creates the target if it does not exist.
 ///
-/// Everything that was durable when this was called is in the backup.
+/// The backup contains everything that was durable at the time of the call.
 pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Backup> {
     if store.engine().folder().is_some_and(|folder| lies_within(target, folder)) {
         let why = "a backup cannot lie within the store that it is of; name a folder elsewhere, best on another disk";
@@ -102,7 +103,7 @@ pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) 
     Ok(Backup { number, files: state.files_total, bytes: state.bytes_total, copied_bytes })
 }
 
-/// Lists the backups of a target, oldest first.
+/// Returns the backups of a target, oldest first.
 pub fn list(target: &Path) -> Result<Vec<Backup>> {
     let target = Target::open(target)?;
     let describe = |number| {
@@ -112,7 +113,7 @@ pub fn list(target: &Path) -> Result<Vec<Backup>> {
     target.numbers()?.into_iter().map(describe).collect()
 }
 
-/// Reads a backup (the last one without a number) and compares every file with its hash.
+/// Reads a backup and compares every file with its hash. If `number` is `None`, verifies the last backup.
 pub fn verify(target: &Path, number: Option<u32>, progress: &mut dyn FnMut(Progress)) -> Result<Backup> {
     let target = Target::open(target)?;
     let (number, manifest) = target.choose(number)?;
@@ -125,19 +126,21 @@ pub fn verify(target: &Path, number: Option<u32>, progress: &mut dyn FnMut(Progr
     Ok(Backup { number, files: state.files, bytes: state.bytes, copied_bytes: 0 })
 }
 
-/// Where a backup is restored to.
+/// The destination of a restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination<'a> {
-    /// The folder of the store; must be empty or not exist.
+    /// The folder of the store. It must be empty or not exist.
     pub folder: &'a Path,
-    /// The folder of the log, when the store will be opened with one; must hold no log.
+    /// The folder of the write-ahead log, if the store will be opened with a separate one. It must not contain a log.
     pub wal_folder: Option<&'a Path>,
 }
 
-/// Copies a backup (the last one without a number) into an empty folder and compares every byte with its hash.
+/// Copies a backup into an empty folder and compares every byte with its hash. If `number` is `None`, restores the last
+/// backup.
 ///
-/// The files are gathered in a folder of their own within, and take their places when all are there and sound; the one without which there is no
-/// store (`CURRENT`) comes last. A restore that is broken off leaves nothing that could be taken for a store.
+/// The files are gathered in a temporary subfolder and moved into place once all of them are present and intact.
+/// `CURRENT`, without which the engine recognizes no store, is moved last. An interrupted restore therefore leaves
+/// nothing that could be mistaken for a store.
 pub fn restore(
     target: &Path,
     number: Option<u32>,
@@ -157,7 +160,8 @@ pub fn restore(
     Ok(Backup { number, files: state.files, bytes: state.bytes, copied_bytes: state.bytes })
 }
 
-/// Removes all but the last `keep` backups, and what no backup needs any more; gives the bytes freed.
+/// Removes all but the last `keep` backups and every object that no remaining backup needs. Returns the number of bytes
+/// freed.
 pub fn prune(target: &Path, keep: usize) -> Result<u64> {
     let target = Target::open(target)?;
     let _lock = files::lock(&target.folder)?;
@@ -172,13 +176,13 @@ pub fn prune(target: &Path, keep: usize) -> Result<u64> {
     files::remove_others(&target.folder.join(OBJECTS), &needed)
 }
 
-/// Tells whether a path, which need not exist, lies in a folder or is that folder; symbolic links are followed.
+/// Returns `true` if `path` is `folder` or lies within it. The path need not exist. Symbolic links are followed.
 #[must_use]
 pub fn lies_within(path: &Path, folder: &Path) -> bool {
     files::resolved(path).starts_with(files::resolved(folder))
 }
 
-/// A backup target.
+/// A folder that holds backups.
 struct Target {
     folder: PathBuf,
 }
@@ -200,7 +204,7 @@ impl Target {
         Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
     }
 
-    /// Gives the numbers of the backups, rising.
+    /// Returns the numbers of the backups in ascending order.
     fn numbers(&self) -> Result<Vec<u32>> {
         let names = files::names(&self.folder.join(BACKUPS))?;
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
@@ -247,11 +251,11 @@ impl Target {
     }
 }
 
-/// The files of a restore on their way; removed when dropped.
+/// A restore in progress. Its gathered files are removed when it is dropped.
 struct Restoring<'d> {
     folder: &'d Path,
     wal_folder: Option<&'d Path>,
-    /// The folder of the store was there before.
+    /// Whether the folder of the store existed before the restore.
     was_there: bool,
 }
 
@@ -269,12 +273,12 @@ impl<'d> Restoring<'d> {
         Ok(place)
     }
 
-    /// Gives the folders, that of the store last.
+    /// Returns the destination folders, with the folder of the store last.
     fn folders(&self) -> impl Iterator<Item = &'d Path> {
         self.wal_folder.into_iter().chain([self.folder])
     }
 
-    /// Gives where a file is gathered.
+    /// Returns the temporary path to which a file is copied.
     fn path_of(&self, name: &str) -> PathBuf {
         let folder = if name.ends_with(".log") { self.wal_folder.unwrap_or(self.folder) } else { self.folder };
         folder.join(RESTORING_FOLDER).join(name)
@@ -295,11 +299,11 @@ impl<'d> Restoring<'d> {
 impl Drop for Restoring<'_> {
     fn drop(&mut self) {
         for folder in self.folders() {
-            // What stays behind is told of by the next restore and when the store is opened.
+            // Leftovers are reported by the next restore and when the store is opened.
             let _ = files::remove_folder(&folder.join(RESTORING_FOLDER));
         }
         if !self.was_there {
-            // Nothing is to be taken for a new, empty store. A folder with something in it stays.
+            // An empty folder must not be mistaken for a new, empty store. A folder that is not empty stays.
             let _ = std::fs::remove_dir(self.folder);
         }
     }
@@ -322,7 +326,7 @@ impl Checkpoint {
 
 impl Drop for Checkpoint {
     fn drop(&mut self) {
-        // What stays behind is removed when the store is opened next, or by the next backup.
+        // Leftovers are removed when the store is next opened, or by the next backup.
         let _ = files::remove_folder(&self.folder);
     }
 }
