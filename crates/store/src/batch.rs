@@ -1,19 +1,19 @@
-//! A set of changes that is applied as one.
+//! A set of changes that is applied atomically.
 
 use crate::engine::Table;
 
-/// One change of a [`Batch`].
+/// A change in a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// Sets the value of a key.
     Put { table: Table, key: &'a [u8], value: &'a [u8] },
-    /// Removes a key; nothing happens when it does not exist.
+    /// Removes a key. Has no effect if the key does not exist.
     Delete { table: Table, key: &'a [u8] },
-    /// Removes the keys from `start` to before `end`.
+    /// Removes the keys from `start` (inclusive) to `end` (exclusive).
     DeleteRange { table: Table, start: &'a [u8], end: &'a [u8] },
 }
 
-/// Changes to any tables, in order; a later change of a key wins over an earlier one.
+/// An ordered set of changes to any tables. A later change of a key overrides an earlier one.
 ///
 /// All bytes lie in one buffer, so that building a batch does not allocate per key.
 #[derive(Clone, Default, Debug)]
@@ -39,7 +39,7 @@ enum Kind {
 }
 
 impl Batch {
-    /// Starts an empty batch.
+    /// Creates an empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -55,13 +55,13 @@ impl Batch {
         self.push(Kind::Delete, table, key, &[]);
     }
 
-    /// Removes the keys from `start` to before `end`.
+    /// Removes the keys from `start` (inclusive) to `end` (exclusive).
     pub fn delete_range(&mut self, table: Table, start: &[u8], end: &[u8]) {
         assert!(start <= end, "a range must not end before it starts");
         self.push(Kind::DeleteRange, table, start, end);
     }
 
-    /// Gives the changes in order.
+    /// Returns the changes in order.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         self.spans.iter().map(|span| {
             let first = &self.bytes[span.start..span.middle];
@@ -75,19 +75,19 @@ impl Batch {
         })
     }
 
-    /// Tells how many changes there are.
+    /// Returns the number of changes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Tells whether there is no change.
+    /// Returns `true` if the batch has no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Tells how many bytes the keys and values take.
+    /// Returns the total size of the keys and values in bytes.
     #[must_use]
     pub fn byte_count(&self) -> usize {
         self.bytes.len()
