@@ -1,18 +1,21 @@
-//! Attachments: content-addressed, deduplicated, compressed, reference-counted, optionally encrypted.
+//! Attachments: content-addressed, deduplicated, compressed, reference-counted and optionally encrypted.
 //!
-//! The same content is kept once per store, whatever notes it came in. Its name is its hash ([`BlobId`]). It is written in the same batch as
-//! the note that uses it, so that neither is ever there without the other, and cut into chunks of 256 KiB, each compressed when
-//! that pays, so that a part of a large attachment can be read without the rest.
+//! The same content is stored once per store, regardless of the notes it came in. Its ID is its hash ([`BlobId`]). The
+//! content is written in the same batch as the note that uses it, so that neither exists without the other. It is cut
+//! into chunks of 256 KiB, each compressed if that saves space, so that a part of a large attachment can be read
+//! without the rest.
 //!
-//! Who uses a blob is a set of keys (blob, database, note), not a counter: adding a user twice, or repeating a batch, does no harm, and the set can be
-//! compared with the notes and rebuilt from them ([`Blobs::rebuild`]). A note has one reference to a blob however often it uses it, so
-//! the reference is released only with the note's last use.
+//! The users of a blob are a set of keys (blob, database, note), not a counter. Adding a user twice or repeating a
+//! batch is harmless, and the set can be compared with the notes and rebuilt from them ([`Blobs::rebuild`]). A note has
+//! one reference to a blob, however often it uses the blob, so the reference is released only with the note's last use.
 //!
-//! Content without users is removed by [`Blobs::collect`] after a grace period. The *gate* keeps that apart from writers: a
-//! [`BlobWriter`] holds its read side from the look for existing content to the commit, `collect` takes the write side for each small step. A
-//! thread must not open a second writer while it holds one.
+//! [`Blobs::collect`] removes content without users after a grace period. The *gate* is a read-write lock that
+//! separates it from writers. A [`BlobWriter`] holds the read side from its check for existing content until the
+//! commit. `collect` takes the write side for each small step. A thread must not open a second writer while it holds
+//! one.
 //!
-//! Formats: `docs/store-format.md`. Left out: what is worth being a blob (`notes` decides), and which notes exist.
+//! The formats are described in `docs/store-format.md`. Not included: the decision which content becomes a blob
+//! (`notes` makes it), and the knowledge which notes exist.
 
 mod catalog;
 mod chunk;
@@ -41,7 +44,8 @@ use crate::error::{Error, Result, hex};
 use crate::limits;
 use chunk::Codec;
 
-/// The name of an attachment: the BLAKE3 hash of its content (keyed when encryption is on, so that it tells nothing about the content).
+/// The ID of an attachment: the BLAKE3 hash of its content. With encryption the hash is keyed, so that it reveals
+/// nothing about the content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId(pub [u8; 32]);
 
@@ -62,18 +66,19 @@ impl std::fmt::Debug for BlobId {
 pub struct BlobOwner {
     /// The database of the note.
     pub database: DbNumber,
-    /// The note. Never zero.
+    /// The note ID. Never zero.
     pub note: NoteId,
 }
 
-/// How attachments are kept.
+/// Options for storing attachments.
 #[derive(Clone)]
 pub struct BlobOptions {
-    /// Encrypts content and hides its hash when given. A store that was written with a key opens only with the same one.
+    /// Key that encrypts the content and hides its hash, if set. A store that was written with a key opens only with
+    /// the same key.
     pub encryption_key: Option<[u8; 32]>,
-    /// The zstd level: 1 is fast, 3 smaller, negative ones faster still.
+    /// zstd compression level: 1 is fast, 3 compresses better, negative levels are faster still.
     pub compression_level: i32,
-    /// How long content without users is kept.
+    /// Time for which content without users is kept.
     pub grace: Duration,
 }
 
@@ -84,7 +89,7 @@ impl Default for BlobOptions {
 }
 
 impl std::fmt::Debug for BlobOptions {
-    /// Leaves the key out.
+    /// Formats the options without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BlobOptions")
             .field("encrypted", &self.encryption_key.is_some())
@@ -100,14 +105,15 @@ pub struct Blobs {
     cipher: Option<BlobCipher>,
     codec: Codec,
     grace: Duration,
-    /// Writers hold the read side until their batch is committed, the collector takes the write side.
+    /// Lock that separates writers from the collector. Writers hold the read side until their batch is committed; the
+    /// collector takes the write side.
     gate: RwLock<()>,
-    /// Content that is known to be in the engine. Changed only under the gate.
+    /// Cache of content that is known to be in the engine. Changed only while the gate is held.
     known: Cache<BlobId, ()>,
 }
 
 impl Blobs {
-    /// Opens the attachments of an engine; refuses a key that is not the one they were written with.
+    /// Opens the attachments of an engine. Refuses a key other than the one they were written with.
     pub fn open(engine: Arc<dyn Engine>, options: &BlobOptions) -> Result<Self> {
         let cipher = options.encryption_key.as_ref().map(BlobCipher::new);
         encryption::check_key(engine.as_ref(), cipher.as_ref())?;
@@ -121,7 +127,8 @@ impl Blobs {
         })
     }
 
-    /// Starts to add and release attachments in one batch. Keep the writer until the batch was committed or dropped.
+    /// Creates a writer that adds and releases attachments in one batch. Keep the writer until the batch is committed
+    /// or dropped.
     pub fn writer(&self) -> BlobWriter<'_> {
         BlobWriter::new(self, self.gate.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -131,7 +138,7 @@ impl Blobs {
         self.read_range(reader, id, 0..u64::MAX)
     }
 
-    /// Reads the part of an attachment that lies within `range`; takes only the chunks that it needs.
+    /// Reads the part of an attachment that lies within `range`. Reads only the chunks that it needs.
     pub fn read_range(&self, reader: &dyn Read, id: &BlobId, range: Range<u64>) -> Result<Vec<u8>> {
         let head = self.head(reader, id)?.ok_or_else(|| missing(id))?;
         let end = range.end.min(head.length);
@@ -153,17 +160,17 @@ impl Blobs {
         Ok(content)
     }
 
-    /// Tells how long an attachment is; `None` when there is none of this name.
+    /// Returns the length of an attachment, or `None` if no attachment has this ID.
     pub fn length(&self, reader: &dyn Read, id: &BlobId) -> Result<Option<u64>> {
         Ok(self.head(reader, id)?.map(|head| head.length))
     }
 
-    /// Tells whether a note is among the users of an attachment.
+    /// Returns `true` if a note is a user of an attachment.
     pub fn has_user(&self, reader: &dyn Read, id: &BlobId, owner: BlobOwner) -> Result<bool> {
         Ok(reader.get(Table::BlobRef, &head::user_key(id, owner))?.is_some())
     }
 
-    /// Computes the name of a content.
+    /// Computes the ID of a content.
     #[must_use]
     pub fn id_of(&self, content: &[u8]) -> BlobId {
         match &self.cipher {
@@ -172,10 +179,10 @@ impl Blobs {
         }
     }
 
-    /// Reads an attachment and compares it with its name, which finds even damage that was stored with a valid checksum.
+    /// Reads an attachment and compares it with its ID. This finds even damage that was stored with a valid checksum.
     pub fn verify(&self, reader: &dyn Read, id: &BlobId) -> Result<()> {
         let content = self.read(reader, id)?;
-        // Content from before encryption was switched on keeps the name that it had.
+        // Content that was written before encryption was enabled keeps its unkeyed ID.
         let is_named = || self.id_of(&content) == *id || BlobId(*blake3::hash(&content).as_bytes()) == *id;
         if is_named() { Ok(()) } else { Err(damaged(id, 0, "the content does not have this hash")) }
     }
@@ -195,7 +202,7 @@ impl Blobs {
         raw.map_err(|error| damaged(id, number, &error.to_string()))
     }
 
-    /// Tells whether content is in the engine. The caller holds the gate, so that it stays there.
+    /// Returns `true` if the content is in the engine. The caller holds the gate, so that the content stays there.
     fn is_present(&self, id: &BlobId) -> Result<bool> {
         if self.known.get(id).is_some() {
             return Ok(true);
@@ -207,7 +214,7 @@ impl Blobs {
         Ok(present)
     }
 
-    /// Adds content to a batch.
+    /// Adds the chunks and the head of a content to a batch.
     fn add_content(&self, batch: &mut Batch, id: &BlobId, content: &[u8]) -> Result<()> {
         let mut stored_length = 0_u64;
         for (number, raw) in content.chunks(limits::BLOB_CHUNK_BYTES as usize).enumerate() {
