@@ -1,15 +1,19 @@
-//! Group commit: one sync for all who wrote since the last one.
+//! Group commit: one sync for all batches written since the previous sync.
 //!
-//! A writer applies its batch under its database's lock and gets a [`Ticket`]; it lets go of the lock and waits, or
-//! lets its client wait, until the ticket is durable. A thread of the [`Committer`] syncs whenever there is a ticket
-//! that was not covered yet: while one sync runs, the next group gathers.
+//! A writer applies its batch under its database's lock and gets a [`Ticket`]. It releases the lock and waits, or lets
+//! its client wait, until the ticket is durable. A thread of the [`Committer`] syncs whenever there is a ticket that is
+//! not covered yet. While one sync runs, the next group gathers.
 //!
-//! Invariants: a ticket is numbered after its batch has reached the engine, so a sync that starts later covers it and all
-//! smaller ones; `durable` never passes a ticket that no sync covered; after a failed sync nothing becomes durable and nothing is
-//! written any more (*poisoned*), until the store is opened anew, because what the disk holds is then unknown.
+//! Invariants:
+//! - A ticket is numbered after its batch has reached the engine, so a sync that starts later covers it and all smaller
+//!   ones.
+//! - `durable` never passes a ticket that no sync covered.
+//! - After a failed sync nothing becomes durable and nothing more is written until the store is reopened, because the
+//!   state of the disk is then unknown. The store is *poisoned*.
 //!
-//! A [`Durable`] that is dropped leaves nothing behind; one that outlives the store does not keep the engine open, and is told the
-//! outcome: the committer syncs once more when it is dropped. If the sync thread panics, the store is poisoned: nobody waits for ever.
+//! Dropping a [`Durable`] removes its waker. A [`Durable`] that outlives the store does not keep the engine open and
+//! still receives its outcome, because the committer syncs once more when it is dropped. If the sync thread panics, the
+//! store is poisoned, so that no waiter blocks forever.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,33 +27,34 @@ use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-/// The place of a write in the order of all writes of a store.
+/// The position of a write in the order of all writes of a store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Ticket(pub(crate) u64);
 
 impl Ticket {
-    /// The ticket of one who wrote nothing: durable from the start.
+    /// The ticket of a caller that wrote nothing. Durable from the start.
     pub const NONE: Self = Self(0);
 }
 
-/// How writes become durable.
+/// The policy by which writes become durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SyncMode {
-    /// Concurrent writers share a sync. What a server wants.
+    /// Concurrent writers share a sync. The normal mode of a server.
     #[default]
     Group,
-    /// Every writer syncs by itself. For comparison, and for tests without threads.
+    /// Every write is synced separately. For comparison, and for tests without threads.
     Each,
-    /// Writes count as durable at once; a power failure loses the last ones. For comparison, and for bulk loads.
+    /// Writes count as durable at once. A power failure loses the last ones. For comparison, and for bulk loads.
     Off,
 }
 
-/// Orders writes and makes them durable. One per store.
+/// Orders the writes of a store and makes them durable. There is one per store.
 pub struct Committer {
     engine: Arc<dyn Engine>,
     mode: SyncMode,
     log: Arc<Log>,
-    /// Ends when `closing` is set, after a last sync; joined on drop. `None` unless the mode is [`SyncMode::Group`].
+    /// The sync thread. It ends after a last sync when `closing` is set, and is joined on drop. `None` unless the mode
+    /// is [`SyncMode::Group`].
     thread: Option<JoinHandle<()>>,
 }
 
@@ -61,11 +66,15 @@ impl Committer {
         Ok(Self { engine, mode, log, thread })
     }
 
-    /// Applies a batch and tells its place in the order. Durable once [`Committer::durable`] of the ticket is ready.
+    /// Applies a batch and returns its ticket. The batch is durable once [`Committer::durable`] of the ticket is ready.
+    ///
+    /// Returns [`Error::Poisoned`] if the store is poisoned. A write error other than [`Error::Full`] poisons the
+    /// store.
     pub fn commit(&self, batch: &Batch) -> Result<Ticket> {
         self.refuse_when_poisoned()?;
         if let Err(error) = self.engine.write(batch) {
-            // A write that failed may have reached the log in part: like a failed sync, unless there was merely no room.
+            // A failed write may have reached the log in part, which is as bad as a failed sync. A write refused for
+            // lack of space changes nothing.
             if !matches!(error, Error::Full(_)) {
                 self.log.poison(&error);
             }
@@ -79,31 +88,31 @@ impl Committer {
         Ok(Ticket(ticket))
     }
 
-    /// Gives what to wait for: a future, or [`Durable::wait`] for a thread.
+    /// Returns a future that is ready when the ticket is durable. A thread calls [`Durable::wait`] on it.
     pub fn durable(&self, ticket: Ticket) -> Durable {
         Durable { log: Arc::clone(&self.log), ticket: ticket.0, place: None }
     }
 
-    /// Gives the ticket of the last write.
+    /// Returns the ticket of the last write.
     #[must_use]
     pub fn last(&self) -> Ticket {
         Ticket(self.log.lock().written)
     }
 
-    /// Tells how many writes and how many syncs there were.
+    /// Returns the number of writes and the number of syncs.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         let state = self.log.lock();
         (state.written, state.syncs)
     }
 
-    /// Tells how many wait for a sync.
+    /// Returns the number of waiters for a sync.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.log.lock().wakers.len()
     }
 
-    /// Tells why the store refuses writes, if it does.
+    /// Returns the reason why the store refuses writes, or `None` if it does not.
     #[must_use]
     pub fn poisoned(&self) -> Option<String> {
         self.log.lock().poisoned.clone()
@@ -119,18 +128,18 @@ impl Drop for Committer {
         self.log.lock().closing = true;
         self.log.work.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was turned into poison by its `Alarm`; those who wait were told.
+            // If the thread panicked, its guard has poisoned the store and woken the waiters.
             let _ = thread.join();
         }
     }
 }
 
-/// Ready when a write is durable, or cannot become so. A future; threads call [`Durable::wait`].
+/// A future that is ready when a write is durable, or can no longer become durable. Threads call [`Durable::wait`].
 #[must_use = "a write is durable only once this was waited for"]
 pub struct Durable {
     log: Arc<Log>,
     ticket: u64,
-    /// The waker that this future has left in the log; taken out when it is dropped.
+    /// Key of the waker that this future has left in the log. The waker is removed on drop.
     place: Option<Place>,
 }
 
@@ -176,7 +185,7 @@ impl Drop for Durable {
     }
 }
 
-/// Wakes a thread that waits in [`Durable::wait`].
+/// A waker that unparks a thread blocked in [`Durable::wait`].
 struct Parked(Thread);
 
 impl Wake for Parked {
@@ -185,36 +194,37 @@ impl Wake for Parked {
     }
 }
 
-/// A waiter's place: its ticket first, so that those whom a sync covers come first; then a number of its own.
+/// The key of a waiter: its ticket, then a number of its own. The ticket comes first, so that the waiters covered by a
+/// sync sort first.
 type Place = (u64, u64);
 
-/// What is known of the log, shared between writers, waiters and the sync thread. Does not hold the engine.
+/// The state of the log, shared between writers, waiters and the sync thread. Does not hold the engine.
 #[derive(Default)]
 struct Log {
     state: Mutex<State>,
-    /// Told when there is something to sync, and at the end.
+    /// Notified when there is a ticket to sync, and when the committer closes.
     work: Condvar,
-    /// A copy of `State::durable`, never ahead of it, for those who need not wait at all.
+    /// A copy of `State::durable`, never ahead of it, so that waiters of a durable ticket need no lock.
     durable: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    /// The last ticket given out. Its batch is in the engine.
+    /// The last ticket issued. Its batch is in the engine.
     written: u64,
-    /// The last ticket that is durable.
+    /// The last durable ticket.
     durable: u64,
-    /// How many syncs there were.
+    /// Number of completed syncs.
     syncs: u64,
-    /// Why nothing is written any more.
+    /// The reason why nothing more is written, if the store is poisoned.
     poisoned: Option<String>,
-    /// The sync thread shall end.
+    /// Whether the sync thread must stop.
     closing: bool,
-    /// The sync thread waits for work, so that a writer must wake it.
+    /// Whether the sync thread waits for work, so that a writer must wake it.
     idle: bool,
-    /// Whom to wake, in the order of their tickets.
+    /// The wakers of the waiters, in the order of their tickets.
     wakers: BTreeMap<Place, Waker>,
-    /// Tells apart waiters of one ticket.
+    /// Number of waiters so far. Distinguishes the waiters of one ticket.
     waiters: u64,
 }
 
@@ -240,7 +250,7 @@ impl State {
         place
     }
 
-    /// Takes out those who need not wait any longer.
+    /// Removes and returns the wakers whose wait is over.
     fn take_ready(&mut self) -> BTreeMap<Place, Waker> {
         if self.poisoned.is_some() {
             return std::mem::take(&mut self.wakers);
@@ -257,7 +267,7 @@ impl Log {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the next ticket to a batch that has just reached the engine.
+    /// Issues the next ticket for a batch that has just reached the engine.
     fn number(&self, mode: SyncMode) -> u64 {
         let mut state = self.lock();
         state.written += 1;
@@ -275,7 +285,7 @@ impl Log {
         ticket
     }
 
-    /// Notes the outcome of a sync that covered the tickets up to `covered`, and wakes whom it concerns.
+    /// Records the outcome of a sync that covered the tickets up to `covered`, and wakes the waiters that are ready.
     fn finish(&self, covered: u64, outcome: Result<()>) {
         if let Err(error) = outcome {
             return self.poison(&error);
@@ -283,7 +293,7 @@ impl Log {
         let mut state = self.lock();
         assert!(covered <= state.written, "a sync cannot cover what was not written");
         state.syncs += 1;
-        // After a failed sync a later one may succeed without having written what the first one lost.
+        // After a failed sync, a later one may succeed without having written the data that the first one lost.
         if state.poisoned.is_none() {
             state.durable = state.durable.max(covered);
             assert!(self.durable.load(Ordering::Acquire) <= state.durable, "what is durable stays so");
@@ -294,7 +304,7 @@ impl Log {
         ready.into_values().for_each(Waker::wake);
     }
 
-    /// Ends all writing, and wakes all who wait.
+    /// Refuses all further writes and wakes all waiters.
     fn poison(&self, error: &Error) {
         let mut state = self.lock();
         state.poisoned.get_or_insert_with(|| error.to_string());
@@ -303,12 +313,12 @@ impl Log {
         ready.into_values().for_each(Waker::wake);
     }
 
-    /// Tells the outcome without the lock, where that is possible.
+    /// Returns the outcome without taking the lock if the ticket is already durable, otherwise `None`.
     fn outcome_at_once(&self, ticket: u64) -> Option<Result<()>> {
         (ticket <= self.durable.load(Ordering::Acquire)).then_some(Ok(()))
     }
 
-    /// Waits for something to sync; `None` is the end.
+    /// Waits until there is a ticket to sync and returns the last one. Returns `None` if the sync thread must stop.
     fn next_target(&self) -> Option<u64> {
         let mut state = self.lock();
         while state.written == state.durable && !state.closing && state.poisoned.is_none() {
@@ -336,7 +346,7 @@ fn spawn(engine: &Arc<dyn Engine>, log: &Arc<Log>) -> Result<JoinHandle<()>> {
         .map_err(|error| Error::Failed { what: "start the log thread", why: error.to_string() })
 }
 
-/// Poisons the store when the sync thread panics, so that nobody waits for a thread that is gone.
+/// A guard that poisons the store if the sync thread panics, so that no waiter waits for a dead thread.
 struct Alarm<'log>(&'log Log);
 
 impl Drop for Alarm<'_> {
