@@ -1,55 +1,55 @@
-//! What the rooms above may ask of a storage engine, and nothing more.
+//! The interface of a storage engine.
 //!
-//! An engine is an ordered map per [`Table`] from byte strings to byte strings, with atomic batches over all tables
-//! and snapshots. Writes are visible at once and durable after [`Engine::sync`]; a crash keeps every batch that
-//! was synced, and of the later ones a prefix in the order in which they were written.
+//! An engine is an ordered map per [`Table`] from byte strings to byte strings, with atomic batches over all tables and
+//! snapshots. Writes are visible at once and durable after [`Engine::sync`]. A crash keeps every batch that was synced,
+//! and a prefix of the later ones in the order in which they were written.
 //!
-//! Two engines exist: [`crate::rocks`] and [`crate::memory`]. Nothing here is particular to one of them, so that an
-//! engine over object storage can take their place (DESIGN §3).
+//! There are two engines: [`crate::rocks`] and [`crate::memory`]. The interface is not specific to either of them, so
+//! that an engine over object storage can replace them.
 
 use std::path::Path;
 
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 
-/// A named, ordered map. The keys of every table but the last five begin with the four-byte number of a database.
+/// A named, ordered map. The keys of every table except the last five begin with the four-byte number of a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Table {
     /// Note headers and summary items.
     Summary = 0,
-    /// Large values: non-summary items, the skeletons of messages.
+    /// Large values: non-summary items and message skeletons.
     Body = 1,
-    /// UNID to note id.
+    /// Note ID by UNID.
     Unid = 2,
-    /// Modseq to what was changed.
+    /// Changed objects by modseq.
     Bymod = 3,
-    /// Parent UNID to its responses.
+    /// Responses by parent UNID.
     Children = 4,
-    /// The entries of views and folders, in their order.
+    /// Entries of views and folders, in their order.
     View = 5,
-    /// The counts over those entries.
+    /// Counts over the entries of views and folders.
     Tree = 6,
-    /// The keys that a note occupies in a view.
+    /// Keys that a note occupies in a view.
     ViewBack = 7,
-    /// Who has read what.
+    /// Unread marks of users.
     Unread = 8,
-    /// Counters, options, ACLs, applied positions.
+    /// Counters, options, ACLs and applied positions.
     Meta = 9,
-    /// Path to database record.
+    /// Database records by path.
     Catalog = 10,
-    /// Content hash and chunk number to a piece of an attachment.
+    /// Chunks of attachments by content hash and chunk number.
     Blob = 11,
-    /// Content hash and its user (database, note) to nothing: the reference count.
+    /// Empty values by content hash and user (database, note): the reference count.
     BlobRef = 12,
-    /// Time and content hash of attachments that lost their last user, perhaps.
+    /// Empty values by time and content hash, for attachments that may have lost their last user.
     BlobFree = 13,
-    /// The store's own records: format version, shard identity.
+    /// The store's own records: format version and shard identity.
     Store = 14,
 }
 
 impl Table {
-    /// Every table.
+    /// All tables.
     pub const ALL: [Self; 15] = [
         Self::Summary,
         Self::Body,
@@ -68,7 +68,7 @@ impl Table {
         Self::Store,
     ];
 
-    /// Gives the name under which the table is stored and reported.
+    /// Returns the name under which the table is stored and reported.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Gives the table of a number, as [`Table`] as `u8` gives it.
+    /// Returns the table with a number, or `None` if there is none. The inverse of casting a [`Table`] to `u8`.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         let table = Self::ALL.get(usize::from(number)).copied();
@@ -99,42 +99,43 @@ impl Table {
     }
 }
 
-/// The keys from `start` (included) to `end` (excluded); an `end` of `None` is the end of the table.
+/// The keys from `start` (inclusive) to `end` (exclusive). If `end` is `None`, the range extends to the end of the
+/// table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
-    /// First key that belongs to the range.
+    /// First key in the range.
     pub start: Vec<u8>,
     /// First key after the range.
     pub end: Option<Vec<u8>>,
 }
 
 impl KeyRange {
-    /// Covers every key.
+    /// Returns the range of all keys.
     #[must_use]
     pub fn all() -> Self {
         Self { start: Vec::new(), end: None }
     }
 
-    /// Covers the keys that begin with `prefix`.
+    /// Returns the range of the keys that begin with `prefix`.
     #[must_use]
     pub fn prefix(prefix: &[u8]) -> Self {
         Self { start: prefix.to_vec(), end: prefix_end(prefix) }
     }
 
-    /// Covers the keys from `start` to before `end`.
+    /// Returns the range from `start` (inclusive) to `end` (exclusive).
     #[must_use]
     pub fn between(start: impl Into<Vec<u8>>, end: impl Into<Vec<u8>>) -> Self {
         Self { start: start.into(), end: Some(end.into()) }
     }
 
-    /// Tells whether `key` lies within.
+    /// Returns `true` if `key` lies within the range.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
         key >= self.start.as_slice() && self.end.as_ref().is_none_or(|end| key < end.as_slice())
     }
 }
 
-/// Gives the first key after all keys that begin with `prefix`; `None` when there is none.
+/// Returns the first key after all keys that begin with `prefix`, or `None` if there is no such key.
 #[must_use]
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
@@ -144,13 +145,13 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// Gives the first key after `key`.
+/// Returns the first key after `key`.
 #[must_use]
 pub fn next_key(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// The way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From the smallest key of the range to the greatest.
@@ -159,87 +160,95 @@ pub enum Direction {
     Backward,
 }
 
-/// A scan under way. The bytes that it gives are valid until it is asked again.
+/// A scan in progress. The returned bytes are valid until the next call.
 pub trait Cursor {
-    /// Gives the next key and value, or `None` at the end of the range.
+    /// Returns the next key and value, or `None` at the end of the range.
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
 }
 
-/// What can be read: the present state of an engine, or a snapshot of it.
+/// Read access to the current state of an engine or to a snapshot of it.
 pub trait Read {
-    /// Gives the value of a key.
+    /// Returns the value of a key, or `None` if the key does not exist.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
-    /// Gives the values of several keys, in their order.
+    /// Returns the values of several keys, in their order.
     fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
 
     /// Starts a scan.
     fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>>;
 }
 
-/// Figures of an engine for the operator, by name; sizes in bytes.
+/// Metrics of an engine for the operator: name and value. Sizes are in bytes.
 pub type Figures = Vec<(String, u64)>;
 
 /// A sorted file of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SortedFile {
-    /// The table that it is a part of.
+    /// The table to which the file belongs.
     pub table: Table,
-    /// How old its content is; 0 is the youngest.
+    /// Level of the file, from 0 for the youngest content.
     pub level: u32,
-    /// Its number, which is its name.
+    /// Number of the file, which is also its name.
     pub number: u64,
 }
 
 /// A storage engine.
 pub trait Engine: Read + Send + Sync {
-    /// Applies a batch: visible to later reads when this returns, durable after the next [`Engine::sync`].
+    /// Applies a batch. It is visible to later reads on return and durable after the next [`Engine::sync`].
     fn write(&self, batch: &Batch) -> Result<()>;
 
     /// Makes every batch durable that was written before the call.
     fn sync(&self) -> Result<()>;
 
-    /// Freezes the present state for reading.
+    /// Returns a read-only view of the current state.
     fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>>;
 
-    /// Adds sorted pairs to a table faster than [`Engine::write`] could. The keys must not exist yet. Durable on return.
+    /// Adds sorted pairs to a table faster than [`Engine::write`] could. The keys must not exist yet. The pairs are
+    /// durable on return.
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()>;
 
-    /// Writes what is only in memory and in the log to where it belongs, so that the next start has nothing to replay.
+    /// Writes the data that is only in memory and in the log to sorted files, so that the next start has nothing to
+    /// replay.
     fn flush(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Gives the space of deleted and overwritten keys within the range back to the file system.
+    /// Returns the space of deleted and overwritten keys within the range to the file system.
     fn compact(&self, table: Table, range: &KeyRange) -> Result<()>;
 
-    /// Writes a consistent copy of the whole store into `target`, which must not exist; the store goes on running.
+    /// Writes a consistent copy of the whole store into `target`, which must not exist. The store continues to run.
     fn checkpoint(&self, target: &Path) -> Result<()>;
 
-    /// Says at once whether so many bytes could be written now; an error says why not. What is written later may still be refused.
+    /// Checks without delay whether the given number of bytes could be written now. Returns an error with the reason if
+    /// not. A later write may still be refused.
     fn room(&self, _bytes: u64) -> Result<()> {
         Ok(())
     }
 
-    /// Gives the folder in which the engine keeps its files, if it does.
+    /// Returns the folder in which the engine keeps its files, or `None` if it has none.
     fn folder(&self) -> Option<&Path> {
         None
     }
 
-    /// Reads everything and checks every checksum; `progress` is told the bytes read so far. Gives the damage that it met; behind it, it goes on where it can.
+    /// Reads everything and verifies every checksum. Reports the number of bytes read so far to `progress`. Returns the
+    /// damage found, and continues after damage where possible.
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>>;
 
-    /// Writes what can be read of the damaged files of a table again, so that they can be taken out of the closed store ([`crate::rocks::take_out`]); gives
-    /// these files. What lies behind them is seen when they are gone. What is lost cannot be told afterwards, so that a check comes first; `known` is what
-    /// [`Engine::verify`] found then, since an engine may get along without what it could not read once. Nobody else may read or write meanwhile.
+    /// Rewrites the readable content of damaged files of a table, so that the files can be removed from the closed
+    /// store with [`crate::rocks::take_out`]. Returns these files.
+    ///
+    /// Further damage behind these files becomes visible only after they are removed. Lost content cannot be determined
+    /// afterwards, so a check must come first. `known` is the damage that [`Engine::verify`] found in that check; an
+    /// engine may no longer report it, because it can work without a part that it could not read once. No other thread
+    /// may read or write meanwhile.
     fn mend(&self, _table: Table, _known: &[Error]) -> Result<Vec<SortedFile>> {
         Ok(Vec::new())
     }
 
-    /// Estimates the bytes that the keys of the range take on disk.
+    /// Estimates the space that the keys of the range take on disk, in bytes.
     fn size(&self, table: Table, range: &KeyRange) -> Result<u64>;
 
-    /// Gives figures for the operator.
+    /// Returns the engine's metrics for the operator.
     fn figures(&self) -> Figures;
 }
 
