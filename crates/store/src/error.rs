@@ -1,4 +1,4 @@
-//! What can go wrong in the store, sorted by who must act.
+//! Errors of the store, grouped by the party that must act.
 
 use std::path::PathBuf;
 
@@ -7,33 +7,35 @@ use crate::engine::Table;
 /// The result of a store operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a store operation failed.
+/// The reason why a store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Stored bytes do not match their checksum or their format. The operator restores or repairs (`doublet fixup`).
+    /// Stored bytes do not match their checksum or their format. The operator restores a backup or repairs the store
+    /// (`doublet fixup`).
     #[error("damaged record in table {}, key {}: {why}", table.name(), hex(key))]
     Damaged { table: Table, key: Vec<u8>, why: String },
-    /// An earlier sync failed: what the disk holds is unknown, so nothing more is written until a restart.
+    /// An earlier sync failed. The state of the disk is unknown, so nothing more is written until a restart.
     #[error("the store refuses writes since a sync failed ({0}); restart the server once the disk is sound")]
     Poisoned(String),
-    /// The disk is full, or nearly so. The operator makes room; clients may retry later.
+    /// The disk is full or nearly full. The operator frees space; clients may retry later.
     #[error("no space left for the store: {0}")]
     Full(String),
     /// Another process has the store open.
     #[error("the store at {} is in use by another process", path.display())]
     Locked { path: PathBuf },
-    /// The store was written by a newer program.
+    /// A newer program wrote the store.
     #[error("the store has format {found}, this program knows formats up to {known}; use the newer program")]
     Newer { found: u32, known: u32 },
-    /// The key for attachments is missing or not the right one. The operator configures it.
+    /// The key for attachments is missing or wrong. The operator configures it.
     #[error("the attachments of the store cannot be decrypted: {0}")]
     Key(&'static str),
-    /// References to attachments were in a damaged place, so that nobody knows which are without users. The operator has them made anew.
+    /// References to attachments were in a damaged place, so the attachments without users are unknown. The operator
+    /// has the references rebuilt.
     #[error(
         "no attachment is removed, since references to them may be missing; `doublet fixup` or `doublet blobs --rebuild`, without a server, makes them anew"
     )]
     ReferencesLost,
-    /// A named thing of the operator's (a folder, a backup, a key file) is not as it must be.
+    /// An object named by the operator (a folder, a backup, a key file) is unusable.
     #[error("{}: {why}", path.display())]
     Unusable { path: PathBuf, why: String },
     /// The engine or the operating system failed.
@@ -41,7 +43,7 @@ pub enum Error {
     Failed { what: &'static str, why: String },
 }
 
-/// Gives a key as people read it in error messages and reports.
+/// Returns a key in hexadecimal, as it appears in error messages and reports.
 #[must_use]
 pub fn hex(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,18 +1,21 @@
-//! Durable storage: the engine behind a narrow trait, group commit, blobs, backup.
+//! Durable storage: an engine behind a narrow trait, group commit, blobs and backup.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | [`engine`] | the trait every engine implements: tables, batches, scans, snapshots |
-//! | [`rocks`] | the real engine, RocksDB |
-//! | [`memory`] | the engine of the tests: in memory, loses unsynced writes, tears tails, fails syncs, flips bits |
-//! | [`commit`] | one sync for many writers; poisoning after a failed sync |
+//! | [`engine`] | the trait that every engine implements: tables, batches, scans, snapshots |
+//! | [`rocks`] | the production engine, RocksDB |
+//! | [`memory`] | the engine of the tests: in memory, loses unsynced writes, tears log tails, fails syncs, flips bits |
+//! | [`commit`] | group commit: one sync for many writers; poisoning after a failed sync |
 //! | [`blob`] | attachments: content-addressed, deduplicated, compressed, reference-counted |
-//! | [`sort`] | sorting more than memory holds |
-//! | [`backup`] | copies of a running store, and back |
+//! | [`sort`] | sorting of more data than fits into memory |
+//! | [`backup`] | backup and restore of a running store |
 //!
-//! Promises: a [`commit::Ticket`] that was waited for survives `kill -9` and power loss; a batch is there whole or
-//! not at all; bytes that come back damaged are an error that names the table and the key, never a wrong value.
-//! The format is described in `docs/store-format.md`. This room touches files; no room above does.
+//! Guarantees:
+//! - A batch whose [`commit::Ticket`] has become durable survives `kill -9` and power loss.
+//! - A batch is present completely or not at all.
+//! - Damaged bytes are reported as an error that names the table and the key, never returned as a wrong value.
+//!
+//! The format is described in `docs/store-format.md`. This crate accesses files; no crate above it does.
 
 pub mod backup;
 pub mod batch;
