@@ -1,39 +1,41 @@
-//! The limits of the store.
+//! Limits of the store.
 //!
-//! Sizes that come from the disk or from the operator have their maximum here. Limits that several rooms share stand in
-//! `base::limits`.
+//! Every size that is read from disk or set by the operator has its maximum here. Limits shared by several crates are
+//! in `base::limits`.
 
-/// Values of the attachment table that are at least this long lie in files of their own.
+/// Minimum size at which a value of the attachment table is stored in a separate file.
 pub const SEPARATE_VALUE_BYTES_MIN: u64 = 4 << 10;
 
-/// Smallest log that can be asked for; below that, flushing would be all that the engine does.
+/// Smallest configurable log size. With a smaller log the engine would do nothing but flush.
 pub const WAL_BYTES_MIN: u64 = 4 << 20;
 
-/// Raw bytes of one chunk of an attachment.
+/// Raw size of one chunk of an attachment.
 pub const BLOB_CHUNK_BYTES: u32 = 256 << 10;
 
-/// Largest chunk size that is believed when it is read from the disk.
+/// Largest chunk size that is accepted when it is read from disk.
 pub const BLOB_CHUNK_BYTES_MAX: u32 = 16 << 20;
 
-/// Longest attachment.
+/// Maximum size of an attachment.
 pub const BLOB_BYTES_MAX: u64 = 4 << 30;
 
-/// Attachments that are known to exist without asking the engine; some forty bytes each.
+/// Maximum number of attachments that are cached as existing, so that the engine need not be asked. Each takes some
+/// forty bytes.
 pub const KNOWN_BLOBS_MAX: usize = 65_536;
 
-/// Attachments that a report names one by one.
+/// Maximum number of attachments that a report lists individually.
 pub const BLOBS_NAMED_MAX: usize = 1_000;
 
-/// Bytes written between two looks at the free space of the disk.
+/// Number of bytes written between two checks of the free disk space.
 pub const SPACE_CHECK_BYTES: u64 = 4 << 20;
 
-/// Longest manifest of a backup.
+/// Maximum size of a backup manifest.
 pub const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 
-/// Most backups in one target.
+/// Maximum number of backups in one target.
 pub const BACKUPS_MAX: u32 = 1_000_000;
 
-/// Entries that nobody sees any more, of one memtable, that a scan passes over before that memtable is written out. They take a third of a millisecond.
+/// Number of invisible entries of one memtable that a scan skips before that memtable is flushed. Skipping them takes a
+/// third of a millisecond.
 pub const PASSED_REMOVALS_MAX: u32 = 4_000;
 
 /// Tombstones between two entries from which on a scan reports the range between them as a gap. Stepping over as many takes a microsecond.
@@ -51,26 +53,26 @@ pub const LISTED_CHANGES_PER_BATCH_MAX: usize = 256;
 /// Longest key at which a gap begins or ends.
 pub const GAP_KEY_BYTES_MAX: usize = 512;
 
-/// Memory for records that were lately written, at most.
+/// Maximum memory for recently written records.
 pub const WRITE_CACHE_BYTES_MAX: usize = 32 << 20;
 
-/// Longest key that is remembered there.
+/// Maximum length of a key in the write cache.
 pub const CACHED_KEY_BYTES_MAX: usize = 127;
 
-/// Longest value that is remembered there.
+/// Maximum length of a value in the write cache.
 pub const CACHED_VALUE_BYTES_MAX: usize = 4 << 10;
 
-/// About as many bytes are written in one batch when what can be read of a damaged file is written again.
+/// Approximate size of one batch when the readable content of a damaged file is rewritten.
 pub const MEND_BATCH_BYTES: usize = 16 << 20;
 
-/// Longest pair that is sorted, key and value together.
+/// Maximum size of a pair to be sorted, key and value together.
 pub const SORT_PAIR_BYTES_MAX: usize = 64 << 20;
 
-/// Most sorted runs that are merged at once.
+/// Maximum number of sorted runs that are merged at once.
 pub const SORT_RUNS_MAX: usize = 1_000;
 
-/// Bytes that are read or written at once of each run.
+/// Number of bytes that are read or written at a time for each run.
 pub const SORT_BUFFER_BYTES: usize = 128 << 10;
 
-/// Keys that are looked at for sound blocks between damaged ones.
+/// Number of keys that are probed for intact blocks between damaged ones.
 pub const MEND_PROBES: usize = 64;
