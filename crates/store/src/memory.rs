@@ -1,14 +1,16 @@
-//! The engine of the tests: everything in memory, and every way in which a disk can fail, on demand or from a seed.
+//! The engine of the tests: everything is in memory, and every kind of disk failure can be injected, on demand or from
+//! a seed.
 //!
-//! Each value carries the number of the batch that wrote it and older values are kept while somebody may still see them. A snapshot
-//! is then just a number, and so is a crash: [`Memory::crash`] gives a new engine that holds everything synced and, of the batches after that, a
-//! prefix of random length, as a torn log would. Every value has a checksum; a bit flipped by [`Memory::damage`] is found
-//! when the value is read, and reported as [`Error::Damaged`].
+//! Each value carries the sequence number of the batch that wrote it, and older values are kept while a reader may
+//! still see them. A snapshot is then just a sequence number, and so is a crash: [`Memory::crash`] returns a new engine
+//! that contains everything synced and a random prefix of the later batches, as a torn log would. Every value has a
+//! checksum. A bit flipped by [`Memory::damage`] is detected when the value is read, and reported as
+//! [`Error::Damaged`].
 //!
-//! What fails, and when, is steered through [`Memory::faults`]. Several threads may use the engine; a run repeats from its seed
-//! when one thread does.
+//! Failures are controlled through [`Memory::faults`]. Several threads may use the engine. A run is reproducible from
+//! its seed if only one thread uses it.
 //!
-//! Left out: speed. Every step of a scan takes the lock and searches the map.
+//! Not a goal: speed. Every step of a scan takes the lock and searches the map.
 
 mod faults;
 
@@ -27,7 +29,7 @@ use crate::batch::{Batch, Operation};
 use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, Table};
 use crate::error::{Error, Result};
 
-/// The file that a checkpoint consists of.
+/// Name of the single file of a checkpoint.
 const CHECKPOINT_FILE: &str = "memory";
 
 /// An engine in memory.
@@ -40,9 +42,9 @@ pub struct Memory {
 type Versions = Vec<Version>;
 
 struct Version {
-    /// The batch that wrote it.
+    /// Sequence number of the batch that wrote the version.
     sequence: u64,
-    /// `None` says that the key was removed.
+    /// The value, or `None` if the key was removed.
     value: Option<Stored>,
 }
 
@@ -61,31 +63,32 @@ impl Stored {
 #[derive(Default)]
 struct Tables {
     maps: [BTreeMap<Vec<u8>, Versions>; Table::ALL.len()],
-    /// The number of the last batch.
+    /// Sequence number of the last batch.
     written: u64,
-    /// The number of the last batch that a sync covered.
+    /// Sequence number of the last batch that a sync covered.
     synced: u64,
-    /// Who reads at which number: number to count of readers.
+    /// Number of readers by the sequence number at which they read.
     readers: BTreeMap<u64, usize>,
-    /// Keys that were removed, by the batch that did it; forgotten once nobody can see what was there.
+    /// Removed keys by the batch that removed them. A key is dropped once no reader can see its old value.
     removed: VecDeque<(u64, Table, Vec<u8>)>,
     bytes: u64,
 }
 
 impl Memory {
-    /// Starts an empty engine whose faults come from `seed`.
+    /// Creates an empty engine whose faults are derived from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { tables: RwLock::default(), faults: Faults::new(seed) }
     }
 
-    /// Gives what steers the faults.
+    /// Returns the fault controls of the engine.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// Gives the engine as it is after a power failure now: all that was synced, and a random prefix of what came after.
+    /// Returns the engine as it would be after a power failure now: everything synced, and a random prefix of the later
+    /// batches.
     #[must_use]
     pub fn crash(&self) -> Self {
         let tables = self.read_lock();
@@ -94,21 +97,21 @@ impl Memory {
         self.state_at(&tables, kept)
     }
 
-    /// Gives the engine as it is after a power failure now, with nothing kept but what was synced.
+    /// Returns the engine as it would be after a power failure now if only the synced batches survived.
     #[must_use]
     pub fn crash_losing_all(&self) -> Self {
         let tables = self.read_lock();
         self.state_at(&tables, tables.synced)
     }
 
-    /// Tells the numbers of the last batch written and of the last batch synced.
+    /// Returns the sequence numbers of the last batch written and of the last batch synced.
     #[must_use]
     pub fn sequences(&self) -> (u64, u64) {
         let tables = self.read_lock();
         (tables.written, tables.synced)
     }
 
-    /// Flips a random bit of a stored value; gives `false` when there is no value, or an empty one.
+    /// Flips a random bit of a stored value. Returns `false` if there is no value or it is empty.
     pub fn damage(&self, table: Table, key: &[u8]) -> bool {
         let mut tables = self.write_lock();
         let versions = tables.maps[table as usize].get_mut(key);
@@ -119,7 +122,8 @@ impl Memory {
         true
     }
 
-    /// Flips a random bit of a stored value and makes its checksum fit, as a fault before storing would.
+    /// Flips a random bit of a stored value and corrects its checksum, like corruption that happened before the value
+    /// was stored. Returns `false` if there is no value or it is empty.
     pub fn falsify(&self, table: Table, key: &[u8]) -> bool {
         if !self.damage(table, key) {
             return false;
@@ -132,7 +136,7 @@ impl Memory {
         true
     }
 
-    /// Opens what [`Engine::checkpoint`] wrote.
+    /// Opens a checkpoint written by [`Engine::checkpoint`].
     pub fn open(folder: &Path, seed: u64) -> Result<Self> {
         let unusable = |why: String| Error::Unusable { path: folder.to_path_buf(), why };
         let bytes = std::fs::read(folder.join(CHECKPOINT_FILE)).map_err(|error| unusable(error.to_string()))?;
@@ -174,7 +178,7 @@ impl Memory {
     }
 }
 
-/// Finds the value that a reader at `sequence` sees.
+/// Returns the value that a reader at `sequence` sees.
 fn visible(versions: &[Version], sequence: u64) -> Option<&Stored> {
     versions.iter().rev().find(|version| version.sequence <= sequence)?.value.as_ref()
 }
@@ -223,7 +227,7 @@ impl Tables {
         versions.push(Version { sequence, value });
     }
 
-    /// Gives the number below which nobody looks: neither a reader nor a crash.
+    /// Returns the sequence number below which no reader reads and to which no crash falls back.
     fn floor(&self) -> u64 {
         let oldest = self.readers.keys().next().copied().unwrap_or(u64::MAX);
         self.synced.min(oldest)
@@ -244,7 +248,7 @@ impl Tables {
     }
 }
 
-/// Keeps what a reader at `sequence` sees.
+/// A read view that keeps the values visible at `sequence`.
 struct Held<'memory> {
     memory: &'memory Memory,
     sequence: u64,
@@ -292,7 +296,7 @@ impl Read for Held<'_> {
     }
 }
 
-/// A scan under way: the part of the range that is still to come, and what was given last.
+/// A scan in progress: the remaining part of the range and the last returned pair.
 struct MemoryCursor<'memory> {
     held: Held<'memory>,
     table: Table,
@@ -323,7 +327,7 @@ impl<'memory> MemoryCursor<'memory> {
         }
     }
 
-    /// Tells whether the rest is empty in a way that the map would not take as a range.
+    /// Returns `true` if the remaining bounds are empty in a way that `BTreeMap::range` rejects with a panic.
     fn is_spent(&self) -> bool {
         match (&self.start, &self.end) {
             (Bound::Excluded(start), Bound::Excluded(end)) => start >= end,
@@ -472,7 +476,7 @@ fn decode_checkpoint(bytes: &[u8]) -> std::result::Result<Batch, Truncated> {
 }
 
 impl Memory {
-    /// Gives the randomness that the faults come from, for tests that want to share it.
+    /// Returns the random generator of the faults, for tests that share it.
     #[must_use]
     pub fn random(&self) -> &SeededRandom {
         self.faults.random()
