@@ -1,10 +1,11 @@
-//! Sorting more pairs than memory holds.
+//! Sorting of more pairs than fit into memory.
 //!
-//! A [`Sorter`] takes pairs in any order and gives them back in the order of their keys. It keeps what fits into its memory; beyond that it writes
-//! sorted runs into a folder and merges them. A run has no name: it is removed from its folder as soon as it is open, so that it is gone when the
-//! program is, however that ends.
+//! A [`Sorter`] accepts pairs in any order and returns them in the order of their keys. It keeps as many as fit into
+//! its memory. Beyond that it writes sorted runs into a folder and merges them. A run has no name: its file is unlinked
+//! as soon as it is open, so that it disappears when the program ends, even after a crash.
 //!
-//! Pairs with equal keys come back in the order in which they were given. Runs are private to one sorter of one process, so that they carry no version and no checksums.
+//! Pairs with equal keys are returned in the order in which they were added. Runs are private to one sorter of one
+//! process, so they have no version and no checksums.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -16,11 +17,11 @@ use crate::engine::Cursor;
 use crate::error::{Error, Result};
 use crate::limits::{SORT_BUFFER_BYTES, SORT_PAIR_BYTES_MAX, SORT_RUNS_MAX};
 
-/// Takes pairs in any order.
+/// A sorter that accepts pairs in any order.
 pub struct Sorter {
     folder: PathBuf,
     memory_max: usize,
-    /// Keys and values one behind the other.
+    /// Keys and values, concatenated.
     arena: Vec<u8>,
     pairs: Vec<Pair>,
     runs: Vec<File>,
@@ -29,7 +30,7 @@ pub struct Sorter {
 /// A pair in the arena.
 #[derive(Clone, Copy)]
 struct Pair {
-    /// Some bytes of the key as a number, from where it is sorted by.
+    /// Eight bytes of the key as a number, from the depth at which the pairs are being sorted.
     head: u64,
     start: usize,
     key_bytes: u32,
@@ -37,13 +38,13 @@ struct Pair {
 }
 
 impl Sorter {
-    /// Makes a sorter that uses about so much memory, and the folder for what does not fit.
+    /// Creates a sorter that uses about `memory_max` bytes and writes the rest into `folder`.
     #[must_use]
     pub fn new(folder: &Path, memory_max: usize) -> Self {
         Self { folder: folder.to_owned(), memory_max, arena: Vec::new(), pairs: Vec::new(), runs: Vec::new() }
     }
 
-    /// Takes a pair.
+    /// Adds a pair.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let bytes = key.len() + value.len();
         assert!(bytes <= SORT_PAIR_BYTES_MAX, "a pair has at most {SORT_PAIR_BYTES_MAX} bytes");
@@ -57,12 +58,12 @@ impl Sorter {
         Ok(())
     }
 
-    /// Tells how many bytes were written into the folder so far.
+    /// Returns the number of bytes written into the folder so far.
     pub fn spilled_bytes(&self) -> u64 {
         self.runs.iter().filter_map(|run| run.metadata().ok()).map(|run| run.len()).sum()
     }
 
-    /// Gives the pairs in the order of their keys.
+    /// Returns the pairs in the order of their keys.
     pub fn finish(mut self) -> Result<Sorted> {
         if self.runs.is_empty() {
             self.sort();
@@ -128,9 +129,9 @@ impl Pair {
 pub struct Sorted(Source);
 
 enum Source {
-    /// All of them fitted into memory.
+    /// The pairs are all in memory.
     Memory { arena: Vec<u8>, pairs: std::vec::IntoIter<Pair> },
-    /// They are merged from runs.
+    /// The pairs are merged from runs.
     Merge(Merge),
 }
 
@@ -143,12 +144,12 @@ impl Cursor for Sorted {
     }
 }
 
-/// Runs that are merged.
+/// A merge of sorted runs.
 struct Merge {
     folder: PathBuf,
     runs: Vec<BufReader<File>>,
     heads: BinaryHeap<Reverse<Head>>,
-    /// What was given last, whose buffers serve again.
+    /// The pair returned last, whose buffers are reused.
     current: Option<Head>,
 }
 
@@ -213,7 +214,10 @@ impl Merge {
     }
 }
 
-/// Sorts pairs whose keys agree in so many bytes. Keys of a view agree in many, so they are compared by eight bytes at a time, as numbers that lie in the pairs themselves.
+/// Sorts pairs whose keys agree in the first `depth` bytes.
+///
+/// Keys of a view have long common prefixes, so they are compared eight bytes at a time, as numbers stored in the pairs
+/// themselves.
 fn sort_behind(pairs: &mut [Pair], arena: &[u8], depth: usize) {
     for pair in &mut *pairs {
         pair.head = head(pair.key(arena).get(depth..).unwrap_or_default());
@@ -225,19 +229,19 @@ fn sort_behind(pairs: &mut [Pair], arena: &[u8], depth: usize) {
         if goes_on && group.len() > COMPARED_MAX {
             sort_behind(group, arena, depth);
         } else if group.len() > 1 {
-            // Those with equal keys were given in the order of their places in the arena.
+            // Pairs with equal keys lie in the arena in the order in which they were added.
             group.sort_unstable_by(|one, other| one.key(arena).cmp(other.key(arena)).then(one.start.cmp(&other.start)));
         }
     }
 }
 
-/// So few pairs are compared by their whole keys.
+/// Maximum number of pairs that are compared by their whole keys.
 const COMPARED_MAX: usize = 12;
 
-/// Keys that agree in so many bytes are compared as a whole.
+/// Depth from which on keys are compared as a whole.
 const HEADS_DEPTH_MAX: usize = 1_024;
 
-/// Gives the first bytes as a number that compares as they do.
+/// Returns the first eight bytes as a number with the same order.
 fn head(bytes: &[u8]) -> u64 {
     let mut first = [0; size_of::<u64>()];
     let count = bytes.len().min(first.len());
@@ -252,7 +256,7 @@ fn unnamed_file(folder: &Path) -> std::io::Result<File> {
         let path = folder.join(format!("doublet-sort-{number}.tmp"));
         match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
             Ok(file) => return std::fs::remove_file(&path).map(|()| file),
-            // Another sorter is about to remove it; or one was killed before it could.
+            // Another sorter is about to unlink the file, or was killed before it could.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(error),
         }
