@@ -1,4 +1,4 @@
-//! The store as the rooms above see it: an engine, its committer and its blobs.
+//! The store as the crates above see it: an engine, its committer and its blobs.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,22 +15,23 @@ pub use crate::rocks::Options;
 
 /// A store: durable tables with group commit, and blobs.
 pub struct Store {
-    /// Ends its thread before the engine closes, because fields are dropped in order.
+    /// The committer. It must be the first field: fields are dropped in order, and its thread must end before the
+    /// engine closes.
     committer: Committer,
     blobs: Blobs,
     engine: Arc<WriteCache>,
-    /// Held by the one who makes a checkpoint for a backup; there is one place for it.
+    /// Lock that allows one checkpoint at a time, because checkpoints for backups share one folder.
     checkpoint: Mutex<()>,
 }
 
 impl Store {
-    /// Opens the store in a folder, or makes one there.
+    /// Opens the store in a folder, or creates one there.
     pub fn open(folder: &Path, options: &Options) -> Result<Self> {
         let engine = Arc::new(Rocks::open(folder, options)?);
         Self::over(engine, options)
     }
 
-    /// Makes a store over any engine.
+    /// Creates a store over any engine.
     pub fn over(engine: Arc<dyn Engine>, options: &Options) -> Result<Self> {
         let engine = Arc::new(WriteCache::new(engine));
         let committer = Committer::start(Arc::clone(&engine) as Arc<dyn Engine>, options.sync)?;
@@ -38,39 +39,42 @@ impl Store {
         Ok(Self { committer, blobs, engine, checkpoint: Mutex::new(()) })
     }
 
-    /// Applies a batch: visible to all at once, durable when the ticket is.
+    /// Applies a batch. It is visible at once, and durable when the ticket is.
     pub fn commit(&self, batch: &Batch) -> Result<Ticket> {
         self.committer.commit(batch)
     }
 
-    /// Gives what to wait for until a ticket is durable.
+    /// Returns a future that is ready when a ticket is durable.
     pub fn durable(&self, ticket: Ticket) -> Durable {
         self.committer.durable(ticket)
     }
 
-    /// Freezes the present state for reading.
+    /// Returns a read-only snapshot of the current state.
     pub fn snapshot(&self) -> Result<Snapshot<'_>> {
         Ok(Snapshot { reader: self.engine.snapshot()? })
     }
 
-    /// Forgets the records that are in memory because they were lately written, for a check of what the engine has.
+    /// Clears the cache of recently written records, so that a check reads from the engine.
     pub fn forget_written(&self) {
         self.engine.forget();
     }
 
-    /// Gives the attachments.
+    /// Returns the attachments of the store.
     #[must_use]
     pub fn blobs(&self) -> &Blobs {
         &self.blobs
     }
 
-    /// Gives the engine, for maintenance.
+    /// Returns the engine, for maintenance.
     #[must_use]
     pub fn engine(&self) -> &dyn Engine {
         self.engine.as_ref()
     }
 
-    /// Writes out what is only in memory and in the log, so that the next start has nothing to replay. For an orderly stop, when nobody writes any more.
+    /// Flushes the data that is only in memory and in the log, so that the next start has nothing to replay. For an
+    /// orderly shutdown, after the last write.
+    ///
+    /// Returns [`Error::Poisoned`] if the store is poisoned.
     pub fn flush(&self) -> Result<()> {
         if let Some(why) = self.committer.poisoned() {
             return Err(Error::Poisoned(why));
@@ -83,7 +87,7 @@ impl Store {
         self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the committer, for statistics and health.
+    /// Returns the committer, for statistics and health checks.
     #[must_use]
     pub fn committer(&self) -> &Committer {
         &self.committer
@@ -104,7 +108,7 @@ impl Read for Store {
     }
 }
 
-/// The state of a store at one moment.
+/// A read-only view of the state of a store at one moment.
 pub struct Snapshot<'store> {
     reader: Box<dyn Read + Send + Sync + 'store>,
 }
