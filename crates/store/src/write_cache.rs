@@ -1,19 +1,21 @@
-//! What was lately written, in memory, by key.
+//! An in-memory cache of recently written records.
 //!
-//! An engine finds what was just written by a walk through its newest tables, which costs more than most of what is done with the record
-//! that is found; and servers mostly ask for what they have just written: counters, the roots of trees, headers of notes. [`WriteCache`] is an
-//! engine over another one that remembers the values of small records that went through it.
+//! An engine finds a recently written record by searching its newest tables, which costs more than most of the work
+//! done with the record. Servers mostly read what they have just written: counters, the roots of trees, headers of
+//! notes. [`WriteCache`] is an engine on top of another one. It keeps the values of small records that were written
+//! through it.
 //!
-//! Nothing is remembered on reading. So what is remembered of a key is its latest value, unless somebody is about to change it, and it is
-//! right for every snapshot that was taken after it was written: [`Known::since`] is compared with the number of the last write that the
-//! snapshot can be sure to show.
+//! Reads do not add to the cache. So a cached value is the latest value of its key, unless a write to the key is in
+//! progress, and it is valid for every snapshot that was taken after the write: [`Known::since`] is compared with the
+//! number of the last batch that the snapshot is sure to contain.
 //!
 //! Invariants:
-//! - before a batch goes to the engine beneath, each of its keys is *changing*, and nobody is told of such a key from memory; afterwards
-//!   the key has the new value, or is forgotten when the write failed or two writers had it at once;
-//! - a number is given to a batch after it can be read beneath, and a snapshot takes the last number before it is taken beneath: it
-//!   shows all batches up to that number;
-//! - keys that are changing are never evicted; everything else may be at any time.
+//! - Before a batch goes to the underlying engine, each of its keys is marked as *changing*, and the cache answers no
+//!   lookup of such a key. Afterwards the key has the new value, or is removed from the cache if the write failed or
+//!   two writers changed it concurrently.
+//! - A batch gets its number after it is readable in the underlying engine. A snapshot loads the last number before it
+//!   is taken in the underlying engine, so it contains all batches up to that number.
+//! - Keys that are changing are never evicted. All other keys may be evicted at any time.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -28,65 +30,67 @@ use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, SortedFi
 use crate::error::{Error, Result};
 use crate::limits::{CACHED_KEY_BYTES_MAX, CACHED_VALUE_BYTES_MAX, WRITE_CACHE_BYTES_MAX};
 
-/// How many locks share the work.
+/// Number of shards, each with its own lock.
 const SHARDS: usize = 64;
 
-/// What an entry takes besides its key and value.
+/// Memory of an entry in addition to its key and value.
 const OVERHEAD_BYTES: usize = 64;
 
-/// An engine that remembers what was lately written to another.
+/// An engine that caches recent writes to another engine.
 pub(crate) struct WriteCache {
     inner: Arc<dyn Engine>,
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
-    /// The number of the last batch that is known to be readable.
+    /// Number of the last batch that is known to be readable.
     written: AtomicU64,
-    /// Tells writes under way apart.
+    /// Number of writes begun, which distinguishes writes in progress.
     writes: AtomicU64,
-    /// How many writes are under way that remove whole ranges. Memory is not asked meanwhile.
+    /// Number of range deletions and other sweeps in progress. The cache answers no lookup meanwhile.
     sweeping: AtomicU64,
 }
 
-/// A table's number and a key.
+/// The number of a table, followed by a key.
 type FullKey = Box<[u8]>;
 
-/// What was written within some time. The hash is quick, and seeded anew in each process; who finds keys that share a place all the same has a shard of some
-/// thousand entries searched.
+/// The records written in some period.
+///
+/// The hash is fast and is seeded anew in each process. Keys that collide nevertheless cause a search through a shard
+/// of some thousand entries at worst.
 type Generation = HashMap<FullKey, State, RandomState>;
 
-/// A part of the memory: two generations, of which the older goes when the younger is full.
+/// A part of the cache. It has two generations, and the older one is dropped when the younger one is full.
 #[derive(Default)]
 struct Shard {
     young: Generation,
     old: Generation,
-    /// What the younger generation takes.
+    /// Size of the younger generation in bytes.
     young_bytes: usize,
-    /// How often it was asked for a key, and how often it could tell.
+    /// Number of lookups, and the number of those that the cache answered.
     asked: u64,
     told: u64,
 }
 
-/// What is remembered of a key.
+/// The cached state of a key.
 enum State {
     Changing(Changing),
     Known(Known),
 }
 
-/// Writes of a key that are under way.
+/// Writes to a key that are in progress.
 struct Changing {
     /// The write that came first.
     write: u64,
-    /// How many operations have not ended.
+    /// Number of operations in progress.
     operations: u32,
-    /// What comes of it cannot be told: there are several writes.
+    /// Whether the final value is unknown because several writes are in progress.
     unsure: bool,
 }
 
-/// A value.
+/// A cached value.
 struct Known {
-    /// The number of the batch that wrote it.
+    /// Number of the batch that wrote the value.
     since: u64,
-    /// `None` when the key was removed.
+    /// The value, or `None` if the key was removed.
     value: Option<Box<[u8]>>,
 }
 
@@ -97,7 +101,8 @@ impl WriteCache {
         Self { inner, shards, hasher: RandomState::default(), written, writes, sweeping }
     }
 
-    /// Gives what is remembered of a key, right for one who sees at least the batches up to `at`. The outer `None` means: ask the engine.
+    /// Returns the cached state of a key for a reader that sees at least the batches up to `at`: `None` if the engine
+    /// must be asked, `Some(None)` if the key does not exist.
     fn recall(&self, table: Table, key: &[u8], at: u64) -> Option<Option<Vec<u8>>> {
         if !is_cached(table, key) || self.sweeping.load(Ordering::SeqCst) > 0 {
             return None;
@@ -114,7 +119,8 @@ impl WriteCache {
         Some(value)
     }
 
-    /// Gives the values of several keys, right for one who sees at least the batches up to `at`: those that are not remembered from the engine.
+    /// Returns the values of several keys for a reader that sees at least the batches up to `at`. Reads those that are
+    /// not cached from the engine.
     fn recall_all(&self, inner: &dyn Read, table: Table, keys: &[&[u8]], at: u64) -> Result<Vec<Option<Vec<u8>>>> {
         let told: Vec<Option<Option<Vec<u8>>>> = keys.iter().map(|key| self.recall(table, key, at)).collect();
         let unknown = keys.iter().zip(&told).filter(|(_, told)| told.is_none());
@@ -124,7 +130,7 @@ impl WriteCache {
         Ok(told.into_iter().map(|told| told.unwrap_or_else(|| found.next().expect("a value for each key"))).collect())
     }
 
-    /// Notes that the keys of a batch are about to change.
+    /// Marks the keys of a batch as changing.
     fn begin(&self, batch: &Batch, write: u64) {
         self.each_key(batch, |shard, full, _| match shard.find(full) {
             Some(State::Changing(changing)) => {
@@ -135,7 +141,7 @@ impl WriteCache {
         });
     }
 
-    /// Notes what became of the keys of a batch; `since` is its number, or `None` when that is not known.
+    /// Records the outcome for the keys of a batch. `since` is its number, or `None` if the write failed.
     fn end(&self, batch: &Batch, since: Option<u64>) {
         self.each_key(batch, |shard, full, value| {
             let Some(State::Changing(changing)) = shard.find(full) else { unreachable!("what changes is not evicted") };
@@ -151,7 +157,7 @@ impl WriteCache {
         });
     }
 
-    /// Calls `each` for every operation of a batch on one key, in order.
+    /// Calls `each` for every operation of a batch on a single cacheable key, in order.
     fn each_key(&self, batch: &Batch, mut each: impl FnMut(&mut Shard, &[u8], Option<&[u8]>)) {
         let mut buffer = [0; KEY_ROOM];
         for operation in batch.operations() {
@@ -167,7 +173,7 @@ impl WriteCache {
         }
     }
 
-    /// Does something that changes keys without naming them; nothing that was remembered before is remembered afterwards.
+    /// Runs an operation that changes unknown keys, and clears the cache.
     fn sweep<T>(&self, work: impl FnOnce() -> T) -> T {
         self.sweeping.fetch_add(1, Ordering::SeqCst);
         let outcome = work();
@@ -176,7 +182,7 @@ impl WriteCache {
         outcome
     }
 
-    /// Forgets everything, and what is to come of writes under way.
+    /// Clears the cache. Writes in progress will not add their values either.
     pub(crate) fn forget(&self) {
         self.shards.iter().for_each(|shard| lock(shard).forget());
     }
@@ -195,7 +201,7 @@ impl Shard {
         self.young.get_mut(full)
     }
 
-    /// Sets the state of a key that [`Shard::find`] was asked for.
+    /// Sets the state of a key. The caller must have called [`Shard::find`] for it.
     fn set(&mut self, full: &[u8], state: State) {
         self.young_bytes += byte_count(full, &state);
         match self.young.get_mut(full) {
@@ -216,14 +222,14 @@ impl Shard {
         }
     }
 
-    /// Makes the younger generation the older one, but for what is changing.
+    /// Turns the younger generation into the older one. Keys that are changing stay in the younger one.
     fn age(&mut self) {
         self.old = std::mem::take(&mut self.young);
         self.young = self.old.extract_if(|_, state| matches!(state, State::Changing(_))).collect();
         self.young_bytes = self.young.iter().map(|(key, state)| byte_count(key, state)).sum();
     }
 
-    /// Forgets every value, and those to come of writes under way.
+    /// Removes all values. Writes in progress will not add theirs.
     fn forget(&mut self) {
         self.age();
         self.old = Generation::default();
@@ -324,7 +330,7 @@ impl Read for WriteCache {
     }
 }
 
-/// A snapshot that shows at least the batches up to a number.
+/// A snapshot that contains at least the batches up to a number.
 struct Frozen<'cache> {
     cache: &'cache WriteCache,
     inner: Box<dyn Read + Send + Sync + 'cache>,
@@ -347,7 +353,7 @@ impl Read for Frozen<'_> {
 
 const KEY_ROOM: usize = 1 + CACHED_KEY_BYTES_MAX;
 
-/// Which tables are remembered, by number: those whose records are asked for by key.
+/// Whether a table is cached, by table number: those whose records are read by key.
 const CACHED: [bool; Table::ALL.len()] = {
     let mut cached = [false; Table::ALL.len()];
     cached[Table::Summary as usize] = true;
