@@ -1,6 +1,6 @@
-//! The files of a backup target: copied with their hash, synced, renamed into place.
+//! File operations of a backup target: copying with a hash, syncing, and renaming into place.
 //!
-//! Every function names the path in its error, and the next step where there is one.
+//! Every error names the path, and the next step if there is one.
 
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
@@ -13,17 +13,17 @@ use crate::error::{Error, Result, hex};
 use crate::limits;
 use crate::rocks::{RESTORING_FOLDER, make_folder};
 
-/// Bytes that are read, hashed and written at a time.
+/// Number of bytes that are read, hashed and written at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A file that is to be backed up.
+/// A file to be backed up.
 pub(super) struct Source {
     pub(super) name: String,
     pub(super) length: u64,
     pub(super) modified_ns: i64,
 }
 
-/// Lists the files of a folder, by name.
+/// Returns the regular files of a folder, sorted by name.
 pub(super) fn list(folder: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for name in names(folder)? {
@@ -37,7 +37,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Gives the names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in at(folder, fs::read_dir(folder))? {
@@ -47,7 +47,7 @@ pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Copies a file into the folder of the objects; gives its hash, which is its name there.
+/// Copies a file into the folder of objects. Returns its hash, which is also its name there.
 pub(super) fn copy_into(source: &Path, objects: &Path) -> Result<[u8; 32]> {
     let fresh = objects.join("copy.tmp");
     let hash = copy(source, &fresh)?;
@@ -56,13 +56,13 @@ pub(super) fn copy_into(source: &Path, objects: &Path) -> Result<[u8; 32]> {
     Ok(hash)
 }
 
-/// Copies an object to where it is restored, and compares it with what the manifest says.
+/// Copies an object to its restore path and compares the copy with its manifest entry.
 pub(super) fn copy_checked(object: &Path, target: &Path, entry: &Entry) -> Result<()> {
     let hash = copy(object, target)?;
     compare(object, hash, entry)
 }
 
-/// Reads an object and compares it with what the manifest says.
+/// Reads an object and compares it with its manifest entry.
 pub(super) fn check(object: &Path, entry: &Entry) -> Result<()> {
     let mut hasher = blake3::Hasher::new();
     let mut input = at(object, File::open(object))?;
@@ -73,7 +73,7 @@ pub(super) fn check(object: &Path, entry: &Entry) -> Result<()> {
     compare(object, *hasher.finalize().as_bytes(), entry)
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file atomically: after a crash the file is either complete or absent.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let fresh = path.with_extension("tmp");
     let mut file = at(&fresh, File::create(&fresh))?;
@@ -82,7 +82,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     sync_folder(path.parent().unwrap_or(path))
 }
 
-/// Reads a manifest.
+/// Reads the bytes of a manifest, at most `MANIFEST_BYTES_MAX`.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     let file = at(path, File::open(path))?;
     let mut bytes = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Keeps others from changing a backup target.
+/// Locks a backup target against changes by other processes. The lock lasts until the returned file is dropped.
 pub(super) fn lock(folder: &Path) -> Result<File> {
     let path = folder.join("lock");
     let file = at(&path, File::options().create(true).truncate(false).write(true).open(&path))?;
@@ -104,10 +104,10 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
     }
 }
 
-/// Makes a folder, or makes sure that it is empty.
+/// Creates a folder, or checks that an existing one is empty. Removes the leftovers of an earlier restore.
 pub(super) fn make_empty(folder: &Path) -> Result<()> {
     make_folder(folder)?;
-    // A file system of its own has this folder from the start; the other is what an earlier restore has left.
+    // `lost+found` exists in the root of every new file system. The other name is the leftover of an earlier restore.
     if names(folder)?.iter().all(|name| name == "lost+found" || name == RESTORING_FOLDER) {
         return remove_folder(&folder.join(RESTORING_FOLDER));
     }
@@ -115,7 +115,7 @@ pub(super) fn make_empty(folder: &Path) -> Result<()> {
     Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
 }
 
-/// Moves files from one folder into another, those that `is_wanted` names, durably.
+/// Moves the files whose names satisfy `is_wanted` from one folder into another, durably.
 pub(super) fn move_up(from: &Path, to: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<()> {
     for name in names(from)?.iter().filter(|name| is_wanted(name)) {
         at(to, fs::rename(from.join(name), to.join(name)))?;
@@ -123,7 +123,7 @@ pub(super) fn move_up(from: &Path, to: &Path, is_wanted: &dyn Fn(&str) -> bool) 
     sync_folder(to)
 }
 
-/// Gives an absolute path without symbolic links, as far as the path exists.
+/// Returns the absolute path with symbolic links resolved, as far as the path exists.
 pub(super) fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     for above in path.ancestors() {
@@ -134,7 +134,7 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
     path
 }
 
-/// Makes the names in a folder durable.
+/// Syncs a folder, so that the names in it are durable.
 pub(super) fn sync_folder(folder: &Path) -> Result<()> {
     at(folder, File::open(folder).and_then(|handle| handle.sync_all()))
 }
@@ -144,7 +144,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     at(path, fs::remove_file(path))
 }
 
-/// Removes a folder that may not be there.
+/// Removes a folder and its content. Succeeds if the folder does not exist.
 pub(super) fn remove_folder(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -152,7 +152,7 @@ pub(super) fn remove_folder(folder: &Path) -> Result<()> {
     }
 }
 
-/// Removes the files of a folder that are not wanted; gives the bytes freed.
+/// Removes the files of a folder that are not in `wanted`. Returns the number of bytes freed.
 pub(super) fn remove_others(folder: &Path, wanted: &HashSet<String>) -> Result<u64> {
     let mut freed = 0;
     for name in names(folder)? {
@@ -165,7 +165,7 @@ pub(super) fn remove_others(folder: &Path, wanted: &HashSet<String>) -> Result<u
     Ok(freed)
 }
 
-/// Copies a file, syncs the copy, and gives the hash of what was copied.
+/// Copies a file, syncs the copy, and returns the hash of the copied bytes.
 fn copy(source: &Path, target: &Path) -> Result<[u8; 32]> {
     let mut input = at(source, File::open(source))?;
     let mut output = at(target, File::create(target))?;
@@ -198,7 +198,7 @@ fn compare(object: &Path, hash: [u8; 32], entry: &Entry) -> Result<()> {
     Err(Error::Unusable { path: PathBuf::from(object), why })
 }
 
-/// Names the path in an error.
+/// Adds the path to an I/O error.
 fn at<T>(path: &Path, outcome: io::Result<T>) -> Result<T> {
     outcome.map_err(|error| match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full(format!("{}: {error}", path.display())),
