@@ -1,7 +1,8 @@
 //! The manifest of a backup: the files of the store, their lengths and their hashes.
 //!
-//! A magic, a version, the files, and the BLAKE3 hash of all that at the end. A manifest that was cut off or changed is refused. File names are plain names
-//! without a path, so that restoring cannot write outside its folder.
+//! A manifest consists of a magic number, a version, the files, and the BLAKE3 hash of everything before it. A
+//! truncated or changed manifest is refused. File names are plain names without a path, so that a restore cannot write
+//! outside its folder.
 
 use std::fmt;
 
@@ -14,36 +15,36 @@ const MAGIC: &[u8; 8] = b"doubletb";
 const VERSION: u8 = 1;
 const NAME_BYTES_MAX: usize = 255;
 
-/// One file of a backup.
+/// A file of a backup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its name in the folder of the store.
+    /// Name of the file in the folder of the store.
     pub name: String,
-    /// Its bytes.
+    /// Length of the file in bytes.
     pub length: u64,
-    /// When it was last changed, in nanoseconds since 1970; tells whether it must be copied again.
+    /// Modification time in nanoseconds since 1970. Used to decide whether the file must be copied again.
     pub modified_ns: i64,
-    /// The BLAKE3 hash of its content.
+    /// BLAKE3 hash of the content.
     pub hash: [u8; 32],
 }
 
 impl Entry {
-    /// Gives the name under which the content lies in the target.
+    /// Returns the name of the object in the target that holds the content.
     #[must_use]
     pub fn object_name(&self) -> String {
         hex(&self.hash)
     }
 }
 
-/// What a backup consists of.
+/// The list of files that make up a backup.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Manifest {
-    /// The files.
+    /// The files of the store.
     pub files: Vec<Entry>,
 }
 
 impl Manifest {
-    /// Writes the manifest.
+    /// Returns the encoded manifest.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
@@ -57,7 +58,7 @@ impl Manifest {
         bytes
     }
 
-    /// Tells how many bytes the files have.
+    /// Returns the total size of the files in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.length))
@@ -68,18 +69,18 @@ impl Manifest {
     }
 }
 
-/// Counts a file as done.
+/// Adds a processed file to the progress.
 pub(super) fn advance(progress: &mut Progress, entry: &Entry) {
     progress.files += 1;
     progress.bytes = progress.bytes.saturating_add(entry.length);
 }
 
-/// Why a manifest cannot be read.
+/// The reason why a manifest cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ManifestError {
-    /// It is not one, or was written by a newer program.
+    /// The bytes are not a manifest, or a newer program wrote them.
     Unknown,
-    /// It is not as it was written.
+    /// The manifest is truncated or changed.
     Damaged,
 }
 
@@ -100,7 +101,7 @@ impl From<Truncated> for ManifestError {
     }
 }
 
-/// Reads a manifest. Takes any bytes.
+/// Parses a manifest. Accepts arbitrary bytes and does not panic.
 pub fn decode_manifest(bytes: &[u8]) -> Result<Manifest, ManifestError> {
     let mut decoder = Decoder::new(bytes);
     if decoder.raw(MAGIC.len()) != Ok(&MAGIC[..]) || decoder.u8() != Ok(VERSION) {

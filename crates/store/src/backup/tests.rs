@@ -1,4 +1,5 @@
-//! Backup: what was durable is in it, unchanged files are not copied again, and damage is told before it is restored.
+//! Tests of backup and restore: a backup contains everything that was durable, unchanged files are not copied again,
+//! and damage is reported before it is restored.
 
 use std::fs;
 
@@ -48,7 +49,7 @@ impl World {
     }
 }
 
-/// Writes note `number` with an attachment, and waits.
+/// Writes note `number` with an attachment and waits until it is durable.
 fn fill(store: &Store, number: u32) -> BlobId {
     let writer = store.blobs().writer();
     let mut batch = Batch::new();
@@ -212,7 +213,7 @@ fn a_restore_that_was_killed_leaves_no_store() {
     let store = world.store();
     fill_all(&store, 1..=20);
     world.backup(&store);
-    // As far as a restore gets before the file that makes a store of the others.
+    // Simulates a restore that stopped before `CURRENT` was moved into place.
     drop(world.restore(None, "restored").expect("restored"));
     let folder = world.path("restored");
     let gathered = folder.join(crate::rocks::RESTORING_FOLDER);
@@ -222,7 +223,7 @@ fn a_restore_that_was_killed_leaves_no_store() {
         check_refused(Store::open(&folder, &small()).map(drop), "a restore into it was broken off");
         check_refused(world.restore(None, "restored").map(drop), "restore into a new folder");
     }
-    // Earlier, when everything was still on its way.
+    // Simulates a restore that stopped earlier, before any file was moved.
     let folder = world.path("earlier");
     fs::create_dir_all(folder.join(crate::rocks::RESTORING_FOLDER)).expect("made");
     fs::write(folder.join(crate::rocks::RESTORING_FOLDER).join("CURRENT"), b"half").expect("written");
