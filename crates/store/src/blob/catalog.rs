@@ -1,8 +1,8 @@
-//! The reference table as a whole: what it says, whether it is true, and how it is made anew from the notes.
+//! Operations on the whole reference table: summing it up, verifying the blobs, and rebuilding it from the notes.
 //!
-//! The notes are the truth about who uses what. [`Blobs::rebuild`] takes all uses from the caller, adds references that are missing, removes those that
-//! no note has, and notes content without users for the collector. It holds the gate's write side throughout: attachments cannot be added
-//! meanwhile, which is why it belongs to maintenance.
+//! The notes are authoritative for the uses of blobs. [`Blobs::rebuild`] takes all uses from the caller, adds missing
+//! references, removes references that no note has, and marks content without users for the collector. It holds the
+//! write side of the gate throughout. No attachment can be added meanwhile, so it is a maintenance operation.
 
 use std::collections::HashSet;
 use std::sync::PoisonError;
@@ -17,47 +17,48 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::store::Store;
 
-/// Changes that are committed together.
+/// Number of changes that are committed together.
 const BATCH_CHANGES: usize = 1_000;
 
-/// What the reference table says.
+/// A summary of the reference table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Blobs.
+    /// Number of blobs.
     pub count: u64,
-    /// Bytes of their contents.
+    /// Size of their contents in bytes.
     pub raw_bytes: u64,
-    /// Bytes that they take on disk.
+    /// Size of the blobs on disk in bytes.
     pub stored_bytes: u64,
-    /// References of notes to them.
+    /// Number of references from notes to blobs.
     pub references: u64,
-    /// Bytes that would be needed on top if every reference had a copy of its own, uncompressed.
+    /// Number of additional bytes that would be needed if every reference had its own uncompressed copy.
     pub saved_bytes: u64,
-    /// Blobs that notes use and that are not there; the first [`limits::BLOBS_NAMED_MAX`] are named.
+    /// Number of blobs that notes use and that do not exist. `missing` names the first [`limits::BLOBS_NAMED_MAX`] of
+    /// them.
     pub missing_count: u64,
-    /// The names of missing blobs.
+    /// The IDs of missing blobs.
     pub missing: Vec<BlobId>,
-    /// Blobs without a user, those that wait for the end of their grace period included.
+    /// Number of blobs without users, including those whose grace period has not ended.
     pub orphaned_count: u64,
-    /// Bytes that blobs without a user take on disk.
+    /// Size on disk of the blobs without users, in bytes.
     pub orphaned_bytes: u64,
 }
 
-/// What a rebuild changed.
+/// The changes made by a rebuild.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rebuilt {
-    /// References that notes have and the table had not.
+    /// Number of references that notes had and the table lacked.
     pub added: u64,
-    /// References that the table had and no note has.
+    /// Number of references in the table that no note had.
     pub removed: u64,
-    /// Blobs without users that were handed to the collector.
+    /// Number of blobs without users that were passed to the collector.
     pub orphaned: u64,
-    /// Uses of blobs that are not there, the first [`limits::BLOBS_NAMED_MAX`] of them.
+    /// Uses of blobs that do not exist, at most [`limits::BLOBS_NAMED_MAX`] of them.
     pub missing: Vec<(BlobOwner, BlobId)>,
 }
 
 impl Blobs {
-    /// Adds up the reference table.
+    /// Summarizes the reference table.
     pub fn report(&self, reader: &dyn Read) -> Result<Report> {
         let mut report = Report::default();
         for_each_blob(reader, &mut |entry| {
@@ -67,7 +68,7 @@ impl Blobs {
         Ok(report)
     }
 
-    /// Gives the notes that use an attachment, at most `count`.
+    /// Returns the notes that use an attachment, at most `count` of them.
     pub fn users(&self, reader: &dyn Read, id: &BlobId, count: usize) -> Result<Vec<BlobOwner>> {
         let mut users = Vec::new();
         let mut cursor = reader.scan(Table::BlobRef, &KeyRange::prefix(&id.0), Direction::Forward)?;
@@ -81,7 +82,7 @@ impl Blobs {
         Ok(users)
     }
 
-    /// Calls `each` for the attachments that some notes use, as the reference table has it.
+    /// Calls `each` for every attachment that one of `owners` uses according to the reference table.
     pub fn uses_of(
         &self,
         reader: &dyn Read,
@@ -101,7 +102,8 @@ impl Blobs {
         })
     }
 
-    /// Reads every attachment and compares it with its name; gives the ones that are damaged, and tells the bytes read.
+    /// Reads every attachment and compares it with its ID. Returns an error for each damaged one, and reports the
+    /// number of bytes read to `progress`.
     pub fn verify_all(&self, reader: &dyn Read, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
         let mut bytes = 0_u64;
         let mut damage = Vec::new();
@@ -117,9 +119,10 @@ impl Blobs {
         Ok(damage)
     }
 
-    /// Makes the reference table agree with the uses that the caller found in the notes.
+    /// Makes the reference table match the uses that the caller found in the notes.
     ///
-    /// `uses` must not wait for anybody who holds a [`super::BlobWriter`]: it reads snapshots, it takes no database's lock.
+    /// `uses` must not wait for the owner of a [`super::BlobWriter`]. It must read snapshots and must not take a
+    /// database's lock.
     pub fn rebuild(
         &self,
         store: &Store,
@@ -138,7 +141,8 @@ impl Blobs {
         Ok(rebuilt)
     }
 
-    /// Releases all attachments of a database that is being deleted, `budget` references at most; tells whether there are more.
+    /// Releases the attachments of a database that is being deleted, at most `budget` references. Returns `true` if
+    /// references remain.
     pub fn release_database(&self, store: &Store, database: DbNumber, now: Timestamp, budget: usize) -> Result<bool> {
         let mut batch = Batch::new();
         let mut released = 0;
@@ -183,15 +187,15 @@ impl Report {
     }
 }
 
-/// One blob as the reference table has it.
+/// The entries of one blob in the reference table.
 struct Entry {
     id: BlobId,
-    /// Raw and stored bytes; `None` when there is no head.
+    /// Raw and stored length in bytes; `None` if the blob has no head.
     lengths: Option<(u64, u64)>,
     users: u64,
 }
 
-/// Calls `each` for every blob, in the order of their names.
+/// Calls `each` for every blob, in the order of their IDs.
 fn for_each_blob(reader: &dyn Read, each: &mut dyn FnMut(&Entry) -> Result<()>) -> Result<()> {
     let mut current: Option<Entry> = None;
     let mut cursor = reader.scan(Table::BlobRef, &KeyRange::all(), Direction::Forward)?;
@@ -223,9 +227,10 @@ fn for_each_key(reader: &dyn Read, each: &mut dyn FnMut(RefKey) -> Result<()>) -
     Ok(())
 }
 
-/// Adds what the table lacks; gives the sorted fingerprints of all uses.
+/// Adds the references that the table lacks. Returns the sorted fingerprints of all uses.
 ///
-/// Eight bytes stand for a use, so that twenty million uses fit into memory. Two that collide keep a stale reference alive; that costs space, never content.
+/// A fingerprint takes eight bytes, so that those of twenty million uses fit into memory. A collision keeps a stale
+/// reference, which costs space but never loses content.
 fn add_missing_references(
     store: &Store,
     uses: &mut dyn Iterator<Item = Result<(BlobOwner, BlobId)>>,
