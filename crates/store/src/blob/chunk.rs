@@ -1,7 +1,8 @@
-//! The format of a chunk: version, flags, checksum, and the bytes, compressed and encrypted as the flags say.
+//! The format of a chunk: version, flags, checksum and payload. The flags tell whether the payload is compressed and
+//! encrypted.
 //!
-//! The checksum covers the stored bytes and the place where they belong (blob and number), so that neither a changed byte
-//! nor a chunk in the wrong place gets through to the decompressor. [`decode_chunk`] takes any bytes: it does not panic and does not
+//! The checksum covers the stored bytes and their position (blob and chunk number), so that neither a changed byte nor
+//! a misplaced chunk reaches the decompressor. [`decode_chunk`] accepts arbitrary bytes: it does not panic and does not
 //! allocate more than the raw length that the caller expects.
 
 use std::sync::{Mutex, PoisonError};
@@ -16,35 +17,35 @@ use crate::limits;
 const VERSION: u8 = 1;
 const COMPRESSED: u8 = 1;
 const ENCRYPTED: u8 = 2;
-/// Version, flags, checksum.
+/// Size of the header: version, flags and checksum.
 const HEADER_BYTES: usize = 10;
-/// Compression must save at least one part in so many, or the chunk stays as it is.
+/// Divisor of the minimum saving: a chunk is stored uncompressed unless compression saves at least 1/16 of its size.
 const SAVED_PART_MIN: usize = 16;
-/// Compressors and decompressors that are kept for the next call.
+/// Maximum number of compressors, and of decompressors, kept for reuse.
 const KEPT_MAX: usize = 16;
 
-/// Why a chunk cannot be read.
+/// The reason why a chunk cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChunkError {
-    /// It is shorter than its header.
+    /// The chunk is shorter than its header.
     #[error("it is too short")]
     Short,
-    /// It has a version or flags that this program does not know.
+    /// The version or a flag of the chunk is unknown to this program.
     #[error("its version or its flags are unknown")]
     Unknown,
-    /// The stored bytes are not those that were written.
+    /// The stored bytes do not match the checksum.
     #[error("the checksum does not match")]
     Checksum,
-    /// It is encrypted and there is no key.
+    /// The chunk is encrypted and no key is configured.
     #[error("it is encrypted and no key is configured")]
     NoKey,
-    /// It cannot be decrypted with the key.
+    /// The chunk cannot be decrypted with the key.
     #[error("it cannot be decrypted with the configured key")]
     WrongKey,
-    /// The compressed bytes make no sense.
+    /// The compressed bytes are invalid.
     #[error("it cannot be decompressed")]
     Compression,
-    /// It has another length than the head of the attachment says.
+    /// The raw length differs from the length in the head of the attachment.
     #[error("it has a wrong length")]
     Length,
 }
@@ -55,7 +56,7 @@ impl From<Truncated> for ChunkError {
     }
 }
 
-/// Reads a chunk: `stored` is the value found for chunk `number` of the blob `id`, which should have `length` raw bytes.
+/// Decodes a chunk. `stored` is the value of chunk `number` of blob `id`, which should have `length` raw bytes.
 pub fn decode_chunk(
     id: &BlobId,
     number: u32,
@@ -66,7 +67,7 @@ pub fn decode_chunk(
     Codec::new(1).decode(id, number, length, cipher, stored)
 }
 
-/// Gives the key of a chunk in the blob table.
+/// Returns the key of a chunk in the blob table.
 pub(super) fn chunk_key(id: &BlobId, number: u32) -> [u8; 36] {
     let mut key = [0; 36];
     key[..32].copy_from_slice(&id.0);
@@ -74,7 +75,7 @@ pub(super) fn chunk_key(id: &BlobId, number: u32) -> [u8; 36] {
     key
 }
 
-/// Writes and reads chunks; keeps the compressor's working memory from one call to the next.
+/// Encodes and decodes chunks. Reuses the working memory of the compressor between calls.
 pub(super) struct Codec {
     level: i32,
     compressors: Mutex<Vec<CCtx<'static>>>,
@@ -86,7 +87,7 @@ impl Codec {
         Self { level, compressors: Mutex::default(), decompressors: Mutex::default() }
     }
 
-    /// Makes the stored form of a chunk.
+    /// Returns the stored form of a chunk.
     pub(super) fn encode(&self, id: &BlobId, number: u32, cipher: Option<&BlobCipher>, raw: &[u8]) -> Result<Vec<u8>> {
         let mut stored = vec![0; HEADER_BYTES];
         let mut flags = 0;
@@ -105,7 +106,7 @@ impl Codec {
         Ok(stored)
     }
 
-    /// Reads the stored form of a chunk.
+    /// Decodes the stored form of a chunk.
     pub(super) fn decode(
         &self,
         id: &BlobId,
@@ -136,10 +137,11 @@ impl Codec {
         if raw.len() == length { Ok(raw) } else { Err(ChunkError::Length) }
     }
 
-    /// Appends the compressed form after the header; tells whether that paid.
+    /// Appends the compressed form after the header. Returns `true` if compression saved enough.
     fn compress(&self, raw: &[u8], stored: &mut Vec<u8>) -> bool {
         let Some(mut context) = take(&self.compressors).or_else(CCtx::try_create) else { return false };
-        // A result that would not fit here does not pay, and is reported as an error by the library.
+        // The buffer is as large as the biggest result that saves enough. For a larger result the library returns an
+        // error.
         stored.resize(HEADER_BYTES + raw.len() - raw.len() / SAVED_PART_MIN, 0);
         let outcome = context.compress(&mut stored[HEADER_BYTES..], raw, self.level);
         give_back(&self.compressors, context);
@@ -157,7 +159,7 @@ impl Codec {
     }
 }
 
-/// Fills in the header of a stored chunk.
+/// Writes the header of a stored chunk.
 pub(super) fn seal(id: &BlobId, number: u32, flags: u8, stored: &mut [u8]) {
     let (header, payload) = stored.split_at_mut(HEADER_BYTES);
     header[0] = VERSION;
