@@ -1,11 +1,13 @@
-//! Removing content that nobody uses any more.
+//! Garbage collection of attachments that have no users.
 //!
-//! A release notes the blob under its time in the free table. After the grace period the collector looks whether the blob has users: if so, only
-//! the note goes, else the content goes too. It works in small steps; each takes the write side of the gate, so that no writer is between
-//! its look for existing content and its commit. The grace period counts from the release that is noted, also when the content
-//! was used again for a while since.
+//! A release records the blob under the current time in the free table. After the grace period the collector checks
+//! whether the blob has users. If so, it removes only the record; otherwise it also removes the content. It works in
+//! small steps, and each step takes the write side of the gate, so that no writer is between its check for existing
+//! content and its commit. The grace period counts from the recorded release, even if the content was used again for
+//! some time since.
 //!
-//! Invariant: nothing is removed from the moment at which references may be missing ([`Blobs::references_lost`]) until they were made anew from the notes.
+//! Invariant: nothing is removed from the moment at which references may be missing ([`Blobs::references_lost`]) until
+//! they are rebuilt from the notes.
 
 use std::sync::PoisonError;
 
@@ -19,27 +21,29 @@ use crate::engine::{Direction, KeyRange, Read, Table};
 use crate::error::{Error, Result};
 use crate::store::Store;
 
-/// The key in [`Table::Store`] that says that references may be missing.
+/// Key in [`Table::Store`] whose presence means that references may be missing.
 const REFERENCES_LOST_KEY: &[u8] = b"references-lost";
 
-/// Releases that are looked at while the gate is held once.
+/// Number of releases that are examined while the gate is held once.
 const STEP: usize = 32;
 
-/// What a run of the collector did.
+/// The result of a run of the collector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Collected {
-    /// Releases that were looked at.
+    /// Number of releases examined.
     pub examined: u64,
-    /// Blobs that were removed.
+    /// Number of blobs removed.
     pub removed: u64,
-    /// Bytes that they took on disk.
+    /// Number of bytes that the removed blobs took on disk.
     pub removed_bytes: u64,
-    /// There is more to do than the budget allowed.
+    /// Whether more releases are due than the budget allowed.
     pub more: bool,
 }
 
 impl Blobs {
-    /// Removes content without users, looking at no more than `budget` releases.
+    /// Removes content without users. Examines at most `budget` releases.
+    ///
+    /// Returns [`Error::ReferencesLost`] if references may be missing.
     pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<Collected> {
         if self.are_references_lost(store)? {
             return Err(Error::ReferencesLost);
@@ -55,19 +59,20 @@ impl Blobs {
                 return Ok(collected);
             }
             rest -= keys.len();
-            // On from here, not over what was just deleted.
+            // Continue after the last key, so that the scan does not step over the keys just deleted.
             due.start = keys.last().map_or(due.start, |key| [key, &[0][..]].concat());
         }
         collected.more = !first_keys(store, &due, 1)?.is_empty();
         Ok(collected)
     }
 
-    /// Tells whether references may be missing, until they are made anew.
+    /// Returns `true` if references may be missing and have not been rebuilt.
     pub fn are_references_lost(&self, store: &Store) -> Result<bool> {
         Ok(store.get(Table::Store, REFERENCES_LOST_KEY)?.is_some())
     }
 
-    /// Notes that references may be missing, before damage is taken out of their table. Durable on return.
+    /// Records that references may be missing, before damage is removed from their table. The record is durable on
+    /// return.
     pub fn references_lost(&self, store: &Store) -> Result<()> {
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let mut batch = Batch::new();
@@ -97,7 +102,7 @@ impl Blobs {
         store.commit(&batch).map(drop)
     }
 
-    /// Adds the removal of a blob to a batch; gives the bytes that it took.
+    /// Adds the removal of a blob to a batch. Returns the number of bytes that the blob took on disk.
     fn remove_content(&self, store: &Store, batch: &mut Batch, id: &BlobId, removed: &mut u64) -> Result<u64> {
         let stored_length = match self.head(store, id) {
             Ok(None) => return Ok(0),
@@ -105,7 +110,8 @@ impl Blobs {
                 (0..head.chunks()).for_each(|number| batch.delete(Table::Blob, &chunk::chunk_key(id, number)));
                 head.stored_length
             }
-            // Nobody uses it, so that its damage harms nobody; without its head, its chunks are found by their range.
+            // The blob has no users, so its damage is harmless. Without the head the number of chunks is unknown, so
+            // all of them are deleted as a range.
             Err(Error::Damaged { .. }) => {
                 batch.delete_range(Table::Blob, &chunk::chunk_key(id, 0), &chunk::chunk_key(id, u32::MAX));
                 0
@@ -118,15 +124,15 @@ impl Blobs {
     }
 }
 
-/// Adds to a batch that all references are there.
+/// Adds to a batch the removal of the record that references may be missing.
 pub(super) fn references_found(batch: &mut Batch) {
     batch.delete(Table::Store, REFERENCES_LOST_KEY);
 }
 
-/// Gives the key under which a release is noted: time, then blob.
+/// Returns the key under which a release is recorded: the time, then the blob.
 pub(super) fn free_key(time: Timestamp, id: &BlobId) -> [u8; 40] {
     let mut key = [0; 40];
-    // The sign bit turned over sorts moments before 1970 first.
+    // Inverting the sign bit sorts times before 1970 first.
     key[..8].copy_from_slice(&(time.0 ^ i64::MIN).to_be_bytes());
     key[8..].copy_from_slice(&id.0);
     key
@@ -153,7 +159,7 @@ fn first_keys(reader: &dyn Read, range: &KeyRange, count: usize) -> Result<Vec<V
     Ok(keys)
 }
 
-/// Tells whether a blob has a user.
+/// Returns `true` if a blob has a user.
 pub(super) fn is_used(reader: &dyn Read, id: &BlobId) -> Result<bool> {
     let mut cursor = reader.scan(Table::BlobRef, &KeyRange::prefix(&id.0), Direction::Backward)?;
     let last = cursor.next()?;
