@@ -1,10 +1,11 @@
-//! Encryption of attachments at rest: AES-256-GCM-SIV, one message a chunk.
+//! Encryption of attachments at rest: AES-256-GCM-SIV, one message per chunk.
 //!
-//! From the operator's key four are derived (BLAKE3 key derivation, one context each): for content, for names, for nonces, and a fingerprint that is kept in
-//! the store so that a wrong key is noticed at start and not at the first read. The nonce of a chunk follows from its
-//! blob and number. Equal content has an equal name and is written once, and the mode forgives a repeated nonce (only
-//! equality shows), so nothing random is needed and writing the same content twice gives the same bytes. Blob and number are
-//! authenticated too: a chunk put in another place does not decrypt.
+//! Four values are derived from the operator's key with BLAKE3 key derivation, one context each: the key for content,
+//! the key for IDs, the key for nonces, and a fingerprint. The fingerprint is kept in the store, so that a wrong key is
+//! detected at start and not at the first read. The nonce of a chunk is derived from its blob and number. Equal content
+//! has an equal ID and is written once, and the mode tolerates a repeated nonce (it reveals only equality), so no
+//! randomness is needed and writing the same content twice produces the same bytes. Blob and number are authenticated
+//! too: a chunk stored in another position does not decrypt.
 
 use aes_gcm_siv::aead::{Aead, KeyInit, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, Nonce};
@@ -14,10 +15,10 @@ use crate::batch::Batch;
 use crate::engine::{Engine, Table};
 use crate::error::{Error, Result};
 
-/// The key of the fingerprint in [`Table::Store`].
+/// Key of the fingerprint in [`Table::Store`].
 const FINGERPRINT_KEY: &[u8] = b"blob-key";
 
-/// Encrypts and decrypts chunks, and names content without telling what it is.
+/// A cipher that encrypts and decrypts chunks and computes IDs that reveal nothing about the content.
 pub struct BlobCipher {
     content: Aes256GcmSiv,
     names: [u8; 32],
@@ -26,7 +27,7 @@ pub struct BlobCipher {
 }
 
 impl BlobCipher {
-    /// Derives what is needed from the operator's key.
+    /// Derives the keys and the fingerprint from the operator's key.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
         let derive = |context| blake3::derive_key(context, key);
@@ -38,7 +39,7 @@ impl BlobCipher {
         }
     }
 
-    /// Computes the name of a content.
+    /// Computes the ID of a content.
     #[must_use]
     pub fn id_of(&self, content: &[u8]) -> BlobId {
         BlobId(*blake3::keyed_hash(&self.names, content).as_bytes())
@@ -63,7 +64,9 @@ impl BlobCipher {
     }
 }
 
-/// Compares the key with the one that the store was written with; notes it when the store has none yet.
+/// Compares the fingerprint of the key with the one in the store. Writes the fingerprint if the store has none.
+///
+/// Returns [`Error::Key`] if the store was written with a key and the configured key is missing or different.
 pub(super) fn check_key(engine: &dyn Engine, cipher: Option<&BlobCipher>) -> Result<()> {
     match (engine.get(Table::Store, FINGERPRINT_KEY)?, cipher) {
         (None, None) => Ok(()),

@@ -1,8 +1,9 @@
 //! Keys and records of the reference table: the head of a blob, and its users.
 //!
-//! Key: blob id (32 bytes), database (u32), note (u32), big-endian. Database and note zero is no note; that key holds the *head*, which says
-//! that the content exists, how long it is and what it takes on disk. Since the head lies before the users in the same
-//! small table, a report over all blobs reads no content.
+//! A key consists of blob ID (32 bytes), database (u32) and note (u32), big-endian. Database 0 and note 0 do not denote
+//! a note; their key holds the *head*. Its presence means that the content exists, and it contains the length of the
+//! content and the size on disk. The head sorts before the users in the same small table, so a report over all blobs
+//! reads no content.
 
 use std::fmt;
 
@@ -12,40 +13,40 @@ use base::{DbNumber, NoteId};
 use super::{BlobId, BlobOwner};
 use crate::limits;
 
-/// The version that heads are written with.
+/// Version written into new heads.
 const VERSION: u8 = 1;
 
-/// What is known of a blob without reading it.
+/// The head of a blob: the properties known without reading its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlobHead {
-    /// Bytes of the content.
+    /// Length of the content in bytes.
     pub length: u64,
-    /// Bytes of its chunks as they are stored.
+    /// Total size of the chunks as stored, in bytes.
     pub stored_length: u64,
-    /// Raw bytes of each chunk but the last. Never zero.
+    /// Raw length of each chunk except the last, in bytes. Never zero.
     pub chunk_length: u32,
 }
 
 impl BlobHead {
-    /// Gives the number of chunks.
+    /// Returns the number of chunks.
     #[must_use]
     pub fn chunks(&self) -> u32 {
         u32::try_from(self.length.div_ceil(u64::from(self.chunk_length))).unwrap_or(u32::MAX)
     }
 
-    /// Gives the chunk in which a byte lies.
+    /// Returns the number of the chunk that contains the byte at `offset`.
     #[must_use]
     pub fn chunk_of(&self, offset: u64) -> u32 {
         u32::try_from(offset / u64::from(self.chunk_length)).unwrap_or(u32::MAX)
     }
 
-    /// Gives the offset of a chunk's first byte.
+    /// Returns the offset of a chunk's first byte.
     #[must_use]
     pub fn chunk_start(&self, number: u32) -> u64 {
         u64::from(number) * u64::from(self.chunk_length)
     }
 
-    /// Gives the raw bytes of a chunk.
+    /// Returns the raw length of a chunk in bytes.
     #[must_use]
     pub fn chunk_length(&self, number: u32) -> u32 {
         let rest = self.length.saturating_sub(self.chunk_start(number));
@@ -53,14 +54,14 @@ impl BlobHead {
     }
 }
 
-/// Why a head cannot be read.
+/// The reason why a head cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeadError {
-    /// It is too short or too long.
+    /// The record is too short or too long.
     Length,
-    /// It has a version that this program does not know.
+    /// The version is unknown to this program.
     Version(u8),
-    /// A length in it is beyond what can be.
+    /// A length in the head exceeds its limit.
     Limit,
 }
 
@@ -82,7 +83,7 @@ impl From<Truncated> for HeadError {
     }
 }
 
-/// Reads a head. Takes any bytes.
+/// Parses a head. Accepts arbitrary bytes and does not panic.
 pub fn decode_head(record: &[u8]) -> Result<BlobHead, HeadError> {
     let mut decoder = Decoder::new(record);
     let version = decoder.u8()?;
@@ -97,7 +98,7 @@ pub fn decode_head(record: &[u8]) -> Result<BlobHead, HeadError> {
     if fits { Ok(head) } else { Err(HeadError::Limit) }
 }
 
-/// Writes a head.
+/// Returns the encoded head.
 pub(super) fn encode_head(head: &BlobHead) -> Vec<u8> {
     assert!(head.length <= limits::BLOB_BYTES_MAX && head.chunk_length > 0, "a head must be readable again");
     let mut encoder = Encoder::with_capacity(21);
@@ -105,25 +106,25 @@ pub(super) fn encode_head(head: &BlobHead) -> Vec<u8> {
     encoder.finish()
 }
 
-/// A key of the reference table, taken apart.
+/// A parsed key of the reference table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RefKey {
     Head(BlobId),
     User(BlobId, BlobOwner),
 }
 
-/// Gives the key of a head.
+/// Returns the key of a blob's head.
 pub(super) fn head_key(id: &BlobId) -> [u8; 40] {
     owner_key(id, 0, 0)
 }
 
-/// Gives the key of a user.
+/// Returns the key of a user of a blob.
 pub(super) fn user_key(id: &BlobId, owner: BlobOwner) -> [u8; 40] {
     assert!(owner.note != NoteId(0), "zero is no note");
     owner_key(id, owner.database.0, owner.note.0)
 }
 
-/// Takes a key apart; `None` when it is none.
+/// Parses a key. Returns `None` if it is not a key of the reference table.
 pub(super) fn decode_key(key: &[u8]) -> Option<RefKey> {
     let mut decoder = Decoder::new(key);
     let id = BlobId(decoder.array().ok()?);
