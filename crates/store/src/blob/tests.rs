@@ -1,4 +1,4 @@
-//! Attachments: what goes in comes out, once, as long as somebody uses it.
+//! Tests of attachments: content is read back unchanged, stored once, and kept as long as it has a user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,13 +40,13 @@ fn owner(number: u32) -> BlobOwner {
     BlobOwner { database: DbNumber(1 + number % 3), note: NoteId(number) }
 }
 
-/// Text that compresses.
+/// Returns text that compresses.
 fn text(seed: u64, length: usize) -> Vec<u8> {
     let random = SeededRandom::new(seed);
     (0..length).map(|_| b"etaoin shrdlu"[random.below(13) as usize]).collect()
 }
 
-/// Bytes that do not.
+/// Returns bytes that do not compress.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     SeededRandom::new(seed).fill(&mut bytes);
@@ -424,7 +424,7 @@ fn nothing_is_removed_while_references_may_be_missing() {
     let mut world = world();
     let id = world.put(owner(1), b"in use");
     world.store.blobs().references_lost(&world.store).expect("noted");
-    // The damage that was taken out, and another user who lets it go.
+    // Simulate the removal of damage: the reference of user 1 is lost, and another user has released the blob.
     let mut batch = Batch::new();
     batch.delete(Table::BlobRef, &user_key(&id, owner(1)));
     batch.put(Table::BlobFree, &collect::free_key(world.now, &id), &[]);
@@ -453,7 +453,7 @@ fn the_collector_waits_for_a_writer_that_has_found_content() {
     assert_eq!(batch.len(), 1, "the content is there, only a user is added");
     std::thread::scope(|scope| {
         let collector = scope.spawn(|| world.collect());
-        // Every chance to be wrong.
+        // Give the collector many opportunities to run too early.
         (0..20_000).for_each(|_| std::thread::yield_now());
         assert!(!collector.is_finished());
         world.store.commit(&batch).expect("written");
@@ -480,7 +480,7 @@ fn writers_and_the_collector_do_not_lose_content() {
     });
 }
 
-/// Uses and releases the same few contents as everybody else, and looks that they are there meanwhile.
+/// Uses and releases the same few contents as the other threads, and checks that they exist while in use.
 fn come_and_go(store: &Store, thread: u32) {
     let now = Timestamp::from_seconds(1_000_000);
     for round in 0..300_u32 {
@@ -521,7 +521,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Users by content. Each step is synced, so that a crash takes nothing away.
+/// Model: the users of each content. Each step is synced, so that a crash loses nothing.
 type Users = BTreeMap<u8, BTreeSet<u32>>;
 
 fn content_of(number: u8) -> Vec<u8> {

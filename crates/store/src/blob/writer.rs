@@ -1,7 +1,8 @@
 //! Adding and releasing attachments as part of a batch.
 //!
-//! A writer belongs to one batch: it remembers what it has added to it, so that a message for twenty mailboxes is compressed once. It holds the
-//! gate, so that content which it found in the store is still there when the batch is committed.
+//! A writer belongs to one batch. It remembers the content that it has added to the batch, so that a message for twenty
+//! mailboxes is compressed once. It holds the gate, so that content which it found in the store still exists when the
+//! batch is committed.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -16,12 +17,12 @@ use crate::engine::Table;
 use crate::error::{Error, Result};
 use crate::limits;
 
-/// Adds and releases attachments in one batch. Keep it until `Store::commit` has returned.
+/// A writer that adds and releases attachments in one batch. Keep it until `Store::commit` has returned.
 pub struct BlobWriter<'blobs> {
     blobs: &'blobs Blobs,
-    /// Keeps the collector out.
+    /// Read side of the gate, which excludes the collector.
     _gate: RwLockReadGuard<'blobs, ()>,
-    /// Content that this batch adds.
+    /// IDs of the content that this batch adds.
     added: RefCell<HashSet<BlobId>>,
     /// References that this batch adds.
     used: RefCell<HashSet<(BlobId, BlobOwner)>>,
@@ -32,7 +33,9 @@ impl<'blobs> BlobWriter<'blobs> {
         Self { blobs, _gate: gate, added: RefCell::default(), used: RefCell::default() }
     }
 
-    /// Adds a user of a content, and the content itself unless it is there already.
+    /// Adds a user of a content. Adds the content itself if it does not exist yet.
+    ///
+    /// Returns [`Error::Failed`] if the content is longer than [`limits::BLOB_BYTES_MAX`].
     pub fn put(&self, batch: &mut Batch, owner: BlobOwner, content: &[u8]) -> Result<BlobId> {
         if content.len() as u64 > limits::BLOB_BYTES_MAX {
             let why = format!("{} bytes are more than {}", content.len(), limits::BLOB_BYTES_MAX);
@@ -47,7 +50,8 @@ impl<'blobs> BlobWriter<'blobs> {
         Ok(id)
     }
 
-    /// Adds one more user of content that exists (a note is copied). Fails when it does not exist.
+    /// Adds another user of existing content, for example when a note is copied. Returns an error if the content does
+    /// not exist.
     pub fn add_user(&self, batch: &mut Batch, owner: BlobOwner, id: &BlobId) -> Result<()> {
         if !self.is_present(id)? {
             return Err(missing(id));
@@ -56,9 +60,10 @@ impl<'blobs> BlobWriter<'blobs> {
         Ok(())
     }
 
-    /// Removes a user; content that has no user left is removed by the collector after the grace period.
+    /// Removes a user. The collector removes content without users after the grace period.
     ///
-    /// A reference that this writer has added stays: a note that drops one use of a content and gains another one keeps it.
+    /// A reference that this writer has added stays: a note that drops one use of a content and adds another keeps its
+    /// reference.
     pub fn release(&self, batch: &mut Batch, owner: BlobOwner, id: &BlobId, now: Timestamp) {
         if self.used.borrow().contains(&(*id, owner)) {
             return;
