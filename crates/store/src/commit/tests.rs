@@ -1,7 +1,8 @@
-//! Group commit: who shares a sync, who is told what, and what a crash may take away.
+//! Tests of group commit: which writers share a sync, which outcome each waiter receives, and which batches a crash may
+//! lose.
 //!
-//! The crash tests write numbered batches over the engine in memory, crash it, and look: what was acknowledged is there, and what is there is a
-//! prefix of what was written. `DOUBLET_SOAK=1` runs many more seeds.
+//! The crash tests write numbered batches to the engine in memory, crash it, and check that every acknowledged batch is
+//! present and that the present batches are a prefix of those written. `DOUBLET_SOAK=1` runs many more seeds.
 
 use std::sync::mpsc;
 
@@ -234,7 +235,7 @@ fn seeds(short: u64, long: u64) -> std::ops::Range<u64> {
     0..if std::env::var_os("DOUBLET_SOAK").is_some() { long } else { short }
 }
 
-/// Fails unless the engine holds batches 1 to n for some n, and n is at least `acknowledged`.
+/// Panics unless the engine holds exactly batches 1 to n for some n, and n is at least `acknowledged`. Returns n.
 fn check_prefix(engine: &Memory, written: u64, acknowledged: u64, seed: u64) -> u64 {
     let last = engine.get(Table::Meta, b"last").expect("sound");
     let last = last.map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().expect("eight bytes")));
@@ -246,7 +247,8 @@ fn check_prefix(engine: &Memory, written: u64, acknowledged: u64, seed: u64) -> 
     last
 }
 
-/// One life of a server: writes, waits now and then, crashes; gives the engine after the crash and the last number in it.
+/// Simulates one run of a server: writes, waits now and then, and crashes. Returns the engine after the crash and the
+/// number of the last batch in it.
 fn live_once(engine: &Arc<Memory>, first: u64, seed: u64) -> (Memory, u64) {
     let random = SeededRandom::new(seed);
     engine.faults().fail_syncs(random.below(50) as u32);
