@@ -1,4 +1,4 @@
-//! What both engines promise: the same operations give the same answers as an ordered map.
+//! Tests of the guarantees that all engines share: the same operations return the same results as an ordered map.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ fn a_prefix_range_ends_after_its_last_key() {
     assert!(range.contains(b"ab") && range.contains(b"ab\xFF\xFF") && !range.contains(b"ac"));
 }
 
-/// Options for many small stores.
+/// Returns options for tests that open many small stores.
 pub(crate) fn small() -> Options {
     Options { cache_bytes: 4 << 20, memtable_bytes: 8 << 20, reserve_bytes: 0, ..Options::default() }
 }
 
-/// Runs a check over both engines, and with what was lately written in memory.
+/// Runs a check over the engine in memory, the write cache over it, and RocksDB.
 fn check(run: impl Fn(&dyn Engine)) {
     run(&Memory::new(1));
     run(&WriteCache::new(Arc::new(Memory::new(1))));
