@@ -1,7 +1,8 @@
-//! What goes wrong with the engine in memory, and when.
+//! Fault injection for the engine in memory.
 //!
-//! Faults are either asked for (the next sync fails; the disk is full from now on) or drawn with a probability from the
-//! seed. [`Faults::hold_syncs`] stops syncs at the door, so that a test can arrange who waits for what without sleeping.
+//! A fault is either requested (the next sync fails; the disk is full from now on) or drawn with a probability from the
+//! seed. [`Faults::hold_syncs`] blocks syncs before they start, so that a test can control which writer waits for which
+//! sync without sleeping.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use base::sim::SeededRandom;
 
 use crate::error::{Error, Result};
 
-/// Steers the faults of one engine.
+/// Fault controls of one engine.
 pub struct Faults {
     random: SeededRandom,
     write_failures_per_mille: AtomicU32,
@@ -55,38 +56,38 @@ impl Faults {
         self.next_sync_panics.store(true, Ordering::SeqCst);
     }
 
-    /// Makes so many of a thousand syncs fail.
+    /// Makes the given number of syncs in a thousand fail.
     pub fn fail_syncs(&self, per_mille: u32) {
         self.sync_failures_per_mille.store(per_mille, Ordering::SeqCst);
     }
 
-    /// Makes so many of a thousand writes fail; nothing of such a write is kept.
+    /// Makes the given number of writes in a thousand fail. A failed write changes nothing.
     pub fn fail_writes(&self, per_mille: u32) {
         self.write_failures_per_mille.store(per_mille, Ordering::SeqCst);
     }
 
-    /// Makes the disk full once so many bytes were written, or at once.
+    /// Makes the disk full once the given number of bytes is written, or at once if it already is.
     pub fn set_capacity(&self, bytes: u64) {
         self.capacity_bytes.store(bytes, Ordering::SeqCst);
     }
 
-    /// Makes room again.
+    /// Makes the capacity of the disk unlimited again.
     pub fn free_disk(&self) {
         self.set_capacity(u64::MAX);
     }
 
-    /// Stops syncs before they do anything, until [`Faults::release_syncs`].
+    /// Blocks syncs before they do anything, until [`Faults::release_syncs`].
     pub fn hold_syncs(&self) {
         self.lock().closed = true;
     }
 
-    /// Lets syncs go on.
+    /// Lets blocked syncs continue.
     pub fn release_syncs(&self) {
         self.lock().closed = false;
         self.moved.notify_all();
     }
 
-    /// Waits until a sync stands at the door.
+    /// Waits until a sync is blocked.
     pub fn wait_for_held_sync(&self) {
         let mut door = self.lock();
         while door.waiting == 0 {
@@ -94,13 +95,13 @@ impl Faults {
         }
     }
 
-    /// Tells how many syncs were asked for.
+    /// Returns the number of syncs requested so far.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::SeqCst)
     }
 
-    /// Gives the randomness that faults are drawn from.
+    /// Returns the random generator from which faults are drawn.
     #[must_use]
     pub fn random(&self) -> &SeededRandom {
         &self.random

@@ -1,4 +1,5 @@
-//! The engine in memory where it differs from a real one: crashes and faults. What both promise is tested in `engine`.
+//! Tests of the engine in memory where it differs from a real one: crashes and faults. The guarantees that both engines
+//! share are tested in `engine`.
 
 use super::*;
 
