@@ -1,7 +1,8 @@
-//! Figures of the engine for the operator.
+//! Engine metrics for the operator.
 //!
-//! Names are stable, words joined by hyphens, with the unit last; those of a table begin with its name and a dot. Sums over
-//! the tables come first, then counters since the start, then levels table by table where there is anything.
+//! Names are stable: words joined by hyphens, with the unit last. The name of a table's metric begins with the table
+//! and a dot. Sums over the tables come first, then counters since the start, then the levels of each table that are
+//! not empty.
 
 use rocksdb::statistics::Ticker;
 use rocksdb::{ColumnFamily, DB};
@@ -9,10 +10,10 @@ use rocksdb::{ColumnFamily, DB};
 use super::Rocks;
 use crate::engine::{Figures, Table};
 
-/// Levels that are asked for; more do not occur with the sizes chosen in `options`.
+/// Number of levels that are queried. The sizes chosen in `options` never lead to more.
 const LEVELS: usize = 7;
 
-/// Properties that are added up over the tables.
+/// Properties that are summed over the tables.
 const SUMS: [(&str, &str); 5] = [
     ("rocksdb.total-sst-files-size", "sorted-files-bytes"),
     ("rocksdb.total-blob-file-size", "separate-values-bytes"),
@@ -21,7 +22,7 @@ const SUMS: [(&str, &str); 5] = [
     ("rocksdb.estimate-pending-compaction-bytes", "compaction-pending-bytes"),
 ];
 
-/// Properties of the database as a whole.
+/// Properties of the whole database.
 const WHOLE: [(&str, &str); 6] = [
     ("rocksdb.is-write-stopped", "writes-stopped"),
     ("rocksdb.actual-delayed-write-rate", "writes-delayed-bytes-per-second"),
@@ -45,7 +46,7 @@ const COUNTERS: [(Ticker, &str); 10] = [
     (Ticker::StallMicros, "writes-stalled-microseconds"),
 ];
 
-/// Collects all figures.
+/// Collects all metrics.
 pub(super) fn collect(rocks: &Rocks) -> Figures {
     let mut figures = Figures::new();
     let mut add = |name: String, value: u64| figures.push((name, value));
@@ -86,7 +87,7 @@ fn levels(rocks: &Rocks, table: Table, add: &mut dyn FnMut(String, u64)) {
     add(format!("{name}.sorted-files-bytes"), bytes);
 }
 
-/// Gives a property of a table as a number; zero when the engine does not know it.
+/// Returns a numeric property of a table, or 0 if the engine does not know it.
 pub(super) fn property(db: &DB, family: &ColumnFamily, name: &str) -> u64 {
     let text = db.property_value_cf(family, name).ok().flatten();
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
