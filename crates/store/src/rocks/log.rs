@@ -1,15 +1,18 @@
-//! Reading the log before the engine does, to tell a torn tail from damage.
+//! Examination of the write-ahead log before the engine opens it, to distinguish a torn tail from damage.
 //!
-//! After a power failure the end of the log may be missing or garbled. That is in order: nothing of it was acknowledged, and the engine
-//! drops it. But the engine also drops everything behind a garbled place in the *middle* of the log, acknowledged or not, and
-//! says nothing. So every batch begins with a *voucher*: the engine's sequence number up to which the log had been synced when the batch was
-//! written. A sound batch behind the damage whose voucher reaches into the damage proves that acknowledged changes are lost; then the store is not
-//! opened ([`Error::Damaged`]) unless the operator asks for it ([`super::DamagedLog::DropTail`]).
+//! After a power failure the end of the log may be missing or garbled. That is normal: nothing in it was acknowledged,
+//! and the engine drops it. But the engine also silently drops everything after a garbled place in the *middle* of the
+//! log, whether acknowledged or not. Therefore every batch begins with a *voucher*: the engine's sequence number up to
+//! which the log was synced when the batch was written. An intact batch after the damage whose voucher reaches into the
+//! damage proves that acknowledged changes are lost. Such a store is not opened ([`Error::Damaged`]) unless the
+//! operator asks for it ([`super::DamagedLog::DropTail`]).
 //!
-//! Damage to the very last group of batches cannot be told from a torn tail: no later batch vouches for it.
+//! Damage to the very last group of batches cannot be distinguished from a torn tail, because no later batch has a
+//! voucher for it.
 //!
-//! The log's format is RocksDB's: blocks of 32 KiB; records of checksum (4), length (2), type (1) and payload, cut at block ends into
-//! first, middle and last pieces; the payload is a batch: sequence (8), count (4), operations, little-endian.
+//! The format of the log is RocksDB's: blocks of 32 KiB; records of checksum (4), length (2), type (1) and payload,
+//! split at block ends into first, middle and last pieces. The payload is a batch: sequence (8), count (4), operations,
+//! little-endian.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -24,17 +27,17 @@ pub(super) const FULL: u8 = 1;
 pub(super) const FIRST: u8 = 2;
 pub(super) const MIDDLE: u8 = 3;
 pub(super) const LAST: u8 = 4;
-/// Sequence and count at the start of a batch.
+/// Size of the sequence number and count at the start of a batch.
 const BATCH_HEADER_BYTES: usize = 12;
-/// The operation that carries bytes only for the log.
+/// Tag of the operation that carries data only for the log.
 const LOG_DATA: u8 = 3;
-/// What a voucher begins with.
+/// Magic bytes at the start of a voucher.
 const VOUCHER_MAGIC: [u8; 4] = *b"dvou";
 const VOUCHER_BYTES: usize = 12;
-/// As much of a batch as is needed to find its voucher.
+/// Size of the part at the start of a batch that contains the voucher.
 const BATCH_START_BYTES: usize = BATCH_HEADER_BYTES + 2 + VOUCHER_BYTES;
 
-/// Makes the voucher that a batch begins with.
+/// Returns the voucher that a batch begins with.
 pub(super) fn voucher(synced: u64) -> [u8; VOUCHER_BYTES] {
     let mut bytes = [0; VOUCHER_BYTES];
     bytes[..4].copy_from_slice(&VOUCHER_MAGIC);
@@ -42,25 +45,25 @@ pub(super) fn voucher(synced: u64) -> [u8; VOUCHER_BYTES] {
     bytes
 }
 
-/// What the log looks like.
+/// The result of examining the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Condition {
-    /// Sound batches before the first damage.
+    /// Number of intact batches before the first damage.
     pub(super) batches: u64,
-    /// Where sound batches end, if anything follows.
+    /// End of the intact batches, if anything follows it.
     pub(super) torn: Option<Place>,
-    /// Synced changes are lost behind that place.
+    /// Whether synced changes after that place are proved to be lost.
     pub(super) is_loss_proved: bool,
 }
 
-/// A place in the log.
+/// A position in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub(super) file: PathBuf,
     pub(super) offset: u64,
 }
 
-/// Reads the whole log.
+/// Reads and examines the whole log.
 pub(super) fn examine(folder: &Path) -> Result<Condition> {
     let mut examination = Examination::default();
     for file in log_files(folder)? {
@@ -71,7 +74,7 @@ pub(super) fn examine(folder: &Path) -> Result<Condition> {
     Ok(Condition { batches: examination.batches, torn: examination.damage, is_loss_proved })
 }
 
-/// Makes the error for a log that has lost synced changes.
+/// Returns the error for a log that has lost synced changes.
 pub(super) fn loss(place: &Place) -> Error {
     let why = format!(
         "the log {} is damaged at byte {} and acknowledged changes behind it are lost; restore a backup, or open the store without them",
@@ -84,11 +87,11 @@ pub(super) fn loss(place: &Place) -> Error {
 #[derive(Default)]
 struct Examination {
     batches: u64,
-    /// The sequence of the last sound change before the damage.
+    /// Sequence number of the last intact change before the damage.
     last: Option<u64>,
     damage: Option<Place>,
     is_loss_proved: bool,
-    /// The start of a batch whose pieces are being put together.
+    /// Start of a batch that is being assembled from pieces.
     batch: Option<Vec<u8>>,
 }
 
@@ -140,13 +143,13 @@ impl Examination {
                     self.batch = Some(batch);
                 }
             }
-            // The rest of a batch whose start was damaged.
+            // A later piece of a batch whose start is damaged.
             (MIDDLE | LAST, None) => self.note_damage(path, at),
             (FULL | FIRST, Some(_)) => {
                 self.note_damage(path, at);
                 self.piece(path, at, kind, payload);
             }
-            // Another kind of record, which is none of ours.
+            // A record of another type, which the store does not write.
             (_, batch) => self.batch = batch,
         }
     }
@@ -156,7 +159,7 @@ impl Examination {
             return self.note_damage(path, at);
         };
         if self.damage.is_some() && self.last.is_some_and(|last| sequence == last.saturating_add(1)) {
-            // The engine has already dropped what was behind the damage, and has gone on from there.
+            // An earlier recovery has dropped the content after the damage, and the log continues from there.
             self.damage = None;
             self.is_loss_proved = false;
         }
@@ -175,7 +178,7 @@ impl Examination {
     }
 }
 
-/// Takes the record at the front of a block; `None` when it is damaged.
+/// Parses the record at the start of a block. Returns `None` if it is damaged.
 pub(super) fn record(block: &[u8]) -> Option<(u8, &[u8])> {
     let (header, rest) = block.split_first_chunk::<HEADER_BYTES>()?;
     let [c0, c1, c2, c3, l0, l1, kind] = *header;
@@ -185,7 +188,7 @@ pub(super) fn record(block: &[u8]) -> Option<(u8, &[u8])> {
     (sound && !is_padding).then_some((kind, payload))
 }
 
-/// Makes a record, as [`record`] reads it. It must fit into what is left of its block.
+/// Returns a record in the format that [`record`] parses. It must fit into the rest of its block.
 pub(super) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     assert!(payload.len() <= BLOCK_BYTES - HEADER_BYTES, "a record lies in one block");
     let crc = crc32c(crc32c(0, &[kind]), payload);
@@ -197,7 +200,8 @@ pub(super) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Gives the sequence of a batch, how many changes it has, and what it vouches for.
+/// Returns the sequence number of a batch, its number of changes, and its voucher. Returns `None` if the batch is too
+/// short.
 fn batch_start(batch: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let (sequence, rest) = batch.split_first_chunk::<8>()?;
     let (count, operations) = rest.split_first_chunk::<4>()?;
@@ -209,7 +213,7 @@ fn batch_start(batch: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     Some((u64::from_le_bytes(*sequence), u64::from(u32::from_le_bytes(*count)), voucher))
 }
 
-/// Lists the files of the log, oldest first.
+/// Returns the log files, oldest first.
 pub(super) fn log_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| unusable(folder, &error))? {
@@ -240,13 +244,13 @@ fn unusable(path: &Path, error: &std::io::Error) -> Error {
     Error::Unusable { path: path.to_path_buf(), why: error.to_string() }
 }
 
-/// Undoes what is done to checksums that are stored along with what they cover.
+/// Reverses the masking that RocksDB applies to stored checksums.
 fn unmask(masked: u32) -> u32 {
     let rotated = masked.wrapping_sub(0xA282_EAD8);
     rotated.rotate_left(15)
 }
 
-/// For each byte and each of eight places in a word, what it does to the checksum.
+/// Tables for computing a CRC-32C eight bytes at a time: one table per byte position in a word, indexed by the byte.
 static CRC_TABLES: [[u32; 256]; 8] = crc_tables();
 
 const fn crc_tables() -> [[u32; 256]; 8] {
@@ -310,7 +314,7 @@ mod tests {
         bytes
     }
 
-    /// Examines files, each a list of records; `Err` stands for a record with a wrong byte.
+    /// Examines files, each given as a list of records. `Err` means a record with a wrong byte.
     fn check(files: &[&[std::result::Result<Vec<u8>, Vec<u8>>]], batches: u64, is_torn: bool, is_loss_proved: bool) {
         let mut examination = Examination::default();
         for records in files {
@@ -321,7 +325,7 @@ mod tests {
                     Err(record) => {
                         bytes.extend_from_slice(record);
                         *bytes.last_mut().expect("a record is not empty") ^= 1;
-                        // The rest of the block cannot be trusted, so the next record is looked for in the next one.
+                        // The rest of the block is unusable, so the search for records continues at the next block.
                         bytes.resize(BLOCK_BYTES, 0);
                     }
                 }
@@ -345,12 +349,12 @@ mod tests {
         check(&[&[Ok(full(1, 0)), Ok(cut(full(2, 1)))]], 1, true, false);
         check(&[&[Ok(full(1, 0)), Ok(vec![0; 100])]], 1, true, false);
         check(&[&[Ok(full(1, 0)), Err(full(2, 1))]], 1, true, false);
-        // Behind the damage somebody vouches for no more than what is there.
+        // The voucher after the damage covers only the intact batch.
         check(&[&[Ok(full(1, 0)), Err(full(2, 1)), Ok(full(3, 1))]], 1, true, false);
-        // Behind the damage somebody vouches for what was damaged.
+        // The voucher after the damage covers the damaged batch.
         check(&[&[Ok(full(1, 0)), Err(full(2, 1)), Ok(full(3, 2))]], 1, true, true);
         check(&[&[Ok(full(1, 0)), Err(full(2, 1))], &[Ok(full(3, 1)), Ok(full(4, 3))]], 1, true, true);
-        // Nothing sound before the damage.
+        // There is no intact batch before the damage.
         check(&[&[Err(full(5, 1)), Ok(full(6, 3))]], 0, true, false);
         check(&[&[Err(full(5, 1)), Ok(full(6, 3)), Ok(full(7, 6))]], 0, true, true);
     }
