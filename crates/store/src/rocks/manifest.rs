@@ -1,13 +1,15 @@
-//! Taking sorted files out of a store that is closed.
+//! Removal of sorted files from a closed store.
 //!
-//! The engine drops files of level 0 only together with all of their level, and a compaction would have to read them. What its files are it
-//! reads from its manifest, a log of edits; so an edit that says that a file is gone is added to that log, as the engine's own tool for this
-//! (`ldb unsafe_remove_sst_file`) does it. An edit that a crash cut off is the torn tail of a log and counts for nothing.
+//! The engine drops files of level 0 only together with the whole level, and a compaction would have to read them. The
+//! engine reads its list of files from its manifest, which is a log of edits. So the removal of a file is appended to
+//! that log as an edit, as the engine's own tool does it (`ldb unsafe_remove_sst_file`). An edit truncated by a crash
+//! is the torn tail of a log and is ignored.
 //!
-//! The manifest's format is RocksDB's: records as in the log of changes ([`super::log`]), each an edit of tagged fields. A file that is gone is the
-//! tag 6 with level and number, a table the tag 200 with its number, a new table 201 with its name, one that is gone 202; numbers are varints.
+//! The format of the manifest is RocksDB's: records as in the write-ahead log ([`super::log`]), each an edit of tagged
+//! fields. Tag 6 with level and number is a removed file, tag 200 with a number selects a table, tag 201 with a name
+//! adds that table, and tag 202 drops it. Numbers are varints.
 //!
-//! Left out: what was in the files. Who takes one out has brought to safety what of it can be read.
+//! Not included: the content of the files. The caller has saved the readable part of a file before it removes the file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -27,12 +29,13 @@ const DELETED_FILE: u64 = 6;
 const TABLE: u64 = 200;
 const TABLE_ADDED: u64 = 201;
 const TABLE_DROPPED: u64 = 202;
-/// Tags of a single number: numbers of logs and files, sequence, greatest table, edits of a group to come.
+/// Tags with a single number: log and file numbers, sequence number, greatest table number, number of remaining edits
+/// in a group.
 const NUMBERS: [u64; 7] = [2, 3, 4, 9, 10, 203, 300];
-/// Tags from here on are followed by their length, so that who does not know them can skip them.
+/// First of the tags that are followed by a length, so that a reader which does not know them can skip them.
 const SKIPPABLE: u64 = 1 << 13;
 
-/// Takes sorted files out of the store in a folder, which nobody may have open. Durable on return.
+/// Removes sorted files from the store in a folder. No process may have the store open. Durable on return.
 pub fn take_out(folder: &Path, files: &[SortedFile]) -> Result<()> {
     let manifest = manifest_of(folder)?;
     let bytes = fs::read(&manifest).map_err(|error| unusable(&manifest, error.to_string()))?;
@@ -68,11 +71,12 @@ fn manifest_of(folder: &Path) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// Gives the numbers of the tables that there are; nothing when a record is damaged.
+/// Returns the numbers of the existing tables by name, or `None` if a record is damaged.
 fn tables(manifest: &[u8]) -> Option<HashMap<String, u64>> {
     let mut tables = HashMap::new();
     for edit in edits(manifest)? {
-        // An edit that is not understood to its end adds no table: those say nothing else.
+        // An edit that cannot be parsed to its end adds no table, because edits that add a table contain only known
+        // fields.
         let Ok((number, change)) = table_change(&edit) else { continue };
         match change {
             Some(TableChange::Added(name)) => drop(tables.insert(name, number)),
@@ -83,7 +87,7 @@ fn tables(manifest: &[u8]) -> Option<HashMap<String, u64>> {
     Some(tables)
 }
 
-/// Puts the edits together; nothing when a record is damaged.
+/// Assembles the edits from their records. Returns `None` if a record is damaged.
 fn edits(manifest: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut edits, mut edit) = (Vec::new(), Vec::new());
     for block in manifest.chunks(BLOCK_BYTES) {
@@ -110,7 +114,7 @@ enum TableChange {
     Dropped,
 }
 
-/// Gives the table that an edit is about, and whether it makes or drops it.
+/// Returns the number of the table that an edit concerns, and whether the edit adds or drops the table.
 fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), Truncated> {
     let mut input = Decoder::new(edit);
     let (mut table, mut change) = (0, None);
@@ -135,7 +139,7 @@ fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), 
     Ok((table, change))
 }
 
-/// Adds a record to what will follow the first `length` bytes of a log.
+/// Appends a record to `added`, which will follow the first `length` bytes of a log. Splits the record at block ends.
 fn frame(payload: &[u8], length: usize, added: &mut Vec<u8>) {
     let (mut rest, mut is_first) = (payload, true);
     while is_first || !rest.is_empty() {
@@ -192,7 +196,7 @@ mod tests {
         add(&[1, 2, b'b', b'w', 200, 1, 5, 201, 1, 1, b'a']);
         add(&[1, 2, b'b', b'w', 200, 1, 6, 201, 1, 1, b'b', 0x81, 0x40, 1, 9]);
         add(&[200, 1, 6, 202, 1]);
-        // A new file, which is not looked into.
+        // An edit that adds a file. It is not parsed.
         add(&[103, 1, 2, 3]);
         assert_eq!(tables(&bytes), Some(HashMap::from([("a".to_owned(), 5)])));
     }
