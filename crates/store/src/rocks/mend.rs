@@ -1,17 +1,21 @@
-//! Taking damaged blocks out of the sorted files.
+//! Removal of damaged blocks from the sorted files.
 //!
-//! A block that cannot be read breaks every scan that comes to it, and the engine refuses all writes once a compaction has met it. Deleting its keys does not
-//! help: the block stays where it is. So the whole file goes, after what can be read of the range that it covers, in all files together, was written again on
-//! top of everything else, deletions included. That changes nothing that could be read before, so that a crash between the steps does no harm. It is
-//! done in pieces, each of which is true by itself, so that memory does not grow with the file.
+//! An unreadable block breaks every scan that reaches it, and the engine refuses all writes once a compaction has read
+//! it. Deleting its keys does not help, because the block stays in its file. So the whole file is removed. Before that,
+//! the readable content of the file's key range, merged over all files, is rewritten on top of everything else,
+//! deletions included. This does not change the readable state, so a crash between the steps does no harm. The content
+//! is rewritten in pieces, each of which is correct by itself, so that memory does not grow with the file.
 //!
-//! Where the range cannot be read, nothing is written: what lies on top of the damage stays, and what lies beneath it comes back. Lost is what was in
-//! the block, and what a younger file that is damaged elsewhere has in the same place, which scans do not reach either. Who knows what was in it, and does not want older records back, writes that down before (`docs/operating.md`).
+//! Nothing is written where the range cannot be read: records above the damage stay, and older records below it
+//! reappear. Two kinds of records are lost: those in the damaged block, and those of a younger file that is damaged
+//! elsewhere and covers the same keys, because scans do not reach them either. A caller that knows what was in the
+//! block and must not see older records again records that beforehand (`docs/operating.md`).
 //!
-//! A file is taken out of the closed store ([`super::take_out`]), for the engine drops files only together with all that lie in their range, and those of level 0
-//! not at all. A file of which only the filter is damaged goes too: scans do not need it, and asking for a key does.
+//! A file is removed from the closed store ([`super::take_out`]), because the engine drops files only together with all
+//! others in their range, and files of level 0 not at all. A file of which only the filter is damaged is removed too:
+//! scans do not use the filter, but point lookups do.
 //!
-//! Left out: the separate values of attachments.
+//! Not included: the separate values of attachments.
 
 use rocksdb::LiveFile;
 
@@ -21,7 +25,7 @@ use crate::engine::{Direction, Engine as _, KeyRange, Read as _, SortedFile, Tab
 use crate::error::{Error, Result};
 use crate::limits::{MEND_BATCH_BYTES, MEND_PROBES};
 
-/// Writes again what can be read of the damaged files of a table; gives the files, which can be taken out then.
+/// Rewrites the readable content of the damaged files of a table. Returns these files, which can then be removed.
 pub(super) fn mend(rocks: &Rocks, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
     if table == Table::Blob {
         return Ok(Vec::new());
@@ -34,7 +38,7 @@ pub(super) fn mend(rocks: &Rocks, table: Table, known: &[Error]) -> Result<Vec<S
         return Ok(Vec::new());
     }
     let files = rocks.db.live_files().map_err(|error| failure("list the files", &error))?;
-    // The engine names the file in which it met the damage.
+    // The error text of the engine contains the name of the damaged file.
     let is_damaged = |file: &&LiveFile| damage.iter().any(|error| error.to_string().contains(&file.name));
     let damaged = files.iter().filter(|file| file.column_family_name == table.name()).filter(is_damaged);
     let mut taken = Vec::new();
@@ -48,8 +52,9 @@ pub(super) fn mend(rocks: &Rocks, table: Table, known: &[Error]) -> Result<Vec<S
     Ok(taken)
 }
 
-/// Gives the files above which no other damaged file lies: one of level 0, or all of a further level, which do not overlap. Under
-/// a young file a damaged place is narrow, under an old one it is wide.
+/// Returns the damaged files above which no other damaged file lies: either one file of level 0, or all damaged files
+/// of one deeper level, which do not overlap. Damage in a young file covers a narrow key range, damage in an old file a
+/// wide one.
 fn youngest(mut files: Vec<&LiveFile>) -> Vec<&LiveFile> {
     files.sort_by_key(|file| (file.level, std::cmp::Reverse(file.name.clone())));
     let Some(level) = files.first().map(|file| file.level) else { return files };
@@ -66,7 +71,7 @@ fn sorted_file(table: Table, file: &LiveFile) -> Result<SortedFile> {
     Ok(SortedFile { table, level: u32::try_from(file.level).map_err(|_| unnamed())?, number })
 }
 
-/// Writes what can be read of a range again on top, and leaves the rest of it as it is.
+/// Rewrites the readable content of a range on top of the existing content. Leaves the unreadable parts as they are.
 fn rescue(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<()> {
     let mut rest = range.clone();
     while let Some(reached) = copy_until_damage(rocks, table, &rest)? {
@@ -78,7 +83,8 @@ fn rescue(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<()> {
     Ok(())
 }
 
-/// Copies a range, batch by batch, up to the first damage; gives the first key that could not be read, or nothing at the end.
+/// Copies a range in batches up to the first damage. Returns the first key that could not be read, or `None` at the end
+/// of the range.
 fn copy_until_damage(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<Option<Vec<u8>>> {
     let mut cursor = rocks.scan(table, range, Direction::Forward)?;
     let mut piece = Piece::starting(table, range.start.clone());
@@ -108,7 +114,7 @@ fn copy_until_damage(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<Op
     }
 }
 
-/// A part of a range, of which everything is known.
+/// A fully readable part of a range.
 struct Piece {
     table: Table,
     start: Vec<u8>,
@@ -121,7 +127,7 @@ impl Piece {
         Self { table, start, pairs: Vec::new(), bytes: 0 }
     }
 
-    /// Writes that up to `end` there are these pairs and no others; gives the next piece.
+    /// Writes a batch that replaces the content of the piece up to `end` with its pairs. Returns the next piece.
     fn write(self, rocks: &Rocks, end: Vec<u8>) -> Result<Self> {
         let range = KeyRange::between(self.start, end.clone());
         assert!(
@@ -138,13 +144,14 @@ impl Piece {
     }
 }
 
-/// Finds the first key from which a range can be read again, whose start cannot. The engine does not tell where its blocks begin, so that
-/// this looks at keys in between; several damaged blocks leave sound ones between them. A sound stretch that is much smaller than
-/// the damage before it may be passed over.
+/// Returns the first key from which a range whose start is unreadable can be read again, or `None` if there is none.
+///
+/// The engine does not reveal where its blocks begin, so this function probes keys in between. Several damaged blocks
+/// may have intact ones between them. An intact stretch that is much smaller than the damage before it may be missed.
 fn first_readable(rocks: &Rocks, table: Table, gap: &KeyRange) -> Result<Option<Vec<u8>>> {
     let end = gap.end.as_ref().expect("the range of a file has an end");
     let is_readable = |key: &[u8]| is_readable(rocks, table, &KeyRange::between(key, end.clone()));
-    // Ever nearer to the start: the last that can be read, and what is before it cannot.
+    // Bisect towards the start: `good` is the last readable key found, and `bad` an unreadable key before it.
     let (mut good, mut bad) = (end.clone(), gap.start.clone());
     let mut near = end.clone();
     while let Some(key) = middle(&gap.start, &near) {
@@ -159,14 +166,15 @@ fn first_readable(rocks: &Rocks, table: Table, gap: &KeyRange) -> Result<Option<
         while let Some(key) = middle(&bad, &good) {
             if is_readable(&key)? { good = key } else { bad = key }
         }
-        // Before it may be more that can be read.
+        // There may be more readable keys before it.
         let Some((found, before)) = readable_between(&gap.start, &good, &is_readable)? else { break };
         (good, bad) = (found, before);
     }
     Ok((good < *end).then_some(good))
 }
 
-/// Looks at keys that divide a range evenly, from the start on; gives the first that can be read, with the one before it.
+/// Probes keys that divide a range evenly, beginning at the start. Returns the first readable key and the probe before
+/// it.
 fn readable_between(
     start: &[u8],
     end: &[u8],
@@ -189,7 +197,7 @@ fn readable_between(
     Ok(None)
 }
 
-/// Tells whether a scan of a range begins without meeting damage.
+/// Returns `true` if a scan of a range begins without damage.
 fn is_readable(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<bool> {
     match rocks.scan(table, range, Direction::Forward)?.next() {
         Ok(_) => Ok(true),
@@ -198,7 +206,8 @@ fn is_readable(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<bool> {
     }
 }
 
-/// Gives a key halfway between two, taken as fractions of equal length; nothing when they are neighbours.
+/// Returns the key halfway between two keys, interpreted as fractions of equal length. Returns `None` if they are
+/// adjacent.
 fn middle(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
     let length = low.len().max(high.len());
     let digit = |key: &[u8], place: usize| u16::from(key.get(place).copied().unwrap_or(0));
@@ -217,7 +226,7 @@ fn middle(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
     (half.as_slice() > low && half.as_slice() < high && digits_differ(&half, low)).then_some(half)
 }
 
-/// Tells whether two keys differ in more than zeros at the end.
+/// Returns `true` if two keys differ in more than trailing zero bytes.
 fn digits_differ(one: &[u8], other: &[u8]) -> bool {
     let trimmed = |key: &[u8]| key.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     one[..trimmed(one)] != other[..trimmed(other)]
