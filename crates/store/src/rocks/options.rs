@@ -1,11 +1,12 @@
-//! How the store is opened: the choices that an operator has, and how they become RocksDB's.
+//! Options for opening the store, and their translation to RocksDB's options.
 //!
-//! The defaults fit a machine of two to four gigabytes that also runs the rest of the server: 256 MiB of block cache (which holds
-//! indexes and filters too, so that memory does not grow with the data) and at most 192 MiB of memtables over all tables.
+//! The defaults fit a machine with two to four gigabytes that also runs the rest of the server: 256 MiB of block cache
+//! and at most 192 MiB of memtables over all tables. The block cache also holds indexes and filters, so that memory
+//! does not grow with the data.
 //!
-//! [`Restart`] is the choice between few checkpoints and a fast restart. Everything that was written since the memtables were last
-//! flushed is replayed from the log at start, so the log's length is the restart time. A short log means frequent flushes of
-//! small files and more compaction. Replay runs at 25 to 80 MB a second (`docs/store-format.md`).
+//! [`Restart`] chooses between few flushes and a fast restart. Everything written since the last flush of the memtables
+//! is replayed from the log at start, so the log's length determines the restart time. A short log means frequent
+//! flushes of small files and more compaction. Replay runs at 25 to 80 MB per second (`docs/store-format.md`).
 
 use std::path::PathBuf;
 
@@ -17,20 +18,20 @@ use crate::commit::SyncMode;
 use crate::engine::Table;
 use crate::limits;
 
-/// How often memtables are written out, which decides how much log a restart has to replay.
+/// Frequency at which memtables are flushed, which determines how much log a restart has to replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Restart {
-    /// Few flushes and up to 1 GiB of log: least work while running, 15 to 40 seconds at start after a crash.
+    /// Few flushes and up to 1 GiB of log: the least work while running, 15 to 40 seconds at start after a crash.
     FavorRuntime,
     /// Up to 256 MiB of log: 3 to 10 seconds at start after a crash.
     #[default]
     Standard,
-    /// Up to 64 MiB of log: 1 to 3 seconds at start after a crash, for some more work while running.
+    /// Up to 64 MiB of log: 1 to 3 seconds at start after a crash, and some more work while running.
     FavorRestart,
 }
 
 impl Restart {
-    /// Gives the log size at which the oldest memtables are flushed.
+    /// Returns the log size at which the oldest memtables are flushed.
     #[must_use]
     pub const fn max_wal_bytes(self) -> u64 {
         match self {
@@ -41,43 +42,46 @@ impl Restart {
     }
 }
 
-/// What to do when the log has lost acknowledged changes.
+/// The reaction to a log that has lost acknowledged changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DamagedLog {
-    /// The store is not opened; the error says where the damage is.
+    /// Do not open the store. The error names the place of the damage.
     #[default]
     Refuse,
-    /// The store is opened without what lies behind the damage. When there is no backup to go back to.
+    /// Open the store without the changes after the damage. For use when there is no backup to restore.
     DropTail,
 }
 
-/// How a store is opened. [`Options::default`] is right for most servers.
+/// Options for opening a store. [`Options::default`] is right for most servers.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the write-ahead log lies; `None` is in the store's own folder. A device of its own keeps commits fast while other work goes on.
+    /// Folder of the write-ahead log; `None` means the store's own folder. A separate device keeps commits fast while
+    /// other work is running.
     pub wal_folder: Option<PathBuf>,
-    /// The log size at which memtables are flushed; `None` leaves it to `restart`.
+    /// Log size at which memtables are flushed; `None` derives it from `restart`.
     pub max_wal_bytes: Option<u64>,
-    /// Few flushes, or a fast restart.
+    /// Trade-off between few flushes and a fast restart.
     pub restart: Restart,
-    /// Memory for blocks, indexes and filters that were read.
+    /// Memory for cached blocks, indexes and filters, in bytes.
     pub cache_bytes: usize,
-    /// Memory for what was written and not flushed yet, all tables together.
+    /// Memory for data that is written and not yet flushed, all tables together, in bytes.
     pub memtable_bytes: usize,
-    /// Free space below which writes are refused, so that the engine can still flush and compact.
+    /// Free disk space below which writes are refused, so that the engine can still flush and compact.
     pub reserve_bytes: u64,
-    /// What to do when the log has lost acknowledged changes.
+    /// Reaction to a log that has lost acknowledged changes.
     pub damaged_log: DamagedLog,
-    /// Bytes of a sorted file, about; the first level that is merged holds four of them, each further one ten times more.
+    /// Approximate size of a sorted file. The first compacted level holds four such files, and each further level ten
+    /// times more.
     pub file_bytes: u64,
-    /// Files that the engine holds open at most.
+    /// Maximum number of files that the engine holds open.
     pub open_files_max: u32,
-    /// The engine merges no files of its own accord. For maintenance: merging reads whole files, and a damaged block in one of them would end all
-    /// writing before anything can be mended. And bytes that the disk refuses to read are damage.
+    /// Maintenance mode: disables automatic compaction and counts bytes that the disk refuses to read as damage.
+    /// Compaction reads whole files, and a damaged block in one of them would stop all writes before a repair is
+    /// possible.
     pub quiet: bool,
-    /// How writes become durable.
+    /// Policy by which writes become durable.
     pub sync: SyncMode,
-    /// How attachments are kept.
+    /// Options for storing attachments.
     pub blobs: BlobOptions,
 }
 
@@ -100,7 +104,7 @@ impl Default for Options {
     }
 }
 
-/// RocksDB's options for the database as a whole and, through [`Tuning::table`], for each table.
+/// RocksDB's options for the whole database and, through [`Tuning::table`], for each table.
 pub(super) struct Tuning {
     pub(super) database: rocksdb::Options,
     cache: Cache,
@@ -111,11 +115,11 @@ pub(super) struct Tuning {
 }
 
 impl Tuning {
-    /// Translates the operator's choices.
+    /// Translates the operator's options.
     pub(super) fn new(options: &Options) -> Self {
-        // The cache without locks; a look-up of a document touches it four to six times.
+        // This cache type is lock-free. A lookup of a document accesses it four to six times.
         let cache = Cache::new_hyper_clock_cache(options.cache_bytes, BLOCK_BYTES);
-        // It flushes the table whose memtable is oldest when the sum nears the limit, and never stalls a writer.
+        // When the total nears the limit, the table with the oldest memtable is flushed. Writers are never stalled.
         let memtables = WriteBufferManager::new_write_buffer_manager(options.memtable_bytes, false);
         let mut database = rocksdb::Options::default();
         set_files(&mut database, options);
@@ -132,7 +136,7 @@ impl Tuning {
         }
     }
 
-    /// Gives the options of one table.
+    /// Returns the options of a table.
     pub(super) fn table(&self, table: Table) -> rocksdb::Options {
         let mut options = rocksdb::Options::default();
         options.set_block_based_table_factory(&self.blocks());
@@ -155,7 +159,10 @@ impl Tuning {
         if self.quiet { options } else { with_short_scans(&mut options) }
     }
 
-    /// Gives the options of a sorted file that is taken in. It is compressed as new files are, which costs a tenth of what the last level's costs; compaction does the rest.
+    /// Returns the options of a sorted file to be ingested.
+    ///
+    /// It is compressed like new files, which costs a tenth of the compression of the last level. Compaction does the
+    /// rest.
     pub(super) fn sorted_file(&self, table: Table) -> rocksdb::Options {
         let mut options = self.table(table);
         if table != Table::Blob {
@@ -165,7 +172,7 @@ impl Tuning {
         options
     }
 
-    /// Gives the bytes that memtables take, and those that the cache holds.
+    /// Returns the size of the memtables and the size of the cache content, in bytes.
     pub(super) fn memory(&self) -> (usize, usize) {
         (self.memtables.get_usage(), self.cache.get_usage())
     }
@@ -175,7 +182,8 @@ impl Tuning {
         blocks.set_block_cache(&self.cache);
         blocks.set_block_size(BLOCK_BYTES);
         blocks.set_bloom_filter(10.0, false);
-        // Indexes and filters in two levels, kept in the cache: memory is bounded by the cache whatever the data.
+        // Indexes and filters are partitioned and kept in the cache, so that memory is bounded by the cache for any
+        // amount of data.
         blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
         blocks.set_partition_filters(true);
         blocks.set_metadata_block_size(BLOCK_BYTES);
@@ -188,14 +196,15 @@ impl Tuning {
     }
 }
 
-/// Bytes of a block of a file: of entries, and of the partitions of its index and filter.
+/// Size of a block in a sorted file. Applies to entries and to the partitions of index and filter.
 const BLOCK_BYTES: usize = 8 << 10;
 
-/// What the engine takes for a codec's own level (`CompressionOptions::kDefaultCompressionLevel`). Any other makes LZ4 slow and thorough.
+/// RocksDB's value for the default level of a compression codec (`CompressionOptions::kDefaultCompressionLevel`). Any
+/// other value makes LZ4 slow and thorough.
 const DEFAULT_LEVEL: i32 = 32_767;
 
-/// Values of [`limits::SEPARATE_VALUE_BYTES_MIN`] and more go to files of their own, which compaction does not rewrite over and over. They are
-/// compressed by [`crate::blob`] already.
+/// Configures separate files for values of at least [`limits::SEPARATE_VALUE_BYTES_MIN`] bytes, which compaction does
+/// not rewrite again and again. The values are already compressed by [`crate::blob`].
 fn set_separate_values(options: &mut rocksdb::Options) {
     options.set_compression_type(DBCompressionType::None);
     options.set_bottommost_compression_type(DBCompressionType::None);
@@ -208,9 +217,12 @@ fn set_separate_values(options: &mut rocksdb::Options) {
     options.set_blob_gc_force_threshold(0.5);
 }
 
-/// Tells whether a table is read over what was removed in it: files full of removals are compacted soon. In the tables of documents records are found by
-/// their keys, and scans of views know where nothing is (`gaps`); to compact the whole view for each memtable would cost a fifth of the processor time of
-/// a busy server.
+/// Returns `true` if reads of a table scan over its tombstones. Files of such a table that are full of tombstones are
+/// compacted soon.
+///
+/// Records in the tables of documents are found by their keys, and scans of views know where the empty ranges are
+/// (`gaps`). Compacting the whole view table for each memtable would cost a fifth of the processor time of a busy
+/// server.
 const fn is_passed_over(table: Table) -> bool {
     match table {
         Table::Bymod | Table::Children | Table::Unread | Table::Meta | Table::Catalog => true,
@@ -219,8 +231,11 @@ const fn is_passed_over(table: Table) -> bool {
     }
 }
 
-/// A scan passes over every removal that a memtable holds. One that passes over many for each entry that it finds has the memtable written
-/// out, whereupon compaction forgets them; otherwise a view whose newest documents come and go would be read ever more slowly.
+/// Configures the flush of memtables in which scans skip many tombstones.
+///
+/// A scan skips every tombstone in a memtable. If it skips many for each entry that it finds, the memtable is flushed,
+/// and compaction then drops the tombstones. Otherwise reading a view whose newest documents come and go would become
+/// slower and slower.
 fn with_short_scans(options: &mut rocksdb::Options) -> rocksdb::Options {
     let (all, each) = (limits::PASSED_REMOVALS_MAX, limits::PASSED_REMOVALS_MAX / 100);
     let said = format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each}");
@@ -246,20 +261,21 @@ fn set_log(database: &mut rocksdb::Options, options: &Options) {
     }
     let wal_bytes = options.max_wal_bytes.unwrap_or(options.restart.max_wal_bytes());
     database.set_max_total_wal_size(wal_bytes.max(limits::WAL_BYTES_MIN));
-    // A log that breaks off is what a power failure leaves. What follows the break is dropped, whole batches at a time, so that what is
-    // kept is a prefix of what was written. That it was no more than a torn tail was looked at before (`log`).
+    // A power failure leaves a torn log. Everything after the tear is dropped in whole batches, so that a prefix of the
+    // written batches is kept. `log` has already checked that it is only a torn tail.
     database.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     database.set_track_and_verify_wals_in_manifest(true);
-    // With group commit nobody relies on a write before its sync: the log is handed to the system once a sync, not once a write.
+    // With group commit no caller relies on a write before its sync, so the log is passed to the operating system once
+    // per sync instead of once per write.
     database.set_manual_wal_flush(options.sync != SyncMode::Off);
 }
 
 fn set_work(database: &mut rocksdb::Options) {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     database.set_max_background_jobs(i32::try_from(cores.clamp(2, 8)).unwrap_or(2));
-    // One thread applies a group's batches to the memtables: with batches of a dozen small changes, handing them out to the writers
-    // costs more in wake-ups (4 us of CPU a commit, 32 writers, 2 cores) than it saves.
+    // One thread applies the batches of a group to the memtables. For batches of a dozen small changes, distributing
+    // them to the writers costs more in wake-ups (4 us of CPU per commit, 32 writers, 2 cores) than it saves.
     database.set_allow_concurrent_memtable_write(false);
-    // Written files reach the disk little by little, so that a log sync does not queue behind a whole compaction.
+    // Files are written to disk gradually, so that a log sync does not wait behind a whole compaction.
     database.set_bytes_per_sync(1 << 20);
 }
