@@ -1,16 +1,18 @@
-//! Where the files of a store lie, and the order that must be made before the engine opens them.
+//! Placement of a store's files, and the checks before the engine opens them.
 //!
-//! The engine forgives too much: it opens a store whose log is gone or was moved, without the last changes, and it makes a new, empty
-//! store where the file `CURRENT` is missing, over whatever else lies there. So we look first, and refuse with the next step in the message:
+//! The engine is too tolerant. It opens a store whose log is missing or was moved, without the last changes. It creates
+//! a new, empty store if the file `CURRENT` is missing, even if other files are present. So these cases are checked
+//! first, and refused with the next step in the message:
 //!
-//! - A store is made only in an empty folder, and only when the log folder has no log. While it is made, or after it was restored, until it was
-//!   open once, it has a file `unopened`; only then may its log be missing.
-//! - `wal-folder` names the log's place, when that is not the store's own folder. A log in another place than the one configured is refused.
-//! - `last-log` holds the number of the youngest log that is known to have been there. When neither it nor a younger one is in the log folder, the
-//!   log was lost: its device is not mounted, or somebody removed it. Then the store is refused, unless the operator asks to go on without
-//!   ([`DamagedLog::DropTail`]).
+//! - A store is created only in an empty folder, and only if the log folder has no log. While it is being created, and
+//!   after a restore until it has been opened once, it has a file `unopened`. Only then may its log be missing.
+//! - `wal-folder` names the folder of the log if that is not the store's own folder. A log in a place other than the
+//!   configured one is refused.
+//! - `last-log` holds the number of the youngest log that is known to have existed. If neither this log nor a younger
+//!   one is in the log folder, the log is lost: its device is not mounted, or the log was deleted. Such a store is
+//!   refused unless the operator asks to continue without the log ([`DamagedLog::DropTail`]).
 //!
-//! What a crash during a backup or an ingestion left behind is removed.
+//! Leftovers of a crash during a backup or an ingestion are removed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,32 +26,32 @@ use super::log::log_files;
 use super::options::DamagedLog;
 use crate::error::{Error, Result};
 
-/// Names the place of the log, when that is not the store's own folder.
+/// Name of the file with the path of the log folder. It exists only if that is not the store's own folder.
 const WAL_FOLDER_FILE: &str = "wal-folder";
-/// A sorted file that is being made for ingestion.
+/// Name of a sorted file that is being made for ingestion.
 pub(super) const INGEST_FILE: &str = "ingest.tmp";
-/// A checkpoint that is being copied into a backup.
+/// Name of the folder with a checkpoint that is being copied into a backup.
 pub(crate) const CHECKPOINT_FOLDER: &str = "checkpoint.tmp";
 
-/// What names the sorted files; without it the engine takes the folder for an empty one.
+/// Name of the file that leads to the list of sorted files. Without it the engine treats the folder as empty.
 pub(crate) const CURRENT_FILE: &str = "CURRENT";
-/// Says that the store was made or restored and not open since.
+/// Name of the file that marks a store as created or restored but not opened since.
 const UNOPENED_FILE: &str = "unopened";
-/// The number of the youngest log.
+/// Name of the file with the number of the youngest log.
 const LAST_LOG_FILE: &str = "last-log";
-/// Where a restore gathers the files; a folder in the one that they will lie in.
+/// Name of the subfolder in which a restore gathers its files.
 pub(crate) const RESTORING_FOLDER: &str = "restoring";
 
-/// What [`prepare`] has found.
+/// The result of [`prepare`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
-    /// Nothing; the engine may make a store.
+    /// There is no store; the engine may create one.
     New,
-    /// A store.
+    /// There is a store.
     Existing,
 }
 
-/// Makes the folders of a new store; refuses one that lacks something and a log in the wrong place.
+/// Creates the folders of a new store. Refuses a store that lacks a file and a log in the wrong place.
 pub(super) fn prepare(folder: &Path, wal_folder: Option<&Path>, damaged_log: DamagedLog) -> Result<Origin> {
     make_folder(folder)?;
     let logs = wal_folder.unwrap_or(folder);
@@ -95,7 +97,7 @@ fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
         );
         return Err(refused(folder, why));
     }
-    // What an attempt that was broken off has left, for the engine would go on with it.
+    // Remove the leftovers of an interrupted creation, because the engine would continue with them.
     names
         .iter()
         .filter(|name| may_be_there(name) && name.starts_with("MANIFEST-"))
@@ -103,12 +105,12 @@ fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
     mark_unopened(folder)
 }
 
-/// Notes that the store in a folder was not open yet, so that it may lack a log.
+/// Marks the store in a folder as not opened yet, so that its log may be missing.
 pub(crate) fn mark_unopened(folder: &Path) -> Result<()> {
     write_small(folder, UNOPENED_FILE, b"")
 }
 
-/// Notes that the store has all it needs from now on.
+/// Removes the mark, so that from now on the store must be complete.
 pub(super) fn mark_opened(folder: &Path) -> Result<()> {
     if !is_there(&folder.join(UNOPENED_FILE)) {
         return Ok(());
@@ -150,12 +152,12 @@ fn refuse_missing_log(folder: &Path, logs: &Path) -> Result<()> {
 pub(super) struct LastLog {
     folder: PathBuf,
     logs: PathBuf,
-    /// The number that was written down, and when the folder of the logs had last changed then.
+    /// The recorded log number, and the modification time of the log folder at that moment.
     recorded: Option<(u64, SystemTime)>,
 }
 
 impl LastLog {
-    /// Writes down the log that the engine has just begun.
+    /// Records the number of the log that the engine has just begun.
     pub(super) fn start(folder: &Path, wal_folder: Option<&Path>) -> Result<Self> {
         let logs = wal_folder.unwrap_or(folder);
         let mut last = Self { folder: folder.to_path_buf(), logs: logs.to_path_buf(), recorded: None };
@@ -163,7 +165,8 @@ impl LastLog {
         Ok(last)
     }
 
-    /// Writes the number down when there is a younger log. Costs one look at the folder's time otherwise.
+    /// Records the number of the youngest log if it has changed. If the log folder is unchanged, this costs only one
+    /// check of its modification time.
     pub(super) fn update(&mut self) -> std::io::Result<()> {
         let changed = fs::metadata(&self.logs)?.modified()?;
         if self.recorded.is_some_and(|(_, known)| known == changed) {
@@ -172,7 +175,7 @@ impl LastLog {
         let failed = |error: Error| std::io::Error::other(error.to_string());
         let youngest = youngest_log(&self.logs).map_err(failed)?.unwrap_or(0);
         if self.recorded.is_none_or(|(number, _)| number != youngest) {
-            // The name of the log must not be lost while this survives.
+            // The name of the log must be durable before its number is recorded.
             sync_folder(&self.logs)?;
             write_small(&self.folder, LAST_LOG_FILE, youngest.to_string().as_bytes()).map_err(failed)?;
         }
@@ -205,7 +208,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
 }
 
 fn is_there(path: &Path) -> bool {
-    // What cannot be looked at is there: to take it for missing would make a new store.
+    // A path that cannot be checked counts as existing. Treating it as missing would create a new store.
     path.try_exists().unwrap_or(true)
 }
 
@@ -213,12 +216,13 @@ fn refused(path: &Path, why: String) -> Error {
     Error::Unusable { path: path.to_path_buf(), why }
 }
 
-/// Writes down where the log lies, and removes leftovers. To be called by the one who has the store open, before it is written to.
+/// Records the folder of the log and removes leftovers. The caller must have the store open and must not have written
+/// to it.
 pub(super) fn settle(folder: &Path, wal_folder: Option<&Path>) -> Result<()> {
     let place = wal_folder.map(absolute).transpose()?;
     record_wal_folder(folder, place.as_deref())?;
     remove_if_there(&folder.join(INGEST_FILE))?;
-    // The engine makes a checkpoint under a longer name before it gives it the one that was asked for.
+    // The engine makes a checkpoint under a longer temporary name before it renames it.
     for leftover in [CHECKPOINT_FOLDER.to_owned(), format!("{CHECKPOINT_FOLDER}.tmp")] {
         match fs::remove_dir_all(folder.join(leftover)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(folder, &error)),
@@ -228,7 +232,7 @@ pub(super) fn settle(folder: &Path, wal_folder: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Removes a file that may be there.
+/// Removes a file. Succeeds if the file does not exist.
 pub(super) fn remove_if_there(file: &Path) -> Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(unusable(file, &error)),
@@ -236,7 +240,7 @@ pub(super) fn remove_if_there(file: &Path) -> Result<()> {
     }
 }
 
-/// Makes a folder that nobody else may look into; one that exists keeps its permissions.
+/// Creates a folder that only its owner can access. An existing folder keeps its permissions.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, &error))
@@ -246,7 +250,7 @@ fn absolute(folder: &Path) -> Result<PathBuf> {
     fs::canonicalize(folder).or_else(|_| std::path::absolute(folder)).map_err(|error| unusable(folder, &error))
 }
 
-/// Tells whether a folder holds a log with anything in it.
+/// Returns `true` if a folder contains a log that is not empty.
 fn has_log(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     let is_log = |path: &Path| path.extension() == Some(OsStr::new("log"));
@@ -272,7 +276,7 @@ fn record_wal_folder(folder: &Path, wal_folder: Option<&Path>) -> Result<()> {
     write_small(folder, WAL_FOLDER_FILE, wal_folder.as_os_str().as_bytes())
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file atomically: after a crash the file is either complete or absent.
 fn write_small(folder: &Path, name: &str, content: &[u8]) -> Result<()> {
     let (file, fresh) = (folder.join(name), folder.join(format!("{name}.new")));
     let write = || {
