@@ -1,8 +1,8 @@
-//! Reading from RocksDB: the present state, or a snapshot of it.
+//! Reads from RocksDB: of the current state or of a snapshot.
 //!
-//! A cursor carries its range as the iterator's bounds, so that the engine skips files and blocks outside; it seeks on the first step. Keys and values
-//! are handed out where they lie in the engine's block, without a copy. Scans of views through a snapshot jump over the gaps that others have met
-//! ([`super::gaps`]).
+//! A cursor passes its range to the iterator as bounds, so that the engine skips files and blocks outside. It seeks on
+//! the first step. Keys and values are returned as slices of the engine's block, without a copy. Scans of views through
+//! a snapshot jump over the gaps that earlier scans have found ([`super::gaps`]).
 
 use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{DB, DBRawIteratorWithThreadMode, ReadOptions};
@@ -13,7 +13,7 @@ use crate::engine::{Cursor, Direction, KeyRange, Read, Table, next_key};
 use crate::error::Result;
 use crate::limits::GAP_TOMBSTONES_MIN;
 
-/// Reads the present state (`moment` is `None`) or that of a snapshot.
+/// A reader of the current state (`moment` is `None`) or of a snapshot.
 pub(super) struct Reader<'rocks> {
     rocks: &'rocks Rocks,
     moment: Option<Moment<'rocks>>,
@@ -22,7 +22,7 @@ pub(super) struct Reader<'rocks> {
 /// A snapshot.
 pub(super) struct Moment<'rocks> {
     pub(super) snapshot: rocksdb::Snapshot<'rocks>,
-    /// It shows at least the batches up to this number of [`Gaps`].
+    /// The batch number of [`Gaps`] up to which the snapshot contains all batches. It may contain later ones.
     pub(super) at: u64,
 }
 
@@ -61,16 +61,16 @@ impl Read for Reader<'_> {
     }
 }
 
-/// A scan under way.
+/// A scan in progress.
 pub(super) struct KeyCursor<'rocks> {
     rocks: &'rocks Rocks,
     iterator: DBRawIteratorWithThreadMode<'rocks, DB>,
     table: Table,
     direction: Direction,
     state: State,
-    /// Where the scan began, for the error message when a block cannot be read.
+    /// Start of the scan, for the error message if a block cannot be read.
     start: Vec<u8>,
-    /// What it knows of gaps, and tells of them.
+    /// Use of the gap cache by this scan; `None` if the scan does not use it.
     way: Option<Way<'rocks>>,
 }
 
@@ -109,7 +109,7 @@ impl<'rocks> KeyCursor<'rocks> {
         Self { rocks, iterator, table, direction, state, start: range.start.clone(), way }
     }
 
-    /// Starts a scan over a whole table, from a key on, that reads everything once and leaves the cache alone.
+    /// Starts a scan over a table from a key on. It reads everything once and does not fill the cache.
     pub(super) fn start_whole(rocks: &'rocks Rocks, table: Table, start: &[u8]) -> Self {
         let mut options = ReadOptions::default();
         if !start.is_empty() {
@@ -157,22 +157,23 @@ impl Cursor for KeyCursor<'_> {
     }
 }
 
-/// How a scan goes through the gaps.
+/// The use of the gap cache by one scan.
 struct Way<'rocks> {
     gaps: &'rocks Gaps,
     place: (usize, Table),
     at: u64,
     direction: Direction,
-    /// What is still to be read: from behind the last key to the end of the range, or from the start of the range to before the last key.
+    /// The part of the range that is still to be read: from after the last key to the end, or in a backward scan from
+    /// the start to before the last key.
     rest: KeyRange,
-    /// The next gap, which may lie at the place that was reached.
+    /// The next gap, which may begin at the current position.
     ahead: Option<KeyRange>,
-    /// How many removals this thread had passed over before the last step.
+    /// Number of tombstones that this thread had skipped before the last step.
     passed: u64,
 }
 
 impl<'rocks> Way<'rocks> {
-    /// Begins a scan of a range, when gaps in it can be remembered.
+    /// Starts using the gap cache for a scan. Returns `None` if gaps in the range cannot be remembered.
     fn begin(gaps: &'rocks Gaps, (table, range): (Table, &KeyRange), direction: Direction, at: u64) -> Option<Self> {
         let place = (Gaps::slot_of(table, range)?, table);
         let mut way = Self { gaps, place, at, direction, rest: range.clone(), ahead: None, passed: 0 };
@@ -180,7 +181,7 @@ impl<'rocks> Way<'rocks> {
         Some(way)
     }
 
-    /// Gives the gap that lies at the place that was reached, to be jumped over.
+    /// Returns the gap at the current position, which the scan jumps over, or `None` if there is none.
     fn jump(&mut self) -> Option<KeyRange> {
         self.passed = tombstones_passed();
         if self.ahead.as_ref().is_some_and(|gap| self.is_past(gap)) {
@@ -198,7 +199,7 @@ impl<'rocks> Way<'rocks> {
         Some(gap)
     }
 
-    /// Tells whether a gap lies in what was read.
+    /// Returns `true` if a gap lies in the part that is already read.
     fn is_past(&self, gap: &KeyRange) -> bool {
         match self.direction {
             Direction::Forward => gap.end.as_ref().is_none_or(|end| *end <= self.rest.start),
@@ -206,7 +207,8 @@ impl<'rocks> Way<'rocks> {
         }
     }
 
-    /// Notes the key to which a step led, and tells of the removals over which it passed. `None` is the end of the range, or an error.
+    /// Records the key that a step reached, and adds a gap to the cache if the step skipped many tombstones. `None`
+    /// means the end of the range or an error.
     fn arrive(&mut self, key: Option<&[u8]>, is_sound: bool) {
         let Some(end) = &self.rest.end else { return };
         let (_, table) = self.place;
@@ -229,7 +231,7 @@ impl<'rocks> Way<'rocks> {
         }
     }
 
-    /// Looks for the next gap.
+    /// Finds the next gap.
     fn look(&mut self) {
         let position = match self.direction {
             Direction::Forward => Some(&self.rest.start),

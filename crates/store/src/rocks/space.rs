@@ -1,9 +1,9 @@
 //! Free space of the disks that the store writes to.
 //!
-//! An engine that runs into a full disk in the middle of a flush stops until there is room again, and what it can still do then is little. So
-//! the store refuses writes while there is some room left ([`super::Options::reserve_bytes`]), for flushes, compactions and
-//! the operator. Asking the system takes about a microsecond, so it is asked once per
-//! [`limits::SPACE_CHECK_BYTES`] written, and before every write while the room is short.
+//! If the disk becomes full in the middle of a flush, the engine stops until space is available again, and can do
+//! little meanwhile. So the store refuses writes while some space is left ([`super::Options::reserve_bytes`]) for
+//! flushes, compactions and the operator. A query of the free space takes about a microsecond. It is made once per
+//! [`limits::SPACE_CHECK_BYTES`] written, and before every write while space is short.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,23 +11,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::limits;
 
-/// Watches the free space of one or two folders.
+/// A monitor of the free space of one or two folders.
 pub(super) struct Space {
     folders: Vec<PathBuf>,
     reserve_bytes: u64,
-    /// Bytes that may be written before the system is asked again; wraps below zero never, because it is reset.
+    /// Number of bytes written since the last query of the free space. Starts at `u64::MAX`, so that the first write
+    /// makes a query. It cannot overflow, because it is reset at [`limits::SPACE_CHECK_BYTES`].
     unchecked: AtomicU64,
     short: AtomicBool,
 }
 
 impl Space {
-    /// Starts to watch; the last folder is the log's.
+    /// Creates a monitor. The last folder is that of the log.
     pub(super) fn new(folders: &[&Path], reserve_bytes: u64) -> Self {
         let folders = folders.iter().map(|folder| folder.to_path_buf()).collect();
         Self { folders, reserve_bytes, unchecked: AtomicU64::new(u64::MAX), short: AtomicBool::new(false) }
     }
 
-    /// Refuses when there is no room to write.
+    /// Returns [`Error::Full`] if a write of this size would touch the reserve.
     pub(super) fn take(&self, bytes: usize) -> Result<()> {
         let bytes = bytes as u64;
         let unchecked = self.unchecked.load(Ordering::Relaxed).saturating_add(bytes);
@@ -41,18 +42,18 @@ impl Space {
         room
     }
 
-    /// Asks the system whether there is room to write so much.
+    /// Queries whether the given number of bytes can be written without touching the reserve.
     pub(super) fn room(&self, bytes: u64) -> Result<()> {
         let short = self.folders.iter().find(|folder| free_bytes(folder) < self.reserve_bytes.saturating_add(bytes));
         short.map_or(Ok(()), |folder| Err(self.refusal(folder)))
     }
 
-    /// Gives the free bytes of the tightest folder.
+    /// Returns the free space of the folder with the least, in bytes.
     pub(super) fn free_bytes(&self) -> u64 {
         self.folders.iter().map(|folder| free_bytes(folder)).min().unwrap_or(0)
     }
 
-    /// Gives the bytes of the log files.
+    /// Returns the total size of the log files in bytes.
     pub(super) fn log_bytes(&self) -> u64 {
         let Some(entries) = self.folders.last().and_then(|folder| std::fs::read_dir(folder).ok()) else {
             return 0;
@@ -68,7 +69,7 @@ impl Space {
     }
 }
 
-/// Gives the free bytes of a file system; when it does not tell, there is room.
+/// Returns the free space of a file system in bytes, or `u64::MAX` if the query fails.
 fn free_bytes(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(u64::MAX, |answer| answer.f_bavail.saturating_mul(answer.f_frsize))
 }
