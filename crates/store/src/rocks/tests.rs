@@ -1,4 +1,4 @@
-//! The real engine where it differs from the one in memory: files, formats, locks, damage, the log.
+//! Tests of RocksDB where it differs from the engine in memory: files, formats, locks, damage and the log.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Gives the files of a folder whose names end so.
+/// Returns the files of a folder whose names end with `end`.
 fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<_> = entries.filter(|path| path.to_string_lossy().ends_with(end)).collect();
@@ -112,7 +112,7 @@ fn a_log_in_another_place_is_refused() {
     }
 }
 
-/// Makes a store with one acknowledged value, and its log apart when told so.
+/// Creates a store with one acknowledged value. The options determine whether its log is in a separate folder.
 fn acknowledged(folder: &Path, options: &Options) {
     let rocks = Rocks::open(folder, options).expect("a new store");
     put(&rocks, Table::Meta, b"key", b"value");
@@ -233,7 +233,8 @@ fn a_store_that_lacks_a_file_is_refused_with_advice() {
     }
 }
 
-/// Makes a store whose log has batches 0 to `count`, each synced if `sync` says so, and closes it.
+/// Creates a store whose log has the batches 0 to `count` (exclusive), syncs after the batches chosen by `sync`, and
+/// closes it. Returns the path of the log.
 fn fill_log(folder: &Path, count: u32, sync: impl Fn(u32) -> bool) -> PathBuf {
     let rocks = open(folder).expect("a new store");
     for number in 0..count {
@@ -246,7 +247,7 @@ fn fill_log(folder: &Path, count: u32, sync: impl Fn(u32) -> bool) -> PathBuf {
     files(folder, ".log").pop().expect("a log")
 }
 
-/// Tells how many batches are there, and that they are a prefix.
+/// Returns the number of batches in the store and checks that they are a prefix.
 fn prefix(rocks: &Rocks) -> u32 {
     let found = scan_all(rocks, Table::Body, &KeyRange::all(), Direction::Forward);
     for (index, (key, _)) in found.iter().enumerate() {
@@ -306,7 +307,7 @@ fn incompressible(length: usize) -> Vec<u8> {
     noise(b"", length)
 }
 
-/// Gives bytes that compress neither with themselves nor with those of another seed.
+/// Returns bytes that compress neither by themselves nor together with those of another seed.
 fn noise(seed: &[u8], length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     blake3::Hasher::new().update(seed).finalize_xof().fill(&mut bytes);
@@ -381,7 +382,7 @@ fn bytes_that_the_disk_refuses_are_damage_for_who_mends() {
     check(ErrorKind::Busy, "Resource busy: ", [false, false]);
 }
 
-/// Mends a table until nothing more is to be taken out; gives how many files were.
+/// Repairs a table until no more files have to be removed. Returns the number of removed files.
 fn mend(folder: &Path, table: Table, options: &Options) -> usize {
     let mut taken = 0;
     loop {
@@ -396,8 +397,8 @@ fn mend(folder: &Path, table: Table, options: &Options) -> usize {
     }
 }
 
-/// Makes a table of several levels with several files in each, in which each key of `0..KEYS` was put, some were put again once or twice, and some deleted; gives the
-/// sorted files of each level, from the oldest.
+/// Creates a table with several levels and several files per level. Each key of `0..KEYS` is written, some are
+/// overwritten once or twice, and some are deleted. Returns the sorted files of each level, from the oldest.
 fn levels(folder: &Path, options: &Options) -> Vec<Vec<PathBuf>> {
     let rocks = Rocks::open(folder, options).expect("a new store");
     let mut levels = Vec::new();
@@ -432,7 +433,8 @@ fn all_values(rocks: &Rocks) -> Vec<Result<Option<Vec<u8>>>> {
     (0..KEYS).map(|number| rocks.get(Table::Meta, &number.to_be_bytes())).collect()
 }
 
-/// Flips bytes of files (level, number, places) and mends; gives how many records could not be read, and how many of the others are no longer what they were.
+/// Flips bytes of files (level, number, offsets) and repairs the table. Returns the number of unreadable records and
+/// the number of readable records that have changed.
 fn check_mend(places: &[(usize, usize, &[usize])]) -> (usize, usize) {
     let folder = folder();
     let options = Options { quiet: true, file_bytes: 256 << 10, ..small() };
@@ -472,7 +474,7 @@ fn what_can_be_read_of_damaged_files_stays() {
 
 #[test]
 fn sound_blocks_between_damaged_ones_stay() {
-    // Every other block of a stretch.
+    // Damage every other block of a stretch.
     let every: Vec<usize> = (0..8).map(|block| 40_000 + block * 2 * 8_400).collect();
     let (unreadable, changed) = check_mend(&[(0, 1, &every)]);
     assert!((200..900).contains(&unreadable) && changed == 0, "{unreadable}, {changed}");
@@ -494,7 +496,8 @@ fn nothing_is_taken_out_of_sound_files() {
     assert_eq!(mend(folder.path(), Table::Meta, &options), 0);
 }
 
-/// Flips a byte of a young file of `young` keys over `old` older ones; gives the values of all keys after it was taken out.
+/// Flips a byte of a young file with `young` keys above `old` older ones. Returns the values of all keys after the file
+/// is removed.
 fn after_damage_to_a_young_file(old: u32, young: u32, place: usize) -> Vec<Option<Vec<u8>>> {
     let folder = folder();
     let value = |number: u32, age: u8| {
@@ -541,10 +544,10 @@ fn after_damage_to_a_young_file(old: u32, young: u32, place: usize) -> Vec<Optio
 #[test]
 fn a_damaged_young_file_is_taken_out_of_the_closed_store() {
     let age = |value: &Vec<u8>| *value.last().expect("not empty");
-    // One block, which is damaged: everything is as it was before.
+    // The file has one block, which is damaged, so all old values reappear.
     let values = after_damage_to_a_young_file(2_000, 4, 60);
     assert!(values.iter().all(|value| value.as_ref().map(age) == Some(0)));
-    // The first of many blocks, one in the middle.
+    // The file has many blocks. The damage is in the first one, then in one in the middle.
     for place in [60, 100_000] {
         let values = after_damage_to_a_young_file(2_000, 1_000, place);
         assert_eq!(values.iter().flatten().count(), 1_999, "what was deleted stays so");
@@ -685,7 +688,7 @@ fn a_long_log_is_cut_by_flushing() {
         put(&rocks, Table::Summary, &number.to_be_bytes(), &[7; 500]);
         number % 500 == 0 && flushed()
     });
-    // The memtables alone would take forty thousand of these before they are flushed.
+    // The memtables alone would hold forty thousand of these records before a flush.
     assert!(needed.is_some_and(|count| count < 35_000), "{needed:?}");
 }
 
@@ -713,7 +716,7 @@ fn removals_that_a_scan_passes_over_are_written_out_of_memory() {
             1,
             "what was removed is not there"
         );
-        // The first write hears of it, the second finds another memtable.
+        // The first write switches the memtable, and the second one goes to the new memtable.
         put(&rocks, Table::View, &key(u32::MAX), b"the last");
         put(&rocks, Table::View, &key(u32::MAX), b"the last");
         in_memory()
