@@ -1,4 +1,4 @@
-//! The cache against the engine beneath it.
+//! Tests that compare the cache with the engine beneath it.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -27,12 +27,12 @@ fn delete(cache: &WriteCache, table: Table, key: &[u8]) {
     cache.write(&batch).expect("written");
 }
 
-/// What a reader gets.
+/// Returns the value that a reader sees.
 fn get(reader: &dyn Read, key: &[u8]) -> Option<Vec<u8>> {
     reader.get(Table::Summary, key).expect("sound")
 }
 
-/// What memory alone says of a key at present.
+/// Returns the state of a key in the cache alone.
 fn recalled(cache: &WriteCache, key: &[u8]) -> Option<Option<Vec<u8>>> {
     cache.recall(Table::Summary, key, u64::MAX)
 }
@@ -155,7 +155,8 @@ fn memory_is_bounded_and_what_is_asked_for_stays() {
     assert!((WRITE_CACHE_BYTES_MAX / 3..=WRITE_CACHE_BYTES_MAX).contains(&sum), "{sum} bytes");
 }
 
-/// Random writes, removals, ranges and snapshots: the cache answers as the engine beneath it does.
+/// After random writes, deletions, range deletions and snapshots, the cache returns the same values as the underlying
+/// engine.
 #[test]
 fn answers_are_those_of_the_engine() {
     for seed in 0..30 {
@@ -190,7 +191,7 @@ fn answers_are_those_of_the_engine() {
     }
 }
 
-/// Asks for the keys one by one and all at once.
+/// Checks single and batched lookups of the keys.
 fn check_answers(reader: &dyn Read, keys: &[[u8; 2]], expected: impl Fn(&[u8; 2]) -> Option<Vec<u8>>, seed: u64) {
     let expected: Vec<_> = keys.iter().map(expected).collect();
     let single: Vec<_> = keys.iter().map(|key| get(reader, key)).collect();
@@ -199,8 +200,8 @@ fn check_answers(reader: &dyn Read, keys: &[[u8; 2]], expected: impl Fn(&[u8; 2]
     assert_eq!(reader.multi_get(Table::Summary, &keys).expect("sound"), expected, "seed {seed}");
 }
 
-/// Each writer gives its two keys the same rising value; whoever reads sees them equal, and never one that is older than what was written
-/// before the snapshot.
+/// Each writer sets its two keys to the same increasing value. A reader always sees them equal, and never older than
+/// the value written before its snapshot.
 #[test]
 fn snapshots_are_whole_while_others_write() {
     let (_, cache) = cache();
