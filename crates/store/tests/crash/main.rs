@@ -1,11 +1,13 @@
-//! The store is killed while it works, and keeps what it has acknowledged.
+//! Tests that the store keeps everything acknowledged when it is killed while working.
 //!
-//! The test starts itself as a child process that writes from several threads and reports each batch over a pipe once it is durable.
-//! The parent kills the child with SIGKILL after a random number of reports, opens the store and looks: each thread's batches are there without a
-//! hole, at least as many as were reported; attachments are whole. Then the next child goes on with the same store.
+//! The test starts itself as a child process that writes from several threads and reports each batch over a pipe once
+//! it is durable. The parent kills the child with SIGKILL after a random number of reports, opens the store and checks
+//! it: the batches of each thread are present without gaps, at least as many as were reported, and attachments are
+//! complete. Then the next child continues with the same store.
 //!
-//! What a power failure does (lost and torn writes) is tested over the engine in memory, where it can be arranged; SIGKILL leaves what was
-//! handed to the system. `DOUBLET_SOAK=1` runs fifty rounds instead of three.
+//! The effects of a power failure (lost and torn writes) are tested with the engine in memory, where they can be
+//! arranged; SIGKILL keeps everything that was passed to the operating system. `DOUBLET_SOAK=1` runs fifty rounds
+//! instead of three.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -17,12 +19,12 @@ use base::{DbNumber, NoteId, Random, Timestamp};
 use store::{Batch, BlobId, BlobOptions, BlobOwner, Options, Read, Store, Table};
 
 const THREADS: u32 = 6;
-/// Names the folder to the child; without it the child's test does nothing.
+/// Environment variable that passes the folder to the child. Without it the child's test does nothing.
 const FOLDER: &str = "DOUBLET_CRASH_FOLDER";
 
 fn options() -> Options {
     let blobs = BlobOptions { encryption_key: Some([3; 32]), grace: Duration::ZERO, ..BlobOptions::default() };
-    // Small memtables, so that flushes and compactions are killed too.
+    // Memtables are small, so that flushes and compactions are killed too.
     Options {
         memtable_bytes: 2 << 20,
         cache_bytes: 4 << 20,
@@ -41,7 +43,7 @@ fn count_key(thread: u32) -> Vec<u8> {
     [&thread.to_be_bytes()[..], b"count"].concat()
 }
 
-/// The attachment of a batch; every fourth is shared with the other threads.
+/// Returns the attachment of a batch. Every fourth is shared with the other threads.
 fn content(thread: u32, number: u32) -> Vec<u8> {
     let author = if number.is_multiple_of(4) { 0 } else { thread };
     let mut content = vec![0; 3_000 + 40 * (number as usize % 100)];
@@ -53,13 +55,13 @@ fn owner(thread: u32, number: u32) -> BlobOwner {
     BlobOwner { database: DbNumber(thread), note: NoteId(number) }
 }
 
-/// Tells how many batches of a thread are there.
+/// Returns the number of batches of a thread in the store.
 fn count(store: &Store, thread: u32) -> u32 {
     let bytes = store.get(Table::Meta, &count_key(thread)).expect("sound");
     bytes.map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
 }
 
-/// Writes until it is killed. Every batch touches four tables; each tenth removes an older attachment.
+/// Writes until the process is killed. Every batch touches four tables; every tenth also releases an older attachment.
 fn write(store: &Store, thread: u32, report: &dyn Fn(u32)) {
     for number in count(store, thread) + 1.. {
         let writer = store.blobs().writer();
@@ -84,7 +86,7 @@ fn write(store: &Store, thread: u32, report: &dyn Fn(u32)) {
     }
 }
 
-/// The child. As a test on its own it does nothing.
+/// The child process. Does nothing when it is run as a test of its own.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -95,7 +97,7 @@ fn child() {
             scope.spawn(move || {
                 write(store, thread, &|number| {
                     let line = format!("acknowledged {thread} {number}\n");
-                    // One call, so that lines of different threads do not mix.
+                    // The line is written in one call, so that lines of different threads do not mix.
                     let _ = std::io::stdout().lock().write_all(line.as_bytes());
                 });
             });
@@ -103,7 +105,7 @@ fn child() {
     });
 }
 
-/// Runs a child until it has reported `reports` times, kills it, and gives the last number reported by each thread.
+/// Runs a child until it has made `reports` reports, and kills it. Returns the last number reported by each thread.
 fn run_and_kill(folder: &Path, reports: u64) -> Vec<u32> {
     let program = std::env::current_exe().expect("a program");
     let mut child = Command::new(program)
@@ -120,7 +122,7 @@ fn run_and_kill(folder: &Path, reports: u64) -> Vec<u32> {
         seen += u64::from(note(&line, &mut acknowledged));
     }
     child.kill().expect("killed");
-    // What it had reported before it died counts too.
+    // Reports written before the child died count too.
     for line in lines.map_while(Result::ok) {
         note(&line, &mut acknowledged);
     }
