@@ -1,8 +1,8 @@
-//! How many connections there may be, in total and from one address.
+//! Limits on the number of connections, in total and per address.
 //!
-//! [`Connections::admit`] gives an [`Admission`] that counts until it is dropped. An IPv4 address counts alone, IPv6
-//! addresses by their /64, which is what one customer gets. Peers on this machine count towards the total only: a
-//! proxy or a load generator there is not a stranger.
+//! [`Connections::admit`] returns an [`Admission`], and the connection is counted until this value is dropped. Every
+//! IPv4 address is counted separately; IPv6 addresses are counted per /64 network, which is what one customer usually
+//! gets. Peers on this machine count only toward the total, because a local proxy or load generator is not a stranger.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,31 +13,32 @@ use tokio::sync::Notify;
 
 use crate::peer::Peer;
 
-/// The most connections that are admitted at a time.
+/// Maximum numbers of simultaneous connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// From everybody together.
+    /// Maximum number of connections from all addresses together.
     pub total_max: usize,
-    /// From one address (IPv6: one /64), unless it is of this machine.
+    /// Maximum number of connections from one address (for IPv6: one /64 network). Addresses of this machine are not
+    /// limited.
     pub per_address_max: usize,
 }
 
-/// Why a connection was not admitted.
+/// Reason why a connection was not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The server has as many connections as it may.
+    /// The server has reached its total limit.
     #[error("too many connections to this server")]
     Total,
-    /// This address has as many connections as it may.
+    /// The address has reached its limit.
     #[error("too many connections from your address")]
     PerAddress,
 }
 
-/// Counts the connections of one kind of listener. Shared by all accepting tasks.
+/// Counter for the connections of one kind of listener. All accepting tasks share it.
 pub struct Connections {
     limits: ConnectionLimits,
     counts: Mutex<Counts>,
-    /// Woken whenever the last connection ends.
+    /// Notified whenever the last connection ends.
     emptied: Notify,
 }
 
@@ -48,13 +49,13 @@ struct Counts {
 }
 
 impl Connections {
-    /// Starts to count from zero.
+    /// Creates a counter without connections.
     #[must_use]
     pub fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self { limits, counts: Mutex::default(), emptied: Notify::new() })
     }
 
-    /// Admits a connection, or says which limit it would break.
+    /// Admits a connection, or returns the limit that it would exceed.
     pub fn admit(self: &Arc<Self>, peer: &Peer) -> Result<Admission, Refused> {
         let group = counted_address(peer);
         let mut counts = self.counts();
@@ -73,13 +74,13 @@ impl Connections {
         Ok(Admission { connections: Arc::clone(self), group })
     }
 
-    /// Tells how many connections there are.
+    /// Returns the number of connections.
     #[must_use]
     pub fn count(&self) -> usize {
         self.counts().total
     }
 
-    /// Waits until there is no connection left.
+    /// Waits until no connection is left.
     pub async fn emptied(&self) {
         loop {
             let woken = self.emptied.notified();
@@ -117,7 +118,7 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// One admitted connection; counts until it is dropped.
+/// An admitted connection, which is counted until this value is dropped.
 #[derive(Debug)]
 pub struct Admission {
     connections: Arc<Connections>,
@@ -151,7 +152,7 @@ mod tests {
         Peer::network(address.parse().expect("the test's addresses are valid"))
     }
 
-    /// Admits the addresses in order and keeps what was admitted.
+    /// Admits the addresses in order, keeps the admissions, and checks which are refused.
     fn check(addresses: &[&str], refused: &[(usize, Refused)]) {
         let connections = Connections::new(ConnectionLimits { total_max: 4, per_address_max: 2 });
         let mut kept = Vec::new();
