@@ -1,14 +1,16 @@
 //! The DEFLATE layer of RFC 4978 (IMAP COMPRESS): raw deflate in both directions over any transport.
 //!
-//! [`Deflate`] keeps the two machines and the bytes between them and the transport; the transport is handed in by
-//! [`crate::Stream`], which owns both. A flush ends with an empty stored block (`Z_SYNC_FLUSH`), so that the peer can read all
-//! that was written.
+//! [`Deflate`] holds the compressor, the decompressor and the bytes between them and the transport. The transport is
+//! passed in by [`crate::Stream`], which owns both. A flush ends with an empty stored block (`Z_SYNC_FLUSH`), so that
+//! the peer can read everything written so far.
 //!
 //! Memory: the compressor (about 320 KiB) exists only between the first write after [`Deflate::relax`] and the next
-//! `relax`. That is allowed because after a sync flush the output stands at a byte boundary and a fresh machine refers to nothing
-//! that it has not sent itself. The decompressor (about 45 KiB) has to stay: the peer may refer back 32 KiB at any time.
+//! `relax`. This is allowed because after a sync flush the output is at a byte boundary, and a new compressor refers
+//! only to data that it has sent itself. The decompressor (about 45 KiB) must stay, because the peer may refer back 32
+//! KiB at any time.
 //!
-//! The peer cannot make us keep what it blows up: decompressed bytes go straight into the reader's buffer.
+//! A peer cannot exhaust memory with data that expands enormously: decompressed bytes go straight into the reader's
+//! buffer.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -20,24 +22,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::limits::{DEFLATE_INPUT_BYTES_MAX, DEFLATE_OUTPUT_BYTES_MAX};
 
-/// Bytes that are compressed or decompressed in one step; they lie on the stack.
+/// Number of bytes compressed or decompressed in one step. They lie on the stack.
 const STEP_BYTES: usize = 8 << 10;
 
-/// The state of a compressed connection.
+/// State of a compressed connection.
 pub(crate) struct Deflate {
     decompress: Decompress,
-    /// Compressed bytes from the peer that were not taken yet; `taken` of them are done with.
+    /// Compressed bytes from the peer; the first `taken` of them are consumed.
     input: Vec<u8>,
     taken: usize,
-    /// Whether the decompressor may hold bytes although all input was taken: the last call filled its buffer.
+    /// Set if the decompressor may hold bytes although all input is consumed: the last call filled its buffer.
     more_inside: bool,
     ended: bool,
-    /// None until something is written.
+    /// The compressor, or `None` until something is written.
     compress: Option<Box<Compress>>,
-    /// Compressed bytes that wait for the transport; `sent` of them have left.
+    /// Compressed bytes for the transport; the first `sent` of them are written.
     output: Vec<u8>,
     sent: usize,
-    /// Whether something was written since the last sync flush.
+    /// Set if something was written since the last sync flush.
     unflushed: bool,
 }
 
@@ -56,7 +58,7 @@ impl Deflate {
         }
     }
 
-    /// Gives back what an idle connection does not need. Does nothing between a write and its flush.
+    /// Releases the memory that an idle connection does not need. Does nothing between a write and its flush.
     pub(crate) fn relax(&mut self) {
         if !self.unflushed && self.sent == self.output.len() {
             self.compress = None;
@@ -117,7 +119,7 @@ impl Deflate {
         Pin::new(transport).poll_flush(cx)
     }
 
-    /// Takes compressed bytes from the transport; zero at its end.
+    /// Reads compressed bytes from the transport. Returns zero at its end.
     fn fill<T: AsyncRead + Unpin>(&mut self, transport: &mut T, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut space = [const { MaybeUninit::uninit() }; DEFLATE_INPUT_BYTES_MAX];
         let mut fresh = ReadBuf::uninit(&mut space);
@@ -149,7 +151,7 @@ impl Deflate {
         Ok(produced)
     }
 
-    /// Compresses all the bytes and takes the output as far as there is any yet.
+    /// Compresses all the bytes and collects the output available so far.
     fn compress_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
             let (consumed, produced) = self.compress_step(bytes, FlushCompress::None)?;
@@ -160,10 +162,11 @@ impl Deflate {
         }
     }
 
-    /// Brings everything that was compressed out, up to a byte boundary.
+    /// Emits everything compressed so far, up to a byte boundary.
     ///
-    /// The machine forgets the wish to flush when its output did not fit into one step, and goes on handing out what it
-    /// has. So the flush is asked for again until one fits; at worst the peer sees an empty block twice.
+    /// The compressor forgets the flush request if its output did not fit into one step, and continues to return
+    /// pending output. The flush is therefore requested again until its output fits. At worst the peer sees an empty
+    /// block twice.
     fn sync(&mut self) -> io::Result<()> {
         while self.compress_step(&[], FlushCompress::Sync)?.1 == STEP_BYTES {
             self.compress_all(&[])?;
@@ -171,7 +174,7 @@ impl Deflate {
         Ok(())
     }
 
-    /// Runs the compressor once; tells how many bytes it took and gave.
+    /// Runs the compressor once. Returns the numbers of bytes consumed and produced.
     fn compress_step(&mut self, bytes: &[u8], flush: FlushCompress) -> io::Result<(usize, usize)> {
         let compress = self.compress.get_or_insert_with(|| Box::new(Compress::new(Compression::fast(), false)));
         let mut space = [0; STEP_BYTES];
@@ -182,7 +185,7 @@ impl Deflate {
         Ok((count(compress.total_in(), before_in), produced))
     }
 
-    /// Writes what waits to the transport.
+    /// Writes the pending output to the transport.
     fn poll_drain<T: AsyncWrite + Unpin>(&mut self, transport: &mut T, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
             let written = ready!(Pin::new(&mut *transport).poll_write(cx, rest))?;

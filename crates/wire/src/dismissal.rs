@@ -1,10 +1,11 @@
-//! The word that one connection has to end, because of who has logged in over it.
+//! A signal that one connection must end because of the account that is logged in over it.
 //!
-//! Whoever knows that an account is not what it was says [`Dismissal::dismiss`]; the protocol that serves the connection hears of it
-//! between two commands or while it waits for its client, says good-bye in its own way, and closes. A protocol never begins
-//! a command after it has been told. Who gave the word cuts off what does not end in time.
+//! The code that notices a change of an account calls [`Dismissal::dismiss`]. The protocol that serves the connection
+//! sees the signal between two commands or while it waits for its client, says good-bye in its own way, and closes. A
+//! protocol never starts a command after it has seen the signal. The sender of the signal drops connections that do not
+//! end in time.
 //!
-//! Left out: why. The peer is told the same whatever happened to the account.
+//! The signal does not carry a reason: the peer gets the same message whatever happened to the account.
 
 use std::fmt;
 use std::pin::pin;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Announces to one connection that it ends. Cheap to clone; one that nobody else holds is never given.
+/// Signal that tells one connection to end. It is cheap to clone. A signal without other clones is never sent.
 #[derive(Clone, Default)]
 pub struct Dismissal {
     word: Arc<Word>,
@@ -26,22 +27,22 @@ struct Word {
 }
 
 impl Dismissal {
-    /// Gives the word. It is never taken back.
+    /// Sends the signal. It cannot be withdrawn.
     pub fn dismiss(&self) {
         self.word.given.store(true, Ordering::Release);
         self.word.heard.notify_waiters();
     }
 
-    /// Tells whether the word was given.
+    /// Returns `true` if the signal was sent.
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.word.given.load(Ordering::Acquire)
     }
 
-    /// Waits until the word is given.
+    /// Waits until the signal is sent.
     pub async fn given(&self) {
         let mut heard = pin!(self.word.heard.notified());
-        // Listening begins before the look, so that a word between the two is not missed.
+        // The waiter is registered before the check, so that a signal sent in between is not missed.
         heard.as_mut().enable();
         if !self.is_given() {
             heard.await;
