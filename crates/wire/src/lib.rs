@@ -1,16 +1,18 @@
-//! What all protocols share at the socket: streams, the pool of workers, limits on connections, TLS and shutdown.
+//! The socket layer shared by all protocols: streams, the worker pool, connection limits, TLS and shutdown.
 //!
-//! The core of Doublet is plain blocking code; its edges are asynchronous. This room is the seam. A protocol reads a
-//! command from a [`Stream`], hands the work to the [`Pool`] and awaits the outcome, waits for durability, and writes
-//! the reply. It learns from [`Shutdown`] and [`Dismissal`] when to say good-bye and from [`Connections`] whether it may
-//! begin at all.
+//! The core of Doublet is plain blocking code, and its edges are asynchronous. This crate connects the two. A protocol
+//! reads a command from a [`Stream`], passes the work to the [`Pool`] and awaits the result, waits for durability, and
+//! writes the reply. [`Shutdown`] and [`Dismissal`] tell it when to say good-bye, and [`Connections`] decides whether
+//! it may start at all.
 //!
 //! Promises:
-//! - an idle connection holds no buffer of ours: [`Stream::receive`] borrows memory only while bytes are there;
-//! - the pool's queue is bounded and a panic in a job is an error for its caller, never the end of a worker;
-//! - a connection that was admitted is counted until its [`Admission`] is dropped, however the task ends.
+//! - An idle connection holds no buffer of this crate: [`Stream::receive`] borrows memory only while bytes are
+//!   available.
+//! - The queue of the pool is bounded. A panic in a job is an error for its caller and never ends a worker.
+//! - An admitted connection is counted until its [`Admission`] is dropped, however the task ends.
 //!
-//! Left out: what any one protocol says (its own room), where addresses and certificates come from (`server`).
+//! Not included: the protocols themselves (each has its own crate), and the configuration of addresses and certificates
+//! (`server`).
 
 pub mod connections;
 mod deflate;

@@ -1,7 +1,7 @@
-//! Who is at the other end of a connection, as far as the socket tells.
+//! The other end of a connection, as far as the socket describes it.
 //!
-//! Protocols decide by this what they offer: passwords in clear only over TLS or on the same machine, relaying limits
-//! per network address.
+//! Protocols use this to decide what they offer: plain-text passwords only over TLS or on the same machine, and
+//! relaying limits per network address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,49 +9,49 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// The network address; none over a local socket or in memory.
+    /// The network address, or `None` for a local socket or a connection in memory.
     pub address: Option<SocketAddr>,
-    /// Whether the connection is encrypted. Changes with STARTTLS.
+    /// Set if the connection is encrypted. STARTTLS changes it.
     pub tls: bool,
-    /// Whether the peer runs on this machine. Local sockets count.
+    /// Set if the peer runs on this machine. Local sockets count as such.
     pub loopback: bool,
-    /// The number of the connection in this process; zero where nobody numbers them.
+    /// The number of the connection in this process, or zero if connections are not numbered.
     pub connection: u64,
 }
 
 impl Peer {
-    /// Describes a peer that came over the network, without encryption so far.
+    /// Creates a peer that connected over the network, without encryption so far.
     #[must_use]
     pub fn network(address: SocketAddr) -> Self {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         Self { address: Some(address), tls: false, loopback: address.ip().is_loopback(), connection: 0 }
     }
 
-    /// Describes a peer on this machine that came over a local socket or through memory.
+    /// Creates a peer on this machine that connected over a local socket or in memory.
     #[must_use]
     pub fn local() -> Self {
         Self { address: None, tls: false, loopback: true, connection: 0 }
     }
 
-    /// Gives the same peer, now encrypted.
+    /// Returns the same peer with encryption.
     #[must_use]
     pub fn encrypted(self) -> Self {
         Self { tls: true, ..self }
     }
 
-    /// Gives the same peer with the number of its connection.
+    /// Returns the same peer with the number of its connection.
     #[must_use]
     pub fn numbered(self, connection: u64) -> Self {
         Self { connection, ..self }
     }
 
-    /// Tells whether secrets may pass: the connection is encrypted or does not leave the machine.
+    /// Returns `true` if secrets may be sent: the connection is encrypted or does not leave the machine.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.tls || self.loopback
     }
 
-    /// Gives the IP address; the loopback address for a peer without one.
+    /// Returns the IP address, or the loopback address for a peer without an address.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
