@@ -1,17 +1,18 @@
-//! The pool of worker threads on which all blocking work runs.
+//! The pool of worker threads that runs all blocking work.
 //!
-//! A fixed number of threads takes jobs from one bounded queue, first come first served. [`Pool::run`] is for tasks:
-//! it waits, without blocking, for a place in the queue and then for the outcome; [`Pool::run_awaited`] is the same for work that is not worth
-//! doing when its task is gone. [`Pool::spawn`] is for code that does not wait; a full queue is an error there.
+//! A fixed number of threads takes jobs from one bounded queue, first come first served. [`Pool::run`] is for tasks: it
+//! waits asynchronously for space in the queue and then for the result. [`Pool::run_awaited`] does the same for work
+//! that is not needed once its task is gone. [`Pool::spawn`] is for code that does not wait; it fails if the queue is
+//! full.
 //!
 //! Invariants:
-//! - at most `queue_max` jobs wait; a place is given back when a worker takes the job;
-//! - a panic in a job becomes [`PoolError::Panicked`] for its caller, and the worker goes on;
-//! - a job that was queued runs, even if the task that waits for it is dropped, unless the pool closes before; only one of
-//!   [`Pool::run_awaited`] is thrown away then, if no worker has begun with it. What has begun is always ended.
+//! - At most `queue_max` jobs wait. Space in the queue becomes free when a worker takes the job.
+//! - A panic in a job becomes [`PoolError::Panicked`] for its caller, and the worker continues.
+//! - A queued job runs even if the task that waits for it is dropped, unless the pool closes first. Only a job of
+//!   [`Pool::run_awaited`] is discarded then, if no worker has started it. A started job always runs to its end.
 //!
-//! The queue is a mutex and a condition variable. Workers are woken only when one of them sleeps, so that a busy pool
-//! makes no system call for a job; spinning was left out on purpose, processor time is what we are measured by.
+//! The queue is a mutex and a condition variable. A worker is woken only if one is sleeping, so that a busy pool makes
+//! no system call per job. Spinning is deliberately not used, because processor time is what Doublet is measured by.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -26,14 +27,14 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::limits::{POOL_QUEUE_MAX, POOL_WORKERS_MAX};
 
-/// How large a pool is.
+/// Configuration of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Name of the threads, as tools show it.
+    /// Name of the threads, as shown by tools.
     pub name: String,
-    /// Number of worker threads, 1 to [`POOL_WORKERS_MAX`].
+    /// Number of worker threads, from 1 to [`POOL_WORKERS_MAX`].
     pub workers: usize,
-    /// Most jobs that wait, 1 to [`POOL_QUEUE_MAX`].
+    /// Maximum number of waiting jobs, from 1 to [`POOL_QUEUE_MAX`].
     pub queue_max: usize,
 }
 
@@ -43,66 +44,66 @@ impl Default for PoolOptions {
     }
 }
 
-/// Why a job has no outcome.
+/// Reason why a job has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The queue is full (only [`Pool::spawn`]). Try again later.
+    /// The queue is full (only for [`Pool::spawn`]). The caller may try again later.
     #[error("the pool's queue is full")]
     Full,
-    /// The pool is closed: the server ends.
+    /// The pool is closed because the server ends.
     #[error("the pool is closed")]
     Closed,
-    /// The job panicked: a fault of ours. The text is for the log, not for the peer.
+    /// The job panicked, which is a bug in the server. The text is for the log and not for the peer.
     #[error("a job panicked: {0}")]
     Panicked(String),
-    /// The system gave no thread when the pool was made.
+    /// The operating system refused a thread when the pool was created.
     #[error("cannot start a worker thread: {0}")]
     NoThread(String),
 }
 
-/// What a pool has done so far and has to do now.
+/// Statistics and current load of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolReport {
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Workers that run a job now.
+    /// Number of workers that are running a job now.
     pub busy: usize,
-    /// Jobs that wait now.
+    /// Number of jobs that are waiting now.
     pub depth: usize,
-    /// Most jobs that ever waited.
+    /// Maximum number of jobs that ever waited at the same time.
     pub depth_max: usize,
-    /// Jobs that ended.
+    /// Number of completed jobs.
     pub completed: u64,
-    /// Jobs that panicked.
+    /// Number of jobs that panicked.
     pub panicked: u64,
-    /// Jobs that were thrown away because nobody waited for them any more; they are not among those that ended.
+    /// Number of jobs discarded because their callers were gone. They do not count as completed.
     pub skipped: u64,
-    /// Time that ended jobs waited in the queue, all together.
+    /// Total time that completed jobs waited in the queue.
     pub waited: Duration,
     /// Longest time that a job waited.
     pub waited_max: Duration,
-    /// Time that jobs ran, all together.
+    /// Total time that jobs ran.
     pub ran: Duration,
 }
 
-/// A fixed number of worker threads with one queue. Cheap to clone; the last clone that is dropped closes it.
+/// A fixed number of worker threads with one queue. It is cheap to clone; dropping the last clone closes it.
 #[derive(Clone)]
 pub struct Pool {
     owner: Arc<Owner>,
 }
 
-/// Closes the queue when nobody can reach the pool any more. Workers hold `Shared` only.
+/// Owner of the queue, which closes it when the last clone of the pool is dropped. Workers hold only `Shared`.
 struct Owner {
     shared: Arc<Shared>,
-    /// The threads; they end when the queue is closed. Taken by [`Pool::close`], which waits for them.
+    /// The worker threads, which end when the queue is closed. [`Pool::close`] takes them and waits for their end.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// Wakes one sleeping worker a job; all of them on close.
+    /// Wakes one sleeping worker per job, and all workers on close.
     work: Condvar,
-    /// Free places in the queue.
+    /// Free space in the queue, in jobs.
     places: Semaphore,
     clock: Arc<dyn Clock>,
 }
@@ -110,7 +111,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Workers that wait on `work` and were not woken yet.
+    /// Number of workers that wait on `work` and have not been woken yet.
     sleeping: usize,
     closed: bool,
     report: PoolReport,
@@ -121,7 +122,7 @@ struct Job {
     run: Box<dyn FnOnce() -> Outcome + Send>,
 }
 
-/// Whether a job came to its end.
+/// The way in which a job ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Ended,
@@ -129,7 +130,7 @@ enum Outcome {
     Skipped,
 }
 
-/// What becomes of a queued job whose caller is gone.
+/// Treatment of a queued job whose caller is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Orphan {
     Runs,
@@ -137,7 +138,7 @@ enum Orphan {
 }
 
 impl Pool {
-    /// Starts the workers. Options out of range are brought into it.
+    /// Starts the workers. Options out of range are clamped.
     pub fn new(options: &PoolOptions, clock: Arc<dyn Clock>) -> Result<Self, PoolError> {
         let workers = options.workers.clamp(1, POOL_WORKERS_MAX);
         let state = State { report: PoolReport { workers, ..PoolReport::default() }, ..State::default() };
@@ -155,10 +156,10 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Runs a job on a worker and gives its outcome.
+    /// Runs a job on a worker and returns its result.
     ///
-    /// Waits for a place while the queue is full. When the returned future is dropped after the job was queued, the job
-    /// runs all the same and its outcome is lost.
+    /// Waits while the queue is full. If the returned future is dropped after the job was queued, the job still runs
+    /// and its result is lost.
     pub async fn run<T, F>(&self, job: F) -> Result<T, PoolError>
     where
         T: Send + 'static,
@@ -167,10 +168,11 @@ impl Pool {
         self.queue(job, Orphan::Runs).await
     }
 
-    /// Runs a job on a worker and gives its outcome, for as long as somebody waits for it.
+    /// Runs a job on a worker and returns its result, as long as the caller waits for it.
     ///
-    /// The same as [`Pool::run`], but when the returned future is dropped before a worker has begun with the job, the worker throws the job away when its turn
-    /// comes. So nobody can keep the workers busy with what they have given up.
+    /// This is the same as [`Pool::run`], except that dropping the returned future before a worker has started the job
+    /// makes the worker discard the job when its turn comes. A peer can therefore not keep the workers busy with
+    /// requests it has abandoned.
     pub async fn run_awaited<T, F>(&self, job: F) -> Result<T, PoolError>
     where
         T: Send + 'static,
@@ -199,11 +201,11 @@ impl Pool {
         if queued {
             place.forget();
         }
-        // A job that is thrown away because the pool closed drops its sender.
+        // A job that is discarded because the pool closed drops its sender.
         receiver.await.map_err(|_| PoolError::Closed)?
     }
 
-    /// Queues a job whose outcome nobody waits for.
+    /// Queues a job without waiting for its result.
     pub fn spawn<F>(&self, job: F) -> Result<(), PoolError>
     where
         F: FnOnce() + Send + 'static,
@@ -223,19 +225,20 @@ impl Pool {
         Ok(())
     }
 
-    /// Tells what the pool does and has done.
+    /// Returns the statistics and the current load of the pool.
     #[must_use]
     pub fn report(&self) -> PoolReport {
         let state = lock(&self.owner.shared.state);
         PoolReport { depth: state.jobs.len(), ..state.report }
     }
 
-    /// Takes no more jobs, lets the queued ones run, and waits for the workers to end. Blocks; never call it in a job.
+    /// Closes the queue for new jobs, lets the queued ones run, and waits for the workers to end. This blocks and must
+    /// not be called in a job.
     pub fn close(&self) {
         self.owner.shared.close();
         let threads = std::mem::take(&mut *lock(&self.owner.threads));
         for thread in threads {
-            // Workers catch the panics of jobs; there is nothing to learn from a worker's end.
+            // Workers catch the panics of jobs, so the result of a worker thread carries no information.
             let _ = thread.join();
         }
     }
@@ -251,13 +254,13 @@ impl Pool {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // The workers are not joined: the last clone may be dropped by a job.
+        // The workers are not joined, because a job may drop the last clone.
         self.shared.close();
     }
 }
 
 impl Shared {
-    /// Queues a job; false when the pool is closed.
+    /// Queues a job. Returns `false` if the pool is closed.
     fn push(&self, run: Box<dyn FnOnce() -> Outcome + Send>) -> bool {
         let queued = self.clock.monotonic();
         let mut state = lock(&self.state);
