@@ -1,20 +1,20 @@
-//! The signal that the server ends, in two steps.
+//! The signal that the server ends, in two phases.
 //!
-//! *Draining*: take no new connection; finish the command at hand, say good-bye, close. *Closing*: the time for that
-//! is over; drop everything. [`Shutdown`] is cheap to clone; everybody holds one.
+//! *Draining*: accept no new connections, finish the current command, say good-bye, close. *Closing*: the time for that
+//! is over; drop everything. [`Shutdown`] is cheap to clone, and every task holds a clone.
 
 use std::fmt;
 
 use tokio::sync::watch;
 
-/// How far the shutdown has come.
+/// Phase of the shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// There is no shutdown.
+    /// The server runs normally.
     Running,
-    /// Finish what is at hand and begin nothing new.
+    /// Current work is finished, and no new work is started.
     Draining,
-    /// Leave at once.
+    /// Tasks end immediately.
     Closing,
 }
 
@@ -25,35 +25,35 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Starts in [`Phase::Running`].
+    /// Creates a signal in [`Phase::Running`].
     #[must_use]
     pub fn new() -> Self {
         Self { phase: watch::Sender::new(Phase::Running) }
     }
 
-    /// Begins to drain. Later phases stay as they are.
+    /// Starts draining. A later phase stays as it is.
     pub fn drain(&self) {
         self.advance(Phase::Draining);
     }
 
-    /// Ends everything.
+    /// Enters [`Phase::Closing`].
     pub fn close(&self) {
         self.advance(Phase::Closing);
     }
 
-    /// Gives the current phase.
+    /// Returns the current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
-    /// Tells whether the server drains or closes.
+    /// Returns `true` if the server is draining or closing.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.phase() >= Phase::Draining
     }
 
-    /// Waits until the server drains (or closes).
+    /// Waits until the server drains or closes.
     pub async fn draining(&self) {
         self.reached(Phase::Draining).await;
     }
