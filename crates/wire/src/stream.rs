@@ -1,11 +1,11 @@
-//! One connection's bytes: TCP, a local socket or memory; plain or under TLS; with DEFLATE on top or without.
+//! The byte stream of one connection: TCP, a local socket or memory, plain or under TLS, with or without DEFLATE.
 //!
-//! A [`Stream`] starts plain and is upgraded in place of itself: [`Stream::accept_tls`] for implicit TLS and STARTTLS,
-//! [`Stream::connect_tls`] at the client's end, [`Stream::start_deflate`] for IMAP COMPRESS. It is small (the layers lie behind boxes) and holds no
-//! buffers besides TLS's and DEFLATE's own.
+//! A [`Stream`] starts plain and is upgraded later: [`Stream::accept_tls`] for implicit TLS and STARTTLS,
+//! [`Stream::connect_tls`] at the client's end, [`Stream::start_deflate`] for IMAP COMPRESS. It is small, because the
+//! layers are boxed, and holds no buffers besides those of TLS and DEFLATE.
 //!
-//! Who upgrades must have thrown away what the peer sent behind the command that asked for it: bytes that a protocol
-//! has already received are its own affair and must not be taken for encrypted ones (CVE-2011-0411).
+//! Before an upgrade the caller must discard all bytes received after the command that requested it. Bytes that a
+//! protocol has already received must not be taken for encrypted ones (CVE-2011-0411).
 
 use std::fmt;
 use std::io;
@@ -33,7 +33,7 @@ enum Layer {
     Client(Box<client::TlsStream<Transport>>),
 }
 
-/// What lies below all layers.
+/// The transport below all layers.
 enum Transport {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -41,42 +41,42 @@ enum Transport {
 }
 
 impl Stream {
-    /// Takes a TCP connection; switches off the delay that gathers small packets.
+    /// Creates a stream on a TCP connection and sets TCP_NODELAY.
     #[must_use]
     pub fn tcp(stream: TcpStream) -> Self {
-        // A socket that refuses the option still works, only slower.
+        // A socket that refuses the option still works, but slower.
         let _ = stream.set_nodelay(true);
         Self::plain(Transport::Tcp(stream))
     }
 
-    /// Takes a connection over a local socket.
+    /// Creates a stream on a local socket connection.
     #[must_use]
     pub fn unix(stream: UnixStream) -> Self {
         Self::plain(Transport::Unix(stream))
     }
 
-    /// Makes two connected ends in memory, each with room for `size_bytes`; for tests.
+    /// Creates two connected streams in memory, each with a buffer of `size_bytes`, for tests.
     #[must_use]
     pub fn duplex(size_bytes: usize) -> (Self, Self) {
         let (one, other) = tokio::io::duplex(size_bytes);
         (Self::plain(Transport::Memory(one)), Self::plain(Transport::Memory(other)))
     }
 
-    /// Shakes hands as the server. On error the connection is lost.
+    /// Performs a TLS handshake as the server. On error the connection is lost.
     pub async fn accept_tls(self, tls: &Tls) -> io::Result<Self> {
         let acceptor = TlsAcceptor::from(tls.config());
         let stream = within_time(acceptor.accept(self.into_transport()?)).await?;
         Ok(Self { layer: Layer::Server(Box::new(stream)), deflate: None })
     }
 
-    /// Shakes hands as the server of a protocol over HTTP/2. On error the connection is lost.
+    /// Performs a TLS handshake as the server of a protocol over HTTP/2. On error the connection is lost.
     pub async fn accept_tls_h2(self, tls: &Tls) -> io::Result<Self> {
         let acceptor = TlsAcceptor::from(tls.config_h2());
         let stream = within_time(acceptor.accept(self.into_transport()?)).await?;
         Ok(Self { layer: Layer::Server(Box::new(stream)), deflate: None })
     }
 
-    /// Shakes hands as the client with the server of this name. On error the connection is lost.
+    /// Performs a TLS handshake as the client of the server with this name. On error the connection is lost.
     pub async fn connect_tls(self, tls: &ClientTls, server_name: &str) -> io::Result<Self> {
         let name = ClientTls::server_name(server_name).map_err(io::Error::other)?;
         let connector = TlsConnector::from(tls.config());
@@ -84,33 +84,33 @@ impl Stream {
         Ok(Self { layer: Layer::Client(Box::new(stream)), deflate: None })
     }
 
-    /// Compresses everything from now on, in both directions. Does nothing when that is so already.
+    /// Compresses all further bytes, in both directions. Does nothing if compression is already on.
     pub fn start_deflate(&mut self) {
         if self.deflate.is_none() {
             self.deflate = Some(Box::new(Deflate::new()));
         }
     }
 
-    /// Gives back memory that a connection without traffic does not need. Call it before a long wait.
+    /// Releases memory that a connection without traffic does not need. Should be called before a long wait.
     pub fn relax(&mut self) {
         if let Some(deflate) = &mut self.deflate {
             deflate.relax();
         }
     }
 
-    /// Tells whether the bytes are encrypted.
+    /// Returns `true` if the bytes are encrypted.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         !matches!(self.layer, Layer::Plain(_))
     }
 
-    /// Tells whether the bytes are compressed.
+    /// Returns `true` if the bytes are compressed.
     #[must_use]
     pub fn is_deflated(&self) -> bool {
         self.deflate.is_some()
     }
 
-    /// Tells what the handshake agreed on.
+    /// Returns the result of the TLS handshake, or `None` without TLS.
     #[must_use]
     pub fn tls_facts(&self) -> Option<TlsFacts> {
         match &self.layer {
@@ -120,7 +120,8 @@ impl Stream {
         }
     }
 
-    /// Gives the certificate that the client has shown, in DER form; one that is trusted, or there would be no connection.
+    /// Returns the client's certificate in DER form, if it sent one. The certificate is trusted, because a handshake
+    /// with any other fails.
     #[must_use]
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         match &self.layer {
@@ -129,9 +130,10 @@ impl Stream {
         }
     }
 
-    /// Appends what arrives next, at most [`RECEIVE_BYTES_MAX`] bytes, and tells how many; zero is the peer's end.
+    /// Appends the bytes that arrive next, at most [`RECEIVE_BYTES_MAX`], and returns their number. Zero means that the
+    /// peer has closed the connection.
     ///
-    /// Until something arrives no memory is held. Dropping the future loses nothing.
+    /// No memory is held until bytes arrive. Dropping the future loses no data.
     pub async fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         std::future::poll_fn(|cx| self.poll_receive(cx, buffer)).await
     }
@@ -180,7 +182,7 @@ async fn within_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::R
         .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long"))?
 }
 
-/// Calls the same method on whatever the variant holds.
+/// Calls the same method on the value of every variant.
 macro_rules! on_each {
     ($value:expr, [$($variant:path),+], $stream:ident => $call:expr) => {
         match $value {
