@@ -1,11 +1,12 @@
 //! TLS at both ends: the server's certificate, which can be replaced while the server runs, and the client's rules.
 //!
-//! [`Tls`] holds the server's settings behind an atomic pointer: [`Tls::replace`] takes effect with the next handshake and
-//! leaves running connections alone. A certificate that does not parse or does not fit its key is refused and the old
-//! one stays. Files are read by `server`; here come the bytes of PEM files.
+//! [`Tls`] holds the server's settings behind an atomic pointer. [`Tls::replace`] takes effect with the next handshake
+//! and does not affect existing connections. A certificate that does not parse or does not match its key is refused,
+//! and the old one stays. `server` reads the files; this module gets the bytes of PEM files.
 //!
-//! TLS 1.2 and 1.3 with the cipher suites that rustls considers safe; session tickets. Where HTTP/2 is spoken ([`Tls::config_h2`]) it is agreed on
-//! within the handshake, and servers that are trusted may show a certificate of their own; nobody must.
+//! TLS 1.2 and 1.3 are supported with the cipher suites that rustls considers safe, and with session tickets. For
+//! HTTP/2 ([`Tls::config_h2`]) the protocol is negotiated in the handshake, and trusted servers may present a client
+//! certificate, but no peer must.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,45 +24,46 @@ use tokio_rustls::rustls::{
 
 use crate::limits::PEM_BYTES_MAX;
 
-/// Why TLS cannot be set up. All but [`TlsError::Name`] are for the operator.
+/// Reason why TLS cannot be set up. All variants except [`TlsError::Name`] are meant for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file is too long to be a certificate or key.
+    /// A file is too long for a certificate or key.
     #[error("the {0} file is longer than {PEM_BYTES_MAX} bytes")]
     TooLong(&'static str),
-    /// A file has no PEM block of the wanted kind.
+    /// A file has no PEM block of the expected kind.
     #[error("no {0} in PEM form was found: {1}")]
     Pem(&'static str, String),
-    /// The certificate and the key are refused, mostly because they do not belong together.
+    /// The certificate or the key is refused, mostly because they do not belong together.
     #[error("the certificate and the key cannot be used: {0}")]
     Refused(#[from] rustls::Error),
-    /// The name of the other server cannot be in a certificate.
+    /// The name of the other server is not valid in a certificate.
     #[error("{0:?} is not a valid server name")]
     Name(String),
 }
 
-/// The server's side of TLS. Shared by all listeners.
+/// The server side of TLS. All listeners share it.
 pub struct Tls {
     config: ArcSwap<ServerConfig>,
     config_h2: ArcSwap<ServerConfig>,
-    /// Who signs the certificates that servers show.
+    /// Root certificates that sign the client certificates of other servers.
     peers: Option<Arc<RootCertStore>>,
 }
 
 impl Tls {
-    /// Makes the settings from a certificate chain and a private key in PEM form.
+    /// Creates the settings from a certificate chain and a private key in PEM form.
     pub fn new(chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
         Self::trusting(chain_pem, key_pem, None)
     }
 
-    /// Makes the same, with the roots in a PEM file that sign the certificates of other servers.
+    /// Creates the settings with the root certificates, in PEM form, that sign the client certificates of other
+    /// servers.
     pub fn trusting(chain_pem: &[u8], key_pem: &[u8], peers_pem: Option<&[u8]>) -> Result<Self, TlsError> {
         let peers = peers_pem.map(|pem| root_store(pem).map(Arc::new)).transpose()?;
         let config_h2 = ArcSwap::from(server_config_h2(chain_pem, key_pem, peers.as_ref())?);
         Ok(Self { config: ArcSwap::from(server_config(chain_pem, key_pem)?), config_h2, peers })
     }
 
-    /// Takes another certificate for all handshakes to come. On error the old one stays.
+    /// Replaces the certificate for all future handshakes. On error the old one stays.
     pub fn replace(&self, chain_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsError> {
         let config_h2 = server_config_h2(chain_pem, key_pem, self.peers.as_ref())?;
         self.config.store(server_config(chain_pem, key_pem)?);
@@ -69,13 +71,13 @@ impl Tls {
         Ok(())
     }
 
-    /// Gives the settings as they are now.
+    /// Returns the current settings.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
     }
 
-    /// Gives the settings for HTTP/2.
+    /// Returns the current settings for HTTP/2.
     #[must_use]
     pub fn config_h2(&self) -> Arc<ServerConfig> {
         self.config_h2.load_full()
@@ -88,26 +90,27 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// The client's side of TLS, for connections to other servers.
+/// The client side of TLS, for connections to other servers.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
 }
 
 impl ClientTls {
-    /// Trusts the given roots and checks the server's name.
+    /// Creates settings that trust the given roots and check the name of the server.
     pub fn verifying(roots: RootCertStore) -> Result<Self, TlsError> {
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
         Ok(Self { config: Arc::new(builder.with_root_certificates(roots).with_no_client_auth()) })
     }
 
-    /// Trusts the roots in a PEM file. Those that cannot be read are left out, as long as there are others: the bundles
-    /// of systems have some of them.
+    /// Creates settings that trust the roots in a PEM file. Roots that cannot be parsed are left out if there are
+    /// others, because the bundles of operating systems contain some of them.
     pub fn trusting(roots_pem: &[u8]) -> Result<Self, TlsError> {
         Self::verifying(root_store(roots_pem)?)
     }
 
-    /// Encrypts to whoever answers: protects against listeners only (RFC 7435), as is usual between mail servers.
+    /// Creates settings that accept any certificate. They protect only against eavesdropping (RFC 7435), as is usual
+    /// between mail servers.
     pub fn opportunistic() -> Result<Self, TlsError> {
         let algorithms = provider().signature_verification_algorithms;
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
@@ -117,13 +120,13 @@ impl ClientTls {
         })
     }
 
-    /// Gives the settings.
+    /// Returns the settings.
     #[must_use]
     pub fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.config)
     }
 
-    /// Makes a server's name fit for the handshake.
+    /// Converts the name of a server for the handshake.
     pub fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
         let plain = name.trim_end_matches('.');
         ServerName::try_from(plain.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))
@@ -136,12 +139,12 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-/// What a handshake has agreed on; for trace headers and logs.
+/// Result of a handshake, for trace headers and logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlsFacts {
-    /// The version, such as `TLSv1.3`.
+    /// TLS version, such as `TLSv1.3`.
     pub version: &'static str,
-    /// The cipher suite by its registered name, such as `TLS13_AES_256_GCM_SHA384`.
+    /// Registered name of the cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
     pub cipher: &'static str,
 }
 
