@@ -1,6 +1,6 @@
-//! Behaviour of the pool and of the streams, from outside.
+//! Integration tests of the pool and of the streams.
 //!
-//! Nothing here sleeps: jobs are held by channels, and streams run in memory or over loopback with port 0.
+//! The tests do not sleep: jobs are held by channels, and streams run in memory or over loopback with port 0.
 
 mod pool;
 mod streams;

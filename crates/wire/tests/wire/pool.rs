@@ -1,4 +1,4 @@
-//! The pool: outcomes, bounds, panics, closing.
+//! Tests of the pool: results, limits, panics and closing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ fn pool(workers: usize, queue_max: usize) -> Pool {
     Pool::new(&options, Arc::new(SimClock::new())).expect("threads can be started")
 }
 
-/// Occupies a worker until the returned sender is dropped; returns once the job runs.
+/// Occupies a worker until the returned sender is dropped. Returns once the job is running.
 fn hold_worker(pool: &Pool) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     let (started, has_started) = mpsc::channel();

@@ -1,4 +1,5 @@
-//! Streams: upgrades to TLS and DEFLATE over every transport, reload of the certificate, refusal of broken bytes.
+//! Tests of the streams: upgrades to TLS and DEFLATE over every transport, reload of the certificate, and rejection of
+//! invalid bytes.
 
 use std::io;
 
@@ -50,13 +51,13 @@ async fn check_talk(client: &mut Stream, server: &mut Stream) {
     }
 }
 
-/// Makes a text that hardly compresses.
+/// Returns a text that hardly compresses.
 fn uneven_text(length: usize) -> String {
     let random = SeededRandom::new(7);
     (0..length).map(|_| char::from(b'a' + (random.below(26) as u8))).collect()
 }
 
-/// Talks plain, encrypted and compressed.
+/// Exchanges texts without encryption, with TLS, and with compression.
 async fn check_upgrades(client: Stream, server: Stream) {
     let (mut client, mut server) = (client, server);
     assert!(!client.is_tls() && client.tls_facts().is_none());
@@ -165,7 +166,7 @@ async fn a_peer_that_does_not_shake_hands_is_an_error() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever is written in whatever pieces, with flushes and pauses between, arrives.
+    /// Bytes written in any pieces, with flushes and pauses in between, arrive unchanged.
     #[test]
     fn deflate_carries_every_piece(
         pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..20_000), any::<bool>()), 0..12),
