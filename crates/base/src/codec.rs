@@ -5,21 +5,21 @@
 //! bytes.
 //!
 //! A decoder never panics and never allocates more than the bytes that it was given. A length that points past the end
-//! is [`Truncated`].
+//! is [`InvalidRecord`].
 
 use std::fmt;
 
 /// The record ends before its contents, or contains an impossible length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Truncated;
+pub struct InvalidRecord;
 
-impl fmt::Display for Truncated {
+impl fmt::Display for InvalidRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the record is shorter than its contents say")
     }
 }
 
-impl std::error::Error for Truncated {}
+impl std::error::Error for InvalidRecord {}
 
 /// An encoder of a record.
 #[derive(Debug, Default, Clone)]
@@ -138,32 +138,32 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads one byte.
-    pub fn u8(&mut self) -> Result<u8, Truncated> {
+    pub fn u8(&mut self) -> Result<u8, InvalidRecord> {
         Ok(self.array::<1>()?[0])
     }
 
     /// Reads two bytes.
-    pub fn u16(&mut self) -> Result<u16, Truncated> {
+    pub fn u16(&mut self) -> Result<u16, InvalidRecord> {
         self.array().map(u16::from_be_bytes)
     }
 
     /// Reads four bytes.
-    pub fn u32(&mut self) -> Result<u32, Truncated> {
+    pub fn u32(&mut self) -> Result<u32, InvalidRecord> {
         self.array().map(u32::from_be_bytes)
     }
 
     /// Reads eight bytes.
-    pub fn u64(&mut self) -> Result<u64, Truncated> {
+    pub fn u64(&mut self) -> Result<u64, InvalidRecord> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// Reads eight bytes, in two's complement.
-    pub fn i64(&mut self) -> Result<i64, Truncated> {
+    pub fn i64(&mut self) -> Result<i64, InvalidRecord> {
         self.array().map(i64::from_be_bytes)
     }
 
     /// Reads a varint.
-    pub fn varint(&mut self) -> Result<u64, Truncated> {
+    pub fn varint(&mut self) -> Result<u64, InvalidRecord> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -172,39 +172,39 @@ impl<'a> Decoder<'a> {
                 return Ok(value);
             }
         }
-        Err(Truncated)
+        Err(InvalidRecord)
     }
 
     /// Reads a varint that counts elements of at least one byte each. The remaining bytes thus bound the memory that is
     /// allocated for the elements.
-    pub fn count(&mut self) -> Result<usize, Truncated> {
-        let count = usize::try_from(self.varint()?).map_err(|_| Truncated)?;
-        if count > self.rest.len() { Err(Truncated) } else { Ok(count) }
+    pub fn count(&mut self) -> Result<usize, InvalidRecord> {
+        let count = usize::try_from(self.varint()?).map_err(|_| InvalidRecord)?;
+        if count > self.rest.len() { Err(InvalidRecord) } else { Ok(count) }
     }
 
     /// Reads `N` bytes.
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
-        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(Truncated)?;
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], InvalidRecord> {
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(InvalidRecord)?;
         self.rest = rest;
         Ok(*head)
     }
 
     /// Reads `length` bytes.
-    pub fn raw(&mut self, length: usize) -> Result<&'a [u8], Truncated> {
-        let (head, rest) = self.rest.split_at_checked(length).ok_or(Truncated)?;
+    pub fn raw(&mut self, length: usize) -> Result<&'a [u8], InvalidRecord> {
+        let (head, rest) = self.rest.split_at_checked(length).ok_or(InvalidRecord)?;
         self.rest = rest;
         Ok(head)
     }
 
     /// Reads a length as a varint and that many bytes.
-    pub fn bytes(&mut self) -> Result<&'a [u8], Truncated> {
+    pub fn bytes(&mut self) -> Result<&'a [u8], InvalidRecord> {
         let length = self.count()?;
         self.raw(length)
     }
 
     /// Reads a text. Bytes that are not UTF-8 are an error.
-    pub fn text(&mut self) -> Result<&'a str, Truncated> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Truncated)
+    pub fn text(&mut self) -> Result<&'a str, InvalidRecord> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| InvalidRecord)
     }
 
     /// Returns the bytes that were not read yet.
@@ -254,8 +254,8 @@ mod tests {
 
     #[test]
     fn a_length_past_the_end_is_refused() {
-        assert_eq!(Decoder::new(&[200, 1, 0]).bytes(), Err(Truncated));
-        assert_eq!(Decoder::new(&[0xFF; 11]).varint(), Err(Truncated));
-        assert_eq!(Decoder::new(&[]).u8(), Err(Truncated));
+        assert_eq!(Decoder::new(&[200, 1, 0]).bytes(), Err(InvalidRecord));
+        assert_eq!(Decoder::new(&[0xFF; 11]).varint(), Err(InvalidRecord));
+        assert_eq!(Decoder::new(&[]).u8(), Err(InvalidRecord));
     }
 }

@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use notes::change::Change;
 use notes::collection::{CollectionId, CountOnly, Reader, Writer};
@@ -268,10 +268,10 @@ fn encode_keys(keys: &[Key]) -> Vec<u8> {
     out.finish()
 }
 
-fn decode_keys(bytes: &[u8]) -> std::result::Result<Vec<String>, Truncated> {
+fn decode_keys(bytes: &[u8]) -> std::result::Result<Vec<String>, InvalidRecord> {
     let mut input = Decoder::new(bytes);
     if input.u8()? != VERSION {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
     let count = input.count()?;
     (0..count).map(|_| Ok(input.text()?.to_owned())).collect()
@@ -286,8 +286,8 @@ mod tests {
         let keys = [Key::name("ann"), Key::domain("acme.test")];
         let texts: Vec<String> = keys.iter().map(|key| key.text().to_owned()).collect();
         assert_eq!(decode_keys(&encode_keys(&keys)), Ok(texts));
-        assert_eq!(decode_keys(&[9, 0]), Err(Truncated));
-        assert_eq!(decode_keys(&[1, 200, 1]), Err(Truncated));
+        assert_eq!(decode_keys(&[9, 0]), Err(InvalidRecord));
+        assert_eq!(decode_keys(&[1, 200, 1]), Err(InvalidRecord));
     }
 
     #[test]

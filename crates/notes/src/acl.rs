@@ -22,7 +22,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use base::Name;
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use crate::error::{Error, Result};
 use crate::limits::{ACL_ENTRIES_MAX, ACL_NAME_BYTES_MAX, ACL_ROLES_MAX, ROLE_BYTES_MAX};
@@ -508,11 +508,11 @@ impl Acl {
     }
 
     /// Parses the stored form. Version 1 is accepted, too. It lacks [`Acl::internet_max`].
-    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
         if !matches!(version, 1 | 2) {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let uniform = input.u8()? != 0;
         let internet_max = if version == 1 { INTERNET_MAX } else { decode_level(&mut input)? };
@@ -548,13 +548,13 @@ fn highest(entries: &[&AclEntry]) -> Rights {
     Rights { level, flags: flags.reduce(AclFlags::unite_within_level).unwrap_or_default(), roles: BTreeSet::new() }
 }
 
-fn decode_roles(input: &mut Decoder<'_>) -> std::result::Result<BTreeSet<String>, Truncated> {
+fn decode_roles(input: &mut Decoder<'_>) -> std::result::Result<BTreeSet<String>, InvalidRecord> {
     let count = input.count()?;
     (0..count).map(|_| Ok(input.text()?.to_owned())).collect()
 }
 
-fn decode_level(input: &mut Decoder<'_>) -> std::result::Result<AclLevel, Truncated> {
-    AclLevel::from_number(input.u8()?).ok_or(Truncated)
+fn decode_level(input: &mut Decoder<'_>) -> std::result::Result<AclLevel, InvalidRecord> {
+    AclLevel::from_number(input.u8()?).ok_or(InvalidRecord)
 }
 
 /// Appends an entry in the form that ACLs and their history store.
@@ -567,7 +567,7 @@ pub(crate) fn encode_entry(out: &mut Encoder, entry: &AclEntry) {
 }
 
 /// Parses an entry that [`encode_entry`] wrote.
-pub(crate) fn decode_entry(input: &mut Decoder<'_>) -> std::result::Result<AclEntry, Truncated> {
+pub(crate) fn decode_entry(input: &mut Decoder<'_>) -> std::result::Result<AclEntry, InvalidRecord> {
     Ok(AclEntry {
         name: Name::new(input.text()?),
         kind: AclKind::from_number(input.u8()?),

@@ -11,7 +11,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, Name, Timestamp};
 use store::{Batch, Direction, Read, Table};
 
@@ -79,10 +79,10 @@ impl AclChange {
     }
 
     /// Parses the stored form.
-    pub fn decode(modseq: Modseq, bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+    pub fn decode(modseq: Modseq, bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let at = Timestamp(input.i64()?);
         let by = input.text()?.to_owned();
@@ -90,7 +90,7 @@ impl AclChange {
         let left_out = input.varint()?;
         let count = input.count()?;
         if count > ACL_DIFFERENCES_MAX {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let differences =
             (0..count).map(|_| AclDifference::decode(&mut input)).collect::<std::result::Result<_, _>>()?;
@@ -114,10 +114,10 @@ impl AclDifference {
         }
     }
 
-    fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
+    fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, InvalidRecord> {
         let level = |input: &mut Decoder<'_>| {
             let number = usize::from(input.u8()?);
-            AclLevel::ALL.get(number).copied().ok_or(Truncated)
+            AclLevel::ALL.get(number).copied().ok_or(InvalidRecord)
         };
         Ok(match input.u8()? {
             1 => Self::Added(decode_entry(input)?),
@@ -127,7 +127,7 @@ impl AclDifference {
             5 => Self::RoleRemoved(input.text()?.to_owned()),
             6 => Self::Uniform(input.u8()? != 0),
             7 => Self::InternetMax { before: level(input)?, after: level(input)? },
-            _ => return Err(Truncated),
+            _ => return Err(InvalidRecord),
         })
     }
 }

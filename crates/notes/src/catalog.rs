@@ -10,7 +10,7 @@
 //! | `n`, number | path in lower case |
 //! | `#` | number of the next new database |
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::{DATABASE_PATH_BYTES_MAX, DATABASE_TITLE_BYTES_MAX};
 use base::{DbNumber, Name, ReplicaId, Timestamp};
 
@@ -75,13 +75,13 @@ impl FullText {
         }
     }
 
-    fn decode(kind: u8, hour: u8) -> std::result::Result<Self, Truncated> {
+    fn decode(kind: u8, hour: u8) -> std::result::Result<Self, InvalidRecord> {
         match (kind, hour) {
             (0, 0) => Ok(Self::Off),
             (1, 0) => Ok(Self::Immediate),
             (2, 0) => Ok(Self::Hourly),
             (3, hour) if hour < HOURS => Ok(Self::Daily(hour)),
-            _ => Err(Truncated),
+            _ => Err(InvalidRecord),
         }
     }
 }
@@ -199,21 +199,21 @@ impl DatabaseRecord {
 
     /// Parses the stored form of any version. Data that a newer structure appends is ignored, so that such a database
     /// is listed and can be refused by its structure version.
-    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
         if !(1..=4).contains(&version) {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let number = DbNumber(input.u32()?);
         let structure = if version < 4 { Structure::OLDEST } else { Structure(input.u16()?) };
         if structure < Structure::OLDEST {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let path = input.text()?.to_owned();
         let replica_id = ReplicaId(input.u64()?);
         let title = input.text()?.to_owned();
-        let kind = DatabaseKind::ALL.get(usize::from(input.u8()?)).copied().ok_or(Truncated)?;
+        let kind = DatabaseKind::ALL.get(usize::from(input.u8()?)).copied().ok_or(InvalidRecord)?;
         let owner = Name::new(input.text()?);
         let created = Timestamp(input.i64()?);
         let shard = input.u32()?;

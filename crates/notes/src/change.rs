@@ -7,7 +7,7 @@
 //! Deleted and left records are purged with the deletion stubs. [`crate::reading::Reading::is_complete_since`] returns
 //! `false` for a modseq before the purge.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
@@ -225,8 +225,8 @@ fn scan_from(
 }
 
 /// Parses one record.
-pub fn decode(key: &[u8], value: &[u8]) -> std::result::Result<ChangeEntry, Truncated> {
-    let (modseq, note, kind) = keys::split_bymod(key).ok_or(Truncated)?;
+pub fn decode(key: &[u8], value: &[u8]) -> std::result::Result<ChangeEntry, InvalidRecord> {
+    let (modseq, note, kind) = keys::split_bymod(key).ok_or(InvalidRecord)?;
     let mut input = Decoder::new(value);
     let change = match kind {
         CHANGED => Change::Changed { folders: decode_memberships(&mut input)? },

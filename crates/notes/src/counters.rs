@@ -1,6 +1,6 @@
 //! The counters of a database: one small record that every transaction rewrites.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{Modseq, NoteId};
 
 /// Counters that every transaction advances, and sums over the notes of a database.
@@ -50,10 +50,10 @@ impl Counters {
     }
 
     /// Parses the stored form.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let counters = Self {
             next_note: NoteId(input.u32()?),
@@ -68,6 +68,6 @@ impl Counters {
         let is_in_order = counters.next_note > NoteId(0)
             && counters.design_modseq <= counters.modseq
             && counters.purged_modseq <= counters.modseq;
-        if is_in_order { Ok(counters) } else { Err(Truncated) }
+        if is_in_order { Ok(counters) } else { Err(InvalidRecord) }
     }
 }

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::blob::BlobOwner;
 use store::{Batch, Direction, KeyRange, Read, Table};
@@ -56,15 +56,15 @@ impl Deletion {
     }
 
     /// Parses the stored form.
-    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let (at, by) = (Timestamp(input.i64()?), input.text()?.to_owned());
         let count = input.count()?;
         if count > FOLDERS_PER_NOTE_MAX {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let folders = (0..count).map(|_| Ok(ViewId(input.u32()?))).collect::<std::result::Result<_, _>>()?;
         Ok(Self { at, by, folders })

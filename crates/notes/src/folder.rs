@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
 
 use crate::access::Grant;
@@ -129,7 +129,7 @@ impl Entry {
     }
 
     /// Parses the stored form of the entry with this UID.
-    pub fn decode(uid: Uid, bytes: &[u8]) -> Result<Self, Truncated> {
+    pub fn decode(uid: Uid, bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         let note = NoteId(input.u32()?);
         let marks = input.u8()?;
@@ -139,7 +139,7 @@ impl Entry {
         let size = input.varint()?;
         let crlf_growth = if marks & GROWTH_BIT == 0 { 0 } else { input.varint()? };
         if input.rest().len() > KEYWORDS_PER_NOTE_MAX * 2 {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let mut keywords = Vec::with_capacity(input.rest().len() / 2);
         while !input.is_empty() {
@@ -188,10 +188,10 @@ impl FolderState {
     }
 
     /// Parses the stored form.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         Ok(Self { uid_validity: input.u32()?, uid_next: Uid(input.u32()?), highest_modseq: Modseq(input.u64()?) })
     }

@@ -6,7 +6,7 @@
 //!
 //! Format of an item (`docs/note-format.md`): name (text), flags (u16), type (u8), value.
 
-use base::codec::{Decoder, Encoder, Truncated, bytes_len, varint_len};
+use base::codec::{Decoder, Encoder, InvalidRecord, bytes_len, varint_len};
 use base::limits::{ITEM_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX, SUMMARY_BYTES_MAX};
 use base::{Timestamp, Unid};
 use store::blob::BlobId;
@@ -230,7 +230,7 @@ pub enum ValueRef<'a> {
 }
 
 impl<'a> ValueRef<'a> {
-    fn decode(input: &mut Decoder<'a>) -> std::result::Result<Self, Truncated> {
+    fn decode(input: &mut Decoder<'a>) -> std::result::Result<Self, InvalidRecord> {
         Ok(match input.u8()? {
             1 => Self::Text(input.text()?),
             2 => Self::TextList(decode_list(input, Decoder::text)?),
@@ -247,7 +247,7 @@ impl<'a> ValueRef<'a> {
                 blob: BlobId(input.array()?),
             },
             10 => Self::NoteReferences(decode_list(input, |input| Ok(Unid(input.array()?)))?),
-            _ => return Err(Truncated),
+            _ => return Err(InvalidRecord),
         })
     }
 
@@ -284,8 +284,8 @@ pub(crate) fn encode_list<T>(
 
 pub(crate) fn decode_list<'a, T>(
     input: &mut Decoder<'a>,
-    mut each: impl FnMut(&mut Decoder<'a>) -> std::result::Result<T, Truncated>,
-) -> std::result::Result<Vec<T>, Truncated> {
+    mut each: impl FnMut(&mut Decoder<'a>) -> std::result::Result<T, InvalidRecord>,
+) -> std::result::Result<Vec<T>, InvalidRecord> {
     let count = input.count()?;
     (0..count).map(|_| each(input)).collect()
 }
@@ -360,7 +360,7 @@ impl Item {
     }
 
     /// Parses the stored form.
-    pub fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
+    pub fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, InvalidRecord> {
         let ItemRef { name, flags, value } = ItemRef::decode(input)?;
         Ok(Self { name: name.to_owned(), flags, value: value.into_owned() })
     }
@@ -389,7 +389,7 @@ pub struct ItemRef<'a> {
 }
 
 impl<'a> ItemRef<'a> {
-    fn decode(input: &mut Decoder<'a>) -> std::result::Result<Self, Truncated> {
+    fn decode(input: &mut Decoder<'a>) -> std::result::Result<Self, InvalidRecord> {
         Ok(Self { name: input.text()?, flags: ItemFlags(input.u16()?), value: ValueRef::decode(input)? })
     }
 }
@@ -462,12 +462,12 @@ pub fn encode_items<'a>(out: &mut Encoder, items: impl ExactSizeIterator<Item = 
 }
 
 /// Parses items that [`encode_items`] wrote.
-pub fn decode_items(input: &mut Decoder<'_>) -> std::result::Result<Vec<Item>, Truncated> {
+pub fn decode_items(input: &mut Decoder<'_>) -> std::result::Result<Vec<Item>, InvalidRecord> {
     (0..item_count(input)?).map(|_| Item::decode(input)).collect()
 }
 
 /// Parses items that [`encode_items`] wrote, without copying them.
-pub fn decode_item_refs<'a>(input: &mut Decoder<'a>) -> std::result::Result<Vec<ItemRef<'a>>, Truncated> {
+pub fn decode_item_refs<'a>(input: &mut Decoder<'a>) -> std::result::Result<Vec<ItemRef<'a>>, InvalidRecord> {
     let count = item_count(input)?;
     let mut items = Vec::with_capacity(count);
     for _ in 0..count {
@@ -476,7 +476,7 @@ pub fn decode_item_refs<'a>(input: &mut Decoder<'a>) -> std::result::Result<Vec<
     Ok(items)
 }
 
-fn item_count(input: &mut Decoder<'_>) -> std::result::Result<usize, Truncated> {
+fn item_count(input: &mut Decoder<'_>) -> std::result::Result<usize, InvalidRecord> {
     let count = input.count()?;
-    if count > ITEMS_PER_NOTE_MAX { Err(Truncated) } else { Ok(count) }
+    if count > ITEMS_PER_NOTE_MAX { Err(InvalidRecord) } else { Ok(count) }
 }

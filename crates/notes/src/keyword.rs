@@ -3,7 +3,7 @@
 //! The table only grows, and a number never changes its meaning. Names are compared without regard to ASCII case (RFC
 //! 9051 §2.3.2) and keep the case in which they were first used.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use crate::error::{Error, Result};
 use crate::limits::{KEYWORD_BYTES_MAX, KEYWORDS_PER_DATABASE_MAX};
@@ -78,14 +78,14 @@ impl Keywords {
     }
 
     /// Parses the stored form.
-    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let count = input.count()?;
         if count > KEYWORDS_PER_DATABASE_MAX {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let names = (0..count).map(|_| Ok(input.text()?.to_owned())).collect::<std::result::Result<_, _>>()?;
         Ok(Self { names })

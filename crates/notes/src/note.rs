@@ -7,7 +7,7 @@
 //! A deleted note leaves a *stub*: a header with [`NoteFlags::STUB`] and nothing else, kept for the purge interval so
 //! that replicas and IMAP clients learn of the deletion.
 
-use base::codec::{Decoder, Encoder, Truncated, bytes_len, varint_len};
+use base::codec::{Decoder, Encoder, InvalidRecord, bytes_len, varint_len};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
 use store::blob::BlobId;
 
@@ -256,10 +256,10 @@ impl Header {
     }
 
     /// Parses the stored form.
-    pub fn decode(note: NoteId, bytes: &[u8]) -> Result<Self, Truncated> {
+    pub fn decode(note: NoteId, bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != HEADER_VERSION {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let unid = Unid(input.array()?);
         let class = NoteClass(input.u16()?);
@@ -294,18 +294,18 @@ pub(crate) fn encode_memberships(out: &mut Encoder, memberships: &[Membership]) 
 }
 
 /// Parses a list that [`encode_memberships`] wrote.
-pub(crate) fn decode_memberships(input: &mut Decoder<'_>) -> Result<Vec<Membership>, Truncated> {
+pub(crate) fn decode_memberships(input: &mut Decoder<'_>) -> Result<Vec<Membership>, InvalidRecord> {
     let count = input.count()?;
     if count > FOLDERS_PER_NOTE_MAX {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
     (0..count).map(|_| Ok(Membership { folder: ViewId(input.u32()?), uid: Uid(input.u32()?) })).collect()
 }
 
-fn decode_keywords(input: &mut Decoder<'_>) -> Result<Vec<Keyword>, Truncated> {
+fn decode_keywords(input: &mut Decoder<'_>) -> Result<Vec<Keyword>, InvalidRecord> {
     let count = input.count()?;
     if count > KEYWORDS_PER_NOTE_MAX {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
     (0..count).map(|_| Ok(Keyword(input.u16()?))).collect()
 }
@@ -364,16 +364,16 @@ impl Summary {
     }
 
     /// Parses the stored form.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != SUMMARY_VERSION {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let items = item::decode_items(&mut input)?;
         let body = decode_body_items(&mut input)?;
         let count = input.count()?;
         if count > BLOBS_PER_NOTE_MAX {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let blobs = (0..count).map(|_| Ok(BlobId(input.array()?))).collect::<Result<_, _>>()?;
         Ok(Self { items, body, blobs })
@@ -381,35 +381,35 @@ impl Summary {
 }
 
 /// Returns the summary items of a stored summary record, without copying them.
-pub fn summary_items(bytes: &[u8]) -> Result<Vec<ItemRef<'_>>, Truncated> {
+pub fn summary_items(bytes: &[u8]) -> Result<Vec<ItemRef<'_>>, InvalidRecord> {
     split_summary(bytes).map(|(items, _)| items)
 }
 
 /// Returns the summary items of a stored summary record without copying them, and the bytes after them
 /// ([`body_items`]).
-pub(crate) fn split_summary(bytes: &[u8]) -> Result<(Vec<ItemRef<'_>>, &[u8]), Truncated> {
+pub(crate) fn split_summary(bytes: &[u8]) -> Result<(Vec<ItemRef<'_>>, &[u8]), InvalidRecord> {
     let mut input = Decoder::new(bytes);
     if input.u8()? != SUMMARY_VERSION {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
     let items = item::decode_item_refs(&mut input)?;
     Ok((items, input.rest()))
 }
 
 /// Parses the directory of body items from the bytes after the summary items.
-pub(crate) fn body_items(behind: &[u8]) -> Result<Vec<BodyItem>, Truncated> {
+pub(crate) fn body_items(behind: &[u8]) -> Result<Vec<BodyItem>, InvalidRecord> {
     decode_body_items(&mut Decoder::new(behind))
 }
 
-fn decode_body_items(input: &mut Decoder<'_>) -> Result<Vec<BodyItem>, Truncated> {
+fn decode_body_items(input: &mut Decoder<'_>) -> Result<Vec<BodyItem>, InvalidRecord> {
     let count = input.count()?;
     if count > BODY_ITEMS_MAX {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
     (0..count).map(|_| decode_body_item(input)).collect()
 }
 
-fn decode_body_item(input: &mut Decoder<'_>) -> Result<BodyItem, Truncated> {
+fn decode_body_item(input: &mut Decoder<'_>) -> Result<BodyItem, InvalidRecord> {
     Ok(BodyItem { ordinal: input.u16()?, name: input.text()?.to_owned(), length: input.varint()? })
 }
 

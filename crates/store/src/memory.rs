@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use base::Random;
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::sim::SeededRandom;
 
 pub use faults::Faults;
@@ -464,11 +464,11 @@ impl Engine for Memory {
     }
 }
 
-fn decode_checkpoint(bytes: &[u8]) -> std::result::Result<Batch, Truncated> {
+fn decode_checkpoint(bytes: &[u8]) -> std::result::Result<Batch, InvalidRecord> {
     let mut decoder = Decoder::new(bytes);
     let mut batch = Batch::new();
     while !decoder.is_empty() {
-        let table = Table::from_number(decoder.u8()?).ok_or(Truncated)?;
+        let table = Table::from_number(decoder.u8()?).ok_or(InvalidRecord)?;
         let key = decoder.bytes()?;
         batch.put(table, key, decoder.bytes()?);
     }

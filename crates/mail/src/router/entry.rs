@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{NoteId, Timestamp};
 
 use crate::router::envelope::{Envelope, Notify, Recipient};
@@ -138,10 +138,10 @@ impl QueueEntry {
     }
 
     /// Decodes the stored form.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let envelope = Envelope::decode(&mut input)?;
         let arrived = Timestamp(input.i64()?);
@@ -166,7 +166,7 @@ fn encode_recipient(out: &mut Encoder, queued: &QueuedRecipient) {
     out.u8(state).u32(queued.attempts).i64(queued.next_attempt.0).text(&queued.last_reply).u8(u8::from(queued.warned));
 }
 
-fn decode_recipient(input: &mut Decoder<'_>) -> Result<QueuedRecipient, Truncated> {
+fn decode_recipient(input: &mut Decoder<'_>) -> Result<QueuedRecipient, InvalidRecord> {
     let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let address = input.text()?.to_owned();
     let notify = Some(input.u8()?).filter(|bits| *bits != 0xFF).map(Notify::from_bits);
@@ -176,7 +176,7 @@ fn decode_recipient(input: &mut Decoder<'_>) -> Result<QueuedRecipient, Truncate
         0 => RecipientState::Pending,
         1 => RecipientState::Held,
         2 => RecipientState::Dead,
-        _ => return Err(Truncated),
+        _ => return Err(InvalidRecord),
     };
     Ok(QueuedRecipient {
         recipient: Recipient { address, notify, original },

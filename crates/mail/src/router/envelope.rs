@@ -1,6 +1,6 @@
 //! The envelope of a message on its way (RFC 5321, RFC 3461).
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 
 /// The events about which the sender wants a report for a recipient (RFC 3461 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +93,7 @@ impl Envelope {
     }
 
     /// Decodes the output of [`Envelope::encode`]. It contains no recipients.
-    pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
+    pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
         Ok(Self {
             id: input.text()?.to_owned(),
             reverse_path: input.text()?.to_owned(),

@@ -16,7 +16,7 @@
 
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, NODE_BYTES_MAX, NODE_CHILDREN_MAX, SUMS_MAX};
 use super::weight::{Change, Totals, Weight};
-use base::codec::{Decoder, Truncated};
+use base::codec::{Decoder, InvalidRecord};
 
 /// Version of the format that this program writes, and the newest that it reads.
 pub(super) const VERSION: u8 = 1;
@@ -73,7 +73,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn read(bytes: &[u8], sums: usize) -> Result<Self, Truncated> {
+    fn read(bytes: &[u8], sums: usize) -> Result<Self, InvalidRecord> {
         let mut head = Decoder::new(bytes);
         let _version = head.u8()?;
         let level = head.u8()?;

@@ -8,7 +8,7 @@
 //! Invariants: keys are strictly ascending; no buffered change is zero; the totals of a block in the tree plus the
 //! buffered changes of keys in the block are the totals of the block's entries.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use super::limits::{KEY_BYTES_MAX, RECENT_MAX, SUMS_MAX};
 use super::node::{Damage, Node};
@@ -177,7 +177,7 @@ impl PartialEq for Recents {
 
 impl Eq for Recents {}
 
-fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8], Change), Truncated> {
+fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8], Change), InvalidRecord> {
     let key = record.bytes()?;
     let count = unzigzag(record.varint()?);
     let mut values = [0; SUMS_MAX];

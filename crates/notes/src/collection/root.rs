@@ -51,7 +51,7 @@ impl Root {
             let (version, sums, next_number) = (record.u8()?, usize::from(record.u8()?), record.u32()?);
             Ok((version, sums, next_number, record.bytes()?))
         };
-        let (version, sums, next_number, state) = head().map_err(|_: base::codec::Truncated| "it is too short")?;
+        let (version, sums, next_number, state) = head().map_err(|_: base::codec::InvalidRecord| "it is too short")?;
         if version != VERSION {
             return Err(if version == 0 { "it has no version" } else { "it was written by a newer program" });
         }

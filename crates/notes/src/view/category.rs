@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use crate::limits::{CATEGORY_SPELLINGS_MAX, VIEW_COLUMNS_MAX};
 use crate::view::cell::Cell;
@@ -201,11 +201,11 @@ impl Tally {
     }
 
     /// Decodes a stored tally.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
         if !(1..=VERSION).contains(&version) {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let documents = input.varint()?;
         let mut spellings = BTreeMap::new();
@@ -220,13 +220,13 @@ impl Tally {
 }
 
 impl ColumnTotal {
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
         Ok(Self { values: input.varint()?, sum: ExactSum::decode(input)? })
     }
 }
 
-fn bounded(count: usize, max: usize) -> Result<usize, Truncated> {
-    if count > max { Err(Truncated) } else { Ok(count) }
+fn bounded(count: usize, max: usize) -> Result<usize, InvalidRecord> {
+    if count > max { Err(InvalidRecord) } else { Ok(count) }
 }
 
 fn numbers(cell: &Cell) -> &[f64] {

@@ -4,7 +4,7 @@
 //! column's formula. It is stored in the row in the form that `docs/views.md` describes.
 
 use base::Timestamp;
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use formula::Zone;
 
 use crate::evaluate;
@@ -165,14 +165,14 @@ impl Cell {
         }
     }
 
-    pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
+    pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
         match input.u8()? {
             0 => Ok(Self::None),
             1 => bounded(decode_list(input, |input| input.text().map(str::to_owned))?).map(Self::Texts),
             2 => bounded(decode_list(input, |input| input.u64().map(f64::from_bits))?).map(Self::Numbers),
             3 => bounded(decode_list(input, |input| input.i64().map(Timestamp))?).map(Self::Times),
             4 => Ok(Self::Error(input.text()?.to_owned())),
-            _ => Err(Truncated),
+            _ => Err(InvalidRecord),
         }
     }
 }
@@ -220,8 +220,8 @@ fn first_of<T: Copy>(values: &[T], count_max: usize) -> Vec<T> {
 }
 
 /// Refuses lists that no cell can hold.
-fn bounded<T>(values: Vec<T>) -> Result<Vec<T>, Truncated> {
-    if values.is_empty() || values.len() > CELL_VALUES_MAX { Err(Truncated) } else { Ok(values) }
+fn bounded<T>(values: Vec<T>) -> Result<Vec<T>, InvalidRecord> {
+    if values.is_empty() || values.len() > CELL_VALUES_MAX { Err(InvalidRecord) } else { Ok(values) }
 }
 
 #[cfg(test)]

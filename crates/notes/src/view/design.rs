@@ -4,7 +4,7 @@
 //! [`ViewDesign::check`] reports errors to the designer with the column's title; every design that passes can be
 //! indexed. The stored form is the item `$VIEWFORMAT`; name, flags and selection are items of their own, as in Domino.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::ITEM_NAME_BYTES_MAX;
 use icu_locale_core::Locale;
 
@@ -203,18 +203,18 @@ impl ViewDesign {
     }
 
     /// Decodes a stored design.
-    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != VERSION {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let locale = input.text()?.to_owned();
         let [responses, no_conflicts, collapsed] = flags_of(input.u32()?);
-        let refresh = Refresh::of_numbers(input.u8()?, input.u16()?).ok_or(Truncated)?;
+        let refresh = Refresh::of_numbers(input.u8()?, input.u16()?).ok_or(InvalidRecord)?;
         let range = Some((input.u8()?, input.u8()?)).filter(|range| *range != (u8::MAX, u8::MAX));
         let count = input.count()?;
         if count > VIEW_COLUMNS_MAX {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let columns = (0..count).map(|_| Column::decode(&mut input)).collect::<std::result::Result<_, _>>()?;
         Ok(Self { locale, responses, no_conflicts, collapsed, refresh, range, columns })
@@ -266,18 +266,18 @@ impl Column {
         out.u32(flags(&bits)).u8(self.total as u8).bytes(&self.format);
     }
 
-    fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
+    fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, InvalidRecord> {
         let (title, item) = (input.text()?.to_owned(), input.text()?.to_owned());
         let (has_formula, formula) = (input.u8()? == 1, input.text()?.to_owned());
         let sort = match input.u8()? {
             0 => None,
             1 => Some(Order::Ascending),
             2 => Some(Order::Descending),
-            _ => return Err(Truncated),
+            _ => return Err(InvalidRecord),
         };
         let [categorised, separate, hidden, for_responses, case, accents, ascending, descending] =
             flags_of(input.u32()?);
-        let total = Total::of_number(input.u8()?).ok_or(Truncated)?;
+        let total = Total::of_number(input.u8()?).ok_or(InvalidRecord)?;
         Ok(Self {
             title,
             item,

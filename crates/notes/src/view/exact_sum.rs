@@ -8,7 +8,7 @@
 //! Numbers that are infinite, NaN or larger than [`SUMMAND_MAX`] cannot be summed this way. They are counted, and the
 //! sum is NaN while there are any.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 
 /// The largest magnitude that is summed: 10¹² such numbers do not overflow.
 pub const SUMMAND_MAX: f64 = 1e290;
@@ -83,13 +83,13 @@ impl ExactSum {
         }
     }
 
-    pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
+    pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
         let odd = input.varint()?;
-        let count = usize::try_from(input.varint()?).ok().filter(|count| *count <= PARTS_MAX).ok_or(Truncated)?;
+        let count = usize::try_from(input.varint()?).ok().filter(|count| *count <= PARTS_MAX).ok_or(InvalidRecord)?;
         let parts: Vec<f64> = (0..count).map(|_| input.u64().map(f64::from_bits)).collect::<Result<_, _>>()?;
         let is_sound = parts.iter().all(|part| part.is_finite() && *part != 0.0)
             && parts.windows(2).all(|pair| pair[0].abs() < pair[1].abs());
-        is_sound.then_some(Self { parts, odd }).ok_or(Truncated)
+        is_sound.then_some(Self { parts, odd }).ok_or(InvalidRecord)
     }
 
     fn grow(&mut self, number: f64) {

@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use formula::outcome::Responses;
 use store::{Batch, Direction, Read, Table};
@@ -334,19 +334,20 @@ impl Back {
         head.encode(self.keys.iter().map(|keys| keys.iter().map(Vec::as_slice)))
     }
 
-    pub(crate) fn decode(bytes: &[u8], orders: usize) -> std::result::Result<Self, Truncated> {
+    pub(crate) fn decode(bytes: &[u8], orders: usize) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != VERSION {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let flags = input.u8()?;
         let cycle = if flags & CYCLE == 0 { None } else { Some(Unid(input.array()?)) };
         if input.count()? != orders {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let mut keys = Vec::with_capacity(orders);
         for _ in 0..orders {
-            let count = Some(input.count()?).filter(|count| *count <= VIEW_ENTRIES_PER_NOTE_MAX).ok_or(Truncated)?;
+            let count =
+                Some(input.count()?).filter(|count| *count <= VIEW_ENTRIES_PER_NOTE_MAX).ok_or(InvalidRecord)?;
             keys.push((0..count).map(|_| input.bytes().map(<[u8]>::to_vec)).collect::<std::result::Result<_, _>>()?);
         }
         Ok(Self { selected: flags & SELECTED != 0, restricted: flags & HAS_READERS != 0, cycle, keys })
@@ -796,7 +797,7 @@ pub(crate) fn encode_state(applied: Modseq) -> Vec<u8> {
 
 fn decode_state(state: &[u8], index: &Index) -> Result<Modseq> {
     let mut input = Decoder::new(state);
-    let decoded = input.u8().and_then(|version| if version == VERSION { input.u64() } else { Err(Truncated) });
+    let decoded = input.u8().and_then(|version| if version == VERSION { input.u64() } else { Err(InvalidRecord) });
     decoded.map(Modseq).map_err(|_| damaged(Table::Tree, &index.rows(0).prefix()))
 }
 

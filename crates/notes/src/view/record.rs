@@ -6,7 +6,7 @@
 //!
 //! Invariant: data under a number that no record names belong to no view and may be removed.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::engine::prefix_end;
 use store::{Batch, KeyRange, Read, Table};
@@ -75,18 +75,18 @@ impl IndexRecord {
     }
 
     /// Decodes a stored record.
-    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
         if !(1..=VERSION).contains(&version) {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let index = ViewId(input.u32()?);
         let evaluated = Timestamp(input.i64()?);
         let building = Some(ViewId(input.u32()?)).filter(|building| building.0 != 0);
         let is_index = |view: ViewId| view.0 & INDEX_BIT != 0;
         if !is_index(index) || building.is_some_and(|building| !is_index(building) || building == index) {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let (selection, format) = (input.text()?.to_owned(), input.bytes()?.to_vec());
         let rules = if version == 1 { 0 } else { input.u32()? };

@@ -11,7 +11,7 @@
 //! begin with its path ([`Category::path`]); two rows have different keys, because keys of documents end with the
 //! number of the note and of the entry.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{NoteId, Unid};
 
 use crate::access::ReadersId;
@@ -95,7 +95,7 @@ impl Row {
 
     /// Reads the response level of a stored document row, and `true` if it has Readers items. Returns `None` for a
     /// category.
-    pub(crate) fn head(bytes: &[u8]) -> Result<Option<(u8, bool)>, Truncated> {
+    pub(crate) fn head(bytes: &[u8]) -> Result<Option<(u8, bool)>, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         match (input.u8()?, input.u8()?) {
             (VERSION, 1) => {
@@ -104,20 +104,20 @@ impl Row {
                 Ok(Some((level, input.u8()? & 1 != 0)))
             }
             (VERSION, 2) => Ok(None),
-            _ => Err(Truncated),
+            _ => Err(InvalidRecord),
         }
     }
 
     /// Decodes a stored row.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != VERSION {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         match input.u8()? {
             1 => DocumentRow::decode(&mut input).map(Self::Document),
             2 => Ok(Self::Category),
-            _ => Err(Truncated),
+            _ => Err(InvalidRecord),
         }
     }
 }
@@ -137,14 +137,14 @@ impl DocumentRow {
         out.finish()
     }
 
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
         let response_level = input.u8()?;
         let unid = Unid(input.array()?);
         let flags = input.u8()?;
         let readers = if flags & 1 == 0 { None } else { Some(ReadersId(input.array()?)) };
         let count = input.count()?;
         if count > VIEW_COLUMNS_MAX {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         let cells = (0..count).map(|_| Cell::decode(input)).collect::<Result<_, _>>()?;
         Ok(Self { unid, response_level, readers, conflict: flags & 2 != 0, cells })

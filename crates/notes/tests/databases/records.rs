@@ -1,7 +1,7 @@
 //! Stored records: every record reads back unchanged; truncated records, other versions, and values beyond a limit are
 //! refused.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, Name, NoteId, ReplicaId, Timestamp, Uid, Unid, ViewId};
 use notes::counters::Counters;
 use notes::item::{decode_item_refs, decode_items, encode_items};
@@ -20,14 +20,14 @@ use store::BlobId;
 fn check<T: PartialEq + std::fmt::Debug>(
     stored: &[u8],
     value: &T,
-    decode: impl Fn(&[u8]) -> Result<T, Truncated>,
+    decode: impl Fn(&[u8]) -> Result<T, InvalidRecord>,
 ) -> Result<(), TestCaseError> {
     let read = decode(stored);
     prop_assert_eq!(read.as_ref(), Ok(value));
     // All lengths of a short record; of a long record those near its beginning and its end.
     let lengths = (0..stored.len()).filter(|length| *length < 200 || length + 50 > stored.len());
     for length in lengths {
-        prop_assert_eq!(decode(&stored[..length]).err(), Some(Truncated), "{} of {}", length, stored.len());
+        prop_assert_eq!(decode(&stored[..length]).err(), Some(InvalidRecord), "{} of {}", length, stored.len());
     }
     Ok(())
 }
@@ -176,7 +176,7 @@ proptest! {
         // Keywords extend to the end of the record, so only a half keyword is recognised as truncated.
         let fixed = stored.len() - 2 * entry.keywords.len();
         for length in (0..fixed).chain((fixed + 1..stored.len()).step_by(2)) {
-            prop_assert_eq!(Entry::decode(Uid(uid), &stored[..length]).err(), Some(Truncated));
+            prop_assert_eq!(Entry::decode(Uid(uid), &stored[..length]).err(), Some(InvalidRecord));
         }
         let state = FolderState { uid_validity: uid, uid_next: Uid(uid), highest_modseq: header.modseq };
         check(&state.encode(), &state, FolderState::decode)?;

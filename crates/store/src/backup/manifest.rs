@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use super::Progress;
 use crate::error::hex;
@@ -95,8 +95,8 @@ impl fmt::Display for ManifestError {
 
 impl std::error::Error for ManifestError {}
 
-impl From<Truncated> for ManifestError {
-    fn from(_: Truncated) -> Self {
+impl From<InvalidRecord> for ManifestError {
+    fn from(_: InvalidRecord) -> Self {
         Self::Damaged
     }
 }

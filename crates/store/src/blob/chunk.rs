@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use base::codec::{Decoder, Truncated};
+use base::codec::{Decoder, InvalidRecord};
 use zstd_safe::{CCtx, DCtx};
 
 use super::{BlobCipher, BlobId};
@@ -50,8 +50,8 @@ pub enum ChunkError {
     Length,
 }
 
-impl From<Truncated> for ChunkError {
-    fn from(_: Truncated) -> Self {
+impl From<InvalidRecord> for ChunkError {
+    fn from(_: InvalidRecord) -> Self {
         Self::Short
     }
 }

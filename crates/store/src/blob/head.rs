@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, NoteId};
 
 use super::{BlobId, BlobOwner};
@@ -77,8 +77,8 @@ impl fmt::Display for HeadError {
 
 impl std::error::Error for HeadError {}
 
-impl From<Truncated> for HeadError {
-    fn from(_: Truncated) -> Self {
+impl From<InvalidRecord> for HeadError {
+    fn from(_: InvalidRecord) -> Self {
         Self::Length
     }
 }

@@ -16,7 +16,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use super::log::{self, BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE};
 use super::placement::CURRENT_FILE;
@@ -115,7 +115,7 @@ enum TableChange {
 }
 
 /// Returns the number of the table that an edit concerns, and whether the edit adds or drops the table.
-fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), Truncated> {
+fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), InvalidRecord> {
     let mut input = Decoder::new(edit);
     let (mut table, mut change) = (0, None);
     while !input.rest().is_empty() {
@@ -133,7 +133,7 @@ fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), 
             }
             tag if NUMBERS.contains(&tag) => drop(input.varint()?),
             tag if tag == COMPARATOR || tag >= SKIPPABLE => drop(input.bytes()?),
-            _ => return Err(Truncated),
+            _ => return Err(InvalidRecord),
         }
     }
     Ok((table, change))

@@ -8,7 +8,7 @@
 //!
 //! Reading a range of the text requires encoding all of it, so long texts are rejected too.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use super::LineEnding;
 use crate::limits::QUOTED_PRINTABLE_BYTES_MAX;
@@ -254,7 +254,7 @@ impl Style {
     }
 
     /// Reads the stored form.
-    pub(crate) fn restore(decoder: &mut Decoder<'_>) -> Result<Self, Truncated> {
+    pub(crate) fn restore(decoder: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
         let flags = decoder.u8()?;
         let longest = decoder.u8()?;
         let mut unusual = ByteSet::default();
@@ -263,7 +263,7 @@ impl Style {
             0 => Breaks::Late(longest),
             1 => Breaks::Early(longest),
             2 => Breaks::Listed(decoder.bytes()?.to_vec()),
-            _ => return Err(Truncated),
+            _ => return Err(InvalidRecord),
         };
         let contexts = Contexts {
             trailing_blank: flags & 1 << 4 != 0,

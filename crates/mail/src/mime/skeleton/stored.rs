@@ -1,6 +1,6 @@
 //! The stored form of a skeleton. `docs/message-storage.md` describes it byte by byte.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::MIME_PARTS_MAX;
 
 use super::{Bytes, ContentId, Layout, LineEnding, Padding, Piece, Rebuild, Skeleton, StoredPart, Style};
@@ -62,17 +62,17 @@ fn encode_part(encoder: &mut Encoder, part: &StoredPart) {
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Skeleton<'_>, Damaged> {
     let mut decoder = Decoder::new(bytes);
-    let skeleton = decode_pieces(&mut decoder).map_err(|Truncated| Damaged("skeleton of a message"))?;
+    let skeleton = decode_pieces(&mut decoder).map_err(|InvalidRecord| Damaged("skeleton of a message"))?;
     if decoder.is_empty() { Ok(skeleton) } else { Err(Damaged("skeleton of a message")) }
 }
 
-fn decode_pieces<'a>(decoder: &mut Decoder<'a>) -> Result<Skeleton<'a>, Truncated> {
+fn decode_pieces<'a>(decoder: &mut Decoder<'a>) -> Result<Skeleton<'a>, InvalidRecord> {
     if decoder.u8()? != VERSION {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
     let count = decoder.count()?;
     if count > PIECES_MAX {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
     let mut pieces = Vec::with_capacity(count);
     let mut length = 0_u64;
@@ -82,33 +82,33 @@ fn decode_pieces<'a>(decoder: &mut Decoder<'a>) -> Result<Skeleton<'a>, Truncate
             tag => Bytes::Part(decode_part(decoder, tag)?),
         };
         let start = length;
-        length = length.checked_add(bytes.length()).ok_or(Truncated)?;
+        length = length.checked_add(bytes.length()).ok_or(InvalidRecord)?;
         pieces.push(Piece { start, bytes });
     }
     Ok(Skeleton { pieces, length })
 }
 
-fn decode_part(decoder: &mut Decoder<'_>, tag: u8) -> Result<StoredPart, Truncated> {
+fn decode_part(decoder: &mut Decoder<'_>, tag: u8) -> Result<StoredPart, InvalidRecord> {
     let content = ContentId(decoder.array()?);
     let content_length = decoder.varint()?;
     let (length, rebuild) = match tag {
         RAW => (content_length, Rebuild::Raw),
         BASE64 => {
             let layout = decode_layout(decoder)?;
-            (layout.encoded_length(content_length).ok_or(Truncated)?, Rebuild::Base64(layout))
+            (layout.encoded_length(content_length).ok_or(InvalidRecord)?, Rebuild::Base64(layout))
         }
         QUOTED_PRINTABLE => (decoder.varint()?, Rebuild::QuotedPrintable(Style::restore(decoder)?)),
-        _ => return Err(Truncated),
+        _ => return Err(InvalidRecord),
     };
     Ok(StoredPart { content, content_length, length, rebuild })
 }
 
-fn decode_layout(decoder: &mut Decoder<'_>) -> Result<Layout, Truncated> {
+fn decode_layout(decoder: &mut Decoder<'_>) -> Result<Layout, InvalidRecord> {
     let flags = decoder.u8()?;
     if flags & !(LF | UNPADDED) != 0 {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
-    let line_characters = u32::try_from(decoder.varint()?).map_err(|_| Truncated)?;
+    let line_characters = u32::try_from(decoder.varint()?).map_err(|_| InvalidRecord)?;
     let ending = if flags & LF != 0 { LineEnding::Lf } else { LineEnding::CrLf };
     let padding = if flags & UNPADDED != 0 { Padding::Absent } else { Padding::Present };
     Ok(Layout { line_characters, ending, padding })

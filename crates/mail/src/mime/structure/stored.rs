@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 
 use super::{Content, Disposition, Encoding, Kind, Parameter, Part, Structure, Text};
@@ -50,7 +50,7 @@ impl Structure {
     /// Returns [`Damaged`] if the bytes are not a structure, or are one that no message can have.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
         let mut decoder = Decoder::new(bytes);
-        let parts = decode_parts(&mut decoder).map_err(|Truncated| Damaged("structure of a message"))?;
+        let parts = decode_parts(&mut decoder).map_err(|InvalidRecord| Damaged("structure of a message"))?;
         let structure = Self { parts };
         if !decoder.is_empty() || !structure.holds() {
             return Err(Damaged("structure of a message"));
@@ -163,24 +163,24 @@ fn encode_text(encoder: &mut Encoder, text: &Text) {
     };
 }
 
-type Read<T> = Result<T, Truncated>;
+type Read<T> = Result<T, InvalidRecord>;
 
 fn decode_parts(decoder: &mut Decoder<'_>) -> Read<Vec<Part>> {
     if decoder.u8()? != VERSION {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
     let count = decoder.count()?;
     if count > MIME_PARTS_MAX {
-        return Err(Truncated);
+        return Err(InvalidRecord);
     }
     let mut parts: Vec<Part> = Vec::with_capacity(count);
     let mut around: Vec<usize> = Vec::new();
     let mut positions = Positions::default();
     for index in 0..count {
         let (kind, present) = decode_flags(decoder.u8()?)?;
-        let depth = usize::try_from(decoder.varint()?).map_err(|_| Truncated)?;
+        let depth = usize::try_from(decoder.varint()?).map_err(|_| InvalidRecord)?;
         if depth > around.len() || depth >= MIME_DEPTH_MAX || (depth == 0) != (index == 0) {
-            return Err(Truncated);
+            return Err(InvalidRecord);
         }
         around.drain(depth..).for_each(|ended| parts[ended].end = index);
         positions.enter(depth);
@@ -198,7 +198,7 @@ fn decode_parts(decoder: &mut Decoder<'_>) -> Read<Vec<Part>> {
 }
 
 fn sum(a: u64, b: u64) -> Read<u64> {
-    a.checked_add(b).ok_or(Truncated)
+    a.checked_add(b).ok_or(InvalidRecord)
 }
 
 fn decode_flags(flags: u8) -> Read<(Kind, u8)> {
@@ -206,7 +206,7 @@ fn decode_flags(flags: u8) -> Read<(Kind, u8)> {
         0 => Kind::Leaf,
         1 => Kind::Multipart,
         2 => Kind::Message,
-        _ => return Err(Truncated),
+        _ => return Err(InvalidRecord),
     };
     Ok((kind, flags))
 }
@@ -219,7 +219,7 @@ fn decode_content(decoder: &mut Decoder<'_>, present: u8) -> Read<Content> {
         3 => Encoding::Base64,
         4 => Encoding::QuotedPrintable,
         5 => Encoding::Other(decode_text(decoder)?),
-        _ => return Err(Truncated),
+        _ => return Err(InvalidRecord),
     };
     let (media_type, subtype) = (decode_text(decoder)?, decode_text(decoder)?);
     let parameters = decode_parameters(decoder)?;
@@ -254,14 +254,14 @@ fn decode_parameters(decoder: &mut Decoder<'_>) -> Read<Vec<Parameter>> {
 }
 
 fn limited(decoder: &mut Decoder<'_>, max: usize) -> Read<usize> {
-    decoder.count().and_then(|count| if count > max { Err(Truncated) } else { Ok(count) })
+    decoder.count().and_then(|count| if count > max { Err(InvalidRecord) } else { Ok(count) })
 }
 
 fn decode_text(decoder: &mut Decoder<'_>) -> Read<Text> {
     let number = decoder.varint()?;
     if number % 2 == 1 {
-        return Text::from_number(number / 2).ok_or(Truncated);
+        return Text::from_number(number / 2).ok_or(InvalidRecord);
     }
-    let length = usize::try_from(number / 2).map_err(|_| Truncated)?;
+    let length = usize::try_from(number / 2).map_err(|_| InvalidRecord)?;
     decoder.raw(length).map(Text::of)
 }
