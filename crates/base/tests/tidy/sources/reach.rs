@@ -63,21 +63,21 @@ const SPAWNING: &[&str] = &[
 
 /// Checks one file.
 pub fn findings(source: &Source) -> Vec<Finding> {
-    let mut walk = Walk { source, test: source.test, runtime_clock: false, findings: Vec::new() };
+    let mut walk = BannedCallVisitor { source, test: source.test, runtime_clock: false, findings: Vec::new() };
     walk.visit_file(&source.syntax);
     walk.findings.sort();
     walk.findings.dedup();
     walk.findings
 }
 
-struct Walk<'a> {
+struct BannedCallVisitor<'a> {
     source: &'a Source,
     test: bool,
     runtime_clock: bool,
     findings: Vec<Finding>,
 }
 
-impl Walk<'_> {
+impl BannedCallVisitor<'_> {
     fn add(&mut self, rule: &str, what: &str, remark: &str) {
         self.findings.push(Finding::new(rule, format!("{}::{what}", self.source.path), remark));
     }
@@ -150,7 +150,7 @@ fn is_lock(receiver: &syn::Expr) -> bool {
     call.args.is_empty() && ["lock", "read", "write"].iter().any(|name| call.method == name)
 }
 
-impl<'a> Visit<'a> for Walk<'_> {
+impl<'a> Visit<'a> for BannedCallVisitor<'_> {
     fn visit_item_mod(&mut self, module: &'a syn::ItemMod) {
         let outside = self.test;
         self.test |= for_tests(&module.attrs);
