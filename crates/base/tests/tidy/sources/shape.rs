@@ -27,7 +27,7 @@ pub fn findings(source: &Source) -> Vec<Finding> {
     markers(source, &mut findings);
     table_of_contents(source, &mut findings);
     if !source.test {
-        let mut public = Public { source, findings: &mut findings };
+        let mut public = PublicDocsVisitor { source, findings: &mut findings };
         public.visit_file(&source.syntax);
     }
     findings
@@ -191,12 +191,12 @@ fn table_of_contents(source: &Source, findings: &mut Vec<Finding>) {
 }
 
 /// A visitor that finds public items without a doc comment. Items that are visible only within the crate need none.
-struct Public<'a> {
+struct PublicDocsVisitor<'a> {
     source: &'a Source,
     findings: &'a mut Vec<Finding>,
 }
 
-impl Public<'_> {
+impl PublicDocsVisitor<'_> {
     fn look(&mut self, visibility: &syn::Visibility, attributes: &[syn::Attribute], name: &syn::Ident) {
         let documented = attributes.iter().any(|attribute| attribute.path().is_ident("doc"));
         if matches!(visibility, syn::Visibility::Public(_)) && !documented {
@@ -206,7 +206,7 @@ impl Public<'_> {
     }
 }
 
-impl<'a> Visit<'a> for Public<'_> {
+impl<'a> Visit<'a> for PublicDocsVisitor<'_> {
     fn visit_item_mod(&mut self, item: &'a syn::ItemMod) {
         if !for_tests(&item.attrs) {
             visit::visit_item_mod(self, item);
