@@ -1,14 +1,14 @@
 //! Appends messages to one mailbox one after another and measures each. The times show whether a large mailbox is as
 //! fast as a small one.
 
-use crate::arguments::{Arguments, Outcome};
+use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::figures::{Figures, Stopwatch};
 use crate::numbers::Numbers;
 
 /// Appends the messages and prints the times.
-pub fn run(arguments: &Arguments) -> Outcome<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     let user: usize = arguments.or("user", 1)?;
     let count: usize = arguments.or("count", 1_000)?;
     let size: usize = arguments.or("size", 10_240)?;

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::str::FromStr;
 
 /// Result whose error ends the program with its text.
-pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+pub type Result<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Values by name.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Arguments {
 
 impl Arguments {
     /// Parses pairs of `--name value`.
-    pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Self> {
+    pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
         let mut values = HashMap::new();
         while let Some(word) = words.next() {
             let name = word.strip_prefix("--").ok_or_else(|| format!("{word:?} does not begin with --"))?;
@@ -28,12 +28,12 @@ impl Arguments {
     }
 
     /// Returns a required value.
-    pub fn text(&self, name: &str) -> Outcome<&str> {
+    pub fn text(&self, name: &str) -> Result<&str> {
         self.values.get(name).map(String::as_str).ok_or_else(|| format!("--{name} is missing").into())
     }
 
     /// Returns a value, or the default if it is missing.
-    pub fn or<T: FromStr>(&self, name: &str, otherwise: T) -> Outcome<T> {
+    pub fn or<T: FromStr>(&self, name: &str, otherwise: T) -> Result<T> {
         match self.values.get(name) {
             None => Ok(otherwise),
             Some(value) => value.parse().map_err(|_| format!("--{name} {value:?} cannot be read").into()),
@@ -45,7 +45,7 @@ impl Arguments {
 mod tests {
     use super::*;
 
-    fn arguments(line: &str) -> Outcome<Arguments> {
+    fn arguments(line: &str) -> Result<Arguments> {
         Arguments::parse(line.split_whitespace().map(str::to_owned))
     }
 

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use crate::arguments::{Arguments, Outcome};
+use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::figures::{Figures, Stopwatch};
@@ -46,7 +46,7 @@ struct Counts {
 }
 
 /// Fills the mailboxes unless `--fill 0`, runs all clients for `--seconds`, and prints times and counts as JSON.
-pub fn run(arguments: &Arguments) -> Outcome<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     let plan = Plan {
         address: arguments.text("address")?.to_owned(),
         password: arguments.text("password")?.to_owned(),
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
 }
 
 /// Runs the same work for users 1 to `clients` at once and adds up what they counted.
-fn for_each_client(clients: usize, work: impl Fn(usize) -> Outcome<Counts> + Sync) -> Outcome<Counts> {
+fn for_each_client(clients: usize, work: impl Fn(usize) -> Result<Counts> + Sync) -> Result<Counts> {
     let work = &work;
     thread::scope(|scope| {
         let threads: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
@@ -88,7 +88,7 @@ fn for_each_client(clients: usize, work: impl Fn(usize) -> Outcome<Counts> + Syn
     })
 }
 
-fn fill(plan: &Plan, user: usize) -> Outcome<Counts> {
+fn fill(plan: &Plan, user: usize) -> Result<Counts> {
     let mut numbers = Numbers::new(user as u64);
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
@@ -103,7 +103,7 @@ fn fill(plan: &Plan, user: usize) -> Outcome<Counts> {
 }
 
 /// One client's rounds until the time is over.
-fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Outcome<Counts> {
+fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Result<Counts> {
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
     let mut user = User { client, number: user, numbers: Numbers::new((user as u64) << 32), appended: 0 };

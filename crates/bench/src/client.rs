@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::arguments::Outcome;
+use crate::arguments::Result;
 use crate::figures::{Figures, Stopwatch};
 
 /// Maximum time to wait for a response. A server that takes longer has failed.
@@ -24,7 +24,7 @@ pub struct Client {
 
 impl Client {
     /// Connects and reads the greeting.
-    pub fn connect(address: &str) -> Outcome<Self> {
+    pub fn connect(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -34,12 +34,12 @@ impl Client {
     }
 
     /// Logs in the user with this number.
-    pub fn login(&mut self, user: usize, password: &str) -> Outcome<()> {
+    pub fn login(&mut self, user: usize, password: &str) -> Result<()> {
         self.command(&format!("LOGIN {user}bench@bench.test {password}"))
     }
 
     /// Sends a command and waits for its tagged OK.
-    pub fn command(&mut self, command: &str) -> Outcome<()> {
+    pub fn command(&mut self, command: &str) -> Result<()> {
         self.tag += 1;
         let tag = format!("a{} ", self.tag);
         self.send(format!("{tag}{command}\r\n").as_bytes())?;
@@ -47,7 +47,7 @@ impl Client {
     }
 
     /// Appends a message to a mailbox. The literal is sent after the server's continuation request.
-    pub fn append(&mut self, mailbox: &str, flags: &str, message: &[u8]) -> Outcome<()> {
+    pub fn append(&mut self, mailbox: &str, flags: &str, message: &[u8]) -> Result<()> {
         self.tag += 1;
         let tag = format!("a{} ", self.tag);
         self.send(format!("{tag}APPEND {mailbox} ({flags}) {{{}}}\r\n", message.len()).as_bytes())?;
@@ -58,13 +58,13 @@ impl Client {
     }
 
     /// Starts IDLE. The connection is not used afterwards.
-    pub fn idle(&mut self) -> Outcome<()> {
+    pub fn idle(&mut self) -> Result<()> {
         self.send(b"idle IDLE\r\n")?;
         self.continuation()
     }
 
     /// Runs some work and records its time, and its failure if it fails.
-    pub fn timed(&mut self, figures: &mut Figures, name: &'static str, work: impl FnOnce(&mut Self) -> Outcome<()>) {
+    pub fn timed(&mut self, figures: &mut Figures, name: &'static str, work: impl FnOnce(&mut Self) -> Result<()>) {
         let watch = Stopwatch::start();
         let done = work(self);
         figures.add(name, watch.elapsed());
@@ -73,11 +73,11 @@ impl Client {
         }
     }
 
-    fn send(&mut self, bytes: &[u8]) -> Outcome<()> {
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.reader.get_mut().write_all(bytes)?)
     }
 
-    fn continuation(&mut self) -> Outcome<()> {
+    fn continuation(&mut self) -> Result<()> {
         self.untagged.clear();
         loop {
             let start = self.line()?;
@@ -91,7 +91,7 @@ impl Client {
         }
     }
 
-    fn answer(&mut self, tag: &str, command: &str) -> Outcome<()> {
+    fn answer(&mut self, tag: &str, command: &str) -> Result<()> {
         self.untagged.clear();
         loop {
             let start = self.line()?;
@@ -103,7 +103,7 @@ impl Client {
     }
 
     /// Appends a line with its literals to the bytes read before. Returns the offset at which it begins.
-    fn line(&mut self) -> Outcome<usize> {
+    fn line(&mut self) -> Result<usize> {
         let start = self.untagged.len();
         loop {
             if self.reader.read_until(b'\n', &mut self.untagged)? == 0 {

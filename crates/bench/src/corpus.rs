@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 
-use crate::arguments::{Arguments, Outcome};
+use crate::arguments::{Arguments, Result};
 use crate::numbers::Numbers;
 
 const WORDS: &[&str] = &[
@@ -22,7 +22,7 @@ const PEOPLE: &[&str] =
 const DAYS_MAX: usize = 28;
 
 /// Writes an mbox file to standard output.
-pub fn run(arguments: &Arguments) -> Outcome<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     let count: usize = arguments.text("messages")?.parse()?;
     let mut numbers = Numbers::new(arguments.or("seed", 1)?);
     let user: usize = arguments.or("user", 1)?;

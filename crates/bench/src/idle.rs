@@ -7,7 +7,7 @@
 use std::io::BufRead;
 use std::thread;
 
-use crate::arguments::{Arguments, Outcome};
+use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::figures::Stopwatch;
 
@@ -15,7 +15,7 @@ use crate::figures::Stopwatch;
 const HANDS: usize = 8;
 
 /// Opens the connections, starts IDLE and waits.
-pub fn run(arguments: &Arguments) -> Outcome<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     let address = arguments.text("address")?;
     let password = arguments.text("password")?;
     let connections: usize = arguments.or("connections", 5_000)?;
@@ -24,7 +24,7 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
         let users = |hand| (1..=connections).skip(hand).step_by(HANDS);
         let hands: Vec<_> =
             (0..HANDS).map(|hand| scope.spawn(move || idle_all(address, password, users(hand)))).collect();
-        hands.into_iter().map(|hand| hand.join().map_err(|_| "a client panicked")?).collect::<Outcome<Vec<_>>>()
+        hands.into_iter().map(|hand| hand.join().map_err(|_| "a client panicked")?).collect::<Result<Vec<_>>>()
     })?;
     println!("{{\"connections\": {connections}, \"seconds\": {:.3}}}", watch.elapsed().as_secs_f64());
     std::io::stdin().lock().read_line(&mut String::new())?;
@@ -32,8 +32,8 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
     Ok(())
 }
 
-fn idle_all(address: &str, password: &str, users: impl Iterator<Item = usize>) -> Outcome<Vec<Client>> {
-    let one = |user| -> Outcome<Client> {
+fn idle_all(address: &str, password: &str, users: impl Iterator<Item = usize>) -> Result<Vec<Client>> {
+    let one = |user| -> Result<Client> {
         let mut client = Client::connect(address)?;
         client.login(user, password)?;
         client.command("SELECT INBOX")?;

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::thread;
 
-use crate::arguments::{Arguments, Outcome};
+use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::figures::{Figures, Stopwatch};
@@ -29,7 +29,7 @@ struct Plan {
 }
 
 /// Fills the mailboxes, runs all clients, and prints the times of their commands.
-pub fn run(arguments: &Arguments) -> Outcome<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     let plan = Plan {
         address: arguments.text("address")?.to_owned(),
         password: arguments.text("password")?.to_owned(),
@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
 }
 
 /// Runs the same work for users 1 to `clients` concurrently.
-fn crew(clients: usize, work: impl Fn(usize) -> Outcome<Figures> + Sync) -> Outcome<Figures> {
+fn crew(clients: usize, work: impl Fn(usize) -> Result<Figures> + Sync) -> Result<Figures> {
     let work = &work;
     thread::scope(|scope| {
         let hands: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
@@ -66,7 +66,7 @@ fn crew(clients: usize, work: impl Fn(usize) -> Outcome<Figures> + Sync) -> Outc
     })
 }
 
-fn fill(plan: &Plan, user: usize) -> Outcome<Figures> {
+fn fill(plan: &Plan, user: usize) -> Result<Figures> {
     let mut numbers = Numbers::new(user as u64);
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
@@ -80,7 +80,7 @@ fn fill(plan: &Plan, user: usize) -> Outcome<Figures> {
     Ok(Figures::default())
 }
 
-fn sessions(plan: &Plan, user: usize) -> Outcome<Figures> {
+fn sessions(plan: &Plan, user: usize) -> Result<Figures> {
     let mut figures = Figures::default();
     let mut numbers = Numbers::new((user as u64) << 32);
     let mut client = None;
@@ -99,7 +99,7 @@ fn sessions(plan: &Plan, user: usize) -> Outcome<Figures> {
     Ok(figures)
 }
 
-fn log_in(plan: &Plan, user: usize, figures: &mut Figures) -> Outcome<Client> {
+fn log_in(plan: &Plan, user: usize, figures: &mut Figures) -> Result<Client> {
     let watch = Stopwatch::start();
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;

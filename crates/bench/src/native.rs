@@ -14,7 +14,7 @@
 use client::v1;
 use client::{Client, Options, Trust};
 
-use crate::arguments::{Arguments, Outcome};
+use crate::arguments::{Arguments, Result};
 use crate::figures::{Figures, Stopwatch};
 use crate::numbers::Numbers;
 
@@ -40,7 +40,7 @@ struct Plan {
 }
 
 /// Runs all users and prints the times of their calls.
-pub fn run(arguments: &Arguments) -> Outcome<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     let certificate = std::fs::read(arguments.text("certificate")?)?;
     let plan = Plan {
         options: Options::new(arguments.text("address")?, Trust::certificate(&certificate)?),
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
 
 /// Logs in all users and runs them concurrently, with the guests for as long as they run. Returns the figures and the
 /// total duration in seconds.
-async fn crowd(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<User>) -> Outcome<(Figures, f64)> {
+async fn crowd(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<User>) -> Result<(Figures, f64)> {
     let mut ready = Vec::new();
     for user in users {
         ready.push(User::log_in(&plan, user).await?);
@@ -118,7 +118,7 @@ struct User {
 }
 
 impl User {
-    async fn log_in(plan: &Plan, number: usize) -> Outcome<Self> {
+    async fn log_in(plan: &Plan, number: usize) -> Result<Self> {
         let client = Client::connect(&plan.options).await?;
         client.login(&format!("{number}bench@bench.test"), &plan.password).await?;
         let path = plan.files.replace("{}", &(1 + number % plan.databases).to_string());
@@ -131,7 +131,7 @@ impl User {
         })
     }
 
-    async fn round(&mut self) -> Outcome<()> {
+    async fn round(&mut self) -> Result<()> {
         let rows = self.screen(0).await?;
         for _ in 0..5 {
             let note = *self.numbers.pick(&rows);
@@ -146,7 +146,7 @@ impl User {
     }
 
     /// Changes a random document among `documents`, and reads the first screen of all views.
-    async fn change(&mut self, documents: usize) -> Outcome<()> {
+    async fn change(&mut self, documents: usize) -> Result<()> {
         let row = 1 + self.numbers.below(documents) as u64;
         let note = self.entries(0, row, 1).await?.first().map(|entry| entry.note_id);
         let note_id = note.ok_or("the view has fewer rows than there are documents")?;
@@ -160,7 +160,7 @@ impl User {
     }
 
     /// Updates a view and reads its first rows. Returns the note numbers in these rows.
-    async fn screen(&mut self, view: usize) -> Outcome<Vec<u32>> {
+    async fn screen(&mut self, view: usize) -> Result<Vec<u32>> {
         let watch = Stopwatch::start();
         let request = v1::OpenCollectionRequest { database: self.database(), view: Some(self.views[view].clone()) };
         self.client.views().open_collection(request).await?;
@@ -173,7 +173,7 @@ impl User {
     }
 
     /// Reads rows of a view starting at a row counted from 1; 0 is the beginning.
-    async fn entries(&self, view: usize, start_row: u64, count: u32) -> Outcome<Vec<v1::Entry>> {
+    async fn entries(&self, view: usize, start_row: u64, count: u32) -> Result<Vec<v1::Entry>> {
         let request = v1::ReadEntriesRequest {
             database: self.database(),
             view: Some(self.views[view].clone()),
@@ -187,7 +187,7 @@ impl User {
     }
 
     /// Reads a document, which another user may have deleted.
-    async fn open(&mut self, note: u32) -> Outcome<()> {
+    async fn open(&mut self, note: u32) -> Result<()> {
         let watch = Stopwatch::start();
         let items = v1::ItemSelection { extent: v1::item_selection::Extent::All.into(), names: Vec::new() };
         let request = v1::OpenNoteRequest {
@@ -205,7 +205,7 @@ impl User {
         Ok(())
     }
 
-    async fn create(&mut self) -> Outcome<v1::SavedNote> {
+    async fn create(&mut self) -> Result<v1::SavedNote> {
         let request = v1::CreateNoteRequest {
             database: self.database(),
             note_class: v1::NoteClass::Document.into(),
@@ -218,7 +218,7 @@ impl User {
         Ok(saved)
     }
 
-    async fn update(&mut self, saved: &v1::SavedNote) -> Outcome<()> {
+    async fn update(&mut self, saved: &v1::SavedNote) -> Result<()> {
         let request = v1::UpdateNoteRequest {
             database: self.database(),
             note: key(saved.note_id),
@@ -232,7 +232,7 @@ impl User {
         Ok(())
     }
 
-    async fn delete(&mut self, note: u32) -> Outcome<()> {
+    async fn delete(&mut self, note: u32) -> Result<()> {
         let request =
             v1::DeleteNoteRequest { database: self.database(), note: key(note), ..v1::DeleteNoteRequest::default() };
         let watch = Stopwatch::start();

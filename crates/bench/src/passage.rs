@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::arguments::{Arguments, Outcome};
+use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::figures::{Figures, Stopwatch};
@@ -19,7 +19,7 @@ const MESSAGE_BYTES: usize = 1_000;
 const AT_ONCE: usize = 20;
 
 /// Passes messages through a mailbox, times commands in it and in a fresh one, and prints both as JSON.
-pub fn run(arguments: &Arguments) -> Outcome<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     let messages: usize = arguments.or("messages", 30)?;
     let user: usize = arguments.or("user", 1)?;
     let mut client = Client::connect(arguments.text("address")?)?;
@@ -52,12 +52,12 @@ struct Hand {
 }
 
 impl Hand {
-    fn create(&mut self, mailbox: &str) -> Outcome<()> {
+    fn create(&mut self, mailbox: &str) -> Result<()> {
         self.client.command(&format!("CREATE {mailbox}"))?;
         (0..self.messages).try_for_each(|_| self.append(mailbox).map(drop))
     }
 
-    fn append(&mut self, mailbox: &str) -> Outcome<Duration> {
+    fn append(&mut self, mailbox: &str) -> Result<Duration> {
         let message = corpus::message(&mut self.numbers, 0, self.user, MESSAGE_BYTES);
         let watch = Stopwatch::start();
         self.client.append(mailbox, "", message.as_bytes())?;
@@ -65,7 +65,7 @@ impl Hand {
     }
 
     /// Passes messages through the mailbox. Each time a run of neighbours from a random place is expunged.
-    fn pass(&mut self, count: usize) -> Outcome<()> {
+    fn pass(&mut self, count: usize) -> Result<()> {
         self.client.command(&format!("SELECT {PASSED}"))?;
         for start in (0..count).step_by(AT_ONCE) {
             let size = AT_ONCE.min(count - start);
@@ -80,7 +80,7 @@ impl Hand {
     }
 
     /// Times each command once.
-    fn sample(&mut self, mailbox: &str, figures: &mut Figures) -> Outcome<()> {
+    fn sample(&mut self, mailbox: &str, figures: &mut Figures) -> Result<()> {
         let middle = self.messages / 2;
         self.timed(figures, "STATUS", &format!("STATUS {mailbox} (MESSAGES UNSEEN UIDNEXT RECENT)"))?;
         self.timed(figures, "SELECT", &format!("SELECT {mailbox}"))?;
@@ -90,7 +90,7 @@ impl Hand {
         self.timed(figures, "EXPUNGE", "EXPUNGE")
     }
 
-    fn timed(&mut self, figures: &mut Figures, name: &'static str, command: &str) -> Outcome<()> {
+    fn timed(&mut self, figures: &mut Figures, name: &'static str, command: &str) -> Result<()> {
         let watch = Stopwatch::start();
         self.client.command(command)?;
         figures.add(name, watch.elapsed());
