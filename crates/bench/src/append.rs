@@ -4,7 +4,7 @@
 use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
-use crate::figures::{Figures, Stopwatch};
+use crate::figures::{Measurements, Stopwatch};
 use crate::numbers::Numbers;
 
 /// Appends the messages and prints the times.
@@ -16,7 +16,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut numbers = Numbers::new(arguments.or("seed", 7)?);
     let mut client = Client::connect(arguments.text("address")?)?;
     client.login(user, arguments.text("password")?)?;
-    let mut figures = Figures::default();
+    let mut figures = Measurements::default();
     let watch = Stopwatch::start();
     for index in 0..count {
         let message = corpus::message(&mut numbers, index, user, size);

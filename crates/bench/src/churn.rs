@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
-use crate::figures::{Figures, Stopwatch};
+use crate::figures::{Measurements, Stopwatch};
 use crate::numbers::Numbers;
 
 const MAILBOXES: [&str; 2] = ["INBOX", "Work"];
@@ -41,7 +41,7 @@ struct Plan {
 /// Commands of a run, by name and by interval.
 #[derive(Debug, Default)]
 struct Counts {
-    figures: Figures,
+    figures: Measurements,
     by_interval: Vec<u64>,
 }
 
@@ -134,7 +134,7 @@ struct User {
 
 impl User {
     /// Works once through a mailbox of `size` messages and leaves it at that size.
-    fn round(&mut self, figures: &mut Figures, chosen: usize, size: usize) {
+    fn round(&mut self, figures: &mut Measurements, chosen: usize, size: usize) {
         let (mailbox, other) = (MAILBOXES[chosen], MAILBOXES[1 - chosen]);
         self.run(figures, "LIST", "LIST \"\" \"*\"");
         self.run(figures, "STATUS", &format!("STATUS {other} (MESSAGES UNSEEN UIDNEXT UIDVALIDITY)"));
@@ -160,7 +160,7 @@ impl User {
         self.run(figures, "EXPUNGE", "EXPUNGE");
     }
 
-    fn run(&mut self, figures: &mut Figures, name: &'static str, command: &str) {
+    fn run(&mut self, figures: &mut Measurements, name: &'static str, command: &str) {
         self.client.timed(figures, name, |client| client.command(command));
     }
 }

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::arguments::Result;
-use crate::figures::{Figures, Stopwatch};
+use crate::figures::{Measurements, Stopwatch};
 
 /// Maximum time to wait for a response. A server that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -64,7 +64,12 @@ impl Client {
     }
 
     /// Runs some work and records its time, and its failure if it fails.
-    pub fn timed(&mut self, figures: &mut Figures, name: &'static str, work: impl FnOnce(&mut Self) -> Result<()>) {
+    pub fn timed(
+        &mut self,
+        figures: &mut Measurements,
+        name: &'static str,
+        work: impl FnOnce(&mut Self) -> Result<()>,
+    ) {
         let watch = Stopwatch::start();
         let done = work(self);
         figures.add(name, watch.elapsed());

@@ -27,13 +27,13 @@ impl Stopwatch {
 
 /// Measured times by operation.
 #[derive(Debug, Default, Clone)]
-pub struct Figures {
+pub struct Measurements {
     times_us: BTreeMap<&'static str, Vec<u64>>,
     /// Commands that a server refused or answered wrongly.
     pub failures: Vec<String>,
 }
 
-impl Figures {
+impl Measurements {
     /// Records one time.
     pub fn add(&mut self, name: &'static str, time: Duration) {
         self.times_us.entry(name).or_default().push(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn times_are_spread_and_counted() {
-        let mut figures = Figures::default();
+        let mut figures = Measurements::default();
         (1..=101).rev().for_each(|time| figures.add("FETCH", Duration::from_micros(time)));
         figures.failures.push("NO \"such\" thing".into());
         let text = figures.json(2.0);

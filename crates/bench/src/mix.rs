@@ -11,7 +11,7 @@ use std::thread;
 use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
-use crate::figures::{Figures, Stopwatch};
+use crate::figures::{Measurements, Stopwatch};
 use crate::numbers::Numbers;
 
 /// Size of the text of an appended message in bytes.
@@ -54,11 +54,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs the same work for users 1 to `clients` concurrently.
-fn crew(clients: usize, work: impl Fn(usize) -> Result<Figures> + Sync) -> Result<Figures> {
+fn crew(clients: usize, work: impl Fn(usize) -> Result<Measurements> + Sync) -> Result<Measurements> {
     let work = &work;
     thread::scope(|scope| {
         let hands: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
-        let mut figures = Figures::default();
+        let mut figures = Measurements::default();
         for hand in hands {
             figures.merge(hand.join().map_err(|_| "a client panicked")??);
         }
@@ -66,7 +66,7 @@ fn crew(clients: usize, work: impl Fn(usize) -> Result<Figures> + Sync) -> Resul
     })
 }
 
-fn fill(plan: &Plan, user: usize) -> Result<Figures> {
+fn fill(plan: &Plan, user: usize) -> Result<Measurements> {
     let mut numbers = Numbers::new(user as u64);
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
@@ -77,11 +77,11 @@ fn fill(plan: &Plan, user: usize) -> Result<Figures> {
         client.append("INBOX", "", corpus::message(&mut numbers, index, user, MESSAGE_BYTES).as_bytes())?;
     }
     client.command("LOGOUT")?;
-    Ok(Figures::default())
+    Ok(Measurements::default())
 }
 
-fn sessions(plan: &Plan, user: usize) -> Result<Figures> {
-    let mut figures = Figures::default();
+fn sessions(plan: &Plan, user: usize) -> Result<Measurements> {
+    let mut figures = Measurements::default();
     let mut numbers = Numbers::new((user as u64) << 32);
     let mut client = None;
     for round in 0..plan.rounds {
@@ -99,7 +99,7 @@ fn sessions(plan: &Plan, user: usize) -> Result<Figures> {
     Ok(figures)
 }
 
-fn log_in(plan: &Plan, user: usize, figures: &mut Figures) -> Result<Client> {
+fn log_in(plan: &Plan, user: usize, figures: &mut Measurements) -> Result<Client> {
     let watch = Stopwatch::start();
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
@@ -110,7 +110,7 @@ fn log_in(plan: &Plan, user: usize, figures: &mut Figures) -> Result<Client> {
 /// State of a running session.
 struct Hand<'a> {
     client: &'a mut Client,
-    figures: &'a mut Figures,
+    figures: &'a mut Measurements,
     numbers: &'a mut Numbers,
 }
 

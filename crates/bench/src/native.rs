@@ -15,7 +15,7 @@ use client::v1;
 use client::{Client, Options, Trust};
 
 use crate::arguments::{Arguments, Result};
-use crate::figures::{Figures, Stopwatch};
+use crate::figures::{Measurements, Stopwatch};
 use crate::numbers::Numbers;
 
 /// Number of rows per screen.
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Logs in all users and runs them concurrently, with the guests for as long as they run. Returns the figures and the
 /// total duration in seconds.
-async fn crowd(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<User>) -> Result<(Figures, f64)> {
+async fn crowd(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<User>) -> Result<(Measurements, f64)> {
     let mut ready = Vec::new();
     for user in users {
         ready.push(User::log_in(&plan, user).await?);
@@ -94,10 +94,10 @@ async fn crowd(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<U
                     None => user.round().await?,
                 }
             }
-            Ok::<Figures, Box<dyn std::error::Error + Send + Sync>>(user.figures)
+            Ok::<Measurements, Box<dyn std::error::Error + Send + Sync>>(user.figures)
         });
     }
-    let mut figures = Figures::default();
+    let mut figures = Measurements::default();
     while let Some(done) = working.join_next().await {
         figures.merge(done??);
     }
@@ -114,7 +114,7 @@ struct User {
     database: v1::DatabaseKey,
     views: Vec<v1::ViewKey>,
     numbers: Numbers,
-    figures: Figures,
+    figures: Measurements,
 }
 
 impl User {
@@ -127,7 +127,7 @@ impl User {
             database: v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) },
             views: plan.views.iter().map(|name| view_key(name)).collect(),
             numbers: Numbers::new(number as u64),
-            figures: Figures::default(),
+            figures: Measurements::default(),
         })
     }
 

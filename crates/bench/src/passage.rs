@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
-use crate::figures::{Figures, Stopwatch};
+use crate::figures::{Measurements, Stopwatch};
 use crate::numbers::Numbers;
 
 const PASSED: &str = "Passed";
@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     hand.pass(arguments.or("pass", 0)?)?;
     let _ = hand.client.command(&format!("DELETE {FRESH}"));
     hand.create(FRESH)?;
-    let (mut passed, mut fresh) = (Figures::default(), Figures::default());
+    let (mut passed, mut fresh) = (Measurements::default(), Measurements::default());
     let watch = Stopwatch::start();
     for _ in 0..arguments.or("samples", 100)? {
         hand.sample(PASSED, &mut passed)?;
@@ -80,7 +80,7 @@ impl Hand {
     }
 
     /// Times each command once.
-    fn sample(&mut self, mailbox: &str, figures: &mut Figures) -> Result<()> {
+    fn sample(&mut self, mailbox: &str, figures: &mut Measurements) -> Result<()> {
         let middle = self.messages / 2;
         self.timed(figures, "STATUS", &format!("STATUS {mailbox} (MESSAGES UNSEEN UIDNEXT RECENT)"))?;
         self.timed(figures, "SELECT", &format!("SELECT {mailbox}"))?;
@@ -90,7 +90,7 @@ impl Hand {
         self.timed(figures, "EXPUNGE", "EXPUNGE")
     }
 
-    fn timed(&mut self, figures: &mut Figures, name: &'static str, command: &str) -> Result<()> {
+    fn timed(&mut self, figures: &mut Measurements, name: &'static str, command: &str) -> Result<()> {
         let watch = Stopwatch::start();
         self.client.command(command)?;
         figures.add(name, watch.elapsed());
