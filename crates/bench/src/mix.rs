@@ -20,7 +20,7 @@ const NEWEST: usize = 20;
 
 /// Settings shared by all clients.
 #[derive(Debug, Clone)]
-struct Plan {
+struct Settings {
     address: String,
     password: String,
     rounds: usize,
@@ -30,7 +30,7 @@ struct Plan {
 
 /// Fills the mailboxes, runs all clients, and prints the times of their commands.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let plan = Plan {
+    let plan = Settings {
         address: arguments.text("address")?.to_owned(),
         password: arguments.text("password")?.to_owned(),
         rounds: arguments.or("rounds", 20)?,
@@ -66,7 +66,7 @@ fn crew(clients: usize, work: impl Fn(usize) -> Result<Measurements> + Sync) -> 
     })
 }
 
-fn fill(plan: &Plan, user: usize) -> Result<Measurements> {
+fn fill(plan: &Settings, user: usize) -> Result<Measurements> {
     let mut numbers = Numbers::new(user as u64);
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
@@ -80,7 +80,7 @@ fn fill(plan: &Plan, user: usize) -> Result<Measurements> {
     Ok(Measurements::default())
 }
 
-fn sessions(plan: &Plan, user: usize) -> Result<Measurements> {
+fn sessions(plan: &Settings, user: usize) -> Result<Measurements> {
     let mut figures = Measurements::default();
     let mut numbers = Numbers::new((user as u64) << 32);
     let mut client = None;
@@ -99,7 +99,7 @@ fn sessions(plan: &Plan, user: usize) -> Result<Measurements> {
     Ok(figures)
 }
 
-fn log_in(plan: &Plan, user: usize, figures: &mut Measurements) -> Result<Client> {
+fn log_in(plan: &Settings, user: usize, figures: &mut Measurements) -> Result<Client> {
     let watch = Stopwatch::start();
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
@@ -120,7 +120,7 @@ impl Hand<'_> {
     }
 }
 
-fn session(plan: &Plan, user: usize, round: usize, hand: &mut Hand<'_>) {
+fn session(plan: &Settings, user: usize, round: usize, hand: &mut Hand<'_>) {
     let last = plan.messages;
     hand.run("LIST", "LIST \"\" \"*\"");
     hand.run("SELECT", "SELECT INBOX");
@@ -142,7 +142,7 @@ fn session(plan: &Plan, user: usize, round: usize, hand: &mut Hand<'_>) {
     hand.run("NOOP", "NOOP");
 }
 
-fn append_and_remove(plan: &Plan, user: usize, round: usize, hand: &mut Hand<'_>) {
+fn append_and_remove(plan: &Settings, user: usize, round: usize, hand: &mut Hand<'_>) {
     let mut doomed = String::new();
     for index in 0..2 {
         let message = corpus::message(hand.numbers, round * 2 + index, user, MESSAGE_BYTES);
