@@ -5,7 +5,7 @@ use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::figures::{Measurements, Stopwatch};
-use crate::numbers::Numbers;
+use crate::numbers::Random;
 
 /// Appends the messages and prints the times.
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -13,7 +13,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let count: usize = arguments.or("count", 1_000)?;
     let size: usize = arguments.or("size", 10_240)?;
     let mailbox = arguments.or("mailbox", "INBOX".to_owned())?;
-    let mut numbers = Numbers::new(arguments.or("seed", 7)?);
+    let mut numbers = Random::new(arguments.or("seed", 7)?);
     let mut client = Client::connect(arguments.text("address")?)?;
     client.login(user, arguments.text("password")?)?;
     let mut figures = Measurements::default();

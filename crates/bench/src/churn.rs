@@ -15,7 +15,7 @@ use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::figures::{Measurements, Stopwatch};
-use crate::numbers::Numbers;
+use crate::numbers::Random;
 
 const MAILBOXES: [&str; 2] = ["INBOX", "Work"];
 const MESSAGE_BYTES_MIN: usize = 500;
@@ -89,7 +89,7 @@ fn for_each_client(clients: usize, work: impl Fn(usize) -> Result<Counts> + Sync
 }
 
 fn fill(plan: &Plan, user: usize) -> Result<Counts> {
-    let mut numbers = Numbers::new(user as u64);
+    let mut numbers = Random::new(user as u64);
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
     for mailbox in MAILBOXES {
@@ -106,7 +106,7 @@ fn fill(plan: &Plan, user: usize) -> Result<Counts> {
 fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Result<Counts> {
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
-    let mut user = User { client, number: user, numbers: Numbers::new((user as u64) << 32), appended: 0 };
+    let mut user = User { client, number: user, numbers: Random::new((user as u64) << 32), appended: 0 };
     let mut counts = Counts::default();
     for round in 0.. {
         let elapsed = watch.elapsed();
@@ -128,7 +128,7 @@ fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Result<Counts> {
 struct User {
     client: Client,
     number: usize,
-    numbers: Numbers,
+    numbers: Random,
     appended: usize,
 }
 
@@ -165,7 +165,7 @@ impl User {
     }
 }
 
-fn message(numbers: &mut Numbers, index: usize, user: usize) -> String {
+fn message(numbers: &mut Random, index: usize, user: usize) -> String {
     let size = MESSAGE_BYTES_MIN + numbers.below(MESSAGE_BYTES_MAX - MESSAGE_BYTES_MIN);
     corpus::message(numbers, index, user, size)
 }

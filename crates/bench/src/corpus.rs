@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 
 use crate::arguments::{Arguments, Result};
-use crate::numbers::Numbers;
+use crate::numbers::Random;
 
 const WORDS: &[&str] = &[
     "about", "account", "agenda", "answer", "attached", "before", "budget", "by", "could", "customer", "date",
@@ -24,7 +24,7 @@ const DAYS_MAX: usize = 28;
 /// Writes an mbox file to standard output.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let count: usize = arguments.text("messages")?.parse()?;
-    let mut numbers = Numbers::new(arguments.or("seed", 1)?);
+    let mut numbers = Random::new(arguments.or("seed", 1)?);
     let user: usize = arguments.or("user", 1)?;
     let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     for index in 0..count {
@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Generates the `index`th message to a user, with about `size` bytes of text.
-pub fn message(numbers: &mut Numbers, index: usize, user: usize, size: usize) -> String {
+pub fn message(numbers: &mut Random, index: usize, user: usize, size: usize) -> String {
     let body = prose(numbers, size);
     let (kind, body) =
         if numbers.below(4) == 0 { alternative(&body, index) } else { ("text/plain; charset=utf-8".to_owned(), body) };
@@ -72,7 +72,7 @@ fn alternative(body: &str, index: usize) -> (String, String) {
 }
 
 /// Generates lines of words, about `size` bytes in total.
-fn prose(numbers: &mut Numbers, size: usize) -> String {
+fn prose(numbers: &mut Random, size: usize) -> String {
     let mut text = String::with_capacity(size + 16);
     let mut column = 0;
     while text.len() < size {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn messages_have_headers_and_lines_of_mail() {
-        let mut numbers = Numbers::new(1);
+        let mut numbers = Random::new(1);
         for index in 0..50 {
             let text = message(&mut numbers, index, 3, 2_000);
             let (headers, body) = text.split_once("\r\n\r\n").expect("an empty line ends the headers");

@@ -12,7 +12,7 @@ use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::figures::{Measurements, Stopwatch};
-use crate::numbers::Numbers;
+use crate::numbers::Random;
 
 /// Size of the text of an appended message in bytes.
 const MESSAGE_BYTES: usize = 4_000;
@@ -67,7 +67,7 @@ fn crew(clients: usize, work: impl Fn(usize) -> Result<Measurements> + Sync) -> 
 }
 
 fn fill(plan: &Settings, user: usize) -> Result<Measurements> {
-    let mut numbers = Numbers::new(user as u64);
+    let mut numbers = Random::new(user as u64);
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;
     client.command("SELECT INBOX")?;
@@ -82,7 +82,7 @@ fn fill(plan: &Settings, user: usize) -> Result<Measurements> {
 
 fn sessions(plan: &Settings, user: usize) -> Result<Measurements> {
     let mut figures = Measurements::default();
-    let mut numbers = Numbers::new((user as u64) << 32);
+    let mut numbers = Random::new((user as u64) << 32);
     let mut client = None;
     for round in 0..plan.rounds {
         let mut current = match client.take() {
@@ -111,7 +111,7 @@ fn log_in(plan: &Settings, user: usize, figures: &mut Measurements) -> Result<Cl
 struct Hand<'a> {
     client: &'a mut Client,
     figures: &'a mut Measurements,
-    numbers: &'a mut Numbers,
+    numbers: &'a mut Random,
 }
 
 impl Hand<'_> {

@@ -16,7 +16,7 @@ use client::{Client, Options, Trust};
 
 use crate::arguments::{Arguments, Result};
 use crate::figures::{Measurements, Stopwatch};
-use crate::numbers::Numbers;
+use crate::numbers::Random;
 
 /// Number of rows per screen.
 const SCREEN: u32 = 50;
@@ -113,7 +113,7 @@ struct User {
     client: Client,
     database: v1::DatabaseKey,
     views: Vec<v1::ViewKey>,
-    numbers: Numbers,
+    numbers: Random,
     figures: Measurements,
 }
 
@@ -126,7 +126,7 @@ impl User {
             client,
             database: v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) },
             views: plan.views.iter().map(|name| view_key(name)).collect(),
-            numbers: Numbers::new(number as u64),
+            numbers: Random::new(number as u64),
             figures: Measurements::default(),
         })
     }

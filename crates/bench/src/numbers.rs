@@ -2,11 +2,11 @@
 
 /// A sequence of numbers determined by its seed.
 #[derive(Debug, Clone)]
-pub struct Numbers {
+pub struct Random {
     state: u64,
 }
 
-impl Numbers {
+impl Random {
     /// Starts the sequence of a seed.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn a_seed_repeats_its_sequence() {
         let draw = |seed| {
-            let mut numbers = Numbers::new(seed);
+            let mut numbers = Random::new(seed);
             (0..8).map(|_| numbers.below(1_000)).collect::<Vec<_>>()
         };
         assert_eq!(draw(1), draw(1));

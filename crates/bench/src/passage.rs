@@ -10,7 +10,7 @@ use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::figures::{Measurements, Stopwatch};
-use crate::numbers::Numbers;
+use crate::numbers::Random;
 
 const PASSED: &str = "Passed";
 const FRESH: &str = "Fresh";
@@ -24,7 +24,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let user: usize = arguments.or("user", 1)?;
     let mut client = Client::connect(arguments.text("address")?)?;
     client.login(user, arguments.text("password")?)?;
-    let mut hand = Hand { client, user, messages, numbers: Numbers::new(arguments.or("seed", 3)?) };
+    let mut hand = Hand { client, user, messages, numbers: Random::new(arguments.or("seed", 3)?) };
     let is_new = hand.client.command(&format!("STATUS {PASSED} (MESSAGES)")).is_err();
     if is_new {
         hand.create(PASSED)?;
@@ -48,7 +48,7 @@ struct Hand {
     client: Client,
     user: usize,
     messages: usize,
-    numbers: Numbers,
+    numbers: Random,
 }
 
 impl Hand {
