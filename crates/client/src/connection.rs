@@ -165,12 +165,12 @@ impl Client {
     }
 }
 
-/// Creates the message stream of a call with streaming requests. Messages sent into the [`Pieces`] come out of the
+/// Creates the message stream of a call with streaming requests. Messages sent into the [`RequestSender`] come out of the
 /// [`Outgoing`], which is passed to the call. At most `ahead` messages wait; a sender beyond that waits too.
 #[must_use]
-pub fn outgoing<T>(ahead: usize) -> (Pieces<T>, Outgoing<T>) {
+pub fn outgoing<T>(ahead: usize) -> (RequestSender<T>, Outgoing<T>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(ahead.max(1));
-    (Pieces(sender), Outgoing(receiver))
+    (RequestSender(sender), Outgoing(receiver))
 }
 
 /// Creates a message stream from messages that are available already.
@@ -187,9 +187,9 @@ pub fn saying<T>(messages: impl IntoIterator<Item = T>) -> Outgoing<T> {
 
 /// The sending end of a call's message stream. The requests of the call end when it is dropped.
 #[derive(Debug)]
-pub struct Pieces<T>(tokio::sync::mpsc::Sender<T>);
+pub struct RequestSender<T>(tokio::sync::mpsc::Sender<T>);
 
-impl<T> Pieces<T> {
+impl<T> RequestSender<T> {
     /// Sends a message. Returns `false` if the call has ended.
     pub async fn send(&self, message: T) -> bool {
         self.0.send(message).await.is_ok()
