@@ -25,7 +25,7 @@ pub(crate) struct Scram {
 }
 
 /// Client state after the client proof, while waiting for the server's proof.
-pub(crate) struct Last {
+pub(crate) struct ServerProof {
     signature: [u8; HASH_BYTES],
 }
 
@@ -46,7 +46,7 @@ impl Scram {
 
     /// Answers the server's first message. Fails if the message is malformed, its nonce does not extend the client's,
     /// or its iteration count is out of range.
-    pub(crate) fn answer(self, challenge: &[u8]) -> Result<(Last, Vec<u8>), Error> {
+    pub(crate) fn answer(self, challenge: &[u8]) -> Result<(ServerProof, Vec<u8>), Error> {
         let broken = Error::Login("its first message is broken");
         let Ok(challenge) = std::str::from_utf8(challenge) else { return Err(broken) };
         let mut parts = challenge.split(',');
@@ -69,12 +69,12 @@ impl Scram {
         let transcript = format!("{},{challenge},{without_proof}", self.first_bare);
         let signature = hmac(&Sha256::digest(client_key), transcript.as_bytes());
         let proof: Vec<u8> = client_key.iter().zip(signature).map(|(key, sign)| key ^ sign).collect();
-        let last = Last { signature: hmac(&hmac(&salted, b"Server Key"), transcript.as_bytes()) };
+        let last = ServerProof { signature: hmac(&hmac(&salted, b"Server Key"), transcript.as_bytes()) };
         Ok((last, format!("{without_proof},p={}", Base64::encode_string(&proof)).into_bytes()))
     }
 }
 
-impl Last {
+impl ServerProof {
     /// Verifies the server's proof.
     pub(crate) fn check(&self, message: &[u8]) -> Result<(), Error> {
         let text = std::str::from_utf8(message).unwrap_or_default();
