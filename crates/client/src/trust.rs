@@ -20,13 +20,13 @@ pub struct Trust {
 impl Trust {
     /// Trusts servers whose certificate matches their name and is signed by one of the roots in a PEM file.
     pub fn roots(pem: &[u8]) -> Result<Self, Error> {
-        Self::build(Judge::Roots(store(pem)?), None)
+        Self::build(TrustAnchor::Roots(store(pem)?), None)
     }
 
     /// Trusts only the server that has the first certificate of a PEM file, whatever its name. This suits servers with
     /// self-signed certificates.
     pub fn certificate(pem: &[u8]) -> Result<Self, Error> {
-        Self::build(Judge::Exactly(first(pem)?), None)
+        Self::build(TrustAnchor::Exactly(first(pem)?), None)
     }
 
     /// Presents a client certificate (mutual TLS), as servers do among themselves. The server's certificate must be
@@ -34,21 +34,24 @@ impl Trust {
     pub fn mutual(roots_pem: &[u8], chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, Error> {
         let chain = chain(chain_pem)?;
         let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(refused)?;
-        Self::build(Judge::Roots(store(roots_pem)?), Some((chain, key)))
+        Self::build(TrustAnchor::Roots(store(roots_pem)?), Some((chain, key)))
     }
 
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.config)
     }
 
-    fn build(judge: Judge, own: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>) -> Result<Self, Error> {
+    fn build(
+        judge: TrustAnchor,
+        own: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+    ) -> Result<Self, Error> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder.with_safe_default_protocol_versions().map_err(refused)?;
         let builder = match judge {
-            Judge::Roots(roots) => builder.with_root_certificates(roots),
-            Judge::Exactly(certificate) => {
-                let verifier = Exactly { certificate, provider };
+            TrustAnchor::Roots(roots) => builder.with_root_certificates(roots),
+            TrustAnchor::Exactly(certificate) => {
+                let verifier = PinnedCertificate { certificate, provider };
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }
         };
@@ -67,7 +70,7 @@ impl std::fmt::Debug for Trust {
     }
 }
 
-enum Judge {
+enum TrustAnchor {
     Roots(RootCertStore),
     Exactly(CertificateDer<'static>),
 }
@@ -92,12 +95,12 @@ fn store(pem: &[u8]) -> Result<RootCertStore, Error> {
 
 /// Accepts exactly one certificate, whose holder must prove possession of its key.
 #[derive(Debug)]
-struct Exactly {
+struct PinnedCertificate {
     certificate: CertificateDer<'static>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Exactly {
+impl ServerCertVerifier for PinnedCertificate {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
