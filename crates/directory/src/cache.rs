@@ -15,7 +15,7 @@
 //! The price is that any change of the directory invalidates the whole cache. Changes are rare compared to lookups,
 //! whatever their source (this crate, replication, a client that edits the directory), and no change can be missed.
 //!
-//! Lookups that found nothing are cached too. The memory used is bounded by the sum of [`Weigh::bytes`].
+//! Lookups that found nothing are cached too. The memory used is bounded by the sum of [`MemorySize::bytes`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +29,7 @@ const ENTRY_BYTES: u64 = 96;
 const ENTRY_BYTES_EXPECTED: u64 = 512;
 
 /// The memory use of a value.
-pub trait Weigh {
+pub trait MemorySize {
     /// Returns the size of the value in bytes, including its heap memory.
     fn bytes(&self) -> usize;
 }
@@ -71,7 +71,7 @@ struct Entry<V> {
 #[derive(Clone)]
 struct Weight;
 
-impl<V: Weigh> Weighter<String, Entry<V>> for Weight {
+impl<V: MemorySize> Weighter<String, Entry<V>> for Weight {
     fn weight(&self, key: &String, entry: &Entry<V>) -> u64 {
         ENTRY_BYTES + key.len() as u64 + entry.value.bytes() as u64
     }
@@ -89,7 +89,7 @@ impl Generation {
     }
 }
 
-impl<V: Clone + Weigh> NameCache<V> {
+impl<V: Clone + MemorySize> NameCache<V> {
     /// Creates an empty cache of at most `bytes_max` bytes; 0 disables the cache.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {

@@ -18,7 +18,7 @@ use notes::{
 use store::Store;
 
 use crate::address::{Address, domain_to_ascii};
-use crate::cache::{Generation, NameCache, Statistics, Weigh};
+use crate::cache::{Generation, MemorySize, NameCache, Statistics};
 use crate::domain::Domain;
 use crate::edit::Edit;
 use crate::error::{Error, Result};
@@ -89,7 +89,7 @@ pub(crate) enum Found {
     DenyList(Name),
 }
 
-impl Weigh for Found {
+impl MemorySize for Found {
     fn bytes(&self) -> usize {
         let heap = match self {
             Self::Nothing => 0,

@@ -6,7 +6,7 @@ use base::NoteId;
 use notes::Item;
 
 use crate::address::{Address, domain_to_ascii};
-use crate::cache::Weigh;
+use crate::cache::MemorySize;
 use crate::error::{Error, Result};
 use crate::items;
 use crate::key::Key;
@@ -85,7 +85,7 @@ impl Domain {
     }
 }
 
-impl Weigh for Domain {
+impl MemorySize for Domain {
     fn bytes(&self) -> usize {
         let texts = self.names().map(|name| name.len() + size_of::<String>()).sum::<usize>();
         let targets = self.catch_all.iter().chain(&self.postmaster).map(String::len).sum::<usize>();

@@ -4,7 +4,7 @@ use base::{Name, NoteId};
 use notes::Item;
 
 use crate::address::Address;
-use crate::cache::Weigh;
+use crate::cache::MemorySize;
 use crate::error::{Error, Result};
 use crate::items;
 use crate::key::Key;
@@ -169,7 +169,7 @@ impl Group {
     }
 }
 
-impl Weigh for Group {
+impl MemorySize for Group {
     fn bytes(&self) -> usize {
         let members = self.members.iter().map(|member| member.len() + size_of::<String>());
         let addresses = self.addresses.iter().map(|a| a.local().len() + a.domain().len() + size_of::<Address>());

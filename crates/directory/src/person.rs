@@ -8,7 +8,7 @@ use base::{Name, NoteId};
 use notes::Item;
 
 use crate::address::Address;
-use crate::cache::Weigh;
+use crate::cache::MemorySize;
 use crate::error::{Error, Result};
 use crate::items;
 use crate::key::Key;
@@ -198,7 +198,7 @@ impl Person {
     }
 }
 
-impl Weigh for Person {
+impl MemorySize for Person {
     fn bytes(&self) -> usize {
         let texts = [&self.first_name, &self.last_name, &self.mail_file, &self.mail_server];
         let lists = self.other_names.iter().chain(&self.short_names).map(|text| text.len() + size_of::<String>());

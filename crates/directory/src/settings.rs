@@ -7,7 +7,7 @@
 use base::{Name, NoteId};
 use notes::Item;
 
-use crate::cache::Weigh;
+use crate::cache::MemorySize;
 use crate::items;
 use crate::key::Key;
 
@@ -92,7 +92,7 @@ impl Settings {
     }
 }
 
-impl Weigh for Settings {
+impl MemorySize for Settings {
     fn bytes(&self) -> usize {
         let values = self.values.iter().map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>());
         size_of::<Self>() + self.subject.len() + values.sum::<usize>()

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
-impl Weigh for u64 {
+impl MemorySize for u64 {
     fn bytes(&self) -> usize {
         8
     }
