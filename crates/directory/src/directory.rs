@@ -82,14 +82,14 @@ pub struct Page<T> {
 
 /// A cached lookup result.
 #[derive(Debug, Clone)]
-pub(crate) enum Found {
+pub(crate) enum CachedLookup {
     Nothing,
     Record(Record),
     Identity(Arc<Identity>),
     DenyList(Name),
 }
 
-impl MemorySize for Found {
+impl MemorySize for CachedLookup {
     fn bytes(&self) -> usize {
         let heap = match self {
             Self::Nothing => 0,
@@ -115,7 +115,7 @@ pub struct Directory {
     writer: Access<level::Depositor>,
     view: ViewId,
     options: Options,
-    cache: NameCache<Found>,
+    cache: NameCache<CachedLookup>,
     credentials: Credentials,
 }
 
@@ -293,21 +293,21 @@ impl Directory {
     pub(crate) fn find(&self, key: &Key) -> Result<Option<Record>> {
         let load = || {
             let found = self.look(|lookup| lookup.first(key))?;
-            Ok::<_, Error>(found.map_or(Found::Nothing, Found::Record))
+            Ok::<_, Error>(found.map_or(CachedLookup::Nothing, CachedLookup::Record))
         };
         Ok(match self.cached(key.text(), load)? {
-            Found::Record(record) => Some(record),
+            CachedLookup::Record(record) => Some(record),
             _ => None,
         })
     }
 
     /// Returns the cached value of a text. Loads and caches it on a miss.
-    pub(crate) fn cached(&self, text: &str, load: impl FnOnce() -> Result<Found>) -> Result<Found> {
+    pub(crate) fn cached(&self, text: &str, load: impl FnOnce() -> Result<CachedLookup>) -> Result<CachedLookup> {
         self.cache.get(text, || self.database().modseq().0, load)
     }
 
     /// Returns the cached values of several keys, all from one state of the directory. Loads nothing.
-    pub(crate) fn known<const N: usize>(&self, keys: [&Key; N]) -> [Option<Found>; N] {
+    pub(crate) fn known<const N: usize>(&self, keys: [&Key; N]) -> [Option<CachedLookup>; N] {
         let generation = Generation::before_snapshot(self.database().modseq().0);
         keys.map(|key| self.cache.find(key.text(), generation))
     }

@@ -19,7 +19,7 @@ use base::{Name, NoteId};
 use notes::{Authentication, Identity};
 
 use crate::address::Address;
-use crate::directory::{Directory, Found};
+use crate::directory::{CachedLookup, Directory};
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::index::Lookup;
@@ -31,9 +31,9 @@ use crate::record::Record;
 impl Directory {
     /// Returns the identity of a person who logged in with a password, including all groups.
     pub fn identity(&self, person: &Person) -> Result<Arc<Identity>> {
-        let load = || self.look(|lookup| self.load_identity(lookup, person)).map(Found::Identity);
+        let load = || self.look(|lookup| self.load_identity(lookup, person)).map(CachedLookup::Identity);
         match self.cached(&format!("i{}", person.note), load)? {
-            Found::Identity(identity) => Ok(identity),
+            CachedLookup::Identity(identity) => Ok(identity),
             _ => Err(Error::not_found(person.label())),
         }
     }
@@ -51,10 +51,10 @@ impl Directory {
     pub fn deny_list_of(&self, person: &Person) -> Result<Option<Name>> {
         let load = || {
             let found = self.look(|lookup| load_deny_list(lookup, person))?;
-            Ok::<_, Error>(found.map_or(Found::Nothing, Found::DenyList))
+            Ok::<_, Error>(found.map_or(CachedLookup::Nothing, CachedLookup::DenyList))
         };
         Ok(match self.cached(&format!("x{}", person.note), load)? {
-            Found::DenyList(name) => Some(name),
+            CachedLookup::DenyList(name) => Some(name),
             _ => None,
         })
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use base::NoteId;
 
 use crate::address::{Address, AddressError};
-use crate::directory::{Directory, Found};
+use crate::directory::{CachedLookup, Directory};
 use crate::domain::Domain;
 use crate::error::{Error, Result};
 use crate::expansion::{self, ExpandError, Expansion, Lookup, Member};
@@ -112,11 +112,13 @@ impl Directory {
         };
         let [domain, holder] = self.known([&Key::domain(address.domain()), &Key::address(&address)]);
         match (domain?, holder) {
-            (Found::Nothing, _) => Some(Resolution::Remote(address)),
-            (Found::Record(Record::Domain(_)), Some(Found::Record(Record::Person(person)))) if person.disabled => {
+            (CachedLookup::Nothing, _) => Some(Resolution::Remote(address)),
+            (CachedLookup::Record(Record::Domain(_)), Some(CachedLookup::Record(Record::Person(person))))
+                if person.disabled =>
+            {
                 Some(Resolution::Disabled)
             }
-            (Found::Record(Record::Domain(_)), Some(Found::Record(Record::Person(person))))
+            (CachedLookup::Record(Record::Domain(_)), Some(CachedLookup::Record(Record::Person(person))))
                 if person.forward.is_none() =>
             {
                 Some(Resolution::Local(Recipients { people: vec![person], ..Recipients::default() }))
