@@ -53,7 +53,7 @@ pub struct Options {
     /// Maximum size of the name lookup cache in bytes.
     pub cache_bytes: u64,
     /// Limits of group expansion.
-    pub expansion: expansion::Bounds,
+    pub expansion: expansion::ExpansionLimits,
 }
 
 impl Options {
@@ -66,7 +66,7 @@ impl Options {
             throttle: throttle::Options::default(),
             verified: verified::Options::default(),
             cache_bytes: NAME_CACHE_BYTES_DEFAULT,
-            expansion: expansion::Bounds::default(),
+            expansion: expansion::ExpansionLimits::default(),
         }
     }
 }

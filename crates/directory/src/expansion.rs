@@ -1,6 +1,6 @@
 //! Expansion of groups, whose members may be groups themselves, to people and remote addresses.
 //!
-//! The expansion is a pure algorithm that resolves member names through a [`Lookup`]. Groups are expanded level by
+//! The expansion is a pure algorithm that resolves member names through a [`MemberResolver`]. Groups are expanded level by
 //! level, so that every group is first found at its minimum depth, and each group is expanded once. So cycles end, and
 //! the work is bounded by the number of reachable groups and members. Duplicates are removed. The order is that of the
 //! first occurrence.
@@ -26,7 +26,7 @@ pub enum Member<P, G> {
 }
 
 /// Resolves member names.
-pub trait Lookup {
+pub trait MemberResolver {
     /// Identifier of a person.
     type Person: Clone + Eq + Hash;
     /// Identifier of a group.
@@ -43,14 +43,14 @@ pub trait Lookup {
 
 /// Limits of an expansion.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct ExpansionLimits {
     /// Maximum number of group levels below the first.
     pub depth_max: usize,
     /// Maximum number of groups, people and addresses together.
     pub results_max: usize,
 }
 
-impl Default for Bounds {
+impl Default for ExpansionLimits {
     fn default() -> Self {
         Self { depth_max: GROUP_DEPTH_MAX, results_max: GROUP_EXPANSION_MAX }
     }
@@ -88,10 +88,10 @@ pub enum ExpandError<E> {
 }
 
 /// Returns all direct and indirect members of a group.
-pub fn expand<L: Lookup>(
+pub fn expand<L: MemberResolver>(
     lookup: &L,
     group: &L::Group,
-    bounds: Bounds,
+    bounds: ExpansionLimits,
 ) -> Result<Expansion<L::Person>, ExpandError<L::Error>> {
     let mut walk = Walk::new(lookup, bounds);
     walk.groups.insert(group.clone());
@@ -105,9 +105,9 @@ pub fn expand<L: Lookup>(
 }
 
 /// An expansion in progress.
-struct Walk<'l, L: Lookup> {
+struct Walk<'l, L: MemberResolver> {
     lookup: &'l L,
-    bounds: Bounds,
+    bounds: ExpansionLimits,
     /// Groups found so far. Those that still have to be expanded are in `waiting` with their depth below the first
     /// group.
     groups: HashSet<L::Group>,
@@ -118,8 +118,8 @@ struct Walk<'l, L: Lookup> {
     found: Expansion<L::Person>,
 }
 
-impl<'l, L: Lookup> Walk<'l, L> {
-    fn new(lookup: &'l L, bounds: Bounds) -> Self {
+impl<'l, L: MemberResolver> Walk<'l, L> {
+    fn new(lookup: &'l L, bounds: ExpansionLimits) -> Self {
         Self {
             lookup,
             bounds,

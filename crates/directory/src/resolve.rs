@@ -21,7 +21,7 @@ use crate::address::{Address, AddressError};
 use crate::directory::{CachedLookup, Directory};
 use crate::domain::Domain;
 use crate::error::{Error, Result};
-use crate::expansion::{self, ExpandError, Expansion, Lookup, Member};
+use crate::expansion::{self, ExpandError, Expansion, Member, MemberResolver};
 use crate::group::Group;
 use crate::key::Key;
 use crate::person::Person;
@@ -242,7 +242,7 @@ impl Hash for Node {
 /// Resolves the members of mail groups.
 struct MailMembers<'d>(&'d Directory);
 
-impl Lookup for MailMembers<'_> {
+impl MemberResolver for MailMembers<'_> {
     type Person = Holder;
     type Group = Node;
     type Error = Error;

@@ -24,7 +24,7 @@ impl Fixture {
     }
 }
 
-impl Lookup for Fixture {
+impl MemberResolver for Fixture {
     type Person = String;
     type Group = String;
     type Error = &'static str;
@@ -44,12 +44,13 @@ impl Lookup for Fixture {
     }
 }
 
-fn bounds(depth_max: usize, results_max: usize) -> Bounds {
-    Bounds { depth_max, results_max }
+fn bounds(depth_max: usize, results_max: usize) -> ExpansionLimits {
+    ExpansionLimits { depth_max, results_max }
 }
 
 fn check(directory: &str, people: &str, remote: &str, unknown: &str) {
-    let found = expand(&Fixture::new(directory), &"all".to_owned(), Bounds::default()).expect("within the bounds");
+    let found =
+        expand(&Fixture::new(directory), &"all".to_owned(), ExpansionLimits::default()).expect("within the bounds");
     assert_eq!(found.people.join(" "), people, "people of {directory}");
     assert_eq!(found.remote.join(" "), remote, "remote of {directory}");
     assert_eq!(found.unknown.join(" "), unknown, "unknown of {directory}");
@@ -101,7 +102,7 @@ fn too_many_results_are_an_error() {
 
 #[test]
 fn a_look_up_that_fails_is_an_error() {
-    let outcome = expand(&Fixture::new("all: ann, broken"), &"all".to_owned(), Bounds::default());
+    let outcome = expand(&Fixture::new("all: ann, broken"), &"all".to_owned(), ExpansionLimits::default());
     assert_eq!(outcome, Err(ExpandError::Lookup("broken")));
 }
 
@@ -130,7 +131,7 @@ fn any_directory() -> impl Strategy<Value = Fixture> {
 proptest! {
     #[test]
     fn expansion_finds_exactly_what_is_reachable(fixture in any_directory()) {
-        let found = expand(&fixture, &"all".to_owned(), Bounds::default()).expect("within the bounds");
+        let found = expand(&fixture, &"all".to_owned(), ExpansionLimits::default()).expect("within the bounds");
         let all: Vec<String> = found.people.into_iter().chain(found.remote).chain(found.unknown).collect();
         let distinct: BTreeSet<String> = all.iter().cloned().collect();
         prop_assert_eq!(distinct.len(), all.len(), "no duplicates");

@@ -106,7 +106,7 @@ fn unclaimed_mail_goes_where_the_domain_says() {
 #[test]
 fn too_large_and_too_deep_groups_take_no_mail() {
     let mut options = crate::fixture::options();
-    options.expansion = directory::expansion::Bounds { depth_max: 2, results_max: 6 };
+    options.expansion = directory::expansion::ExpansionLimits { depth_max: 2, results_max: 6 };
     let world = World::with(
         options,
         "domain acme.test
