@@ -14,14 +14,14 @@ use store::{Batch, Ticket};
 use crate::address::Address;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::index::{self, Indexer};
+use crate::index::{self, IndexWriter};
 use crate::key::Key;
 use crate::record::Record;
 
 /// A change of the directory in progress.
 pub(crate) struct Edit<'d> {
     transaction: Transaction<'d>,
-    index: Indexer<'d>,
+    index: IndexWriter<'d>,
     /// Whether there is anything to commit.
     changed: bool,
 }
@@ -54,7 +54,7 @@ impl<'d> Edit<'d> {
     fn open(directory: &'d Directory) -> Result<Self> {
         let mut transaction = directory.transaction()?;
         let number = transaction.on(0).database().number();
-        let index = Indexer::open(directory.store(), number, directory.view())?;
+        let index = IndexWriter::open(directory.store(), number, directory.view())?;
         Ok(Self { transaction, index, changed: false })
     }
 

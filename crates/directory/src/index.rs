@@ -8,7 +8,7 @@
 //!
 //! The state of the collection is the modseq up to which the index is up to date. Changes by this crate update notes
 //! and index in one batch. Changes from other sources leave the index behind. The next lookup detects this, because the
-//! modseq of its snapshot is greater, and updates the index from the changes in modseq order ([`Indexer::catch_up`]).
+//! modseq of its snapshot is greater, and updates the index from the changes in modseq order ([`IndexWriter::catch_up`]).
 //!
 //! The byte formats are described in `docs/directory.md`.
 
@@ -106,7 +106,7 @@ impl<'r> Lookup<'r> {
 }
 
 /// The index within a transaction.
-pub(crate) struct Indexer<'t> {
+pub(crate) struct IndexWriter<'t> {
     store: &'t Store,
     id: CollectionId,
     entries: Writer<'t>,
@@ -114,7 +114,7 @@ pub(crate) struct Indexer<'t> {
     given: HashMap<NoteId, Vec<String>>,
 }
 
-impl<'t> Indexer<'t> {
+impl<'t> IndexWriter<'t> {
     pub(crate) fn open(store: &'t Store, database: DbNumber, view: ViewId) -> Result<Self> {
         let id = CollectionId::new(database, view);
         Ok(Self { store, id, entries: Writer::open(store, id, &CountOnly)?, given: HashMap::new() })
