@@ -26,7 +26,7 @@ use crate::group::Group;
 use crate::index::{self, Lookup};
 use crate::key::Key;
 use crate::limits::{CATCH_UP_TRIES_MAX, LOGIN_BYTES_MAX, NAME_CACHE_BYTES_DEFAULT, PAGE_ENTRIES_MAX};
-use crate::login::Credentials;
+use crate::login::LoginState;
 use crate::person::Person;
 use crate::record::{Kind, Record};
 use crate::settings::{Server, Settings};
@@ -116,7 +116,7 @@ pub struct Directory {
     view: ViewId,
     options: Options,
     cache: NameCache<CachedLookup>,
-    credentials: Credentials,
+    credentials: LoginState,
 }
 
 impl Directory {
@@ -127,7 +127,7 @@ impl Directory {
         let reader: Access<level::Manager> = database.authorize(&identity)?;
         let writer = reader.lower();
         let view = open_view(notes, &reader, &writer)?;
-        let credentials = Credentials::new(&options, clock, notes.random())?;
+        let credentials = LoginState::new(&options, clock, notes.random())?;
         let cache = NameCache::new(options.cache_bytes);
         let mut directory = Self { notes: Arc::clone(notes), reader, writer, view, options, cache, credentials };
         directory.ensure_server()?;
@@ -267,7 +267,7 @@ impl Directory {
         self.view
     }
 
-    pub(crate) fn credentials(&self) -> &Credentials {
+    pub(crate) fn credentials(&self) -> &LoginState {
         &self.credentials
     }
 

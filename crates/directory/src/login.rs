@@ -25,7 +25,7 @@ use crate::throttle::{Network, Throttle, Throttled};
 use crate::verified::{Proof, Verified};
 
 /// The state that logins need in addition to the directory.
-pub(crate) struct Credentials {
+pub(crate) struct LoginState {
     throttle: Arc<Throttle>,
     verified: Verified<Verdict>,
     decoy: Decoy,
@@ -98,7 +98,7 @@ enum Verdict {
     Broken(Error),
 }
 
-impl Credentials {
+impl LoginState {
     pub(crate) fn new(options: &Options, clock: &Arc<dyn Clock>, random: &dyn Random) -> Result<Self> {
         Ok(Self {
             throttle: Arc::new(Throttle::new(options.throttle, Arc::clone(clock))),
