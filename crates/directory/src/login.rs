@@ -18,7 +18,7 @@ use crate::address::fold;
 use crate::directory::{Directory, Options};
 use crate::error::{AuthError, Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAULT};
-use crate::password::{self, Decoy, Turnstile};
+use crate::password::{self, Decoy, HashSemaphore};
 use crate::person::Person;
 use crate::scram::{self, Challenged, Keys, Opened, ScramError};
 use crate::throttle::{Network, Throttle, Throttled};
@@ -32,7 +32,7 @@ pub(crate) struct LoginState {
     /// Secret from which the salts of unknown accounts are derived.
     scram_secret: [u8; 32],
     scram_iterations: u32,
-    turnstile: Turnstile,
+    turnstile: HashSemaphore,
     counts: Counts,
 }
 
@@ -106,7 +106,7 @@ impl LoginState {
             decoy: Decoy::new(&options.passwords, random)?,
             scram_secret: [0; 32],
             scram_iterations: options.passwords.scram_iterations.unwrap_or(SCRAM_ITERATIONS_DEFAULT),
-            turnstile: Turnstile::new(options.passwords.at_once_max),
+            turnstile: HashSemaphore::new(options.passwords.at_once_max),
             counts: Counts::default(),
         })
     }

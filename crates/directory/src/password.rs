@@ -9,7 +9,7 @@
 //! example because it contains letters newer than Unicode 3.2, is used as its raw bytes.
 //!
 //! Comparisons take constant time. [`Decoy`] makes the check of an unknown account take as much time as that of a known
-//! one. [`Turnstile`] bounds the number of hashes computed concurrently.
+//! one. [`HashSemaphore`] bounds the number of hashes computed concurrently.
 
 use std::borrow::Cow;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -160,12 +160,12 @@ impl Decoy {
 
 /// A semaphore that bounds the number of concurrent hash computations. Further callers wait.
 #[derive(Debug)]
-pub struct Turnstile {
+pub struct HashSemaphore {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-impl Turnstile {
+impl HashSemaphore {
     /// Creates a semaphore with `at_once_max` permits, at least one.
     #[must_use]
     pub fn new(at_once_max: usize) -> Self {
@@ -173,22 +173,22 @@ impl Turnstile {
     }
 
     /// Waits for a permit, which is held until it is dropped.
-    pub fn enter(&self) -> Turn<'_> {
+    pub fn enter(&self) -> HashPermit<'_> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
-        Turn { turnstile: self }
+        HashPermit { turnstile: self }
     }
 }
 
 /// The permit to compute a hash.
 #[derive(Debug)]
 #[must_use = "a turn ends when it is dropped"]
-pub struct Turn<'t> {
-    turnstile: &'t Turnstile,
+pub struct HashPermit<'t> {
+    turnstile: &'t HashSemaphore,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for HashPermit<'_> {
     fn drop(&mut self) {
         *self.turnstile.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.turnstile.freed.notify_one();

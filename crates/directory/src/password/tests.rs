@@ -124,7 +124,7 @@ fn without_iterations_no_scram_keys_are_stored() {
 
 #[test]
 fn no_more_than_the_limit_compute_at_once() {
-    let turnstile = Turnstile::new(2);
+    let turnstile = HashSemaphore::new(2);
     let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..8 {
