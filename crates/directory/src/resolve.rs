@@ -86,16 +86,16 @@ impl Directory {
             Some(Target::Record(Record::Person(person))) if person.forward.is_none() => {
                 Ok(Recipients { people: vec![person], ..Recipients::default() })
             }
-            Some(Target::Record(Record::Person(person))) => self.expand(&Node::Forward(person)),
+            Some(Target::Record(Record::Person(person))) => self.expand(&ExpansionNode::Forward(person)),
             Some(Target::Record(Record::Group(group))) if !group.kind.takes_mail() => {
                 return Ok(Resolution::NotForMail { why: format!("{} is not a mail group", group.name) });
             }
             Some(Target::Record(Record::Group(group))) => {
-                let recipients = self.expand(&Node::Group(Arc::clone(&group)));
+                let recipients = self.expand(&ExpansionNode::Group(Arc::clone(&group)));
                 recipients.map(|recipients| Recipients { group: Some(group), ..recipients })
             }
             Some(Target::Record(_)) => return Ok(Resolution::Unknown),
-            Some(Target::Redirect(address)) => self.expand(&Node::Redirect(address)),
+            Some(Target::Redirect(address)) => self.expand(&ExpansionNode::Redirect(address)),
         };
         resolution_of(resolution, detail)
     }
@@ -158,7 +158,7 @@ impl Directory {
         Ok((redirect.map(|address| Target::Redirect(address.clone())), None))
     }
 
-    fn expand(&self, start: &Node) -> Result<Recipients, ExpandError<Error>> {
+    fn expand(&self, start: &ExpansionNode) -> Result<Recipients, ExpandError<Error>> {
         let found = expansion::expand(&MailMembers(self), start, self.options().expansion)?;
         Ok(recipients_of(found))
     }
@@ -176,7 +176,7 @@ fn resolution_of(recipients: Result<Recipients, ExpandError<Error>>, detail: Opt
     }
 }
 
-fn recipients_of(found: Expansion<Holder>) -> Recipients {
+fn recipients_of(found: Expansion<PersonById>) -> Recipients {
     let people = found.people.into_iter().map(|holder| holder.0).filter(|person| !person.disabled);
     Recipients {
         people: people.collect(),
@@ -189,17 +189,17 @@ fn recipients_of(found: Expansion<Holder>) -> Recipients {
 
 /// A person, compared by note ID.
 #[derive(Clone)]
-struct Holder(Arc<Person>);
+struct PersonById(Arc<Person>);
 
-impl PartialEq for Holder {
+impl PartialEq for PersonById {
     fn eq(&self, other: &Self) -> bool {
         self.0.note == other.0.note
     }
 }
 
-impl Eq for Holder {}
+impl Eq for PersonById {}
 
-impl Hash for Holder {
+impl Hash for PersonById {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.note.hash(state);
     }
@@ -207,7 +207,7 @@ impl Hash for Holder {
 
 /// An object that expands to others.
 #[derive(Clone)]
-enum Node {
+enum ExpansionNode {
     Group(Arc<Group>),
     /// A person who forwards.
     Forward(Arc<Person>),
@@ -215,7 +215,7 @@ enum Node {
     Redirect(String),
 }
 
-impl Node {
+impl ExpansionNode {
     fn id(&self) -> (NoteId, &str) {
         match self {
             Self::Group(group) => (group.note, ""),
@@ -225,15 +225,15 @@ impl Node {
     }
 }
 
-impl PartialEq for Node {
+impl PartialEq for ExpansionNode {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()
     }
 }
 
-impl Eq for Node {}
+impl Eq for ExpansionNode {}
 
-impl Hash for Node {
+impl Hash for ExpansionNode {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.id().hash(state);
     }
@@ -243,11 +243,11 @@ impl Hash for Node {
 struct MailMembers<'d>(&'d Directory);
 
 impl MemberResolver for MailMembers<'_> {
-    type Person = Holder;
-    type Group = Node;
+    type Person = PersonById;
+    type Group = ExpansionNode;
     type Error = Error;
 
-    fn member(&self, name: &str) -> Result<Member<Holder, Node>> {
+    fn member(&self, name: &str) -> Result<Member<PersonById, ExpansionNode>> {
         let found = match Address::parse(name.trim()) {
             Ok(address) if !self.0.domain_is_local(address.domain())? => {
                 return Ok(Member::Remote(normal_form(&address)));
@@ -260,19 +260,19 @@ impl MemberResolver for MailMembers<'_> {
         };
         Ok(match found {
             Some(Record::Person(person)) if person.forward.is_some() && !person.disabled => {
-                Member::Group(Node::Forward(person))
+                Member::Group(ExpansionNode::Forward(person))
             }
-            Some(Record::Person(person)) => Member::Person(Holder(person)),
-            Some(Record::Group(group)) => Member::Group(Node::Group(group)),
+            Some(Record::Person(person)) => Member::Person(PersonById(person)),
+            Some(Record::Group(group)) => Member::Group(ExpansionNode::Group(group)),
             _ => Member::Unknown,
         })
     }
 
-    fn members(&self, group: &Node) -> Result<Vec<String>> {
+    fn members(&self, group: &ExpansionNode) -> Result<Vec<String>> {
         Ok(match group {
-            Node::Group(group) => group.members.clone(),
-            Node::Forward(person) => person.forward.iter().cloned().collect(),
-            Node::Redirect(address) => vec![address.clone()],
+            ExpansionNode::Group(group) => group.members.clone(),
+            ExpansionNode::Forward(person) => person.forward.iter().cloned().collect(),
+            ExpansionNode::Redirect(address) => vec![address.clone()],
         })
     }
 }
