@@ -20,7 +20,7 @@ use crate::error::{AuthError, Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAULT};
 use crate::password::{self, Decoy, HashSemaphore};
 use crate::person::Person;
-use crate::scram::{self, Challenged, Keys, Opened, ScramError};
+use crate::scram::{self, AwaitingProof, ClientFirst, Keys, ScramError};
 use crate::throttle::{Network, Throttle, Throttled};
 use crate::verified::{Proof, Verified};
 
@@ -187,7 +187,7 @@ impl Directory {
     }
 
     fn open_scram(&self, client_first: &[u8], from: IpAddr) -> Result<(ScramLogin, String), AuthError> {
-        let opened = Opened::read(client_first)?;
+        let opened = ClientFirst::read(client_first)?;
         let person = self.person(opened.username())?;
         let account = account_of(person.as_deref(), opened.username());
         let credentials = self.credentials();
@@ -249,7 +249,7 @@ impl Directory {
 
 /// A SCRAM login that waits for the client's proof.
 pub struct ScramLogin {
-    exchange: Challenged,
+    exchange: AwaitingProof,
     person: Option<Arc<Person>>,
     account: String,
     from: IpAddr,

@@ -141,7 +141,7 @@ pub fn nonce(random: &dyn Random) -> String {
 
 /// An exchange whose first message has been read.
 #[derive(Debug)]
-pub struct Opened {
+pub struct ClientFirst {
     /// The GS2 header that the client must repeat: binding flag and authorization identity.
     gs2_header: String,
     client_first_bare: String,
@@ -150,7 +150,7 @@ pub struct Opened {
     authorization: Option<String>,
 }
 
-impl Opened {
+impl ClientFirst {
     /// Parses the client's first message.
     pub fn read(message: &[u8]) -> Result<Self, ScramError> {
         let message = text(message)?;
@@ -194,18 +194,18 @@ impl Opened {
 
     /// Returns the state that waits for the client's proof, and the server's first message.
     #[must_use]
-    pub fn challenge(self, keys: Keys, server_nonce: &str) -> (Challenged, String) {
+    pub fn challenge(self, keys: Keys, server_nonce: &str) -> (AwaitingProof, String) {
         let nonce = format!("{}{server_nonce}", self.client_nonce);
         let server_first = format!("r={nonce},s={},i={}", Base64::encode_string(&keys.salt), keys.iterations);
         let signed = format!("{},{server_first}", self.client_first_bare);
         let binding = Base64::encode_string(self.gs2_header.as_bytes());
-        (Challenged { keys, nonce, binding, signed }, server_first)
+        (AwaitingProof { keys, nonce, binding, signed }, server_first)
     }
 }
 
 /// An exchange that waits for the client's final message.
 #[derive(Debug)]
-pub struct Challenged {
+pub struct AwaitingProof {
     keys: Keys,
     nonce: String,
     binding: String,
@@ -213,7 +213,7 @@ pub struct Challenged {
     signed: String,
 }
 
-impl Challenged {
+impl AwaitingProof {
     /// Checks the client's final message. Returns the server's final message, which proves that the server knows the
     /// keys.
     pub fn finish(self, message: &[u8]) -> Result<String, ScramError> {

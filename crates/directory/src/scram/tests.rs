@@ -14,9 +14,9 @@ fn keys(password: &str) -> Keys {
     Keys::derive(password.as_bytes(), &salt, 4_096)
 }
 
-fn challenged(keys: Keys) -> (Challenged, String) {
+fn challenged(keys: Keys) -> (AwaitingProof, String) {
     let first = format!("n,,n=user,r={CLIENT_NONCE}");
-    Opened::read(first.as_bytes()).expect("well formed").challenge(keys, SERVER_NONCE)
+    ClientFirst::read(first.as_bytes()).expect("well formed").challenge(keys, SERVER_NONCE)
 }
 
 /// Returns the client's final message in reply to the server's first message.
@@ -35,7 +35,7 @@ fn client_final(password: &str, gs2_header: &str, first_bare: &str, server_first
 }
 
 fn check_first(message: &str, expected: Result<(&str, Option<&str>), ScramError>) {
-    let outcome = Opened::read(message.as_bytes());
+    let outcome = ClientFirst::read(message.as_bytes());
     let outcome = outcome.as_ref().map(|opened| (opened.username(), opened.authorization())).map_err(|error| *error);
     assert_eq!(outcome, expected, "{message}");
 }
@@ -102,7 +102,7 @@ fn first_messages_out_of_grammar_are_refused() {
     check_first("p=tls-unique,,n=user,r=abc", Err(ScramError::ChannelBinding));
     check_first("n,,m=must,n=user,r=abc", Err(ScramError::Extension));
     check_first(&format!("n,,n=user,r={}", "x".repeat(SCRAM_MESSAGE_BYTES_MAX)), Err(ScramError::Malformed));
-    assert_eq!(Opened::read(&[b'n', b',', b',', 0xFF]).err(), Some(ScramError::Malformed));
+    assert_eq!(ClientFirst::read(&[b'n', b',', b',', 0xFF]).err(), Some(ScramError::Malformed));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn final_messages_must_belong_to_the_exchange() {
 #[test]
 fn a_client_that_fears_a_downgrade_is_served() {
     let first_bare = "n=user,r=abc";
-    let opened = Opened::read(format!("y,a=user,{first_bare}").as_bytes()).expect("well formed");
+    let opened = ClientFirst::read(format!("y,a=user,{first_bare}").as_bytes()).expect("well formed");
     let (exchange, server_first) = opened.challenge(keys("pencil"), "xyz");
     let message = client_final("pencil", "y,a=user,", first_bare, &server_first);
     assert!(exchange.finish(message.as_bytes()).is_ok());
@@ -172,8 +172,8 @@ fn server_nonces_are_printable_and_differ() {
 proptest! {
     #[test]
     fn no_message_panics(first in any::<Vec<u8>>(), tail in "[ -~]{0,60}", last in "[ -~]{0,120}") {
-        let _ = Opened::read(&first);
-        if let Ok(opened) = Opened::read(format!("n,,{tail}").as_bytes()) {
+        let _ = ClientFirst::read(&first);
+        if let Ok(opened) = ClientFirst::read(format!("n,,{tail}").as_bytes()) {
             let (exchange, _) = opened.challenge(Keys::decoy(&[1; 32], "x", 4_096), "abc");
             prop_assert!(exchange.finish(last.as_bytes()).is_err());
         }
