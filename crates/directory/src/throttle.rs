@@ -113,10 +113,10 @@ pub struct Throttle {
 }
 
 struct Tables {
-    accounts: Recent<String>,
+    accounts: LruMap<String>,
     /// Counts by account and an address from which it recently logged in.
-    familiar: Recent<(String, Network)>,
-    addresses: Recent<Network>,
+    familiar: LruMap<(String, Network)>,
+    addresses: LruMap<Network>,
 }
 
 impl Throttle {
@@ -124,21 +124,21 @@ impl Throttle {
     #[must_use]
     pub fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
         let tables = Tables {
-            accounts: Recent::new(options.entries_max),
-            familiar: Recent::new(options.entries_max),
-            addresses: Recent::new(options.entries_max),
+            accounts: LruMap::new(options.entries_max),
+            familiar: LruMap::new(options.entries_max),
+            addresses: LruMap::new(options.entries_max),
         };
         Self { options, clock, tables: Mutex::new(tables) }
     }
 
     /// Checks whether an attempt is allowed, without counting one.
     pub fn check(&self, account: &str, from: IpAddr) -> Result<(), Throttled> {
-        self.admit(&self.tables(), &Subject::new(account, from))
+        self.admit(&self.tables(), &AttemptSource::new(account, from))
     }
 
     /// Begins an attempt. The caller reports its outcome to the returned [`Attempt`].
     pub fn begin(self: &Arc<Self>, account: &str, from: IpAddr) -> Result<Attempt, Throttled> {
-        let subject = Subject::new(account, from);
+        let subject = AttemptSource::new(account, from);
         let mut tables = self.tables();
         self.admit(&tables, &subject)?;
         let against = tables.counted_against(&subject);
@@ -147,7 +147,7 @@ impl Throttle {
             tables.addresses.entry(&network).begin();
         }
         drop(tables);
-        Ok(Attempt { throttle: Arc::clone(self), subject, against, verdict: Verdict::Failed })
+        Ok(Attempt { throttle: Arc::clone(self), subject, against, verdict: AttemptOutcome::Failed })
     }
 
     /// Returns the number of entries for accounts and addresses.
@@ -157,7 +157,7 @@ impl Throttle {
         tables.accounts.len() + tables.familiar.len() + tables.addresses.len()
     }
 
-    fn admit(&self, tables: &Tables, subject: &Subject) -> Result<(), Throttled> {
+    fn admit(&self, tables: &Tables, subject: &AttemptSource) -> Result<(), Throttled> {
         let now = self.clock.monotonic();
         let account = tables.peek(subject).map(|count| count.wait(&self.options.account, now));
         let address = subject.counted.and_then(|network| tables.addresses.peek(&network));
@@ -177,13 +177,13 @@ impl Throttle {
 #[must_use = "an attempt that is dropped counts as failed"]
 pub struct Attempt {
     throttle: Arc<Throttle>,
-    subject: Subject,
+    subject: AttemptSource,
     against: Against,
-    verdict: Verdict,
+    verdict: AttemptOutcome,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum AttemptOutcome {
     Failed,
     Succeeded,
     Withdrawn,
@@ -192,7 +192,7 @@ enum Verdict {
 impl Attempt {
     /// Reports that the password was correct.
     pub fn succeeded(mut self) {
-        self.verdict = Verdict::Succeeded;
+        self.verdict = AttemptOutcome::Succeeded;
     }
 
     /// Reports that the password was wrong.
@@ -200,7 +200,7 @@ impl Attempt {
 
     /// Reports that the server could not check the password, so that the attempt does not count.
     pub fn withdrawn(mut self) {
-        self.verdict = Verdict::Withdrawn;
+        self.verdict = AttemptOutcome::Withdrawn;
     }
 }
 
@@ -211,7 +211,7 @@ impl Drop for Attempt {
         let mut tables = throttle.tables();
         let account = tables.count(subject, self.against);
         account.end(self.verdict, &throttle.options.account, now);
-        if self.verdict == Verdict::Succeeded {
+        if self.verdict == AttemptOutcome::Succeeded {
             *account = Count { pending: account.pending, ..Count::default() };
             tables.count(subject, Against::Familiar);
         }
@@ -229,33 +229,33 @@ enum Against {
 }
 
 impl Tables {
-    fn counted_against(&self, subject: &Subject) -> Against {
+    fn counted_against(&self, subject: &AttemptSource) -> Against {
         match self.familiar.peek(&subject.familiar()) {
             Some(_) => Against::Familiar,
             None => Against::Account,
         }
     }
 
-    fn count(&mut self, subject: &Subject, against: Against) -> &mut Count {
+    fn count(&mut self, subject: &AttemptSource, against: Against) -> &mut Count {
         match against {
             Against::Account => self.accounts.entry(&subject.account),
             Against::Familiar => self.familiar.entry(&subject.familiar()),
         }
     }
 
-    fn peek(&self, subject: &Subject) -> Option<&Count> {
+    fn peek(&self, subject: &AttemptSource) -> Option<&Count> {
         self.familiar.peek(&subject.familiar()).or_else(|| self.accounts.peek(&subject.account))
     }
 }
 
-struct Subject {
+struct AttemptSource {
     account: String,
     network: Network,
     /// The network, unless it is loopback.
     counted: Option<Network>,
 }
 
-impl Subject {
+impl AttemptSource {
     fn new(account: &str, from: IpAddr) -> Self {
         let network = Network::of(from);
         let counted = (!from.to_canonical().is_loopback()).then_some(network);
@@ -293,9 +293,9 @@ impl Count {
         self.pending = self.pending.saturating_add(1);
     }
 
-    fn end(&mut self, verdict: Verdict, schedule: &Schedule, now: Duration) {
+    fn end(&mut self, verdict: AttemptOutcome, schedule: &Schedule, now: Duration) {
         self.pending = self.pending.saturating_sub(1);
-        if verdict == Verdict::Failed {
+        if verdict == AttemptOutcome::Failed {
             self.forgive(schedule, now);
             self.failures = self.failures.saturating_add(1);
             self.locked_until = now + delay(schedule, self.failures);
@@ -321,7 +321,7 @@ fn delay(schedule: &Schedule, failures: u32) -> Duration {
 }
 
 /// A map of bounded size that drops the least recently used entry.
-struct Recent<K> {
+struct LruMap<K> {
     entries: HashMap<K, (u64, Count)>,
     /// Keys by the time of their last use. The times are distinct.
     order: BTreeMap<u64, K>,
@@ -329,7 +329,7 @@ struct Recent<K> {
     entries_max: usize,
 }
 
-impl<K: Hash + Eq + Clone> Recent<K> {
+impl<K: Hash + Eq + Clone> LruMap<K> {
     fn new(entries_max: usize) -> Self {
         Self { entries: HashMap::new(), order: BTreeMap::new(), uses: 0, entries_max: entries_max.max(1) }
     }
