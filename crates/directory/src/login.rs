@@ -22,12 +22,12 @@ use crate::password::{self, Decoy, HashSemaphore};
 use crate::person::Person;
 use crate::scram::{self, AwaitingProof, ClientFirst, Keys, ScramError};
 use crate::throttle::{Network, Throttle, Throttled};
-use crate::verified::{Proof, Verified};
+use crate::verified::{PasswordCache, Proof};
 
 /// The state that logins need in addition to the directory.
 pub(crate) struct LoginState {
     throttle: Arc<Throttle>,
-    verified: Verified<Verdict>,
+    verified: PasswordCache<Verdict>,
     decoy: Decoy,
     /// Secret from which the salts of unknown accounts are derived.
     scram_secret: [u8; 32],
@@ -102,7 +102,7 @@ impl LoginState {
     pub(crate) fn new(options: &Options, clock: &Arc<dyn Clock>, random: &dyn Random) -> Result<Self> {
         Ok(Self {
             throttle: Arc::new(Throttle::new(options.throttle, Arc::clone(clock))),
-            verified: Verified::new(options.verified, Arc::clone(clock), random),
+            verified: PasswordCache::new(options.verified, Arc::clone(clock), random),
             decoy: Decoy::new(&options.passwords, random)?,
             scram_secret: [0; 32],
             scram_iterations: options.passwords.scram_iterations.unwrap_or(SCRAM_ITERATIONS_DEFAULT),

@@ -7,7 +7,7 @@
 //! network address is part of the proof, so an attacker cannot test guesses against the cache while the account is
 //! locked for the attacker.
 //!
-//! Concurrent logins with the same proof share one verdict ([`Verified::judge`]): fifty connections that a client opens
+//! Concurrent logins with the same proof share one verdict ([`PasswordCache::judge`]): fifty connections that a client opens
 //! at once cost one hash and count as one attempt.
 //!
 //! The cache is bounded in number and in time. The time counts from the verification, not from the last use.
@@ -42,18 +42,18 @@ impl Default for Options {
 pub struct Proof([u8; 32]);
 
 /// The cache of recently verified passwords, shared by all sessions.
-pub struct Verified<V> {
+pub struct PasswordCache<V> {
     key: [u8; 32],
     options: Options,
     clock: Arc<dyn Clock>,
     /// Monotonic time of verification by proof.
     proofs: Cache<Proof, Duration>,
     /// Verifications in progress by proof, each with the verdict that other logins wait for.
-    under_way: Mutex<HashMap<Proof, Arc<Verdict<V>>>>,
+    under_way: Mutex<HashMap<Proof, Arc<SharedVerdict<V>>>>,
 }
 
 /// The shared verdict of a verification. Waiters get `None` if the verification ended in a panic.
-struct Verdict<V> {
+struct SharedVerdict<V> {
     state: Mutex<State<V>>,
     ended: Condvar,
 }
@@ -65,7 +65,7 @@ enum State<V> {
     Abandoned,
 }
 
-impl<V: Clone> Verified<V> {
+impl<V: Clone> PasswordCache<V> {
     /// Creates an empty cache with a new key.
     #[must_use]
     pub fn new(options: Options, clock: Arc<dyn Clock>, random: &dyn Random) -> Self {
@@ -124,22 +124,22 @@ impl<V: Clone> Verified<V> {
         self.proofs.len()
     }
 
-    fn join(&self, proof: Proof) -> (Arc<Verdict<V>>, bool) {
+    fn join(&self, proof: Proof) -> (Arc<SharedVerdict<V>>, bool) {
         let mut under_way = self.under_way();
         if let Some(verdict) = under_way.get(&proof) {
             return (Arc::clone(verdict), false);
         }
-        let verdict = Arc::new(Verdict { state: Mutex::new(State::Pending), ended: Condvar::new() });
+        let verdict = Arc::new(SharedVerdict { state: Mutex::new(State::Pending), ended: Condvar::new() });
         under_way.insert(proof, Arc::clone(&verdict));
         (verdict, true)
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<Proof, Arc<Verdict<V>>>> {
+    fn under_way(&self) -> MutexGuard<'_, HashMap<Proof, Arc<SharedVerdict<V>>>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<V: Clone> Verdict<V> {
+impl<V: Clone> SharedVerdict<V> {
     fn wait(&self) -> Option<V> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -152,7 +152,7 @@ impl<V: Clone> Verdict<V> {
     }
 }
 
-impl<V> Verdict<V> {
+impl<V> SharedVerdict<V> {
     /// Sets the outcome and wakes the waiters. Has no effect if the outcome is already set.
     fn end(&self, outcome: State<V>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,9 +165,9 @@ impl<V> Verdict<V> {
 
 /// A guard that removes the verification from the list when it ends, even by a panic, so that no waiter blocks forever.
 struct Lead<'a, V> {
-    verified: &'a Verified<V>,
+    verified: &'a PasswordCache<V>,
     proof: Proof,
-    verdict: Arc<Verdict<V>>,
+    verdict: Arc<SharedVerdict<V>>,
 }
 
 impl<V> Drop for Lead<'_, V> {

@@ -7,9 +7,9 @@ use base::sim::{SeededRandom, SimClock};
 
 use super::*;
 
-fn world(options: Options) -> (Arc<SimClock>, Verified<bool>) {
+fn world(options: Options) -> (Arc<SimClock>, PasswordCache<bool>) {
     let clock = Arc::new(SimClock::new());
-    (clock.clone(), Verified::new(options, clock, &SeededRandom::new(1)))
+    (clock.clone(), PasswordCache::new(options, clock, &SeededRandom::new(1)))
 }
 
 fn network(text: &str) -> Network {
@@ -49,7 +49,7 @@ fn everything_that_matters_is_part_of_the_proof() {
 #[test]
 fn another_process_has_other_proofs() {
     let clock = Arc::new(SimClock::new());
-    let make = |seed| Verified::<bool>::new(Options::default(), clock.clone(), &SeededRandom::new(seed));
+    let make = |seed| PasswordCache::<bool>::new(Options::default(), clock.clone(), &SeededRandom::new(seed));
     let home = network("192.0.2.1");
     assert_ne!(make(1).proof("ann", b"secret", home, "hash"), make(2).proof("ann", b"secret", home, "hash"));
 }
