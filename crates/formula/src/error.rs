@@ -3,7 +3,7 @@
 //! - [`CompileError`]: the author of the formula must act. It has a position, a message and, if there is a similar
 //!   function name, a suggestion.
 //! - [`Failure`]: an error as a value. The evaluation continues with it, and the formula can test for it.
-//! - [`Stop`]: the evaluation ended without a result, because a budget was spent.
+//! - [`BudgetExceeded`]: the evaluation ended without a result, because a budget was spent.
 //!
 //! Messages use Domino's wording where it is known (`NSFERR.H`, as quoted by the open re-implementations).
 
@@ -15,7 +15,7 @@ use crate::source::{Place, Span, excerpt, place};
 #[derive(Clone, PartialEq, Debug)]
 pub struct CompileError {
     /// The reason of the error.
-    pub reason: Reason,
+    pub reason: CompileErrorKind,
     /// The position of the error in the source.
     pub span: Span,
     /// The same position as line and column, for display.
@@ -25,7 +25,7 @@ pub struct CompileError {
 impl CompileError {
     /// Creates an error about a span of the source.
     #[must_use]
-    pub fn new(source: &str, span: Span, reason: Reason) -> Self {
+    pub fn new(source: &str, span: Span, reason: CompileErrorKind) -> Self {
         Self { reason, span, place: place(source, span) }
     }
 
@@ -46,7 +46,7 @@ impl std::error::Error for CompileError {}
 
 /// The reason why a formula does not compile.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum Reason {
+pub enum CompileErrorKind {
     /// The formula is empty.
     #[error("No formula specified")]
     Empty,
@@ -140,7 +140,7 @@ fn nearest(suggestion: &Option<&'static str>) -> String {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Failure {
     /// The kind of the error.
-    pub kind: FailureKind,
+    pub kind: ErrorValueKind,
     /// The operator or call that produced the error, if known.
     pub span: Span,
 }
@@ -156,7 +156,7 @@ impl Failure {
 
 /// The kind of an error value.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum FailureKind {
+pub enum ErrorValueKind {
     /// The error of `@Error`.
     #[error("ERROR specified in formula")]
     Specified,
@@ -224,7 +224,7 @@ pub enum FailureKind {
 
 /// The reason why an evaluation ended without a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Stop {
+pub enum BudgetExceeded {
     /// The budget of steps is spent.
     #[error("the formula took more steps than it may")]
     Steps,
@@ -243,19 +243,19 @@ pub enum Stop {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Fault {
     /// An error as a value. The evaluation continues.
-    Failure(FailureKind),
+    Failure(ErrorValueKind),
     /// The end of the evaluation.
-    Stop(Stop),
+    Stop(BudgetExceeded),
 }
 
-impl From<FailureKind> for Fault {
-    fn from(kind: FailureKind) -> Self {
+impl From<ErrorValueKind> for Fault {
+    fn from(kind: ErrorValueKind) -> Self {
         Self::Failure(kind)
     }
 }
 
-impl From<Stop> for Fault {
-    fn from(stop: Stop) -> Self {
+impl From<BudgetExceeded> for Fault {
+    fn from(stop: BudgetExceeded) -> Self {
         Self::Stop(stop)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::analysis::Analysis;
 use crate::compiler;
-use crate::error::{CompileError, Stop};
+use crate::error::{BudgetExceeded, CompileError};
 use crate::host::{Document, Host};
 use crate::limits::Limits;
 use crate::locale::Locale;
@@ -84,7 +84,11 @@ impl Formula {
     }
 
     /// Evaluates the formula over a document with the default limits.
-    pub fn evaluate<'d>(&'d self, document: &'d dyn Document, host: &'d dyn Host) -> Result<Outcome<'d>, Stop> {
+    pub fn evaluate<'d>(
+        &'d self,
+        document: &'d dyn Document,
+        host: &'d dyn Host,
+    ) -> Result<Outcome<'d>, BudgetExceeded> {
         self.evaluate_within(document, host, Limits::default())
     }
 
@@ -94,7 +98,7 @@ impl Formula {
         document: &'d dyn Document,
         host: &'d dyn Host,
         limits: Limits,
-    ) -> Result<Outcome<'d>, Stop> {
+    ) -> Result<Outcome<'d>, BudgetExceeded> {
         machine::evaluate(self, document, host, limits)
     }
 }

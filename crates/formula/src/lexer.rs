@@ -3,7 +3,7 @@
 //! One decision depends on the previous token: `[` after an operand opens a subscript, elsewhere it begins a time or
 //! keyword.
 
-use crate::error::{CompileError, Reason};
+use crate::error::{CompileError, CompileErrorKind};
 use crate::limits::{NAME_BYTES_MAX, SOURCE_BYTES_MAX};
 use crate::number_text::exponent_length;
 use crate::source::Span;
@@ -12,7 +12,7 @@ use crate::token::{Operator, Token, TokenKind, Word};
 /// Splits a formula into tokens. The last token is [`TokenKind::End`].
 pub fn lex(source: &str) -> Result<Vec<Token>, CompileError> {
     if source.len() > SOURCE_BYTES_MAX {
-        let reason = Reason::Limit { what: "bytes", max: SOURCE_BYTES_MAX };
+        let reason = CompileErrorKind::Limit { what: "bytes", max: SOURCE_BYTES_MAX };
         return Err(CompileError::new("", Span::default(), reason));
     }
     let mut lexer = Lexer { source, position: 0, tokens: Vec::new() };
@@ -63,7 +63,7 @@ impl<'s> Lexer<'s> {
         self.position += rest.len() - rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\0').len();
     }
 
-    fn error(&self, start: usize, reason: Reason) -> CompileError {
+    fn error(&self, start: usize, reason: CompileErrorKind) -> CompileError {
         CompileError::new(self.source, Span::new(start, self.position.max(start + 1)), reason)
     }
 
@@ -81,7 +81,7 @@ impl<'s> Lexer<'s> {
                 _ => text.push(c),
             }
         }
-        Err(self.error(self.position, Reason::Unterminated))
+        Err(self.error(self.position, CompileErrorKind::Unterminated))
     }
 
     /// Reads a text in braces. A backslash escapes a right brace or a backslash; before any other character it stands
@@ -99,14 +99,14 @@ impl<'s> Lexer<'s> {
                 _ => text.push(c),
             }
         }
-        Err(self.error(self.position, Reason::Unterminated))
+        Err(self.error(self.position, CompileErrorKind::Unterminated))
     }
 
     /// Returns the text between an opening character and `closing`.
     fn until(&mut self, closing: char) -> Result<&'s str, CompileError> {
         let inside = &self.rest()[1..];
         let Some(length) = inside.find(closing) else {
-            return Err(self.error(self.position, Reason::Unterminated));
+            return Err(self.error(self.position, CompileErrorKind::Unterminated));
         };
         self.position += length + 2;
         Ok(&inside[..length])
@@ -117,7 +117,7 @@ impl<'s> Lexer<'s> {
         self.position += 1;
         let name = self.take_while(|c| is_letter(c) || c.is_ascii_digit());
         if name.is_empty() {
-            return Err(self.error(start, Reason::Character('@')));
+            return Err(self.error(start, CompileErrorKind::Character('@')));
         }
         Ok(TokenKind::Function(format!("@{name}")))
     }
@@ -126,7 +126,7 @@ impl<'s> Lexer<'s> {
         let start = self.position;
         let name = self.take_while(|c| is_letter(c) || c.is_ascii_digit() || c == '.');
         if name.len() > NAME_BYTES_MAX {
-            return Err(self.error(start, Reason::Limit { what: "bytes of a name", max: NAME_BYTES_MAX }));
+            return Err(self.error(start, CompileErrorKind::Limit { what: "bytes of a name", max: NAME_BYTES_MAX }));
         }
         Ok(Word::find(name).map_or_else(|| TokenKind::Name(name.to_owned()), TokenKind::Word))
     }
@@ -137,7 +137,7 @@ impl<'s> Lexer<'s> {
         self.position += exponent_length(self.rest());
         match self.source[start..self.position].parse() {
             Ok(number) if f64::is_finite(number) => Ok(TokenKind::Number(number)),
-            _ => Err(self.error(start, Reason::Number)),
+            _ => Err(self.error(start, CompileErrorKind::Number)),
         }
     }
 
@@ -162,7 +162,7 @@ impl<'s> Lexer<'s> {
             '[' => TokenKind::OpenSubscript,
             ']' => TokenKind::CloseSubscript,
             '!' => TokenKind::Not,
-            _ => return Err(self.error(self.position, Reason::Character(first))),
+            _ => return Err(self.error(self.position, CompileErrorKind::Character(first))),
         };
         self.position += if kind == TokenKind::Assign { 2 } else { 1 };
         Ok(kind)

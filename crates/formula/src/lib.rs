@@ -40,7 +40,7 @@ pub mod tree;
 pub mod value;
 
 pub use analysis::Analysis;
-pub use error::{CompileError, Failure, Stop};
+pub use error::{BudgetExceeded, CompileError, Failure};
 pub use formula::{Formula, Options, Permissions};
 pub use host::{Document, Host};
 pub use limits::Limits;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Failure, FailureKind, Fault, Stop};
+use crate::error::{BudgetExceeded, ErrorValueKind, Failure, Fault};
 use crate::formula::Formula;
 use crate::functions::{Function, Implementation, sort};
 use crate::host::{Document, Host};
@@ -24,13 +24,13 @@ pub fn evaluate<'d>(
     document: &'d dyn Document,
     host: &'d dyn Host,
     limits: Limits,
-) -> Result<Outcome<'d>, Stop> {
+) -> Result<Outcome<'d>, BudgetExceeded> {
     let mut run = Run::new(&formula.analysis().names, formula.options(), document, host, limits);
     evaluate_within(formula, &mut run)
 }
 
 /// Runs a formula in a [`Run`] that was prepared for it.
-pub fn evaluate_within<'d>(formula: &'d Formula, run: &mut Run<'d>) -> Result<Outcome<'d>, Stop> {
+pub fn evaluate_within<'d>(formula: &'d Formula, run: &mut Run<'d>) -> Result<Outcome<'d>, BudgetExceeded> {
     let program = formula.program();
     let stack = Vec::with_capacity(8);
     let mut machine = Machine { program, run, stack, result: Value::EMPTY, selected: None };
@@ -66,7 +66,7 @@ enum Flow {
 
 impl<'d> Machine<'_, 'd> {
     /// Runs the instructions from `start` up to `end`.
-    fn block(&mut self, start: usize, end: usize) -> Result<Flow, Stop> {
+    fn block(&mut self, start: usize, end: usize) -> Result<Flow, BudgetExceeded> {
         let mut position = start;
         while position < end {
             self.run.charge(1)?;
@@ -107,7 +107,7 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// Runs an instruction that is followed by the next one.
-    fn step(&mut self, instruction: Instruction, position: usize) -> Result<Flow, Stop> {
+    fn step(&mut self, instruction: Instruction, position: usize) -> Result<Flow, BudgetExceeded> {
         match instruction {
             Instruction::Constant(index) => self.stack.push(self.program.constants[index as usize].lend()),
             Instruction::Load(slot) => {
@@ -189,7 +189,7 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// Pushes a result, or the error value it became.
-    fn push(&mut self, done: Done<'d>, position: usize) -> Result<(), Stop> {
+    fn push(&mut self, done: Done<'d>, position: usize) -> Result<(), BudgetExceeded> {
         let value = match done {
             Ok(value) => value,
             Err(Fault::Failure(kind)) => Value::failure(kind, self.span(position)),
@@ -199,7 +199,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(())
     }
 
-    fn call(&mut self, function: &'static Function, count: usize, position: usize) -> Result<(), Stop> {
+    fn call(&mut self, function: &'static Function, count: usize, position: usize) -> Result<(), BudgetExceeded> {
         let Implementation::Plain(body) = function.implementation else { return Ok(()) };
         let first = self.stack.len() - count;
         let arguments = &self.stack[first..];
@@ -231,11 +231,11 @@ impl<'d> Machine<'_, 'd> {
         }
     }
 
-    fn store_field(&mut self, slot: usize) -> Result<Flow, Stop> {
+    fn store_field(&mut self, slot: usize) -> Result<Flow, BudgetExceeded> {
         let program = self.program;
         let name = &program.analysis.names[slot];
         match self.top().clone() {
-            Value::Error(failure) if failure.kind == FailureKind::Unavailable => {
+            Value::Error(failure) if failure.kind == ErrorValueKind::Unavailable => {
                 self.pop();
                 self.stack.push(Value::EMPTY);
                 self.run.store_field(name, None)?;
@@ -246,7 +246,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(Flow::Through)
     }
 
-    fn store_environment(&mut self, slot: usize) -> Result<Flow, Stop> {
+    fn store_environment(&mut self, slot: usize) -> Result<Flow, BudgetExceeded> {
         let value = self.top().clone();
         if let Value::Error(failure) = value {
             return Ok(self.fail(failure));
@@ -266,7 +266,7 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// Runs a block for each element of the list on top of the stack, and pushes the list of results.
-    fn transform(&mut self, slot: usize, start: usize, end: usize) -> Result<Flow, Stop> {
+    fn transform(&mut self, slot: usize, start: usize, end: usize) -> Result<Flow, BudgetExceeded> {
         let list = self.pop();
         if let Value::Error(_) = list {
             self.stack.push(list);
@@ -280,7 +280,7 @@ impl<'d> Machine<'_, 'd> {
                 return Ok(Flow::Over);
             }
             let result = self.pop();
-            if matches!(&result, Value::Error(failure) if failure.kind == FailureKind::Nothing) {
+            if matches!(&result, Value::Error(failure) if failure.kind == ErrorValueKind::Nothing) {
                 continue;
             }
             let done = join_lists(self.run, joined.into_iter().chain([result]));
@@ -298,7 +298,7 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// Sorts the list below the options on top of the stack, with a block that compares elements.
-    fn sort(&mut self, slots: [usize; 2], start: usize, end: usize) -> Result<Flow, Stop> {
+    fn sort(&mut self, slots: [usize; 2], start: usize, end: usize) -> Result<Flow, BudgetExceeded> {
         let (options, list) = (self.pop(), self.pop());
         if let Some(error) = [&list, &options].into_iter().find(|value| value.error().is_some()) {
             let error = error.clone();

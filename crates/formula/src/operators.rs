@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use crate::error::{FailureKind, Fault, Stop};
+use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
 use crate::limits::LIST_ELEMENTS_MAX;
 use crate::run::{Done, Run};
 use crate::text::{Sensitivity, Text, equal_but_for_case};
@@ -82,7 +82,7 @@ fn arithmetic<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right
             let zone = &run.options.zone;
             let seconds = pairs.iter().map(|(one, other)| left[one].seconds_since(right[other], zone));
             let seconds: Option<Vec<f64>> = seconds.collect();
-            Ok(Value::from_numbers(seconds.ok_or(FailureKind::TimeExpected)?))
+            Ok(Value::from_numbers(seconds.ok_or(ErrorValueKind::TimeExpected)?))
         }
         _ => {
             let (left, right) = (left.numbers()?, right.numbers()?);
@@ -114,14 +114,14 @@ fn join<'d>(run: &mut Run<'d>, left: &Text<'d>, right: &Text<'d>) -> Result<Text
     Ok(Text::from([left.as_str(), right.as_str()].concat()))
 }
 
-fn calculate(act: Act, left: f64, right: f64) -> Result<f64, FailureKind> {
+fn calculate(act: Act, left: f64, right: f64) -> Result<f64, ErrorValueKind> {
     let result = match act {
         Act::Multiply => left * right,
         Act::Divide => left / right,
         Act::Add => left + right,
         _ => left - right,
     };
-    if result.is_finite() { Ok(result) } else { Err(FailureKind::NotANumber) }
+    if result.is_finite() { Ok(result) } else { Err(ErrorValueKind::NotANumber) }
 }
 
 fn compare<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Result<bool, Fault> {
@@ -157,7 +157,7 @@ fn compare<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &
             Act::Different => Ok(true),
             // A field that is missing or was left empty is neither less nor greater than anything.
             _ if left.is_empty() || right.is_empty() => Ok(false),
-            _ => Err(FailureKind::Comparison.into()),
+            _ => Err(ErrorValueKind::Comparison.into()),
         },
     }
 }
@@ -209,7 +209,7 @@ pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> Done<'d> {
         return Ok(index.clone());
     }
     let index = usize::try_from(index.number()?.round() as i64).ok().and_then(|index| index.checked_sub(1));
-    Ok(index.and_then(|index| list.element(index)).ok_or(FailureKind::Index)?)
+    Ok(index.and_then(|index| list.element(index)).ok_or(ErrorValueKind::Index)?)
 }
 
 /// Concatenates lists. All lists must have the type of the first one.
@@ -225,7 +225,7 @@ pub fn join_lists<'d>(run: &mut Run<'d>, values: impl Iterator<Item = Value<'d>>
                 run.charge(value.count())?;
                 run.make_list(value.count())?;
                 if list.count() + value.count() > LIST_ELEMENTS_MAX {
-                    return Err(Stop::Memory.into());
+                    return Err(BudgetExceeded::Memory.into());
                 }
                 append(run, list, &value)?
             }

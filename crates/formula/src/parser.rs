@@ -1,7 +1,7 @@
 //! The parser: translates tokens into a syntax tree by recursive descent, with one function for each operator rank (see
 //! the table of operators in `docs/formula.md`).
 
-use crate::error::{CompileError, Reason};
+use crate::error::{CompileError, CompileErrorKind};
 use crate::functions::{self, Function};
 use crate::lexer::lex;
 use crate::limits::{ARGUMENTS_MAX, DEPTH_MAX};
@@ -16,7 +16,7 @@ pub fn parse(source: &str) -> Result<Vec<Statement>, CompileError> {
     let mut parser = Parser { source, tokens, position: 0, depth: 0 };
     let statements = parser.formula()?;
     if statements.is_empty() {
-        return Err(parser.error(Reason::Empty));
+        return Err(parser.error(CompileErrorKind::Empty));
     }
     Ok(statements)
 }
@@ -55,7 +55,7 @@ impl Parser<'_> {
             }
             TokenKind::Word(Word::Select) => {
                 if before.iter().any(|statement| matches!(statement, Statement::Select(_))) {
-                    return Err(self.error(Reason::SecondSelect));
+                    return Err(self.error(CompileErrorKind::SecondSelect));
                 }
                 self.advance();
                 self.logical().map(Statement::Select)
@@ -91,7 +91,7 @@ impl Parser<'_> {
             TokenKind::Word(Word::Default) => Target::Default,
             TokenKind::Word(Word::Environment) => Target::Environment,
             TokenKind::Word(word @ (Word::Select | Word::Rem)) => {
-                return Err(self.error(Reason::NotHere(word.text())));
+                return Err(self.error(CompileErrorKind::NotHere(word.text())));
             }
             TokenKind::Name(_) if self.second() == Some(&TokenKind::Assign) => Target::Temporary,
             _ => return self.logical(),
@@ -225,7 +225,7 @@ impl Parser<'_> {
                 self.want(&TokenKind::Close, "A right parenthesis")?;
                 return Ok(inside);
             }
-            TokenKind::Word(word) => return Err(self.error(Reason::NotHere(word.text()))),
+            TokenKind::Word(word) => return Err(self.error(CompileErrorKind::NotHere(word.text()))),
             _ => return Err(self.expected("A value")),
         };
         self.advance();
@@ -258,7 +258,7 @@ impl Parser<'_> {
         loop {
             arguments.push(self.statement()?);
             if arguments.len() > ARGUMENTS_MAX {
-                return Err(self.error(Reason::Limit { what: "arguments", max: ARGUMENTS_MAX }));
+                return Err(self.error(CompileErrorKind::Limit { what: "arguments", max: ARGUMENTS_MAX }));
             }
             if !self.take(&TokenKind::Semicolon) {
                 return Ok(arguments);
@@ -270,7 +270,7 @@ impl Parser<'_> {
         if function.takes(count) {
             return Ok(());
         }
-        let reason = Reason::Arguments { name: function.name, wanted: function.arguments_in_words(), count };
+        let reason = CompileErrorKind::Arguments { name: function.name, wanted: function.arguments_in_words(), count };
         Err(CompileError::new(self.source, span, reason))
     }
 
@@ -313,16 +313,16 @@ impl Parser<'_> {
         if self.take(kind) { Ok(()) } else { Err(self.expected(expected)) }
     }
 
-    fn error(&self, reason: Reason) -> CompileError {
+    fn error(&self, reason: CompileErrorKind) -> CompileError {
         CompileError::new(self.source, self.span(), reason)
     }
 
     fn expected(&self, expected: &'static str) -> CompileError {
-        self.error(Reason::Expected { expected, found: self.peek().describe() })
+        self.error(CompileErrorKind::Expected { expected, found: self.peek().describe() })
     }
 
     fn too_deep(&self) -> CompileError {
-        self.error(Reason::Limit { what: "nesting", max: DEPTH_MAX })
+        self.error(CompileErrorKind::Limit { what: "nesting", max: DEPTH_MAX })
     }
 }
 

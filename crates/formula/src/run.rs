@@ -3,7 +3,7 @@
 
 use base::Timestamp;
 
-use crate::error::{FailureKind, Fault, Stop};
+use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
 use crate::formula::Options;
 use crate::host::{Document, Fact, Host};
 use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX};
@@ -67,34 +67,34 @@ impl<'d> Run<'d> {
     }
 
     /// Charges steps to the budget.
-    pub fn charge(&mut self, steps: usize) -> Result<(), Stop> {
-        self.limits.steps = self.limits.steps.checked_sub(steps as u64).ok_or(Stop::Steps)?;
+    pub fn charge(&mut self, steps: usize) -> Result<(), BudgetExceeded> {
+        self.limits.steps = self.limits.steps.checked_sub(steps as u64).ok_or(BudgetExceeded::Steps)?;
         Ok(())
     }
 
     /// Charges the steps of visiting every combination of the elements of two lists.
-    pub fn charge_product(&mut self, one: usize, other: usize) -> Result<(), Stop> {
+    pub fn charge_product(&mut self, one: usize, other: usize) -> Result<(), BudgetExceeded> {
         self.charge(one.saturating_mul(other))
     }
 
     /// Charges bytes to the budget.
-    pub fn make(&mut self, bytes: usize) -> Result<(), Stop> {
-        self.limits.bytes = self.limits.bytes.checked_sub(bytes as u64).ok_or(Stop::Memory)?;
+    pub fn make(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+        self.limits.bytes = self.limits.bytes.checked_sub(bytes as u64).ok_or(BudgetExceeded::Memory)?;
         Ok(())
     }
 
     /// Checks the length of a list that is about to be created, and charges its bytes.
-    pub fn make_list(&mut self, elements: usize) -> Result<(), Stop> {
+    pub fn make_list(&mut self, elements: usize) -> Result<(), BudgetExceeded> {
         if elements > LIST_ELEMENTS_MAX {
-            return Err(Stop::Memory);
+            return Err(BudgetExceeded::Memory);
         }
         self.make(elements * size_of::<Text<'_>>())
     }
 
     /// Checks the length of a text that is about to be created, and charges its bytes.
-    pub fn make_text(&mut self, bytes: usize) -> Result<(), Stop> {
+    pub fn make_text(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         if bytes > TEXT_BYTES_MAX {
-            return Err(Stop::Memory);
+            return Err(BudgetExceeded::Memory);
         }
         self.make(bytes)
     }
@@ -117,13 +117,13 @@ impl<'d> Run<'d> {
     }
 
     /// Returns the current date.
-    pub fn today(&self) -> Result<jiff::civil::Date, FailureKind> {
-        Moment::at(self.now()).date(&self.options.zone).ok_or(FailureKind::Context)
+    pub fn today(&self) -> Result<jiff::civil::Date, ErrorValueKind> {
+        Moment::at(self.now()).date(&self.options.zone).ok_or(ErrorValueKind::Context)
     }
 
-    /// Returns a text of the host. Fails with [`FailureKind::Context`] if the host does not provide it.
-    pub fn fact(&self, fact: Fact) -> Result<&'d str, FailureKind> {
-        self.host.fact(fact).ok_or(FailureKind::Context)
+    /// Returns a text of the host. Fails with [`ErrorValueKind::Context`] if the host does not provide it.
+    pub fn fact(&self, fact: Fact) -> Result<&'d str, ErrorValueKind> {
+        self.host.fact(fact).ok_or(ErrorValueKind::Context)
     }
 
     /// Returns the value of a name: the temporary, the item, or the empty text.
@@ -179,7 +179,7 @@ impl<'d> Run<'d> {
     }
 
     /// Charges the steps of searching for a computed name.
-    pub fn charge_search(&mut self) -> Result<(), Stop> {
+    pub fn charge_search(&mut self) -> Result<(), BudgetExceeded> {
         self.charge((self.changes.len() + self.names.len()) / 8)
     }
 
@@ -195,7 +195,7 @@ impl<'d> Run<'d> {
     }
 
     /// Returns those of the given names that are temporaries, as pairs of their index in `names` and their value.
-    pub fn temporaries(&mut self, names: &[String]) -> Result<Vec<(usize, Value<'d>)>, Stop> {
+    pub fn temporaries(&mut self, names: &[String]) -> Result<Vec<(usize, Value<'d>)>, BudgetExceeded> {
         self.charge_product(names.len(), self.names.len() / 8)?;
         let value = |name| match &self.slots[self.slot(name)?] {
             Slot::Temporary(value) => Some(value.clone()),
@@ -223,7 +223,7 @@ impl<'d> Run<'d> {
     }
 
     /// Requests a field to be changed, or to be removed if `value` is `None`.
-    pub fn store_field(&mut self, name: &str, value: Option<Value<'d>>) -> Result<(), Stop> {
+    pub fn store_field(&mut self, name: &str, value: Option<Value<'d>>) -> Result<(), BudgetExceeded> {
         self.charge_search()?;
         if let Some(slot) = self.slot(name) {
             self.slots[slot] = value.clone().map_or(Slot::Missing, Slot::Item);
@@ -250,14 +250,14 @@ impl<'d> Run<'d> {
     }
 
     /// Requests another effect.
-    pub fn wish(&mut self, effect: Effect) -> Result<(), Stop> {
+    pub fn wish(&mut self, effect: Effect) -> Result<(), BudgetExceeded> {
         self.check_effects()?;
         self.effects.push(effect);
         Ok(())
     }
 
-    fn check_effects(&self) -> Result<(), Stop> {
-        if self.changes.len() + self.effects.len() < EFFECTS_MAX { Ok(()) } else { Err(Stop::Effects) }
+    fn check_effects(&self) -> Result<(), BudgetExceeded> {
+        if self.changes.len() + self.effects.len() < EFFECTS_MAX { Ok(()) } else { Err(BudgetExceeded::Effects) }
     }
 }
 

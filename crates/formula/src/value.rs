@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Failure, FailureKind};
+use crate::error::{ErrorValueKind, Failure};
 use crate::source::Span;
 use crate::text::Text;
 use crate::time::Moment;
@@ -89,7 +89,7 @@ impl<'d> Value<'d> {
 
     /// Creates an error value.
     #[must_use]
-    pub fn failure(kind: FailureKind, span: Span) -> Self {
+    pub fn failure(kind: ErrorValueKind, span: Span) -> Self {
         Self::Error(Arc::new(Failure { kind, span }))
     }
 
@@ -111,55 +111,55 @@ impl<'d> Value<'d> {
     }
 
     /// Returns the texts. Fails if this value has another type.
-    pub fn texts(&self) -> Result<&[Text<'d>], FailureKind> {
+    pub fn texts(&self) -> Result<&[Text<'d>], ErrorValueKind> {
         match self {
             Self::Text(text) => Ok(std::slice::from_ref(text)),
             Self::Texts(texts) => Ok(texts),
-            _ => Err(FailureKind::TextExpected),
+            _ => Err(ErrorValueKind::TextExpected),
         }
     }
 
     /// Returns the numbers. Fails if this value has another type.
-    pub fn numbers(&self) -> Result<&[f64], FailureKind> {
+    pub fn numbers(&self) -> Result<&[f64], ErrorValueKind> {
         match self {
             Self::Number(number) => Ok(std::slice::from_ref(number)),
             Self::Numbers(numbers) => Ok(numbers),
-            _ => Err(FailureKind::NumberExpected),
+            _ => Err(ErrorValueKind::NumberExpected),
         }
     }
 
     /// Returns the times. Fails if this value has another type.
-    pub fn times(&self) -> Result<&[Moment], FailureKind> {
+    pub fn times(&self) -> Result<&[Moment], ErrorValueKind> {
         match self {
             Self::Time(time) => Ok(std::slice::from_ref(time)),
             Self::Times(times) => Ok(times),
-            _ => Err(FailureKind::TimeExpected),
+            _ => Err(ErrorValueKind::TimeExpected),
         }
     }
 
     /// Returns the first text.
-    pub fn text(&self) -> Result<&Text<'d>, FailureKind> {
-        self.texts()?.first().ok_or(FailureKind::TextExpected)
+    pub fn text(&self) -> Result<&Text<'d>, ErrorValueKind> {
+        self.texts()?.first().ok_or(ErrorValueKind::TextExpected)
     }
 
     /// Returns the first number.
-    pub fn number(&self) -> Result<f64, FailureKind> {
-        self.numbers()?.first().copied().ok_or(FailureKind::NumberExpected)
+    pub fn number(&self) -> Result<f64, ErrorValueKind> {
+        self.numbers()?.first().copied().ok_or(ErrorValueKind::NumberExpected)
     }
 
     /// Returns the first number, rounded towards zero.
-    pub fn integer(&self) -> Result<i64, FailureKind> {
+    pub fn integer(&self) -> Result<i64, ErrorValueKind> {
         // Rust's conversion from floats saturates, and converts NaN to 0.
         self.number().map(|number| number as i64)
     }
 
     /// Returns the first time.
-    pub fn time(&self) -> Result<Moment, FailureKind> {
-        self.times()?.first().copied().ok_or(FailureKind::TimeExpected)
+    pub fn time(&self) -> Result<Moment, ErrorValueKind> {
+        self.times()?.first().copied().ok_or(ErrorValueKind::TimeExpected)
     }
 
     /// Returns `true` if the value counts as true: at least one number is not 0. Fails if this value is not numeric.
-    pub fn truth(&self) -> Result<bool, FailureKind> {
+    pub fn truth(&self) -> Result<bool, ErrorValueKind> {
         Ok(self.numbers()?.iter().any(|number| *number != 0.0))
     }
 
@@ -205,7 +205,7 @@ impl<'d> Value<'d> {
     }
 
     /// Appends the elements of another value. Fails if the types differ.
-    pub fn append(self, other: &Self) -> Result<Self, FailureKind> {
+    pub fn append(self, other: &Self) -> Result<Self, ErrorValueKind> {
         match self {
             Self::Text(_) | Self::Texts(_) => Ok(Self::Texts(appended(self.into_list_of_texts(), other.texts()?))),
             Self::Number(number) => Ok(Self::Numbers(appended(Arc::new(vec![number]), other.numbers()?))),

@@ -1,6 +1,6 @@
 //! Tests of messages and positions of errors, refused formulas and limits.
 
-use formula::{Formula, Limits, Options, Permissions, Stop};
+use formula::{BudgetExceeded, Formula, Limits, Options, Permissions};
 
 use crate::fixture::{Paper, Server, evaluate};
 
@@ -109,7 +109,7 @@ fn what_is_not_permitted_is_refused() {
     assert!(formula.evaluate(&paper, &Server).expect("no limit is near").effects.is_empty());
 }
 
-fn stopped(source: &str, limits: Limits) -> Option<Stop> {
+fn stopped(source: &str, limits: Limits) -> Option<BudgetExceeded> {
     let formula =
         Formula::compile(source, &Options::default()).unwrap_or_else(|error| panic!("{}", error.render(source)));
     let paper = Paper::new("");
@@ -120,29 +120,29 @@ fn stopped(source: &str, limits: Limits) -> Option<Stop> {
 fn nothing_runs_for_ever() {
     let few = Limits { steps: 100_000, bytes: 1 << 20 };
     let endless = [
-        ("@While(1; 1)", Stop::Steps),
-        ("@For(n := 1; n > 0; n := n + 1; 1)", Stop::Steps),
-        ("@DoWhile(1)", Stop::Steps),
-        ("x := 1:2:3:4:5:6:7:8; @While(1; x := x *+ x)", Stop::Steps),
-        ("x := 1; @While(1; x := x : x)", Stop::Memory),
-        ("x := \"ab\"; @While(1; x := x + x)", Stop::Memory),
-        ("@Repeat(\"abc\"; 1E15)", Stop::Memory),
-        ("@Repeat(@Repeat(\"a\"; 500000); 2000000)", Stop::Memory),
-        ("x := @Repeat(\"a\"; 200000); @ReplaceSubstring(x; \"a\"; x)", Stop::Memory),
-        ("@IfError(@While(1; 1); 2)", Stop::Steps),
-        ("@Eval(\"@While(1; 1)\")", Stop::Steps),
-        ("x := \"@Eval(x)\"; FIELD x := \"@Eval(x)\"; @Eval(x)", Stop::Depth),
-        ("@Transform(1:2:3:4:5:6:7:8:9; \"x\"; @While(1; 1))", Stop::Steps),
-        ("n := 0; @While(1; @SetField(\"f\" + @Text(n := n + 1); 1))", Stop::Steps),
-        ("@While(1; @MailSend)", Stop::Effects),
-        ("@Sort(1:2:3; [CUSTOMSORT]; @While(1; 1))", Stop::Steps),
-        ("x := @Repeat(\"a\"; 100000); @While(1; x = x + \"\")", Stop::Steps),
-        ("x := @Repeat(\"a,\"; 100000); @While(1; y := @Explode(x; \",\"))", Stop::Memory),
+        ("@While(1; 1)", BudgetExceeded::Steps),
+        ("@For(n := 1; n > 0; n := n + 1; 1)", BudgetExceeded::Steps),
+        ("@DoWhile(1)", BudgetExceeded::Steps),
+        ("x := 1:2:3:4:5:6:7:8; @While(1; x := x *+ x)", BudgetExceeded::Steps),
+        ("x := 1; @While(1; x := x : x)", BudgetExceeded::Memory),
+        ("x := \"ab\"; @While(1; x := x + x)", BudgetExceeded::Memory),
+        ("@Repeat(\"abc\"; 1E15)", BudgetExceeded::Memory),
+        ("@Repeat(@Repeat(\"a\"; 500000); 2000000)", BudgetExceeded::Memory),
+        ("x := @Repeat(\"a\"; 200000); @ReplaceSubstring(x; \"a\"; x)", BudgetExceeded::Memory),
+        ("@IfError(@While(1; 1); 2)", BudgetExceeded::Steps),
+        ("@Eval(\"@While(1; 1)\")", BudgetExceeded::Steps),
+        ("x := \"@Eval(x)\"; FIELD x := \"@Eval(x)\"; @Eval(x)", BudgetExceeded::Depth),
+        ("@Transform(1:2:3:4:5:6:7:8:9; \"x\"; @While(1; 1))", BudgetExceeded::Steps),
+        ("n := 0; @While(1; @SetField(\"f\" + @Text(n := n + 1); 1))", BudgetExceeded::Steps),
+        ("@While(1; @MailSend)", BudgetExceeded::Effects),
+        ("@Sort(1:2:3; [CUSTOMSORT]; @While(1; 1))", BudgetExceeded::Steps),
+        ("x := @Repeat(\"a\"; 100000); @While(1; x = x + \"\")", BudgetExceeded::Steps),
+        ("x := @Repeat(\"a,\"; 100000); @While(1; y := @Explode(x; \",\"))", BudgetExceeded::Memory),
     ];
     for (source, expected) in endless {
         assert_eq!(stopped(source, few), Some(expected), "{source}");
     }
-    for (hashes, expected) in [(4, None), (5, Some(Stop::Steps))] {
+    for (hashes, expected) in [(4, None), (5, Some(BudgetExceeded::Steps))] {
         for source in ["@HashPassword(@Repeat(\"a\"; i))", "@VerifyPassword(\"a\"; \"b\")"] {
             let source = format!("@For(i := 1; i <= {hashes}; i := i + 1; {source})");
             assert_eq!(stopped(&source, Limits::default()), expected, "{source}");
@@ -185,8 +185,9 @@ fn the_deepest_formula_needs_little_stack() {
         // Each assignment counts as two levels, because it is as deep as with its parentheses.
         format!("{}1", "1 + x := ".repeat(49)),
     ];
-    let run =
-        move || nested.iter().for_each(|source| assert_ne!(stopped(source, Limits::default()), Some(Stop::Depth)));
+    let run = move || {
+        nested.iter().for_each(|source| assert_ne!(stopped(source, Limits::default()), Some(BudgetExceeded::Depth)))
+    };
     let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(run).expect("a thread");
     thread.join().expect("one MiB is enough");
 }

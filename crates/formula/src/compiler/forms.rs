@@ -1,7 +1,7 @@
 //! Compilation of functions that become instructions instead of calls: conditions, loops, blocks.
 
 use super::{Compiled, Compiler, narrow};
-use crate::error::Reason;
+use crate::error::CompileErrorKind;
 use crate::functions::{Form, Function, list, sort};
 use crate::program::Instruction;
 use crate::source::Span;
@@ -60,7 +60,7 @@ impl Compiler<'_> {
     /// Compiles `@If(condition; value; condition; value; else)`.
     fn choose(&mut self, arguments: &[Expression], span: Span) -> Compiled {
         if arguments.len().is_multiple_of(2) {
-            return Err(self.error(span, Reason::EvenIf));
+            return Err(self.error(span, CompileErrorKind::EvenIf));
         }
         let mut to_end = Vec::new();
         for (index, pair) in arguments.chunks(2).enumerate() {

@@ -8,7 +8,7 @@ mod forms;
 use std::collections::BTreeSet;
 
 use crate::analysis::Analysis;
-use crate::error::{CompileError, Reason};
+use crate::error::{CompileError, CompileErrorKind};
 use crate::fold::fold;
 use crate::formula::Options;
 use crate::functions::{Attributes, Function, Implementation};
@@ -34,7 +34,7 @@ pub fn compile(source: &str, options: &Options) -> Result<Program, CompileError>
         has_result |= compiler.statement(statement)?;
     }
     if !has_result {
-        return Err(CompileError::new(source, Span::new(0, source.len()), Reason::NoExpression));
+        return Err(CompileError::new(source, Span::new(0, source.len()), CompileErrorKind::NoExpression));
     }
     Ok(compiler.finish())
 }
@@ -108,7 +108,7 @@ impl<'s> Compiler<'s> {
         let span = expression.span;
         match &expression.kind {
             Kind::Constant(value) => self.constant(value.clone(), span),
-            Kind::Bracketed(_) => return Err(self.error(span, Reason::Time)),
+            Kind::Bracketed(_) => return Err(self.error(span, CompileErrorKind::Time)),
             Kind::Name(name) => {
                 let slot = self.slot(name, span)?;
                 self.read(slot);
@@ -166,9 +166,9 @@ impl<'s> Compiler<'s> {
     fn assign(&mut self, target: Target, name: &str, value: &Expression, span: Span) -> Compiled {
         let permissions = self.options.permissions;
         match target {
-            Target::Field if !permissions.assign => return Err(self.error(span, Reason::AssignForbidden)),
+            Target::Field if !permissions.assign => return Err(self.error(span, CompileErrorKind::AssignForbidden)),
             Target::Environment if !permissions.environment => {
-                return Err(self.error(span, Reason::EnvironmentForbidden));
+                return Err(self.error(span, CompileErrorKind::EnvironmentForbidden));
             }
             _ => {}
         }
@@ -242,16 +242,16 @@ impl<'s> Compiler<'s> {
         let permissions = self.options.permissions;
         let attributes = function.attributes;
         if attributes.has(Attributes::ASSIGNS) && !permissions.assign {
-            return Err(self.error(span, Reason::AssignForbidden));
+            return Err(self.error(span, CompileErrorKind::AssignForbidden));
         }
         if attributes.has(Attributes::SETS_ENVIRONMENT) && !permissions.environment {
-            return Err(self.error(span, Reason::EnvironmentForbidden));
+            return Err(self.error(span, CompileErrorKind::EnvironmentForbidden));
         }
         let others = attributes.has(Attributes::EFFECT)
             && !attributes.has(Attributes::ASSIGNS)
             && !attributes.has(Attributes::SETS_ENVIRONMENT);
         if others && !permissions.effects {
-            return Err(self.error(span, Reason::EffectForbidden(function.name)));
+            return Err(self.error(span, CompileErrorKind::EffectForbidden(function.name)));
         }
         Ok(())
     }
@@ -281,7 +281,7 @@ impl<'s> Compiler<'s> {
                 Some(name) => name,
                 None => {
                     let wanted = "a name, or a text that is known when compiling";
-                    let reason = Reason::Argument { function: function.name, number: index + 1, wanted };
+                    let reason = CompileErrorKind::Argument { function: function.name, number: index + 1, wanted };
                     return Err(self.error(argument.span, reason));
                 }
             },
@@ -295,7 +295,7 @@ impl<'s> Compiler<'s> {
             return Ok(slot);
         }
         if names.len() >= SLOTS_MAX {
-            return Err(self.error(span, Reason::Limit { what: "names", max: SLOTS_MAX }));
+            return Err(self.error(span, CompileErrorKind::Limit { what: "names", max: SLOTS_MAX }));
         }
         names.push(name.to_owned());
         Ok(names.len() - 1)
@@ -307,7 +307,7 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    fn error(&self, span: Span, reason: Reason) -> CompileError {
+    fn error(&self, span: Span, reason: CompileErrorKind) -> CompileError {
         CompileError::new(self.source, span, reason)
     }
 

@@ -1,7 +1,7 @@
 //! Functions for control flow, truth values, errors and types.
 
 use super::{Attributes, Form, Function, form, row};
-use crate::error::{FailureKind, Stop};
+use crate::error::{BudgetExceeded, ErrorValueKind};
 use crate::formula::Formula;
 use crate::limits::EVAL_DEPTH_MAX;
 use crate::number_text;
@@ -116,7 +116,7 @@ fn same<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 }
 
 fn error<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    Err(FailureKind::Specified.into())
+    Err(ErrorValueKind::Specified.into())
 }
 
 fn is_error<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
@@ -146,7 +146,7 @@ fn is_null<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 /// temporaries.
 fn eval<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     if run.depth >= EVAL_DEPTH_MAX {
-        return Err(Stop::Depth.into());
+        return Err(BudgetExceeded::Depth.into());
     }
     let mut last = Value::EMPTY;
     for source in arguments[0].texts()? {
@@ -160,7 +160,7 @@ fn eval<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 
 fn eval_one<'d>(run: &mut Run<'d>, source: &str) -> Done<'d> {
     run.charge(1 + source.len())?;
-    let formula = Formula::compile(source, run.options).map_err(|error| FailureKind::Formula(error.to_string()))?;
+    let formula = Formula::compile(source, run.options).map_err(|error| ErrorValueKind::Formula(error.to_string()))?;
     let names = &formula.analysis().names;
     let temporaries = run.temporaries(names)?;
     let mut inner = Run::new(names, run.options, run.document, run.host, run.limits());
@@ -231,7 +231,7 @@ fn text_to_number<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     run.make_list(texts.len())?;
     let numbers = texts.iter().map(|text| number_text::parse(text, &run.options.locale));
     let numbers: Option<Vec<f64>> = numbers.collect();
-    Ok(Value::from_numbers(numbers.ok_or(FailureKind::ToNumber)?))
+    Ok(Value::from_numbers(numbers.ok_or(ErrorValueKind::ToNumber)?))
 }
 
 fn to_number<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
@@ -248,7 +248,7 @@ fn text_to_time<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let now = run.now();
     let times = texts.iter().map(|text| time_text::parse(text, run.options, now));
     let times: Option<Vec<_>> = times.collect();
-    Ok(Value::from_times(times.ok_or(FailureKind::ToTime)?))
+    Ok(Value::from_times(times.ok_or(ErrorValueKind::ToTime)?))
 }
 
 fn to_time<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {

@@ -3,7 +3,7 @@
 use base::Timestamp;
 
 use super::{Attributes, Form, Function, form, row};
-use crate::error::{FailureKind, Fault};
+use crate::error::{ErrorValueKind, Fault};
 use crate::host::{History, Position, State};
 use crate::outcome::Deletion;
 use crate::run::{Done, Run};
@@ -138,7 +138,7 @@ fn is_response<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn moment<'d>(run: &mut Run<'d>, history: History) -> Done<'d> {
-    let moment: Timestamp = run.document.moment(history).ok_or(FailureKind::Context)?;
+    let moment: Timestamp = run.document.moment(history).ok_or(ErrorValueKind::Context)?;
     Ok(Moment::at(moment).into())
 }
 
@@ -147,7 +147,7 @@ fn author<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn doc_length<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    let size = run.document.size_bytes().ok_or(FailureKind::Context)?;
+    let size = run.document.size_bytes().ok_or(ErrorValueKind::Context)?;
     Ok(Value::Number(size as f64))
 }
 
@@ -158,7 +158,7 @@ fn doc_fields<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn unid<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    Ok(Value::from(run.document.unid().ok_or(FailureKind::Context)?.to_string()))
+    Ok(Value::from(run.document.unid().ok_or(ErrorValueKind::Context)?.to_string()))
 }
 
 fn parent_unid<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
@@ -166,7 +166,7 @@ fn parent_unid<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn note_id<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    let id = run.document.note_id().ok_or(FailureKind::Context)?;
+    let id = run.document.note_id().ok_or(ErrorValueKind::Context)?;
     Ok(Value::from(format!("NT{:08X}", id.0)))
 }
 
@@ -187,11 +187,11 @@ fn attachment_times<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn state<'d>(run: &mut Run<'d>, state: State) -> Done<'d> {
-    Ok(Value::from_bool(run.document.has(state).ok_or(FailureKind::Context)?))
+    Ok(Value::from_bool(run.document.has(state).ok_or(ErrorValueKind::Context)?))
 }
 
 fn position(run: &Run<'_>) -> Result<Position, Fault> {
-    Ok(run.document.position().ok_or(FailureKind::Context)?)
+    Ok(run.document.position().ok_or(ErrorValueKind::Context)?)
 }
 
 fn count<'d>(run: &mut Run<'d>, number: fn(&Position) -> u64) -> Done<'d> {
@@ -255,7 +255,7 @@ fn delete<'d>(run: &mut Run<'d>, deletion: Deletion) -> Done<'d> {
 }
 
 fn unavailable<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    Err(FailureKind::Unavailable.into())
+    Err(ErrorValueKind::Unavailable.into())
 }
 
 fn get_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
@@ -266,7 +266,7 @@ fn get_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 fn set_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let name = arguments[0].text()?;
     if name.is_empty() || name.len() > crate::limits::NAME_BYTES_MAX {
-        return Err(FailureKind::Argument("@SetField: not the name of a field").into());
+        return Err(ErrorValueKind::Argument("@SetField: not the name of a field").into());
     }
     run.store_field(name, Some(arguments[1].clone()))?;
     Ok(arguments[1].clone())

@@ -4,7 +4,7 @@ use base::Unid;
 
 use super::text::each;
 use super::{Attributes, Function, row, text_of};
-use crate::error::{FailureKind, Fault};
+use crate::error::{ErrorValueKind, Fault};
 use crate::host::{Access, Column, Fact, Lookup};
 use crate::outcome::Effect;
 use crate::run::{Done, Run};
@@ -53,15 +53,15 @@ fn fact<'d>(run: &mut Run<'d>, fact: Fact) -> Done<'d> {
 }
 
 fn list<'d>(texts: Option<Vec<&'d str>>) -> Done<'d> {
-    let texts = texts.ok_or::<Fault>(FailureKind::Context.into())?;
+    let texts = texts.ok_or::<Fault>(ErrorValueKind::Context.into())?;
     Ok(Value::from_texts(texts.into_iter().map(Text::from).collect()))
 }
 
 fn user_access<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let database = arguments[0].texts()?.last().map_or("", |text| text.as_str());
-    let access = run.host.user_access(database).ok_or::<Fault>(FailureKind::Context.into())?;
+    let access = run.host.user_access(database).ok_or::<Fault>(ErrorValueKind::Context.into())?;
     let Some(keywords) = arguments.get(1) else { return Ok(access_list(&access)) };
-    let parts: Result<Vec<f64>, FailureKind> =
+    let parts: Result<Vec<f64>, ErrorValueKind> =
         keywords.texts()?.iter().map(|keyword| access_part(&access, keyword)).collect();
     Ok(Value::from_numbers(parts?))
 }
@@ -71,12 +71,12 @@ fn access_list(access: &Access) -> Value<'static> {
     Value::from_texts(texts.iter().map(|number| Text::from(number.to_string())).collect())
 }
 
-fn access_part(access: &Access, keyword: &str) -> Result<f64, FailureKind> {
+fn access_part(access: &Access, keyword: &str) -> Result<f64, ErrorValueKind> {
     match keyword.to_ascii_uppercase().as_str() {
         "[ACCESSLEVEL]" => Ok(f64::from(access.level)),
         "[CREATEDOCUMENTS]" => Ok(f64::from(u8::from(access.creates))),
         "[DELETEDOCUMENTS]" => Ok(f64::from(u8::from(access.deletes))),
-        _ => Err(FailureKind::Keyword),
+        _ => Err(ErrorValueKind::Keyword),
     }
 }
 
@@ -104,13 +104,13 @@ fn web_db_name<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn replica_id<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    Ok(Value::from(run.host.replica_id().ok_or::<Fault>(FailureKind::Context.into())?.to_text()))
+    Ok(Value::from(run.host.replica_id().ok_or::<Fault>(ErrorValueKind::Context.into())?.to_text()))
 }
 
 fn environment<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     if arguments.len() > 1 {
         if !run.options.permissions.environment {
-            return Err(FailureKind::Context.into());
+            return Err(ErrorValueKind::Context.into());
         }
         return set_environment(run, arguments);
     }
@@ -137,7 +137,7 @@ fn set_environment<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 
 /// Returns the server and the database of an argument, which is either both, the database alone, or a replica ID. The
 /// server is empty if it is not given.
-fn server_and_database<'v>(value: &'v Value<'_>) -> Result<(&'v str, &'v str), FailureKind> {
+fn server_and_database<'v>(value: &'v Value<'_>) -> Result<(&'v str, &'v str), ErrorValueKind> {
     Ok(match value.texts()? {
         [database] => ("", database),
         [server, database, ..] => (server, database),
@@ -145,20 +145,20 @@ fn server_and_database<'v>(value: &'v Value<'_>) -> Result<(&'v str, &'v str), F
     })
 }
 
-fn column<'v>(value: &'v Value<'_>) -> Result<Column<'v>, FailureKind> {
+fn column<'v>(value: &'v Value<'_>) -> Result<Column<'v>, ErrorValueKind> {
     match value.number() {
         Ok(_) => match usize::try_from(value.integer()?) {
             Ok(number @ 1..) => Ok(Column::Number(number)),
-            _ => Err(FailureKind::Argument("Columns are counted from 1")),
+            _ => Err(ErrorValueKind::Argument("Columns are counted from 1")),
         },
-        Err(_) => Ok(Column::Field(value.text().map_err(|_| FailureKind::Type)?)),
+        Err(_) => Ok(Column::Field(value.text().map_err(|_| ErrorValueKind::Type)?)),
     }
 }
 
 fn look_up<'d>(run: &mut Run<'d>, lookup: &Lookup<'_>) -> Done<'d> {
     run.charge(100)?;
-    let found = run.host.lookup(lookup).ok_or::<Fault>(FailureKind::Context.into())?;
-    let found = found.map_err(FailureKind::Host)?.normalized();
+    let found = run.host.lookup(lookup).ok_or::<Fault>(ErrorValueKind::Context.into())?;
+    let found = found.map_err(ErrorValueKind::Host)?.normalized();
     run.charge(found.count())?;
     run.make_list(found.count())?;
     Ok(found)
@@ -189,15 +189,15 @@ fn db_lookup<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(found.unwrap_or(Value::EMPTY))
 }
 
-fn parse_unid(value: &Value<'_>) -> Result<Unid, FailureKind> {
-    value.text()?.parse().map_err(|_| FailureKind::Unid)
+fn parse_unid(value: &Value<'_>) -> Result<Unid, ErrorValueKind> {
+    value.text()?.parse().map_err(|_| ErrorValueKind::Unid)
 }
 
 fn get_doc_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let unid = parse_unid(&arguments[0])?;
     run.charge(100)?;
-    let found = run.host.document_field(unid, arguments[1].text()?).ok_or(FailureKind::NotFound)?;
-    Ok(found.map_err(FailureKind::Host)?.normalized())
+    let found = run.host.document_field(unid, arguments[1].text()?).ok_or(ErrorValueKind::NotFound)?;
+    Ok(found.map_err(ErrorValueKind::Host)?.normalized())
 }
 
 fn set_doc_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
@@ -209,7 +209,7 @@ fn set_doc_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(arguments[2].clone())
 }
 
-fn user_of<'v>(arguments: &'v [Value<'_>], index: usize) -> Result<&'v str, FailureKind> {
+fn user_of<'v>(arguments: &'v [Value<'_>], index: usize) -> Result<&'v str, ErrorValueKind> {
     arguments.get(index).map_or(Ok(""), |user| user.text().map(|user| user.as_str()))
 }
 
@@ -250,7 +250,7 @@ fn command<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let keyword = arguments[0].text()?;
     let keyword = keyword.trim_matches(['[', ']']);
     let known = COMMANDS.iter().find(|command| command.eq_ignore_ascii_case(keyword));
-    let name = (*known.ok_or(FailureKind::Keyword)?).to_owned();
+    let name = (*known.ok_or(ErrorValueKind::Keyword)?).to_owned();
     let arguments = owned(run, &arguments[1..])?;
     run.wish(Effect::Command { name, arguments })?;
     Ok(Value::TRUE)

@@ -1,7 +1,7 @@
 //! Functions of lists of any type: counts and parts.
 
 use super::{Form, Function, form, row};
-use crate::error::FailureKind;
+use crate::error::ErrorValueKind;
 use crate::run::{Done, Run};
 use crate::value::Value;
 
@@ -28,7 +28,7 @@ fn count<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 fn subset<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let (list, wanted) = (&arguments[0], arguments[1].integer()?);
     if wanted == 0 {
-        return Err(FailureKind::Subset.into());
+        return Err(ErrorValueKind::Subset.into());
     }
     let all = list.count();
     let number = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX).min(all);
@@ -37,5 +37,5 @@ fn subset<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 }
 
 fn nothing<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    Err(FailureKind::Nothing.into())
+    Err(ErrorValueKind::Nothing.into())
 }

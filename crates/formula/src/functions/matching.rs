@@ -2,7 +2,7 @@
 //! the patterns of `@Matches`.
 
 use super::{Function, row};
-use crate::error::{FailureKind, Fault};
+use crate::error::{ErrorValueKind, Fault};
 use crate::pattern::Pattern;
 use crate::run::{Done, Run};
 use crate::text::Text;
@@ -62,7 +62,7 @@ fn any_fits<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], read: impl Fn(&str) 
     let (texts, patterns) = (arguments[0].texts()?, arguments[1].texts()?);
     let bytes: usize = texts.iter().map(|text| text.len() + 1).sum();
     for pattern in patterns {
-        let pattern = read(pattern).ok_or(FailureKind::Argument("The pattern cannot be read"))?;
+        let pattern = read(pattern).ok_or(ErrorValueKind::Argument("The pattern cannot be read"))?;
         run.charge(1 + pattern.size().saturating_mul(bytes) / 8)?;
         if texts.iter().any(|text| pattern.fits(text)) {
             return Ok(Value::TRUE);
@@ -84,7 +84,7 @@ fn is_not_member<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 }
 
 fn member<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
-    let [value, list] = arguments else { return Err(FailureKind::Type.into()) };
+    let [value, list] = arguments else { return Err(ErrorValueKind::Type.into()) };
     run.charge(list.count())?;
     let place = match value {
         Value::Number(wanted) => list.numbers()?.iter().position(|number| number == wanted),

@@ -20,7 +20,7 @@ mod time_make;
 
 use std::fmt::Write as _;
 
-use crate::error::Reason;
+use crate::error::CompileErrorKind;
 use crate::run::{Done, Run};
 use crate::value::Value;
 
@@ -309,11 +309,11 @@ pub fn find(name: &str) -> Option<&'static Function> {
 
 /// Returns the reason why a name is not a function.
 #[must_use]
-pub fn unknown(name: &str) -> Reason {
+pub fn unknown(name: &str) -> CompileErrorKind {
     if UNSUPPORTED.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-        return Reason::Unsupported(name.to_owned());
+        return CompileErrorKind::Unsupported(name.to_owned());
     }
-    Reason::UnknownFunction { name: name.to_owned(), suggestion: nearest(name) }
+    CompileErrorKind::UnknownFunction { name: name.to_owned(), suggestion: nearest(name) }
 }
 
 /// Returns the name with the smallest edit distance.

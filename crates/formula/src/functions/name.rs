@@ -4,7 +4,7 @@ use base::Name;
 
 use super::text::{each, made};
 use super::{Attributes, Function, row};
-use crate::error::FailureKind;
+use crate::error::ErrorValueKind;
 use crate::run::{Done, Run};
 use crate::text::Text;
 use crate::value::Value;
@@ -32,7 +32,7 @@ pub const FUNCTIONS: &[Function] = &[
 fn name<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let keyword = arguments[0].text()?.to_ascii_uppercase();
     let keyword = keyword.strip_prefix('[').and_then(|keyword| keyword.strip_suffix(']')).unwrap_or(&keyword);
-    let action = action(keyword).ok_or(FailureKind::Keyword)?;
+    let action = action(keyword).ok_or(ErrorValueKind::Keyword)?;
     each(run, &arguments[1], |run, text| match apply(&action, text) {
         Some(result) => made(run, result),
         None => Ok(Text::EMPTY),
@@ -196,7 +196,7 @@ fn validate<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let with_phrase = match keyword.as_str() {
         "[ADDRESS821]" => false,
         "[ADDRESS822]" => true,
-        _ => return Err(FailureKind::Keyword.into()),
+        _ => return Err(ErrorValueKind::Keyword.into()),
     };
     each(run, &arguments[1], |_, text| {
         let address = if with_phrase { address(text) } else { Some(text.as_str()) };
@@ -222,6 +222,6 @@ fn objection(address: &str) -> &'static str {
 
 fn lookup<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let names: Vec<&str> = arguments[1].texts()?.iter().map(|name| name.as_str()).collect();
-    let found = run.host.name_lookup(&names, arguments[2].text()?).ok_or(FailureKind::Context)?;
-    Ok(found.map_err(FailureKind::Host)?.normalized())
+    let found = run.host.name_lookup(&names, arguments[2].text()?).ok_or(ErrorValueKind::Context)?;
+    Ok(found.map_err(ErrorValueKind::Host)?.normalized())
 }

@@ -1,7 +1,7 @@
 //! Functions of numbers. A result that is not a finite number is an error.
 
 use super::{Attributes, Function, row};
-use crate::error::{FailureKind, Fault};
+use crate::error::{ErrorValueKind, Fault};
 use crate::operators::Pairs;
 use crate::run::{Done, Run};
 use crate::time::Moment;
@@ -43,8 +43,8 @@ pub const FUNCTIONS: &[Function] = &[
         .is(Attributes::LATE.with(Attributes::HOST).with(Attributes::TIME)),
 ];
 
-fn finite(number: f64) -> Result<f64, FailureKind> {
-    if number.is_finite() { Ok(number) } else { Err(FailureKind::NotANumber) }
+fn finite(number: f64) -> Result<f64, ErrorValueKind> {
+    if number.is_finite() { Ok(number) } else { Err(ErrorValueKind::NotANumber) }
 }
 
 fn each<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], calculate: fn(f64) -> f64) -> Done<'d> {
@@ -53,7 +53,7 @@ fn each<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], calculate: fn(f64) -> f6
     }
     let numbers = arguments[0].numbers()?;
     run.make_list(numbers.len())?;
-    let results: Result<Vec<f64>, FailureKind> = numbers.iter().map(|number| finite(calculate(*number))).collect();
+    let results: Result<Vec<f64>, ErrorValueKind> = numbers.iter().map(|number| finite(calculate(*number))).collect();
     Ok(Value::from_numbers(results?))
 }
 
@@ -109,7 +109,7 @@ fn extreme<'d>(
         return pairs(run, arguments, better);
     }
     let found = arguments[0].numbers()?.iter().copied().reduce(better);
-    Ok(found.ok_or(FailureKind::NumberExpected)?.into())
+    Ok(found.ok_or(ErrorValueKind::NumberExpected)?.into())
 }
 
 /// Returns the earliest or latest time of a list, or of each pair of two lists.
@@ -122,7 +122,7 @@ fn extreme_time<'d>(
     let zone = &run.options.zone;
     let better = |best: Moment, time: Moment| if time.compare(best, zone) == wanted { time } else { best };
     let Some(others) = others else {
-        return Ok(times.iter().copied().reduce(better).ok_or(FailureKind::TimeExpected)?.into());
+        return Ok(times.iter().copied().reduce(better).ok_or(ErrorValueKind::TimeExpected)?.into());
     };
     let others = others.times()?;
     let pairs = Pairs::new(times.len(), others.len(), false);
@@ -141,7 +141,7 @@ fn float_eq<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 }
 
 fn random<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    let random = run.host.random().ok_or::<Fault>(FailureKind::Context.into())?;
+    let random = run.host.random().ok_or::<Fault>(ErrorValueKind::Context.into())?;
     // A float represents integers of 53 bits exactly.
     Ok(Value::Number((random >> 11) as f64 / (1u64 << 53) as f64))
 }

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::{Attributes, Form, Function, form, row};
-use crate::error::{FailureKind, Fault, Stop};
+use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
 use crate::operators::Pairs;
 use crate::run::{Done, Run};
 use crate::text::Sensitivity;
@@ -30,7 +30,10 @@ pub const PLAIN: Function = row("@Sort", 1, "list; order?", "The list in order."
 
 /// Returns the indexes from 0 to `count - 1` in sorted order. `after` returns `true` if the first element belongs after
 /// the second one.
-pub fn merge(count: usize, after: &mut dyn FnMut(usize, usize) -> Result<bool, Stop>) -> Result<Vec<usize>, Stop> {
+pub fn merge(
+    count: usize,
+    after: &mut dyn FnMut(usize, usize) -> Result<bool, BudgetExceeded>,
+) -> Result<Vec<usize>, BudgetExceeded> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut merged = Vec::with_capacity(count);
     let mut width = 1;
@@ -59,7 +62,7 @@ struct Options {
 }
 
 /// Parses keywords. `sensitivity` is the default.
-fn options(keywords: Option<&Value<'_>>, sensitivity: Sensitivity) -> Result<Options, FailureKind> {
+fn options(keywords: Option<&Value<'_>>, sensitivity: Sensitivity) -> Result<Options, ErrorValueKind> {
     let mut options = Options { descending: false, sensitivity };
     let Some(keywords) = keywords else { return Ok(options) };
     for keyword in keywords.texts()? {
@@ -71,7 +74,7 @@ fn options(keywords: Option<&Value<'_>>, sensitivity: Sensitivity) -> Result<Opt
             "[ACCENTSENSITIVE]" => options.sensitivity.accent = true,
             "[ACCENTINSENSITIVE]" => options.sensitivity.accent = false,
             "[PITCHSENSITIVE]" | "[PITCHINSENSITIVE]" | "[CUSTOMSORT]" | "" => {}
-            _ => return Err(FailureKind::Keyword),
+            _ => return Err(ErrorValueKind::Keyword),
         }
     }
     Ok(options)
@@ -102,7 +105,7 @@ fn compare_elements<'d>(
     list: &Value<'d>,
     [one, other]: [usize; 2],
     sensitivity: Sensitivity,
-) -> Result<Ordering, Stop> {
+) -> Result<Ordering, BudgetExceeded> {
     run.charge(1)?;
     match list {
         Value::Texts(texts) => {

@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::{Attributes, Function, row};
-use crate::error::{FailureKind, Fault};
+use crate::error::{ErrorValueKind, Fault};
 use crate::run::{Done, Run};
 use crate::text::Text;
 use crate::value::Value;
@@ -116,7 +116,7 @@ fn length<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 
 fn repeat<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let times =
-        usize::try_from(arguments[1].integer()?).map_err(|_| FailureKind::Argument("@Repeat: a negative number"))?;
+        usize::try_from(arguments[1].integer()?).map_err(|_| ErrorValueKind::Argument("@Repeat: a negative number"))?;
     let max = match arguments.get(2) {
         Some(max) => usize::try_from(max.integer()?).unwrap_or(0),
         None => usize::MAX,
@@ -135,14 +135,14 @@ fn new_line<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 
 fn character<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let code =
-        u8::try_from(arguments[0].integer()?).map_err(|_| FailureKind::Argument("@Char: a code from 0 to 255"))?;
+        u8::try_from(arguments[0].integer()?).map_err(|_| ErrorValueKind::Argument("@Char: a code from 0 to 255"))?;
     Ok(Value::from(char::from(code).to_string()))
 }
 
 fn ascii<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let only_whole = match arguments.get(1) {
         Some(keyword) if keyword.text()?.eq_ignore_ascii_case("[ALLINRANGE]") => true,
-        Some(_) => return Err(FailureKind::Keyword.into()),
+        Some(_) => return Err(ErrorValueKind::Keyword.into()),
         None => false,
     };
     each(run, &arguments[0], |run, text| {
@@ -186,13 +186,13 @@ fn soundex_digit(letter: u8) -> Option<char> {
     }
 }
 
-fn check_charset(charset: &Value<'_>) -> Result<(), FailureKind> {
+fn check_charset(charset: &Value<'_>) -> Result<(), ErrorValueKind> {
     let known =
         ["UTF-8", "Domino", "Platform"].iter().any(|known| charset.text().is_ok_and(|c| c.eq_ignore_ascii_case(known)));
     if known {
         Ok(())
     } else {
-        Err(FailureKind::Argument("@URLEncode, @URLDecode: the charset must be UTF-8 or Domino"))
+        Err(ErrorValueKind::Argument("@URLEncode, @URLDecode: the charset must be UTF-8 or Domino"))
     }
 }
 
@@ -229,7 +229,7 @@ fn url_decode<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 
 fn unique<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let Some(list) = arguments.first() else {
-        let random = run.host.random().ok_or(FailureKind::Context)?;
+        let random = run.host.random().ok_or(ErrorValueKind::Context)?;
         return Ok(Value::from(format!("{:013X}", random & 0xF_FFFF_FFFF_FFFF)));
     };
     run.make_list(2 * list.count())?;

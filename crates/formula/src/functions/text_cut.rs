@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::text::each;
 use super::{Function, row};
-use crate::error::FailureKind;
+use crate::error::ErrorValueKind;
 use crate::run::{Done, Run};
 use crate::text::Text;
 use crate::value::Value;
@@ -60,10 +60,10 @@ enum Cut<'v> {
     Text(&'v str),
 }
 
-fn cut<'v>(value: &'v Value<'_>) -> Result<Cut<'v>, FailureKind> {
+fn cut<'v>(value: &'v Value<'_>) -> Result<Cut<'v>, ErrorValueKind> {
     match value.number() {
         Ok(_) => Ok(usize::try_from(value.integer()?).map_or(Cut::Negative, Cut::Count)),
-        Err(_) => Ok(Cut::Text(value.text().map_err(|_| FailureKind::Type)?)),
+        Err(_) => Ok(Cut::Text(value.text().map_err(|_| ErrorValueKind::Type)?)),
     }
 }
 
@@ -152,7 +152,7 @@ fn between<'d>(
                 (at, at)
             }
             Cut::Negative => {
-                return Err(FailureKind::Argument("The number of characters to skip must not be negative").into());
+                return Err(ErrorValueKind::Argument("The number of characters to skip must not be negative").into());
             }
             Cut::Text(wanted) => match found(text, wanted) {
                 Some(at) => (at, at + wanted.len()),
@@ -162,7 +162,7 @@ fn between<'d>(
         let (from, to) = match end.number() {
             Ok(_) => by_count(text, at, skipped, end.integer()?),
             Err(_) => {
-                let part = to_text(text, at..skipped, end.text().map_err(|_| FailureKind::Type)?.as_str());
+                let part = to_text(text, at..skipped, end.text().map_err(|_| ErrorValueKind::Type)?.as_str());
                 (part.start, part.end)
             }
         };

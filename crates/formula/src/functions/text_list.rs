@@ -2,7 +2,7 @@
 
 use super::text::{each, made};
 use super::{Function, row};
-use crate::error::{FailureKind, Fault, Stop};
+use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
 use crate::limits::RANGE_DAYS_MAX;
 use crate::run::{Done, Run};
 use crate::text::Text;
@@ -50,17 +50,17 @@ struct Collector<'r, 'd> {
 }
 
 impl<'d> Collector<'_, 'd> {
-    fn add(&mut self, text: Text<'d>) -> Result<(), Stop> {
+    fn add(&mut self, text: Text<'d>) -> Result<(), BudgetExceeded> {
         self.run.charge(1)?;
         self.run.make_list(1)?;
         if self.texts.len() >= crate::limits::LIST_ELEMENTS_MAX {
-            return Err(Stop::Memory);
+            return Err(BudgetExceeded::Memory);
         }
         self.texts.push(text);
         Ok(())
     }
 
-    fn add_part(&mut self, text: &Text<'d>, start: usize, end: usize) -> Result<(), Stop> {
+    fn add_part(&mut self, text: &Text<'d>, start: usize, end: usize) -> Result<(), BudgetExceeded> {
         let part = match text {
             Text::Borrowed(text) => Text::Borrowed(&text[start..end]),
             Text::Shared(text) => {
@@ -72,7 +72,7 @@ impl<'d> Collector<'_, 'd> {
     }
 }
 
-fn flag(arguments: &[Value<'_>], index: usize, missing: bool) -> Result<bool, FailureKind> {
+fn flag(arguments: &[Value<'_>], index: usize, missing: bool) -> Result<bool, ErrorValueKind> {
     arguments.get(index).map_or(Ok(missing), Value::truth)
 }
 
@@ -103,7 +103,7 @@ fn explode_one<'d>(
     text: &Text<'d>,
     separators: &[char],
     empty: bool,
-) -> Result<(), Stop> {
+) -> Result<(), BudgetExceeded> {
     let mut start = 0;
     let cuts = text.match_indices(|c| separators.contains(&c)).map(|(at, cut)| (at, at + cut.len(), cut == "\n"));
     for (at, next, newline) in cuts.chain([(text.len(), text.len(), false)]) {
@@ -124,11 +124,11 @@ fn explode_times<'d>(run: &mut Run<'d>, times: &[Moment]) -> Done<'d> {
     for time in times {
         let (from, to) = time.ends();
         let (Some(from), Some(to)) = (from.date(&options.zone), to.date(&options.zone)) else {
-            return Err(FailureKind::TimeExpected.into());
+            return Err(ErrorValueKind::TimeExpected.into());
         };
         let days = days_between(from, to);
         if days > RANGE_DAYS_MAX {
-            return Err(FailureKind::Argument("The time-date range argument of @Explode spans too many days").into());
+            return Err(ErrorValueKind::Argument("The time-date range argument of @Explode spans too many days").into());
         }
         for day in 0..=days {
             let Some(date) = add_days(from, day) else { break };

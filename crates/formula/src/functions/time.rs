@@ -1,7 +1,7 @@
 //! Functions of the current time, of the parts of a time, and of time zones.
 
 use super::{Attributes, Function, row};
-use crate::error::{FailureKind, Fault};
+use crate::error::{ErrorValueKind, Fault};
 use crate::run::{Done, Run};
 use crate::text::Text;
 use crate::time::{Moment, Offset, Zone, add_days};
@@ -42,7 +42,7 @@ fn now<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn day<'d>(run: &mut Run<'d>, days: i64) -> Done<'d> {
-    let date = add_days(run.today()?, days).ok_or(FailureKind::ToTime)?;
+    let date = add_days(run.today()?, days).ok_or(ErrorValueKind::ToTime)?;
     Ok(Moment::Date(date).into())
 }
 
@@ -86,7 +86,7 @@ fn current_zone<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn named_zone(text: &Value<'_>) -> Result<Zone, Fault> {
-    Ok(Zone::named(text.text()?).ok_or(FailureKind::Argument("There is no time zone of that name"))?)
+    Ok(Zone::named(text.text()?).ok_or(ErrorValueKind::Argument("There is no time zone of that name"))?)
 }
 
 fn zone_to_text<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {

@@ -4,7 +4,7 @@ use base::Timestamp;
 use jiff::civil;
 
 use super::{Function, row};
-use crate::error::{FailureKind, Fault};
+use crate::error::{ErrorValueKind, Fault};
 use crate::limits::RANGE_DAYS_MAX;
 use crate::operators::Pairs;
 use crate::run::{Done, Run};
@@ -44,24 +44,24 @@ pub const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-fn numbers(arguments: &[Value<'_>]) -> Result<Vec<i64>, FailureKind> {
+fn numbers(arguments: &[Value<'_>]) -> Result<Vec<i64>, ErrorValueKind> {
     arguments.iter().map(Value::integer).collect()
 }
 
-fn from_parts(run: &Run<'_>, parts: &[i64]) -> Result<Moment, FailureKind> {
-    let date = date(parts[0], parts[1], parts[2]).ok_or(FailureKind::ToTime)?;
-    let clock = clock(parts[3], parts[4], parts[5], 0).ok_or(FailureKind::ToTime)?;
-    run.options.zone.instant(date, clock).map(Moment::At).ok_or(FailureKind::ToTime)
+fn from_parts(run: &Run<'_>, parts: &[i64]) -> Result<Moment, ErrorValueKind> {
+    let date = date(parts[0], parts[1], parts[2]).ok_or(ErrorValueKind::ToTime)?;
+    let clock = clock(parts[3], parts[4], parts[5], 0).ok_or(ErrorValueKind::ToTime)?;
+    run.options.zone.instant(date, clock).map(Moment::At).ok_or(ErrorValueKind::ToTime)
 }
 
 fn make_date<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     match numbers(arguments).as_deref() {
         Ok([year, month, day] | [year, month, day, _, _, _]) => {
-            let date = date(*year, *month, *day).ok_or(FailureKind::ToTime)?;
+            let date = date(*year, *month, *day).ok_or(ErrorValueKind::ToTime)?;
             Ok(Moment::Date(date).into())
         }
         _ if arguments.len() == 1 => only(run, &arguments[0], |time, zone| time.date(zone).map(Moment::Date)),
-        Ok(_) => Err(FailureKind::DateArguments.into()),
+        Ok(_) => Err(ErrorValueKind::DateArguments.into()),
         Err(kind) => Err(kind.clone().into()),
     }
 }
@@ -70,11 +70,11 @@ fn make_time<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     match numbers(arguments).as_deref() {
         Ok(parts @ [_, _, _, _, _, _]) => Ok(from_parts(run, parts)?.into()),
         Ok([hour, minute, second]) => {
-            let clock = clock(*hour, *minute, *second, 0).ok_or(FailureKind::ToTime)?;
+            let clock = clock(*hour, *minute, *second, 0).ok_or(ErrorValueKind::ToTime)?;
             Ok(Moment::Clock(clock).into())
         }
         _ if arguments.len() == 1 => only(run, &arguments[0], |time, zone| time.clock(zone).map(Moment::Clock)),
-        Ok(_) => Err(FailureKind::DateArguments.into()),
+        Ok(_) => Err(ErrorValueKind::DateArguments.into()),
         Err(kind) => Err(kind.clone().into()),
     }
 }
@@ -84,14 +84,14 @@ fn only<'d>(run: &mut Run<'d>, times: &Value<'d>, part: fn(Moment, &Zone) -> Opt
     let times = times.times()?;
     run.make_list(times.len())?;
     let parts: Option<Vec<Moment>> = times.iter().map(|time| part(*time, &run.options.zone)).collect();
-    Ok(Value::from_times(parts.ok_or(FailureKind::TimeExpected)?))
+    Ok(Value::from_times(parts.ok_or(ErrorValueKind::TimeExpected)?))
 }
 
 fn merge<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let (dates, times) = (arguments[0].times()?, arguments[1].times()?);
     let zone = match arguments.get(2) {
         Some(name) => {
-            Some(Zone::named(name.text()?).ok_or(FailureKind::Argument("There is no time zone of that name"))?)
+            Some(Zone::named(name.text()?).ok_or(ErrorValueKind::Argument("There is no time zone of that name"))?)
         }
         None => None,
     };
@@ -107,7 +107,7 @@ fn merge<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
         })
     };
     let merged: Option<Vec<Moment>> = pairs.iter().map(merged).collect();
-    Ok(Value::from_times(merged.ok_or(FailureKind::TimeExpected)?))
+    Ok(Value::from_times(merged.ok_or(ErrorValueKind::TimeExpected)?))
 }
 
 /// The amount by which a time is moved.
@@ -129,7 +129,7 @@ fn adjust<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
         Some(keyword) => match keyword.text()?.to_ascii_uppercase().as_str() {
             "[INLOCALTIME]" => true,
             "[INGMT]" => false,
-            _ => return Err(FailureKind::Keyword.into()),
+            _ => return Err(ErrorValueKind::Keyword.into()),
         },
     };
     let clock = [(parts[3], 360_000), (parts[4], 6_000), (parts[5], 100)];
@@ -138,7 +138,7 @@ fn adjust<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let adjustment = Adjustment { years: parts[0], months: parts[1], days: parts[2], hundredths, local };
     run.make_list(times.len())?;
     let moved: Option<Vec<Moment>> = times.iter().map(|time| moved(*time, &adjustment, &run.options.zone)).collect();
-    Ok(Value::from_times(moved.ok_or(FailureKind::ToTime)?))
+    Ok(Value::from_times(moved.ok_or(ErrorValueKind::ToTime)?))
 }
 
 fn moved(time: Moment, by: &Adjustment, zone: &Zone) -> Option<Moment> {
@@ -212,7 +212,7 @@ fn count_days(
 ) -> Result<f64, Fault> {
     let days = days_between(from, to);
     if days > RANGE_DAYS_MAX {
-        return Err(FailureKind::Argument("@BusinessDays: too many days").into());
+        return Err(ErrorValueKind::Argument("@BusinessDays: too many days").into());
     }
     run.charge_product(usize::try_from(days).unwrap_or(0), 1 + weekdays.len())?;
     let counts = |day: &civil::Date| {
