@@ -76,7 +76,7 @@ fn children(kind: Kind, options: &Options) -> Kind {
 /// Computes an expression if all of its operands are constants.
 fn compute(kind: Kind, options: &Options) -> Kind {
     let limits = Limits { steps: FOLDING_STEPS_MAX, bytes: FOLDED_BYTES_MAX as u64 };
-    let mut run = Run::new(&[], options, &Nothing, &Nothing, limits);
+    let mut run = Run::new(&[], options, &EmptyContext, &EmptyContext, limits);
     match value(&kind, &mut run) {
         Some(Ok(value)) if value.error().is_none() && value.size_bytes() <= FOLDED_BYTES_MAX => {
             Kind::Constant(value.into_owned())
@@ -132,15 +132,15 @@ fn constant(expression: &Expression) -> Option<Value<'_>> {
 }
 
 /// A document without items, and a host that knows nothing. Pure functions query neither.
-struct Nothing;
+struct EmptyContext;
 
-impl Document for Nothing {
+impl Document for EmptyContext {
     fn item(&self, _: Option<usize>, _: &str) -> Option<Value<'_>> {
         None
     }
 }
 
-impl Host for Nothing {
+impl Host for EmptyContext {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }
