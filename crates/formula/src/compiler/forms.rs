@@ -2,7 +2,7 @@
 
 use super::{Compiled, Compiler, narrow};
 use crate::error::CompileErrorKind;
-use crate::functions::{Form, Function, list, sort};
+use crate::functions::{Function, SpecialForm, list, sort};
 use crate::program::Instruction;
 use crate::source::Span;
 use crate::tree::Expression;
@@ -12,41 +12,41 @@ impl Compiler<'_> {
     /// Compiles a call of a function that becomes instructions.
     pub(super) fn form(
         &mut self,
-        form: Form,
+        form: SpecialForm,
         function: &'static Function,
         arguments: &[Expression],
         span: Span,
     ) -> Compiled {
         match form {
-            Form::If => self.choose(arguments, span),
-            Form::IfError => self.if_error(arguments, span),
-            Form::Do => self.in_turn(arguments),
-            Form::While => self.looped(&[], arguments.first(), &arguments[1..], &[], span),
-            Form::DoWhile => self.do_while(arguments, span),
-            Form::For => self.looped(&arguments[..1], arguments.get(1), &arguments[3..], &arguments[2..3], span),
-            Form::Return => {
+            SpecialForm::If => self.choose(arguments, span),
+            SpecialForm::IfError => self.if_error(arguments, span),
+            SpecialForm::Do => self.in_turn(arguments),
+            SpecialForm::While => self.looped(&[], arguments.first(), &arguments[1..], &[], span),
+            SpecialForm::DoWhile => self.do_while(arguments, span),
+            SpecialForm::For => self.looped(&arguments[..1], arguments.get(1), &arguments[3..], &arguments[2..3], span),
+            SpecialForm::Return => {
                 self.all(arguments)?;
                 self.emit(Instruction::Return, span);
                 Ok(())
             }
-            Form::IsAvailable | Form::IsUnavailable => {
+            SpecialForm::IsAvailable | SpecialForm::IsUnavailable => {
                 let slot = self.named(function, arguments, 0)?;
                 self.reads.insert(slot);
                 self.emit(Instruction::Available(narrow(slot)), span);
-                if form == Form::IsUnavailable {
+                if form == SpecialForm::IsUnavailable {
                     self.emit(Instruction::Not, span);
                 }
                 Ok(())
             }
-            Form::Set => {
+            SpecialForm::Set => {
                 let slot = self.named(function, arguments, 0)?;
                 self.expression(&arguments[1])?;
                 self.emit(Instruction::StoreTemporary(narrow(slot)), span);
                 Ok(())
             }
-            Form::Transform => self.transform(function, arguments, span),
-            Form::Sort => self.sort(arguments, span),
-            Form::Nothing => {
+            SpecialForm::Transform => self.transform(function, arguments, span),
+            SpecialForm::Sort => self.sort(arguments, span),
+            SpecialForm::Nothing => {
                 if self.transforms > 0 {
                     self.emit(Instruction::Call(&list::NOTHING, 0), span);
                 } else {

@@ -1,6 +1,6 @@
 //! Functions for control flow, truth values, errors and types.
 
-use super::{Attributes, Form, Function, form, row};
+use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{BudgetExceeded, ErrorValueKind};
 use crate::formula::Formula;
 use crate::limits::EVAL_DEPTH_MAX;
@@ -17,40 +17,46 @@ pub const FUNCTIONS: &[Function] = &[
         1,
         "condition; value?; more...",
         "The value behind the first true condition, or the last argument.",
-        Form::If,
+        SpecialForm::If,
     ),
-    form("@V2If", 3, "condition; value?; more...", "The same as `@If`.", Form::If),
+    form("@V2If", 3, "condition; value?; more...", "The same as `@If`.", SpecialForm::If),
     form(
         "@IfError",
         3,
         "value; other?",
         "The value, or if that is an error the other, or the empty text.",
-        Form::IfError,
+        SpecialForm::IfError,
     ),
-    form("@Do", 1, "statement; more...", "Its statements in turn; the value of the last.", Form::Do),
-    form("@While", 2, "condition; statements...", "Its statements as long as the condition is true; 1.", Form::While),
+    form("@Do", 1, "statement; more...", "Its statements in turn; the value of the last.", SpecialForm::Do),
+    form(
+        "@While",
+        2,
+        "condition; statements...",
+        "Its statements as long as the condition is true; 1.",
+        SpecialForm::While,
+    ),
     form(
         "@DoWhile",
         2,
         "statement; more...",
         "Its statements until the last, the condition, is false; 1.",
-        Form::DoWhile,
+        SpecialForm::DoWhile,
     ),
     form(
         "@For",
         2,
         "start; condition; step; statements...",
         "Its statements, and then the step, while the condition is true; 1.",
-        Form::For,
+        SpecialForm::For,
     ),
-    form("@Return", 1, "value", "Ends the formula with the value.", Form::Return),
-    form("@Set", 3, "name; value", "Gives the value to a temporary.", Form::Set),
+    form("@Return", 1, "value", "Ends the formula with the value.", SpecialForm::Return),
+    form("@Set", 3, "name; value", "Gives the value to a temporary.", SpecialForm::Set),
     form(
         "@Transform",
         1,
         "list; name; formula",
         "The results of the formula for each element, which has that name within.",
-        Form::Transform,
+        SpecialForm::Transform,
     ),
     row(
         "@Select",

@@ -2,7 +2,7 @@
 
 use base::Timestamp;
 
-use super::{Attributes, Form, Function, form, row};
+use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{ErrorValueKind, Fault};
 use crate::host::{History, Position, State};
 use crate::outcome::Deletion;
@@ -32,8 +32,8 @@ pub const FUNCTIONS: &[Function] = &[
     row("@IsResponseDoc", 1, "", "Whether the document responds to another.", is_response)
         .is(DOCUMENT)
         .reading(&["$REF"]),
-    form("@IsAvailable", 1, "name", "Whether the document has the item.", Form::IsAvailable),
-    form("@IsUnavailable", 1, "name", "Whether the document has no such item.", Form::IsUnavailable),
+    form("@IsAvailable", 1, "name", "Whether the document has the item.", SpecialForm::IsAvailable),
+    form("@IsUnavailable", 1, "name", "Whether the document has no such item.", SpecialForm::IsUnavailable),
     row("@Created", 1, "", "When the document was made.", |run, _| moment(run, History::Created)).is(DOCUMENT),
     row("@Modified", 1, "", "When the document was last saved.", |run, _| moment(run, History::Modified)).is(DOCUMENT),
     row("@Accessed", 1, "", "When the document was last read.", |run, _| moment(run, History::Accessed)).is(DOCUMENT),

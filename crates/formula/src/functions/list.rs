@@ -1,6 +1,6 @@
 //! Functions of lists of any type: counts and parts.
 
-use super::{Form, Function, form, row};
+use super::{Function, SpecialForm, form, row};
 use crate::error::ErrorValueKind;
 use crate::run::{Done, Run};
 use crate::value::Value;
@@ -10,7 +10,13 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements),
     row("@Count", 1, "list", "The number of elements; 1 for the empty text.", count),
     row("@Subset", 1, "list; number", "The first elements, or with a negative number the last.", subset),
-    form("@Nothing", 3, "", "No element, in the formula of `@Transform`; elsewhere the empty text.", Form::Nothing),
+    form(
+        "@Nothing",
+        3,
+        "",
+        "No element, in the formula of `@Transform`; elsewhere the empty text.",
+        SpecialForm::Nothing,
+    ),
 ];
 
 /// The `@Nothing` function within the formula of `@Transform`.

@@ -55,12 +55,12 @@ pub enum Implementation {
     /// A call with the values of the arguments.
     Plain(Body),
     /// Instructions that the compiler emits for the arguments.
-    Form(Form),
+    Form(SpecialForm),
 }
 
 /// Functions that do not evaluate each of their arguments once and in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum SpecialForm {
     /// `@If`.
     If,
     /// `@IfError`.
@@ -149,7 +149,13 @@ const fn row(name: &'static str, tier: u8, arguments: &'static str, help: &'stat
 }
 
 /// Creates a table entry for a function that the compiler turns into instructions.
-const fn form(name: &'static str, tier: u8, arguments: &'static str, help: &'static str, form: Form) -> Function {
+const fn form(
+    name: &'static str,
+    tier: u8,
+    arguments: &'static str,
+    help: &'static str,
+    form: SpecialForm,
+) -> Function {
     let implementation = Implementation::Form(form);
     Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], implementation }
 }

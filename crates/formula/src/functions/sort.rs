@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Attributes, Form, Function, form, row};
+use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
 use crate::operators::Pairs;
 use crate::run::{Done, Run};
@@ -19,7 +19,7 @@ pub const FUNCTIONS: &[Function] = &[
         1,
         "list; order?; formula?",
         "The list in order; with a formula that compares `$A` and `$B`, in that order.",
-        Form::Sort,
+        SpecialForm::Sort,
     )
     .is(Attributes::LATE),
     row("@Compare", 2, "texts; texts; options?", "-1, 0 or 1 for each pair.", compare).is(Attributes::LATE),
