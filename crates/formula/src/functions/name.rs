@@ -40,7 +40,7 @@ fn name<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 }
 
 /// The operation that a keyword of `@Name` selects.
-enum Action {
+enum NameOperation {
     Attribute(&'static str),
     OrganizationalUnit(usize),
     Abbreviate,
@@ -52,48 +52,48 @@ enum Action {
     Phrase,
 }
 
-fn action(keyword: &str) -> Option<Action> {
+fn action(keyword: &str) -> Option<NameOperation> {
     Some(match keyword {
         "CN" | "O" | "C" | "A" | "P" | "G" | "I" | "S" | "Q" => {
             let attributes = ["CN", "O", "C", "A", "P", "G", "I", "S", "Q"];
-            Action::Attribute(attributes.into_iter().find(|attribute| *attribute == keyword)?)
+            NameOperation::Attribute(attributes.into_iter().find(|attribute| *attribute == keyword)?)
         }
-        "OU1" | "OU2" | "OU3" | "OU4" => Action::OrganizationalUnit(keyword[2..].parse().ok()?),
-        "ABBREVIATE" => Action::Abbreviate,
-        "CANONICALIZE" => Action::Canonicalize,
-        "HIERARCHYONLY" => Action::HierarchyOnly,
-        "TOKEYWORD" => Action::ToKeyword,
-        "ADDRESS821" => Action::Address821,
-        "LP" => Action::LocalPart,
-        "PHRASE" => Action::Phrase,
+        "OU1" | "OU2" | "OU3" | "OU4" => NameOperation::OrganizationalUnit(keyword[2..].parse().ok()?),
+        "ABBREVIATE" => NameOperation::Abbreviate,
+        "CANONICALIZE" => NameOperation::Canonicalize,
+        "HIERARCHYONLY" => NameOperation::HierarchyOnly,
+        "TOKEYWORD" => NameOperation::ToKeyword,
+        "ADDRESS821" => NameOperation::Address821,
+        "LP" => NameOperation::LocalPart,
+        "PHRASE" => NameOperation::Phrase,
         _ => return None,
     })
 }
 
-fn apply(action: &Action, text: &str) -> Option<String> {
+fn apply(action: &NameOperation, text: &str) -> Option<String> {
     // Most names are canonical, so their components can be read without normalization.
-    if let Action::Attribute(attribute) = action
+    if let NameOperation::Attribute(attribute) = action
         && text.starts_with("CN=")
         && !text.contains('<')
     {
         return component(text, attribute).map(str::to_owned);
     }
     match action {
-        Action::Attribute("CN") => common(text),
-        Action::Attribute(attribute) => component(&canonical(text), attribute).map(str::to_owned),
-        Action::OrganizationalUnit(number) => {
+        NameOperation::Attribute("CN") => common(text),
+        NameOperation::Attribute(attribute) => component(&canonical(text), attribute).map(str::to_owned),
+        NameOperation::OrganizationalUnit(number) => {
             let name = canonical(text);
             let units: Vec<&str> =
                 components(&name).filter(|(a, _)| a.to_ascii_uppercase().starts_with("OU")).map(|(_, v)| v).collect();
             units.iter().rev().nth(number - 1).map(|unit| (*unit).to_owned())
         }
-        Action::Abbreviate => Some(abbreviated(&canonical(text))),
-        Action::Canonicalize => Some(canonical(text)),
-        Action::HierarchyOnly => Some(above_the_common_name(&canonical(text)).join("/")),
-        Action::ToKeyword => Some(to_keyword(canonical(text))),
-        Action::Address821 => address(text).map(str::to_owned),
-        Action::LocalPart => address(text)?.rsplit_once('@').map(|(local, _)| local.to_owned()),
-        Action::Phrase => phrase(text),
+        NameOperation::Abbreviate => Some(abbreviated(&canonical(text))),
+        NameOperation::Canonicalize => Some(canonical(text)),
+        NameOperation::HierarchyOnly => Some(above_the_common_name(&canonical(text)).join("/")),
+        NameOperation::ToKeyword => Some(to_keyword(canonical(text))),
+        NameOperation::Address821 => address(text).map(str::to_owned),
+        NameOperation::LocalPart => address(text)?.rsplit_once('@').map(|(local, _)| local.to_owned()),
+        NameOperation::Phrase => phrase(text),
     }
 }
 
