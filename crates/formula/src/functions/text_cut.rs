@@ -54,16 +54,16 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// A boundary: a number of characters or a text.
-enum Cut<'v> {
+enum Boundary<'v> {
     Count(usize),
     Negative,
     Text(&'v str),
 }
 
-fn cut<'v>(value: &'v Value<'_>) -> Result<Cut<'v>, ErrorValueKind> {
+fn cut<'v>(value: &'v Value<'_>) -> Result<Boundary<'v>, ErrorValueKind> {
     match value.number() {
-        Ok(_) => Ok(usize::try_from(value.integer()?).map_or(Cut::Negative, Cut::Count)),
-        Err(_) => Ok(Cut::Text(value.text().map_err(|_| ErrorValueKind::Type)?)),
+        Ok(_) => Ok(usize::try_from(value.integer()?).map_or(Boundary::Negative, Boundary::Count)),
+        Err(_) => Ok(Boundary::Text(value.text().map_err(|_| ErrorValueKind::Type)?)),
     }
 }
 
@@ -94,9 +94,9 @@ fn sides<'d>(
     let cut = cut(&arguments[1])?;
     each(run, &arguments[0], |run, text| {
         let range = match cut {
-            Cut::Count(count) => Some(by_count(text, count)),
-            Cut::Negative => Some((0, text.len())),
-            Cut::Text(wanted) => by_text(text, wanted),
+            Boundary::Count(count) => Some(by_count(text, count)),
+            Boundary::Negative => Some((0, text.len())),
+            Boundary::Text(wanted) => by_text(text, wanted),
         };
         let Some((start, end)) = range else { return Ok(Text::EMPTY) };
         run.make(end - start)?;
@@ -147,14 +147,14 @@ fn between<'d>(
     let end = &arguments[2];
     each(run, &arguments[0], |run, text| {
         let (at, skipped) = match start {
-            Cut::Count(count) => {
+            Boundary::Count(count) => {
                 let at = counted(text, count);
                 (at, at)
             }
-            Cut::Negative => {
+            Boundary::Negative => {
                 return Err(ErrorValueKind::Argument("The number of characters to skip must not be negative").into());
             }
-            Cut::Text(wanted) => match found(text, wanted) {
+            Boundary::Text(wanted) => match found(text, wanted) {
                 Some(at) => (at, at + wanted.len()),
                 None => return Ok(Text::EMPTY),
             },
