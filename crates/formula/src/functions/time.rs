@@ -47,12 +47,12 @@ fn day<'d>(run: &mut Run<'d>, days: i64) -> Done<'d> {
 }
 
 /// A time with the zone in which its parts are read.
-struct Asked<'z> {
+struct MomentInZone<'z> {
     time: Moment,
     zone: &'z Zone,
 }
 
-impl Asked<'_> {
+impl MomentInZone<'_> {
     fn date(&self, part: fn(jiff::civil::Date) -> i64) -> Option<i64> {
         self.time.date(self.zone).map(part)
     }
@@ -62,11 +62,11 @@ impl Asked<'_> {
     }
 }
 
-fn part<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], part: fn(Asked<'_>) -> Option<i64>) -> Done<'d> {
+fn part<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], part: fn(MomentInZone<'_>) -> Option<i64>) -> Done<'d> {
     let times = arguments[0].times()?;
     run.make_list(times.len())?;
     let zone = &run.options.zone;
-    let parts = times.iter().map(|time| part(Asked { time: *time, zone }).unwrap_or(-1) as f64);
+    let parts = times.iter().map(|time| part(MomentInZone { time: *time, zone }).unwrap_or(-1) as f64);
     Ok(Value::from_numbers(parts.collect()))
 }
 
