@@ -30,7 +30,7 @@ pub fn compile_and_evaluate(input: &[u8]) {
     match Formula::compile(source, &Options::default()) {
         Err(error) => assert!(!error.render(source).is_empty()),
         Ok(formula) => {
-            let (document, host) = (Everything(item), Clockwork);
+            let (document, host) = (DerivedItems(item), FixedHost);
             if let Ok(outcome) = formula.evaluate_within(&document, &host, LIMITS) {
                 let _ = outcome.value.error().map(|failure| failure.render(source));
             }
@@ -39,9 +39,9 @@ pub fn compile_and_evaluate(input: &[u8]) {
 }
 
 /// A document with an item for most names. The type of the item depends on the length of its name.
-struct Everything<'d>(&'d str);
+struct DerivedItems<'d>(&'d str);
 
-impl Document for Everything<'_> {
+impl Document for DerivedItems<'_> {
     fn item(&self, _: Option<usize>, name: &str) -> Option<Value<'_>> {
         match name.len() % 4 {
             0 => Some(Value::from_texts(self.0.split(' ').map(Into::into).collect())),
@@ -53,9 +53,9 @@ impl Document for Everything<'_> {
 }
 
 /// A host with a fixed clock and a fixed random number.
-struct Clockwork;
+struct FixedHost;
 
-impl Host for Clockwork {
+impl Host for FixedHost {
     fn now(&self) -> Timestamp {
         Timestamp::from_seconds(1_700_000_000)
     }
