@@ -25,7 +25,7 @@ pub trait Document {
     }
 
     /// Returns a time of the document's history.
-    fn moment(&self, _: History) -> Option<Timestamp> {
+    fn moment(&self, _: DocumentTime) -> Option<Timestamp> {
         None
     }
 
@@ -72,7 +72,7 @@ pub trait Document {
 
 /// A time in the history of a document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum History {
+pub enum DocumentTime {
     /// The time at which the document was created.
     Created,
     /// The time at which the document was last saved.
@@ -155,14 +155,14 @@ pub struct Lookup<'a> {
     /// The key. `None` reads a whole column.
     pub key: Option<&'a str>,
     /// The column, numbered from 1, or the field to return.
-    pub column: Column<'a>,
+    pub column: LookupResult<'a>,
     /// The keywords, without brackets.
     pub keywords: Vec<&'a str>,
 }
 
 /// The value that a lookup returns for each entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Column<'a> {
+pub enum LookupResult<'a> {
     /// The number of a column, starting at 1.
     Number(usize),
     /// The name of a field of the document.
@@ -188,7 +188,7 @@ pub trait Host {
     }
 
     /// Returns a text about the environment.
-    fn fact(&self, _: Fact) -> Option<&str> {
+    fn fact(&self, _: HostText) -> Option<&str> {
         None
     }
 
@@ -255,7 +255,7 @@ pub trait Host {
 
 /// A text that a host may provide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fact {
+pub enum HostText {
     /// The user's canonical name.
     UserName,
     /// The server's canonical name.

@@ -5,7 +5,7 @@ use base::Timestamp;
 
 use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
 use crate::formula::Options;
-use crate::host::{Document, Fact, Host};
+use crate::host::{Document, Host, HostText};
 use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX};
 use crate::outcome::{Change, Deletion, Effect};
 use crate::text::Text;
@@ -122,7 +122,7 @@ impl<'d> Run<'d> {
     }
 
     /// Returns a text of the host. Fails with [`ErrorValueKind::Context`] if the host does not provide it.
-    pub fn fact(&self, fact: Fact) -> Result<&'d str, ErrorValueKind> {
+    pub fn fact(&self, fact: HostText) -> Result<&'d str, ErrorValueKind> {
         self.host.fact(fact).ok_or(ErrorValueKind::Context)
     }
 

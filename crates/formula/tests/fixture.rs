@@ -5,7 +5,7 @@
 //! `[12/31/2024]`, `error: ...`.
 
 use base::{NoteId, ReplicaId, Timestamp, Unid};
-use formula::host::{Access, Attachment, Column, Fact, History, Lookup, Position, State};
+use formula::host::{Access, Attachment, DocumentTime, HostText, Lookup, LookupResult, Position, State};
 use formula::{Document, Formula, Host, Options, Outcome, Text, Value, Zone};
 
 /// The current time: Sunday, 2024-06-02, 12:30:45 UTC, which is 14:30:45 in Berlin.
@@ -46,12 +46,12 @@ impl Document for Paper {
         self.items.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    fn moment(&self, history: History) -> Option<Timestamp> {
+    fn moment(&self, history: DocumentTime) -> Option<Timestamp> {
         let days = match history {
-            History::Created => 10,
-            History::Modified => 5,
-            History::Accessed => 1,
-            History::Added => return None,
+            DocumentTime::Created => 10,
+            DocumentTime::Modified => 5,
+            DocumentTime::Accessed => 1,
+            DocumentTime::Added => return None,
         };
         Some(Timestamp::from_seconds(NOW - days * 86_400))
     }
@@ -98,18 +98,18 @@ impl Host for Server {
         Some(u64::MAX / 4)
     }
 
-    fn fact(&self, fact: Fact) -> Option<&str> {
+    fn fact(&self, fact: HostText) -> Option<&str> {
         Some(match fact {
-            Fact::UserName => "CN=Ann Smith/OU=Sales/O=Acme",
-            Fact::ServerName => "CN=Hub/O=Acme",
-            Fact::DatabasePath => "mail/asmith.nsf",
-            Fact::DatabaseTitle => "Ann Smith",
-            Fact::ViewTitle => "All",
-            Fact::Domain => "acme.test",
-            Fact::Platform => "UNIX",
-            Fact::Version => "1",
-            Fact::Language => "en",
-            Fact::FormName => return None,
+            HostText::UserName => "CN=Ann Smith/OU=Sales/O=Acme",
+            HostText::ServerName => "CN=Hub/O=Acme",
+            HostText::DatabasePath => "mail/asmith.nsf",
+            HostText::DatabaseTitle => "Ann Smith",
+            HostText::ViewTitle => "All",
+            HostText::Domain => "acme.test",
+            HostText::Platform => "UNIX",
+            HostText::Version => "1",
+            HostText::Language => "en",
+            HostText::FormName => return None,
         })
     }
 
@@ -135,9 +135,9 @@ impl Host for Server {
 
     fn lookup(&self, lookup: &Lookup<'_>) -> Option<Result<Value<'_>, String>> {
         Some(match (lookup.view, lookup.key, lookup.column) {
-            ("Colours", None, Column::Number(1)) => Ok(Value::from_texts(vec!["blue".into(), "red".into()])),
-            ("Colours", Some("red"), Column::Field("Code")) => Ok(Value::Number(2.0)),
-            ("Colours", Some("blue"), Column::Field("Code")) => Ok(Value::Number(7.0)),
+            ("Colours", None, LookupResult::Number(1)) => Ok(Value::from_texts(vec!["blue".into(), "red".into()])),
+            ("Colours", Some("red"), LookupResult::Field("Code")) => Ok(Value::Number(2.0)),
+            ("Colours", Some("blue"), LookupResult::Field("Code")) => Ok(Value::Number(7.0)),
             ("Colours", ..) => Err("Entry not found in index".to_owned()),
             _ => Err("Cannot find the view".to_owned()),
         })

@@ -8,7 +8,7 @@
 //! does in Domino.
 
 use base::{Modseq, NoteId, ReplicaId, Timestamp, Unid};
-use formula::host::{Attachment, Fact, History, State};
+use formula::host::{Attachment, DocumentTime, HostText, State};
 use formula::{Document, Formula, Host, Moment, Text, Zone};
 
 use crate::change;
@@ -75,11 +75,11 @@ impl Document for Subject<'_> {
         self.items.iter().map(|item| item.name).collect()
     }
 
-    fn moment(&self, moment: History) -> Option<Timestamp> {
+    fn moment(&self, moment: DocumentTime) -> Option<Timestamp> {
         match moment {
-            History::Created | History::Added => Some(self.header.created),
-            History::Modified => Some(self.header.sequence_time),
-            History::Accessed => None,
+            DocumentTime::Created | DocumentTime::Added => Some(self.header.created),
+            DocumentTime::Modified => Some(self.header.sequence_time),
+            DocumentTime::Accessed => None,
         }
     }
 
@@ -223,13 +223,13 @@ impl Host for Surroundings {
         self.now
     }
 
-    fn fact(&self, fact: Fact) -> Option<&str> {
+    fn fact(&self, fact: HostText) -> Option<&str> {
         let text = match fact {
-            Fact::UserName => &self.user,
-            Fact::ServerName => &self.server,
-            Fact::DatabasePath => &self.path,
-            Fact::DatabaseTitle => &self.title,
-            Fact::ViewTitle => &self.view,
+            HostText::UserName => &self.user,
+            HostText::ServerName => &self.server,
+            HostText::DatabasePath => &self.path,
+            HostText::DatabaseTitle => &self.title,
+            HostText::ViewTitle => &self.view,
             _ => return None,
         };
         (!text.is_empty()).then_some(text)

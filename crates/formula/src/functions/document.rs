@@ -4,7 +4,7 @@ use base::Timestamp;
 
 use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{ErrorValueKind, Fault};
-use crate::host::{History, Position, State};
+use crate::host::{DocumentTime, Position, State};
 use crate::outcome::Deletion;
 use crate::run::{Done, Run};
 use crate::text::Text;
@@ -34,10 +34,10 @@ pub const FUNCTIONS: &[Function] = &[
         .reading(&["$REF"]),
     form("@IsAvailable", 1, "name", "Whether the document has the item.", SpecialForm::IsAvailable),
     form("@IsUnavailable", 1, "name", "Whether the document has no such item.", SpecialForm::IsUnavailable),
-    row("@Created", 1, "", "When the document was made.", |run, _| moment(run, History::Created)).is(DOCUMENT),
-    row("@Modified", 1, "", "When the document was last saved.", |run, _| moment(run, History::Modified)).is(DOCUMENT),
-    row("@Accessed", 1, "", "When the document was last read.", |run, _| moment(run, History::Accessed)).is(DOCUMENT),
-    row("@AddedToThisFile", 2, "", "When the document came into this replica.", |run, _| moment(run, History::Added))
+    row("@Created", 1, "", "When the document was made.", |run, _| moment(run, DocumentTime::Created)).is(DOCUMENT),
+    row("@Modified", 1, "", "When the document was last saved.", |run, _| moment(run, DocumentTime::Modified)).is(DOCUMENT),
+    row("@Accessed", 1, "", "When the document was last read.", |run, _| moment(run, DocumentTime::Accessed)).is(DOCUMENT),
+    row("@AddedToThisFile", 2, "", "When the document came into this replica.", |run, _| moment(run, DocumentTime::Added))
         .is(DOCUMENT),
     row("@Author", 1, "", "Who wrote the document: its `From`, or its `$UpdatedBy`.", author)
         .is(DOCUMENT)
@@ -137,7 +137,7 @@ fn is_response<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_bool(run.document.parent().is_some() || run.field("$REF").is_some()))
 }
 
-fn moment<'d>(run: &mut Run<'d>, history: History) -> Done<'d> {
+fn moment<'d>(run: &mut Run<'d>, history: DocumentTime) -> Done<'d> {
     let moment: Timestamp = run.document.moment(history).ok_or(ErrorValueKind::Context)?;
     Ok(Moment::at(moment).into())
 }

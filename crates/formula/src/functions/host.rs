@@ -5,7 +5,7 @@ use base::Unid;
 use super::text::each;
 use super::{Attributes, Function, row, text_of};
 use crate::error::{ErrorValueKind, Fault};
-use crate::host::{Access, Column, Fact, Lookup};
+use crate::host::{Access, HostText, Lookup, LookupResult};
 use crate::outcome::Effect;
 use crate::run::{Done, Run};
 use crate::text::Text;
@@ -17,21 +17,21 @@ const SETS: Attributes = Attributes::EFFECT.with(Attributes::SETS_ENVIRONMENT);
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@UserName", 2, "which?", "The user, canonical.", |run, _| fact(run, Fact::UserName)).is(HOST),
+    row("@UserName", 2, "which?", "The user, canonical.", |run, _| fact(run, HostText::UserName)).is(HOST),
     row("@UserNamesList", 2, "", "All names that the user goes by: own, groups, roles.", |run, _| list(run.host.user_names())).is(HOST),
     row("@UserRoles", 2, "", "The user's roles, with brackets.", |run, _| list(run.host.user_roles())).is(HOST),
     row("@UserAccess", 2, "database; keywords?", "The user's level of access, whether documents may be created and deleted; or what a keyword asks.", user_access).is(HOST),
-    row("@ServerName", 2, "", "The server, canonical.", |run, _| fact(run, Fact::ServerName)).is(HOST),
+    row("@ServerName", 2, "", "The server, canonical.", |run, _| fact(run, HostText::ServerName)).is(HOST),
     row("@DbName", 2, "", "Server and path of the database.", db_name).is(HOST),
     row("@WebDbName", 3, "", "The path of the database as part of a URL.", web_db_name).is(HOST),
-    row("@DbTitle", 2, "", "The title of the database.", |run, _| fact(run, Fact::DatabaseTitle)).is(HOST),
+    row("@DbTitle", 2, "", "The title of the database.", |run, _| fact(run, HostText::DatabaseTitle)).is(HOST),
     row("@ReplicaID", 2, "", "The replica id of the database.", replica_id).is(HOST),
-    row("@ViewTitle", 2, "", "The title of the view.", |run, _| fact(run, Fact::ViewTitle)).is(HOST),
-    row("@Domain", 2, "", "The mail domain.", |run, _| fact(run, Fact::Domain)).is(HOST),
-    row("@Platform", 3, "keyword?", "The operating system.", |run, _| fact(run, Fact::Platform)).is(HOST),
-    row("@Version", 1, "", "The version of the program.", |run, _| fact(run, Fact::Version)).is(HOST),
-    row("@Language", 3, "keyword?", "The language.", |run, _| fact(run, Fact::Language)).is(HOST),
-    row("@LanguagePreference", 3, "keyword", "The language, too.", |run, _| fact(run, Fact::Language)).is(HOST),
+    row("@ViewTitle", 2, "", "The title of the view.", |run, _| fact(run, HostText::ViewTitle)).is(HOST),
+    row("@Domain", 2, "", "The mail domain.", |run, _| fact(run, HostText::Domain)).is(HOST),
+    row("@Platform", 3, "keyword?", "The operating system.", |run, _| fact(run, HostText::Platform)).is(HOST),
+    row("@Version", 1, "", "The version of the program.", |run, _| fact(run, HostText::Version)).is(HOST),
+    row("@Language", 3, "keyword?", "The language.", |run, _| fact(run, HostText::Language)).is(HOST),
+    row("@LanguagePreference", 3, "keyword", "The language, too.", |run, _| fact(run, HostText::Language)).is(HOST),
     row("@IsModalHelp", 3, "", "0: there is no window with help.", |_, _| Ok(Value::Number(0.0))),
     row("@IsEmbeddedInsideWCT", 3, "", "0: there is no such client.", |_, _| Ok(Value::Number(0.0))),
     row("@ClientType", 3, "", "`None`: formulas run on the server.", |_, _| Ok(Value::from("None"))),
@@ -48,7 +48,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Command", 3, "keyword; arguments...", "Wishes a command run: `[MailSend]`, `[ToolsRunMacro]`, `[Compose]`, `[FileSave]`, `[FileCloseWindow]`, `[ViewChange]`, `[OpenView]`; 1.", command).is(EFFECT),
 ];
 
-fn fact<'d>(run: &mut Run<'d>, fact: Fact) -> Done<'d> {
+fn fact<'d>(run: &mut Run<'d>, fact: HostText) -> Done<'d> {
     Ok(Value::from(run.fact(fact)?))
 }
 
@@ -81,15 +81,15 @@ fn access_part(access: &Access, keyword: &str) -> Result<f64, ErrorValueKind> {
 }
 
 fn db_name<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    let path = Text::from(run.fact(Fact::DatabasePath)?);
-    let server = Text::from(run.host.fact(Fact::ServerName).unwrap_or_default());
+    let path = Text::from(run.fact(HostText::DatabasePath)?);
+    let server = Text::from(run.host.fact(HostText::ServerName).unwrap_or_default());
     Ok(Value::from_texts(vec![server, path]))
 }
 
 /// Returns the path of the database for use in a URL. Spaces become plus signs; all other characters except letters,
 /// digits, `-`, `_`, `.`, `~` and the `/` between folders are percent-encoded.
 fn web_db_name<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
-    let path = run.fact(Fact::DatabasePath)?;
+    let path = run.fact(HostText::DatabasePath)?;
     run.make_text(path.len() * 3)?;
     let mut name = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -145,13 +145,13 @@ fn server_and_database<'v>(value: &'v Value<'_>) -> Result<(&'v str, &'v str), E
     })
 }
 
-fn column<'v>(value: &'v Value<'_>) -> Result<Column<'v>, ErrorValueKind> {
+fn column<'v>(value: &'v Value<'_>) -> Result<LookupResult<'v>, ErrorValueKind> {
     match value.number() {
         Ok(_) => match usize::try_from(value.integer()?) {
-            Ok(number @ 1..) => Ok(Column::Number(number)),
+            Ok(number @ 1..) => Ok(LookupResult::Number(number)),
             _ => Err(ErrorValueKind::Argument("Columns are counted from 1")),
         },
-        Err(_) => Ok(Column::Field(value.text().map_err(|_| ErrorValueKind::Type)?)),
+        Err(_) => Ok(LookupResult::Field(value.text().map_err(|_| ErrorValueKind::Type)?)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use base::{Clock, Timestamp};
 use clap::{Args, Subcommand};
 use directory::password;
-use formula::host::History;
+use formula::host::DocumentTime;
 use formula::outcome::Change;
 use formula::{Document, Formula, Host, Moment, Options, Text, Value, Zone};
 use serde_json::{Value as Json, json};
@@ -65,8 +65,8 @@ impl Document for Paper {
         self.items.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    fn moment(&self, moment: History) -> Option<Timestamp> {
-        (moment != History::Accessed).then_some(self.made)
+    fn moment(&self, moment: DocumentTime) -> Option<Timestamp> {
+        (moment != DocumentTime::Accessed).then_some(self.made)
     }
 
     fn is_new(&self) -> bool {
