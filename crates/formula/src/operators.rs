@@ -27,13 +27,13 @@ pub fn operate<'d>(run: &mut Run<'d>, operator: Operator, left: Value<'d>, right
 
 /// The pairs of indexes that an operator over two lists visits.
 #[derive(Clone, Copy)]
-pub struct Pairs {
+pub struct IndexPairs {
     left: usize,
     right: usize,
     permuted: bool,
 }
 
-impl Pairs {
+impl IndexPairs {
     /// Creates the pairs for two lists of the given lengths. There are no pairs if a list is empty.
     #[must_use]
     pub fn new(left: usize, right: usize, permuted: bool) -> Self {
@@ -60,7 +60,7 @@ impl Pairs {
 
 fn logical<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
     let (left, right) = (left.numbers()?, right.numbers()?);
-    let pairs = Pairs::new(left.len(), right.len(), false);
+    let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.charge(pairs.count().saturating_sub(1))?;
     let truth = |(one, other): (usize, usize)| match operator.act {
         Act::And => left[one] != 0.0 && right[other] != 0.0,
@@ -70,7 +70,7 @@ fn logical<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &
 }
 
 fn arithmetic<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
-    let pairs = Pairs::new(left.count(), right.count(), operator.permuted);
+    let pairs = IndexPairs::new(left.count(), right.count(), operator.permuted);
     if pairs.count() > 1 {
         run.charge(pairs.count())?;
         run.make_list(pairs.count())?;
@@ -95,7 +95,7 @@ fn arithmetic<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right
     }
 }
 
-fn join_texts<'d>(run: &mut Run<'d>, pairs: Pairs, left: &[Text<'d>], right: &[Text<'d>]) -> Done<'d> {
+fn join_texts<'d>(run: &mut Run<'d>, pairs: IndexPairs, left: &[Text<'d>], right: &[Text<'d>]) -> Done<'d> {
     let mut texts = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {
         texts.push(join(run, &left[one], &right[other])?);
@@ -130,7 +130,7 @@ fn compare<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &
         (Value::Number(left), Value::Number(right)) => return Ok(holds(operator.act, left.partial_cmp(right))),
         _ => {}
     }
-    let pairs = Pairs::new(left.count(), right.count(), operator.permuted);
+    let pairs = IndexPairs::new(left.count(), right.count(), operator.permuted);
     run.charge(pairs.count())?;
     let act = operator.act;
     match (left, right) {

@@ -2,7 +2,7 @@
 
 use super::{Attributes, Function, row};
 use crate::error::{ErrorValueKind, Fault};
-use crate::operators::Pairs;
+use crate::operators::IndexPairs;
 use crate::run::{Done, Run};
 use crate::time::Moment;
 use crate::value::Value;
@@ -59,7 +59,7 @@ fn each<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], calculate: fn(f64) -> f6
 
 fn pairs<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], calculate: fn(f64, f64) -> f64) -> Done<'d> {
     let (left, right) = (arguments[0].numbers()?, arguments[1].numbers()?);
-    let pairs = Pairs::new(left.len(), right.len(), false);
+    let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.make_list(pairs.count())?;
     let results = pairs.iter().map(|(one, other)| finite(calculate(left[one], right[other])));
     Ok(Value::from_numbers(results.collect::<Result<_, _>>()?))
@@ -125,7 +125,7 @@ fn extreme_time<'d>(
         return Ok(times.iter().copied().reduce(better).ok_or(ErrorValueKind::TimeExpected)?.into());
     };
     let others = others.times()?;
-    let pairs = Pairs::new(times.len(), others.len(), false);
+    let pairs = IndexPairs::new(times.len(), others.len(), false);
     run.make_list(pairs.count())?;
     Ok(Value::from_times(pairs.iter().map(|(one, other)| better(times[one], others[other])).collect()))
 }
@@ -136,7 +136,7 @@ fn float_eq<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
         Some(near) => near.number()?,
         None => 0.0001,
     };
-    let mut pairs = Pairs::new(left.len(), right.len(), false).iter();
+    let mut pairs = IndexPairs::new(left.len(), right.len(), false).iter();
     Ok(Value::from_bool(pairs.any(|(one, other)| (left[one] - right[other]).abs() < near)))
 }
 

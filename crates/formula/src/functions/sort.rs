@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
-use crate::operators::Pairs;
+use crate::operators::IndexPairs;
 use crate::run::{Done, Run};
 use crate::text::Sensitivity;
 use crate::value::Value;
@@ -121,7 +121,7 @@ fn compare_elements<'d>(
 fn compare<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let (left, right) = (arguments[0].texts()?, arguments[1].texts()?);
     let options = options(arguments.get(2), Sensitivity::COMPARE)?;
-    let pairs = Pairs::new(left.len(), right.len(), false);
+    let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.make_list(pairs.count())?;
     let mut orders = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {

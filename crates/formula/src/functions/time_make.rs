@@ -6,7 +6,7 @@ use jiff::civil;
 use super::{Function, row};
 use crate::error::{ErrorValueKind, Fault};
 use crate::limits::RANGE_DAYS_MAX;
-use crate::operators::Pairs;
+use crate::operators::IndexPairs;
 use crate::run::{Done, Run};
 use crate::time::{DAY, Moment, Zone, add_days, clock, date, days_between};
 use crate::value::Value;
@@ -95,7 +95,7 @@ fn merge<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
         }
         None => None,
     };
-    let pairs = Pairs::new(dates.len(), times.len(), false);
+    let pairs = IndexPairs::new(dates.len(), times.len(), false);
     run.make_list(pairs.count())?;
     let local = &run.options.zone;
     let merged = |(date, time): (usize, usize)| {
@@ -190,7 +190,7 @@ fn business_days<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let mut free: Vec<civil::Date> = holidays.iter().filter_map(|day| day.date(zone)).collect();
     free.sort_unstable();
     free.dedup();
-    let pairs = Pairs::new(from.len(), to.len(), false);
+    let pairs = IndexPairs::new(from.len(), to.len(), false);
     run.make_list(pairs.count())?;
     let mut counts = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {
