@@ -1,7 +1,7 @@
 //! Static analysis of a formula: the properties that are known before an evaluation.
 
 use crate::functions::Attributes;
-use crate::outcome::Responses;
+use crate::outcome::SelectedResponses;
 
 /// Properties of a compiled formula that a host may query.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -17,7 +17,7 @@ pub struct Analysis {
     /// `true` if the formula has a `SELECT` statement.
     pub selects: bool,
     /// The responses that are selected together with a selected document.
-    pub responses: Responses,
+    pub responses: SelectedResponses,
     /// Union of the attributes of all functions in the formula.
     pub attributes: Attributes,
 }

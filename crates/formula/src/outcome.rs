@@ -13,9 +13,9 @@ pub struct Outcome<'d> {
     /// does not select the document.
     pub selected: bool,
     /// The responses that are selected together with a selected document.
-    pub responses: Responses,
+    pub responses: SelectedResponses,
     /// The requested deletion of the document, if any.
-    pub deletion: Option<Deletion>,
+    pub deletion: Option<DeletionRequest>,
     /// Fields to set or, if a change has no value, to remove. Each name occurs once, in the order of its first change.
     pub changes: Vec<Change>,
     /// Other effects, in the order of their requests.
@@ -24,7 +24,7 @@ pub struct Outcome<'d> {
 
 /// The responses that are selected together with a selected document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Responses {
+pub enum SelectedResponses {
     /// No responses.
     #[default]
     None,
@@ -36,7 +36,7 @@ pub enum Responses {
 
 /// A requested deletion, or its reversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deletion {
+pub enum DeletionRequest {
     /// Delete the document, as a soft deletion if the database uses them.
     Delete,
     /// Delete the document permanently.

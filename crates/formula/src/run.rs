@@ -7,7 +7,7 @@ use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
 use crate::formula::Options;
 use crate::host::{Document, Host, HostText};
 use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX};
-use crate::outcome::{Change, Deletion, Effect};
+use crate::outcome::{Change, DeletionRequest, Effect};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::value::Value;
@@ -26,7 +26,7 @@ pub struct Run<'d> {
     /// Number of `@Eval` calls that enclose this evaluation.
     pub depth: usize,
     /// The requested deletion of the document, if any.
-    pub deletion: Option<Deletion>,
+    pub deletion: Option<DeletionRequest>,
     /// Requested changes of fields.
     pub changes: Vec<Change>,
     /// Other requested effects.

@@ -1,6 +1,6 @@
 //! Tests of the effects that an evaluation requests: selection, deletion, changes and others.
 
-use formula::outcome::{Deletion, Effect, Responses};
+use formula::outcome::{DeletionRequest, Effect, SelectedResponses};
 use formula::{Outcome, Value};
 
 use crate::fixture::{evaluate, write};
@@ -22,20 +22,23 @@ fn selection() {
 #[test]
 fn responses() {
     let responses = |formula: &str| evaluate(formula, "Form=Topic", |outcome| (outcome.selected, outcome.responses));
-    assert_eq!(responses("SELECT Form = \"Topic\""), (true, Responses::None));
-    assert_eq!(responses("SELECT Form = \"Topic\" | @AllChildren"), (true, Responses::Children));
-    assert_eq!(responses("SELECT Form = \"Topic\" | @AllDescendants"), (true, Responses::Descendants));
-    assert_eq!(responses("SELECT Form = \"Other\" | @AllDescendants | @AllChildren"), (false, Responses::Descendants));
+    assert_eq!(responses("SELECT Form = \"Topic\""), (true, SelectedResponses::None));
+    assert_eq!(responses("SELECT Form = \"Topic\" | @AllChildren"), (true, SelectedResponses::Children));
+    assert_eq!(responses("SELECT Form = \"Topic\" | @AllDescendants"), (true, SelectedResponses::Descendants));
+    assert_eq!(
+        responses("SELECT Form = \"Other\" | @AllDescendants | @AllChildren"),
+        (false, SelectedResponses::Descendants)
+    );
 }
 
 #[test]
 fn deletion() {
     let deletion = |formula: &str| evaluate(formula, "Form=Memo", |outcome| outcome.deletion);
-    assert_eq!(deletion("@DeleteDocument"), Some(Deletion::Delete));
-    assert_eq!(deletion("@HardDeleteDocument"), Some(Deletion::HardDelete));
-    assert_eq!(deletion("@UndeleteDocument"), Some(Deletion::Undelete));
+    assert_eq!(deletion("@DeleteDocument"), Some(DeletionRequest::Delete));
+    assert_eq!(deletion("@HardDeleteDocument"), Some(DeletionRequest::HardDelete));
+    assert_eq!(deletion("@UndeleteDocument"), Some(DeletionRequest::Undelete));
     assert_eq!(deletion("@If(Form = \"Reply\"; @DeleteDocument; 0)"), None);
-    assert_eq!(deletion("@Eval(\"@DeleteDocument\")"), Some(Deletion::Delete));
+    assert_eq!(deletion("@Eval(\"@DeleteDocument\")"), Some(DeletionRequest::Delete));
 }
 
 fn changes(outcome: &Outcome<'_>) -> Vec<String> {

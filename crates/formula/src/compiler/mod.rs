@@ -13,7 +13,7 @@ use crate::fold::fold;
 use crate::formula::Options;
 use crate::functions::{Attributes, Function, Implementation};
 use crate::limits::SLOTS_MAX;
-use crate::outcome::Responses;
+use crate::outcome::SelectedResponses;
 use crate::parser::parse;
 use crate::program::{Instruction, Program};
 use crate::source::Span;
@@ -215,10 +215,10 @@ impl<'s> Compiler<'s> {
         let attributes = function.attributes;
         self.analysis.attributes = self.analysis.attributes.with(attributes);
         if attributes.has(Attributes::ALL_CHILDREN) {
-            self.analysis.responses = self.analysis.responses.max(Responses::Children);
+            self.analysis.responses = self.analysis.responses.max(SelectedResponses::Children);
         }
         if attributes.has(Attributes::ALL_DESCENDANTS) {
-            self.analysis.responses = Responses::Descendants;
+            self.analysis.responses = SelectedResponses::Descendants;
         }
         if attributes.has(Attributes::NAMES_FIELD) {
             self.field_by_name(function, arguments, span)?;

@@ -5,7 +5,7 @@ use base::Timestamp;
 use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{ErrorValueKind, Fault};
 use crate::host::{DocumentTime, Position, State};
-use crate::outcome::Deletion;
+use crate::outcome::DeletionRequest;
 use crate::run::{Done, Run};
 use crate::text::Text;
 use crate::time::Moment;
@@ -118,13 +118,13 @@ pub const FUNCTIONS: &[Function] = &[
         |run, a| either(run, a, ["+", "-"], |p| p.is_expandable),
     )
     .is(PLACE),
-    row("@DeleteDocument", 2, "", "Wishes the document deleted; 1.", |run, _| delete(run, Deletion::Delete))
+    row("@DeleteDocument", 2, "", "Wishes the document deleted; 1.", |run, _| delete(run, DeletionRequest::Delete))
         .is(ASSIGNS),
     row("@HardDeleteDocument", 2, "", "Wishes the document deleted for good; 1.", |run, _| {
-        delete(run, Deletion::HardDelete)
+        delete(run, DeletionRequest::HardDelete)
     })
     .is(ASSIGNS),
-    row("@UndeleteDocument", 2, "", "Wishes a soft deletion taken back; 1.", |run, _| delete(run, Deletion::Undelete))
+    row("@UndeleteDocument", 2, "", "Wishes a soft deletion taken back; 1.", |run, _| delete(run, DeletionRequest::Undelete))
         .is(ASSIGNS),
     row("@DeleteField", 2, "", "Behind `FIELD x :=`: removes the field.", unavailable),
     row("@Unavailable", 2, "", "The same.", unavailable),
@@ -249,7 +249,7 @@ fn either<'d>(
     })
 }
 
-fn delete<'d>(run: &mut Run<'d>, deletion: Deletion) -> Done<'d> {
+fn delete<'d>(run: &mut Run<'d>, deletion: DeletionRequest) -> Done<'d> {
     run.deletion = Some(deletion);
     Ok(Value::TRUE)
 }

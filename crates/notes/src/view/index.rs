@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
-use formula::outcome::Responses;
+use formula::outcome::SelectedResponses;
 use store::{Batch, Direction, Read, Table};
 
 use self::order::{EachCount, OrderChanges, OrderUpdate};
@@ -675,7 +675,7 @@ impl Placed {
 impl Index {
     /// Returns `true` if the rows of a response depend on those of its parent.
     pub(crate) fn follows_parents(&self, question: &dyn Question) -> bool {
-        self.design.responses || question.responses() != Responses::None
+        self.design.responses || question.responses() != SelectedResponses::None
     }
 
     /// Returns `true` if the rows of a document depend on the document alone, at any time.
@@ -700,9 +700,9 @@ impl Index {
         }
         let Answer { selected, cells } = question.answer(subject);
         let comes_along = parent.is_some_and(|parent| match question.responses() {
-            Responses::None => false,
-            Responses::Children => parent.selected,
-            Responses::Descendants => parent.is_in(),
+            SelectedResponses::None => false,
+            SelectedResponses::Children => parent.selected,
+            SelectedResponses::Descendants => parent.is_in(),
         });
         if !selected && !comes_along {
             return Placed { cycle, ..self.nowhere() };

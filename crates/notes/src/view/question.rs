@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use base::codec::Encoder;
 use base::{Timestamp, ViewId};
-use formula::outcome::Responses;
+use formula::outcome::SelectedResponses;
 use formula::program::Instruction;
 use formula::{CompileError, Formula, Options, Permissions};
 
@@ -29,7 +29,7 @@ pub trait Question {
     fn answer(&self, subject: &Subject<'_>) -> Answer;
 
     /// Returns which responses are included with the selected documents.
-    fn responses(&self) -> Responses;
+    fn responses(&self) -> SelectedResponses;
 
     /// Returns `true` if the same document always gives the same result, that is if the result depends on nothing that
     /// can change without the document.
@@ -248,15 +248,15 @@ impl Compiled {
 impl Question for Compiled {
     fn answer(&self, subject: &Subject<'_>) -> Answer {
         let selected = self.takes(subject);
-        if !selected && (subject.header.parent.is_none() || self.responses() == Responses::None) {
+        if !selected && (subject.header.parent.is_none() || self.responses() == SelectedResponses::None) {
             return Answer { selected, cells: Vec::new() };
         }
         Answer { selected, cells: self.columns.iter().map(|source| self.cell(source, subject)).collect() }
     }
 
-    fn responses(&self) -> Responses {
+    fn responses(&self) -> SelectedResponses {
         match &self.selection {
-            Selection::Folder(_) => Responses::None,
+            Selection::Folder(_) => SelectedResponses::None,
             Selection::Formula(formula) => formula.analysis().responses,
         }
     }

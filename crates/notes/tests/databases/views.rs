@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{Name, NoteId, Random, Unid};
-use formula::outcome::Responses;
+use formula::outcome::SelectedResponses;
 use notes::view::build::BuildOptions;
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
 use notes::view::entries::{Counts, EntryReader, Mask, Request, Start};
@@ -57,13 +57,13 @@ impl Document {
     }
 }
 
-fn design(responses: bool, name_order: Order, inclusion: Responses) -> ViewNote {
+fn design(responses: bool, name_order: Order, inclusion: SelectedResponses) -> ViewNote {
     let column = |item: &str| Column { title: item.into(), item: item.into(), ..Column::default() };
     let up = Some(Order::Ascending);
     let selection = match inclusion {
-        Responses::None => "SELECT Take = \"yes\"",
-        Responses::Children => "SELECT Take = \"yes\" | @AllChildren",
-        Responses::Descendants => "SELECT Take = \"yes\" | @AllDescendants",
+        SelectedResponses::None => "SELECT Take = \"yes\"",
+        SelectedResponses::Children => "SELECT Take = \"yes\" | @AllChildren",
+        SelectedResponses::Descendants => "SELECT Take = \"yes\" | @AllDescendants",
     };
     let design = ViewDesign {
         responses,
@@ -83,7 +83,7 @@ struct Bench {
     database: Arc<Database>,
     view: NoteId,
     responses: bool,
-    inclusion: Responses,
+    inclusion: SelectedResponses,
     documents: BTreeMap<NoteId, Document>,
     /// UNIDs that have responses but no document: they are unused, or their documents were deleted. New documents may
     /// get them.
@@ -94,7 +94,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(seed: u64, responses: bool, order: Order, inclusion: Responses) -> Self {
+    fn new(seed: u64, responses: bool, order: Order, inclusion: SelectedResponses) -> Self {
         let world = World::new();
         let database = world.database(&[(BOB, AclLevel::Editor)]);
         let design = design(responses, order, inclusion);
@@ -423,9 +423,9 @@ impl<'b> Naive<'b> {
     fn is_taken(&self, document: &Document) -> bool {
         let parent = || self.parent(document);
         let with_parent = || match self.bench.inclusion {
-            Responses::None => false,
-            Responses::Children => parent().is_some_and(|parent| parent.take && self.is_shown(parent)),
-            Responses::Descendants => parent().is_some_and(|parent| self.is_shown(parent)),
+            SelectedResponses::None => false,
+            SelectedResponses::Children => parent().is_some_and(|parent| parent.take && self.is_shown(parent)),
+            SelectedResponses::Descendants => parent().is_some_and(|parent| self.is_shown(parent)),
         };
         document.take || with_parent()
     }
@@ -471,7 +471,8 @@ fn check_rows(bench: &Bench, who: Option<&'static str>, is_descending: bool, whe
 fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
     for seed in seeds(0) {
         let random = SeededRandom::new(seed);
-        let inclusion = [Responses::None, Responses::Children, Responses::Descendants][random.below(3) as usize];
+        let inclusion = [SelectedResponses::None, SelectedResponses::Children, SelectedResponses::Descendants]
+            [random.below(3) as usize];
         live_through(seed, random.below(3) > 0, inclusion);
     }
 }
@@ -480,13 +481,13 @@ fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
 #[test]
 fn rows_that_follow_from_the_document_alone_are_no_others() {
     for seed in seeds(1_000_000) {
-        live_through(seed, false, Responses::None);
+        live_through(seed, false, SelectedResponses::None);
     }
 }
 
 /// Creates a view of a database with the given documents: each has a UNID, a parent, and `true` if the selection takes
 /// it.
-fn bench_of(inclusion: Responses, answers: &[(u8, Option<u8>, bool)]) -> Bench {
+fn bench_of(inclusion: SelectedResponses, answers: &[(u8, Option<u8>, bool)]) -> Bench {
     let mut bench = Bench::new(1, false, Order::Ascending, inclusion);
     for (number, parent, take) in answers {
         let (unid, parent) = (Unid([*number; 16]), parent.map(|parent| Unid([parent; 16])));
@@ -522,7 +523,7 @@ fn check_both_ways(bench: &Bench, when: &str) {
 
 #[test]
 fn responses_made_before_what_they_answer_come_with_it() {
-    for inclusion in [Responses::Children, Responses::Descendants] {
+    for inclusion in [SelectedResponses::Children, SelectedResponses::Descendants] {
         for takes in 0..8 {
             let take = |bit: u8| takes >> bit & 1 == 1;
             let chain = [(1, Some(2), take(0)), (2, Some(3), take(1)), (3, Some(9), take(2))];
@@ -537,7 +538,8 @@ fn responses_made_before_what_they_answer_come_with_it() {
 
 #[test]
 fn a_cycle_that_closes_and_opens_is_no_ancestor_meanwhile() {
-    let mut bench = bench_of(Responses::Descendants, &[(1, Some(2), false), (3, Some(1), false), (2, Some(9), true)]);
+    let mut bench =
+        bench_of(SelectedResponses::Descendants, &[(1, Some(2), false), (3, Some(1), false), (2, Some(9), true)]);
     check_both_ways(&bench, "open");
     let at = |bench: &Bench, number: u8| {
         let found = bench.documents.values().find(|document| document.unid == Unid([number; 16])).cloned();
@@ -562,7 +564,8 @@ fn a_cycle_that_closes_and_opens_is_no_ancestor_meanwhile() {
 
 #[test]
 fn a_member_of_a_cycle_that_is_taken_no_more_is_held_by_nobody() {
-    let mut bench = bench_of(Responses::Descendants, &[(3, Some(2), false), (1, Some(2), true), (2, Some(1), false)]);
+    let mut bench =
+        bench_of(SelectedResponses::Descendants, &[(3, Some(2), false), (1, Some(2), true), (2, Some(1), false)]);
     check_both_ways(&bench, "one is taken");
     let note = *bench.documents.iter().find(|(_, document)| document.take).expect("one is taken").0;
     let document = Document { take: false, ..bench.documents[&note].clone() };
@@ -582,7 +585,7 @@ fn seeds(first: u64) -> Range<u64> {
 }
 
 /// Makes random changes to documents, and regularly compares their view with a naive evaluation.
-fn live_through(seed: u64, responses: bool, inclusion: Responses) {
+fn live_through(seed: u64, responses: bool, inclusion: SelectedResponses) {
     let order = if seed.is_multiple_of(2) { Order::Ascending } else { Order::Descending };
     let mut bench = Bench::new(seed, responses, order, inclusion);
     for step in 0..80 {
