@@ -18,23 +18,23 @@ use crate::limits::PATTERN_CHARS_MAX;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     /// The alternatives, one of which must match. An alternative matches if all of its parts match.
-    alternatives: Vec<Vec<Part>>,
+    alternatives: Vec<Vec<Conjunct>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Part {
+struct Conjunct {
     negated: bool,
     pieces: Vec<Piece>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Piece {
-    takes: Takes,
+    takes: CharMatcher,
     any_number: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Takes {
+enum CharMatcher {
     Any,
     Exactly(char),
     /// A letter that matches in either case, stored in lower case.
@@ -45,7 +45,7 @@ enum Takes {
     },
 }
 
-impl Takes {
+impl CharMatcher {
     fn takes(&self, c: char) -> bool {
         match self {
             Self::Any => true,
@@ -94,13 +94,13 @@ impl Pattern {
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
             pieces.push(match c {
-                _ if Some(c) == escape => Piece { takes: Takes::Exactly(chars.next()?), any_number: false },
-                '_' => Piece { takes: Takes::Any, any_number: false },
-                '%' => Piece { takes: Takes::Any, any_number: true },
-                _ => Piece { takes: Takes::Exactly(c), any_number: false },
+                _ if Some(c) == escape => Piece { takes: CharMatcher::Exactly(chars.next()?), any_number: false },
+                '_' => Piece { takes: CharMatcher::Any, any_number: false },
+                '%' => Piece { takes: CharMatcher::Any, any_number: true },
+                _ => Piece { takes: CharMatcher::Exactly(c), any_number: false },
             });
         }
-        let part = Part { negated: false, pieces };
+        let part = Conjunct { negated: false, pieces };
         (text.len() <= PATTERN_CHARS_MAX).then(|| Self { alternatives: vec![vec![part]] })
     }
 
@@ -117,7 +117,7 @@ impl Pattern {
     }
 }
 
-impl Part {
+impl Conjunct {
     fn fits(&self, text: &str) -> bool {
         let end = self.pieces.len();
         let mut next = vec![false; end + 1];
@@ -169,7 +169,7 @@ impl Reader<'_> {
         there
     }
 
-    fn part(&mut self) -> Option<Part> {
+    fn part(&mut self) -> Option<Conjunct> {
         let mut negated = false;
         while self.take('!') {
             negated = !negated;
@@ -181,35 +181,35 @@ impl Reader<'_> {
             }
             pieces.push(self.piece()?);
         }
-        Some(Part { negated, pieces })
+        Some(Conjunct { negated, pieces })
     }
 
     fn piece(&mut self) -> Option<Piece> {
         let mut any_number = self.take('+');
         let takes = match self.next()? {
-            '\\' => Takes::Exactly(self.next()?),
-            '?' => Takes::Any,
+            '\\' => CharMatcher::Exactly(self.next()?),
+            '?' => CharMatcher::Any,
             '*' => {
                 any_number = true;
-                Takes::Any
+                CharMatcher::Any
             }
             '{' => self.set()?,
-            c => Takes::Letter(small(c)),
+            c => CharMatcher::Letter(small(c)),
         };
         Some(Piece { takes, any_number })
     }
 
-    fn set(&mut self) -> Option<Takes> {
+    fn set(&mut self) -> Option<CharMatcher> {
         let negated = self.take('!');
         let mut ranges = Vec::new();
         loop {
             match self.next()? {
                 '}' if ranges.is_empty() => return None,
-                '}' => return Some(Takes::Set { negated, ranges }),
+                '}' => return Some(CharMatcher::Set { negated, ranges }),
                 from if self.take('-') => match self.next()? {
                     '}' => {
                         ranges.push((from, char::MAX));
-                        return Some(Takes::Set { negated, ranges });
+                        return Some(CharMatcher::Set { negated, ranges });
                     }
                     to => ranges.push((from, to)),
                 },
