@@ -12,7 +12,7 @@ use crate::functions::{self, Attributes, Function, Implementation};
 use crate::host::{Document, Host};
 use crate::limits::{FOLDED_BYTES_MAX, FOLDING_STEPS_MAX, Limits};
 use crate::operators::{join_lists, negate, not, operate, subscript};
-use crate::run::Run;
+use crate::run::Evaluation;
 use crate::source::Span;
 use crate::time_text::{self, Literal};
 use crate::token::{Act, Operator};
@@ -76,7 +76,7 @@ fn children(kind: Kind, options: &Options) -> Kind {
 /// Computes an expression if all of its operands are constants.
 fn compute(kind: Kind, options: &Options) -> Kind {
     let limits = Limits { steps: FOLDING_STEPS_MAX, bytes: FOLDED_BYTES_MAX as u64 };
-    let mut run = Run::new(&[], options, &EmptyContext, &EmptyContext, limits);
+    let mut run = Evaluation::new(&[], options, &EmptyContext, &EmptyContext, limits);
     match value(&kind, &mut run) {
         Some(Ok(value)) if value.error().is_none() && value.size_bytes() <= FOLDED_BYTES_MAX => {
             Kind::Constant(value.into_owned())
@@ -85,7 +85,7 @@ fn compute(kind: Kind, options: &Options) -> Kind {
     }
 }
 
-fn value<'d>(kind: &'d Kind, run: &mut Run<'d>) -> Option<Result<Value<'d>, Fault>> {
+fn value<'d>(kind: &'d Kind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d>, Fault>> {
     Some(match kind {
         Kind::List(elements) => join_lists(run, constants(elements)?.into_iter()),
         Kind::Negate(operand) => negate(constant(operand)?),
@@ -115,7 +115,11 @@ fn asks_collation(operator: Operator, operand: &Value<'_>) -> bool {
     operator.rank() == 6 && !matches!(operator.act, Act::Equal | Act::Different) && operand.texts().is_ok()
 }
 
-fn called<'d>(function: &Function, arguments: &[Value<'d>], run: &mut Run<'d>) -> Option<Result<Value<'d>, Fault>> {
+fn called<'d>(
+    function: &Function,
+    arguments: &[Value<'d>],
+    run: &mut Evaluation<'d>,
+) -> Option<Result<Value<'d>, Fault>> {
     let Implementation::Plain(body) = function.implementation else { return None };
     (function.attributes == Attributes::PURE).then(|| body(run, arguments))
 }

@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::operators::{join_lists, negate, not, operate, subscript};
 use crate::outcome::{Effect, Outcome};
 use crate::program::{Instruction, Program};
-use crate::run::{Done, Run};
+use crate::run::{Done, Evaluation};
 use crate::source::Span;
 use crate::value::Value;
 
@@ -25,12 +25,12 @@ pub fn evaluate<'d>(
     host: &'d dyn Host,
     limits: Limits,
 ) -> Result<Outcome<'d>, BudgetExceeded> {
-    let mut run = Run::new(&formula.analysis().names, formula.options(), document, host, limits);
+    let mut run = Evaluation::new(&formula.analysis().names, formula.options(), document, host, limits);
     evaluate_within(formula, &mut run)
 }
 
-/// Runs a formula in a [`Run`] that was prepared for it.
-pub fn evaluate_within<'d>(formula: &'d Formula, run: &mut Run<'d>) -> Result<Outcome<'d>, BudgetExceeded> {
+/// Runs a formula in a [`Evaluation`] that was prepared for it.
+pub fn evaluate_within<'d>(formula: &'d Formula, run: &mut Evaluation<'d>) -> Result<Outcome<'d>, BudgetExceeded> {
     let program = formula.program();
     let stack = Vec::with_capacity(8);
     let mut machine = Machine { program, run, stack, result: Value::EMPTY, selected: None };
@@ -49,7 +49,7 @@ pub fn evaluate_within<'d>(formula: &'d Formula, run: &mut Run<'d>) -> Result<Ou
 
 struct Machine<'r, 'd> {
     program: &'d Program,
-    run: &'r mut Run<'d>,
+    run: &'r mut Evaluation<'d>,
     stack: Vec<Value<'d>>,
     result: Value<'d>,
     selected: Option<bool>,

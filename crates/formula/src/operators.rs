@@ -5,13 +5,13 @@ use std::cmp::Ordering;
 
 use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
 use crate::limits::LIST_ELEMENTS_MAX;
-use crate::run::{Done, Run};
+use crate::run::{Done, Evaluation};
 use crate::text::{Sensitivity, Text, equal_but_for_case};
 use crate::token::{Act, Operator};
 use crate::value::Value;
 
 /// Applies an operator to two values.
-pub fn operate<'d>(run: &mut Run<'d>, operator: Operator, left: Value<'d>, right: Value<'d>) -> Done<'d> {
+pub fn operate<'d>(run: &mut Evaluation<'d>, operator: Operator, left: Value<'d>, right: Value<'d>) -> Done<'d> {
     if let Value::Error(_) = left {
         return Ok(left);
     }
@@ -58,7 +58,7 @@ impl IndexPairs {
     }
 }
 
-fn logical<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
+fn logical<'d>(run: &mut Evaluation<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
     let (left, right) = (left.numbers()?, right.numbers()?);
     let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.charge(pairs.count().saturating_sub(1))?;
@@ -69,7 +69,7 @@ fn logical<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &
     Ok(Value::from_bool(pairs.iter().any(truth)))
 }
 
-fn arithmetic<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
+fn arithmetic<'d>(run: &mut Evaluation<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
     let pairs = IndexPairs::new(left.count(), right.count(), operator.permuted);
     if pairs.count() > 1 {
         run.charge(pairs.count())?;
@@ -95,7 +95,7 @@ fn arithmetic<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right
     }
 }
 
-fn join_texts<'d>(run: &mut Run<'d>, pairs: IndexPairs, left: &[Text<'d>], right: &[Text<'d>]) -> Done<'d> {
+fn join_texts<'d>(run: &mut Evaluation<'d>, pairs: IndexPairs, left: &[Text<'d>], right: &[Text<'d>]) -> Done<'d> {
     let mut texts = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {
         texts.push(join(run, &left[one], &right[other])?);
@@ -103,7 +103,7 @@ fn join_texts<'d>(run: &mut Run<'d>, pairs: IndexPairs, left: &[Text<'d>], right
     Ok(Value::from_texts(texts))
 }
 
-fn join<'d>(run: &mut Run<'d>, left: &Text<'d>, right: &Text<'d>) -> Result<Text<'d>, Fault> {
+fn join<'d>(run: &mut Evaluation<'d>, left: &Text<'d>, right: &Text<'d>) -> Result<Text<'d>, Fault> {
     if right.is_empty() {
         return Ok(left.clone());
     }
@@ -124,7 +124,12 @@ fn calculate(act: Act, left: f64, right: f64) -> Result<f64, ErrorValueKind> {
     if result.is_finite() { Ok(result) } else { Err(ErrorValueKind::NotANumber) }
 }
 
-fn compare<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Result<bool, Fault> {
+fn compare<'d>(
+    run: &mut Evaluation<'d>,
+    operator: Operator,
+    left: &Value<'d>,
+    right: &Value<'d>,
+) -> Result<bool, Fault> {
     match (left, right) {
         (Value::Text(left), Value::Text(right)) => return compare_texts(run, operator.act, left, right),
         (Value::Number(left), Value::Number(right)) => return Ok(holds(operator.act, left.partial_cmp(right))),
@@ -162,7 +167,7 @@ fn compare<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &
     }
 }
 
-fn compare_texts(run: &mut Run<'_>, act: Act, left: &str, right: &str) -> Result<bool, Fault> {
+fn compare_texts(run: &mut Evaluation<'_>, act: Act, left: &str, right: &str) -> Result<bool, Fault> {
     run.charge((left.len() + right.len()) / 64)?;
     Ok(match act {
         Act::Equal => equal_but_for_case(left, right),
@@ -213,7 +218,7 @@ pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> Done<'d> {
 }
 
 /// Concatenates lists. All lists must have the type of the first one.
-pub fn join_lists<'d>(run: &mut Run<'d>, values: impl Iterator<Item = Value<'d>>) -> Done<'d> {
+pub fn join_lists<'d>(run: &mut Evaluation<'d>, values: impl Iterator<Item = Value<'d>>) -> Done<'d> {
     let mut joined: Option<Value<'d>> = None;
     for value in values {
         if let Value::Error(_) = value {
@@ -235,7 +240,7 @@ pub fn join_lists<'d>(run: &mut Run<'d>, values: impl Iterator<Item = Value<'d>>
 }
 
 /// Appends elements to a list. A list with other references is copied, which is charged by its length.
-fn append<'d>(run: &mut Run<'d>, list: Value<'d>, more: &Value<'d>) -> Done<'d> {
+fn append<'d>(run: &mut Evaluation<'d>, list: Value<'d>, more: &Value<'d>) -> Done<'d> {
     if list.is_shared() {
         run.charge(list.count())?;
         run.make_list(list.count())?;

@@ -16,7 +16,7 @@ use crate::value::Value;
 pub type Done<'d> = Result<Value<'d>, Fault>;
 
 /// The state of one evaluation, except for the machine's stack.
-pub struct Run<'d> {
+pub struct Evaluation<'d> {
     /// Time zone, locale and permissions.
     pub options: &'d Options,
     /// The document.
@@ -51,7 +51,7 @@ enum Slot<'d> {
     Temporary(Value<'d>),
 }
 
-impl<'d> Run<'d> {
+impl<'d> Evaluation<'d> {
     /// Creates the state of a new evaluation.
     #[must_use]
     pub fn new(
@@ -204,14 +204,14 @@ impl<'d> Run<'d> {
         Ok(names.iter().enumerate().filter_map(|(index, name)| Some((index, value(name)?))).collect())
     }
 
-    /// Restores the state of a slot that [`Run::take_slot`] returned.
-    pub fn restore(&mut self, slot: usize, taken: Taken<'d>) {
+    /// Restores the state of a slot that [`Evaluation::take_slot`] returned.
+    pub fn restore(&mut self, slot: usize, taken: SavedSlot<'d>) {
         self.slots[slot] = taken.0;
     }
 
     /// Returns the state of a slot and resets the slot to unread.
-    pub fn take_slot(&mut self, slot: usize) -> Taken<'d> {
-        Taken(std::mem::replace(&mut self.slots[slot], Slot::Unread))
+    pub fn take_slot(&mut self, slot: usize) -> SavedSlot<'d> {
+        SavedSlot(std::mem::replace(&mut self.slots[slot], Slot::Unread))
     }
 
     /// Assigns a default value to a name if the document has no such item. The first default for a name takes
@@ -262,4 +262,4 @@ impl<'d> Run<'d> {
 }
 
 /// The saved state of a slot.
-pub struct Taken<'d>(Slot<'d>);
+pub struct SavedSlot<'d>(Slot<'d>);

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
 use crate::operators::IndexPairs;
-use crate::run::{Done, Run};
+use crate::run::{Done, Evaluation};
 use crate::text::Sensitivity;
 use crate::value::Value;
 
@@ -81,7 +81,7 @@ fn options(keywords: Option<&Value<'_>>, sensitivity: Sensitivity) -> Result<Opt
 }
 
 /// Returns a list in the given order, or in the reverse order if the keywords ask for it.
-pub fn picked<'d>(run: &mut Run<'d>, list: &Value<'d>, mut order: Vec<usize>, keywords: &Value<'d>) -> Done<'d> {
+pub fn picked<'d>(run: &mut Evaluation<'d>, list: &Value<'d>, mut order: Vec<usize>, keywords: &Value<'d>) -> Done<'d> {
     if options(Some(keywords), Sensitivity::SORT)?.descending {
         order.reverse();
     }
@@ -89,7 +89,7 @@ pub fn picked<'d>(run: &mut Run<'d>, list: &Value<'d>, mut order: Vec<usize>, ke
     Ok(list.pick(&order))
 }
 
-fn sort<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn sort<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let list = &arguments[0];
     let options = options(arguments.get(1), Sensitivity::SORT)?;
     run.make_list(2 * list.count())?;
@@ -101,7 +101,7 @@ fn sort<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 }
 
 fn compare_elements<'d>(
-    run: &mut Run<'d>,
+    run: &mut Evaluation<'d>,
     list: &Value<'d>,
     [one, other]: [usize; 2],
     sensitivity: Sensitivity,
@@ -118,7 +118,7 @@ fn compare_elements<'d>(
     }
 }
 
-fn compare<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn compare<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let (left, right) = (arguments[0].texts()?, arguments[1].texts()?);
     let options = options(arguments.get(2), Sensitivity::COMPARE)?;
     let pairs = IndexPairs::new(left.len(), right.len(), false);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::text::each;
 use super::{Function, row};
 use crate::error::ErrorValueKind;
-use crate::run::{Done, Run};
+use crate::run::{Done, Evaluation};
 use crate::text::Text;
 use crate::value::Value;
 
@@ -86,7 +86,7 @@ fn part<'d>(text: &Text<'d>, start: usize, end: usize) -> Text<'d> {
 }
 
 fn sides<'d>(
-    run: &mut Run<'d>,
+    run: &mut Evaluation<'d>,
     arguments: &[Value<'d>],
     by_count: fn(&str, usize) -> (usize, usize),
     by_text: fn(&str, &str) -> Option<(usize, usize)>,
@@ -104,20 +104,20 @@ fn sides<'d>(
     })
 }
 
-fn left<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn left<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     sides(run, arguments, |text, count| (0, position(text, count)), |text, wanted| Some((0, text.find(wanted)?)))
 }
 
-fn left_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn left_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     sides(run, arguments, |text, count| (0, position_back(text, count)), |text, wanted| Some((0, text.rfind(wanted)?)))
 }
 
-fn right<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn right<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let behind = |text: &str, wanted: &str| Some((text.find(wanted)? + wanted.len(), text.len()));
     sides(run, arguments, |text, count| (position_back(text, count), text.len()), behind)
 }
 
-fn right_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn right_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let behind = |text: &str, wanted: &str| Some((text.rfind(wanted)? + wanted.len(), text.len()));
     sides(run, arguments, |text, count| (position(text, count), text.len()), behind)
 }
@@ -137,7 +137,7 @@ fn by_count(text: &str, position_of_cut: usize, skipped: usize, count: i64) -> (
 /// `counted` and `found` return the position of the first boundary. `to_text` takes the range of the first boundary and
 /// the text of the second one, and returns the range of the part between them.
 fn between<'d>(
-    run: &mut Run<'d>,
+    run: &mut Evaluation<'d>,
     arguments: &[Value<'d>],
     counted: fn(&str, usize) -> usize,
     found: fn(&str, &str) -> Option<usize>,
@@ -171,7 +171,7 @@ fn between<'d>(
     })
 }
 
-fn middle<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn middle<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     between(
         run,
         arguments,
@@ -184,7 +184,7 @@ fn middle<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     )
 }
 
-fn middle_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn middle_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     // The character at which counting ends belongs to the result.
     let counted = |text: &str, count: usize| position_back(text, count.saturating_sub(1).min(text.len()));
     between(
@@ -199,7 +199,7 @@ fn middle_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     )
 }
 
-fn word<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn word<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let separator = arguments[1].text()?;
     let number = arguments[2].integer()?;
     each(run, &arguments[0], |run, text| {
