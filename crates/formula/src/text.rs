@@ -101,12 +101,12 @@ pub struct Sensitivity {
     /// `true` if accents are respected.
     pub accent: bool,
     /// The order of the comparison.
-    pub manner: Manner,
+    pub manner: CollationOrder,
 }
 
 /// The order in which texts are compared. Domino uses different orders for `@Sort` and `@Compare`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Manner {
+pub enum CollationOrder {
     /// The order of words in a dictionary. Accents and case decide only if nothing else differs. Apostrophe and hyphen
     /// sort after letters.
     Words,
@@ -117,21 +117,21 @@ pub enum Manner {
 
 impl Sensitivity {
     /// The sensitivity of `@Sort`.
-    pub const SORT: Self = Self { case: true, accent: true, manner: Manner::Words };
+    pub const SORT: Self = Self { case: true, accent: true, manner: CollationOrder::Words };
     /// The sensitivity of `@Compare`.
-    pub const COMPARE: Self = Self { case: true, accent: true, manner: Manner::Characters };
+    pub const COMPARE: Self = Self { case: true, accent: true, manner: CollationOrder::Characters };
     /// The sensitivity of operators.
-    pub const OPERATOR: Self = Self { case: false, accent: true, manner: Manner::Words };
+    pub const OPERATOR: Self = Self { case: false, accent: true, manner: CollationOrder::Words };
 }
 
 /// Compares two texts in the order for hosts without their own collation: blanks, digits, letters, all other
-/// characters. [`Manner`] determines the place of apostrophe and hyphen.
+/// characters. [`CollationOrder`] determines the place of apostrophe and hyphen.
 #[must_use]
 pub fn compare(one: &str, other: &str, sensitivity: Sensitivity) -> Ordering {
     match sensitivity.manner {
         _ if one == other => Ordering::Equal,
-        Manner::Words => compare_words(one, other, sensitivity),
-        Manner::Characters => characters(one, sensitivity).cmp(characters(other, sensitivity)),
+        CollationOrder::Words => compare_words(one, other, sensitivity),
+        CollationOrder::Characters => characters(one, sensitivity).cmp(characters(other, sensitivity)),
     }
 }
 
@@ -156,7 +156,7 @@ fn base_letters(text: &str) -> impl Iterator<Item = char> + '_ {
 }
 
 fn words(text: &str) -> impl Iterator<Item = (u8, char)> + '_ {
-    base_letters(text).flat_map(char::to_lowercase).map(|c| (class(c, Manner::Words), c))
+    base_letters(text).flat_map(char::to_lowercase).map(|c| (class(c, CollationOrder::Words), c))
 }
 
 /// Returns the sort key of each character: its class, its base letter, its accented letter and its case.
@@ -165,19 +165,19 @@ fn characters(text: &str, sensitivity: Sensitivity) -> impl Iterator<Item = (u8,
         let small = c.to_lowercase().next().unwrap_or(c);
         let letter = std::iter::once(small).nfd().next().unwrap_or(small);
         let accented = if sensitivity.accent { small } else { letter };
-        (class(letter, Manner::Characters), letter, accented, sensitivity.case && c.is_uppercase())
+        (class(letter, CollationOrder::Characters), letter, accented, sensitivity.case && c.is_uppercase())
     })
 }
 
-fn class(c: char, manner: Manner) -> u8 {
+fn class(c: char, manner: CollationOrder) -> u8 {
     match (c, manner) {
         _ if c.is_whitespace() => 0,
-        ('\'', Manner::Characters) => 1,
-        ('-', Manner::Characters) => 2,
+        ('\'', CollationOrder::Characters) => 1,
+        ('-', CollationOrder::Characters) => 2,
         _ if c.is_numeric() => 3,
         _ if c.is_alphabetic() => 4,
-        ('\'', Manner::Words) => 5,
-        ('-', Manner::Words) => 6,
+        ('\'', CollationOrder::Words) => 5,
+        ('-', CollationOrder::Words) => 6,
         _ => 7,
     }
 }
