@@ -64,7 +64,7 @@ fn lengths(source: &Source, findings: &mut Vec<Finding>) {
 
 fn nesting(source: &Source, findings: &mut Vec<Finding>) {
     for function in functions(source) {
-        let mut depth = Depth::default();
+        let mut depth = NestingVisitor::default();
         depth.visit_block(function.body);
         if depth.deepest > NESTING_MAX {
             let place = format!("{}::{}", source.path, function.name);
@@ -77,12 +77,12 @@ fn nesting(source: &Source, findings: &mut Vec<Finding>) {
 
 /// The nesting depth of conditions, loops, matches and closures with a block. An `else if` does not add a level.
 #[derive(Default)]
-struct Depth {
+struct NestingVisitor {
     now: usize,
     deepest: usize,
 }
 
-impl Depth {
+impl NestingVisitor {
     fn inside(&mut self, walk: impl FnOnce(&mut Self)) {
         self.now += 1;
         self.deepest = self.deepest.max(self.now);
@@ -91,7 +91,7 @@ impl Depth {
     }
 }
 
-impl<'a> Visit<'a> for Depth {
+impl<'a> Visit<'a> for NestingVisitor {
     fn visit_expr_if(&mut self, item: &'a syn::ExprIf) {
         self.visit_expr(&item.cond);
         self.inside(|depth| depth.visit_block(&item.then_branch));
