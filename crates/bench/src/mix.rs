@@ -89,7 +89,7 @@ fn sessions(plan: &Settings, user: usize) -> Result<Measurements> {
             Some(client) => client,
             None => log_in(plan, user, &mut figures)?,
         };
-        session(plan, user, round, &mut Hand { client: &mut current, figures: &mut figures, numbers: &mut numbers });
+        session(plan, user, round, &mut Session { client: &mut current, figures: &mut figures, numbers: &mut numbers });
         if plan.login_once && round + 1 < plan.rounds {
             client = Some(current);
         } else {
@@ -108,19 +108,19 @@ fn log_in(plan: &Settings, user: usize, figures: &mut Measurements) -> Result<Cl
 }
 
 /// State of a running session.
-struct Hand<'a> {
+struct Session<'a> {
     client: &'a mut Client,
     figures: &'a mut Measurements,
     numbers: &'a mut Random,
 }
 
-impl Hand<'_> {
+impl Session<'_> {
     fn run(&mut self, name: &'static str, command: &str) {
         self.client.timed(self.figures, name, |client| client.command(command));
     }
 }
 
-fn session(plan: &Settings, user: usize, round: usize, hand: &mut Hand<'_>) {
+fn session(plan: &Settings, user: usize, round: usize, hand: &mut Session<'_>) {
     let last = plan.messages;
     hand.run("LIST", "LIST \"\" \"*\"");
     hand.run("SELECT", "SELECT INBOX");
@@ -142,7 +142,7 @@ fn session(plan: &Settings, user: usize, round: usize, hand: &mut Hand<'_>) {
     hand.run("NOOP", "NOOP");
 }
 
-fn append_and_remove(plan: &Settings, user: usize, round: usize, hand: &mut Hand<'_>) {
+fn append_and_remove(plan: &Settings, user: usize, round: usize, hand: &mut Session<'_>) {
     let mut doomed = String::new();
     for index in 0..2 {
         let message = corpus::message(hand.numbers, round * 2 + index, user, MESSAGE_BYTES);
