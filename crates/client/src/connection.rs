@@ -166,23 +166,23 @@ impl Client {
 }
 
 /// Creates the message stream of a call with streaming requests. Messages sent into the [`RequestSender`] come out of the
-/// [`Outgoing`], which is passed to the call. At most `ahead` messages wait; a sender beyond that waits too.
+/// [`RequestStream`], which is passed to the call. At most `ahead` messages wait; a sender beyond that waits too.
 #[must_use]
-pub fn outgoing<T>(ahead: usize) -> (RequestSender<T>, Outgoing<T>) {
+pub fn outgoing<T>(ahead: usize) -> (RequestSender<T>, RequestStream<T>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(ahead.max(1));
-    (RequestSender(sender), Outgoing(receiver))
+    (RequestSender(sender), RequestStream(receiver))
 }
 
 /// Creates a message stream from messages that are available already.
 #[must_use]
-pub fn saying<T>(messages: impl IntoIterator<Item = T>) -> Outgoing<T> {
+pub fn saying<T>(messages: impl IntoIterator<Item = T>) -> RequestStream<T> {
     let messages: Vec<T> = messages.into_iter().collect();
     let (sender, receiver) = tokio::sync::mpsc::channel(messages.len().max(1));
     for message in messages {
         // The channel has space for every message, and its receiver still exists.
         let _ = sender.try_send(message);
     }
-    Outgoing(receiver)
+    RequestStream(receiver)
 }
 
 /// The sending end of a call's message stream. The requests of the call end when it is dropped.
@@ -198,9 +198,9 @@ impl<T> RequestSender<T> {
 
 /// The message stream of a call with streaming requests.
 #[derive(Debug)]
-pub struct Outgoing<T>(tokio::sync::mpsc::Receiver<T>);
+pub struct RequestStream<T>(tokio::sync::mpsc::Receiver<T>);
 
-impl<T> tonic::codegen::tokio_stream::Stream for Outgoing<T> {
+impl<T> tonic::codegen::tokio_stream::Stream for RequestStream<T> {
     type Item = T;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {

@@ -145,7 +145,7 @@ async fn make_view(manager: &Client) {
     manager.views().create_view(request).await.expect("a manager may");
 }
 
-fn attachment(number: u32) -> client::Outgoing<v1::AttachFileRequest> {
+fn attachment(number: u32) -> client::RequestStream<v1::AttachFileRequest> {
     let header = v1::attach_file_request::Header {
         database: database(PLAN),
         note: note(number),
@@ -155,7 +155,7 @@ fn attachment(number: u32) -> client::Outgoing<v1::AttachFileRequest> {
     client::saying([v1::AttachFileRequest { part: Some(v1::attach_file_request::Part::Header(header)) }])
 }
 
-fn letter() -> client::Outgoing<v1::DepositMailRequest> {
+fn letter() -> client::RequestStream<v1::DepositMailRequest> {
     use v1::deposit_mail_request::{Envelope, Part};
     let recipients = vec!["manager@acme.test".to_owned()];
     let envelope = Part::Envelope(Envelope { recipients, ..Envelope::default() });
