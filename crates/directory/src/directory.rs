@@ -20,7 +20,7 @@ use store::Store;
 use crate::address::{Address, domain_to_ascii};
 use crate::cache::{Generation, MemorySize, NameCache, Statistics};
 use crate::domain::Domain;
-use crate::edit::Edit;
+use crate::edit::DirectoryTransaction;
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::index::{self, Lookup};
@@ -279,12 +279,12 @@ impl Directory {
         Ok(self.notes.transaction(&[&self.writer])?)
     }
 
-    pub(crate) fn edit(&self) -> Result<Edit<'_>> {
-        Edit::begin(self)
+    pub(crate) fn edit(&self) -> Result<DirectoryTransaction<'_>> {
+        DirectoryTransaction::begin(self)
     }
 
     /// Commits a change and waits until it is durable.
-    pub(crate) fn finish(&self, edit: Edit<'_>) -> Result<()> {
+    pub(crate) fn finish(&self, edit: DirectoryTransaction<'_>) -> Result<()> {
         let ticket = edit.commit()?;
         Ok(self.store().durable(ticket).wait()?)
     }

@@ -9,7 +9,7 @@ use base::NoteId;
 
 use crate::directory::Directory;
 use crate::domain::{self, Domain};
-use crate::edit::Edit;
+use crate::edit::DirectoryTransaction;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::people::parse_address;
@@ -118,7 +118,7 @@ impl Directory {
 
 /// Returns the settings notes with the missing values added. Each subject occurs once, because an edit saves a note at
 /// most once.
-fn collect_settings(edit: &mut Edit<'_>, wanted: &[(String, String, String)]) -> Result<Vec<Settings>> {
+fn collect_settings(edit: &mut DirectoryTransaction<'_>, wanted: &[(String, String, String)]) -> Result<Vec<Settings>> {
     let mut changed: Vec<Settings> = Vec::new();
     for (subject, name, value) in wanted {
         let known = changed.iter_mut().find(|settings| settings.subject == *subject);
@@ -141,7 +141,7 @@ fn collect_settings(edit: &mut Edit<'_>, wanted: &[(String, String, String)]) ->
 }
 
 /// Returns the domain with the given main name. An alias is refused, because changes require the main name.
-fn find_domain(edit: &mut Edit<'_>, name: &str) -> Result<Domain> {
+fn find_domain(edit: &mut DirectoryTransaction<'_>, name: &str) -> Result<Domain> {
     let wanted = domain::parse(name)?;
     match edit.find(&Key::domain(&wanted))? {
         Some(Record::Domain(domain)) if domain.name == wanted => Ok(domain.as_ref().clone()),
@@ -162,7 +162,7 @@ fn add_aliases(domain: &mut Domain, aliases: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn require_unused(edit: &mut Edit<'_>, domain: &str) -> Result<()> {
+fn require_unused(edit: &mut DirectoryTransaction<'_>, domain: &str) -> Result<()> {
     let holders = edit.find_beginning(&Key::addresses_of(domain))?;
     let Some(&first) = holders.first() else { return Ok(()) };
     let example = edit.record(first)?.map_or_else(|| format!("note {first}"), |record| record.label());
@@ -170,7 +170,7 @@ fn require_unused(edit: &mut Edit<'_>, domain: &str) -> Result<()> {
 }
 
 /// Returns an error if an address is in a local domain but does not exist.
-fn require_known(edit: &Edit<'_>, text: &str) -> Result<()> {
+fn require_known(edit: &DirectoryTransaction<'_>, text: &str) -> Result<()> {
     let address = parse_address(text)?;
     let elsewhere = edit.is_free(&Key::domain(address.domain()))?;
     if elsewhere || !edit.is_free(&Key::address(&address))? {

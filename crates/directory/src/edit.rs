@@ -1,9 +1,9 @@
 //! A change of the directory: one transaction over notes and index.
 //!
-//! An [`Edit`] begins by taking the lock of the database and bringing the index up to date, so that its lookups reflect
+//! An [`DirectoryTransaction`] begins by taking the lock of the database and bringing the index up to date, so that its lookups reflect
 //! the current state. It sees its own changes of the index, but not of notes: an operation reads what it needs first
 //! and saves each note once. During an edit, the operation must not use lookups of the [`Directory`], which may need
-//! the same lock. An edit that is dropped without [`Edit::commit`] changes nothing.
+//! the same lock. An edit that is dropped without [`DirectoryTransaction::commit`] changes nothing.
 //!
 //! Invariant for everything that is saved here: no two notes share a unique key.
 
@@ -19,14 +19,14 @@ use crate::key::Key;
 use crate::record::Record;
 
 /// A change of the directory in progress.
-pub(crate) struct Edit<'d> {
+pub(crate) struct DirectoryTransaction<'d> {
     transaction: Transaction<'d>,
     index: IndexWriter<'d>,
     /// Whether there is anything to commit.
     changed: bool,
 }
 
-impl<'d> Edit<'d> {
+impl<'d> DirectoryTransaction<'d> {
     /// Begins a change and brings the index up to date.
     pub(crate) fn begin(directory: &'d Directory) -> Result<Self> {
         loop {

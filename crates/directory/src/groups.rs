@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::{Name, NoteId};
 
 use crate::directory::Directory;
-use crate::edit::Edit;
+use crate::edit::DirectoryTransaction;
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::key::Key;
@@ -110,7 +110,7 @@ impl Directory {
     }
 }
 
-fn choose_group_name(edit: &Edit<'_>, new: &NewGroup) -> Result<Name> {
+fn choose_group_name(edit: &DirectoryTransaction<'_>, new: &NewGroup) -> Result<Name> {
     if !new.name.trim().is_empty() {
         return Ok(Name::new(&new.name));
     }
@@ -121,7 +121,7 @@ fn choose_group_name(edit: &Edit<'_>, new: &NewGroup) -> Result<Name> {
     Ok(Name::new(&choose_plain_name(edit, address.local(), &address)?))
 }
 
-fn find_group(edit: &mut Edit<'_>, name: &str) -> Result<Group> {
+fn find_group(edit: &mut DirectoryTransaction<'_>, name: &str) -> Result<Group> {
     match edit.find_named(name)? {
         Some(Record::Group(group)) => Ok(group.as_ref().clone()),
         _ => Err(Error::not_found(format!("group {name}"))),

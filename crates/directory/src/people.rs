@@ -11,7 +11,7 @@ use notes::{Access, Database, Identity, NewDatabase, level};
 
 use crate::address::{Address, fold};
 use crate::directory::Directory;
-use crate::edit::Edit;
+use crate::edit::DirectoryTransaction;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::limits::MAIL_FILE_NUMBERS_MAX;
@@ -118,7 +118,7 @@ impl Directory {
     /// Adds a person within an edit.
     pub(crate) fn user_save(
         &self,
-        edit: &mut Edit<'_>,
+        edit: &mut DirectoryTransaction<'_>,
         new: &NewUser,
         secrets: Option<Secrets>,
     ) -> Result<Arc<Person>> {
@@ -237,7 +237,7 @@ impl Directory {
         Ok(password::protect(password, &self.options().passwords, self.random())?)
     }
 
-    fn save_person(&self, mut edit: Edit<'_>, person: Person) -> Result<Arc<Person>> {
+    fn save_person(&self, mut edit: DirectoryTransaction<'_>, person: Person) -> Result<Arc<Person>> {
         let person = Arc::new(person);
         edit.save(&Record::Person(Arc::clone(&person)))?;
         self.finish(edit)?;
@@ -245,7 +245,7 @@ impl Directory {
     }
 
     /// Creates a person from the given and derived values. The values are checked when the person is saved.
-    fn draft(&self, edit: &Edit<'_>, new: &NewUser) -> Result<Person> {
+    fn draft(&self, edit: &DirectoryTransaction<'_>, new: &NewUser) -> Result<Person> {
         let address = parse_address(&new.address)?;
         let short_name = match &new.short_name {
             Some(short_name) => short_name.clone(),
@@ -276,7 +276,7 @@ impl Directory {
 
     /// Returns a mail file path that belongs to no person and to no existing database, so that a new user never gets
     /// the mail of a former one.
-    fn choose_mail_file(&self, edit: &Edit<'_>, short_name: &str) -> Result<String> {
+    fn choose_mail_file(&self, edit: &DirectoryTransaction<'_>, short_name: &str) -> Result<String> {
         let letter = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
         let stem: String = fold(short_name).chars().map(letter).collect();
         let stem = stem.trim_start_matches('.');
@@ -291,7 +291,7 @@ impl Directory {
 }
 
 /// Returns the person whose mail file has the given path, within an edit.
-fn holder_in(edit: &mut Edit<'_>, path: &str) -> Result<Option<Arc<Person>>> {
+fn holder_in(edit: &mut DirectoryTransaction<'_>, path: &str) -> Result<Option<Arc<Person>>> {
     Ok(match edit.find(&Key::mail_file(path))? {
         Some(Record::Person(person)) => Some(person),
         _ => None,
@@ -300,7 +300,7 @@ fn holder_in(edit: &mut Edit<'_>, path: &str) -> Result<Option<Arc<Person>>> {
 
 /// Returns [`Error::Taken`] if a path is the mail file of a person other than `owner`, even if the mail file does not
 /// exist yet.
-fn require_nobodys(edit: &mut Edit<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
+fn require_nobodys(edit: &mut DirectoryTransaction<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
     match holder_in(edit, path)? {
         Some(holder) if owner.is_none_or(|owner| owner.note != holder.note) => {
             Err(Error::Taken { what: Key::mail_file(path).describe(), holder: holder.label() })
@@ -310,7 +310,7 @@ fn require_nobodys(edit: &mut Edit<'_>, path: &str, owner: Option<&Person>) -> R
 }
 
 /// Returns a name derived from a local part: the local part alone, or with the domain appended if it is taken.
-pub(crate) fn choose_plain_name(edit: &Edit<'_>, local: &str, address: &Address) -> Result<String> {
+pub(crate) fn choose_plain_name(edit: &DirectoryTransaction<'_>, local: &str, address: &Address) -> Result<String> {
     let plain = |text: &str| text.replace(['@', '/', '*', '='], "-");
     let alone = plain(local);
     if edit.is_free(&Key::name(&alone))? {
@@ -320,7 +320,12 @@ pub(crate) fn choose_plain_name(edit: &Edit<'_>, local: &str, address: &Address)
 }
 
 /// Returns the hierarchical name, and the common name as a second name if it is free.
-fn choose_names(edit: &Edit<'_>, new: &NewUser, address: &Address, short: &str) -> Result<(Name, Vec<String>)> {
+fn choose_names(
+    edit: &DirectoryTransaction<'_>,
+    new: &NewUser,
+    address: &Address,
+    short: &str,
+) -> Result<(Name, Vec<String>)> {
     if let Some(full_name) = &new.full_name {
         return Ok((Name::new(full_name), Vec::new()));
     }
@@ -337,7 +342,10 @@ fn choose_names(edit: &Edit<'_>, new: &NewUser, address: &Address, short: &str) 
 }
 
 /// Parses the addresses of a person or group. They must be valid and local; duplicates are dropped.
-pub(crate) fn parse_addresses<'a>(edit: &Edit<'_>, texts: impl Iterator<Item = &'a String>) -> Result<Vec<Address>> {
+pub(crate) fn parse_addresses<'a>(
+    edit: &DirectoryTransaction<'_>,
+    texts: impl Iterator<Item = &'a String>,
+) -> Result<Vec<Address>> {
     let mut addresses = Vec::new();
     for text in texts {
         let address = parse_address(text)?;
@@ -349,7 +357,7 @@ pub(crate) fn parse_addresses<'a>(edit: &Edit<'_>, texts: impl Iterator<Item = &
 
 /// Removes some addresses and adds others.
 pub(crate) fn exchange_addresses(
-    edit: &Edit<'_>,
+    edit: &DirectoryTransaction<'_>,
     addresses: &mut Vec<Address>,
     (remove, add): (&[String], &[String]),
 ) -> Result<()> {
@@ -368,7 +376,7 @@ pub(crate) fn exchange_addresses(
 }
 
 /// Returns [`Error::Referenced`] if a person or group is the catch-all or postmaster of a domain.
-pub(crate) fn require_unreferenced(edit: &mut Edit<'_>, record: &Record) -> Result<()> {
+pub(crate) fn require_unreferenced(edit: &mut DirectoryTransaction<'_>, record: &Record) -> Result<()> {
     let own = record.unique_keys();
     for note in edit.find_beginning(&Key::list(Kind::Domain.letter(), ""))? {
         let Some(Record::Domain(domain)) = edit.record(note)? else { continue };
@@ -383,7 +391,7 @@ pub(crate) fn require_unreferenced(edit: &mut Edit<'_>, record: &Record) -> Resu
 }
 
 /// Removes a person or group from the groups that list it.
-pub(crate) fn remove_from_groups(edit: &mut Edit<'_>, record: &Record) -> Result<()> {
+pub(crate) fn remove_from_groups(edit: &mut DirectoryTransaction<'_>, record: &Record) -> Result<()> {
     let own = record.unique_keys();
     let mut groups = Vec::new();
     for key in &own {
@@ -405,7 +413,7 @@ pub(crate) fn parse_address(text: &str) -> Result<Address> {
     Address::parse(text.trim()).map_err(|why| Error::address(text, why))
 }
 
-fn find_person(edit: &mut Edit<'_>, login: &str) -> Result<Person> {
+fn find_person(edit: &mut DirectoryTransaction<'_>, login: &str) -> Result<Person> {
     match edit.find_named(login)? {
         Some(Record::Person(person)) => Ok(person.as_ref().clone()),
         _ => Err(Error::not_found(format!("user {login}"))),
@@ -439,7 +447,7 @@ fn change_names(person: &mut Person, change: &UserChange) {
     }
 }
 
-fn change_addresses(edit: &Edit<'_>, person: &mut Person, change: &UserChange) -> Result<()> {
+fn change_addresses(edit: &DirectoryTransaction<'_>, person: &mut Person, change: &UserChange) -> Result<()> {
     exchange_addresses(edit, &mut person.addresses, (&change.addresses_remove, &change.addresses_add))?;
     if let Some(primary) = &change.primary_address {
         let primary = parse_addresses(edit, std::iter::once(primary))?;
