@@ -93,7 +93,7 @@ pub fn expand<L: MemberResolver>(
     group: &L::Group,
     bounds: ExpansionLimits,
 ) -> Result<Expansion<L::Person>, ExpandError<L::Error>> {
-    let mut walk = Walk::new(lookup, bounds);
+    let mut walk = ExpansionState::new(lookup, bounds);
     walk.groups.insert(group.clone());
     walk.waiting.push_back((group.clone(), 0));
     while let Some((group, depth)) = walk.waiting.pop_front() {
@@ -105,7 +105,7 @@ pub fn expand<L: MemberResolver>(
 }
 
 /// An expansion in progress.
-struct Walk<'l, L: MemberResolver> {
+struct ExpansionState<'l, L: MemberResolver> {
     lookup: &'l L,
     bounds: ExpansionLimits,
     /// Groups found so far. Those that still have to be expanded are in `waiting` with their depth below the first
@@ -118,7 +118,7 @@ struct Walk<'l, L: MemberResolver> {
     found: Expansion<L::Person>,
 }
 
-impl<'l, L: MemberResolver> Walk<'l, L> {
+impl<'l, L: MemberResolver> ExpansionState<'l, L> {
     fn new(lookup: &'l L, bounds: ExpansionLimits) -> Self {
         Self {
             lookup,
