@@ -23,7 +23,7 @@ use crate::domain::Domain;
 use crate::edit::DirectoryTransaction;
 use crate::error::{Error, Result};
 use crate::group::Group;
-use crate::index::{self, Lookup};
+use crate::index::{self, IndexReader};
 use crate::key::Key;
 use crate::limits::{CATCH_UP_TRIES_MAX, LOGIN_BYTES_MAX, NAME_CACHE_BYTES_DEFAULT, PAGE_ENTRIES_MAX};
 use crate::login::LoginState;
@@ -330,10 +330,10 @@ impl Directory {
     ///
     /// If other writers keep changing the database, the index is brought up to date at most `CATCH_UP_TRIES_MAX` times;
     /// after that it may lack the latest changes.
-    pub(crate) fn look<T>(&self, read: impl Fn(&Lookup<'_>) -> Result<T>) -> Result<T> {
+    pub(crate) fn look<T>(&self, read: impl Fn(&IndexReader<'_>) -> Result<T>) -> Result<T> {
         for _ in 0..CATCH_UP_TRIES_MAX {
             let reading = self.read()?;
-            let lookup = Lookup::open(&reading, self.view)?;
+            let lookup = IndexReader::open(&reading, self.view)?;
             if lookup.is_current() {
                 return read(&lookup);
             }
@@ -341,7 +341,7 @@ impl Directory {
         }
         // Other writers keep changing the database. The index lacks only changes made during this loop.
         let reading = self.read()?;
-        read(&Lookup::open(&reading, self.view)?)
+        read(&IndexReader::open(&reading, self.view)?)
     }
 
     fn catch_up(&self) -> Result<()> {

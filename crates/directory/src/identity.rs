@@ -22,7 +22,7 @@ use crate::address::Address;
 use crate::directory::{CachedLookup, Directory};
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
-use crate::index::Lookup;
+use crate::index::IndexReader;
 use crate::key::Key;
 use crate::limits::GROUPS_PER_IDENTITY_MAX;
 use crate::person::Person;
@@ -74,7 +74,7 @@ impl Directory {
         })
     }
 
-    fn load_identity(&self, lookup: &Lookup<'_>, person: &Person) -> Result<Arc<Identity>> {
+    fn load_identity(&self, lookup: &IndexReader<'_>, person: &Person) -> Result<Arc<Identity>> {
         let addresses = person.addresses.iter().map(|address| Name::new(&address.key()));
         let names = person.other_names.iter().chain(&person.short_names).map(|name| Name::new(name));
         let groups = groups_above(lookup, keys_of(lookup, person)?, GroupKind::gives_access, GROUP_DEPTH_MAX)?;
@@ -88,13 +88,13 @@ impl Directory {
     }
 }
 
-fn load_deny_list(lookup: &Lookup<'_>, person: &Person) -> Result<Option<Name>> {
+fn load_deny_list(lookup: &IndexReader<'_>, person: &Person) -> Result<Option<Name>> {
     let groups = groups_above(lookup, keys_of(lookup, person)?, |_| true, usize::MAX)?;
     Ok(groups.into_iter().find(|group| group.kind == GroupKind::DenyList).map(|group| group.name.clone()))
 }
 
 /// Returns all keys by which groups list a person.
-fn keys_of(lookup: &Lookup<'_>, person: &Person) -> Result<Vec<Key>> {
+fn keys_of(lookup: &IndexReader<'_>, person: &Person) -> Result<Vec<Key>> {
     let mut keys = person.name_keys();
     keys.extend(wildcards(&person.name).iter().map(|wildcard| Key::name(wildcard)));
     keys.extend(address_keys(lookup, &person.addresses)?);
@@ -108,7 +108,7 @@ fn wildcards(name: &Name) -> Vec<String> {
 }
 
 /// Returns the keys of addresses, also in all aliases of their domains.
-fn address_keys(lookup: &Lookup<'_>, addresses: &[Address]) -> Result<Vec<Key>> {
+fn address_keys(lookup: &IndexReader<'_>, addresses: &[Address]) -> Result<Vec<Key>> {
     let mut keys = Vec::new();
     for address in addresses {
         keys.push(Key::address(address));
@@ -125,7 +125,7 @@ fn address_keys(lookup: &Lookup<'_>, addresses: &[Address]) -> Result<Vec<Key>> 
 /// Returns [`Error::GroupTooDeep`] if groups are nested deeper than `depth_max`, and [`Error::Limit`] if there are more
 /// than [`GROUPS_PER_IDENTITY_MAX`] groups.
 fn groups_above(
-    lookup: &Lookup<'_>,
+    lookup: &IndexReader<'_>,
     keys: Vec<Key>,
     counts: impl Fn(GroupKind) -> bool,
     depth_max: usize,
@@ -157,7 +157,7 @@ fn groups_above(
     Ok(found)
 }
 
-fn listing(lookup: &Lookup<'_>, keys: &[Key]) -> Result<Vec<NoteId>> {
+fn listing(lookup: &IndexReader<'_>, keys: &[Key]) -> Result<Vec<NoteId>> {
     let mut notes = Vec::new();
     for key in keys {
         notes.extend(lookup.holders(&Key::listed_by(key), GROUPS_PER_IDENTITY_MAX)?);

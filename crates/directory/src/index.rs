@@ -50,12 +50,12 @@ pub(crate) fn find_view(reading: &Reading<'_>) -> Result<Option<ViewId>> {
 }
 
 /// The index in a snapshot.
-pub(crate) struct Lookup<'r> {
+pub(crate) struct IndexReader<'r> {
     reading: &'r Reading<'r>,
     entries: Reader<'r>,
 }
 
-impl<'r> Lookup<'r> {
+impl<'r> IndexReader<'r> {
     pub(crate) fn open(reading: &'r Reading<'r>, view: ViewId) -> Result<Self> {
         let id = CollectionId::new(reading.database().number(), view);
         Ok(Self { reading, entries: Reader::open(reading.snapshot()?, id)? })
