@@ -27,7 +27,7 @@ use crate::verified::{PasswordCache, Proof};
 /// The state that logins need in addition to the directory.
 pub(crate) struct LoginState {
     throttle: Arc<Throttle>,
-    verified: PasswordCache<Verdict>,
+    verified: PasswordCache<PasswordCheck>,
     decoy: Decoy,
     /// Secret from which the salts of unknown accounts are derived.
     scram_secret: [u8; 32],
@@ -91,7 +91,7 @@ impl Counts {
 
 /// The result of checking a password.
 #[derive(Debug, Clone)]
-enum Verdict {
+enum PasswordCheck {
     Right,
     Wrong,
     Throttled(Duration),
@@ -115,29 +115,29 @@ impl LoginState {
         self.scram_secret = secret;
     }
 
-    fn check_password(&self, account: &str, stored: Option<&str>, password: &[u8], from: IpAddr) -> Verdict {
+    fn check_password(&self, account: &str, stored: Option<&str>, password: &[u8], from: IpAddr) -> PasswordCheck {
         let attempt = match self.throttle.begin(account, from) {
             Ok(attempt) => attempt,
-            Err(Throttled { retry_after }) => return Verdict::Throttled(retry_after),
+            Err(Throttled { retry_after }) => return PasswordCheck::Throttled(retry_after),
         };
         let _turn = self.turnstile.enter();
         self.counts.hashes.fetch_add(1, Ordering::Relaxed);
         let Some(stored) = stored else {
             self.decoy.waste_time(password);
-            return Verdict::Wrong;
+            return PasswordCheck::Wrong;
         };
         match password::verify(stored, password) {
             Ok(true) => {
                 attempt.succeeded();
-                Verdict::Right
+                PasswordCheck::Right
             }
             Ok(false) => {
                 attempt.failed();
-                Verdict::Wrong
+                PasswordCheck::Wrong
             }
             Err(error) => {
                 attempt.withdrawn();
-                Verdict::Broken(error.into())
+                PasswordCheck::Broken(error.into())
             }
         }
     }
@@ -163,16 +163,16 @@ impl Directory {
         let stored = person.as_ref().and_then(|person| person.password_hash.as_deref());
         let proof = credentials.verified.proof(&account, password, Network::of(from), stored.unwrap_or_default());
         let verdict = if credentials.verified.contains(&proof) {
-            Verdict::Right
+            PasswordCheck::Right
         } else {
             let check = || credentials.check_password(&account, stored, password, from);
             credentials.verified.judge(proof, || self.remember(proof, check()))
         };
         match (verdict, person) {
-            (Verdict::Right, Some(person)) => self.admit(person),
-            (Verdict::Right | Verdict::Wrong, _) => Err(AuthError::Refused),
-            (Verdict::Throttled(retry_after), _) => Err(AuthError::Throttled { retry_after }),
-            (Verdict::Broken(error), _) => Err(AuthError::Unavailable(error)),
+            (PasswordCheck::Right, Some(person)) => self.admit(person),
+            (PasswordCheck::Right | PasswordCheck::Wrong, _) => Err(AuthError::Refused),
+            (PasswordCheck::Throttled(retry_after), _) => Err(AuthError::Throttled { retry_after }),
+            (PasswordCheck::Broken(error), _) => Err(AuthError::Unavailable(error)),
         }
     }
 
@@ -239,8 +239,8 @@ impl Directory {
         }
     }
 
-    fn remember(&self, proof: Proof, verdict: Verdict) -> Verdict {
-        if matches!(verdict, Verdict::Right) {
+    fn remember(&self, proof: Proof, verdict: PasswordCheck) -> PasswordCheck {
+        if matches!(verdict, PasswordCheck::Right) {
             self.credentials().verified.remember(proof);
         }
         verdict
