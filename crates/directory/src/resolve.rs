@@ -140,7 +140,7 @@ impl Directory {
 
     /// Returns `true` if a group member is neither a known name or address nor a remote address.
     pub(crate) fn is_unknown(&self, member: &str) -> Result<bool> {
-        Ok(matches!(MailMembers(self).member(member)?, Member::Unknown))
+        Ok(matches!(MailMemberResolver(self).member(member)?, Member::Unknown))
     }
 
     fn target(&self, address: &Address, domain: &Domain) -> Result<(Option<Target>, Option<String>)> {
@@ -159,7 +159,7 @@ impl Directory {
     }
 
     fn expand(&self, start: &ExpansionNode) -> Result<Recipients, ExpandError<Error>> {
-        let found = expansion::expand(&MailMembers(self), start, self.options().expansion)?;
+        let found = expansion::expand(&MailMemberResolver(self), start, self.options().expansion)?;
         Ok(recipients_of(found))
     }
 }
@@ -240,9 +240,9 @@ impl Hash for ExpansionNode {
 }
 
 /// Resolves the members of mail groups.
-struct MailMembers<'d>(&'d Directory);
+struct MailMemberResolver<'d>(&'d Directory);
 
-impl MemberResolver for MailMembers<'_> {
+impl MemberResolver for MailMemberResolver<'_> {
     type Person = PersonById;
     type Group = ExpansionNode;
     type Error = Error;
