@@ -178,7 +178,7 @@ impl Throttle {
 pub struct Attempt {
     throttle: Arc<Throttle>,
     subject: AttemptSource,
-    against: Against,
+    against: CountKind,
     verdict: AttemptOutcome,
 }
 
@@ -212,8 +212,8 @@ impl Drop for Attempt {
         let account = tables.count(subject, self.against);
         account.end(self.verdict, &throttle.options.account, now);
         if self.verdict == AttemptOutcome::Succeeded {
-            *account = Count { pending: account.pending, ..Count::default() };
-            tables.count(subject, Against::Familiar);
+            *account = FailureCount { pending: account.pending, ..FailureCount::default() };
+            tables.count(subject, CountKind::Familiar);
         }
         if let Some(network) = subject.counted {
             tables.addresses.entry(&network).end(self.verdict, &throttle.options.address, now);
@@ -223,27 +223,27 @@ impl Drop for Attempt {
 
 /// The count that an attempt is counted against, in addition to that of its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Against {
+enum CountKind {
     Account,
     Familiar,
 }
 
 impl Tables {
-    fn counted_against(&self, subject: &AttemptSource) -> Against {
+    fn counted_against(&self, subject: &AttemptSource) -> CountKind {
         match self.familiar.peek(&subject.familiar()) {
-            Some(_) => Against::Familiar,
-            None => Against::Account,
+            Some(_) => CountKind::Familiar,
+            None => CountKind::Account,
         }
     }
 
-    fn count(&mut self, subject: &AttemptSource, against: Against) -> &mut Count {
+    fn count(&mut self, subject: &AttemptSource, against: CountKind) -> &mut FailureCount {
         match against {
-            Against::Account => self.accounts.entry(&subject.account),
-            Against::Familiar => self.familiar.entry(&subject.familiar()),
+            CountKind::Account => self.accounts.entry(&subject.account),
+            CountKind::Familiar => self.familiar.entry(&subject.familiar()),
         }
     }
 
-    fn peek(&self, subject: &AttemptSource) -> Option<&Count> {
+    fn peek(&self, subject: &AttemptSource) -> Option<&FailureCount> {
         self.familiar.peek(&subject.familiar()).or_else(|| self.accounts.peek(&subject.account))
     }
 }
@@ -269,7 +269,7 @@ impl AttemptSource {
 
 /// The counted state of one account or address.
 #[derive(Debug, Clone, Copy, Default)]
-struct Count {
+struct FailureCount {
     failures: u32,
     /// Number of attempts in progress.
     pending: u32,
@@ -278,7 +278,7 @@ struct Count {
     locked_until: Duration,
 }
 
-impl Count {
+impl FailureCount {
     /// Returns the time for which no attempt may begin.
     fn wait(&self, schedule: &Schedule, now: Duration) -> Duration {
         let locked = self.locked_until.saturating_sub(now);
@@ -322,7 +322,7 @@ fn delay(schedule: &Schedule, failures: u32) -> Duration {
 
 /// A map of bounded size that drops the least recently used entry.
 struct LruMap<K> {
-    entries: HashMap<K, (u64, Count)>,
+    entries: HashMap<K, (u64, FailureCount)>,
     /// Keys by the time of their last use. The times are distinct.
     order: BTreeMap<u64, K>,
     uses: u64,
@@ -338,12 +338,12 @@ impl<K: Hash + Eq + Clone> LruMap<K> {
         self.entries.len()
     }
 
-    fn peek(&self, key: &K) -> Option<&Count> {
+    fn peek(&self, key: &K) -> Option<&FailureCount> {
         self.entries.get(key).map(|(_, count)| count)
     }
 
     /// Returns the count of a key and marks it as used. Creates the count if it does not exist.
-    fn entry(&mut self, key: &K) -> &mut Count {
+    fn entry(&mut self, key: &K) -> &mut FailureCount {
         self.uses += 1;
         let used = self.uses;
         if let Some((before, _)) = self.entries.get(key) {
