@@ -112,7 +112,7 @@ impl<V: Clone> PasswordCache<V> {
             // If the other thread panicked, there is no verdict, and this thread runs its own verification.
             return verdict.wait().unwrap_or_else(verify);
         }
-        let lead = Lead { verified: self, proof, verdict };
+        let lead = VerificationGuard { verified: self, proof, verdict };
         let outcome = verify();
         lead.verdict.end(State::Ended(outcome.clone()));
         outcome
@@ -164,13 +164,13 @@ impl<V> SharedVerdict<V> {
 }
 
 /// A guard that removes the verification from the list when it ends, even by a panic, so that no waiter blocks forever.
-struct Lead<'a, V> {
+struct VerificationGuard<'a, V> {
     verified: &'a PasswordCache<V>,
     proof: Proof,
     verdict: Arc<SharedVerdict<V>>,
 }
 
-impl<V> Drop for Lead<'_, V> {
+impl<V> Drop for VerificationGuard<'_, V> {
     fn drop(&mut self) {
         self.verified.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.proof);
         self.verdict.end(State::Abandoned);

@@ -96,7 +96,7 @@ fn who_joins_gets_the_verdict_of_the_first() {
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let (first, leads) = verified.join(proof);
     assert!(leads);
-    let lead = Lead { verified: &verified, proof, verdict: first };
+    let lead = VerificationGuard { verified: &verified, proof, verdict: first };
     let (second, leads) = verified.join(proof);
     assert!(!leads);
     lead.verdict.end(State::Ended(true));
@@ -111,7 +111,7 @@ fn a_panic_leaves_nobody_waiting() {
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let (waiting, _) = verified.join(proof);
     verified.under_way().clear();
-    let lead = Lead { verified: &verified, proof, verdict: waiting.clone() };
+    let lead = VerificationGuard { verified: &verified, proof, verdict: waiting.clone() };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let _lead = lead;
         panic!("the verification fails badly");
