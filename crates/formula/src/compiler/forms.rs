@@ -1,6 +1,6 @@
 //! Compilation of functions that become instructions instead of calls: conditions, loops, blocks.
 
-use super::{Compiled, Compiler, narrow};
+use super::{CompileResult, Compiler, narrow};
 use crate::error::CompileErrorKind;
 use crate::functions::{Function, SpecialForm, list, sort};
 use crate::program::Instruction;
@@ -16,7 +16,7 @@ impl Compiler<'_> {
         function: &'static Function,
         arguments: &[Expression],
         span: Span,
-    ) -> Compiled {
+    ) -> CompileResult {
         match form {
             SpecialForm::If => self.choose(arguments, span),
             SpecialForm::IfError => self.if_error(arguments, span),
@@ -58,7 +58,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles `@If(condition; value; condition; value; else)`.
-    fn choose(&mut self, arguments: &[Expression], span: Span) -> Compiled {
+    fn choose(&mut self, arguments: &[Expression], span: Span) -> CompileResult {
         if arguments.len().is_multiple_of(2) {
             return Err(self.error(span, CompileErrorKind::EvenIf));
         }
@@ -83,7 +83,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn if_error(&mut self, arguments: &[Expression], span: Span) -> Compiled {
+    fn if_error(&mut self, arguments: &[Expression], span: Span) -> CompileResult {
         self.expression(&arguments[0])?;
         let catch = self.emit(Instruction::Catch(0), span);
         match arguments.get(1) {
@@ -95,7 +95,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles expressions in sequence and leaves only the value of the last one on the stack.
-    fn in_turn(&mut self, arguments: &[Expression]) -> Compiled {
+    fn in_turn(&mut self, arguments: &[Expression]) -> CompileResult {
         for (index, argument) in arguments.iter().enumerate() {
             self.expression(argument)?;
             if index + 1 < arguments.len() {
@@ -105,7 +105,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn forgotten(&mut self, arguments: &[Expression]) -> Compiled {
+    fn forgotten(&mut self, arguments: &[Expression]) -> CompileResult {
         for argument in arguments {
             self.expression(argument)?;
             self.emit(Instruction::Pop, argument.span);
@@ -120,7 +120,7 @@ impl Compiler<'_> {
         body: &[Expression],
         after: &[Expression],
         span: Span,
-    ) -> Compiled {
+    ) -> CompileResult {
         self.forgotten(before)?;
         let top = self.here();
         let test = match condition {
@@ -139,7 +139,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn do_while(&mut self, arguments: &[Expression], span: Span) -> Compiled {
+    fn do_while(&mut self, arguments: &[Expression], span: Span) -> CompileResult {
         let Some((condition, body)) = arguments.split_last() else { return Ok(()) };
         let top = self.here();
         self.forgotten(body)?;
@@ -159,7 +159,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn transform(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> Compiled {
+    fn transform(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> CompileResult {
         self.expression(&arguments[0])?;
         let slot = self.named(function, arguments, 1)?;
         let start = self.emit(Instruction::Transform(narrow(slot), 0), span);
@@ -171,7 +171,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn sort(&mut self, arguments: &[Expression], span: Span) -> Compiled {
+    fn sort(&mut self, arguments: &[Expression], span: Span) -> CompileResult {
         let Some(comparison) = arguments.get(2) else {
             self.all(arguments)?;
             self.emit(Instruction::Call(&sort::PLAIN, narrow(arguments.len())), span);
@@ -187,7 +187,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles a body that is run repeatedly, during which the given slots have values.
-    fn block(&mut self, slots: &[usize], body: &Expression) -> Compiled {
+    fn block(&mut self, slots: &[usize], body: &Expression) -> CompileResult {
         let fresh: Vec<usize> = slots.iter().copied().filter(|slot| self.assigned.insert(*slot)).collect();
         self.branch(|compiler| compiler.expression(body))?;
         fresh.iter().for_each(|slot| {
@@ -196,7 +196,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn branch(&mut self, inside: impl FnOnce(&mut Self) -> Compiled) -> Compiled {
+    fn branch(&mut self, inside: impl FnOnce(&mut Self) -> CompileResult) -> CompileResult {
         self.branches += 1;
         let result = inside(self);
         self.branches -= 1;

@@ -39,7 +39,7 @@ pub fn compile(source: &str, options: &Options) -> Result<Program, CompileError>
     Ok(compiler.finish())
 }
 
-type Compiled<T = ()> = Result<T, CompileError>;
+type CompileResult<T = ()> = Result<T, CompileError>;
 
 struct Compiler<'s> {
     source: &'s str,
@@ -84,7 +84,7 @@ impl<'s> Compiler<'s> {
     }
 
     /// Compiles a statement. Returns `true` if the statement has a result.
-    fn statement(&mut self, statement: Statement) -> Compiled<bool> {
+    fn statement(&mut self, statement: Statement) -> CompileResult<bool> {
         match statement {
             Statement::Remark(_) => Ok(false),
             Statement::Select(selection) => {
@@ -104,7 +104,7 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    fn expression(&mut self, expression: &Expression) -> Compiled {
+    fn expression(&mut self, expression: &Expression) -> CompileResult {
         let span = expression.span;
         match &expression.kind {
             Kind::Constant(value) => self.constant(value.clone(), span),
@@ -147,7 +147,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    fn all(&mut self, expressions: &[Expression]) -> Compiled {
+    fn all(&mut self, expressions: &[Expression]) -> CompileResult {
         expressions.iter().try_for_each(|expression| self.expression(expression))
     }
 
@@ -163,7 +163,7 @@ impl<'s> Compiler<'s> {
         self.emit(Instruction::Constant(narrow(index)), span);
     }
 
-    fn assign(&mut self, target: Target, name: &str, value: &Expression, span: Span) -> Compiled {
+    fn assign(&mut self, target: Target, name: &str, value: &Expression, span: Span) -> CompileResult {
         let permissions = self.options.permissions;
         match target {
             Target::Field if !permissions.assign => return Err(self.error(span, CompileErrorKind::AssignForbidden)),
@@ -202,7 +202,7 @@ impl<'s> Compiler<'s> {
     ///
     /// The old value is moved instead of copied, so that the cost of a loop that collects a list is proportional to the
     /// elements it collects.
-    fn extend(&mut self, slot: usize, first: &Expression, more: &[Expression], span: Span) -> Compiled {
+    fn extend(&mut self, slot: usize, first: &Expression, more: &[Expression], span: Span) -> CompileResult {
         self.read(slot);
         self.emit(Instruction::Take(narrow(slot)), first.span);
         self.all(more)?;
@@ -210,7 +210,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    fn call(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> Compiled {
+    fn call(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> CompileResult {
         self.check_permissions(function, span)?;
         let attributes = function.attributes;
         self.analysis.attributes = self.analysis.attributes.with(attributes);
@@ -238,7 +238,7 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    fn check_permissions(&self, function: &'static Function, span: Span) -> Compiled {
+    fn check_permissions(&self, function: &'static Function, span: Span) -> CompileResult {
         let permissions = self.options.permissions;
         let attributes = function.attributes;
         if attributes.has(Attributes::ASSIGNS) && !permissions.assign {
@@ -257,7 +257,7 @@ impl<'s> Compiler<'s> {
     }
 
     /// Records the field that a function with a textual field name reads or writes.
-    fn field_by_name(&mut self, function: &Function, arguments: &[Expression], span: Span) -> Compiled {
+    fn field_by_name(&mut self, function: &Function, arguments: &[Expression], span: Span) -> CompileResult {
         let name = arguments.first().and_then(constant_text).map(str::to_owned);
         match name {
             Some(name) => {
@@ -273,7 +273,7 @@ impl<'s> Compiler<'s> {
     }
 
     /// Returns the slot of an argument that names a variable, either as a name or as constant text.
-    fn named(&mut self, function: &'static Function, arguments: &[Expression], index: usize) -> Compiled<usize> {
+    fn named(&mut self, function: &'static Function, arguments: &[Expression], index: usize) -> CompileResult<usize> {
         let argument = &arguments[index];
         let name = match &argument.kind {
             Kind::Name(name) => name,
@@ -289,7 +289,7 @@ impl<'s> Compiler<'s> {
         self.slot(name, argument.span)
     }
 
-    fn slot(&mut self, name: &str, span: Span) -> Compiled<usize> {
+    fn slot(&mut self, name: &str, span: Span) -> CompileResult<usize> {
         let names = &mut self.analysis.names;
         if let Some(slot) = names.iter().position(|known| known.eq_ignore_ascii_case(name)) {
             return Ok(slot);
