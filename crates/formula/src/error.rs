@@ -2,7 +2,7 @@
 //!
 //! - [`CompileError`]: the author of the formula must act. It has a position, a message and, if there is a similar
 //!   function name, a suggestion.
-//! - [`Failure`]: an error as a value. The evaluation continues with it, and the formula can test for it.
+//! - [`ErrorValue`]: an error as a value. The evaluation continues with it, and the formula can test for it.
 //! - [`BudgetExceeded`]: the evaluation ended without a result, because a budget was spent.
 //!
 //! Messages use Domino's wording where it is known (`NSFERR.H`, as quoted by the open re-implementations).
@@ -138,14 +138,14 @@ fn nearest(suggestion: &Option<&'static str>) -> String {
 
 /// An error as a value, with the position where it arose.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Failure {
+pub struct ErrorValue {
     /// The kind of the error.
     pub kind: ErrorValueKind,
     /// The operator or call that produced the error, if known.
     pub span: Span,
 }
 
-impl Failure {
+impl ErrorValue {
     /// Returns the error message, the affected line of the formula, and carets under the span.
     #[must_use]
     pub fn render(&self, source: &str) -> String {
@@ -241,20 +241,20 @@ pub enum BudgetExceeded {
 
 /// The error of an operator or function.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Fault {
+pub enum EvaluationError {
     /// An error as a value. The evaluation continues.
     Failure(ErrorValueKind),
     /// The end of the evaluation.
     Stop(BudgetExceeded),
 }
 
-impl From<ErrorValueKind> for Fault {
+impl From<ErrorValueKind> for EvaluationError {
     fn from(kind: ErrorValueKind) -> Self {
         Self::Failure(kind)
     }
 }
 
-impl From<BudgetExceeded> for Fault {
+impl From<BudgetExceeded> for EvaluationError {
     fn from(stop: BudgetExceeded) -> Self {
         Self::Stop(stop)
     }

@@ -6,7 +6,7 @@
 
 use base::Timestamp;
 
-use crate::error::Fault;
+use crate::error::EvaluationError;
 use crate::formula::Options;
 use crate::functions::{self, Attributes, Function, Implementation};
 use crate::host::{Document, Host};
@@ -85,7 +85,7 @@ fn compute(kind: Kind, options: &Options) -> Kind {
     }
 }
 
-fn value<'d>(kind: &'d Kind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d>, Fault>> {
+fn value<'d>(kind: &'d Kind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d>, EvaluationError>> {
     Some(match kind {
         Kind::List(elements) => join_lists(run, constants(elements)?.into_iter()),
         Kind::Negate(operand) => negate(constant(operand)?),
@@ -119,7 +119,7 @@ fn called<'d>(
     function: &Function,
     arguments: &[Value<'d>],
     run: &mut Evaluation<'d>,
-) -> Option<Result<Value<'d>, Fault>> {
+) -> Option<Result<Value<'d>, EvaluationError>> {
     let Implementation::Plain(body) = function.implementation else { return None };
     (function.attributes == Attributes::PURE).then(|| body(run, arguments))
 }

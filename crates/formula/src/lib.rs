@@ -40,7 +40,7 @@ pub mod tree;
 pub mod value;
 
 pub use analysis::Analysis;
-pub use error::{BudgetExceeded, CompileError, Failure};
+pub use error::{BudgetExceeded, CompileError, ErrorValue};
 pub use formula::{Formula, Options, Permissions};
 pub use host::{Document, Host};
 pub use limits::Limits;

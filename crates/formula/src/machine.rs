@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{BudgetExceeded, ErrorValueKind, Failure, Fault};
+use crate::error::{BudgetExceeded, ErrorValue, ErrorValueKind, EvaluationError};
 use crate::formula::Formula;
 use crate::functions::{Function, Implementation, sort};
 use crate::host::{Document, Host};
@@ -192,8 +192,8 @@ impl<'d> Machine<'_, 'd> {
     fn push(&mut self, done: Done<'d>, position: usize) -> Result<(), BudgetExceeded> {
         let value = match done {
             Ok(value) => value,
-            Err(Fault::Failure(kind)) => Value::failure(kind, self.span(position)),
-            Err(Fault::Stop(stop)) => return Err(stop),
+            Err(EvaluationError::Failure(kind)) => Value::failure(kind, self.span(position)),
+            Err(EvaluationError::Stop(stop)) => return Err(stop),
         };
         self.stack.push(value);
         Ok(())
@@ -260,7 +260,7 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// Ends the evaluation with an error.
-    fn fail(&mut self, failure: Arc<Failure>) -> Flow {
+    fn fail(&mut self, failure: Arc<ErrorValue>) -> Flow {
         self.result = Value::Error(failure);
         Flow::Over
     }

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
+use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::limits::LIST_ELEMENTS_MAX;
 use crate::run::{Done, Evaluation};
 use crate::text::{Sensitivity, Text, equal_but_for_case};
@@ -103,7 +103,7 @@ fn join_texts<'d>(run: &mut Evaluation<'d>, pairs: IndexPairs, left: &[Text<'d>]
     Ok(Value::from_texts(texts))
 }
 
-fn join<'d>(run: &mut Evaluation<'d>, left: &Text<'d>, right: &Text<'d>) -> Result<Text<'d>, Fault> {
+fn join<'d>(run: &mut Evaluation<'d>, left: &Text<'d>, right: &Text<'d>) -> Result<Text<'d>, EvaluationError> {
     if right.is_empty() {
         return Ok(left.clone());
     }
@@ -129,7 +129,7 @@ fn compare<'d>(
     operator: Operator,
     left: &Value<'d>,
     right: &Value<'d>,
-) -> Result<bool, Fault> {
+) -> Result<bool, EvaluationError> {
     match (left, right) {
         (Value::Text(left), Value::Text(right)) => return compare_texts(run, operator.act, left, right),
         (Value::Number(left), Value::Number(right)) => return Ok(holds(operator.act, left.partial_cmp(right))),
@@ -167,7 +167,7 @@ fn compare<'d>(
     }
 }
 
-fn compare_texts(run: &mut Evaluation<'_>, act: Act, left: &str, right: &str) -> Result<bool, Fault> {
+fn compare_texts(run: &mut Evaluation<'_>, act: Act, left: &str, right: &str) -> Result<bool, EvaluationError> {
     run.charge((left.len() + right.len()) / 64)?;
     Ok(match act {
         Act::Equal => equal_but_for_case(left, right),

@@ -3,7 +3,7 @@
 
 use base::Timestamp;
 
-use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
+use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::formula::Options;
 use crate::host::{Document, Host, HostText};
 use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX};
@@ -13,7 +13,7 @@ use crate::time::Moment;
 use crate::value::Value;
 
 /// The result of a function.
-pub type Done<'d> = Result<Value<'d>, Fault>;
+pub type Done<'d> = Result<Value<'d>, EvaluationError>;
 
 /// The state of one evaluation, except for the machine's stack.
 pub struct Evaluation<'d> {

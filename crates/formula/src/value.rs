@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{ErrorValueKind, Failure};
+use crate::error::{ErrorValue, ErrorValueKind};
 use crate::source::Span;
 use crate::text::Text;
 use crate::time::Moment;
@@ -27,7 +27,7 @@ pub enum Value<'d> {
     /// Several times.
     Times(Arc<Vec<Moment>>),
     /// The error of a failed computation.
-    Error(Arc<Failure>),
+    Error(Arc<ErrorValue>),
 }
 
 impl<'d> Value<'d> {
@@ -90,7 +90,7 @@ impl<'d> Value<'d> {
     /// Creates an error value.
     #[must_use]
     pub fn failure(kind: ErrorValueKind, span: Span) -> Self {
-        Self::Error(Arc::new(Failure { kind, span }))
+        Self::Error(Arc::new(ErrorValue { kind, span }))
     }
 
     /// Returns the number of elements. The empty text counts as one.
@@ -282,7 +282,7 @@ impl<'d> Value<'d> {
 
     /// Returns the error, if this value is one.
     #[must_use]
-    pub fn error(&self) -> Option<&Failure> {
+    pub fn error(&self) -> Option<&ErrorValue> {
         match self {
             Self::Error(failure) => Some(failure),
             _ => None,

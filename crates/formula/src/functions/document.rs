@@ -3,7 +3,7 @@
 use base::Timestamp;
 
 use super::{Attributes, Function, SpecialForm, form, row};
-use crate::error::{ErrorValueKind, Fault};
+use crate::error::{ErrorValueKind, EvaluationError};
 use crate::host::{DocumentTime, Position, State};
 use crate::outcome::DeletionRequest;
 use crate::run::{Done, Evaluation};
@@ -190,7 +190,7 @@ fn state<'d>(run: &mut Evaluation<'d>, state: State) -> Done<'d> {
     Ok(Value::from_bool(run.document.has(state).ok_or(ErrorValueKind::Context)?))
 }
 
-fn position(run: &Evaluation<'_>) -> Result<Position, Fault> {
+fn position(run: &Evaluation<'_>) -> Result<Position, EvaluationError> {
     Ok(run.document.position().ok_or(ErrorValueKind::Context)?)
 }
 

@@ -4,7 +4,7 @@ use base::Unid;
 
 use super::text::each;
 use super::{Attributes, Function, row, text_of};
-use crate::error::{ErrorValueKind, Fault};
+use crate::error::{ErrorValueKind, EvaluationError};
 use crate::host::{Access, HostText, Lookup, LookupResult};
 use crate::outcome::Effect;
 use crate::run::{Done, Evaluation};
@@ -53,13 +53,13 @@ fn fact<'d>(run: &mut Evaluation<'d>, fact: HostText) -> Done<'d> {
 }
 
 fn list<'d>(texts: Option<Vec<&'d str>>) -> Done<'d> {
-    let texts = texts.ok_or::<Fault>(ErrorValueKind::Context.into())?;
+    let texts = texts.ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     Ok(Value::from_texts(texts.into_iter().map(Text::from).collect()))
 }
 
 fn user_access<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let database = arguments[0].texts()?.last().map_or("", |text| text.as_str());
-    let access = run.host.user_access(database).ok_or::<Fault>(ErrorValueKind::Context.into())?;
+    let access = run.host.user_access(database).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     let Some(keywords) = arguments.get(1) else { return Ok(access_list(&access)) };
     let parts: Result<Vec<f64>, ErrorValueKind> =
         keywords.texts()?.iter().map(|keyword| access_part(&access, keyword)).collect();
@@ -104,7 +104,7 @@ fn web_db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn replica_id<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
-    Ok(Value::from(run.host.replica_id().ok_or::<Fault>(ErrorValueKind::Context.into())?.to_text()))
+    Ok(Value::from(run.host.replica_id().ok_or::<EvaluationError>(ErrorValueKind::Context.into())?.to_text()))
 }
 
 fn environment<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
@@ -157,7 +157,7 @@ fn column<'v>(value: &'v Value<'_>) -> Result<LookupResult<'v>, ErrorValueKind> 
 
 fn look_up<'d>(run: &mut Evaluation<'d>, lookup: &Lookup<'_>) -> Done<'d> {
     run.charge(100)?;
-    let found = run.host.lookup(lookup).ok_or::<Fault>(ErrorValueKind::Context.into())?;
+    let found = run.host.lookup(lookup).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     let found = found.map_err(ErrorValueKind::Host)?.normalized();
     run.charge(found.count())?;
     run.make_list(found.count())?;
@@ -232,7 +232,7 @@ fn add_to_folder<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<
     Ok(Value::TRUE)
 }
 
-fn owned<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Result<Vec<Value<'static>>, Fault> {
+fn owned<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Result<Vec<Value<'static>>, EvaluationError> {
     run.make(arguments.iter().map(Value::size_bytes).sum())?;
     Ok(arguments.iter().map(|argument| argument.clone().into_owned()).collect())
 }

@@ -2,7 +2,7 @@
 //! the patterns of `@Matches`.
 
 use super::{Function, row};
-use crate::error::{ErrorValueKind, Fault};
+use crate::error::{ErrorValueKind, EvaluationError};
 use crate::pattern::Pattern;
 use crate::run::{Done, Evaluation};
 use crate::text::Text;
@@ -29,7 +29,7 @@ fn any_pair<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], test: fn(&str
     Ok(Value::from_bool(texts.iter().any(|text| parts.iter().any(|part| test(text, part)))))
 }
 
-fn charge_pairs(run: &mut Evaluation<'_>, texts: &[Text<'_>], parts: &[Text<'_>]) -> Result<(), Fault> {
+fn charge_pairs(run: &mut Evaluation<'_>, texts: &[Text<'_>], parts: &[Text<'_>]) -> Result<(), EvaluationError> {
     let bytes: usize = texts.iter().map(|text| text.len()).sum();
     Ok(run.charge_product(texts.len() + bytes / 64, parts.len())?)
 }

@@ -1,7 +1,7 @@
 //! Functions of numbers. A result that is not a finite number is an error.
 
 use super::{Attributes, Function, row};
-use crate::error::{ErrorValueKind, Fault};
+use crate::error::{ErrorValueKind, EvaluationError};
 use crate::operators::IndexPairs;
 use crate::run::{Done, Evaluation};
 use crate::time::Moment;
@@ -141,7 +141,7 @@ fn float_eq<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 }
 
 fn random<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
-    let random = run.host.random().ok_or::<Fault>(ErrorValueKind::Context.into())?;
+    let random = run.host.random().ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     // A float represents integers of 53 bits exactly.
     Ok(Value::Number((random >> 11) as f64 / (1u64 << 53) as f64))
 }

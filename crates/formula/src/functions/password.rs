@@ -5,7 +5,7 @@
 //! the functions are not valid.
 
 use super::{Attributes, Function, row};
-use crate::error::{ErrorValueKind, Fault};
+use crate::error::{ErrorValueKind, EvaluationError};
 use crate::limits::PASSWORD_STEPS;
 use crate::run::{Done, Evaluation};
 use crate::text::Text;
@@ -27,7 +27,7 @@ fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
             return Ok(text.clone());
         }
         run.charge(PASSWORD_STEPS)?;
-        let hash = run.host.password_hash(text).ok_or::<Fault>(ErrorValueKind::Context.into())?;
+        let hash = run.host.password_hash(text).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
         let hash = hash.map_err(ErrorValueKind::Host)?;
         run.make_text(hash.len())?;
         Ok(Text::from(hash))
@@ -37,6 +37,6 @@ fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 fn verify<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let (text, hash) = (arguments[0].text()?, arguments[1].text()?);
     run.charge(PASSWORD_STEPS)?;
-    let is_it = run.host.password_verify(text, hash).ok_or::<Fault>(ErrorValueKind::Context.into())?;
+    let is_it = run.host.password_verify(text, hash).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     Ok(if is_it { Value::TRUE } else { Value::Number(0.0) })
 }

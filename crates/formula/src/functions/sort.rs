@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::{Attributes, Function, SpecialForm, form, row};
-use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
+use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::operators::IndexPairs;
 use crate::run::{Done, Evaluation};
 use crate::text::Sensitivity;
@@ -129,5 +129,5 @@ fn compare<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
         let order = run.host.compare(&left[one], &right[other], options.sensitivity);
         orders.push(f64::from(order as i8));
     }
-    Ok::<_, Fault>(Value::from_numbers(orders))
+    Ok::<_, EvaluationError>(Value::from_numbers(orders))
 }

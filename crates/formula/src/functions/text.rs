@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::{Attributes, Function, row};
-use crate::error::{ErrorValueKind, Fault};
+use crate::error::{ErrorValueKind, EvaluationError};
 use crate::run::{Done, Evaluation};
 use crate::text::Text;
 use crate::value::Value;
@@ -45,7 +45,7 @@ pub const FUNCTIONS: &[Function] = &[
 pub fn each<'d>(
     run: &mut Evaluation<'d>,
     value: &Value<'d>,
-    mut change: impl FnMut(&mut Evaluation<'d>, &Text<'d>) -> Result<Text<'d>, Fault>,
+    mut change: impl FnMut(&mut Evaluation<'d>, &Text<'d>) -> Result<Text<'d>, EvaluationError>,
 ) -> Done<'d> {
     if let Value::Text(text) = value {
         return Ok(Value::Text(change(run, text)?));
@@ -60,7 +60,7 @@ pub fn each<'d>(
 }
 
 /// Charges the budget for a newly created text and returns it.
-pub fn made<'d>(run: &mut Evaluation<'d>, text: String) -> Result<Text<'d>, Fault> {
+pub fn made<'d>(run: &mut Evaluation<'d>, text: String) -> Result<Text<'d>, EvaluationError> {
     run.make_text(text.len())?;
     Ok(Text::from(text))
 }

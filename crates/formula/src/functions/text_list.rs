@@ -2,7 +2,7 @@
 
 use super::text::{each, made};
 use super::{Function, row};
-use crate::error::{BudgetExceeded, ErrorValueKind, Fault};
+use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::limits::RANGE_DAYS_MAX;
 use crate::run::{Done, Evaluation};
 use crate::text::Text;
@@ -183,7 +183,7 @@ fn replace_substring<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> D
 }
 
 /// Checks that a replacement does not exceed the maximum text length, before the result is created.
-fn check_growth(run: &mut Evaluation<'_>, text: &str, old: &str, new: &str) -> Result<(), Fault> {
+fn check_growth(run: &mut Evaluation<'_>, text: &str, old: &str, new: &str) -> Result<(), EvaluationError> {
     let times = text.len() / old.len();
     if text.len().saturating_add(times.saturating_mul(new.len())) > crate::limits::TEXT_BYTES_MAX {
         let times = text.matches(old).count();

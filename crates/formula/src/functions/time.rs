@@ -1,7 +1,7 @@
 //! Functions of the current time, of the parts of a time, and of time zones.
 
 use super::{Attributes, Function, row};
-use crate::error::{ErrorValueKind, Fault};
+use crate::error::{ErrorValueKind, EvaluationError};
 use crate::run::{Done, Evaluation};
 use crate::text::Text;
 use crate::time::{Moment, Offset, Zone, add_days};
@@ -85,7 +85,7 @@ fn current_zone<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from(run.options.zone.canonical(run.now())))
 }
 
-fn named_zone(text: &Value<'_>) -> Result<Zone, Fault> {
+fn named_zone(text: &Value<'_>) -> Result<Zone, EvaluationError> {
     Ok(Zone::named(text.text()?).ok_or(ErrorValueKind::Argument("There is no time zone of that name"))?)
 }
 

@@ -4,7 +4,7 @@ use base::Timestamp;
 use jiff::civil;
 
 use super::{Function, row};
-use crate::error::{ErrorValueKind, Fault};
+use crate::error::{ErrorValueKind, EvaluationError};
 use crate::limits::RANGE_DAYS_MAX;
 use crate::operators::IndexPairs;
 use crate::run::{Done, Evaluation};
@@ -209,7 +209,7 @@ fn count_days(
     (from, to): (civil::Date, civil::Date),
     weekdays: &[f64],
     free: &[civil::Date],
-) -> Result<f64, Fault> {
+) -> Result<f64, EvaluationError> {
     let days = days_between(from, to);
     if days > RANGE_DAYS_MAX {
         return Err(ErrorValueKind::Argument("@BusinessDays: too many days").into());
