@@ -60,7 +60,7 @@ pub trait Document {
     }
 
     /// Returns whether the document is in a state, or `None` if this is unknown.
-    fn has(&self, _: State) -> Option<bool> {
+    fn has(&self, _: DocumentState) -> Option<bool> {
         None
     }
 
@@ -85,7 +85,7 @@ pub enum DocumentTime {
 
 /// A state of a document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum DocumentState {
     /// A user or program has the document open for editing.
     BeingEdited,
     /// The document is being saved.

@@ -5,7 +5,7 @@
 //! `[12/31/2024]`, `error: ...`.
 
 use base::{NoteId, ReplicaId, Timestamp, Unid};
-use formula::host::{Access, Attachment, DocumentTime, HostText, Lookup, LookupResult, Position, State};
+use formula::host::{Access, Attachment, DocumentState, DocumentTime, HostText, Lookup, LookupResult, Position};
 use formula::{Document, Formula, Host, Options, Outcome, Text, Value, Zone};
 
 /// The current time: Sunday, 2024-06-02, 12:30:45 UTC, which is 14:30:45 in Berlin.
@@ -76,8 +76,8 @@ impl Document for Paper {
         ]
     }
 
-    fn has(&self, state: State) -> Option<bool> {
-        (state != State::Signed).then_some(state == State::BeingSaved)
+    fn has(&self, state: DocumentState) -> Option<bool> {
+        (state != DocumentState::Signed).then_some(state == DocumentState::BeingSaved)
     }
 
     fn position(&self) -> Option<Position> {

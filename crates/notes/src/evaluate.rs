@@ -8,7 +8,7 @@
 //! does in Domino.
 
 use base::{Modseq, NoteId, ReplicaId, Timestamp, Unid};
-use formula::host::{Attachment, DocumentTime, HostText, State};
+use formula::host::{Attachment, DocumentState, DocumentTime, HostText};
 use formula::{Document, Formula, Host, Moment, Text, Zone};
 
 use crate::change;
@@ -110,9 +110,9 @@ impl Document for Subject<'_> {
         files
     }
 
-    fn has(&self, state: State) -> Option<bool> {
+    fn has(&self, state: DocumentState) -> Option<bool> {
         match state {
-            State::Signed | State::Truncated => None,
+            DocumentState::Signed | DocumentState::Truncated => None,
             _ => Some(false),
         }
     }

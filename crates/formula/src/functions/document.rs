@@ -4,7 +4,7 @@ use base::Timestamp;
 
 use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{ErrorValueKind, EvaluationError};
-use crate::host::{DocumentTime, Position, State};
+use crate::host::{DocumentState, DocumentTime, Position};
 use crate::outcome::DeletionRequest;
 use crate::run::{Done, Evaluation};
 use crate::text::Text;
@@ -59,18 +59,18 @@ pub const FUNCTIONS: &[Function] = &[
         Ok(Value::from_bool(run.document.is_new()))
     })
     .is(DOCUMENT),
-    row("@IsDocBeingEdited", 3, "", "Whether it is open to be changed.", |run, _| state(run, State::BeingEdited))
+    row("@IsDocBeingEdited", 3, "", "Whether it is open to be changed.", |run, _| state(run, DocumentState::BeingEdited))
         .is(DOCUMENT),
-    row("@IsDocBeingSaved", 3, "", "Whether it is being saved.", |run, _| state(run, State::BeingSaved)).is(DOCUMENT),
-    row("@IsDocBeingMailed", 3, "", "Whether it is being mailed.", |run, _| state(run, State::BeingMailed))
+    row("@IsDocBeingSaved", 3, "", "Whether it is being saved.", |run, _| state(run, DocumentState::BeingSaved)).is(DOCUMENT),
+    row("@IsDocBeingMailed", 3, "", "Whether it is being mailed.", |run, _| state(run, DocumentState::BeingMailed))
         .is(DOCUMENT),
     row("@IsDocBeingRecalculated", 3, "", "Whether it is being recalculated.", |run, _| {
-        state(run, State::BeingRecalculated)
+        state(run, DocumentState::BeingRecalculated)
     })
     .is(DOCUMENT),
-    row("@IsDocBeingLoaded", 3, "", "Whether it is being opened.", |run, _| state(run, State::BeingLoaded))
+    row("@IsDocBeingLoaded", 3, "", "Whether it is being opened.", |run, _| state(run, DocumentState::BeingLoaded))
         .is(DOCUMENT),
-    row("@IsDocTruncated", 3, "", "Whether it is truncated.", |run, _| state(run, State::Truncated)).is(DOCUMENT),
+    row("@IsDocTruncated", 3, "", "Whether it is truncated.", |run, _| state(run, DocumentState::Truncated)).is(DOCUMENT),
     row("@DocLevel", 1, "", "The level of the document in the view, from 1.", |run, _| {
         count(run, |p| p.path.len() as u64)
     })
@@ -186,7 +186,7 @@ fn attachment_times<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_times(run.document.attachments().into_iter().map(|file| Moment::at(file.modified)).collect()))
 }
 
-fn state<'d>(run: &mut Evaluation<'d>, state: State) -> Done<'d> {
+fn state<'d>(run: &mut Evaluation<'d>, state: DocumentState) -> Done<'d> {
     Ok(Value::from_bool(run.document.has(state).ok_or(ErrorValueKind::Context)?))
 }
 
