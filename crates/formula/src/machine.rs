@@ -57,7 +57,7 @@ struct Machine<'r, 'd> {
 
 /// The way in which a block ended.
 #[derive(PartialEq, Eq)]
-enum Flow {
+enum BlockEnd {
     /// The block ran to its end.
     Through,
     /// The evaluation ended within the block.
@@ -66,7 +66,7 @@ enum Flow {
 
 impl<'d> Machine<'_, 'd> {
     /// Runs the instructions from `start` up to `end`.
-    fn block(&mut self, start: usize, end: usize) -> Result<Flow, BudgetExceeded> {
+    fn block(&mut self, start: usize, end: usize) -> Result<BlockEnd, BudgetExceeded> {
         let mut position = start;
         while position < end {
             self.run.charge(1)?;
@@ -85,29 +85,29 @@ impl<'d> Machine<'_, 'd> {
                     }
                 }
                 Instruction::Transform(slot, to) => {
-                    if self.transform(slot as usize, position, to as usize)? == Flow::Over {
-                        return Ok(Flow::Over);
+                    if self.transform(slot as usize, position, to as usize)? == BlockEnd::Over {
+                        return Ok(BlockEnd::Over);
                     }
                     position = to as usize;
                 }
                 Instruction::Sort { one, other, end } => {
-                    if self.sort([one as usize, other as usize], position, end as usize)? == Flow::Over {
-                        return Ok(Flow::Over);
+                    if self.sort([one as usize, other as usize], position, end as usize)? == BlockEnd::Over {
+                        return Ok(BlockEnd::Over);
                     }
                     position = end as usize;
                 }
                 _ => {
-                    if self.step(instruction, position - 1)? == Flow::Over {
-                        return Ok(Flow::Over);
+                    if self.step(instruction, position - 1)? == BlockEnd::Over {
+                        return Ok(BlockEnd::Over);
                     }
                 }
             }
         }
-        Ok(Flow::Through)
+        Ok(BlockEnd::Through)
     }
 
     /// Runs an instruction that is followed by the next one.
-    fn step(&mut self, instruction: Instruction, position: usize) -> Result<Flow, BudgetExceeded> {
+    fn step(&mut self, instruction: Instruction, position: usize) -> Result<BlockEnd, BudgetExceeded> {
         match instruction {
             Instruction::Constant(index) => self.stack.push(self.program.constants[index as usize].lend()),
             Instruction::Load(slot) => {
@@ -160,7 +160,7 @@ impl<'d> Machine<'_, 'd> {
             }
             Instruction::Return => {
                 self.result = self.pop();
-                return Ok(Flow::Over);
+                return Ok(BlockEnd::Over);
             }
             Instruction::Available(slot) => {
                 let available = self.run.is_available(slot as usize);
@@ -172,7 +172,7 @@ impl<'d> Machine<'_, 'd> {
             | Instruction::Transform(..)
             | Instruction::Sort { .. } => {}
         }
-        Ok(Flow::Through)
+        Ok(BlockEnd::Through)
     }
 
     /// Removes and returns the top of the stack. The compiler ensures that every consumer finds a value.
@@ -231,7 +231,7 @@ impl<'d> Machine<'_, 'd> {
         }
     }
 
-    fn store_field(&mut self, slot: usize) -> Result<Flow, BudgetExceeded> {
+    fn store_field(&mut self, slot: usize) -> Result<BlockEnd, BudgetExceeded> {
         let program = self.program;
         let name = &program.analysis.names[slot];
         match self.top().clone() {
@@ -243,10 +243,10 @@ impl<'d> Machine<'_, 'd> {
             Value::Error(failure) => return Ok(self.fail(failure)),
             value => self.run.store_field(name, Some(value))?,
         }
-        Ok(Flow::Through)
+        Ok(BlockEnd::Through)
     }
 
-    fn store_environment(&mut self, slot: usize) -> Result<Flow, BudgetExceeded> {
+    fn store_environment(&mut self, slot: usize) -> Result<BlockEnd, BudgetExceeded> {
         let value = self.top().clone();
         if let Value::Error(failure) = value {
             return Ok(self.fail(failure));
@@ -256,28 +256,28 @@ impl<'d> Machine<'_, 'd> {
         let value = crate::functions::text_of(self.run, &value);
         self.run.make_text(value.len())?;
         self.run.wish(Effect::Environment { name, value })?;
-        Ok(Flow::Through)
+        Ok(BlockEnd::Through)
     }
 
     /// Ends the evaluation with an error.
-    fn fail(&mut self, failure: Arc<ErrorValue>) -> Flow {
+    fn fail(&mut self, failure: Arc<ErrorValue>) -> BlockEnd {
         self.result = Value::Error(failure);
-        Flow::Over
+        BlockEnd::Over
     }
 
     /// Runs a block for each element of the list on top of the stack, and pushes the list of results.
-    fn transform(&mut self, slot: usize, start: usize, end: usize) -> Result<Flow, BudgetExceeded> {
+    fn transform(&mut self, slot: usize, start: usize, end: usize) -> Result<BlockEnd, BudgetExceeded> {
         let list = self.pop();
         if let Value::Error(_) = list {
             self.stack.push(list);
-            return Ok(Flow::Through);
+            return Ok(BlockEnd::Through);
         }
         let before = self.run.take_slot(slot);
         let mut joined: Option<Value<'d>> = None;
         for index in 0..list.count() {
             self.run.store_temporary(slot, list.element(index).unwrap_or(Value::EMPTY));
-            if self.block(start, end)? == Flow::Over {
-                return Ok(Flow::Over);
+            if self.block(start, end)? == BlockEnd::Over {
+                return Ok(BlockEnd::Over);
             }
             let result = self.pop();
             if matches!(&result, Value::Error(failure) if failure.kind == ErrorValueKind::Nothing) {
@@ -294,28 +294,28 @@ impl<'d> Machine<'_, 'd> {
         }
         self.run.restore(slot, before);
         self.stack.push(joined.unwrap_or(Value::EMPTY));
-        Ok(Flow::Through)
+        Ok(BlockEnd::Through)
     }
 
     /// Sorts the list below the options on top of the stack, with a block that compares elements.
-    fn sort(&mut self, slots: [usize; 2], start: usize, end: usize) -> Result<Flow, BudgetExceeded> {
+    fn sort(&mut self, slots: [usize; 2], start: usize, end: usize) -> Result<BlockEnd, BudgetExceeded> {
         let (options, list) = (self.pop(), self.pop());
         if let Some(error) = [&list, &options].into_iter().find(|value| value.error().is_some()) {
             let error = error.clone();
             self.stack.push(error);
-            return Ok(Flow::Through);
+            return Ok(BlockEnd::Through);
         }
         let before = slots.map(|slot| self.run.take_slot(slot));
-        let (mut flow, mut failure) = (Flow::Through, None);
+        let (mut flow, mut failure) = (BlockEnd::Through, None);
         let order = sort::merge(list.count(), &mut |one, other| {
-            if flow == Flow::Over || failure.is_some() {
+            if flow == BlockEnd::Over || failure.is_some() {
                 return Ok(false);
             }
             for (slot, index) in slots.into_iter().zip([one, other]) {
                 self.run.store_temporary(slot, list.element(index).unwrap_or(Value::EMPTY));
             }
             flow = self.block(start, end)?;
-            if flow == Flow::Over {
+            if flow == BlockEnd::Over {
                 return Ok(false);
             }
             match self.pop() {
