@@ -17,7 +17,7 @@ pub struct Outcome<'d> {
     /// The requested deletion of the document, if any.
     pub deletion: Option<DeletionRequest>,
     /// Fields to set or, if a change has no value, to remove. Each name occurs once, in the order of its first change.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FieldChange>,
     /// Other effects, in the order of their requests.
     pub effects: Vec<Effect>,
 }
@@ -47,7 +47,7 @@ pub enum DeletionRequest {
 
 /// A requested change of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct FieldChange {
     /// The name of the field.
     pub name: String,
     /// The new value. `None` removes the field.

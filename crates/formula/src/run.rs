@@ -7,7 +7,7 @@ use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::formula::Options;
 use crate::host::{Document, Host, HostText};
 use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX};
-use crate::outcome::{Change, DeletionRequest, Effect};
+use crate::outcome::{DeletionRequest, Effect, FieldChange};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::value::Value;
@@ -28,7 +28,7 @@ pub struct Evaluation<'d> {
     /// The requested deletion of the document, if any.
     pub deletion: Option<DeletionRequest>,
     /// Requested changes of fields.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FieldChange>,
     /// Other requested effects.
     pub effects: Vec<Effect>,
     names: &'d [String],
@@ -235,12 +235,12 @@ impl<'d> Evaluation<'d> {
             return Ok(());
         }
         self.check_effects()?;
-        self.changes.push(Change { name: name.to_owned(), value });
+        self.changes.push(FieldChange { name: name.to_owned(), value });
         Ok(())
     }
 
     /// Adopts the requested changes of another evaluation of the same document.
-    pub fn continue_changes(&mut self, changes: Vec<Change>) {
+    pub fn continue_changes(&mut self, changes: Vec<FieldChange>) {
         for change in &changes {
             if let Some(slot) = self.slot(&change.name) {
                 self.slots[slot] = change.value.clone().map_or(Slot::Missing, Slot::Item);

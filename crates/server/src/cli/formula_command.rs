@@ -10,7 +10,7 @@ use base::{Clock, Timestamp};
 use clap::{Args, Subcommand};
 use directory::password;
 use formula::host::DocumentTime;
-use formula::outcome::Change;
+use formula::outcome::FieldChange;
 use formula::{Document, Formula, Host, Moment, Options, Text, Value, Zone};
 use serde_json::{Value as Json, json};
 
@@ -116,7 +116,7 @@ fn eval(place: &Place, source: &str, arguments: &DocumentArguments) -> Result<()
         let changes = outcome
             .changes
             .iter()
-            .map(|Change { name, value }| json!({"item": name, "value": value.as_ref().map(as_json)}));
+            .map(|FieldChange { name, value }| json!({"item": name, "value": value.as_ref().map(as_json)}));
         let answer = json!({
             "value": as_json(&outcome.value),
             "selected": outcome.selected,
@@ -126,7 +126,7 @@ fn eval(place: &Place, source: &str, arguments: &DocumentArguments) -> Result<()
         return Ok(());
     }
     print(&format!("{}\n", formula::print_value::render(&outcome.value, formula.options(), world.0)));
-    for Change { name, value } in &outcome.changes {
+    for FieldChange { name, value } in &outcome.changes {
         let value = value.as_ref().map_or_else(|| "(removed)".to_owned(), |value| shown(value, &formula, world.0));
         print(&format!("{name} := {value}\n"));
     }
@@ -170,7 +170,7 @@ fn line_of(line: &str, paper: &mut Paper, options: &Options, now: Timestamp) -> 
         }
         (shown(&outcome.value, &formula, now), outcome.changes)
     };
-    for Change { name, value } in changes {
+    for FieldChange { name, value } in changes {
         paper.items.retain(|(own, _)| !own.eq_ignore_ascii_case(&name));
         paper.items.extend(value.map(|value| (name, value)));
     }
