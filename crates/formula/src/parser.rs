@@ -21,7 +21,7 @@ pub fn parse(source: &str) -> Result<Vec<Statement>, CompileError> {
     Ok(statements)
 }
 
-type Parsed<T = Expression> = Result<T, CompileError>;
+type ParseResult<T = Expression> = Result<T, CompileError>;
 
 struct Parser<'s> {
     source: &'s str,
@@ -32,7 +32,7 @@ struct Parser<'s> {
 }
 
 impl Parser<'_> {
-    fn formula(&mut self) -> Parsed<Vec<Statement>> {
+    fn formula(&mut self) -> ParseResult<Vec<Statement>> {
         let mut statements = Vec::new();
         loop {
             while self.take(&TokenKind::Semicolon) {}
@@ -47,7 +47,7 @@ impl Parser<'_> {
         }
     }
 
-    fn top_statement(&mut self, before: &[Statement]) -> Parsed<Statement> {
+    fn top_statement(&mut self, before: &[Statement]) -> ParseResult<Statement> {
         match self.peek() {
             TokenKind::Word(Word::Rem) => {
                 self.advance();
@@ -65,7 +65,7 @@ impl Parser<'_> {
     }
 
     /// Parses the text of a remark. The text is optional and may be enclosed in parentheses.
-    fn remark(&mut self) -> Parsed<Statement> {
+    fn remark(&mut self) -> ParseResult<Statement> {
         if matches!(self.peek(), TokenKind::Semicolon | TokenKind::End) {
             return Ok(Statement::Remark(String::new()));
         }
@@ -84,7 +84,7 @@ impl Parser<'_> {
     }
 
     /// Parses an assignment or an expression.
-    fn statement(&mut self) -> Parsed {
+    fn statement(&mut self) -> ParseResult {
         let start = self.span();
         let target = match self.peek() {
             TokenKind::Word(Word::Field) => Target::Field,
@@ -110,12 +110,12 @@ impl Parser<'_> {
     }
 
     /// Parses the operators of rank 8.
-    fn logical(&mut self) -> Parsed {
+    fn logical(&mut self) -> ParseResult {
         self.chain(8, Self::negated)
     }
 
     /// Parses the operator of rank 7.
-    fn negated(&mut self) -> Parsed {
+    fn negated(&mut self) -> ParseResult {
         let start = self.span();
         let mut count = 0;
         while self.take(&TokenKind::Not) {
@@ -132,7 +132,7 @@ impl Parser<'_> {
     }
 
     /// Parses operands separated by operators of one rank.
-    fn chain(&mut self, rank: u8, operand: impl Fn(&mut Self) -> Parsed) -> Parsed {
+    fn chain(&mut self, rank: u8, operand: impl Fn(&mut Self) -> ParseResult) -> ParseResult {
         let first = operand(self)?;
         let mut rest = Vec::new();
         while let TokenKind::Operator(operator) = *self.peek()
@@ -147,7 +147,7 @@ impl Parser<'_> {
     }
 
     /// Parses the signs of rank 3.
-    fn signed(&mut self) -> Parsed {
+    fn signed(&mut self) -> ParseResult {
         let start = self.span();
         match self.sign() {
             None => self.list(),
@@ -169,7 +169,7 @@ impl Parser<'_> {
     }
 
     /// Parses a list, rank 2. An element after a colon may have its own sign.
-    fn list(&mut self) -> Parsed {
+    fn list(&mut self) -> ParseResult {
         let first = self.subscripted()?;
         let mut elements = vec![first];
         while self.take(&TokenKind::Colon) {
@@ -192,7 +192,7 @@ impl Parser<'_> {
     }
 
     /// Parses subscripts, rank 1.
-    fn subscripted(&mut self) -> Parsed {
+    fn subscripted(&mut self) -> ParseResult {
         let operand = self.operand()?;
         let mut indexes = Vec::new();
         let mut span = operand.span;
@@ -207,7 +207,7 @@ impl Parser<'_> {
         Ok(Expression { kind: Kind::Subscript(Box::new(operand), indexes), span })
     }
 
-    fn operand(&mut self) -> Parsed {
+    fn operand(&mut self) -> ParseResult {
         let span = self.span();
         let kind = match self.peek().clone() {
             TokenKind::Number(number) => Kind::Constant(Value::Number(number)),
@@ -232,7 +232,7 @@ impl Parser<'_> {
         Ok(Expression { kind, span })
     }
 
-    fn call(&mut self, name: &str) -> Parsed {
+    fn call(&mut self, name: &str) -> ParseResult {
         let start = self.span();
         let Some(function) = functions::find(name) else {
             return Err(self.error(functions::unknown(name)));
@@ -250,7 +250,7 @@ impl Parser<'_> {
         Ok(Expression { kind: Kind::Call(function, arguments), span })
     }
 
-    fn arguments(&mut self) -> Parsed<Vec<Expression>> {
+    fn arguments(&mut self) -> ParseResult<Vec<Expression>> {
         let mut arguments = Vec::new();
         if *self.peek() == TokenKind::Close {
             return Ok(arguments);
@@ -266,7 +266,7 @@ impl Parser<'_> {
         }
     }
 
-    fn check_count(&self, function: &'static Function, count: usize, span: Span) -> Parsed<()> {
+    fn check_count(&self, function: &'static Function, count: usize, span: Span) -> ParseResult<()> {
         if function.takes(count) {
             return Ok(());
         }
@@ -275,7 +275,7 @@ impl Parser<'_> {
     }
 
     /// Runs a parse function one nesting level deeper.
-    fn nested<T>(&mut self, inside: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn nested<T>(&mut self, inside: impl Fn(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= DEPTH_MAX {
             return Err(self.too_deep());
         }
@@ -309,7 +309,7 @@ impl Parser<'_> {
         there
     }
 
-    fn want(&mut self, kind: &TokenKind, expected: &'static str) -> Parsed<()> {
+    fn want(&mut self, kind: &TokenKind, expected: &'static str) -> ParseResult<()> {
         if self.take(kind) { Ok(()) } else { Err(self.expected(expected)) }
     }
 
