@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::operators::{join_lists, negate, not, operate, subscript};
 use crate::outcome::{Effect, Outcome};
 use crate::program::{Instruction, Program};
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::source::Span;
 use crate::value::Value;
 
@@ -189,7 +189,7 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// Pushes a result, or the error value it became.
-    fn push(&mut self, done: Done<'d>, position: usize) -> Result<(), BudgetExceeded> {
+    fn push(&mut self, done: FunctionResult<'d>, position: usize) -> Result<(), BudgetExceeded> {
         let value = match done {
             Ok(value) => value,
             Err(EvaluationError::Failure(kind)) => Value::failure(kind, self.span(position)),

@@ -5,13 +5,18 @@ use std::cmp::Ordering;
 
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::limits::LIST_ELEMENTS_MAX;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::{Sensitivity, Text, equal_but_for_case};
 use crate::token::{Act, Operator};
 use crate::value::Value;
 
 /// Applies an operator to two values.
-pub fn operate<'d>(run: &mut Evaluation<'d>, operator: Operator, left: Value<'d>, right: Value<'d>) -> Done<'d> {
+pub fn operate<'d>(
+    run: &mut Evaluation<'d>,
+    operator: Operator,
+    left: Value<'d>,
+    right: Value<'d>,
+) -> FunctionResult<'d> {
     if let Value::Error(_) = left {
         return Ok(left);
     }
@@ -58,7 +63,12 @@ impl IndexPairs {
     }
 }
 
-fn logical<'d>(run: &mut Evaluation<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
+fn logical<'d>(
+    run: &mut Evaluation<'d>,
+    operator: Operator,
+    left: &Value<'d>,
+    right: &Value<'d>,
+) -> FunctionResult<'d> {
     let (left, right) = (left.numbers()?, right.numbers()?);
     let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.charge(pairs.count().saturating_sub(1))?;
@@ -69,7 +79,12 @@ fn logical<'d>(run: &mut Evaluation<'d>, operator: Operator, left: &Value<'d>, r
     Ok(Value::from_bool(pairs.iter().any(truth)))
 }
 
-fn arithmetic<'d>(run: &mut Evaluation<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
+fn arithmetic<'d>(
+    run: &mut Evaluation<'d>,
+    operator: Operator,
+    left: &Value<'d>,
+    right: &Value<'d>,
+) -> FunctionResult<'d> {
     let pairs = IndexPairs::new(left.count(), right.count(), operator.permuted);
     if pairs.count() > 1 {
         run.charge(pairs.count())?;
@@ -95,7 +110,12 @@ fn arithmetic<'d>(run: &mut Evaluation<'d>, operator: Operator, left: &Value<'d>
     }
 }
 
-fn join_texts<'d>(run: &mut Evaluation<'d>, pairs: IndexPairs, left: &[Text<'d>], right: &[Text<'d>]) -> Done<'d> {
+fn join_texts<'d>(
+    run: &mut Evaluation<'d>,
+    pairs: IndexPairs,
+    left: &[Text<'d>],
+    right: &[Text<'d>],
+) -> FunctionResult<'d> {
     let mut texts = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {
         texts.push(join(run, &left[one], &right[other])?);
@@ -189,7 +209,7 @@ fn holds(act: Act, order: Option<Ordering>) -> bool {
 }
 
 /// Negates numbers.
-pub fn negate<'d>(value: Value<'d>) -> Done<'d> {
+pub fn negate<'d>(value: Value<'d>) -> FunctionResult<'d> {
     match value {
         Value::Number(number) => Ok(Value::Number(-number)),
         Value::Error(_) => Ok(value),
@@ -198,7 +218,7 @@ pub fn negate<'d>(value: Value<'d>) -> Done<'d> {
 }
 
 /// Returns the logical negation of a value.
-pub fn not<'d>(value: Value<'d>) -> Done<'d> {
+pub fn not<'d>(value: Value<'d>) -> FunctionResult<'d> {
     match value {
         Value::Error(_) => Ok(value),
         other => Ok(Value::from_bool(!other.truth()?)),
@@ -206,7 +226,7 @@ pub fn not<'d>(value: Value<'d>) -> Done<'d> {
 }
 
 /// Returns the element at an index, which starts at 1 and is rounded to the nearest whole number.
-pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> Done<'d> {
+pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> FunctionResult<'d> {
     if let Value::Error(_) = list {
         return Ok(list);
     }
@@ -218,7 +238,7 @@ pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> Done<'d> {
 }
 
 /// Concatenates lists. All lists must have the type of the first one.
-pub fn join_lists<'d>(run: &mut Evaluation<'d>, values: impl Iterator<Item = Value<'d>>) -> Done<'d> {
+pub fn join_lists<'d>(run: &mut Evaluation<'d>, values: impl Iterator<Item = Value<'d>>) -> FunctionResult<'d> {
     let mut joined: Option<Value<'d>> = None;
     for value in values {
         if let Value::Error(_) = value {
@@ -240,7 +260,7 @@ pub fn join_lists<'d>(run: &mut Evaluation<'d>, values: impl Iterator<Item = Val
 }
 
 /// Appends elements to a list. A list with other references is copied, which is charged by its length.
-fn append<'d>(run: &mut Evaluation<'d>, list: Value<'d>, more: &Value<'d>) -> Done<'d> {
+fn append<'d>(run: &mut Evaluation<'d>, list: Value<'d>, more: &Value<'d>) -> FunctionResult<'d> {
     if list.is_shared() {
         run.charge(list.count())?;
         run.make_list(list.count())?;

@@ -13,7 +13,7 @@ use crate::time::Moment;
 use crate::value::Value;
 
 /// The result of a function.
-pub type Done<'d> = Result<Value<'d>, EvaluationError>;
+pub type FunctionResult<'d> = Result<Value<'d>, EvaluationError>;
 
 /// The state of one evaluation, except for the machine's stack.
 pub struct Evaluation<'d> {

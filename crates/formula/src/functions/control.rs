@@ -5,7 +5,7 @@ use crate::error::{BudgetExceeded, ErrorValueKind};
 use crate::formula::Formula;
 use crate::limits::EVAL_DEPTH_MAX;
 use crate::number_text;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::time_text;
 use crate::value::Value;
@@ -103,45 +103,45 @@ pub const FUNCTIONS: &[Function] = &[
 pub const TIME_LITERAL: Function =
     row("@TextToTime", 1, "text", "The text as time.", text_to_time).is(Attributes::TIME);
 
-fn select<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn select<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let last = arguments.len() as i64 - 1;
     let chosen = arguments[0].integer()?.clamp(1, last);
     Ok(arguments[chosen as usize].clone())
 }
 
-fn yes<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn yes<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::TRUE)
 }
 
-fn no<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn no<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::FALSE)
 }
 
-fn same<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn same<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(arguments[0].clone())
 }
 
-fn error<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn error<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Err(ErrorValueKind::Specified.into())
 }
 
-fn is_error<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn is_error<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_bool(arguments[0].error().is_some()))
 }
 
-fn is_text<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn is_text<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_bool(arguments[0].texts().is_ok()))
 }
 
-fn is_number<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn is_number<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_bool(arguments[0].numbers().is_ok()))
 }
 
-fn is_time<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn is_time<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_bool(arguments[0].times().is_ok()))
 }
 
-fn is_null<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn is_null<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_bool(arguments[0].is_empty()))
 }
 
@@ -150,7 +150,7 @@ fn is_null<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 ///
 /// The inner formulas see the pending field changes and the current temporaries. They can set fields but not
 /// temporaries.
-fn eval<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn eval<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     if run.depth >= EVAL_DEPTH_MAX {
         return Err(BudgetExceeded::Depth.into());
     }
@@ -164,7 +164,7 @@ fn eval<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(last)
 }
 
-fn eval_one<'d>(run: &mut Evaluation<'d>, source: &str) -> Done<'d> {
+fn eval_one<'d>(run: &mut Evaluation<'d>, source: &str) -> FunctionResult<'d> {
     run.charge(1 + source.len())?;
     let formula = Formula::compile(source, run.options).map_err(|error| ErrorValueKind::Formula(error.to_string()))?;
     let names = &formula.analysis().names;
@@ -190,7 +190,7 @@ fn eval_one<'d>(run: &mut Evaluation<'d>, source: &str) -> Done<'d> {
 
 /// Returns the syntax error of a formula as a list: message, line, column, offset from 1 in characters, length in
 /// characters, and the affected piece.
-fn check_syntax<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn check_syntax<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let source = arguments[0].text()?;
     run.charge(source.len())?;
     let Err(error) = Formula::compile(source, run.options) else { return Ok(Value::from("1")) };
@@ -209,7 +209,7 @@ pub fn text_of(run: &Evaluation<'_>, value: &Value<'_>) -> String {
     crate::print_value::render(value, run.options, run.now())
 }
 
-fn text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let value = &arguments[0];
     let format = arguments.get(1).map_or(Ok(&[][..]), Value::texts)?;
     let format = || format.iter().map(Text::as_str);
@@ -232,7 +232,7 @@ fn text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_texts(texts.into_iter().map(Into::into).collect()))
 }
 
-fn text_to_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn text_to_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
     run.make_list(texts.len())?;
     let numbers = texts.iter().map(|text| number_text::parse(text, &run.options.locale));
@@ -240,7 +240,7 @@ fn text_to_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done
     Ok(Value::from_numbers(numbers.ok_or(ErrorValueKind::ToNumber)?))
 }
 
-fn to_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn to_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     match &arguments[0] {
         value if value.numbers().is_ok() => Ok(value.clone()),
         value if value.is_empty() => Ok(Value::FALSE),
@@ -248,7 +248,7 @@ fn to_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> 
     }
 }
 
-fn text_to_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn text_to_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
     run.make_list(texts.len())?;
     let now = run.now();
@@ -257,6 +257,6 @@ fn text_to_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'
     Ok(Value::from_times(times.ok_or(ErrorValueKind::ToTime)?))
 }
 
-fn to_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn to_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     if arguments[0].times().is_ok() { Ok(arguments[0].clone()) } else { text_to_time(run, arguments) }
 }

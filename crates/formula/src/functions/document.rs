@@ -6,7 +6,7 @@ use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::host::{DocumentState, DocumentTime, Position};
 use crate::outcome::DeletionRequest;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::value::Value;
@@ -133,60 +133,60 @@ pub const FUNCTIONS: &[Function] = &[
         .is(FIELD.with(ASSIGNS)),
 ];
 
-fn is_response<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn is_response<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_bool(run.document.parent().is_some() || run.field("$REF").is_some()))
 }
 
-fn moment<'d>(run: &mut Evaluation<'d>, history: DocumentTime) -> Done<'d> {
+fn moment<'d>(run: &mut Evaluation<'d>, history: DocumentTime) -> FunctionResult<'d> {
     let moment: Timestamp = run.document.moment(history).ok_or(ErrorValueKind::Context)?;
     Ok(Moment::at(moment).into())
 }
 
-fn author<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn author<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(run.field("From").or_else(|| run.field("$UpdatedBy")).unwrap_or(Value::EMPTY))
 }
 
-fn doc_length<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn doc_length<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     let size = run.document.size_bytes().ok_or(ErrorValueKind::Context)?;
     Ok(Value::Number(size as f64))
 }
 
-fn doc_fields<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn doc_fields<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     let names = run.document.item_names();
     run.make_list(names.len())?;
     Ok(Value::from_texts(names.into_iter().map(Text::from).collect()))
 }
 
-fn unid<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn unid<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from(run.document.unid().ok_or(ErrorValueKind::Context)?.to_string()))
 }
 
-fn parent_unid<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn parent_unid<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(run.document.parent().map_or(Value::EMPTY, |parent| Value::from(parent.to_string())))
 }
 
-fn note_id<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn note_id<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     let id = run.document.note_id().ok_or(ErrorValueKind::Context)?;
     Ok(Value::from(format!("NT{:08X}", id.0)))
 }
 
-fn attachments<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn attachments<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_count(run.document.attachments().len()))
 }
 
-fn attachment_names<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn attachment_names<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_texts(run.document.attachments().into_iter().map(|file| Text::from(file.name)).collect()))
 }
 
-fn attachment_lengths<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn attachment_lengths<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_numbers(run.document.attachments().into_iter().map(|file| file.size_bytes as f64).collect()))
 }
 
-fn attachment_times<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn attachment_times<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_times(run.document.attachments().into_iter().map(|file| Moment::at(file.modified)).collect()))
 }
 
-fn state<'d>(run: &mut Evaluation<'d>, state: DocumentState) -> Done<'d> {
+fn state<'d>(run: &mut Evaluation<'d>, state: DocumentState) -> FunctionResult<'d> {
     Ok(Value::from_bool(run.document.has(state).ok_or(ErrorValueKind::Context)?))
 }
 
@@ -194,11 +194,11 @@ fn position(run: &Evaluation<'_>) -> Result<Position, EvaluationError> {
     Ok(run.document.position().ok_or(ErrorValueKind::Context)?)
 }
 
-fn count<'d>(run: &mut Evaluation<'d>, number: fn(&Position) -> u64) -> Done<'d> {
+fn count<'d>(run: &mut Evaluation<'d>, number: fn(&Position) -> u64) -> FunctionResult<'d> {
     Ok(Value::Number(number(&position(run)?) as f64))
 }
 
-fn numbered<'d>(path: &[u32], arguments: &[Value<'d>]) -> Done<'d> {
+fn numbered<'d>(path: &[u32], arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let separator = match arguments.first() {
         Some(separator) => separator.text()?.as_str(),
         None => ".",
@@ -208,11 +208,11 @@ fn numbered<'d>(path: &[u32], arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from(numbers.join(separator)))
 }
 
-fn doc_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn doc_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     numbered(&position(run)?.path, arguments)
 }
 
-fn doc_parent_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn doc_parent_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let path = position(run)?.path;
     numbered(&path[..path.len().saturating_sub(1)], arguments)
 }
@@ -221,7 +221,7 @@ fn doc_parent_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> D
 ///
 /// The last text is the general one. With two or more texts, the first is for 0; with three, the second is for 1. The
 /// first `%` in a text is replaced by the number.
-fn worded<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], number: fn(&Position) -> u64) -> Done<'d> {
+fn worded<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], number: fn(&Position) -> u64) -> FunctionResult<'d> {
     let number = number(&position(run)?);
     let wording = match (arguments, number) {
         ([], _) => return Ok(Value::Number(number as f64)),
@@ -239,7 +239,7 @@ fn either<'d>(
     arguments: &[Value<'d>],
     missing: [&'static str; 2],
     test: fn(&Position) -> bool,
-) -> Done<'d> {
+) -> FunctionResult<'d> {
     let holds = test(&position(run)?);
     Ok(match (arguments, holds) {
         ([], _) => Value::from(missing[usize::from(!holds)]),
@@ -249,21 +249,21 @@ fn either<'d>(
     })
 }
 
-fn delete<'d>(run: &mut Evaluation<'d>, deletion: DeletionRequest) -> Done<'d> {
+fn delete<'d>(run: &mut Evaluation<'d>, deletion: DeletionRequest) -> FunctionResult<'d> {
     run.deletion = Some(deletion);
     Ok(Value::TRUE)
 }
 
-fn unavailable<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn unavailable<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Err(ErrorValueKind::Unavailable.into())
 }
 
-fn get_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn get_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     run.charge_search()?;
     Ok(run.field(arguments[0].text()?).unwrap_or(Value::EMPTY))
 }
 
-fn set_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn set_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let name = arguments[0].text()?;
     if name.is_empty() || name.len() > crate::limits::NAME_BYTES_MAX {
         return Err(ErrorValueKind::Argument("@SetField: not the name of a field").into());

@@ -7,7 +7,7 @@ use super::{Attributes, Function, row, text_of};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::host::{Access, HostText, Lookup, LookupResult};
 use crate::outcome::Effect;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 
@@ -48,16 +48,16 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Command", 3, "keyword; arguments...", "Wishes a command run: `[MailSend]`, `[ToolsRunMacro]`, `[Compose]`, `[FileSave]`, `[FileCloseWindow]`, `[ViewChange]`, `[OpenView]`; 1.", command).is(EFFECT),
 ];
 
-fn fact<'d>(run: &mut Evaluation<'d>, fact: HostText) -> Done<'d> {
+fn fact<'d>(run: &mut Evaluation<'d>, fact: HostText) -> FunctionResult<'d> {
     Ok(Value::from(run.fact(fact)?))
 }
 
-fn list<'d>(texts: Option<Vec<&'d str>>) -> Done<'d> {
+fn list<'d>(texts: Option<Vec<&'d str>>) -> FunctionResult<'d> {
     let texts = texts.ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     Ok(Value::from_texts(texts.into_iter().map(Text::from).collect()))
 }
 
-fn user_access<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn user_access<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let database = arguments[0].texts()?.last().map_or("", |text| text.as_str());
     let access = run.host.user_access(database).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     let Some(keywords) = arguments.get(1) else { return Ok(access_list(&access)) };
@@ -80,7 +80,7 @@ fn access_part(access: &Access, keyword: &str) -> Result<f64, ErrorValueKind> {
     }
 }
 
-fn db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     let path = Text::from(run.fact(HostText::DatabasePath)?);
     let server = Text::from(run.host.fact(HostText::ServerName).unwrap_or_default());
     Ok(Value::from_texts(vec![server, path]))
@@ -88,7 +88,7 @@ fn db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
 
 /// Returns the path of the database for use in a URL. Spaces become plus signs; all other characters except letters,
 /// digits, `-`, `_`, `.`, `~` and the `/` between folders are percent-encoded.
-fn web_db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn web_db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     let path = run.fact(HostText::DatabasePath)?;
     run.make_text(path.len() * 3)?;
     let mut name = String::with_capacity(path.len());
@@ -103,11 +103,11 @@ fn web_db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from(name))
 }
 
-fn replica_id<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn replica_id<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from(run.host.replica_id().ok_or::<EvaluationError>(ErrorValueKind::Context.into())?.to_text()))
 }
 
-fn environment<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn environment<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     if arguments.len() > 1 {
         if !run.options.permissions.environment {
             return Err(ErrorValueKind::Context.into());
@@ -125,7 +125,7 @@ fn environment<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d
 }
 
 /// Requests that each of the named settings is changed to the first element of the value.
-fn set_environment<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn set_environment<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let value = arguments[1].element(0).unwrap_or(Value::EMPTY);
     let value = text_of(run, &value);
     for name in arguments[0].texts()? {
@@ -155,7 +155,7 @@ fn column<'v>(value: &'v Value<'_>) -> Result<LookupResult<'v>, ErrorValueKind> 
     }
 }
 
-fn look_up<'d>(run: &mut Evaluation<'d>, lookup: &Lookup<'_>) -> Done<'d> {
+fn look_up<'d>(run: &mut Evaluation<'d>, lookup: &Lookup<'_>) -> FunctionResult<'d> {
     run.charge(100)?;
     let found = run.host.lookup(lookup).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     let found = found.map_err(ErrorValueKind::Host)?.normalized();
@@ -164,13 +164,13 @@ fn look_up<'d>(run: &mut Evaluation<'d>, lookup: &Lookup<'_>) -> Done<'d> {
     Ok(found)
 }
 
-fn db_column<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn db_column<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (server, database) = server_and_database(&arguments[1])?;
     let (class, view, column) = (arguments[0].text()?, arguments[2].text()?, column(&arguments[3])?);
     look_up(run, &Lookup { class, server, database, view, key: None, column, keywords: Vec::new() })
 }
 
-fn db_lookup<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn db_lookup<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (server, database) = server_and_database(&arguments[1])?;
     let (class, view, column) = (arguments[0].text()?, arguments[2].text()?, column(&arguments[4])?);
     let keywords = match arguments.get(5) {
@@ -193,14 +193,14 @@ fn parse_unid(value: &Value<'_>) -> Result<Unid, ErrorValueKind> {
     value.text()?.parse().map_err(|_| ErrorValueKind::Unid)
 }
 
-fn get_doc_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn get_doc_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let unid = parse_unid(&arguments[0])?;
     run.charge(100)?;
     let found = run.host.document_field(unid, arguments[1].text()?).ok_or(ErrorValueKind::NotFound)?;
     Ok(found.map_err(ErrorValueKind::Host)?.normalized())
 }
 
-fn set_doc_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn set_doc_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let unid = parse_unid(&arguments[0])?;
     let name = arguments[1].text()?.to_string();
     let value = arguments[2].clone().into_owned();
@@ -213,12 +213,12 @@ fn user_of<'v>(arguments: &'v [Value<'_>], index: usize) -> Result<&'v str, Erro
     arguments.get(index).map_or(Ok(""), |user| user.text().map(|user| user.as_str()))
 }
 
-fn get_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn get_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (profile, name, user) = (arguments[0].text()?, arguments[1].text()?, user_of(arguments, 2)?);
     Ok(run.host.profile_field(profile, name, user).map_or(Value::EMPTY, Value::normalized))
 }
 
-fn set_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn set_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (profile, name) = (arguments[0].text()?.to_string(), arguments[1].text()?.to_string());
     let (value, user) = (arguments[2].clone().into_owned(), user_of(arguments, 3)?.to_owned());
     run.make(value.size_bytes())?;
@@ -226,7 +226,7 @@ fn set_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> D
     Ok(arguments[2].clone())
 }
 
-fn add_to_folder<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn add_to_folder<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (add, remove) = (arguments[0].text()?.to_string(), arguments[1].text()?.to_string());
     run.wish(Effect::Folder { add, remove })?;
     Ok(Value::TRUE)
@@ -237,7 +237,7 @@ fn owned<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Result<Vec<Va
     Ok(arguments.iter().map(|argument| argument.clone().into_owned()).collect())
 }
 
-fn mail_send<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn mail_send<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let arguments = owned(run, arguments)?;
     run.wish(Effect::Mail { arguments })?;
     Ok(Value::TRUE)
@@ -246,7 +246,7 @@ fn mail_send<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> 
 const COMMANDS: [&str; 7] =
     ["MailSend", "ToolsRunMacro", "Compose", "FileSave", "FileCloseWindow", "ViewChange", "OpenView"];
 
-fn command<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn command<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let keyword = arguments[0].text()?;
     let keyword = keyword.trim_matches(['[', ']']);
     let known = COMMANDS.iter().find(|command| command.eq_ignore_ascii_case(keyword));

@@ -2,7 +2,7 @@
 
 use super::{Function, SpecialForm, form, row};
 use crate::error::ErrorValueKind;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::value::Value;
 
 /// The functions of this module.
@@ -22,16 +22,16 @@ pub const FUNCTIONS: &[Function] = &[
 /// The `@Nothing` function within the formula of `@Transform`.
 pub const NOTHING: Function = row("@Nothing", 3, "", "No element.", nothing);
 
-fn elements<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn elements<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let list = &arguments[0];
     Ok(Value::from_count(if list.is_empty() { 0 } else { list.count() }))
 }
 
-fn count<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn count<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from_count(arguments[0].count()))
 }
 
-fn subset<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn subset<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (list, wanted) = (&arguments[0], arguments[1].integer()?);
     if wanted == 0 {
         return Err(ErrorValueKind::Subset.into());
@@ -42,6 +42,6 @@ fn subset<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(list.slice(if wanted > 0 { 0..number } else { all - number..all }))
 }
 
-fn nothing<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn nothing<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Err(ErrorValueKind::Nothing.into())
 }

@@ -4,7 +4,7 @@
 use super::{Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::pattern::Pattern;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 
@@ -20,7 +20,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Member", 1, "value; list", "The place of the value in the list, from 1; 0 where it is not.", member),
 ];
 
-fn any_pair<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], test: fn(&str, &str) -> bool) -> Done<'d> {
+fn any_pair<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], test: fn(&str, &str) -> bool) -> FunctionResult<'d> {
     if let [Value::Text(text), Value::Text(part)] = arguments {
         return Ok(Value::from_bool(test(text, part)));
     }
@@ -34,23 +34,23 @@ fn charge_pairs(run: &mut Evaluation<'_>, texts: &[Text<'_>], parts: &[Text<'_>]
     Ok(run.charge_product(texts.len() + bytes / 64, parts.len())?)
 }
 
-fn contains<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn contains<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     any_pair(run, arguments, |text, part| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some())
 }
 
-fn begins<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn begins<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     any_pair(run, arguments, |text, part| text.starts_with(part))
 }
 
-fn ends<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn ends<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     any_pair(run, arguments, |text, part| text.ends_with(part))
 }
 
-fn matches<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn matches<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     any_fits(run, arguments, Pattern::matches)
 }
 
-fn like<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn like<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let escape = match arguments.get(2) {
         Some(escape) => escape.text()?.chars().next(),
         None => None,
@@ -58,7 +58,11 @@ fn like<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     any_fits(run, arguments, |pattern| Pattern::like(pattern, escape))
 }
 
-fn any_fits<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], read: impl Fn(&str) -> Option<Pattern>) -> Done<'d> {
+fn any_fits<'d>(
+    run: &mut Evaluation<'d>,
+    arguments: &[Value<'d>],
+    read: impl Fn(&str) -> Option<Pattern>,
+) -> FunctionResult<'d> {
     let (texts, patterns) = (arguments[0].texts()?, arguments[1].texts()?);
     let bytes: usize = texts.iter().map(|text| text.len() + 1).sum();
     for pattern in patterns {
@@ -71,19 +75,19 @@ fn any_fits<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], read: impl Fn
     Ok(Value::FALSE)
 }
 
-fn is_member<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn is_member<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (texts, list) = (arguments[0].texts()?, arguments[1].texts()?);
     charge_pairs(run, texts, list)?;
     Ok(Value::from_bool(texts.iter().all(|text| list.contains(text))))
 }
 
-fn is_not_member<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn is_not_member<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (texts, list) = (arguments[0].texts()?, arguments[1].texts()?);
     charge_pairs(run, texts, list)?;
     Ok(Value::from_bool(!texts.iter().any(|text| list.contains(text))))
 }
 
-fn member<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn member<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let [value, list] = arguments else { return Err(ErrorValueKind::Type.into()) };
     run.charge(list.count())?;
     let place = match value {

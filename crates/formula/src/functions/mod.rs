@@ -21,7 +21,7 @@ mod time_make;
 use std::fmt::Write as _;
 
 use crate::error::CompileErrorKind;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::value::Value;
 
 pub use control::{TIME_LITERAL, text_of};
@@ -47,7 +47,7 @@ pub struct Function {
 }
 
 /// A function that takes values and returns a value.
-pub type Body = for<'d> fn(&mut Evaluation<'d>, &[Value<'d>]) -> Done<'d>;
+pub type Body = for<'d> fn(&mut Evaluation<'d>, &[Value<'d>]) -> FunctionResult<'d>;
 
 /// The way a function is computed.
 #[derive(Clone, Copy)]

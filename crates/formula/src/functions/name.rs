@@ -5,7 +5,7 @@ use base::Name;
 use super::text::{each, made};
 use super::{Attributes, Function, row};
 use crate::error::ErrorValueKind;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 
@@ -29,7 +29,7 @@ pub const FUNCTIONS: &[Function] = &[
         .is(Attributes::HOST),
 ];
 
-fn name<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn name<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let keyword = arguments[0].text()?.to_ascii_uppercase();
     let keyword = keyword.strip_prefix('[').and_then(|keyword| keyword.strip_suffix(']')).unwrap_or(&keyword);
     let action = action(keyword).ok_or(ErrorValueKind::Keyword)?;
@@ -191,7 +191,7 @@ fn phrase(text: &str) -> Option<String> {
     (rest.contains('@') && !phrase.is_empty()).then(|| phrase.to_owned())
 }
 
-fn validate<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn validate<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let keyword = arguments[0].text()?.to_ascii_uppercase();
     let with_phrase = match keyword.as_str() {
         "[ADDRESS821]" => false,
@@ -220,7 +220,7 @@ fn objection(address: &str) -> &'static str {
     }
 }
 
-fn lookup<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn lookup<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let names: Vec<&str> = arguments[1].texts()?.iter().map(|name| name.as_str()).collect();
     let found = run.host.name_lookup(&names, arguments[2].text()?).ok_or(ErrorValueKind::Context)?;
     Ok(found.map_err(ErrorValueKind::Host)?.normalized())

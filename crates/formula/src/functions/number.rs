@@ -3,7 +3,7 @@
 use super::{Attributes, Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::operators::IndexPairs;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::time::Moment;
 use crate::value::Value;
 
@@ -47,7 +47,7 @@ fn finite(number: f64) -> Result<f64, ErrorValueKind> {
     if number.is_finite() { Ok(number) } else { Err(ErrorValueKind::NotANumber) }
 }
 
-fn each<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64) -> f64) -> Done<'d> {
+fn each<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64) -> f64) -> FunctionResult<'d> {
     if let Value::Number(number) = arguments[0] {
         return Ok(Value::Number(finite(calculate(number))?));
     }
@@ -57,7 +57,7 @@ fn each<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64
     Ok(Value::from_numbers(results?))
 }
 
-fn pairs<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64, f64) -> f64) -> Done<'d> {
+fn pairs<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64, f64) -> f64) -> FunctionResult<'d> {
     let (left, right) = (arguments[0].numbers()?, arguments[1].numbers()?);
     let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.make_list(pairs.count())?;
@@ -65,7 +65,7 @@ fn pairs<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f6
     Ok(Value::from_numbers(results.collect::<Result<_, _>>()?))
 }
 
-fn round<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn round<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     if arguments.len() == 1 {
         return each(run, arguments, f64::round);
     }
@@ -80,7 +80,7 @@ fn sign(number: f64) -> f64 {
     if number == 0.0 { 0.0 } else { number.signum() }
 }
 
-fn sum<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn sum<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let mut sum = 0.0;
     for argument in arguments {
         sum += argument.numbers()?.iter().sum::<f64>();
@@ -88,11 +88,11 @@ fn sum<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::Number(finite(sum)?))
 }
 
-fn min<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn min<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     extreme(run, arguments, f64::min, std::cmp::Ordering::Less)
 }
 
-fn max<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn max<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     extreme(run, arguments, f64::max, std::cmp::Ordering::Greater)
 }
 
@@ -101,7 +101,7 @@ fn extreme<'d>(
     arguments: &[Value<'d>],
     better: fn(f64, f64) -> f64,
     wanted: std::cmp::Ordering,
-) -> Done<'d> {
+) -> FunctionResult<'d> {
     if let Ok(times) = arguments[0].times() {
         return extreme_time(run, times, arguments.get(1), wanted);
     }
@@ -118,7 +118,7 @@ fn extreme_time<'d>(
     times: &[Moment],
     others: Option<&Value<'d>>,
     wanted: std::cmp::Ordering,
-) -> Done<'d> {
+) -> FunctionResult<'d> {
     let zone = &run.options.zone;
     let better = |best: Moment, time: Moment| if time.compare(best, zone) == wanted { time } else { best };
     let Some(others) = others else {
@@ -130,7 +130,7 @@ fn extreme_time<'d>(
     Ok(Value::from_times(pairs.iter().map(|(one, other)| better(times[one], others[other])).collect()))
 }
 
-fn float_eq<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn float_eq<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (left, right) = (arguments[0].numbers()?, arguments[1].numbers()?);
     let near = match arguments.get(2) {
         Some(near) => near.number()?,
@@ -140,7 +140,7 @@ fn float_eq<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_bool(pairs.any(|(one, other)| (left[one] - right[other]).abs() < near)))
 }
 
-fn random<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn random<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     let random = run.host.random().ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     // A float represents integers of 53 bits exactly.
     Ok(Value::Number((random >> 11) as f64 / (1u64 << 53) as f64))

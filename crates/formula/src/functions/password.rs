@@ -7,7 +7,7 @@
 use super::{Attributes, Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::limits::PASSWORD_STEPS;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 
@@ -21,7 +21,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("@VerifyPassword", 2, "text; hash", "Whether the hash is of that text.", verify).is(HOST),
 ];
 
-fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     super::text::each(run, &arguments[0], |run, text| {
         if text.is_empty() {
             return Ok(text.clone());
@@ -34,7 +34,7 @@ fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     })
 }
 
-fn verify<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn verify<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (text, hash) = (arguments[0].text()?, arguments[1].text()?);
     run.charge(PASSWORD_STEPS)?;
     let is_it = run.host.password_verify(text, hash).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;

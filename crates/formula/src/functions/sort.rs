@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::operators::IndexPairs;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Sensitivity;
 use crate::value::Value;
 
@@ -81,7 +81,12 @@ fn options(keywords: Option<&Value<'_>>, sensitivity: Sensitivity) -> Result<Opt
 }
 
 /// Returns a list in the given order, or in the reverse order if the keywords ask for it.
-pub fn picked<'d>(run: &mut Evaluation<'d>, list: &Value<'d>, mut order: Vec<usize>, keywords: &Value<'d>) -> Done<'d> {
+pub fn picked<'d>(
+    run: &mut Evaluation<'d>,
+    list: &Value<'d>,
+    mut order: Vec<usize>,
+    keywords: &Value<'d>,
+) -> FunctionResult<'d> {
     if options(Some(keywords), Sensitivity::SORT)?.descending {
         order.reverse();
     }
@@ -89,7 +94,7 @@ pub fn picked<'d>(run: &mut Evaluation<'d>, list: &Value<'d>, mut order: Vec<usi
     Ok(list.pick(&order))
 }
 
-fn sort<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn sort<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let list = &arguments[0];
     let options = options(arguments.get(1), Sensitivity::SORT)?;
     run.make_list(2 * list.count())?;
@@ -118,7 +123,7 @@ fn compare_elements<'d>(
     }
 }
 
-fn compare<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn compare<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (left, right) = (arguments[0].texts()?, arguments[1].texts()?);
     let options = options(arguments.get(2), Sensitivity::COMPARE)?;
     let pairs = IndexPairs::new(left.len(), right.len(), false);

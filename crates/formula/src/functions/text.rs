@@ -7,7 +7,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::{Attributes, Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 
@@ -46,7 +46,7 @@ pub fn each<'d>(
     run: &mut Evaluation<'d>,
     value: &Value<'d>,
     mut change: impl FnMut(&mut Evaluation<'d>, &Text<'d>) -> Result<Text<'d>, EvaluationError>,
-) -> Done<'d> {
+) -> FunctionResult<'d> {
     if let Value::Text(text) = value {
         return Ok(Value::Text(change(run, text)?));
     }
@@ -65,15 +65,15 @@ pub fn made<'d>(run: &mut Evaluation<'d>, text: String) -> Result<Text<'d>, Eval
     Ok(Text::from(text))
 }
 
-fn lower_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn lower_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     each(run, &arguments[0], |run, text| made(run, text.to_lowercase()))
 }
 
-fn upper_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn upper_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     each(run, &arguments[0], |run, text| made(run, text.to_uppercase()))
 }
 
-fn proper_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn proper_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     each(run, &arguments[0], |run, text| {
         let mut proper = String::with_capacity(text.len());
         let mut within_word = false;
@@ -89,7 +89,7 @@ fn proper_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d
     })
 }
 
-fn trim<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn trim<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
     run.make_list(texts.len())?;
     let mut trimmed = Vec::with_capacity(texts.len());
@@ -108,13 +108,13 @@ fn trim<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_texts(trimmed))
 }
 
-fn length<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn length<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
     run.make_list(texts.len())?;
     Ok(Value::from_numbers(texts.iter().map(|text| text.chars().count() as f64).collect()))
 }
 
-fn repeat<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn repeat<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let times =
         usize::try_from(arguments[1].integer()?).map_err(|_| ErrorValueKind::Argument("@Repeat: a negative number"))?;
     let max = match arguments.get(2) {
@@ -129,17 +129,17 @@ fn repeat<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     })
 }
 
-fn new_line<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn new_line<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from("\n"))
 }
 
-fn character<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn character<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let code =
         u8::try_from(arguments[0].integer()?).map_err(|_| ErrorValueKind::Argument("@Char: a code from 0 to 255"))?;
     Ok(Value::from(char::from(code).to_string()))
 }
 
-fn ascii<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn ascii<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let only_whole = match arguments.get(1) {
         Some(keyword) if keyword.text()?.eq_ignore_ascii_case("[ALLINRANGE]") => true,
         Some(_) => return Err(ErrorValueKind::Keyword.into()),
@@ -153,7 +153,7 @@ fn ascii<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     })
 }
 
-fn soundex<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn soundex<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     each(run, &arguments[0], |run, text| {
         let letters: Vec<u8> =
             text.bytes().filter(u8::is_ascii_alphabetic).map(|letter| letter.to_ascii_uppercase()).collect();
@@ -196,7 +196,7 @@ fn check_charset(charset: &Value<'_>) -> Result<(), ErrorValueKind> {
     }
 }
 
-fn url_encode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn url_encode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     check_charset(&arguments[0])?;
     each(run, &arguments[1], |run, text| {
         run.make_text(text.len() * 3)?;
@@ -212,7 +212,7 @@ fn url_encode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d>
     })
 }
 
-fn url_decode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn url_decode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     check_charset(&arguments[0])?;
     each(run, &arguments[1], |run, text| {
         let mut decoded = Vec::with_capacity(text.len());
@@ -227,7 +227,7 @@ fn url_decode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d>
     })
 }
 
-fn unique<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn unique<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let Some(list) = arguments.first() else {
         let random = run.host.random().ok_or(ErrorValueKind::Context)?;
         return Ok(Value::from(format!("{:013X}", random & 0xF_FFFF_FFFF_FFFF)));

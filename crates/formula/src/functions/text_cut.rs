@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::text::each;
 use super::{Function, row};
 use crate::error::ErrorValueKind;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 
@@ -90,7 +90,7 @@ fn sides<'d>(
     arguments: &[Value<'d>],
     by_count: fn(&str, usize) -> (usize, usize),
     by_text: fn(&str, &str) -> Option<(usize, usize)>,
-) -> Done<'d> {
+) -> FunctionResult<'d> {
     let cut = cut(&arguments[1])?;
     each(run, &arguments[0], |run, text| {
         let range = match cut {
@@ -104,20 +104,20 @@ fn sides<'d>(
     })
 }
 
-fn left<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn left<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     sides(run, arguments, |text, count| (0, position(text, count)), |text, wanted| Some((0, text.find(wanted)?)))
 }
 
-fn left_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn left_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     sides(run, arguments, |text, count| (0, position_back(text, count)), |text, wanted| Some((0, text.rfind(wanted)?)))
 }
 
-fn right<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn right<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let behind = |text: &str, wanted: &str| Some((text.find(wanted)? + wanted.len(), text.len()));
     sides(run, arguments, |text, count| (position_back(text, count), text.len()), behind)
 }
 
-fn right_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn right_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let behind = |text: &str, wanted: &str| Some((text.rfind(wanted)? + wanted.len(), text.len()));
     sides(run, arguments, |text, count| (position(text, count), text.len()), behind)
 }
@@ -142,7 +142,7 @@ fn between<'d>(
     counted: fn(&str, usize) -> usize,
     found: fn(&str, &str) -> Option<usize>,
     to_text: fn(&str, Range<usize>, &str) -> Range<usize>,
-) -> Done<'d> {
+) -> FunctionResult<'d> {
     let start = cut(&arguments[1])?;
     let end = &arguments[2];
     each(run, &arguments[0], |run, text| {
@@ -171,7 +171,7 @@ fn between<'d>(
     })
 }
 
-fn middle<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn middle<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     between(
         run,
         arguments,
@@ -184,7 +184,7 @@ fn middle<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     )
 }
 
-fn middle_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn middle_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     // The character at which counting ends belongs to the result.
     let counted = |text: &str, count: usize| position_back(text, count.saturating_sub(1).min(text.len()));
     between(
@@ -199,7 +199,7 @@ fn middle_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d
     )
 }
 
-fn word<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn word<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let separator = arguments[1].text()?;
     let number = arguments[2].integer()?;
     each(run, &arguments[0], |run, text| {

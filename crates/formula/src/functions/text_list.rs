@@ -4,7 +4,7 @@ use super::text::{each, made};
 use super::{Function, row};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::limits::RANGE_DAYS_MAX;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::time::{Moment, add_days, days_between};
 use crate::time_text;
@@ -76,7 +76,7 @@ fn flag(arguments: &[Value<'_>], index: usize, missing: bool) -> Result<bool, Er
     arguments.get(index).map_or(Ok(missing), Value::truth)
 }
 
-fn explode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn explode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     if let Ok(times) = arguments[0].times() {
         return explode_times(run, times);
     }
@@ -117,7 +117,7 @@ fn explode_one<'d>(
     Ok(())
 }
 
-fn explode_times<'d>(run: &mut Evaluation<'d>, times: &[Moment]) -> Done<'d> {
+fn explode_times<'d>(run: &mut Evaluation<'d>, times: &[Moment]) -> FunctionResult<'d> {
     let format = time_text::Format::read(["S0"]);
     let (options, now) = (run.options, run.now());
     let mut collector = Collector { run, texts: Vec::new() };
@@ -140,7 +140,7 @@ fn explode_times<'d>(run: &mut Evaluation<'d>, times: &[Moment]) -> Done<'d> {
     Ok(Value::from_texts(collector.texts))
 }
 
-fn implode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn implode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
     let separator = match arguments.get(1) {
         Some(separator) => separator.text()?.as_str(),
@@ -155,7 +155,7 @@ fn implode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from(texts.join(separator)))
 }
 
-fn replace<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn replace<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (list, old, new) = (arguments[0].texts()?, arguments[1].texts()?, arguments[2].texts()?);
     run.charge_product(list.len(), old.len())?;
     run.make_list(list.len())?;
@@ -166,7 +166,7 @@ fn replace<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_texts(replaced.collect()))
 }
 
-fn replace_substring<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn replace_substring<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (old, new) = (arguments[1].texts()?, arguments[2].texts()?);
     each(run, &arguments[0], |run, text| {
         let mut text = text.clone();
@@ -194,7 +194,7 @@ fn check_growth(run: &mut Evaluation<'_>, text: &str, old: &str, new: &str) -> R
 
 const KEYWORD_SEPARATORS: &str = "?. \t\r\n,!;:[](){}\"<>";
 
-fn keywords<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn keywords<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (texts, keywords) = (arguments[0].texts()?, arguments[1].texts()?);
     let separators = match arguments.get(2) {
         Some(separators) => separators.text()?.as_str(),

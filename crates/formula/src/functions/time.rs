@@ -2,7 +2,7 @@
 
 use super::{Attributes, Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::time::{Moment, Offset, Zone, add_days};
 use crate::time_text;
@@ -37,11 +37,11 @@ pub const FUNCTIONS: &[Function] = &[
         .is(Attributes::LATE),
 ];
 
-fn now<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn now<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Moment::at(run.now()).into())
 }
 
-fn day<'d>(run: &mut Evaluation<'d>, days: i64) -> Done<'d> {
+fn day<'d>(run: &mut Evaluation<'d>, days: i64) -> FunctionResult<'d> {
     let date = add_days(run.today()?, days).ok_or(ErrorValueKind::ToTime)?;
     Ok(Moment::Date(date).into())
 }
@@ -62,7 +62,11 @@ impl MomentInZone<'_> {
     }
 }
 
-fn part<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], part: fn(MomentInZone<'_>) -> Option<i64>) -> Done<'d> {
+fn part<'d>(
+    run: &mut Evaluation<'d>,
+    arguments: &[Value<'d>],
+    part: fn(MomentInZone<'_>) -> Option<i64>,
+) -> FunctionResult<'d> {
     let times = arguments[0].times()?;
     run.make_list(times.len())?;
     let zone = &run.options.zone;
@@ -70,7 +74,7 @@ fn part<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], part: fn(MomentIn
     Ok(Value::from_numbers(parts.collect()))
 }
 
-fn zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let number = |time: &Moment| match time {
         Moment::Zoned(_, offset) => offset.number(),
         _ => time.instant().and_then(|at| run.options.zone.offset(at)).map_or(0.0, Offset::number),
@@ -81,7 +85,7 @@ fn zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     }
 }
 
-fn current_zone<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> Done<'d> {
+fn current_zone<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     Ok(Value::from(run.options.zone.canonical(run.now())))
 }
 
@@ -89,7 +93,7 @@ fn named_zone(text: &Value<'_>) -> Result<Zone, EvaluationError> {
     Ok(Zone::named(text.text()?).ok_or(ErrorValueKind::Argument("There is no time zone of that name"))?)
 }
 
-fn zone_to_text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn zone_to_text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let zone = named_zone(&arguments[0])?;
     let short = match arguments.get(1) {
         Some(format) => ["S", "A"].iter().any(|short| format.text().is_ok_and(|text| text.eq_ignore_ascii_case(short))),
@@ -98,7 +102,7 @@ fn zone_to_text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'
     Ok(Value::from(if short { zone.abbreviation(run.now()) } else { zone.name().to_owned() }))
 }
 
-fn time_in_zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn time_in_zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let zone = named_zone(&arguments[1])?;
     let format = match arguments.get(2) {
         Some(format) => time_text::Format::read(format.texts()?.iter().map(Text::as_str)),

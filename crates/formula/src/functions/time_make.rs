@@ -7,7 +7,7 @@ use super::{Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::limits::RANGE_DAYS_MAX;
 use crate::operators::IndexPairs;
-use crate::run::{Done, Evaluation};
+use crate::run::{Evaluation, FunctionResult};
 use crate::time::{DAY, Moment, Zone, add_days, clock, date, days_between};
 use crate::value::Value;
 
@@ -54,7 +54,7 @@ fn from_parts(run: &Evaluation<'_>, parts: &[i64]) -> Result<Moment, ErrorValueK
     run.options.zone.instant(date, clock).map(Moment::At).ok_or(ErrorValueKind::ToTime)
 }
 
-fn make_date<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn make_date<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     match numbers(arguments).as_deref() {
         Ok([year, month, day] | [year, month, day, _, _, _]) => {
             let date = date(*year, *month, *day).ok_or(ErrorValueKind::ToTime)?;
@@ -66,7 +66,7 @@ fn make_date<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> 
     }
 }
 
-fn make_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn make_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     match numbers(arguments).as_deref() {
         Ok(parts @ [_, _, _, _, _, _]) => Ok(from_parts(run, parts)?.into()),
         Ok([hour, minute, second]) => {
@@ -80,14 +80,18 @@ fn make_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> 
 }
 
 /// Returns one part of each time.
-fn only<'d>(run: &mut Evaluation<'d>, times: &Value<'d>, part: fn(Moment, &Zone) -> Option<Moment>) -> Done<'d> {
+fn only<'d>(
+    run: &mut Evaluation<'d>,
+    times: &Value<'d>,
+    part: fn(Moment, &Zone) -> Option<Moment>,
+) -> FunctionResult<'d> {
     let times = times.times()?;
     run.make_list(times.len())?;
     let parts: Option<Vec<Moment>> = times.iter().map(|time| part(*time, &run.options.zone)).collect();
     Ok(Value::from_times(parts.ok_or(ErrorValueKind::TimeExpected)?))
 }
 
-fn merge<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn merge<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (dates, times) = (arguments[0].times()?, arguments[1].times()?);
     let zone = match arguments.get(2) {
         Some(name) => {
@@ -121,7 +125,7 @@ struct Adjustment {
     local: bool,
 }
 
-fn adjust<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn adjust<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let times = arguments[0].times()?;
     let parts = numbers(&arguments[1..7])?;
     let local = match arguments.get(7) {
@@ -182,7 +186,7 @@ fn moved_instant(instant: Timestamp, by: &Adjustment, zone: &Zone) -> Option<Tim
     Some(Timestamp(instant.0.checked_add(days.checked_mul(86_400_000_000)?)?))
 }
 
-fn business_days<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+fn business_days<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (from, to) = (arguments[0].times()?, arguments[1].times()?);
     let weekdays = arguments.get(2).filter(|value| !value.is_empty()).map_or(Ok(&[][..]), Value::numbers)?;
     let holidays = arguments.get(3).filter(|value| !value.is_empty()).map_or(Ok(&[][..]), Value::times)?;
