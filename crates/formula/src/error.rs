@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use crate::source::{Place, Span, excerpt, place};
+use crate::source::{LineColumn, Span, excerpt, place};
 
 /// The error of a formula that does not compile.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,7 +19,7 @@ pub struct CompileError {
     /// The position of the error in the source.
     pub span: Span,
     /// The same position as line and column, for display.
-    pub place: Place,
+    pub place: LineColumn,
 }
 
 impl CompileError {

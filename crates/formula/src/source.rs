@@ -30,7 +30,7 @@ impl Span {
 
 /// A position for display. Line and column start at 1; columns are counted in characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct LineColumn {
     /// The line.
     pub line: usize,
     /// The character within the line.
@@ -39,10 +39,10 @@ pub struct Place {
 
 /// Returns the position at which a span begins.
 #[must_use]
-pub fn place(source: &str, span: Span) -> Place {
+pub fn place(source: &str, span: Span) -> LineColumn {
     let before = before(source, span);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    Place { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+    LineColumn { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
 /// Returns the line in which a span begins, with carets below the span. A long line is cut to the surroundings of the

@@ -1,7 +1,7 @@
 //! Errors of operations on databases and notes, sorted by who must act.
 
 use base::{NoteId, Unid};
-use formula::source::Place;
+use formula::source::LineColumn;
 
 use crate::acl::AclLevel;
 use crate::structure::Structure;
@@ -39,7 +39,7 @@ pub enum Error {
     /// A formula is wrong. `why` includes the location: the line, with carets under the faulty part. The author of the
     /// formula must correct it.
     #[error("{what}: {why}")]
-    Formula { what: String, why: String, place: Place },
+    Formula { what: String, why: String, place: LineColumn },
     /// The operation would exceed a named limit.
     #[error("too many or too much: at most {max} {what}")]
     Limit { what: &'static str, max: usize },

@@ -3,7 +3,7 @@
 //! Details of store errors are logged here and not sent to the client. The reason words are listed in
 //! `docs/native-protocol.md`.
 
-use formula::source::Place;
+use formula::source::LineColumn;
 use notes::AclLevel;
 use proto::details;
 use proto::v1::error_detail::{AccessDenied, Conflict, Detail, FormulaPlace, LimitExceeded, Purged, Retry};
@@ -40,7 +40,7 @@ pub enum Error {
         /// The name of the formula.
         what: &'static str,
         /// The position of the error.
-        place: Place,
+        place: LineColumn,
         /// The description for people.
         text: String,
     },
@@ -90,7 +90,7 @@ pub enum Error {
 
 impl From<QueryError> for Error {
     fn from(error: QueryError) -> Self {
-        let place = Place { line: 1, column: error.position.saturating_add(1) };
+        let place = LineColumn { line: 1, column: error.position.saturating_add(1) };
         Self::Formula { what: "query", place, text: error.to_string() }
     }
 }
@@ -168,7 +168,7 @@ fn limit(what: &str, max: u64) -> Option<Detail> {
     Some(Detail::Limit(LimitExceeded { what: what.to_owned(), max }))
 }
 
-fn formula_place(what: &str, place: Place) -> Option<Detail> {
+fn formula_place(what: &str, place: LineColumn) -> Option<Detail> {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let (line, column) = (count(place.line), count(place.column));
     Some(Detail::Formula(FormulaPlace { what: what.to_owned(), line, column }))
@@ -219,7 +219,7 @@ mod tests {
         let secret = store::Error::Failed { what: "write", why: "the path of a file".to_owned() };
         check(notes::Error::from(secret).into(), Code::Unavailable, "unavailable", "try again later");
         let query = QueryError { position: 4, what: "a quote is missing".to_owned() };
-        let place = formula_place("query", Place { line: 1, column: 5 });
+        let place = formula_place("query", LineColumn { line: 1, column: 5 });
         assert_eq!(Error::from(query.clone()).facts(), (Code::InvalidArgument, "formula", place));
         check(query.into(), Code::InvalidArgument, "formula", "character 5: a quote is missing");
         check(Error::Login(LoginError::Disabled), Code::Unauthenticated, "login", "wrong name or password");
