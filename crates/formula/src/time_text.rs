@@ -95,16 +95,16 @@ fn split_iso(text: &str) -> String {
 struct Parts {
     date: Option<civil::Date>,
     clock: Option<u32>,
-    place: Option<Place>,
+    place: Option<ZoneOrOffset>,
 }
 
 /// The zone or offset in which a time is written.
-enum Place {
+enum ZoneOrOffset {
     Zone(Zone),
     Offset(Offset),
 }
 
-impl Place {
+impl ZoneOrOffset {
     fn named(word: &str) -> Option<Self> {
         Offset::abbreviated(word).map(Self::Offset).or_else(|| Zone::named(word).map(Self::Zone))
     }
@@ -152,7 +152,7 @@ impl Parts {
                 "today" => self.date = Some(today?),
                 "yesterday" => self.date = Some(add_days(today?, -1)?),
                 "tomorrow" => self.date = Some(add_days(today?, 1)?),
-                _ => self.place = Some(Place::named(word)?),
+                _ => self.place = Some(ZoneOrOffset::named(word)?),
             }
         }
         Some(())
