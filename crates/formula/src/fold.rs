@@ -15,7 +15,7 @@ use crate::operators::{join_lists, negate, not, operate, subscript};
 use crate::run::Evaluation;
 use crate::source::Span;
 use crate::time_text::{self, Literal};
-use crate::token::{Act, Operator};
+use crate::token::{Operation, Operator};
 use crate::tree::{Expression, Kind};
 use crate::value::Value;
 
@@ -112,7 +112,7 @@ fn value<'d>(kind: &'d Kind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d
 
 /// Returns `true` if the operator orders texts, which depends on the host's collation.
 fn asks_collation(operator: Operator, operand: &Value<'_>) -> bool {
-    operator.rank() == 6 && !matches!(operator.act, Act::Equal | Act::Different) && operand.texts().is_ok()
+    operator.rank() == 6 && !matches!(operator.act, Operation::Equal | Operation::Different) && operand.texts().is_ok()
 }
 
 fn called<'d>(

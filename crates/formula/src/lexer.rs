@@ -7,7 +7,7 @@ use crate::error::{CompileError, CompileErrorKind};
 use crate::limits::{NAME_BYTES_MAX, SOURCE_BYTES_MAX};
 use crate::number_text::exponent_length;
 use crate::source::Span;
-use crate::token::{Operator, Token, TokenKind, Word};
+use crate::token::{Operator, ReservedWord, Token, TokenKind};
 
 /// Splits a formula into tokens. The last token is [`TokenKind::End`].
 pub fn lex(source: &str) -> Result<Vec<Token>, CompileError> {
@@ -128,7 +128,7 @@ impl<'s> Lexer<'s> {
         if name.len() > NAME_BYTES_MAX {
             return Err(self.error(start, CompileErrorKind::Limit { what: "bytes of a name", max: NAME_BYTES_MAX }));
         }
-        Ok(Word::find(name).map_or_else(|| TokenKind::Name(name.to_owned()), TokenKind::Word))
+        Ok(ReservedWord::find(name).map_or_else(|| TokenKind::Name(name.to_owned()), TokenKind::Word))
     }
 
     fn number(&mut self) -> Result<TokenKind, CompileError> {

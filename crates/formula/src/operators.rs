@@ -7,7 +7,7 @@ use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::limits::LIST_ELEMENTS_MAX;
 use crate::run::{Evaluation, FunctionResult};
 use crate::text::{Sensitivity, Text, equal_but_for_case};
-use crate::token::{Act, Operator};
+use crate::token::{Operation, Operator};
 use crate::value::Value;
 
 /// Applies an operator to two values.
@@ -24,8 +24,10 @@ pub fn operate<'d>(
         return Ok(right);
     }
     match operator.act {
-        Act::And | Act::Or => logical(run, operator, &left, &right),
-        Act::Multiply | Act::Divide | Act::Add | Act::Subtract => arithmetic(run, operator, &left, &right),
+        Operation::And | Operation::Or => logical(run, operator, &left, &right),
+        Operation::Multiply | Operation::Divide | Operation::Add | Operation::Subtract => {
+            arithmetic(run, operator, &left, &right)
+        }
         _ => compare(run, operator, &left, &right).map(Value::from_bool),
     }
 }
@@ -73,7 +75,7 @@ fn logical<'d>(
     let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.charge(pairs.count().saturating_sub(1))?;
     let truth = |(one, other): (usize, usize)| match operator.act {
-        Act::And => left[one] != 0.0 && right[other] != 0.0,
+        Operation::And => left[one] != 0.0 && right[other] != 0.0,
         _ => left[one] != 0.0 || right[other] != 0.0,
     };
     Ok(Value::from_bool(pairs.iter().any(truth)))
@@ -91,8 +93,8 @@ fn arithmetic<'d>(
         run.make_list(pairs.count())?;
     }
     match (operator.act, left) {
-        (Act::Add, Value::Text(_) | Value::Texts(_)) => join_texts(run, pairs, left.texts()?, right.texts()?),
-        (Act::Subtract, Value::Time(_) | Value::Times(_)) => {
+        (Operation::Add, Value::Text(_) | Value::Texts(_)) => join_texts(run, pairs, left.texts()?, right.texts()?),
+        (Operation::Subtract, Value::Time(_) | Value::Times(_)) => {
             let (left, right) = (left.times()?, right.times()?);
             let zone = &run.options.zone;
             let seconds = pairs.iter().map(|(one, other)| left[one].seconds_since(right[other], zone));
@@ -134,11 +136,11 @@ fn join<'d>(run: &mut Evaluation<'d>, left: &Text<'d>, right: &Text<'d>) -> Resu
     Ok(Text::from([left.as_str(), right.as_str()].concat()))
 }
 
-fn calculate(act: Act, left: f64, right: f64) -> Result<f64, ErrorValueKind> {
+fn calculate(act: Operation, left: f64, right: f64) -> Result<f64, ErrorValueKind> {
     let result = match act {
-        Act::Multiply => left * right,
-        Act::Divide => left / right,
-        Act::Add => left + right,
+        Operation::Multiply => left * right,
+        Operation::Divide => left / right,
+        Operation::Add => left + right,
         _ => left - right,
     };
     if result.is_finite() { Ok(result) } else { Err(ErrorValueKind::NotANumber) }
@@ -178,8 +180,8 @@ fn compare<'d>(
             Ok(pairs.iter().any(|(one, other)| holds(act, Some(left[one].compare(right[other], zone)))))
         }
         _ => match act {
-            Act::Equal => Ok(false),
-            Act::Different => Ok(true),
+            Operation::Equal => Ok(false),
+            Operation::Different => Ok(true),
             // A field that is missing or was left empty is neither less nor greater than anything.
             _ if left.is_empty() || right.is_empty() => Ok(false),
             _ => Err(ErrorValueKind::Comparison.into()),
@@ -187,23 +189,23 @@ fn compare<'d>(
     }
 }
 
-fn compare_texts(run: &mut Evaluation<'_>, act: Act, left: &str, right: &str) -> Result<bool, EvaluationError> {
+fn compare_texts(run: &mut Evaluation<'_>, act: Operation, left: &str, right: &str) -> Result<bool, EvaluationError> {
     run.charge((left.len() + right.len()) / 64)?;
     Ok(match act {
-        Act::Equal => equal_but_for_case(left, right),
-        Act::Different => !equal_but_for_case(left, right),
+        Operation::Equal => equal_but_for_case(left, right),
+        Operation::Different => !equal_but_for_case(left, right),
         _ => holds(act, Some(run.host.compare(left, right, Sensitivity::OPERATOR))),
     })
 }
 
-fn holds(act: Act, order: Option<Ordering>) -> bool {
-    let Some(order) = order else { return act == Act::Different };
+fn holds(act: Operation, order: Option<Ordering>) -> bool {
+    let Some(order) = order else { return act == Operation::Different };
     match act {
-        Act::Equal => order.is_eq(),
-        Act::Different => order.is_ne(),
-        Act::Less => order.is_lt(),
-        Act::Greater => order.is_gt(),
-        Act::LessOrEqual => order.is_le(),
+        Operation::Equal => order.is_eq(),
+        Operation::Different => order.is_ne(),
+        Operation::Less => order.is_lt(),
+        Operation::Greater => order.is_gt(),
+        Operation::LessOrEqual => order.is_le(),
         _ => order.is_ge(),
     }
 }

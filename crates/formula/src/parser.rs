@@ -6,7 +6,7 @@ use crate::functions::{self, Function};
 use crate::lexer::lex;
 use crate::limits::{ARGUMENTS_MAX, DEPTH_MAX};
 use crate::source::Span;
-use crate::token::{Act, Token, TokenKind, Word};
+use crate::token::{Operation, ReservedWord, Token, TokenKind};
 use crate::tree::{Expression, Kind, Statement, Target};
 use crate::value::Value;
 
@@ -49,11 +49,11 @@ impl Parser<'_> {
 
     fn top_statement(&mut self, before: &[Statement]) -> ParseResult<Statement> {
         match self.peek() {
-            TokenKind::Word(Word::Rem) => {
+            TokenKind::Word(ReservedWord::Rem) => {
                 self.advance();
                 self.remark()
             }
-            TokenKind::Word(Word::Select) => {
+            TokenKind::Word(ReservedWord::Select) => {
                 if before.iter().any(|statement| matches!(statement, Statement::Select(_))) {
                     return Err(self.error(CompileErrorKind::SecondSelect));
                 }
@@ -87,10 +87,10 @@ impl Parser<'_> {
     fn statement(&mut self) -> ParseResult {
         let start = self.span();
         let target = match self.peek() {
-            TokenKind::Word(Word::Field) => Target::Field,
-            TokenKind::Word(Word::Default) => Target::Default,
-            TokenKind::Word(Word::Environment) => Target::Environment,
-            TokenKind::Word(word @ (Word::Select | Word::Rem)) => {
+            TokenKind::Word(ReservedWord::Field) => Target::Field,
+            TokenKind::Word(ReservedWord::Default) => Target::Default,
+            TokenKind::Word(ReservedWord::Environment) => Target::Environment,
+            TokenKind::Word(word @ (ReservedWord::Select | ReservedWord::Rem)) => {
                 return Err(self.error(CompileErrorKind::NotHere(word.text())));
             }
             TokenKind::Name(_) if self.second() == Some(&TokenKind::Assign) => Target::Temporary,
@@ -162,8 +162,8 @@ impl Parser<'_> {
     fn sign(&self) -> Option<fn(Box<Expression>) -> Kind> {
         let TokenKind::Operator(operator) = self.peek() else { return None };
         match (operator.act, operator.permuted) {
-            (Act::Add, false) => Some(Kind::Plus),
-            (Act::Subtract, false) => Some(Kind::Negate),
+            (Operation::Add, false) => Some(Kind::Plus),
+            (Operation::Subtract, false) => Some(Kind::Negate),
             _ => None,
         }
     }
@@ -216,7 +216,7 @@ impl Parser<'_> {
             // An assignment within an expression extends as far to the right as possible. It costs the nesting level of
             // the parentheses in which it is printed.
             TokenKind::Name(_) if self.second() == Some(&TokenKind::Assign) => return self.nested(Self::statement),
-            TokenKind::Word(Word::Field) => return self.nested(Self::statement),
+            TokenKind::Word(ReservedWord::Field) => return self.nested(Self::statement),
             TokenKind::Name(name) => Kind::Name(name),
             TokenKind::Function(name) => return self.call(&name),
             TokenKind::Open => {

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::token::Word;
+use crate::token::ReservedWord;
 use crate::tree::{Expression, Kind, Statement, Target};
 use crate::value::Value;
 
@@ -20,12 +20,12 @@ fn statement(statement: &Statement) -> String {
     let mut out = String::new();
     match statement {
         Statement::Remark(text) => {
-            out.push_str(Word::Rem.text());
+            out.push_str(ReservedWord::Rem.text());
             out.push(' ');
             quoted(&mut out, text);
         }
         Statement::Select(selection) => {
-            out.push_str(Word::Select.text());
+            out.push_str(ReservedWord::Select.text());
             out.push(' ');
             within(&mut out, selection, LOOSEST);
         }

@@ -25,7 +25,7 @@ pub enum TokenKind {
     /// The name of a function, including its `@`.
     Function(String),
     /// A reserved word such as `SELECT` or `FIELD`.
-    Word(Word),
+    Word(ReservedWord),
     /// An operator of rank 4 to 6 or 8.
     Operator(Operator),
     /// `!`.
@@ -89,7 +89,7 @@ impl TokenKind {
 
 /// Reserved words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
+pub enum ReservedWord {
     /// Selects documents.
     Select,
     /// Sets a field.
@@ -102,7 +102,7 @@ pub enum Word {
     Rem,
 }
 
-impl Word {
+impl ReservedWord {
     const ALL: [Self; 5] = [Self::Select, Self::Field, Self::Default, Self::Environment, Self::Rem];
 
     /// Returns the spelling of the word.
@@ -128,14 +128,14 @@ impl Word {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operator {
     /// The operation on two elements.
-    pub act: Act,
+    pub act: Operation,
     /// `true` if every element is combined with every other one, instead of pairwise.
     pub permuted: bool,
 }
 
 /// The operation of an operator on two elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Act {
+pub enum Operation {
     /// `*`.
     Multiply,
     /// `/`.
@@ -163,33 +163,33 @@ pub enum Act {
 }
 
 /// The spellings of operators. A spelling precedes its own prefixes.
-const SPELLINGS: [(&str, Act, bool); 26] = [
-    ("*<>", Act::Different, true),
-    ("*!=", Act::Different, true),
-    ("*<=", Act::LessOrEqual, true),
-    ("*>=", Act::GreaterOrEqual, true),
-    ("**", Act::Multiply, true),
-    ("*/", Act::Divide, true),
-    ("*+", Act::Add, true),
-    ("*-", Act::Subtract, true),
-    ("*=", Act::Equal, true),
-    ("*<", Act::Less, true),
-    ("*>", Act::Greater, true),
-    ("<>", Act::Different, false),
-    ("!=", Act::Different, false),
-    ("=!", Act::Different, false),
-    ("><", Act::Different, false),
-    ("<=", Act::LessOrEqual, false),
-    (">=", Act::GreaterOrEqual, false),
-    ("*", Act::Multiply, false),
-    ("/", Act::Divide, false),
-    ("+", Act::Add, false),
-    ("-", Act::Subtract, false),
-    ("=", Act::Equal, false),
-    ("<", Act::Less, false),
-    (">", Act::Greater, false),
-    ("&", Act::And, false),
-    ("|", Act::Or, false),
+const SPELLINGS: [(&str, Operation, bool); 26] = [
+    ("*<>", Operation::Different, true),
+    ("*!=", Operation::Different, true),
+    ("*<=", Operation::LessOrEqual, true),
+    ("*>=", Operation::GreaterOrEqual, true),
+    ("**", Operation::Multiply, true),
+    ("*/", Operation::Divide, true),
+    ("*+", Operation::Add, true),
+    ("*-", Operation::Subtract, true),
+    ("*=", Operation::Equal, true),
+    ("*<", Operation::Less, true),
+    ("*>", Operation::Greater, true),
+    ("<>", Operation::Different, false),
+    ("!=", Operation::Different, false),
+    ("=!", Operation::Different, false),
+    ("><", Operation::Different, false),
+    ("<=", Operation::LessOrEqual, false),
+    (">=", Operation::GreaterOrEqual, false),
+    ("*", Operation::Multiply, false),
+    ("/", Operation::Divide, false),
+    ("+", Operation::Add, false),
+    ("-", Operation::Subtract, false),
+    ("=", Operation::Equal, false),
+    ("<", Operation::Less, false),
+    (">", Operation::Greater, false),
+    ("&", Operation::And, false),
+    ("|", Operation::Or, false),
 ];
 
 impl Operator {
@@ -211,9 +211,9 @@ impl Operator {
     #[must_use]
     pub fn rank(self) -> u8 {
         match self.act {
-            Act::Multiply | Act::Divide => 4,
-            Act::Add | Act::Subtract => 5,
-            Act::And | Act::Or => 8,
+            Operation::Multiply | Operation::Divide => 4,
+            Operation::Add | Operation::Subtract => 5,
+            Operation::And | Operation::Or => 8,
             _ => 6,
         }
     }
