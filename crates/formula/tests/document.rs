@@ -3,7 +3,7 @@
 use base::Timestamp;
 use formula::{Formula, Host, Options};
 
-use crate::fixture::{Paper, check, write};
+use crate::fixture::{LineDocument, check, write};
 
 #[test]
 fn what_is_known_of_a_document() {
@@ -118,7 +118,7 @@ fn passwords_are_hashed_and_compared_by_the_host() {
         ],
     );
     let alone = Formula::compile("@VerifyPassword(\"a\"; \"b\")", &Options::default()).expect("it compiles");
-    let (paper, clock) = (Paper::new(""), Clock);
+    let (paper, clock) = (LineDocument::new(""), Clock);
     let outcome = alone.evaluate(&paper, &clock).expect("no limit is near");
     assert_eq!(write(&outcome.value), "error: @Function is not valid in this context", "views know no passwords");
 }

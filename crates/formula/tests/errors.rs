@@ -2,7 +2,7 @@
 
 use formula::{BudgetExceeded, Formula, Limits, Options, Permissions};
 
-use crate::fixture::{Paper, Server, evaluate};
+use crate::fixture::{LineDocument, Server, evaluate};
 
 fn refused(source: &str) -> String {
     match Formula::compile(source, &Options::default()) {
@@ -102,7 +102,7 @@ fn what_is_not_permitted_is_refused() {
     assert_eq!(refused("@MailSend").as_deref(), effects);
     assert_eq!(refused("DEFAULT a := 1; x := 2; a + x"), None);
     let formula = Formula::compile("@Eval(\"@DeleteDocument\")", &options).expect("it is not known what it evaluates");
-    let paper = Paper::new("");
+    let paper = LineDocument::new("");
     let outcome = formula.evaluate(&paper, &Server).expect("no limit is near");
     assert!(outcome.value.error().is_some() && outcome.deletion.is_none(), "a formula cannot permit itself more");
     let formula = Formula::compile("@Environment(\"a\"; 1)", &options).expect("reading is allowed");
@@ -112,7 +112,7 @@ fn what_is_not_permitted_is_refused() {
 fn stopped(source: &str, limits: Limits) -> Option<BudgetExceeded> {
     let formula =
         Formula::compile(source, &Options::default()).unwrap_or_else(|error| panic!("{}", error.render(source)));
-    let paper = Paper::new("");
+    let paper = LineDocument::new("");
     formula.evaluate_within(&paper, &Server, limits).err()
 }
 

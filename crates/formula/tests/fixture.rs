@@ -12,11 +12,11 @@ use formula::{Document, Formula, Host, Options, Outcome, Text, Value, Zone};
 pub const NOW: i64 = 1_717_331_445;
 
 /// A document whose items are written in one line.
-pub struct Paper {
+pub struct LineDocument {
     items: Vec<(String, Value<'static>)>,
 }
 
-impl Paper {
+impl LineDocument {
     /// Parses the notation of a document.
     pub fn new(line: &str) -> Self {
         let parts = line.split(" | ").filter(|part| !part.trim().is_empty());
@@ -37,7 +37,7 @@ fn read(value: &str) -> Value<'static> {
     Value::from_texts(value.split(" ~ ").map(|text| Text::from(text.to_owned())).collect())
 }
 
-impl Document for Paper {
+impl Document for LineDocument {
     fn item(&self, _: Option<usize>, name: &str) -> Option<Value<'_>> {
         self.items.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.lend())
     }
@@ -195,7 +195,7 @@ pub fn write(value: &Value<'_>) -> String {
 /// Evaluates a formula over a document and returns the result of `look` for the outcome.
 pub fn evaluate<T>(formula: &str, document: &str, look: impl FnOnce(&Outcome<'_>) -> T) -> T {
     let compiled = Formula::compile(formula, &options()).unwrap_or_else(|error| panic!("{}", error.render(formula)));
-    let (document, host) = (Paper::new(document), Server);
+    let (document, host) = (LineDocument::new(document), Server);
     let outcome = compiled.evaluate(&document, &host).unwrap_or_else(|stop| panic!("{formula}: {stop}"));
     look(&outcome)
 }
@@ -212,7 +212,7 @@ fn complaint(document: &str, formula: &str, expected: &str) -> Option<String> {
         Ok(compiled) => compiled,
         Err(error) => return Some(error.render(formula)),
     };
-    let (paper, host) = (Paper::new(document), Server);
+    let (paper, host) = (LineDocument::new(document), Server);
     let found = compiled.evaluate(&paper, &host).map_or_else(|stop| format!("stop: {stop}"), |o| write(&o.value));
     (found != expected).then(|| format!("{formula}\n    gives    {found}\n    expected {expected}"))
 }

@@ -6,7 +6,7 @@ use formula::print::print;
 use formula::{Formula, Limits, Options};
 use proptest::prelude::*;
 
-use crate::fixture::{Paper, Server, evaluate, write};
+use crate::fixture::{LineDocument, Server, evaluate, write};
 
 /// Generates formulas that parse, with every kind of node and limited depth.
 fn formula() -> impl Strategy<Value = String> {
@@ -77,7 +77,7 @@ proptest! {
     fn evaluations_end_within_their_limits(source in formula()) {
         let source = format!("{source}; 0");
         let formula = Formula::compile(&source, &Options::default()).map_err(|error| TestCaseError::fail(error.render(&source)))?;
-        let paper = Paper::new("va=#1 2 3 | vb=x ~ y | vc=@2024-01-01 10:00");
+        let paper = LineDocument::new("va=#1 2 3 | vb=x ~ y | vc=@2024-01-01 10:00");
         let _ = formula.evaluate_within(&paper, &Server, Limits { steps: 2_000, bytes: 100_000 });
     }
 

@@ -4,7 +4,7 @@ use base::Timestamp;
 use formula::locale::Locale;
 use formula::{Formula, Options, Zone};
 
-use crate::fixture::{Paper, Server, check, options};
+use crate::fixture::{LineDocument, Server, check, options};
 
 #[test]
 fn now_and_its_parts() {
@@ -220,7 +220,7 @@ fn other_customs() {
     for (options, cases) in [(german, &cases[..]), (iso, &[("@Text([2024-12-31 10:00])", "2024-12-31 10:00:00")])] {
         for (source, expected) in cases {
             let formula = Formula::compile(source, &options).expect("the cases above compile");
-            let paper = Paper::new("");
+            let paper = LineDocument::new("");
             let value = formula.evaluate(&paper, &Server).expect("no limit is near").value;
             assert_eq!(formula::print_value::render(&value, &options, Timestamp(0)), *expected, "{source}");
         }
