@@ -102,12 +102,12 @@ fn main() {
     let site = || Site::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, Options::default());
     let mut without = Client::new(site());
     let mut with = Client::new(site().with_full_text(Arc::new(move || Ok(Some(Arc::clone(&index))))));
-    let figures: Vec<Figure> = kinds(&random).iter().map(|kind| measure(kind, &mut with, &mut without)).collect();
+    let figures: Vec<Measurement> = kinds(&random).iter().map(|kind| measure(kind, &mut with, &mut without)).collect();
     if arguments.iter().any(|argument| argument == "--json") {
-        let pairs: Vec<String> = figures.iter().map(Figure::json).collect();
+        let pairs: Vec<String> = figures.iter().map(Measurement::json).collect();
         println!("{{{}}}", pairs.join(", "));
     } else {
-        figures.iter().for_each(Figure::print);
+        figures.iter().for_each(Measurement::print);
     }
 }
 
@@ -131,13 +131,13 @@ fn update(index: &Search, mail: &Arc<Mail>) {
 }
 
 /// The search keys of one kind.
-struct Kind {
+struct KeyKind {
     name: &'static str,
     keys: Vec<String>,
 }
 
-fn kinds(random: &SeededRandom) -> Vec<Kind> {
-    let kind = |name, key: &dyn Fn() -> String| Kind { name, keys: (0..SEARCHES).map(|_| key()).collect() };
+fn kinds(random: &SeededRandom) -> Vec<KeyKind> {
+    let kind = |name, key: &dyn Fn() -> String| KeyKind { name, keys: (0..SEARCHES).map(|_| key()).collect() };
     let rare = || word(random, 2_000, 50_000);
     let piece = || rare()[1..].to_owned();
     vec![
@@ -155,14 +155,14 @@ fn kinds(random: &SeededRandom) -> Vec<Kind> {
 }
 
 /// Median times and result count of one kind of search.
-struct Figure {
+struct Measurement {
     name: &'static str,
     with: Duration,
     without: Duration,
     found: usize,
 }
 
-impl Figure {
+impl Measurement {
     fn ratio(&self) -> f64 {
         self.without.as_secs_f64() / self.with.as_secs_f64()
     }
@@ -183,7 +183,7 @@ impl Figure {
     }
 }
 
-fn measure(kind: &Kind, with: &mut Client, without: &mut Client) -> Figure {
+fn measure(kind: &KeyKind, with: &mut Client, without: &mut Client) -> Measurement {
     let (mut times, mut found) = ([Vec::new(), Vec::new()], 0);
     for key in &kind.keys {
         let line = format!("a UID SEARCH {key}");
@@ -200,5 +200,5 @@ fn measure(kind: &Kind, with: &mut Client, without: &mut Client) -> Figure {
         times.sort_unstable();
         times[times.len() / 2]
     });
-    Figure { name: kind.name, with, without, found: found / SEARCHES }
+    Measurement { name: kind.name, with, without, found: found / SEARCHES }
 }
