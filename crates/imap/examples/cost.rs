@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use imap::backend::{Credentials, Exchange, LoginError};
+use imap::backend::{Credentials, LoginError, SaslExchange};
 use imap::codec::{Decoded, Decoder, Writer};
 use imap::session::{Effect, Options, Session, Site};
 use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
@@ -25,7 +25,7 @@ impl Credentials for OnlyUser {
         Ok(login.to_owned())
     }
 
-    fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn Exchange>> {
+    fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn SaslExchange>> {
         None
     }
 

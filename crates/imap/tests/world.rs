@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use imap::backend::{Credentials, Exchange, ExchangeStep, FullText, LoginError};
+use imap::backend::{Credentials, FullTextProvider, LoginError, SaslExchange, SaslExchangeStep};
 use imap::session::{Options, Site};
 use mail::full_text::Messages;
 use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
@@ -59,7 +59,7 @@ impl World {
         let site = || Site::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());
         let index_uses = Arc::new(AtomicUsize::new(0));
         let (found, uses) = (Arc::clone(&index), Arc::clone(&index_uses));
-        let full_text: FullText = Arc::new(move || {
+        let full_text: FullTextProvider = Arc::new(move || {
             uses.fetch_add(1, Ordering::Relaxed);
             Ok(Some(Arc::clone(&found)))
         });
@@ -124,7 +124,7 @@ impl Credentials for Accounts {
         }
     }
 
-    fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn Exchange>> {
+    fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn SaslExchange>> {
         Some(Box::new(Riddle { asked: false }))
     }
 
@@ -140,13 +140,13 @@ struct Riddle {
     asked: bool,
 }
 
-impl Exchange for Riddle {
-    fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError> {
+impl SaslExchange for Riddle {
+    fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError> {
         if !std::mem::replace(&mut self.asked, true) {
-            return Ok(ExchangeStep::Challenge(b"riddle".to_vec()));
+            return Ok(SaslExchangeStep::Challenge(b"riddle".to_vec()));
         }
         match response {
-            b"solution" => Ok(ExchangeStep::Done { login: "alice".to_owned(), last: b"v=proof".to_vec() }),
+            b"solution" => Ok(SaslExchangeStep::Done { login: "alice".to_owned(), last: b"v=proof".to_vec() }),
             _ => Err(LoginError::Wrong),
         }
     }

@@ -12,7 +12,7 @@ use search::Lacking;
 
 use super::content::{Facts, Opened};
 use super::fetch;
-use crate::backend::FullText;
+use crate::backend::FullTextProvider;
 use crate::codec::Writer;
 use crate::codec::ast::{MessageSet, Numbering, SearchKey, SequenceSet};
 use crate::error::Result;
@@ -117,7 +117,7 @@ impl Matching {
 
 /// Asks the full-text index which messages need not be opened. If the index fails or does not exist, the search is
 /// slower but its result is the same.
-fn lacking(plan: &Plan, view: &MailView<'_>, full_text: &FullText) -> Vec<Lacking> {
+fn lacking(plan: &Plan, view: &MailView<'_>, full_text: &FullTextProvider) -> Vec<Lacking> {
     let mut sought = plan.sought();
     sought.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
     if sought.is_empty() {

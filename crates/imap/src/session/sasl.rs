@@ -7,7 +7,7 @@
 use wire::Peer;
 
 use super::Options;
-use crate::backend::{Credentials, Exchange, ExchangeStep, LoginError};
+use crate::backend::{Credentials, LoginError, SaslExchange, SaslExchangeStep};
 
 /// A SASL exchange that waits for a message from the client.
 pub enum Sasl {
@@ -18,7 +18,7 @@ pub enum Sasl {
     /// LOGIN waits for the password.
     LoginPassword(String),
     /// A mechanism with several steps.
-    Steps(Box<dyn Exchange>),
+    Steps(Box<dyn SaslExchange>),
     /// The client has proved its identity and must confirm that it has read the server's last message.
     Proved(String),
 }
@@ -76,9 +76,9 @@ impl Sasl {
             }
             Self::LoginPassword(login) => credentials.authenticate(peer, &login, message).map(SaslStep::Done),
             Self::Steps(mut exchange) => match exchange.step(message)? {
-                ExchangeStep::Challenge(challenge) => Ok(SaslStep::Challenge(Self::Steps(exchange), challenge)),
-                ExchangeStep::Done { login, last } if last.is_empty() => Ok(SaslStep::Done(login)),
-                ExchangeStep::Done { login, last } => Ok(SaslStep::Challenge(Self::Proved(login), last)),
+                SaslExchangeStep::Challenge(challenge) => Ok(SaslStep::Challenge(Self::Steps(exchange), challenge)),
+                SaslExchangeStep::Done { login, last } if last.is_empty() => Ok(SaslStep::Done(login)),
+                SaslExchangeStep::Done { login, last } => Ok(SaslStep::Challenge(Self::Proved(login), last)),
             },
             Self::Proved(login) if message.is_empty() => Ok(SaslStep::Done(login)),
             Self::Proved(_) => Err(LoginError::Malformed),

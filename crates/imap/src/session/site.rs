@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::Clock;
 
 use super::recent::RecentBook;
-use crate::backend::{Credentials, FullText};
+use crate::backend::{Credentials, FullTextProvider};
 use crate::limits;
 
 /// The options that the operator can set.
@@ -63,7 +63,7 @@ pub struct Site {
     /// The recent messages.
     pub recent: RecentBook,
     /// Access to the full-text index, which excludes messages from a search without reading them.
-    pub full_text: FullText,
+    pub full_text: FullTextProvider,
 }
 
 impl Site {
@@ -75,7 +75,7 @@ impl Site {
 
     /// Sets the full-text index that searches use.
     #[must_use]
-    pub fn with_full_text(self, full_text: FullText) -> Self {
+    pub fn with_full_text(self, full_text: FullTextProvider) -> Self {
         Self { full_text, ..self }
     }
 }
