@@ -14,7 +14,7 @@ use crate::message;
 use crate::session::Selected;
 
 /// Data about a message that is available without opening it.
-pub struct Facts<'e> {
+pub struct MessageEntry<'e> {
     /// The folder's entry.
     pub entry: &'e Entry,
     /// The snapshot, which resolves keyword names.
@@ -33,7 +33,7 @@ const FLAGS: [(Marks, SystemFlag); 5] = [
     (Marks::DRAFT, SystemFlag::Draft),
 ];
 
-impl message::Entry for Facts<'_> {
+impl message::Entry for MessageEntry<'_> {
     fn uid(&self) -> u32 {
         self.entry.uid.0
     }
@@ -80,9 +80,9 @@ impl message::Entry for Facts<'_> {
 }
 
 /// An opened message.
-pub struct Opened<'v>(pub Message<'v>);
+pub struct OpenedMessage<'v>(pub Message<'v>);
 
-impl Source for Opened<'_> {
+impl Source for OpenedMessage<'_> {
     type Error = mail::Error;
 
     fn header(&self) -> &[u8] {
@@ -98,7 +98,7 @@ impl Source for Opened<'_> {
     }
 }
 
-impl message::Stored for Opened<'_> {
+impl message::Stored for OpenedMessage<'_> {
     fn email_id(&self) -> mail::Result<String> {
         Ok(format!("M{}", self.0.unid()?))
     }

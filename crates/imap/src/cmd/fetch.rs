@@ -11,7 +11,7 @@ use base::Modseq;
 use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailView, flags};
 use notes::{Entry, Marks};
 
-use super::content::Opened;
+use super::content::OpenedMessage;
 use super::copy::updates_of;
 use super::select;
 use crate::codec::Writer;
@@ -253,7 +253,7 @@ impl FetchJob {
         picked: &Picked,
         out: &mut Writer,
     ) -> Result<Written> {
-        let Some(message) = view.message_of(&picked.entry)?.map(Opened) else {
+        let Some(message) = view.message_of(&picked.entry)?.map(OpenedMessage) else {
             // Within a literal no other data can be sent, so the connection must end.
             return if self.piece.is_some() { Err(Error::ContentsGone) } else { Ok(Written::All) };
         };
@@ -316,7 +316,7 @@ impl FetchJob {
     }
 
     /// Writes the next octets of a large section.
-    fn write_piece(&mut self, mut piece: Piece, message: &Opened<'_>, out: &mut Writer) -> Result<Written> {
+    fn write_piece(&mut self, mut piece: Piece, message: &OpenedMessage<'_>, out: &mut Writer) -> Result<Written> {
         let end = piece.octets.length().min(piece.written.saturating_add(limits::PIECE_BYTES));
         out.raw(&piece.octets.read(message, piece.written..end)?);
         piece.written = end;

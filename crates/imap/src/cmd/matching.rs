@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mail::mailbox::MailView;
 use search::Lacking;
 
-use super::content::{Facts, Opened};
+use super::content::{MessageEntry, OpenedMessage};
 use super::fetch;
 use crate::backend::FullTextProvider;
 use crate::codec::Writer;
@@ -47,9 +47,9 @@ pub struct Matched<'m> {
     /// The sequence number by which the client knows the message.
     pub number: u32,
     /// The data of its folder entry.
-    pub facts: &'m Facts<'m>,
+    pub facts: &'m MessageEntry<'m>,
     /// The opened message, or `None` if it was not opened.
-    pub message: Option<&'m Opened<'m>>,
+    pub message: Option<&'m OpenedMessage<'m>>,
 }
 
 impl Matching {
@@ -92,12 +92,12 @@ impl Matching {
         selected.look(&view)?;
         let (plan, lacking, opens, mut opened) = (&self.plan, &self.lacking, self.opens, 0_usize);
         self.walk.visit(selected, &view, limits::SLICE_MESSAGES, &mut |number, entry| {
-            let facts = Facts { entry: &entry, view: &view, selected, lacking };
+            let facts = MessageEntry { entry: &entry, view: &view, selected, lacking };
             let decided = plan.decide(&facts);
             let opens_it = decided.is_none() || (decided == Some(true) && opens == Opens::Matching);
             let mut message = None;
             if opens_it {
-                message = view.message_of(&entry)?.map(Opened);
+                message = view.message_of(&entry)?.map(OpenedMessage);
                 opened += 1;
             }
             let matches = match (decided, &message) {
