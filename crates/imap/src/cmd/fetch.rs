@@ -98,15 +98,15 @@ struct FetchJob {
     reads_contents: bool,
     marks_seen: bool,
     /// Messages to write next. Used only if message contents are read.
-    batch: VecDeque<Picked>,
+    batch: VecDeque<BatchMessage>,
     /// Unfinished section of the first message in the batch.
-    piece: Option<Piece>,
+    piece: Option<PartialSection>,
     /// `true` if a part had an unknown transfer encoding.
     unknown_encoding: bool,
 }
 
 /// A message in the batch.
-struct Picked {
+struct BatchMessage {
     number: u32,
     entry: Entry,
     /// `true` if FLAGS must be sent because the command marked the message as seen.
@@ -114,7 +114,7 @@ struct Picked {
 }
 
 /// A large section that is sent in pieces.
-struct Piece {
+struct PartialSection {
     /// Index of the attribute that the octets belong to.
     attribute: usize,
     octets: Octets,
@@ -123,7 +123,7 @@ struct Piece {
 
 /// Progress of writing a message.
 #[derive(PartialEq, Eq)]
-enum Written {
+enum WriteProgress {
     All,
     Part,
 }
@@ -223,10 +223,10 @@ impl FetchJob {
         }
         while let Some(picked) = self.batch.pop_front() {
             let written = self.write_message(session, view, &picked, out)?;
-            if written == Written::Part {
+            if written == WriteProgress::Part {
                 self.batch.push_front(picked);
             }
-            if written == Written::Part || is_full(out) {
+            if written == WriteProgress::Part || is_full(out) {
                 break;
             }
         }
@@ -239,7 +239,7 @@ impl FetchJob {
         let batch = &mut self.batch;
         self.walk.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
             bytes = bytes.saturating_add(entry.size);
-            batch.push_back(Picked { number, entry, tells_flags: false });
+            batch.push_back(BatchMessage { number, entry, tells_flags: false });
             let full = bytes >= limits::SLICE_BYTES as u64;
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
@@ -250,12 +250,12 @@ impl FetchJob {
         &mut self,
         session: &mut Session,
         view: &MailView<'_>,
-        picked: &Picked,
+        picked: &BatchMessage,
         out: &mut Writer,
-    ) -> Result<Written> {
+    ) -> Result<WriteProgress> {
         let Some(message) = view.message_of(&picked.entry)?.map(OpenedMessage) else {
             // Within a literal no other data can be sent, so the connection must end.
-            return if self.piece.is_some() { Err(Error::ContentsGone) } else { Ok(Written::All) };
+            return if self.piece.is_some() { Err(Error::ContentsGone) } else { Ok(WriteProgress::All) };
         };
         let condstore = session.enabled.condstore;
         let entry = (&*session.selected()?, view, &picked.entry);
@@ -263,8 +263,8 @@ impl FetchJob {
         let mut is_empty = self.piece.is_none();
         if let Some(piece) = self.piece.take() {
             next = piece.attribute + 1;
-            if self.write_piece(piece, &message, out)? == Written::Part {
-                return Ok(Written::Part);
+            if self.write_piece(piece, &message, out)? == WriteProgress::Part {
+                return Ok(WriteProgress::Part);
             }
         } else {
             write_head(picked.number, out);
@@ -284,9 +284,9 @@ impl FetchJob {
                 Some(octets) if octets.length() > limits::PIECE_BYTES => {
                     message::octets_name(attribute, out);
                     out.text(" {").number(octets.length()).byte(b'}').crlf();
-                    let piece = Piece { attribute: index, octets, written: 0 };
-                    if self.write_piece(piece, &message, out)? == Written::Part {
-                        return Ok(Written::Part);
+                    let piece = PartialSection { attribute: index, octets, written: 0 };
+                    if self.write_piece(piece, &message, out)? == WriteProgress::Part {
+                        return Ok(WriteProgress::Part);
                     }
                 }
                 _ if message::write_attribute(attribute, &message, out)? != Outcome::Written => {
@@ -312,24 +312,29 @@ impl FetchJob {
         } else {
             out.byte(b')').crlf();
         }
-        Ok(Written::All)
+        Ok(WriteProgress::All)
     }
 
     /// Writes the next octets of a large section.
-    fn write_piece(&mut self, mut piece: Piece, message: &OpenedMessage<'_>, out: &mut Writer) -> Result<Written> {
+    fn write_piece(
+        &mut self,
+        mut piece: PartialSection,
+        message: &OpenedMessage<'_>,
+        out: &mut Writer,
+    ) -> Result<WriteProgress> {
         let end = piece.octets.length().min(piece.written.saturating_add(limits::PIECE_BYTES));
         out.raw(&piece.octets.read(message, piece.written..end)?);
         piece.written = end;
         if end == piece.octets.length() {
-            return Ok(Written::All);
+            return Ok(WriteProgress::All);
         }
         self.piece = Some(piece);
-        Ok(Written::Part)
+        Ok(WriteProgress::Part)
     }
 }
 
 /// Sets `\Seen` on the messages of a batch that lack it.
-fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<Picked>) -> Result<()> {
+fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchMessage>) -> Result<()> {
     let selected = session.selected()?;
     let unseen = batch.iter().filter(|picked| !picked.entry.marks.has(Marks::SEEN)).map(|picked| picked.entry.uid.0);
     let unseen = uid_set(&ranges_of(unseen));
