@@ -24,18 +24,18 @@ use crate::session::walk::Walk;
 use crate::session::{Selected, Session};
 
 /// A search in progress.
-pub struct Matching {
+pub struct SearchCursor {
     plan: Plan,
     walk: Walk,
     /// Which messages are opened.
-    opens: Opens,
+    opens: OpenPolicy,
     /// For each text of the plan, by its number, the messages that the full-text index rules out.
     lacking: Vec<Lacking>,
 }
 
 /// Selects the messages that a search opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opens {
+pub enum OpenPolicy {
     /// Only messages whose entry does not decide whether they match.
     WhenNeeded,
     /// In addition, every message that matches.
@@ -43,7 +43,7 @@ pub enum Opens {
 }
 
 /// A message that matches.
-pub struct Matched<'m> {
+pub struct SearchMatch<'m> {
     /// The sequence number by which the client knows the message.
     pub number: u32,
     /// The data of its folder entry.
@@ -52,11 +52,11 @@ pub struct Matched<'m> {
     pub message: Option<&'m OpenedMessage<'m>>,
 }
 
-impl Matching {
+impl SearchCursor {
     /// Begins a search in the selected mailbox.
     pub fn begin(
         session: &mut Session,
-        (key, opens): (&SearchKey, Opens),
+        (key, opens): (&SearchKey, OpenPolicy),
         numbering: Numbering,
         out: &mut Writer,
     ) -> Result<Self> {
@@ -84,7 +84,7 @@ impl Matching {
     }
 
     /// Calls `each` for the matching messages of the next slice. Returns `true` if this was the last slice.
-    pub fn slice(&mut self, session: &mut Session, each: &mut dyn FnMut(&Matched<'_>)) -> Result<bool> {
+    pub fn slice(&mut self, session: &mut Session, each: &mut dyn FnMut(&SearchMatch<'_>)) -> Result<bool> {
         let file = session.file()?;
         let view = file.view()?;
         session.wait_for(view.ticket());
@@ -94,7 +94,7 @@ impl Matching {
         self.walk.visit(selected, &view, limits::SLICE_MESSAGES, &mut |number, entry| {
             let facts = MessageEntry { entry: &entry, view: &view, selected, lacking };
             let decided = plan.decide(&facts);
-            let opens_it = decided.is_none() || (decided == Some(true) && opens == Opens::Matching);
+            let opens_it = decided.is_none() || (decided == Some(true) && opens == OpenPolicy::Matching);
             let mut message = None;
             if opens_it {
                 message = view.message_of(&entry)?.map(OpenedMessage);
@@ -106,7 +106,7 @@ impl Matching {
                 (None, None) => false,
             };
             if matches {
-                each(&Matched { number, facts: &facts, message: message.as_ref() });
+                each(&SearchMatch { number, facts: &facts, message: message.as_ref() });
             }
             let full = opened >= limits::SLICE_CONTENTS;
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

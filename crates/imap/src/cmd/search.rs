@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use super::copy::updates_of;
-use super::matching::{Matched, Matching, Opens, asks_modseq};
+use super::matching::{OpenPolicy, SearchCursor, SearchMatch, asks_modseq};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::session::{Job, Next, Reply, Session};
 
 /// Begins a SEARCH.
 pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) -> Result<Next> {
-    let matching = Matching::begin(session, (&search.key, Opens::WhenNeeded), search.numbering, out);
+    let matching = SearchCursor::begin(session, (&search.key, OpenPolicy::WhenNeeded), search.numbering, out);
     let matching = forget_saved(session, search.returns, matching)?;
     // IMAP4rev2 has only the extended response.
     let plain = SearchReturns { all: true, ..SearchReturns::default() };
@@ -27,8 +27,8 @@ pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) ->
 pub fn forget_saved(
     session: &mut Session,
     returns: Option<SearchReturns>,
-    begun: Result<Matching>,
-) -> Result<Matching> {
+    begun: Result<SearchCursor>,
+) -> Result<SearchCursor> {
     if returns.is_some_and(|returns| returns.save) && !matches!(begun, Err(Error::Bad(_))) {
         session.selected()?.saved = Vec::new();
     }
@@ -37,7 +37,7 @@ pub fn forget_saved(
 
 /// A SEARCH in progress.
 struct SearchJob {
-    matching: Matching,
+    matching: SearchCursor,
     answer: Answer,
     found: Found,
 }
@@ -67,7 +67,7 @@ pub struct Found {
 
 impl Found {
     /// Adds a message. Messages must be added in mailbox order.
-    pub fn add(&mut self, matched: &Matched<'_>, numbering: Numbering) {
+    pub fn add(&mut self, matched: &SearchMatch<'_>, numbering: Numbering) {
         let entry = matched.facts.entry;
         extend(&mut self.uids, entry.uid.0);
         if numbering == Numbering::Sequence {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mail::mime::Source;
 
 use super::copy::updates_of;
-use super::matching::{Matching, Opens, asks_modseq};
+use super::matching::{OpenPolicy, SearchCursor, asks_modseq};
 use super::search::{self, Answer, Found};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SortCommand};
@@ -16,8 +16,8 @@ use crate::session::{Job, Next, Reply, Session};
 /// Begins a SORT.
 pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Result<Next> {
     let sorter = Sorter::new(&sort.criteria);
-    let opens = if sorter.needs_header() { Opens::Matching } else { Opens::WhenNeeded };
-    let matching = Matching::begin(session, (&sort.key, opens), sort.numbering, out);
+    let opens = if sorter.needs_header() { OpenPolicy::Matching } else { OpenPolicy::WhenNeeded };
+    let matching = SearchCursor::begin(session, (&sort.key, opens), sort.numbering, out);
     let matching = search::forget_saved(session, sort.returns, matching)?;
     let tells_modseq = asks_modseq(&sort.key);
     let answer = Answer { name: "SORT", numbering: sort.numbering, returns: sort.returns, tells_modseq };
@@ -33,7 +33,7 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Resul
 
 /// A SORT in progress.
 struct SortJob {
-    matching: Matching,
+    matching: SearchCursor,
     answer: Answer,
     sorter: Sorter,
     found: Found,

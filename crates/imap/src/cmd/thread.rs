@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mail::mime::Source;
 
 use super::copy::updates_of;
-use super::matching::{Matching, Opens};
+use super::matching::{OpenPolicy, SearchCursor};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, ThreadCommand};
 use crate::error::Result;
@@ -14,7 +14,7 @@ use crate::session::{Job, Next, Reply, Session};
 
 /// Begins a THREAD.
 pub fn thread(session: &mut Session, thread: ThreadCommand, out: &mut Writer) -> Result<Next> {
-    let matching = Matching::begin(session, (&thread.key, Opens::Matching), thread.numbering, out)?;
+    let matching = SearchCursor::begin(session, (&thread.key, OpenPolicy::Matching), thread.numbering, out)?;
     Ok(Next::Job(Box::new(ThreadJob {
         matching,
         numbering: thread.numbering,
@@ -25,7 +25,7 @@ pub fn thread(session: &mut Session, thread: ThreadCommand, out: &mut Writer) ->
 
 /// A THREAD in progress.
 struct ThreadJob {
-    matching: Matching,
+    matching: SearchCursor,
     numbering: Numbering,
     /// Taken when all messages have been added.
     threader: Option<Threader>,
