@@ -18,8 +18,8 @@ pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) ->
     let plain = SearchReturns { all: true, ..SearchReturns::default() };
     let returns = search.returns.or(session.enabled.rev2.then_some(plain));
     let tells_modseq = asks_modseq(&search.key);
-    let answer = Answer { name: "SEARCH", numbering: search.numbering, returns, tells_modseq };
-    Ok(Next::Job(Box::new(SearchJob { matching, answer, found: Found::default() })))
+    let answer = SearchResponse { name: "SEARCH", numbering: search.numbering, returns, tells_modseq };
+    Ok(Next::Job(Box::new(SearchJob { matching, answer, found: SearchResult::default() })))
 }
 
 /// Empties the saved result if the command asks for SAVE. The result stays empty if the search fails with NO; it is
@@ -38,8 +38,8 @@ pub fn forget_saved(
 /// A SEARCH in progress.
 struct SearchJob {
     matching: SearchCursor,
-    answer: Answer,
-    found: Found,
+    answer: SearchResponse,
+    found: SearchResult,
 }
 
 impl Job for SearchJob {
@@ -56,7 +56,7 @@ impl Job for SearchJob {
 
 /// The matching messages, in mailbox order.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     uids: Vec<RangeInclusive<u32>>,
     /// The same messages by sequence number. Empty if the client numbers by UID.
     numbers: Vec<RangeInclusive<u32>>,
@@ -65,7 +65,7 @@ pub struct Found {
     modseqs: Option<[u64; 3]>,
 }
 
-impl Found {
+impl SearchResult {
     /// Adds a message. Messages must be added in mailbox order.
     pub fn add(&mut self, matched: &SearchMatch<'_>, numbering: Numbering) {
         let entry = matched.facts.entry;
@@ -97,7 +97,7 @@ fn extend(ranges: &mut Vec<RangeInclusive<u32>>, number: u32) {
 }
 
 /// The form in which SEARCH and SORT reply.
-pub struct Answer {
+pub struct SearchResponse {
     /// The name of the plain response.
     pub name: &'static str,
     /// Numbering of messages in the response.
@@ -108,9 +108,9 @@ pub struct Answer {
     pub tells_modseq: bool,
 }
 
-impl Answer {
+impl SearchResponse {
     /// Saves the matching messages for `$` if the command asks for SAVE.
-    pub fn save(&self, session: &mut Session, found: &Found) -> Result<()> {
+    pub fn save(&self, session: &mut Session, found: &SearchResult) -> Result<()> {
         let Some(returns) = self.returns.filter(|returns| returns.save) else { return Ok(()) };
         let ends_only = (returns.min || returns.max) && !returns.all && !returns.count;
         let saved = &mut session.selected()?.saved;
@@ -130,7 +130,7 @@ impl Answer {
     }
 
     /// Writes the response to SEARCH.
-    pub fn write(&self, tag: &str, found: &Found, out: &mut Writer) {
+    pub fn write(&self, tag: &str, found: &SearchResult, out: &mut Writer) {
         let shown = found.shown(self.numbering);
         let Some(returns) = self.returns else {
             return self.write_plain(shown.iter().cloned().flatten(), found, out);
@@ -142,7 +142,7 @@ impl Answer {
     }
 
     /// Writes the response to SORT. `sorted` holds the numbers in their sort order.
-    pub fn write_sorted(&self, tag: &str, sorted: &[u32], found: &Found, out: &mut Writer) {
+    pub fn write_sorted(&self, tag: &str, sorted: &[u32], found: &SearchResult, out: &mut Writer) {
         let Some(returns) = self.returns else {
             return self.write_plain(sorted.iter().copied(), found, out);
         };
@@ -152,7 +152,7 @@ impl Answer {
         });
     }
 
-    fn write_plain(&self, numbers: impl Iterator<Item = u32>, found: &Found, out: &mut Writer) {
+    fn write_plain(&self, numbers: impl Iterator<Item = u32>, found: &SearchResult, out: &mut Writer) {
         out.untagged().text(self.name);
         for number in numbers {
             out.space().number(u64::from(number));
@@ -166,7 +166,7 @@ impl Answer {
     fn write_extended(
         &self,
         tag: &str,
-        (returns, found): (SearchReturns, &Found),
+        (returns, found): (SearchReturns, &SearchResult),
         ends: Option<(u32, u32)>,
         out: &mut Writer,
         write_all: impl FnOnce(&mut Writer),
@@ -200,7 +200,7 @@ impl Answer {
 
     /// Returns the mod-sequence to send with the result. If only MIN or MAX is returned, it is the mod-sequence of that
     /// message; if only MIN and MAX, the higher of the two (RFC 4731 §3.2).
-    fn modseq(&self, returns: SearchReturns, found: &Found) -> Option<u64> {
+    fn modseq(&self, returns: SearchReturns, found: &SearchResult) -> Option<u64> {
         let [first, last, latest] = found.modseqs.filter(|_| self.tells_modseq)?;
         Some(match (returns.min, returns.max) {
             _ if returns.all || returns.count => latest,

@@ -6,7 +6,7 @@ use mail::mime::Source;
 
 use super::copy::updates_of;
 use super::matching::{OpenPolicy, SearchCursor, asks_modseq};
-use super::search::{self, Answer, Found};
+use super::search::{self, SearchResponse, SearchResult};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SortCommand};
 use crate::error::Result;
@@ -20,12 +20,12 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Resul
     let matching = SearchCursor::begin(session, (&sort.key, opens), sort.numbering, out);
     let matching = search::forget_saved(session, sort.returns, matching)?;
     let tells_modseq = asks_modseq(&sort.key);
-    let answer = Answer { name: "SORT", numbering: sort.numbering, returns: sort.returns, tells_modseq };
+    let answer = SearchResponse { name: "SORT", numbering: sort.numbering, returns: sort.returns, tells_modseq };
     Ok(Next::Job(Box::new(SortJob {
         matching,
         answer,
         sorter,
-        found: Found::default(),
+        found: SearchResult::default(),
         records: Vec::new(),
         numbers: HashMap::new(),
     })))
@@ -34,9 +34,9 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Resul
 /// A SORT in progress.
 struct SortJob {
     matching: SearchCursor,
-    answer: Answer,
+    answer: SearchResponse,
     sorter: Sorter,
-    found: Found,
+    found: SearchResult,
     records: Vec<Record>,
     /// Sequence numbers by UID. Empty if the client numbers by UID.
     numbers: HashMap<u32, u32>,
