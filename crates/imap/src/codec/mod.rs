@@ -17,7 +17,7 @@ pub use decoder::{Decoded, Decoder, Mode, Refusal};
 pub use error::SyntaxError;
 pub use mail::mailbox::utf7;
 pub use parse::access::decode_base64;
-pub use verb::{Allowed, Flow, UidForm, VERBS, Verb};
+pub use verb::{PermittedState, Pipelining, UidForm, VERBS, Verb};
 pub use writer::{Encoding, MONTHS, Status, Writer, is_atom_byte};
 
 /// Decodes arbitrary bytes from a fuzzer, whole and in pieces, and panics only if the decoder breaks a promise.

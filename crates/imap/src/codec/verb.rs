@@ -9,7 +9,7 @@ use super::scanner::{Parsed, Scanner};
 
 /// The session states in which a verb is permitted (RFC 9051 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allowed {
+pub enum PermittedState {
     /// Always.
     Always,
     /// Before login only.
@@ -22,7 +22,7 @@ pub enum Allowed {
 
 /// Permission to decode the commands after this one before it has been executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
+pub enum Pipelining {
     /// They may be decoded.
     Together,
     /// They must not be decoded, because this verb changes the interpretation of the bytes after it or consumes them
@@ -47,9 +47,9 @@ pub struct Verb {
     /// The name in upper case.
     pub name: &'static str,
     /// The session states in which the verb is permitted.
-    pub allowed: Allowed,
+    pub allowed: PermittedState,
     /// Permission to decode later commands before this one has been executed.
-    pub flow: Flow,
+    pub flow: Pipelining,
     /// Existence of a form with `UID` before the verb.
     pub uid_form: UidForm,
     /// The capabilities that the verb adds to CAPABILITY.
@@ -78,10 +78,10 @@ pub fn find(name: &[u8], numbering: Numbering) -> Option<&'static Verb> {
     (numbering == Numbering::Sequence || verb.uid_form == UidForm::Exists).then_some(verb)
 }
 
-use Allowed::{AfterLogin, Always, BeforeLogin, Selected};
-use Flow::{Alone, Together};
+use PermittedState::{AfterLogin, Always, BeforeLogin, Selected};
+use Pipelining::{Alone, Together};
 
-const fn verb(name: &'static str, allowed: Allowed, parse: ArgumentParser) -> Verb {
+const fn verb(name: &'static str, allowed: PermittedState, parse: ArgumentParser) -> Verb {
     Verb { name, allowed, flow: Together, uid_form: UidForm::None, capabilities: &[], parse }
 }
 

@@ -34,7 +34,7 @@ use wire::Peer;
 
 use crate::cmd;
 use crate::codec::ast::Command;
-use crate::codec::{Allowed, Encoding, Mode, Refusal, Status, Verb, Writer};
+use crate::codec::{Encoding, Mode, PermittedState, Refusal, Status, Verb, Writer};
 use crate::error::{Error, Result};
 use crate::limits;
 
@@ -302,9 +302,9 @@ impl Session {
 
     fn permit(&self, verb: &Verb) -> Result<()> {
         match (verb.allowed, self.account.is_some(), self.selected.is_some()) {
-            (Allowed::BeforeLogin, true, _) => Err(Error::Bad("you have logged in already")),
-            (Allowed::AfterLogin | Allowed::Selected, false, _) => Err(Error::Bad("log in first")),
-            (Allowed::Selected, true, false) => Err(Error::Bad("select a mailbox first")),
+            (PermittedState::BeforeLogin, true, _) => Err(Error::Bad("you have logged in already")),
+            (PermittedState::AfterLogin | PermittedState::Selected, false, _) => Err(Error::Bad("log in first")),
+            (PermittedState::Selected, true, false) => Err(Error::Bad("select a mailbox first")),
             _ => Ok(()),
         }
     }
