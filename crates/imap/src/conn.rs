@@ -43,7 +43,7 @@ pub struct Service {
 pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> io::Result<()> {
     let session = Session::new(Arc::clone(&service.site), peer);
     let decoder = Decoder::new(session.mode());
-    let work = Box::new(Work { session, decoder, out: Writer::new() });
+    let work = Box::new(ConnectionState { session, decoder, out: Writer::new() });
     let shutdown = service.shutdown.clone();
     let mut connection = Connection { stream: Some(stream), work, service, dismissal };
     tokio::select! {
@@ -56,28 +56,28 @@ pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal:
 struct Connection {
     /// The stream. `None` only during a TLS handshake.
     stream: Option<Stream>,
-    work: Box<Work>,
+    work: Box<ConnectionState>,
     service: Arc<Service>,
     /// Signals that the account has been disabled, removed or given another password since login.
     dismissal: Dismissal,
 }
 
 /// The state that is moved to a worker and back.
-struct Work {
+struct ConnectionState {
     session: Session,
     decoder: Decoder,
     out: Writer,
 }
 
 /// A task for a worker.
-enum Task {
+enum WorkerTask {
     Execute(&'static Verb, Command),
     Resume,
     Answer(Vec<u8>),
 }
 
 /// Reason why waiting for the client ended without data.
-enum Silence {
+enum WaitEnd {
     Ended,
     TooLong,
     Draining,
@@ -90,14 +90,14 @@ impl Connection {
         self.work.session.greet(&mut self.work.out);
         loop {
             if self.dismissal.is_given() {
-                return self.say_good_bye(&Silence::Dismissed).await;
+                return self.say_good_bye(&WaitEnd::Dismissed).await;
             }
             let effect = match self.work.decode() {
                 Decoded::Incomplete => match self.wait(shutdown).await? {
                     Ok(effect) => effect,
                     Err(silence) => return self.say_good_bye(&silence).await,
                 },
-                Decoded::Command(verb, command) => self.visit(Task::Execute(verb, command)).await?,
+                Decoded::Command(verb, command) => self.visit(WorkerTask::Execute(verb, command)).await?,
                 other => self.work.take_other(other),
             };
             if !self.settle(effect, shutdown).await? {
@@ -107,14 +107,14 @@ impl Connection {
     }
 
     /// Waits for the client between commands, and meanwhile reports the events that the client watches.
-    async fn wait(&mut self, shutdown: &Shutdown) -> io::Result<Result<Effect, Silence>> {
+    async fn wait(&mut self, shutdown: &Shutdown) -> io::Result<Result<Effect, WaitEnd>> {
         self.flush().await?;
         let listener = match self.work.decoder.is_empty() {
             true => self.work.session.listen_between_commands(),
             false => None,
         };
         if listener.is_some() && self.work.session.has_news() {
-            return self.visit(Task::Resume).await.map(Ok);
+            return self.visit(WorkerTask::Resume).await.map(Ok);
         }
         let woken = async {
             match listener {
@@ -123,7 +123,7 @@ impl Connection {
             }
         };
         match self.read(shutdown, woken).await? {
-            Ok(()) | Err(Silence::Woken) => Ok(Ok(Effect::Ready)),
+            Ok(()) | Err(WaitEnd::Woken) => Ok(Ok(Effect::Ready)),
             Err(silence) => Ok(Err(silence)),
         }
     }
@@ -135,7 +135,7 @@ impl Connection {
                 Effect::Ready => return Ok(true),
                 Effect::Unfinished => {
                     self.flush().await?;
-                    self.visit(Task::Resume).await?
+                    self.visit(WorkerTask::Resume).await?
                 }
                 Effect::Line => match self.line(shutdown).await? {
                     Some(effect) => effect,
@@ -164,7 +164,7 @@ impl Connection {
     async fn line(&mut self, shutdown: &Shutdown) -> io::Result<Option<Effect>> {
         loop {
             match self.work.decoder.decode_line() {
-                Some(Ok(line)) => return self.visit(Task::Answer(line)).await.map(Some),
+                Some(Ok(line)) => return self.visit(WorkerTask::Answer(line)).await.map(Some),
                 Some(Err(_)) => return Ok(None),
                 None => {}
             }
@@ -181,13 +181,13 @@ impl Connection {
     async fn idle(&mut self, shutdown: &Shutdown) -> io::Result<Option<Effect>> {
         loop {
             match self.work.decoder.decode_line() {
-                Some(Ok(line)) => return self.visit(Task::Answer(line)).await.map(Some),
+                Some(Ok(line)) => return self.visit(WorkerTask::Answer(line)).await.map(Some),
                 Some(Err(_)) => return Ok(None),
                 None => {}
             }
             let listener = self.work.session.listen();
             if !self.work.session.is_quiet() {
-                let effect = self.visit(Task::Resume).await?;
+                let effect = self.visit(WorkerTask::Resume).await?;
                 if effect != Effect::Idle {
                     return Ok(Some(effect));
                 }
@@ -200,7 +200,7 @@ impl Connection {
                 }
             };
             match self.read(shutdown, woken).await? {
-                Ok(()) | Err(Silence::Woken) => {}
+                Ok(()) | Err(WaitEnd::Woken) => {}
                 Err(silence) => {
                     self.write_good_bye(&silence);
                     return Ok(None);
@@ -210,7 +210,7 @@ impl Connection {
     }
 
     /// Runs a task on a worker, or on the current task if it needs no disk access.
-    async fn visit(&mut self, task: Task) -> io::Result<Effect> {
+    async fn visit(&mut self, task: WorkerTask) -> io::Result<Effect> {
         if task.is_light(&self.work.session) {
             return Ok(self.work.perform(task));
         }
@@ -257,7 +257,7 @@ impl Connection {
     }
 
     /// Reads the next bytes into the decoder.
-    async fn read(&mut self, shutdown: &Shutdown, woken: impl Future<Output = ()>) -> io::Result<Result<(), Silence>> {
+    async fn read(&mut self, shutdown: &Shutdown, woken: impl Future<Output = ()>) -> io::Result<Result<(), WaitEnd>> {
         let logged_in = self.work.session.login().is_some();
         let options = &self.service.site.options;
         let time_max = if logged_in { options.silence_time_max } else { options.login_time_max };
@@ -265,13 +265,13 @@ impl Connection {
         tokio::select! {
             biased;
             received = receive(stream, &mut self.work.decoder, time_max) => match received? {
-                Some(0) => Ok(Err(Silence::Ended)),
+                Some(0) => Ok(Err(WaitEnd::Ended)),
                 Some(_) => Ok(Ok(())),
-                None => Ok(Err(Silence::TooLong)),
+                None => Ok(Err(WaitEnd::TooLong)),
             },
-            () = woken => Ok(Err(Silence::Woken)),
-            () = shutdown.draining() => Ok(Err(Silence::Draining)),
-            () = self.dismissal.given() => Ok(Err(Silence::Dismissed)),
+            () = woken => Ok(Err(WaitEnd::Woken)),
+            () = shutdown.draining() => Ok(Err(WaitEnd::Draining)),
+            () = self.dismissal.given() => Ok(Err(WaitEnd::Dismissed)),
         }
     }
 
@@ -286,17 +286,17 @@ impl Connection {
         Ok(())
     }
 
-    fn write_good_bye(&mut self, silence: &Silence) {
+    fn write_good_bye(&mut self, silence: &WaitEnd) {
         let text = match silence {
-            Silence::TooLong => "[UNAVAILABLE] nothing was heard for too long",
-            Silence::Draining => "[UNAVAILABLE] the server ends",
-            Silence::Dismissed => "the account was disabled, removed or given another password",
-            Silence::Ended | Silence::Woken => return,
+            WaitEnd::TooLong => "[UNAVAILABLE] nothing was heard for too long",
+            WaitEnd::Draining => "[UNAVAILABLE] the server ends",
+            WaitEnd::Dismissed => "the account was disabled, removed or given another password",
+            WaitEnd::Ended | WaitEnd::Woken => return,
         };
         self.work.out.untagged_status(Status::Bye, text);
     }
 
-    async fn say_good_bye(&mut self, silence: &Silence) -> io::Result<()> {
+    async fn say_good_bye(&mut self, silence: &WaitEnd) -> io::Result<()> {
         self.write_good_bye(silence);
         self.close().await
     }
@@ -311,7 +311,7 @@ impl Connection {
     }
 }
 
-impl Work {
+impl ConnectionState {
     /// Returns a placeholder that is used while the actual state is with a worker.
     fn placeholder(&self) -> Self {
         let session = self.session.successor();
@@ -323,11 +323,11 @@ impl Work {
         self.decoder.decode()
     }
 
-    fn perform(&mut self, task: Task) -> Effect {
+    fn perform(&mut self, task: WorkerTask) -> Effect {
         match task {
-            Task::Execute(verb, command) => self.session.execute(verb, command, &mut self.out),
-            Task::Resume => self.session.resume(&mut self.out),
-            Task::Answer(line) => self.session.answer(&line, &mut self.out),
+            WorkerTask::Execute(verb, command) => self.session.execute(verb, command, &mut self.out),
+            WorkerTask::Resume => self.session.resume(&mut self.out),
+            WorkerTask::Answer(line) => self.session.answer(&line, &mut self.out),
         }
     }
 
@@ -360,7 +360,7 @@ impl Work {
     }
 }
 
-impl Task {
+impl WorkerTask {
     /// Returns `true` if the task needs no disk access, so that a worker would only add latency.
     fn is_light(&self, session: &Session) -> bool {
         match self {
