@@ -4,7 +4,7 @@
 
 use mail::mime::text;
 
-use super::binary::{Decoded, binary};
+use super::binary::{DecodedPart, binary};
 use super::entry::{Entry, Stored};
 use super::envelope::envelope;
 use super::section::{Octets, origin, path, section_name};
@@ -124,7 +124,7 @@ fn write_binary<M: Stored>(
     partial: Option<Partial>,
     out: &mut Writer,
 ) -> Result<Outcome, M::Error> {
-    let Decoded::Octets(octets) = binary(message, part, partial)? else { return Ok(Outcome::UnknownEncoding) };
+    let DecodedPart::Octets(octets) = binary(message, part, partial)? else { return Ok(Outcome::UnknownEncoding) };
     out.raw(b"BINARY[");
     path(part, out);
     out.byte(b']');
@@ -135,7 +135,7 @@ fn write_binary<M: Stored>(
 }
 
 fn write_binary_size<M: Stored>(message: &M, part: &PartPath, out: &mut Writer) -> Result<Outcome, M::Error> {
-    let Decoded::Octets(octets) = binary(message, part, None)? else { return Ok(Outcome::UnknownEncoding) };
+    let DecodedPart::Octets(octets) = binary(message, part, None)? else { return Ok(Outcome::UnknownEncoding) };
     out.raw(b"BINARY.SIZE[");
     path(part, out);
     out.raw(b"] ").number(octets.length());

@@ -14,7 +14,7 @@ use crate::codec::ast::{PartPath, Partial};
 
 /// A part without its transfer encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decoded {
+pub enum DecodedPart {
     /// The octets of the part.
     Octets(Octets),
     /// The encoding of the part is unknown: `NO [UNKNOWN-CTE]`.
@@ -26,27 +26,31 @@ pub enum Decoded {
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn binary<S: Source + ?Sized>(source: &S, path: &PartPath, partial: Option<Partial>) -> Result<Decoded, S::Error> {
+pub fn binary<S: Source + ?Sized>(
+    source: &S,
+    path: &PartPath,
+    partial: Option<Partial>,
+) -> Result<DecodedPart, S::Error> {
     if path.0.is_empty() {
-        return Ok(Decoded::Octets(Octets::Range(0..source.structure().length()).cut(partial)));
+        return Ok(DecodedPart::Octets(Octets::Range(0..source.structure().length()).cut(partial)));
     }
     let structure = source.structure();
     let Some(part) = structure.find(&path.0).and_then(|index| structure.parts().get(index)) else {
-        return Ok(Decoded::Octets(Octets::NONE));
+        return Ok(DecodedPart::Octets(Octets::NONE));
     };
     if part.kind != Kind::Leaf || part.content.encoding.is_identity() {
-        return Ok(Decoded::Octets(Octets::Range(part.body.clone()).cut(partial)));
+        return Ok(DecodedPart::Octets(Octets::Range(part.body.clone()).cut(partial)));
     }
     if let Encoding::Other(_) = part.content.encoding {
-        return Ok(Decoded::UnknownEncoding);
+        return Ok(DecodedPart::UnknownEncoding);
     }
     let end = partial.map_or(usize::MAX, |partial| {
         usize::try_from(partial.start.saturating_add(partial.length)).unwrap_or(usize::MAX)
     });
     let body = source.range(part.body.clone())?;
     match transfer::decode(&part.content.encoding, &body, end) {
-        Some(decoded) => Ok(Decoded::Octets(Octets::Bytes(Cow::into_owned(decoded)).cut(partial))),
-        None => Ok(Decoded::UnknownEncoding),
+        Some(decoded) => Ok(DecodedPart::Octets(Octets::Bytes(Cow::into_owned(decoded)).cut(partial))),
+        None => Ok(DecodedPart::UnknownEncoding),
     }
 }
 
@@ -63,8 +67,8 @@ mod tests {
         let partial = partial.map(|(start, length)| Partial { start, length });
         let Ok(decoded) = binary(&message, &PartPath(path.to_vec()), partial);
         let found = match decoded {
-            Decoded::UnknownEncoding => None,
-            Decoded::Octets(octets) => {
+            DecodedPart::UnknownEncoding => None,
+            DecodedPart::Octets(octets) => {
                 let Ok(bytes) = octets.read(&message, 0..octets.length());
                 Some(String::from_utf8_lossy(&bytes).into_owned())
             }
