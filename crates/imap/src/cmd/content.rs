@@ -33,7 +33,7 @@ const FLAGS: [(Marks, SystemFlag); 5] = [
     (Marks::DRAFT, SystemFlag::Draft),
 ];
 
-impl message::Entry for MessageEntry<'_> {
+impl message::EntryData for MessageEntry<'_> {
     fn uid(&self) -> u32 {
         self.entry.uid.0
     }
@@ -98,7 +98,7 @@ impl Source for OpenedMessage<'_> {
     }
 }
 
-impl message::Stored for OpenedMessage<'_> {
+impl message::MessageSource for OpenedMessage<'_> {
     fn email_id(&self) -> mail::Result<String> {
         Ok(format!("M{}", self.0.unid()?))
     }

@@ -5,7 +5,7 @@
 use mail::mime::text;
 
 use super::binary::{DecodedPart, binary};
-use super::entry::{Entry, Stored};
+use super::entry::{EntryData, MessageSource};
 use super::envelope::envelope;
 use super::section::{Octets, origin, path, section_name};
 use super::structure::{Detail, body_structure};
@@ -24,7 +24,7 @@ pub enum Outcome {
 }
 
 /// Appends an attribute that the folder's entry holds.
-pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl Entry, out: &mut Writer) -> Outcome {
+pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl EntryData, out: &mut Writer) -> Outcome {
     match attribute {
         FetchAttribute::InternalDate => out.raw(b"INTERNALDATE ").date_time(entry.received().seconds()),
         FetchAttribute::Rfc822Size => out.raw(b"RFC822.SIZE ").number(entry.size()),
@@ -42,7 +42,7 @@ pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl Entry, out
 /// # Errors
 ///
 /// Returns the errors of the message. Output that was written before the error stays in the writer.
-pub fn write_attribute<M: Stored>(
+pub fn write_attribute<M: MessageSource>(
     attribute: &FetchAttribute,
     message: &M,
     out: &mut Writer,
@@ -87,7 +87,7 @@ pub fn write_attribute<M: Stored>(
 /// # Errors
 ///
 /// Returns the errors of the message.
-pub fn octets<M: Stored>(attribute: &FetchAttribute, message: &M) -> Result<Option<Octets>, M::Error> {
+pub fn octets<M: MessageSource>(attribute: &FetchAttribute, message: &M) -> Result<Option<Octets>, M::Error> {
     let whole = |text| Section { part: PartPath::default(), text };
     let section = match attribute {
         FetchAttribute::BodySection { section, partial, .. } => {
@@ -118,7 +118,7 @@ pub fn octets_name(attribute: &FetchAttribute, out: &mut Writer) {
     }
 }
 
-fn write_binary<M: Stored>(
+fn write_binary<M: MessageSource>(
     message: &M,
     part: &PartPath,
     partial: Option<Partial>,
@@ -134,7 +134,7 @@ fn write_binary<M: Stored>(
     Ok(Outcome::Written)
 }
 
-fn write_binary_size<M: Stored>(message: &M, part: &PartPath, out: &mut Writer) -> Result<Outcome, M::Error> {
+fn write_binary_size<M: MessageSource>(message: &M, part: &PartPath, out: &mut Writer) -> Result<Outcome, M::Error> {
     let DecodedPart::Octets(octets) = binary(message, part, None)? else { return Ok(Outcome::UnknownEncoding) };
     out.raw(b"BINARY.SIZE[");
     path(part, out);

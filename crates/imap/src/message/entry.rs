@@ -1,6 +1,6 @@
 //! Interfaces through which rendering and matching access a message.
 //!
-//! [`Entry`] is the data that a folder keeps of each message, which is sufficient for most questions. [`Stored`] is an
+//! [`EntryData`] is the data that a folder keeps of each message, which is sufficient for most questions. [`MessageSource`] is an
 //! opened message: its bytes ([`Source`]) and its ids. The session implements both on top of the `mail` crate.
 
 use base::Timestamp;
@@ -9,7 +9,7 @@ use mail::mime::Source;
 use crate::codec::ast::SystemFlags;
 
 /// The data that a folder keeps of a message.
-pub trait Entry {
+pub trait EntryData {
     /// Returns the UID.
     fn uid(&self) -> u32;
     /// Returns the system flags.
@@ -32,7 +32,7 @@ pub trait Entry {
 }
 
 /// An opened message.
-pub trait Stored: Source {
+pub trait MessageSource: Source {
     /// Returns the EMAILID (RFC 8474).
     fn email_id(&self) -> Result<String, Self::Error>;
     /// Returns the THREADID, or `None` if the message has none.

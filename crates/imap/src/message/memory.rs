@@ -7,7 +7,7 @@ use std::ops::Range;
 use base::Timestamp;
 use mail::mime::{Source, Structure, Whole, parse};
 
-use super::entry::{Entry, Stored};
+use super::entry::{EntryData, MessageSource};
 use crate::codec::ast::SystemFlags;
 
 /// The data that a folder would keep of a message.
@@ -24,7 +24,7 @@ pub struct Facts {
     pub lacking: Vec<usize>,
 }
 
-impl Entry for Facts {
+impl EntryData for Facts {
     fn uid(&self) -> u32 {
         self.uid
     }
@@ -95,7 +95,7 @@ impl Source for Message<'_> {
     }
 }
 
-impl Stored for Message<'_> {
+impl MessageSource for Message<'_> {
     fn email_id(&self) -> Result<String, Infallible> {
         Ok(format!("M{}", self.entry.uid))
     }

@@ -27,7 +27,7 @@ mod fuzzing;
 mod memory;
 
 pub use attribute::{Outcome, octets, octets_name, write_attribute, write_entry_attribute};
-pub use entry::{Entry, Stored};
+pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
 pub use search::{Needs, Plan};
 pub use section::Octets;

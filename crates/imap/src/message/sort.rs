@@ -12,7 +12,7 @@ use mail::casemap::fold;
 use mail::mime::address::{self, Mailbox};
 use mail::mime::{date, header, word};
 
-use super::entry::Entry;
+use super::entry::EntryData;
 use super::subject::BaseSubject;
 use crate::codec::ast::{SortCriterion, SortKey};
 
@@ -49,7 +49,7 @@ impl Sorter {
     }
 
     /// Returns the sort keys of a message. If [`Sorter::needs_header`] returns `false`, the header may be empty.
-    pub fn record(&self, entry: &impl Entry, header: &[u8]) -> Record {
+    pub fn record(&self, entry: &impl EntryData, header: &[u8]) -> Record {
         let keys = self.criteria.iter().map(|criterion| key(criterion.key, entry, header)).collect();
         Record { uid: entry.uid(), keys }
     }
@@ -69,7 +69,7 @@ impl Sorter {
     }
 }
 
-fn key(key: SortKey, entry: &impl Entry, header: &[u8]) -> Key {
+fn key(key: SortKey, entry: &impl EntryData, header: &[u8]) -> Key {
     let text = |text: String| Key::Text(text.into_boxed_str());
     match key {
         SortKey::Arrival => Key::Number(i128::from(entry.received().0)),

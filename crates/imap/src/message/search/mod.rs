@@ -3,7 +3,7 @@
 //! A [`Plan`] is created once from the client's keys. [`Plan::decide`] answers from the folder's entry alone if the
 //! entry is sufficient. Only otherwise the message is opened and [`Plan::matches`] is called. It examines the header
 //! before the body, and the body only as far as necessary. Keys are ordered by their cost, and a key that cannot change
-//! the result is not evaluated. An index can state in advance which texts a message lacks ([`Entry::lacks`]).
+//! the result is not evaluated. An index can state in advance which texts a message lacks ([`EntryData::lacks`]).
 //!
 //! Days are days in UTC, because dates are shown in UTC. Texts are compared with [`mail::casemap`]. The BODY of a
 //! message consists of the decoded text of its parts, the headers of the messages within it, and the names of its
@@ -23,7 +23,7 @@ use mail::searched::{INDEXED_FIELDS, find_in_field};
 
 use search::{Place, Sought};
 
-use super::entry::{Entry, Stored};
+use super::entry::{EntryData, MessageSource};
 use crate::codec::ast::{AddressField, Date, MessageSet, SearchKey, SystemFlag};
 use text::Texts;
 
@@ -157,7 +157,7 @@ impl Plan {
     }
 
     /// Returns `Some(true)` or `Some(false)` if the entry decides the match, or `None` if the message must be opened.
-    pub fn decide(&self, entry: &impl Entry) -> Option<bool> {
+    pub fn decide(&self, entry: &impl EntryData) -> Option<bool> {
         self.root.decide(entry)
     }
 
@@ -166,7 +166,7 @@ impl Plan {
     /// # Errors
     ///
     /// Returns the errors of the message.
-    pub fn matches<M: Stored>(&self, entry: &impl Entry, message: &M) -> Result<bool, M::Error> {
+    pub fn matches<M: MessageSource>(&self, entry: &impl EntryData, message: &M) -> Result<bool, M::Error> {
         self.root.matches(entry, &mut Texts::new(message, self.body_keys > 1))
     }
 }
@@ -263,7 +263,7 @@ impl Node {
         }
     }
 
-    fn decide(&self, entry: &impl Entry) -> Option<bool> {
+    fn decide(&self, entry: &impl EntryData) -> Option<bool> {
         match self {
             Self::Constant(matches) => Some(*matches),
             Self::Entry(test) => Some(test.matches(entry)),
@@ -274,7 +274,7 @@ impl Node {
         }
     }
 
-    fn matches<M: Stored>(&self, entry: &impl Entry, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
+    fn matches<M: MessageSource>(&self, entry: &impl EntryData, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
         match self {
             Self::Constant(matches) => Ok(*matches),
             Self::Entry(test) => Ok(test.matches(entry)),
@@ -302,7 +302,7 @@ impl Node {
 
 /// Combines the results that the entry decides for several keys. A single key with the result `decisive` decides the
 /// whole.
-fn settled(nodes: &[Node], entry: &impl Entry, decisive: bool) -> Option<bool> {
+fn settled(nodes: &[Node], entry: &impl EntryData, decisive: bool) -> Option<bool> {
     let mut all_settled = true;
     for node in nodes {
         match node.decide(entry) {
@@ -337,7 +337,7 @@ impl EntryTest {
         })
     }
 
-    fn matches(&self, entry: &impl Entry) -> bool {
+    fn matches(&self, entry: &impl EntryData) -> bool {
         match self {
             Self::System(flag) => entry.flags().contains(*flag),
             Self::Keyword(keyword) => entry.has_keyword(keyword),
@@ -359,7 +359,7 @@ impl EntryTest {
 }
 
 impl ContentTest {
-    fn matches<M: Stored>(&self, entry: &impl Entry, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
+    fn matches<M: MessageSource>(&self, entry: &impl EntryData, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
         let message = texts.message;
         Ok(match self {
             _ if self.is_ruled_out(entry) => false,
@@ -379,7 +379,7 @@ impl ContentTest {
     }
 
     /// Returns `true` if the message is known not to contain the text, without opening it.
-    fn is_ruled_out(&self, entry: &impl Entry) -> bool {
+    fn is_ruled_out(&self, entry: &impl EntryData) -> bool {
         match self {
             Self::Field { sought, .. } | Self::Body(sought) => !sought.needle.is_empty() && entry.lacks(sought.number),
             Self::Text(_) | Self::EmailId(_) | Self::ThreadId(_) | Self::Sent(_) => false,

@@ -6,7 +6,7 @@
 use mail::casemap::Needle;
 use mail::searched::{find_in_body, find_in_header};
 
-use crate::message::entry::Stored;
+use crate::message::entry::MessageSource;
 
 /// The texts of one message.
 pub(super) struct Texts<'m, M> {
@@ -16,7 +16,7 @@ pub(super) struct Texts<'m, M> {
     kept: Option<Vec<String>>,
 }
 
-impl<'m, M: Stored> Texts<'m, M> {
+impl<'m, M: MessageSource> Texts<'m, M> {
     /// Creates the texts of a message. `keeps` is `true` if more than one key may examine its body.
     pub(super) fn new(message: &'m M, keeps: bool) -> Self {
         Self { message, keeps, kept: None }

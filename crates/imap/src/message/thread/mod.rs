@@ -19,7 +19,7 @@ use base::Timestamp;
 use mail::limits::FIELD_BYTES_MAX;
 use mail::mime::header;
 
-use super::entry::Entry;
+use super::entry::EntryData;
 use super::sort::sent;
 use super::subject::BaseSubject;
 use crate::codec::ast::ThreadAlgorithm;
@@ -54,7 +54,7 @@ impl Threader {
     }
 
     /// Adds a message. Messages must be added in mailbox order.
-    pub fn add(&mut self, entry: &impl Entry, header: &[u8]) {
+    pub fn add(&mut self, entry: &impl EntryData, header: &[u8]) {
         let mut letter = Letter {
             uid: entry.uid(),
             sent: sent(header, entry.received()),
