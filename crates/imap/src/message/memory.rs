@@ -12,7 +12,7 @@ use crate::codec::ast::SystemFlags;
 
 /// The data that a folder would keep of a message.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct MemoryEntry {
     pub uid: u32,
     pub flags: SystemFlags,
     pub keywords: Vec<&'static str>,
@@ -24,7 +24,7 @@ pub struct Facts {
     pub lacking: Vec<usize>,
 }
 
-impl EntryData for Facts {
+impl EntryData for MemoryEntry {
     fn uid(&self) -> u32 {
         self.uid
     }
@@ -66,14 +66,14 @@ impl EntryData for Facts {
 pub struct Message<'a> {
     raw: &'a [u8],
     structure: Structure,
-    pub entry: Facts,
+    pub entry: MemoryEntry,
     pub reads: std::cell::Cell<usize>,
 }
 
 impl<'a> Message<'a> {
     /// Parses a message.
     pub fn of(raw: &'a [u8]) -> Self {
-        let entry = Facts { uid: 1, size: raw.len() as u64, ..Facts::default() };
+        let entry = MemoryEntry { uid: 1, size: raw.len() as u64, ..MemoryEntry::default() };
         Self { raw, structure: parse(raw), entry, reads: std::cell::Cell::new(0) }
     }
 }

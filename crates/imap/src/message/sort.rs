@@ -116,7 +116,7 @@ fn first_address(header: &[u8], name: &str) -> Option<address::Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::memory::Facts;
+    use crate::message::memory::MemoryEntry;
 
     /// Sorts messages whose UIDs are their positions from 1, and whose sizes and internal dates ascend with the UIDs.
     fn check(criteria: &[(SortKey, bool)], headers: &[&str], expected: &[u32]) {
@@ -125,7 +125,10 @@ mod tests {
         let record = |(place, header): (usize, &&str)| {
             let uid = place as u32 + 1;
             let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
-            sorter.record(&Facts { uid, size: u64::from(uid) * 100, received, ..Facts::default() }, header.as_bytes())
+            sorter.record(
+                &MemoryEntry { uid, size: u64::from(uid) * 100, received, ..MemoryEntry::default() },
+                header.as_bytes(),
+            )
         };
         assert_eq!(sorter.sort(headers.iter().enumerate().map(record).collect()), expected, "{criteria:?}");
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::Writer;
-use crate::message::memory::Facts;
+use crate::message::memory::MemoryEntry;
 
 /// Builds threads from headers. UIDs are positions from 1, and internal dates ascend with the UIDs.
 fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
@@ -10,7 +10,7 @@ fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
     for (place, header) in headers.iter().enumerate() {
         let uid = place as u32 + 1;
         let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
-        threader.add(&Facts { uid, received, ..Facts::default() }, header.as_bytes());
+        threader.add(&MemoryEntry { uid, received, ..MemoryEntry::default() }, header.as_bytes());
     }
     let mut out = Writer::new();
     threader.finish().write(&mut out, |uid| uid);
