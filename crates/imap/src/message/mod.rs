@@ -29,7 +29,7 @@ mod memory;
 pub use attribute::{Outcome, octets, octets_name, write_attribute, write_entry_attribute};
 pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
-pub use search::{Needs, Plan};
+pub use search::{Plan, RequiredData};
 pub use section::Octets;
 pub use sort::Sorter;
 pub use thread::{Forest, Threader};

@@ -39,7 +39,7 @@ pub struct Plan {
 
 /// The data that a plan may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Needs {
+pub enum RequiredData {
     /// No data: the plan matches all messages or none.
     Nothing,
     /// The folder's entry.
@@ -80,14 +80,14 @@ enum ContentTest {
     EmailId(String),
     ThreadId(String),
     Sent(Days),
-    Field { name: String, sought: Numbered },
-    Body(Numbered),
-    Text(Numbered),
+    Field { name: String, sought: SoughtText },
+    Body(SoughtText),
+    Text(SoughtText),
 }
 
 /// A sought text and its number within the plan.
 #[derive(Debug, Clone)]
-struct Numbered {
+struct SoughtText {
     needle: Needle,
     number: usize,
 }
@@ -128,7 +128,7 @@ impl Plan {
 
     /// Returns the data that the plan may need.
     #[must_use]
-    pub fn needs(&self) -> Needs {
+    pub fn needs(&self) -> RequiredData {
         self.root.needs()
     }
 
@@ -188,8 +188,8 @@ impl Node {
             SearchKey::Header { name, value } => Self::field(name, value),
             SearchKey::Body(text) if text.is_empty() => Self::Constant(true),
             SearchKey::Text(text) if text.is_empty() => Self::Constant(true),
-            SearchKey::Body(text) => Self::Content(ContentTest::Body(Numbered::new(text))),
-            SearchKey::Text(text) => Self::Content(ContentTest::Text(Numbered::new(text))),
+            SearchKey::Body(text) => Self::Content(ContentTest::Body(SoughtText::new(text))),
+            SearchKey::Text(text) => Self::Content(ContentTest::Text(SoughtText::new(text))),
             _ => EntryTest::of(key, now).map_or(Self::Constant(false), Self::Entry),
         }
     }
@@ -199,7 +199,7 @@ impl Node {
     }
 
     fn field(name: &str, text: &str) -> Self {
-        Self::Content(ContentTest::Field { name: name.to_owned(), sought: Numbered::new(text) })
+        Self::Content(ContentTest::Field { name: name.to_owned(), sought: SoughtText::new(text) })
     }
 
     /// Combines keys that must all match, in ascending order of cost.
@@ -214,14 +214,14 @@ impl Node {
         Self::Or(nodes)
     }
 
-    fn needs(&self) -> Needs {
+    fn needs(&self) -> RequiredData {
         match self {
-            Self::Constant(_) => Needs::Nothing,
-            Self::Entry(_) => Needs::Entry,
-            Self::Content(ContentTest::Body(_) | ContentTest::Text(_)) => Needs::Body,
-            Self::Content(_) => Needs::Header,
+            Self::Constant(_) => RequiredData::Nothing,
+            Self::Entry(_) => RequiredData::Entry,
+            Self::Content(ContentTest::Body(_) | ContentTest::Text(_)) => RequiredData::Body,
+            Self::Content(_) => RequiredData::Header,
             Self::Not(node) => node.needs(),
-            Self::And(nodes) | Self::Or(nodes) => nodes.iter().map(Self::needs).max().unwrap_or(Needs::Nothing),
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter().map(Self::needs).max().unwrap_or(RequiredData::Nothing),
         }
     }
 
@@ -368,11 +368,11 @@ impl ContentTest {
             Self::Sent(days) => header::first(message.header(), "Date")
                 .and_then(date::Date::parse)
                 .is_some_and(|date| days.contain(date.local_day())),
-            Self::Field { name, sought: Numbered { needle, .. } } => {
+            Self::Field { name, sought: SoughtText { needle, .. } } => {
                 find_in_field(message.header(), name, &mut |text| needle.is_in_folded_field(text))
             }
-            Self::Body(Numbered { needle, .. }) => texts.body_has(needle)?,
-            Self::Text(Numbered { needle, number }) => {
+            Self::Body(SoughtText { needle, .. }) => texts.body_has(needle)?,
+            Self::Text(SoughtText { needle, number }) => {
                 texts.header_has(needle) || (!entry.lacks(*number) && texts.body_has(needle)?)
             }
         })
@@ -387,7 +387,7 @@ impl ContentTest {
     }
 }
 
-impl Numbered {
+impl SoughtText {
     fn new(text: &str) -> Self {
         Self { needle: Needle::new(text), number: 0 }
     }

@@ -99,7 +99,7 @@ fn what_the_entry_knows_needs_no_message() {
     let check = |key: SearchKey, expected: bool| {
         let plan = Plan::new(&key, now);
         assert_eq!(plan.decide(&entry()), Some(expected), "{key:?}");
-        assert!(plan.needs() <= Needs::Entry, "{key:?}");
+        assert!(plan.needs() <= RequiredData::Entry, "{key:?}");
     };
     // 1970-04-10 is day 99.
     let day = |day| Date::new(1970, 4, day).expect("a day of April");
