@@ -25,7 +25,7 @@ use search::{Place, Sought};
 
 use super::entry::{EntryData, MessageSource};
 use crate::codec::ast::{AddressField, Date, MessageSet, SearchKey, SystemFlag};
-use text::Texts;
+use text::SearchTexts;
 
 const DAY_SECONDS: i64 = 86_400;
 
@@ -167,7 +167,7 @@ impl Plan {
     ///
     /// Returns the errors of the message.
     pub fn matches<M: MessageSource>(&self, entry: &impl EntryData, message: &M) -> Result<bool, M::Error> {
-        self.root.matches(entry, &mut Texts::new(message, self.body_keys > 1))
+        self.root.matches(entry, &mut SearchTexts::new(message, self.body_keys > 1))
     }
 }
 
@@ -274,7 +274,11 @@ impl Node {
         }
     }
 
-    fn matches<M: MessageSource>(&self, entry: &impl EntryData, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
+    fn matches<M: MessageSource>(
+        &self,
+        entry: &impl EntryData,
+        texts: &mut SearchTexts<'_, M>,
+    ) -> Result<bool, M::Error> {
         match self {
             Self::Constant(matches) => Ok(*matches),
             Self::Entry(test) => Ok(test.matches(entry)),
@@ -359,7 +363,11 @@ impl EntryTest {
 }
 
 impl ContentTest {
-    fn matches<M: MessageSource>(&self, entry: &impl EntryData, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
+    fn matches<M: MessageSource>(
+        &self,
+        entry: &impl EntryData,
+        texts: &mut SearchTexts<'_, M>,
+    ) -> Result<bool, M::Error> {
         let message = texts.message;
         Ok(match self {
             _ if self.is_ruled_out(entry) => false,

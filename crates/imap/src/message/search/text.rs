@@ -9,14 +9,14 @@ use mail::searched::{find_in_body, find_in_header};
 use crate::message::entry::MessageSource;
 
 /// The texts of one message.
-pub(super) struct Texts<'m, M> {
+pub(super) struct SearchTexts<'m, M> {
     pub(super) message: &'m M,
     keeps: bool,
     /// The folded texts of the body, once they have been decoded. Used only if they are kept.
     kept: Option<Vec<String>>,
 }
 
-impl<'m, M: MessageSource> Texts<'m, M> {
+impl<'m, M: MessageSource> SearchTexts<'m, M> {
     /// Creates the texts of a message. `keeps` is `true` if more than one key may examine its body.
     pub(super) fn new(message: &'m M, keeps: bool) -> Self {
         Self { message, keeps, kept: None }
