@@ -31,14 +31,14 @@ pub use forest::Forest;
 #[derive(Debug)]
 pub struct Threader {
     algorithm: ThreadAlgorithm,
-    letters: Vec<Letter>,
+    letters: Vec<ThreadMessage>,
     /// The number of each message id.
     ids: HashMap<Box<[u8]>, u32>,
 }
 
 /// The data of a message that threading needs.
 #[derive(Debug)]
-struct Letter {
+struct ThreadMessage {
     uid: u32,
     sent: Timestamp,
     subject: BaseSubject,
@@ -55,7 +55,7 @@ impl Threader {
 
     /// Adds a message. Messages must be added in mailbox order.
     pub fn add(&mut self, entry: &impl EntryData, header: &[u8]) {
-        let mut letter = Letter {
+        let mut letter = ThreadMessage {
             uid: entry.uid(),
             sent: sent(header, entry.received()),
             subject: BaseSubject::of(header::first(header, "Subject")),

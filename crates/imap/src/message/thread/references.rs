@@ -12,11 +12,11 @@
 
 use std::collections::HashMap;
 
-use super::Letter;
+use super::ThreadMessage;
 use super::forest::{Forest, Node};
 
 /// Builds threads by references. `ids` is the number of ids that have numbers.
-pub(super) fn threads(letters: &[Letter], ids: usize) -> Forest {
+pub(super) fn threads(letters: &[ThreadMessage], ids: usize) -> Forest {
     let links = Links::of(letters, ids);
     let mut threads = Threads::of(letters, &links);
     threads.sort_siblings();
@@ -38,7 +38,7 @@ struct Links {
 }
 
 impl Links {
-    fn of(letters: &[Letter], ids: usize) -> Self {
+    fn of(letters: &[ThreadMessage], ids: usize) -> Self {
         let mut links =
             Self { numbers: Vec::new(), letters: vec![None; ids], parents: Vec::new(), sets: Sets::default() };
         for (index, letter) in letters.iter().enumerate() {
@@ -124,7 +124,7 @@ enum Above {
 
 /// The threads under construction.
 struct Threads<'l> {
-    letters: &'l [Letter],
+    letters: &'l [ThreadMessage],
     /// One node per message, in their order, then one node per dummy.
     nodes: Vec<Node>,
     roots: Vec<usize>,
@@ -132,7 +132,7 @@ struct Threads<'l> {
 
 impl<'l> Threads<'l> {
     /// Builds the threads without dummies, except for top-level dummies with several children (step 3).
-    fn of(letters: &'l [Letter], links: &Links) -> Self {
+    fn of(letters: &'l [ThreadMessage], links: &Links) -> Self {
         let nodes = letters.iter().map(|letter| Node { uid: Some(letter.uid), children: Vec::new() }).collect();
         let mut threads = Self { letters, nodes, roots: Vec::new() };
         let mut known: Vec<Option<Above>> = vec![None; links.letters.len()];

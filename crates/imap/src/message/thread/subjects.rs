@@ -3,11 +3,11 @@
 //! Messages of a thread are ordered by the date on which they were sent, and the first is the parent of all others.
 //! Threads are ordered by their first messages.
 
-use super::Letter;
+use super::ThreadMessage;
 use super::forest::{Forest, Node};
 
 /// Builds threads by subject.
-pub(super) fn threads(letters: &[Letter]) -> Forest {
+pub(super) fn threads(letters: &[ThreadMessage]) -> Forest {
     let mut order: Vec<usize> = (0..letters.len()).collect();
     let by_date = |index: &usize| (letters[*index].sent, *index);
     order.sort_unstable_by(|a, b| {
