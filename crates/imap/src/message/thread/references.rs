@@ -34,13 +34,13 @@ struct Links {
     /// The index of the message of each number. `None` for an id whose message is missing.
     letters: Vec<Option<usize>>,
     parents: Vec<Option<usize>>,
-    sets: Sets,
+    sets: UnionFind,
 }
 
 impl Links {
     fn of(letters: &[ThreadMessage], ids: usize) -> Self {
         let mut links =
-            Self { numbers: Vec::new(), letters: vec![None; ids], parents: Vec::new(), sets: Sets::default() };
+            Self { numbers: Vec::new(), letters: vec![None; ids], parents: Vec::new(), sets: UnionFind::default() };
         for (index, letter) in letters.iter().enumerate() {
             let own = letter.id.map(|id| id as usize).filter(|id| links.letters[*id].is_none());
             let number = own.unwrap_or(links.letters.len());
@@ -51,7 +51,7 @@ impl Links {
             links.numbers.push(number);
         }
         links.parents = vec![None; links.letters.len()];
-        links.sets = Sets::of(links.letters.len());
+        links.sets = UnionFind::of(links.letters.len());
         for (index, letter) in letters.iter().enumerate() {
             if let Some(parent) = letter.references.last() {
                 links.link(*parent as usize, links.numbers[index]);
@@ -83,11 +83,11 @@ impl Links {
 
 /// Sets of connected numbers (union-find).
 #[derive(Default)]
-struct Sets {
+struct UnionFind {
     above: Vec<usize>,
 }
 
-impl Sets {
+impl UnionFind {
     fn of(count: usize) -> Self {
         Self { above: (0..count).collect() }
     }
@@ -115,7 +115,7 @@ impl Sets {
 
 /// The end of the path upwards from a dummy (step 3).
 #[derive(Clone, Copy)]
-enum Above {
+enum NearestAncestor {
     /// The path ends at a message with this node index.
     Message(usize),
     /// The path ends without a message, and this number is the topmost dummy.
@@ -135,14 +135,14 @@ impl<'l> Threads<'l> {
     fn of(letters: &'l [ThreadMessage], links: &Links) -> Self {
         let nodes = letters.iter().map(|letter| Node { uid: Some(letter.uid), children: Vec::new() }).collect();
         let mut threads = Self { letters, nodes, roots: Vec::new() };
-        let mut known: Vec<Option<Above>> = vec![None; links.letters.len()];
+        let mut known: Vec<Option<NearestAncestor>> = vec![None; links.letters.len()];
         let mut groups: HashMap<usize, Vec<usize>> = HashMap::new();
         let mut tops = Vec::new();
         for (node, number) in links.numbers.iter().enumerate() {
             match above(*number, links, &mut known) {
                 None => threads.roots.push(node),
-                Some(Above::Message(parent)) => threads.nodes[parent].children.push(node),
-                Some(Above::Place(top)) => {
+                Some(NearestAncestor::Message(parent)) => threads.nodes[parent].children.push(node),
+                Some(NearestAncestor::Place(top)) => {
                     let group = groups.entry(top).or_default();
                     if group.is_empty() {
                         tops.push(top);
@@ -271,13 +271,13 @@ impl<'l> Threads<'l> {
 }
 
 /// Returns the message or topmost dummy above a number, skipping dummies. Returns `None` if the number has no parent.
-fn above(number: usize, links: &Links, known: &mut [Option<Above>]) -> Option<Above> {
+fn above(number: usize, links: &Links, known: &mut [Option<NearestAncestor>]) -> Option<NearestAncestor> {
     let start = links.parents[number]?;
     let mut passed = Vec::new();
     let mut place = start;
     let found = loop {
         if let Some(letter) = links.letters[place] {
-            break Above::Message(letter);
+            break NearestAncestor::Message(letter);
         }
         if let Some(above) = known[place] {
             break above;
@@ -285,7 +285,7 @@ fn above(number: usize, links: &Links, known: &mut [Option<Above>]) -> Option<Ab
         passed.push(place);
         match links.parents[place] {
             Some(parent) => place = parent,
-            None => break Above::Place(place),
+            None => break NearestAncestor::Place(place),
         }
     };
     passed.into_iter().for_each(|place| known[place] = Some(found));
