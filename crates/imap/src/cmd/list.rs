@@ -6,7 +6,7 @@ use super::status;
 use crate::codec::Writer;
 use crate::codec::ast::{ListCommand, ListReturns, ListSelection, SpecialUse};
 use crate::error::Result;
-use crate::session::hierarchy::{Hierarchy, Listed, Mailbox, Pattern};
+use crate::session::hierarchy::{Hierarchy, ListEntry, ListedMailbox, Pattern};
 use crate::session::{Next, Reply, Session};
 
 /// Lists mailboxes.
@@ -33,19 +33,19 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Resu
 /// Collects the mailboxes and subscribed names that the client can see.
 pub fn hierarchy(view: &MailView<'_>) -> Result<Hierarchy> {
     let folders = view.folders()?;
-    let mut mailboxes: Vec<(String, Mailbox)> = Vec::with_capacity(folders.len());
-    let subscribed_only = Mailbox { subscribed: true, ..Mailbox::default() };
+    let mut mailboxes: Vec<(String, ListedMailbox)> = Vec::with_capacity(folders.len());
+    let subscribed_only = ListedMailbox { subscribed: true, ..ListedMailbox::default() };
     mailboxes.extend(view.subscriptions()?.into_iter().map(|name| (name, subscribed_only.clone())));
     for folder in folders {
         let special_use = folder.special_use.and_then(|known| SpecialUse::from_name(known.name().as_bytes()));
         let (exists, subscribed) = (folder.selectable, folder.subscribed);
-        mailboxes.push((folder.name, Mailbox { exists, subscribed, special_use, ..Mailbox::default() }));
+        mailboxes.push((folder.name, ListedMailbox { exists, subscribed, special_use, ..ListedMailbox::default() }));
     }
     Ok(Hierarchy::of(mailboxes))
 }
 
 /// Writes the beginning of a LIST response, without its extended data and line end.
-pub fn write_name(listed: &Listed<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
+pub fn write_name(listed: &ListEntry<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
     out.untagged().text("LIST (");
     for (index, attribute) in listed.attributes(selection, returns).enumerate() {
         if index > 0 {
@@ -56,7 +56,7 @@ pub fn write_name(listed: &Listed<'_>, selection: ListSelection, returns: &ListR
     out.text(") \"/\" ").mailbox(listed.name);
 }
 
-fn write(listed: &Listed<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
+fn write(listed: &ListEntry<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
     write_name(listed, selection, returns, out);
     if listed.child_info {
         out.text(" (\"CHILDINFO\" (");

@@ -16,7 +16,7 @@ pub const SEPARATOR: char = '/';
 
 /// A name in the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Mailbox {
+pub struct ListedMailbox {
     /// `true` if the mailbox exists. Otherwise the name is an intermediate level, or only subscribed to.
     pub exists: bool,
     /// `true` if the client has subscribed to the name.
@@ -33,11 +33,11 @@ pub struct Mailbox {
 
 /// A line of the response to LIST.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed<'h> {
+pub struct ListEntry<'h> {
     /// The name.
     pub name: &'h str,
     /// The properties of the name.
-    pub mailbox: &'h Mailbox,
+    pub mailbox: &'h ListedMailbox,
     /// `true` if a mailbox below the name matches the selection (RECURSIVEMATCH), so that CHILDINFO is sent.
     pub child_info: bool,
 }
@@ -45,14 +45,14 @@ pub struct Listed<'h> {
 /// The names that a client can see.
 #[derive(Debug, Default)]
 pub struct Hierarchy {
-    names: BTreeMap<String, Mailbox>,
+    names: BTreeMap<String, ListedMailbox>,
 }
 
 impl Hierarchy {
     /// Creates the tree from names with their properties, and adds intermediate levels.
     #[must_use]
-    pub fn of(mailboxes: impl IntoIterator<Item = (String, Mailbox)>) -> Self {
-        let mut names: BTreeMap<String, Mailbox> = BTreeMap::new();
+    pub fn of(mailboxes: impl IntoIterator<Item = (String, ListedMailbox)>) -> Self {
+        let mut names: BTreeMap<String, ListedMailbox> = BTreeMap::new();
         for (name, mailbox) in mailboxes {
             for (end, _) in name.match_indices(SEPARATOR) {
                 let parent = names.entry(name[..end].to_owned()).or_default();
@@ -73,7 +73,7 @@ impl Hierarchy {
         &'h self,
         patterns: &'h [Pattern],
         selection: ListSelection,
-    ) -> impl Iterator<Item = Listed<'h>> + 'h {
+    ) -> impl Iterator<Item = ListEntry<'h>> + 'h {
         self.in_order()
             .filter(|(name, _)| patterns.iter().any(|pattern| pattern.matches(name)))
             .filter_map(move |(name, mailbox)| choose(name, mailbox, selection))
@@ -93,18 +93,18 @@ impl Hierarchy {
 
     /// Returns the properties of a name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Mailbox> {
+    pub fn get(&self, name: &str) -> Option<&ListedMailbox> {
         self.names.get(name)
     }
 
-    fn in_order(&self) -> impl Iterator<Item = (&str, &Mailbox)> {
+    fn in_order(&self) -> impl Iterator<Item = (&str, &ListedMailbox)> {
         let inbox = self.names.get_key_value("INBOX");
         let others = self.names.iter().filter(|(name, _)| *name != "INBOX");
         inbox.into_iter().chain(others).map(|(name, mailbox)| (name.as_str(), mailbox))
     }
 }
 
-fn choose<'h>(name: &'h str, mailbox: &'h Mailbox, selection: ListSelection) -> Option<Listed<'h>> {
+fn choose<'h>(name: &'h str, mailbox: &'h ListedMailbox, selection: ListSelection) -> Option<ListEntry<'h>> {
     let selective = selection.subscribed || selection.special_use;
     let matches_itself = if selective {
         (!selection.subscribed || mailbox.subscribed) && (!selection.special_use || mailbox.special_use.is_some())
@@ -114,10 +114,10 @@ fn choose<'h>(name: &'h str, mailbox: &'h Mailbox, selection: ListSelection) -> 
     let child_info = selection.recursive_match
         && (!selection.subscribed || mailbox.has_subscribed_children)
         && (!selection.special_use || mailbox.has_special_children);
-    (matches_itself || child_info).then_some(Listed { name, mailbox, child_info })
+    (matches_itself || child_info).then_some(ListEntry { name, mailbox, child_info })
 }
 
-impl Listed<'_> {
+impl ListEntry<'_> {
     /// Returns the attributes to send in parentheses, for these selection and return options.
     pub fn attributes(&self, selection: ListSelection, returns: &ListReturns) -> impl Iterator<Item = &'static str> {
         let mailbox = self.mailbox;
@@ -222,8 +222,12 @@ mod tests {
     use super::*;
 
     fn hierarchy() -> Hierarchy {
-        let mailbox =
-            |exists, subscribed, special_use| Mailbox { exists, subscribed, special_use, ..Mailbox::default() };
+        let mailbox = |exists, subscribed, special_use| ListedMailbox {
+            exists,
+            subscribed,
+            special_use,
+            ..ListedMailbox::default()
+        };
         Hierarchy::of([
             ("Sent".into(), mailbox(true, true, Some(SpecialUse::Sent))),
             ("INBOX".into(), mailbox(true, true, None)),
@@ -236,7 +240,7 @@ mod tests {
 
     fn listed(pattern: &str, selection: ListSelection) -> Vec<String> {
         let patterns = [Pattern::new("", pattern)];
-        let describe = |listed: Listed<'_>| {
+        let describe = |listed: ListEntry<'_>| {
             let attributes: Vec<_> = listed.attributes(selection, &ListReturns::default()).collect();
             let info = if listed.child_info { " +" } else { "" };
             format!("{} {}{info}", listed.name, attributes.join(" "))

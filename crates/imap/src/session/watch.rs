@@ -16,7 +16,7 @@ use base::{Modseq, ViewId};
 use event_listener::EventListener;
 use mail::mailbox::{Folder, FolderStatus, MailView};
 
-use super::hierarchy::{Hierarchy, Listed};
+use super::hierarchy::{Hierarchy, ListEntry};
 use super::updates::Told;
 use super::{Effect, Job, Session, Updates};
 use crate::cmd::{fetch, list};
@@ -159,7 +159,7 @@ fn write_list(name: &str, old_name: Option<&str>, hierarchy: &Hierarchy, out: &m
     let returns = ListReturns { subscribed: true, ..ListReturns::default() };
     match hierarchy.get(name) {
         Some(mailbox) => {
-            list::write_name(&Listed { name, mailbox, child_info: false }, ListSelection::default(), &returns, out);
+            list::write_name(&ListEntry { name, mailbox, child_info: false }, ListSelection::default(), &returns, out);
         }
         None => {
             out.untagged().text("LIST (\\NonExistent) \"/\" ").mailbox(name);
