@@ -66,7 +66,7 @@ pub enum Effect {
 
 /// The extensions that the client has enabled (RFC 5161), by ENABLE or by using them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Enabled {
+pub struct EnabledExtensions {
     /// CONDSTORE: mod-sequences are sent.
     pub condstore: bool,
     /// QRESYNC: VANISHED replaces EXPUNGE.
@@ -91,7 +91,7 @@ pub struct Session {
     pub(crate) peer: Peer,
     pub(crate) account: Option<Account>,
     pub(crate) selected: Option<Box<Selected>>,
-    pub(crate) enabled: Enabled,
+    pub(crate) enabled: EnabledExtensions,
     /// The events that NOTIFY selected. `None` if the client has not used NOTIFY.
     pub(crate) watch: Option<Box<watch::Watch>>,
     pub(crate) compressed: bool,
@@ -129,7 +129,7 @@ impl Session {
             peer,
             account: None,
             selected: None,
-            enabled: Enabled::default(),
+            enabled: EnabledExtensions::default(),
             watch: None,
             compressed: false,
             ticket: Ticket::NONE,
