@@ -14,11 +14,11 @@ use crate::limits::RECENT_MAILBOXES_MAX;
 
 /// The first unclaimed UID of every mailbox that was selected since the program started.
 #[derive(Debug, Default)]
-pub struct RecentBook {
+pub struct RecentMessages {
     unclaimed: Mutex<HashMap<(DbNumber, ViewId), u32>>,
 }
 
-impl RecentBook {
+impl RecentMessages {
     /// Claims every UID below `uid_next`. Returns the first UID that was unclaimed before.
     pub fn claim(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
         self.look_up(mailbox, uid_next, |first| *first = uid_next.max(*first))
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_message_is_recent_for_one_session() {
-        let book = RecentBook::default();
+        let book = RecentMessages::default();
         let mailbox = (DbNumber(1), ViewId(2));
         assert_eq!(book.peek(mailbox, 10), 1, "what was there when somebody first asked is claimed by nobody");
         assert_eq!(book.claim(mailbox, 10), 1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::Clock;
 
-use super::recent::RecentBook;
+use super::recent::RecentMessages;
 use crate::backend::{Credentials, FullTextProvider};
 use crate::limits;
 
@@ -61,7 +61,7 @@ pub struct Site {
     /// The options.
     pub options: Options,
     /// The recent messages.
-    pub recent: RecentBook,
+    pub recent: RecentMessages,
     /// Access to the full-text index, which excludes messages from a search without reading them.
     pub full_text: FullTextProvider,
 }
@@ -70,7 +70,7 @@ impl Site {
     /// Creates the shared data of sessions, without a full-text index.
     #[must_use]
     pub fn new(credentials: Arc<dyn Credentials>, clock: Arc<dyn Clock>, options: Options) -> Self {
-        Self { credentials, clock, options, recent: RecentBook::default(), full_text: Arc::new(|| Ok(None)) }
+        Self { credentials, clock, options, recent: RecentMessages::default(), full_text: Arc::new(|| Ok(None)) }
     }
 
     /// Sets the full-text index that searches use.
