@@ -8,10 +8,10 @@ use super::copy;
 use crate::codec::Writer;
 use crate::codec::ast::{AppendMessage, FlagList, MailboxName, SystemFlag};
 use crate::error::{Error, Result};
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Stores messages in one transaction: all or none.
-pub fn append(session: &mut Session, mailbox: &MailboxName, messages: Vec<AppendMessage>) -> Result<Next> {
+pub fn append(session: &mut Session, mailbox: &MailboxName, messages: Vec<AppendMessage>) -> Result<CommandOutcome> {
     let file = session.file()?;
     let target = copy::target(&file.view()?, mailbox)?;
     let messages = messages.into_iter().map(new_message).collect::<Result<Vec<_>>>()?;

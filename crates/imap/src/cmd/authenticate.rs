@@ -7,7 +7,7 @@ use super::login;
 use crate::codec::{Writer, decode_base64};
 use crate::error::{Error, Result};
 use crate::session::sasl::{Sasl, SaslStep};
-use crate::session::{Next, Session};
+use crate::session::{CommandOutcome, Session};
 
 /// Begins a SASL exchange.
 pub fn authenticate(
@@ -15,7 +15,7 @@ pub fn authenticate(
     mechanism: &str,
     initial: Option<Vec<u8>>,
     out: &mut Writer,
-) -> Result<Next> {
+) -> Result<CommandOutcome> {
     login::require_privacy(session)?;
     let site = &session.site;
     let sasl = Sasl::begin(mechanism, &site.options, &*site.credentials, &session.peer);
@@ -24,13 +24,13 @@ pub fn authenticate(
         Some(message) => Ok(step(session, sasl, &message, out)),
         None => {
             out.continuation(&STANDARD.encode(sasl.prompt()));
-            Ok(Next::Sasl(sasl))
+            Ok(CommandOutcome::Sasl(sasl))
         }
     }
 }
 
 /// Processes a line from the client: base64, or `*` to cancel the exchange.
-pub fn go_on(session: &mut Session, sasl: Sasl, line: &[u8], out: &mut Writer) -> Result<Next> {
+pub fn go_on(session: &mut Session, sasl: Sasl, line: &[u8], out: &mut Writer) -> Result<CommandOutcome> {
     if line == b"*" {
         return Err(Error::Bad("the exchange was cancelled"));
     }
@@ -38,11 +38,11 @@ pub fn go_on(session: &mut Session, sasl: Sasl, line: &[u8], out: &mut Writer) -
     Ok(step(session, sasl, &message, out))
 }
 
-fn step(session: &mut Session, sasl: Sasl, message: &[u8], out: &mut Writer) -> Next {
+fn step(session: &mut Session, sasl: Sasl, message: &[u8], out: &mut Writer) -> CommandOutcome {
     match sasl.step(message, &*session.site.credentials, &session.peer) {
         Ok(SaslStep::Challenge(sasl, challenge)) => {
             out.continuation(&STANDARD.encode(challenge));
-            Next::Sasl(sasl)
+            CommandOutcome::Sasl(sasl)
         }
         Ok(SaslStep::Done(login)) => login::logged_in(session, login),
         Err(error) => login::failed(session, error),

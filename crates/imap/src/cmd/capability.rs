@@ -6,10 +6,10 @@
 
 use crate::codec::{VERBS, Writer};
 use crate::error::Result;
-use crate::session::{Next, Reply, Session, sasl};
+use crate::session::{CommandOutcome, Reply, Session, sasl};
 
 /// Answers CAPABILITY.
-pub fn capability(session: &Session, out: &mut Writer) -> Result<Next> {
+pub fn capability(session: &Session, out: &mut Writer) -> Result<CommandOutcome> {
     out.untagged();
     write(session, out);
     out.crlf();

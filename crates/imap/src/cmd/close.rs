@@ -1,11 +1,11 @@
 //! CLOSE (RFC 9051 §6.4.1) and UNSELECT (RFC 3691).
 
 use crate::error::Result;
-use crate::session::{Next, Reply, Session, Updates};
+use crate::session::{CommandOutcome, Reply, Session, Updates};
 
 /// Expunges silently, unless the mailbox is read-only, and deselects the mailbox. The reply must not contain
 /// HIGHESTMODSEQ (RFC 7162 §3.2.8).
-pub fn close(session: &mut Session) -> Result<Next> {
+pub fn close(session: &mut Session) -> Result<CommandOutcome> {
     let file = session.file()?;
     let selected = session.selected()?;
     if selected.is_writable() {
@@ -17,7 +17,7 @@ pub fn close(session: &mut Session) -> Result<Next> {
 }
 
 /// Deselects the mailbox.
-pub fn unselect(session: &mut Session) -> Result<Next> {
+pub fn unselect(session: &mut Session) -> Result<CommandOutcome> {
     session.selected = None;
     Ok(Reply::completed().into())
 }

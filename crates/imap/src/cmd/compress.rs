@@ -1,10 +1,10 @@
 //! COMPRESS (RFC 4978).
 
 use crate::error::{Error, Result};
-use crate::session::{Effect, Next, Reply, Session, Updates};
+use crate::session::{CommandOutcome, Effect, Reply, Session, Updates};
 
 /// Starts compression after the tagged line.
-pub fn compress(session: &mut Session, algorithm: &str) -> Result<Next> {
+pub fn compress(session: &mut Session, algorithm: &str) -> Result<CommandOutcome> {
     if algorithm != "DEFLATE" {
         return Err(Error::Bad("DEFLATE is the only algorithm"));
     }

@@ -11,10 +11,10 @@ use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
 use crate::session::roster::ranges_of;
 use crate::session::selected::{uid_set, uids_of};
-use crate::session::{Next, Reply, Session, Updates};
+use crate::session::{CommandOutcome, Reply, Session, Updates};
 
 /// Copies messages in one transaction: all or none.
-pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<Next> {
+pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<CommandOutcome> {
     let transfer = Transfer::prepare(session, copy)?;
     let folder = session.selected()?.folder;
     let outcome = transfer.file.copy(folder, &transfer.uids, transfer.target)?;

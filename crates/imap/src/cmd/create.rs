@@ -2,10 +2,10 @@
 
 use crate::codec::ast::{MailboxName, SpecialUse};
 use crate::error::{Error, Result};
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Creates a mailbox and any missing levels above it.
-pub fn create(session: &mut Session, mailbox: &MailboxName, special_use: &[SpecialUse]) -> Result<Next> {
+pub fn create(session: &mut Session, mailbox: &MailboxName, special_use: &[SpecialUse]) -> Result<CommandOutcome> {
     let special_use = match special_use {
         [] => None,
         [one] => Some(mail_use(*one).ok_or(UNKNOWN_USE)?),

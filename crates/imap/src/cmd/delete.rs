@@ -2,10 +2,10 @@
 
 use crate::codec::ast::MailboxName;
 use crate::error::{Error, Result};
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Removes a mailbox and its messages. If there are mailboxes below it, its name remains as a level of the hierarchy.
-pub fn delete(session: &mut Session, mailbox: &MailboxName) -> Result<Next> {
+pub fn delete(session: &mut Session, mailbox: &MailboxName) -> Result<CommandOutcome> {
     if mailbox.is_inbox() {
         return Err(Error::No("[CANNOT] INBOX cannot be deleted"));
     }

@@ -2,10 +2,10 @@
 
 use crate::codec::Writer;
 use crate::error::Result;
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Enables extensions and lists those that were not enabled before.
-pub fn enable(session: &mut Session, names: &[String], out: &mut Writer) -> Result<Next> {
+pub fn enable(session: &mut Session, names: &[String], out: &mut Writer) -> Result<CommandOutcome> {
     let (before, asked) = (session.enabled, |name: &str| names.iter().any(|asked| asked == name));
     out.untagged().text("ENABLED");
     for (name, was) in [

@@ -4,13 +4,13 @@ use crate::codec::Writer;
 use crate::codec::ast::{MessageSet, Numbering};
 use crate::error::Result;
 use crate::session::selected::{uid_set, uids_of};
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Removes the messages with `\Deleted`, or only those of them that are in the set.
 ///
 /// The removals are reported together with all other updates, so that the session's own expunges and those of other
 /// sessions come in one order.
-pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Writer) -> Result<Next> {
+pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Writer) -> Result<CommandOutcome> {
     let file = session.file()?;
     let selected = session.selected_writable()?;
     let uids = match set {

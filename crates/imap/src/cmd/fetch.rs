@@ -22,10 +22,10 @@ use crate::message::{self, Octets, Outcome};
 use crate::session::roster::{Stretch, ranges_of};
 use crate::session::selected::{gone, uid_set, uids_of};
 use crate::session::walk::Walk;
-use crate::session::{Job, Next, Reply, Selected, Session, Updates, is_full};
+use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Updates, is_full};
 
 /// Begins a FETCH and writes its first slice.
-pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Result<Next> {
+pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Result<CommandOutcome> {
     let wants_modseq = fetch.changed_since.is_some() || fetch.attributes.contains(&FetchAttribute::ModSeq);
     if fetch.vanished && !session.enabled.qresync {
         return Err(Error::Bad("QRESYNC was not enabled"));
@@ -52,7 +52,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
     let mut job = FetchJob::new(fetch, Walk::new(stretches, &view));
     match job.slice(session, &file, &view, out)? {
         Some(reply) => Ok(reply.into()),
-        None => Ok(Next::Job(Box::new(job))),
+        None => Ok(CommandOutcome::Job(Box::new(job))),
     }
 }
 
@@ -128,7 +128,7 @@ enum WriteProgress {
     Part,
 }
 
-impl Job for FetchJob {
+impl SlicedCommand for FetchJob {
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
         let file = session.file()?;
         let view = file.view()?;
@@ -143,7 +143,7 @@ pub fn announcement(
     attributes: Vec<FetchAttribute>,
     uids: std::ops::RangeInclusive<u32>,
     view: &MailView<'_>,
-) -> Box<dyn Job> {
+) -> Box<dyn SlicedCommand> {
     Box::new(FetchJob::of(attributes, Numbering::Sequence, Walk::new(vec![Stretch::from(uids)], view)))
 }
 

@@ -2,10 +2,10 @@
 
 use crate::codec::Writer;
 use crate::error::Result;
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Sends the identification of the server. The identification that the client sends has no effect.
-pub fn id(session: &Session, out: &mut Writer) -> Result<Next> {
+pub fn id(session: &Session, out: &mut Writer) -> Result<CommandOutcome> {
     out.untagged().text("ID (");
     for (index, (name, value)) in session.site.options.identification.iter().enumerate() {
         if index > 0 {

@@ -7,10 +7,10 @@ use crate::codec::Writer;
 use crate::codec::ast::{ListCommand, ListReturns, ListSelection, SpecialUse};
 use crate::error::Result;
 use crate::session::hierarchy::{Hierarchy, ListEntry, ListedMailbox, Pattern};
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Lists mailboxes.
-pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Result<Next> {
+pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Result<CommandOutcome> {
     if !list.extended && matches!(list.patterns.as_slice(), [pattern] if pattern.is_empty()) {
         out.untagged_line("LIST (\\Noselect) \"/\" \"\"");
         return Ok(Reply::completed().into());

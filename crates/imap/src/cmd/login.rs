@@ -6,10 +6,10 @@ use super::capability;
 use crate::backend::LoginError;
 use crate::codec::Status;
 use crate::error::{Error, Result};
-use crate::session::{Account, Next, Reply, Session};
+use crate::session::{Account, CommandOutcome, Reply, Session};
 
 /// Logs in with a password.
-pub fn login(session: &mut Session, user: &str, password: &[u8]) -> Result<Next> {
+pub fn login(session: &mut Session, user: &str, password: &[u8]) -> Result<CommandOutcome> {
     require_privacy(session)?;
     match session.site.credentials.authenticate(&session.peer, user, password) {
         Ok(login) => Ok(logged_in(session, login)),
@@ -27,7 +27,7 @@ pub fn require_privacy(session: &Session) -> Result<()> {
 }
 
 /// Completes the login of a client that has proved its identity: opens its mail file and replies.
-pub fn logged_in(session: &mut Session, login: String) -> Next {
+pub fn logged_in(session: &mut Session, login: String) -> CommandOutcome {
     match session.site.credentials.open(&login) {
         Ok(file) => {
             session.account = Some(Account { login, file: Arc::new(file) });
@@ -38,7 +38,7 @@ pub fn logged_in(session: &mut Session, login: String) -> Next {
 }
 
 /// Ends a failed login. The failure counts against the client unless logins could not be checked.
-pub fn failed(session: &mut Session, error: LoginError) -> Next {
+pub fn failed(session: &mut Session, error: LoginError) -> CommandOutcome {
     if error != LoginError::Unavailable {
         session.login_failures = session.login_failures.saturating_add(1);
     }

@@ -2,10 +2,10 @@
 
 use crate::codec::{Status, Writer};
 use crate::error::Result;
-use crate::session::{Effect, Next, Reply, Updates};
+use crate::session::{CommandOutcome, Effect, Reply, Updates};
 
 /// Sends BYE and ends the connection.
-pub fn logout(out: &mut Writer) -> Result<Next> {
+pub fn logout(out: &mut Writer) -> Result<CommandOutcome> {
     out.untagged_status(Status::Bye, "good-bye");
     Ok(Reply::completed().telling(Updates::None).then(Effect::Close).into())
 }

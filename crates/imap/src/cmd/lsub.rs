@@ -5,10 +5,15 @@ use crate::codec::Writer;
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
 use crate::session::hierarchy::Pattern;
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Lists subscribed names.
-pub fn lsub(session: &mut Session, reference: &MailboxName, pattern: Option<&str>, out: &mut Writer) -> Result<Next> {
+pub fn lsub(
+    session: &mut Session,
+    reference: &MailboxName,
+    pattern: Option<&str>,
+    out: &mut Writer,
+) -> Result<CommandOutcome> {
     let Some(pattern) = pattern else { return Ok(Reply::completed().into()) };
     let file = session.file()?;
     let view = file.view()?;

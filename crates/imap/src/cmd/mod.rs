@@ -40,10 +40,10 @@ pub mod thread;
 use crate::codec::Writer;
 use crate::codec::ast::CommandBody;
 use crate::error::Result;
-use crate::session::{Next, Session};
+use crate::session::{CommandOutcome, Session};
 
 /// Begins a command.
-pub fn start(session: &mut Session, body: CommandBody, out: &mut Writer) -> Result<Next> {
+pub fn start(session: &mut Session, body: CommandBody, out: &mut Writer) -> Result<CommandOutcome> {
     match body {
         CommandBody::Append { mailbox, messages } => append::append(session, &mailbox, messages),
         CommandBody::Authenticate { mechanism, initial } => {

@@ -4,10 +4,10 @@ use super::copy::{self, Transfer};
 use crate::codec::Writer;
 use crate::codec::ast::TransferCommand;
 use crate::error::Result;
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Moves messages in one transaction: all or none.
-pub fn move_(session: &mut Session, transfer: &TransferCommand, out: &mut Writer) -> Result<Next> {
+pub fn move_(session: &mut Session, transfer: &TransferCommand, out: &mut Writer) -> Result<CommandOutcome> {
     session.selected_writable()?;
     let prepared = Transfer::prepare(session, transfer)?;
     let folder = session.selected()?.folder;

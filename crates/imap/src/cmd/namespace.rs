@@ -2,10 +2,10 @@
 
 use crate::codec::Writer;
 use crate::error::Result;
-use crate::session::{Next, Reply};
+use crate::session::{CommandOutcome, Reply};
 
 /// Lists the namespaces.
-pub fn namespace(out: &mut Writer) -> Result<Next> {
+pub fn namespace(out: &mut Writer) -> Result<CommandOutcome> {
     out.untagged_line("NAMESPACE ((\"\" \"/\")) NIL NIL");
     Ok(Reply::completed().into())
 }

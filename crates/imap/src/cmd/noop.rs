@@ -2,21 +2,21 @@
 
 use crate::codec::Writer;
 use crate::error::Result;
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Does nothing. Changes are reported before the tagged line.
-pub fn noop() -> Result<Next> {
+pub fn noop() -> Result<CommandOutcome> {
     Ok(Reply::completed().into())
 }
 
 /// Does nothing, because every acknowledged change is already durable.
-pub fn check(session: &mut Session) -> Result<Next> {
+pub fn check(session: &mut Session) -> Result<CommandOutcome> {
     session.selected()?;
     Ok(Reply::completed().into())
 }
 
 /// Waits for changes until the client sends DONE.
-pub fn idle(out: &mut Writer) -> Result<Next> {
+pub fn idle(out: &mut Writer) -> Result<CommandOutcome> {
     out.continuation("idling");
-    Ok(Next::Idle)
+    Ok(CommandOutcome::Idle)
 }

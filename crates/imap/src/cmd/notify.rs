@@ -5,10 +5,10 @@ use crate::codec::Writer;
 use crate::codec::ast::{NotifyCommand, StatusItem};
 use crate::error::Result;
 use crate::session::watch::Watch;
-use crate::session::{Next, Reply, Session, Updates};
+use crate::session::{CommandOutcome, Reply, Session, Updates};
 
 /// Replaces the current watch by the one that the command describes, and reports the accumulated changes as NOOP does.
-pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut Writer) -> Result<Next> {
+pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut Writer) -> Result<CommandOutcome> {
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());

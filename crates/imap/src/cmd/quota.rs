@@ -8,13 +8,13 @@ use mail::mailbox::Quota;
 use crate::codec::Writer;
 use crate::codec::ast::MailboxName;
 use crate::error::{Error, Result};
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// The name of the only quota root.
 const ROOT: &str = "";
 
 /// Sends the quota of a quota root.
-pub fn get_quota(session: &mut Session, root: &str, out: &mut Writer) -> Result<Next> {
+pub fn get_quota(session: &mut Session, root: &str, out: &mut Writer) -> Result<CommandOutcome> {
     if root != ROOT || !write(&session.file()?.quota()?, out) {
         return Err(Error::No("[NONEXISTENT] there is no such quota root"));
     }
@@ -22,7 +22,7 @@ pub fn get_quota(session: &mut Session, root: &str, out: &mut Writer) -> Result<
 }
 
 /// Sends the quota roots of a mailbox and their quotas.
-pub fn get_quota_root(session: &mut Session, mailbox: &MailboxName, out: &mut Writer) -> Result<Next> {
+pub fn get_quota_root(session: &mut Session, mailbox: &MailboxName, out: &mut Writer) -> Result<CommandOutcome> {
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());
@@ -38,7 +38,7 @@ pub fn get_quota_root(session: &mut Session, mailbox: &MailboxName, out: &mut Wr
 }
 
 /// Returns an error, because users do not set their quotas.
-pub fn set_quota() -> Result<Next> {
+pub fn set_quota() -> Result<CommandOutcome> {
     Err(Error::No("[NOPERM] quotas are set by the administrator"))
 }
 

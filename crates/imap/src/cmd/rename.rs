@@ -2,10 +2,10 @@
 
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Renames a mailbox and the mailboxes below it.
-pub fn rename(session: &mut Session, from: &MailboxName, to: &MailboxName) -> Result<Next> {
+pub fn rename(session: &mut Session, from: &MailboxName, to: &MailboxName) -> Result<CommandOutcome> {
     let file = session.file()?;
     let to = to.as_str().strip_suffix('/').unwrap_or(to.as_str());
     let ticket = file.folder_rename(from.as_str(), to)?;

@@ -8,10 +8,10 @@ use super::matching::{OpenPolicy, SearchCursor, SearchMatch, asks_modseq};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
-use crate::session::{Job, Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a SEARCH.
-pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) -> Result<Next> {
+pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) -> Result<CommandOutcome> {
     let matching = SearchCursor::begin(session, (&search.key, OpenPolicy::WhenNeeded), search.numbering, out);
     let matching = forget_saved(session, search.returns, matching)?;
     // IMAP4rev2 has only the extended response.
@@ -19,7 +19,7 @@ pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) ->
     let returns = search.returns.or(session.enabled.rev2.then_some(plain));
     let tells_modseq = asks_modseq(&search.key);
     let answer = SearchResponse { name: "SEARCH", numbering: search.numbering, returns, tells_modseq };
-    Ok(Next::Job(Box::new(SearchJob { matching, answer, found: SearchResult::default() })))
+    Ok(CommandOutcome::Job(Box::new(SearchJob { matching, answer, found: SearchResult::default() })))
 }
 
 /// Empties the saved result if the command asks for SAVE. The result stays empty if the search fails with NO; it is
@@ -42,7 +42,7 @@ struct SearchJob {
     found: SearchResult,
 }
 
-impl Job for SearchJob {
+impl SlicedCommand for SearchJob {
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
         let (found, numbering) = (&mut self.found, self.answer.numbering);
         if !self.matching.slice(session, &mut |matched| found.add(matched, numbering))? {

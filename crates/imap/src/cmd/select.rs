@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::session::roster::{Positions, ranges_of};
 use crate::session::selected::Selected;
-use crate::session::{Next, Reply, Session, updates};
+use crate::session::{CommandOutcome, Reply, Session, updates};
 
 /// Selects a mailbox. The previously selected mailbox is deselected even if the command fails.
-pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -> Result<Next> {
+pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -> Result<CommandOutcome> {
     let tells_closed = session.enabled.rev2 || session.enabled.condstore;
     if session.selected.take().is_some() && tells_closed {
         out.untagged_line("OK [CLOSED] the mailbox selected before is left");

@@ -11,17 +11,17 @@ use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SortCommand};
 use crate::error::Result;
 use crate::message::{Sorter, sort::Record};
-use crate::session::{Job, Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a SORT.
-pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Result<Next> {
+pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Result<CommandOutcome> {
     let sorter = Sorter::new(&sort.criteria);
     let opens = if sorter.needs_header() { OpenPolicy::Matching } else { OpenPolicy::WhenNeeded };
     let matching = SearchCursor::begin(session, (&sort.key, opens), sort.numbering, out);
     let matching = search::forget_saved(session, sort.returns, matching)?;
     let tells_modseq = asks_modseq(&sort.key);
     let answer = SearchResponse { name: "SORT", numbering: sort.numbering, returns: sort.returns, tells_modseq };
-    Ok(Next::Job(Box::new(SortJob {
+    Ok(CommandOutcome::Job(Box::new(SortJob {
         matching,
         answer,
         sorter,
@@ -42,7 +42,7 @@ struct SortJob {
     numbers: HashMap<u32, u32>,
 }
 
-impl Job for SortJob {
+impl SlicedCommand for SortJob {
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
         let numbering = self.answer.numbering;
         let Self { matching, found, sorter, records, numbers, .. } = self;

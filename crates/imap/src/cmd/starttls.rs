@@ -1,10 +1,10 @@
 //! STARTTLS (RFC 9051 §6.2.1).
 
 use crate::error::{Error, Result};
-use crate::session::{Effect, Next, Reply, Session, Updates};
+use crate::session::{CommandOutcome, Effect, Reply, Session, Updates};
 
 /// Starts TLS after the tagged line.
-pub fn starttls(session: &Session) -> Result<Next> {
+pub fn starttls(session: &Session) -> Result<CommandOutcome> {
     if session.peer.tls {
         return Err(Error::Bad("the connection is encrypted already"));
     }

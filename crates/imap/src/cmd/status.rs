@@ -12,10 +12,15 @@ use notes::Marks;
 use crate::codec::Writer;
 use crate::codec::ast::{MailboxName, StatusItem};
 use crate::error::{Error, Result};
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Sends the requested counts and numbers of a mailbox.
-pub fn status(session: &mut Session, mailbox: &MailboxName, items: &[StatusItem], out: &mut Writer) -> Result<Next> {
+pub fn status(
+    session: &mut Session,
+    mailbox: &MailboxName,
+    items: &[StatusItem],
+    out: &mut Writer,
+) -> Result<CommandOutcome> {
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());

@@ -18,10 +18,10 @@ use crate::limits;
 use crate::session::roster::ranges_of;
 use crate::session::selected::{gone, uid_set};
 use crate::session::walk::Walk;
-use crate::session::{Job, Next, Reply, Selected, Session, is_full};
+use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, is_full};
 
 /// Begins a STORE.
-pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Result<Next> {
+pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Result<CommandOutcome> {
     session.selected_writable()?;
     let file = session.file()?;
     let view = file.view()?;
@@ -53,7 +53,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         modified: Vec::new(),
     };
     job.change_batch(session, view)?;
-    Ok(Next::Job(Box::new(job)))
+    Ok(CommandOutcome::Job(Box::new(job)))
 }
 
 /// A STORE in progress.
@@ -71,7 +71,7 @@ struct StoreJob {
     modified: Vec<u32>,
 }
 
-impl Job for StoreJob {
+impl SlicedCommand for StoreJob {
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
         if self.untold.is_empty() && !self.walk.is_done() {
             let file = session.file()?;

@@ -2,17 +2,17 @@
 
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
-use crate::session::{Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Adds a name to the subscriptions.
-pub fn subscribe(session: &mut Session, mailbox: &MailboxName) -> Result<Next> {
+pub fn subscribe(session: &mut Session, mailbox: &MailboxName) -> Result<CommandOutcome> {
     let ticket = session.file()?.folder_subscribe(mailbox.as_str())?;
     session.wait_for(ticket);
     Ok(Reply::completed().into())
 }
 
 /// Removes a name from the subscriptions.
-pub fn unsubscribe(session: &mut Session, mailbox: &MailboxName) -> Result<Next> {
+pub fn unsubscribe(session: &mut Session, mailbox: &MailboxName) -> Result<CommandOutcome> {
     let ticket = session.file()?.folder_unsubscribe(mailbox.as_str())?;
     session.wait_for(ticket);
     Ok(Reply::completed().into())

@@ -10,12 +10,12 @@ use crate::codec::Writer;
 use crate::codec::ast::{Numbering, ThreadCommand};
 use crate::error::Result;
 use crate::message::Threader;
-use crate::session::{Job, Next, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a THREAD.
-pub fn thread(session: &mut Session, thread: ThreadCommand, out: &mut Writer) -> Result<Next> {
+pub fn thread(session: &mut Session, thread: ThreadCommand, out: &mut Writer) -> Result<CommandOutcome> {
     let matching = SearchCursor::begin(session, (&thread.key, OpenPolicy::Matching), thread.numbering, out)?;
-    Ok(Next::Job(Box::new(ThreadJob {
+    Ok(CommandOutcome::Job(Box::new(ThreadJob {
         matching,
         numbering: thread.numbering,
         threader: Some(Threader::new(thread.algorithm)),
@@ -33,7 +33,7 @@ struct ThreadJob {
     numbers: HashMap<u32, u32>,
 }
 
-impl Job for ThreadJob {
+impl SlicedCommand for ThreadJob {
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
         let Self { matching, numbering, threader, numbers } = self;
         let done = matching.slice(session, &mut |matched| {

@@ -38,7 +38,7 @@ use crate::codec::{Encoding, Mode, PermittedState, Refusal, Status, Verb, Writer
 use crate::error::{Error, Result};
 use crate::limits;
 
-pub use reply::{Job, Next, Reply};
+pub use reply::{CommandOutcome, Reply, SlicedCommand};
 pub use selected::Selected;
 pub use site::{Options, Site};
 pub use updates::Updates;
@@ -113,7 +113,7 @@ pub struct Session {
 
 enum Task {
     /// A command that produces its response in slices.
-    Job(Box<dyn Job>),
+    Job(Box<dyn SlicedCommand>),
     /// The response is complete. The updates from other sessions and the tagged line remain.
     Finish(Reply),
     Sasl(Sasl),
@@ -184,7 +184,7 @@ impl Session {
                         self.task = Some(Task::Job(job));
                         return Effect::Unfinished;
                     }
-                    Ok(Some(reply)) => Ok(Next::Reply(reply)),
+                    Ok(Some(reply)) => Ok(CommandOutcome::Reply(reply)),
                     Err(error) => Err(error),
                 };
                 self.proceed(next, out)
@@ -203,7 +203,7 @@ impl Session {
         let next = match self.task.take() {
             None => return Effect::Ready,
             Some(Task::Sasl(sasl)) => cmd::authenticate::go_on(self, sasl, line, out),
-            Some(Task::Idle) if line.eq_ignore_ascii_case(b"DONE") => Ok(Next::Reply(Reply::completed())),
+            Some(Task::Idle) if line.eq_ignore_ascii_case(b"DONE") => Ok(CommandOutcome::Reply(Reply::completed())),
             Some(Task::Idle) => Err(Error::Bad("expected DONE")),
             Some(Task::Job(_) | Task::Finish(_)) => Err(Error::Bad("no line was asked for")),
         };
@@ -309,9 +309,9 @@ impl Session {
         }
     }
 
-    fn proceed(&mut self, next: Result<Next>, out: &mut Writer) -> Effect {
+    fn proceed(&mut self, next: Result<CommandOutcome>, out: &mut Writer) -> Effect {
         let task = match next {
-            Ok(Next::Reply(reply)) => return self.finish(reply, out),
+            Ok(CommandOutcome::Reply(reply)) => return self.finish(reply, out),
             Err(error @ (Error::ContentsGone | Error::MailboxGone)) => return self.part(&error, out),
             Err(error) => {
                 if error.is_ours() {
@@ -319,9 +319,9 @@ impl Session {
                 }
                 return self.finish(Reply::error(&error), out);
             }
-            Ok(Next::Job(job)) => Task::Job(job),
-            Ok(Next::Sasl(sasl)) => Task::Sasl(sasl),
-            Ok(Next::Idle) => Task::Idle,
+            Ok(CommandOutcome::Job(job)) => Task::Job(job),
+            Ok(CommandOutcome::Sasl(sasl)) => Task::Sasl(sasl),
+            Ok(CommandOutcome::Idle) => Task::Idle,
         };
         self.task = Some(task);
         if is_full(out) { Effect::Unfinished } else { self.resume(out) }

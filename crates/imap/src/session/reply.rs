@@ -10,11 +10,11 @@ use crate::codec::{Status, Writer};
 use crate::error::{Error, Result};
 
 /// Result of executing a command.
-pub enum Next {
+pub enum CommandOutcome {
     /// The command is complete.
     Reply(Reply),
     /// The command produces its response in slices.
-    Job(Box<dyn Job>),
+    Job(Box<dyn SlicedCommand>),
     /// The command asks for a line of AUTHENTICATE.
     Sasl(Sasl),
     /// The command waits for DONE.
@@ -22,7 +22,7 @@ pub enum Next {
 }
 
 /// A command that produces its response in slices.
-pub trait Job: Send {
+pub trait SlicedCommand: Send {
     /// Produces a slice. Returns the reply if it was the last slice.
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>>;
 }
@@ -94,7 +94,7 @@ impl Reply {
     }
 }
 
-impl From<Reply> for Next {
+impl From<Reply> for CommandOutcome {
     fn from(reply: Reply) -> Self {
         Self::Reply(reply)
     }

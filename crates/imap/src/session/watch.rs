@@ -18,7 +18,7 @@ use mail::mailbox::{Folder, FolderStatus, MailView};
 
 use super::hierarchy::{Hierarchy, ListEntry};
 use super::updates::Told;
-use super::{Effect, Job, Session, Updates};
+use super::{Effect, Session, SlicedCommand, Updates};
 use crate::cmd::{fetch, list};
 use crate::codec::Writer;
 use crate::codec::ast::{EventGroup, Events, ListReturns, ListSelection, MailboxFilter};
@@ -37,7 +37,7 @@ pub struct Watch {
     /// UIDs of new messages in the selected mailbox whose attributes have yet to be sent.
     fresh: Option<RangeInclusive<u32>>,
     /// The job that is sending attributes of new messages.
-    announcement: Option<Box<dyn Job>>,
+    announcement: Option<Box<dyn SlicedCommand>>,
 }
 
 /// A mailbox as last reported to the client.
