@@ -19,7 +19,7 @@ use crate::codec::ast::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::message::{self, Octets, Outcome};
-use crate::session::roster::{Stretch, ranges_of};
+use crate::session::roster::{UidRange, ranges_of};
 use crate::session::selected::{gone, uid_set, uids_of};
 use crate::session::walk::Walk;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Updates, is_full};
@@ -47,7 +47,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
         let meant = uids_of(stretches);
         let uids = changes.changed.iter().map(|entry| entry.uid.0);
         let ranges = ranges_of(uids.filter(|uid| select::contains(&meant, *uid)));
-        stretches = ranges.into_iter().map(Stretch::from).collect();
+        stretches = ranges.into_iter().map(UidRange::from).collect();
     }
     let mut job = FetchJob::new(fetch, Walk::new(stretches, &view));
     match job.slice(session, &file, &view, out)? {
@@ -144,7 +144,7 @@ pub fn announcement(
     uids: std::ops::RangeInclusive<u32>,
     view: &MailView<'_>,
 ) -> Box<dyn SlicedCommand> {
-    Box::new(FetchJob::of(attributes, Numbering::Sequence, Walk::new(vec![Stretch::from(uids)], view)))
+    Box::new(FetchJob::of(attributes, Numbering::Sequence, Walk::new(vec![UidRange::from(uids)], view)))
 }
 
 impl FetchJob {

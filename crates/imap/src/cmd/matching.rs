@@ -18,7 +18,7 @@ use crate::codec::ast::{MessageSet, Numbering, SearchKey, SequenceSet};
 use crate::error::Result;
 use crate::limits;
 use crate::message::Plan;
-use crate::session::roster::Stretch;
+use crate::session::roster::UidRange;
 use crate::session::selected::uids_of;
 use crate::session::walk::Walk;
 use crate::session::{Selected, Session};
@@ -79,7 +79,7 @@ impl SearchCursor {
         } else {
             Vec::new()
         };
-        let stretches = known.into_iter().map(Stretch::from).collect();
+        let stretches = known.into_iter().map(UidRange::from).collect();
         Ok(Self { plan, walk: Walk::new(stretches, &view), opens, lacking })
     }
 

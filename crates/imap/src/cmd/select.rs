@@ -12,7 +12,7 @@ use crate::codec::Writer;
 use crate::codec::ast::{Qresync, SelectCommand};
 use crate::error::{Error, Result};
 use crate::limits;
-use crate::session::roster::{Positions, ranges_of};
+use crate::session::roster::{FolderPositions, ranges_of};
 use crate::session::selected::Selected;
 use crate::session::{CommandOutcome, Reply, Session, updates};
 

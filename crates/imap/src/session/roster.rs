@@ -4,7 +4,7 @@
 //! announced it (RFC 9051 §5.5, §7.5.1), although other sessions expunge and deliver in the meantime. Keeping all UIDs
 //! of a large mailbox for every connection would cost megabytes. The roster instead keeps three things: the number of
 //! messages reported to the client, the first UID that has not been reported, and the UIDs that have vanished but have
-//! not been reported as such. Everything else comes from the counted index of the folder ([`Positions`]), which returns
+//! not been reported as such. Everything else comes from the counted index of the folder ([`FolderPositions`]), which returns
 //! ranks and positions in logarithmic time. The index is not asked if the sequence number alone determines the result,
 //! as with `1:*`.
 //!
@@ -12,12 +12,12 @@
 //! The client's list is therefore the folder's UIDs below `uid_next` merged with `gone`, and `count` is its length.
 //!
 //! Pure: the folder is a parameter of every call. It is always a snapshot whose vanished UIDs have been passed to
-//! [`Roster::vanish`].
+//! [`SequenceNumbers::vanish`].
 
 use std::ops::RangeInclusive;
 
 /// The positions of UIDs in the current folder.
-pub trait Positions {
+pub trait FolderPositions {
     /// The error of a read.
     type Error;
 
@@ -30,7 +30,7 @@ pub trait Positions {
 
 /// The client's list of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Roster {
+pub struct SequenceNumbers {
     uid_next: u32,
     count: u32,
     gone: Vec<u32>,
@@ -38,21 +38,21 @@ pub struct Roster {
 
 /// A range of UIDs, with gaps, that a command addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stretch {
+pub struct UidRange {
     /// The first and the last UID.
     pub uids: RangeInclusive<u32>,
     /// Number of messages with UIDs smaller than the first, or `None` if it is unknown.
     pub rank: Option<u32>,
 }
 
-impl From<RangeInclusive<u32>> for Stretch {
+impl From<RangeInclusive<u32>> for UidRange {
     fn from(uids: RangeInclusive<u32>) -> Self {
         let rank = (*uids.start() <= 1).then_some(0);
         Self { uids, rank }
     }
 }
 
-impl Roster {
+impl SequenceNumbers {
     /// Creates the roster of a mailbox as SELECT reports it: `count` messages in the folder, all with UIDs below
     /// `uid_next`.
     #[must_use]
@@ -95,12 +95,12 @@ impl Roster {
     }
 
     /// Returns the sequence number of a UID that exists in the folder or has vanished without a report.
-    pub fn number_of<P: Positions>(&self, folder: &P, uid: u32) -> Result<u32, P::Error> {
+    pub fn number_of<P: FolderPositions>(&self, folder: &P, uid: u32) -> Result<u32, P::Error> {
         Ok(folder.rank(uid)?.saturating_add(self.gone_below(uid)).saturating_add(1))
     }
 
     /// Returns the UID of a sequence number, even if the message has vanished.
-    pub fn uid_of<P: Positions>(&self, folder: &P, number: u32) -> Result<Option<u32>, P::Error> {
+    pub fn uid_of<P: FolderPositions>(&self, folder: &P, number: u32) -> Result<Option<u32>, P::Error> {
         let Some(index) = number.checked_sub(1) else { return Ok(None) };
         // The client's position of the k-th vanished UID is its rank in the folder plus k, which increases with k.
         let (mut low, mut high) = (0, self.gone.len());
@@ -120,7 +120,11 @@ impl Roster {
 
     /// Converts ranges of sequence numbers, sorted and merged, to ranges of UIDs. Numbers beyond the last message are
     /// omitted.
-    pub fn uids_of<P: Positions>(&self, folder: &P, numbers: &[RangeInclusive<u32>]) -> Result<Vec<Stretch>, P::Error> {
+    pub fn uids_of<P: FolderPositions>(
+        &self,
+        folder: &P,
+        numbers: &[RangeInclusive<u32>],
+    ) -> Result<Vec<UidRange>, P::Error> {
         let mut stretches = Vec::with_capacity(numbers.len());
         for range in numbers.iter().take_while(|range| *range.start() <= self.count) {
             stretches.extend(self.stretch_of(folder, range)?);
@@ -129,7 +133,11 @@ impl Roster {
     }
 
     /// Converts a range of sequence numbers, the first of which exists, to UIDs.
-    fn stretch_of<P: Positions>(&self, folder: &P, numbers: &RangeInclusive<u32>) -> Result<Option<Stretch>, P::Error> {
+    fn stretch_of<P: FolderPositions>(
+        &self,
+        folder: &P,
+        numbers: &RangeInclusive<u32>,
+    ) -> Result<Option<UidRange>, P::Error> {
         let (start, end) = (*numbers.start(), *numbers.end());
         let whole_end = self.uid_next.saturating_sub(1);
         let first = if start <= 1 { Some(1) } else { self.uid_of(folder, start)? };
@@ -140,12 +148,16 @@ impl Roster {
             _ => self.uid_of(folder, end)?,
         };
         let rank = start.saturating_sub(1).checked_sub(self.gone_below(first));
-        Ok(last.map(|last| Stretch { uids: first..=last, rank }))
+        Ok(last.map(|last| UidRange { uids: first..=last, rank }))
     }
 
     /// Forgets the vanished UIDs and calls `each` with the sequence number to report for each of them, one EXPUNGE
     /// after the other.
-    pub fn report_expunged<P: Positions>(&mut self, folder: &P, mut each: impl FnMut(u32)) -> Result<(), P::Error> {
+    pub fn report_expunged<P: FolderPositions>(
+        &mut self,
+        folder: &P,
+        mut each: impl FnMut(u32),
+    ) -> Result<(), P::Error> {
         // When a UID is reported, the smaller ones have already been reported, so that only the folder's own messages
         // below it count. Adjacent vanished UIDs share their rank; the next existing UID marks the end of such a group.
         let mut last = None;
@@ -220,7 +232,7 @@ mod tests {
         uid_next: u32,
     }
 
-    impl Positions for Folder {
+    impl FolderPositions for Folder {
         type Error = Infallible;
 
         fn rank(&self, uid: u32) -> Result<u32, Infallible> {
@@ -234,7 +246,7 @@ mod tests {
 
     /// A session with the list that an attentive client would keep.
     struct Session {
-        roster: Roster,
+        roster: SequenceNumbers,
         /// The client's list of messages, in its order.
         client: Vec<u32>,
         /// Vanished UIDs that the session has not read yet.
@@ -274,7 +286,11 @@ mod tests {
     impl Session {
         fn new(folder: &Folder) -> Self {
             let client = folder.uids.iter().copied().collect();
-            Self { roster: Roster::new(folder.uid_next, narrow(folder.uids.len())), client, unseen: Vec::new() }
+            Self {
+                roster: SequenceNumbers::new(folder.uid_next, narrow(folder.uids.len())),
+                client,
+                unseen: Vec::new(),
+            }
         }
 
         fn look(&mut self) {
@@ -366,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_message_that_came_and_went_unseen_is_never_mentioned() {
-        let mut roster = Roster::new(5, 4);
+        let mut roster = SequenceNumbers::new(5, 4);
         roster.vanish([7, 3, 3]);
         assert_eq!(roster.gone(), [3]);
         assert_eq!(roster.take_vanished(), [3..=3]);

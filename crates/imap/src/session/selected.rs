@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use base::{Modseq, Uid, ViewId};
 use mail::mailbox::{Folder, FolderStatus, MailView, UidSet};
 
-use super::roster::{Positions, Roster, Stretch};
+use super::roster::{FolderPositions, SequenceNumbers, UidRange};
 use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 
@@ -22,7 +22,7 @@ pub struct Selected {
     pub name: String,
     mode: SelectMode,
     /// The client's numbering of messages.
-    pub roster: Roster,
+    pub roster: SequenceNumbers,
     pub(super) looked: Modseq,
     pub(super) told: Modseq,
     /// Mod-sequence up to which the client knows all changes, including vanished messages.
@@ -49,7 +49,7 @@ pub struct Place<'v, 'f> {
     pub folder: ViewId,
 }
 
-impl Positions for Place<'_, '_> {
+impl FolderPositions for Place<'_, '_> {
     type Error = mail::Error;
 
     fn rank(&self, uid: u32) -> mail::Result<u32> {
@@ -69,7 +69,7 @@ impl Selected {
             folder: folder.id,
             name: folder.name.clone(),
             mode,
-            roster: Roster::new(status.uid_next.0, status.messages),
+            roster: SequenceNumbers::new(status.uid_next.0, status.messages),
             looked: Modseq(0),
             told: Modseq(0),
             settled: Modseq(0),
@@ -200,9 +200,9 @@ impl Selected {
     ///
     /// The vanished messages up to this snapshot must have been recorded. Returns a BAD error if the set contains a
     /// sequence number without a message.
-    pub fn resolve(&self, view: &MailView<'_>, set: &MessageSet, numbering: Numbering) -> Result<Vec<Stretch>> {
+    pub fn resolve(&self, view: &MailView<'_>, set: &MessageSet, numbering: Numbering) -> Result<Vec<UidRange>> {
         let MessageSet::Numbers(numbers) = set else {
-            return Ok(self.saved.iter().cloned().map(Stretch::from).collect());
+            return Ok(self.saved.iter().cloned().map(UidRange::from).collect());
         };
         match numbering {
             Numbering::Sequence => {
@@ -220,7 +220,7 @@ impl Selected {
             }
             Numbering::Uid => {
                 let ranges = self.known_uids(numbers.resolve(self.last_uid(view, numbers)?));
-                Ok(ranges.into_iter().map(Stretch::from).collect())
+                Ok(ranges.into_iter().map(UidRange::from).collect())
             }
         }
     }
@@ -231,14 +231,14 @@ impl Selected {
         view: &MailView<'_>,
         set: &MessageSet,
         numbering: Numbering,
-    ) -> Result<Vec<Stretch>> {
+    ) -> Result<Vec<UidRange>> {
         match (set, numbering) {
             (MessageSet::Numbers(numbers), Numbering::Sequence) => self.resolve_numbers(view, numbers),
             _ => self.resolve(view, set, numbering),
         }
     }
 
-    fn resolve_numbers(&self, view: &MailView<'_>, numbers: &SequenceSet) -> Result<Vec<Stretch>> {
+    fn resolve_numbers(&self, view: &MailView<'_>, numbers: &SequenceSet) -> Result<Vec<UidRange>> {
         match self.roster.count() {
             0 => Ok(Vec::new()),
             count => Ok(self.roster.uids_of(&self.place(view), &numbers.resolve(count))?),
@@ -271,7 +271,7 @@ impl Selected {
 
 /// Returns the UIDs of resolved ranges.
 #[must_use]
-pub fn uids_of(stretches: Vec<Stretch>) -> Vec<RangeInclusive<u32>> {
+pub fn uids_of(stretches: Vec<UidRange>) -> Vec<RangeInclusive<u32>> {
     stretches.into_iter().map(|stretch| stretch.uids).collect()
 }
 

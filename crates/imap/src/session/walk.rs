@@ -10,7 +10,7 @@ use base::{Modseq, Uid};
 use mail::mailbox::MailView;
 use notes::Entry;
 
-use super::roster::{Positions, Stretch};
+use super::roster::{FolderPositions, UidRange};
 use super::selected::{Selected, gone};
 use crate::error::Result;
 
@@ -18,7 +18,7 @@ use crate::error::Result;
 #[derive(Debug)]
 pub struct Walk {
     /// The remaining ranges, in reverse order.
-    stretches: Vec<Stretch>,
+    stretches: Vec<UidRange>,
     /// Mod-sequence of the snapshot in which the ranks are valid.
     ranked_at: Modseq,
     missed: bool,
@@ -27,7 +27,7 @@ pub struct Walk {
 impl Walk {
     /// Creates a cursor over ranges of UIDs in ascending order, which were resolved in this snapshot.
     #[must_use]
-    pub fn new(mut stretches: Vec<Stretch>, view: &MailView<'_>) -> Self {
+    pub fn new(mut stretches: Vec<UidRange>, view: &MailView<'_>) -> Self {
         stretches.reverse();
         Self { stretches, ranked_at: view.modseq(), missed: false }
     }
@@ -40,7 +40,7 @@ impl Walk {
 
     /// Takes all remaining UIDs if there are at most `count_max`, without checking which of them exist.
     pub fn take_few(&mut self, selected: &Selected, count_max: usize) -> Option<Vec<u32>> {
-        let span = |stretch: &Stretch| u64::from(stretch.uids.end().saturating_sub(*stretch.uids.start())) + 1;
+        let span = |stretch: &UidRange| u64::from(stretch.uids.end().saturating_sub(*stretch.uids.start())) + 1;
         let count: u64 = self.stretches.iter().map(span).sum();
         if count > count_max as u64 {
             return None;
@@ -94,9 +94,9 @@ impl Slice {
         &mut self,
         selected: &Selected,
         view: &MailView<'_>,
-        Stretch { uids, rank }: Stretch,
+        UidRange { uids, rank }: UidRange,
         each: &mut dyn FnMut(u32, Entry) -> Result<ControlFlow<()>>,
-    ) -> Result<Option<Stretch>> {
+    ) -> Result<Option<UidRange>> {
         let mut rank = match rank {
             Some(rank) => rank,
             None => selected.place(view).rank(*uids.start()).map_err(gone)?,
@@ -105,7 +105,7 @@ impl Slice {
         let mut rest = None;
         let mut visit = |entry: Entry| {
             if self.left == 0 || self.flow.is_break() {
-                rest = Some(Stretch { uids: entry.uid.0..=last.0, rank: Some(rank) });
+                rest = Some(UidRange { uids: entry.uid.0..=last.0, rank: Some(rank) });
                 return Ok(ControlFlow::Break(()));
             }
             self.left -= 1;
