@@ -42,14 +42,14 @@ pub struct Selected {
 }
 
 /// A folder in a snapshot, through which the roster reads positions.
-pub struct Place<'v, 'f> {
+pub struct FolderSnapshot<'v, 'f> {
     /// The snapshot.
     pub view: &'v MailView<'f>,
     /// The folder.
     pub folder: ViewId,
 }
 
-impl FolderPositions for Place<'_, '_> {
+impl FolderPositions for FolderSnapshot<'_, '_> {
     type Error = mail::Error;
 
     fn rank(&self, uid: u32) -> mail::Result<u32> {
@@ -125,8 +125,8 @@ impl Selected {
 
     /// Returns the folder in a snapshot.
     #[must_use]
-    pub fn place<'v, 'f>(&self, view: &'v MailView<'f>) -> Place<'v, 'f> {
-        Place { view, folder: self.folder }
+    pub fn place<'v, 'f>(&self, view: &'v MailView<'f>) -> FolderSnapshot<'v, 'f> {
+        FolderSnapshot { view, folder: self.folder }
     }
 
     /// Records the messages that vanished up to a snapshot, so that sequence numbers can be resolved in it.
