@@ -11,7 +11,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Credentials, LoginError, SaslExchange};
 use imap::codec::{Decoded, Decoder, Writer};
-use imap::session::{Effect, Options, Session, Site};
+use imap::session::{Effect, Options, Session, SessionContext};
 use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
 use notes::{Identity, Notes};
 use store::memory::Memory;
@@ -78,7 +78,7 @@ fn main() {
     let mail =
         Mail::new(Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7))), MailOptions::default());
     mail.ensure("mail/u.nsf", "u", &Name::new("u@x"), None).expect("the mail file is made");
-    let site = Arc::new(Site::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, Options::default()));
+    let site = Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, Options::default()));
     let session = Session::new(site, Peer::local());
     let decoder = Decoder::new(session.mode());
     let mut client = Client { session, decoder, out: Writer::new() };

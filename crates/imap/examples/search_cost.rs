@@ -15,7 +15,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Credentials, LoginError, SaslExchange};
 use imap::codec::{Decoded, Decoder, Writer};
-use imap::session::{Effect, Options, Session, Site};
+use imap::session::{Effect, Options, Session, SessionContext};
 use mail::full_text::Messages;
 use mail::mailbox::{Mail, MailFile, MailOptions, NewMessage};
 use notes::{Access, Identity, Notes, level};
@@ -56,7 +56,7 @@ struct Client {
 
 impl Client {
     /// Logs in and selects the inbox.
-    fn new(site: Site) -> Self {
+    fn new(site: SessionContext) -> Self {
         let session = Session::new(Arc::new(site), Peer::local());
         let decoder = Decoder::new(session.mode());
         let mut client = Self { session, decoder, out: Writer::new() };
@@ -99,7 +99,8 @@ fn main() {
     let options = search::Options { contents, ..search::Options::default() };
     let index = Arc::new(Search::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
     update(&index, &mail);
-    let site = || Site::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, Options::default());
+    let site =
+        || SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, Options::default());
     let mut without = Client::new(site());
     let mut with = Client::new(site().with_full_text(Arc::new(move || Ok(Some(Arc::clone(&index))))));
     let figures: Vec<Measurement> = kinds(&random).iter().map(|kind| measure(kind, &mut with, &mut without)).collect();

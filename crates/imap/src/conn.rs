@@ -25,12 +25,12 @@ use wire::{Dismissal, Peer, Pool, PoolError, Shutdown, Stream, Tls};
 use crate::codec::ast::Command;
 use crate::codec::{Decoded, Decoder, Status, Verb, Writer};
 use crate::limits;
-use crate::session::{Effect, Session, Site};
+use crate::session::{Effect, Session, SessionContext};
 
 /// Data that the connections of one listener share.
 pub struct Service {
     /// Data that all sessions share. Its option `starttls` requires `tls`.
-    pub site: Arc<Site>,
+    pub site: Arc<SessionContext>,
     /// The server's certificate, for STARTTLS.
     pub tls: Option<Arc<Tls>>,
     /// The pool that runs blocking work.

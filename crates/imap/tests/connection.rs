@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use imap::codec::{Decoded, Decoder, Writer};
-use imap::session::{Effect, Session, Site};
+use imap::session::{Effect, Session, SessionContext};
 use wire::Peer;
 
 use crate::world::World;
@@ -26,7 +26,7 @@ impl Connection {
     }
 
     /// Connects to one of the sites of a world.
-    pub fn at(site: &Arc<Site>, peer: Peer) -> Self {
+    pub fn at(site: &Arc<SessionContext>, peer: Peer) -> Self {
         let session = Session::new(Arc::clone(site), peer);
         let decoder = Decoder::new(session.mode());
         Self { session, decoder, out: Writer::new(), effect: Effect::Ready, said: VecDeque::new() }

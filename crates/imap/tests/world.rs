@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Credentials, FullTextProvider, LoginError, SaslExchange, SaslExchangeStep};
-use imap::session::{Options, Site};
+use imap::session::{Options, SessionContext};
 use mail::full_text::Messages;
 use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
 use notes::{Authentication, Identity, Notes};
@@ -24,9 +24,9 @@ pub struct World {
     /// The clock, for dialogues that advance the time.
     pub clock: Arc<SimClock>,
     /// The shared data for sessions.
-    pub site: Arc<Site>,
+    pub site: Arc<SessionContext>,
     /// The shared data for sessions that search without an index.
-    pub site_without_index: Arc<Site>,
+    pub site_without_index: Arc<SessionContext>,
     /// Number of times that sessions asked for the index.
     pub index_uses: Arc<AtomicUsize>,
     mail: Arc<Mail>,
@@ -56,7 +56,7 @@ impl World {
         let mut options = Options { starttls: true, append_bytes_max: 1 << 20, ..Options::default() };
         change(&mut options);
         let accounts: Arc<dyn Credentials> = Arc::new(accounts);
-        let site = || Site::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());
+        let site = || SessionContext::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());
         let index_uses = Arc::new(AtomicUsize::new(0));
         let (found, uses) = (Arc::clone(&index), Arc::clone(&index_uses));
         let full_text: FullTextProvider = Arc::new(move || {

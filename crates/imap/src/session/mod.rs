@@ -40,7 +40,7 @@ use crate::limits;
 
 pub use reply::{CommandOutcome, Reply, SlicedCommand};
 pub use selected::Selected;
-pub use site::{Options, Site};
+pub use site::{Options, SessionContext};
 pub use updates::Updates;
 
 use sasl::Sasl;
@@ -87,7 +87,7 @@ pub struct Account {
 
 /// The state of one connection.
 pub struct Session {
-    pub(crate) site: Arc<Site>,
+    pub(crate) site: Arc<SessionContext>,
     pub(crate) peer: Peer,
     pub(crate) account: Option<Account>,
     pub(crate) selected: Option<Box<Selected>>,
@@ -123,7 +123,7 @@ enum Task {
 impl Session {
     /// Creates the session of a new connection.
     #[must_use]
-    pub fn new(site: Arc<Site>, peer: Peer) -> Self {
+    pub fn new(site: Arc<SessionContext>, peer: Peer) -> Self {
         Self {
             site,
             peer,

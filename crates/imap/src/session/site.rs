@@ -53,7 +53,7 @@ impl Default for Options {
 }
 
 /// Data that all sessions share.
-pub struct Site {
+pub struct SessionContext {
     /// Access to passwords and mail files.
     pub credentials: Arc<dyn Credentials>,
     /// The clock.
@@ -66,7 +66,7 @@ pub struct Site {
     pub full_text: FullTextProvider,
 }
 
-impl Site {
+impl SessionContext {
     /// Creates the shared data of sessions, without a full-text index.
     #[must_use]
     pub fn new(credentials: Arc<dyn Credentials>, clock: Arc<dyn Clock>, options: Options) -> Self {

@@ -113,7 +113,7 @@ impl Rooms {
 fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
     let options = imap_options(&server.core.config);
     let credentials = Arc::clone(logins) as Arc<dyn imap::backend::Credentials>;
-    let site = imap::session::Site::new(credentials, Arc::clone(&server.core.clock), options);
+    let site = imap::session::SessionContext::new(credentials, Arc::clone(&server.core.clock), options);
     let full_text = Arc::clone(&server.core.full_text);
     Arc::new(imap::Service {
         site: Arc::new(site.with_full_text(Arc::new(move || full_text.existing()))),
