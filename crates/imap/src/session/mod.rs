@@ -330,14 +330,14 @@ impl Session {
     /// Reports the changes that other sessions made, as far as the reply allows, and ends the command.
     fn finish(&mut self, reply: Reply, out: &mut Writer) -> Effect {
         match self.tell(reply.updates, out) {
-            Ok(updates::Told::All) => {
+            Ok(updates::ReportProgress::All) => {
                 self.tell_settled(out);
                 let effect = self.bear_with(reply.status, out);
                 out.text(&self.tag).space();
                 reply.write(self.verb, out);
                 if effect == Effect::Close { effect } else { reply.effect }
             }
-            Ok(updates::Told::Part) => {
+            Ok(updates::ReportProgress::Part) => {
                 self.task = Some(Task::Finish(reply));
                 Effect::Unfinished
             }
@@ -369,12 +369,12 @@ impl Session {
         let told = if self.hears_of_selected() {
             self.tell(Updates::All, out)
         } else {
-            self.tell_watched(out).map(|()| updates::Told::All)
+            self.tell_watched(out).map(|()| updates::ReportProgress::All)
         };
         self.task = Some(Task::Idle);
         match told {
-            Ok(updates::Told::All) => Effect::Idle,
-            Ok(updates::Told::Part) => Effect::Unfinished,
+            Ok(updates::ReportProgress::All) => Effect::Idle,
+            Ok(updates::ReportProgress::Part) => Effect::Unfinished,
             Err(error) => self.part(&error, out),
         }
     }

@@ -31,7 +31,7 @@ pub enum Updates {
 
 /// Progress of sending updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum ReportProgress {
     /// All updates were sent.
     All,
     /// The slice was full before all updates were sent.
@@ -40,34 +40,39 @@ pub enum Told {
 
 impl Session {
     /// Reports the changes that other sessions made since the last report, as far as `updates` allows.
-    pub(crate) fn tell(&mut self, updates: Updates, out: &mut Writer) -> Result<Told> {
-        if self.announce(out)? == Told::Part {
-            return Ok(Told::Part);
+    pub(crate) fn tell(&mut self, updates: Updates, out: &mut Writer) -> Result<ReportProgress> {
+        if self.announce(out)? == ReportProgress::Part {
+            return Ok(ReportProgress::Part);
         }
         if updates == Updates::None {
-            return Ok(Told::All);
+            return Ok(ReportProgress::All);
         }
         if self.account.is_some() {
             self.tell_watched(out)?;
         }
         if self.selected.is_none() {
-            return Ok(Told::All);
+            return Ok(ReportProgress::All);
         }
         let file = self.file()?;
         self.selected()?.settle_own_changes(file.database().modseq());
         if self.is_quiet() {
-            return Ok(Told::All);
+            return Ok(ReportProgress::All);
         }
         let view = file.view()?;
         self.wait_for(view.ticket());
         match self.tell_from(&view, updates, out)? {
-            Told::All => self.announce(out),
-            Told::Part => Ok(Told::Part),
+            ReportProgress::All => self.announce(out),
+            ReportProgress::Part => Ok(ReportProgress::Part),
         }
     }
 
     /// Reports the changes in a snapshot that the client does not know.
-    pub(crate) fn tell_from(&mut self, view: &MailView<'_>, updates: Updates, out: &mut Writer) -> Result<Told> {
+    pub(crate) fn tell_from(
+        &mut self,
+        view: &MailView<'_>,
+        updates: Updates,
+        out: &mut Writer,
+    ) -> Result<ReportProgress> {
         self.notice(view)?;
         if updates == Updates::All {
             self.tell_gone(view, out)?;
@@ -181,12 +186,12 @@ impl Session {
     }
 
     /// Reports flags that other sessions changed, until the slice is full.
-    fn tell_flags(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<Told> {
+    fn tell_flags(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<ReportProgress> {
         if !self.hears_of_flags() {
             self.selected()?.untold.clear();
         }
         if self.selected()?.untold.is_empty() {
-            return Ok(Told::All);
+            return Ok(ReportProgress::All);
         }
         self.tell_keywords(view, out)?;
         // NOTIFY requires the UID (RFC 5465 §5.1).
@@ -200,7 +205,7 @@ impl Session {
                 break;
             }
         }
-        Ok(if self.selected()?.untold.is_empty() { Told::All } else { Told::Part })
+        Ok(if self.selected()?.untold.is_empty() { ReportProgress::All } else { ReportProgress::Part })
     }
 
     /// Sends the flag lists again if there are keywords that have not been reported to the client.

@@ -17,7 +17,7 @@ use event_listener::EventListener;
 use mail::mailbox::{Folder, FolderStatus, MailView};
 
 use super::hierarchy::{Hierarchy, ListEntry};
-use super::updates::Told;
+use super::updates::ReportProgress;
 use super::{Effect, Session, SlicedCommand, Updates};
 use crate::cmd::{fetch, list};
 use crate::codec::Writer;
@@ -227,12 +227,12 @@ impl Session {
         };
         out.set_encoding(self.encoding());
         let told = match updates {
-            Updates::None => self.tell_watched(out).map(|()| Told::All),
+            Updates::None => self.tell_watched(out).map(|()| ReportProgress::All),
             updates => self.tell(updates, out),
         };
         match told {
-            Ok(Told::All) => Effect::Ready,
-            Ok(Told::Part) => Effect::Unfinished,
+            Ok(ReportProgress::All) => Effect::Ready,
+            Ok(ReportProgress::Part) => Effect::Unfinished,
             Err(error) => self.part(&error, out),
         }
     }
@@ -290,8 +290,8 @@ impl Session {
     }
 
     /// Sends attributes of new messages. Continues an interrupted report, which may have stopped within a literal.
-    pub(crate) fn announce(&mut self, out: &mut Writer) -> Result<Told> {
-        let Some(watch) = self.watch.as_mut() else { return Ok(Told::All) };
+    pub(crate) fn announce(&mut self, out: &mut Writer) -> Result<ReportProgress> {
+        let Some(watch) = self.watch.as_mut() else { return Ok(ReportProgress::All) };
         let mut job = match (watch.announcement.take(), watch.fresh.take()) {
             (Some(job), fresh) => {
                 watch.fresh = fresh;
@@ -302,17 +302,17 @@ impl Session {
                 let file = self.file()?;
                 fetch::announcement(attributes, fresh, &file.view()?)
             }
-            _ => return Ok(Told::All),
+            _ => return Ok(ReportProgress::All),
         };
         match job.step(self, out) {
             // The client did not request these attributes, so a part with an unknown encoding is no reason for an
             // error.
-            Ok(Some(_)) | Err(Error::No(_)) => Ok(Told::All),
+            Ok(Some(_)) | Err(Error::No(_)) => Ok(ReportProgress::All),
             Ok(None) => {
                 if let Some(watch) = self.watch.as_mut() {
                     watch.announcement = Some(job);
                 }
-                Ok(Told::Part)
+                Ok(ReportProgress::Part)
             }
             Err(error) => Err(error),
         }
