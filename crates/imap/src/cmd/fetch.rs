@@ -21,7 +21,7 @@ use crate::limits;
 use crate::message::{self, Octets, Outcome};
 use crate::session::roster::{UidRange, ranges_of};
 use crate::session::selected::{gone, uid_set, uids_of};
-use crate::session::walk::Walk;
+use crate::session::walk::MessageCursor;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Updates, is_full};
 
 /// Begins a FETCH and writes its first slice.
@@ -49,7 +49,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
         let ranges = ranges_of(uids.filter(|uid| select::contains(&meant, *uid)));
         stretches = ranges.into_iter().map(UidRange::from).collect();
     }
-    let mut job = FetchJob::new(fetch, Walk::new(stretches, &view));
+    let mut job = FetchJob::new(fetch, MessageCursor::new(stretches, &view));
     match job.slice(session, &file, &view, out)? {
         Some(reply) => Ok(reply.into()),
         None => Ok(CommandOutcome::Job(Box::new(job))),
@@ -94,7 +94,7 @@ fn tell_vanished(
 struct FetchJob {
     attributes: Vec<FetchAttribute>,
     numbering: Numbering,
-    walk: Walk,
+    walk: MessageCursor,
     reads_contents: bool,
     marks_seen: bool,
     /// Messages to write next. Used only if message contents are read.
@@ -144,11 +144,11 @@ pub fn announcement(
     uids: std::ops::RangeInclusive<u32>,
     view: &MailView<'_>,
 ) -> Box<dyn SlicedCommand> {
-    Box::new(FetchJob::of(attributes, Numbering::Sequence, Walk::new(vec![UidRange::from(uids)], view)))
+    Box::new(FetchJob::of(attributes, Numbering::Sequence, MessageCursor::new(vec![UidRange::from(uids)], view)))
 }
 
 impl FetchJob {
-    fn new(fetch: FetchCommand, walk: Walk) -> Self {
+    fn new(fetch: FetchCommand, walk: MessageCursor) -> Self {
         let mut attributes = fetch.attributes;
         if fetch.numbering == Numbering::Uid && !attributes.contains(&FetchAttribute::Uid) {
             attributes.insert(0, FetchAttribute::Uid);
@@ -159,7 +159,7 @@ impl FetchJob {
         Self::of(attributes, fetch.numbering, walk)
     }
 
-    fn of(attributes: Vec<FetchAttribute>, numbering: Numbering, walk: Walk) -> Self {
+    fn of(attributes: Vec<FetchAttribute>, numbering: Numbering, walk: MessageCursor) -> Self {
         Self {
             reads_contents: !attributes.iter().all(FetchAttribute::needs_entry_only),
             marks_seen: attributes.iter().any(FetchAttribute::marks_seen),

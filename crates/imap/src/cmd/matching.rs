@@ -20,13 +20,13 @@ use crate::limits;
 use crate::message::Plan;
 use crate::session::roster::UidRange;
 use crate::session::selected::uids_of;
-use crate::session::walk::Walk;
+use crate::session::walk::MessageCursor;
 use crate::session::{Selected, Session};
 
 /// A search in progress.
 pub struct SearchCursor {
     plan: Plan,
-    walk: Walk,
+    walk: MessageCursor,
     /// Which messages are opened.
     opens: OpenPolicy,
     /// For each text of the plan, by its number, the messages that the full-text index rules out.
@@ -80,7 +80,7 @@ impl SearchCursor {
             Vec::new()
         };
         let stretches = known.into_iter().map(UidRange::from).collect();
-        Ok(Self { plan, walk: Walk::new(stretches, &view), opens, lacking })
+        Ok(Self { plan, walk: MessageCursor::new(stretches, &view), opens, lacking })
     }
 
     /// Calls `each` for the matching messages of the next slice. Returns `true` if this was the last slice.

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::limits;
 use crate::session::roster::ranges_of;
 use crate::session::selected::{gone, uid_set};
-use crate::session::walk::Walk;
+use crate::session::walk::MessageCursor;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, is_full};
 
 /// Begins a STORE.
@@ -47,7 +47,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         numbering: store.numbering,
         silent: store.silent,
         unchanged_since: store.unchanged_since.map(Modseq),
-        walk: Walk::new(stretches, &view),
+        walk: MessageCursor::new(stretches, &view),
         untold: Vec::new(),
         modseq: Modseq(0),
         modified: Vec::new(),
@@ -62,7 +62,7 @@ struct StoreJob {
     numbering: Numbering,
     silent: bool,
     unchanged_since: Option<Modseq>,
-    walk: Walk,
+    walk: MessageCursor,
     /// UIDs of changed messages that have not been reported yet, in descending order.
     untold: Vec<u32>,
     /// The mod-sequence of these messages, unless another session has changed them since.

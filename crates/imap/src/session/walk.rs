@@ -16,7 +16,7 @@ use crate::error::Result;
 
 /// The messages that remain to be visited.
 #[derive(Debug)]
-pub struct Walk {
+pub struct MessageCursor {
     /// The remaining ranges, in reverse order.
     stretches: Vec<UidRange>,
     /// Mod-sequence of the snapshot in which the ranks are valid.
@@ -24,7 +24,7 @@ pub struct Walk {
     missed: bool,
 }
 
-impl Walk {
+impl MessageCursor {
     /// Creates a cursor over ranges of UIDs in ascending order, which were resolved in this snapshot.
     #[must_use]
     pub fn new(mut stretches: Vec<UidRange>, view: &MailView<'_>) -> Self {
@@ -64,7 +64,7 @@ impl Walk {
         count_max: usize,
         each: &mut dyn FnMut(u32, Entry) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut slice = Slice { left: count_max, flow: ControlFlow::Continue(()), failed: None };
+        let mut slice = SliceState { left: count_max, flow: ControlFlow::Continue(()), failed: None };
         let ranks_hold = std::mem::replace(&mut self.ranked_at, view.modseq()) == view.modseq();
         if !ranks_hold {
             self.stretches.iter_mut().for_each(|stretch| stretch.rank = None);
@@ -82,13 +82,13 @@ impl Walk {
     }
 }
 
-struct Slice {
+struct SliceState {
     left: usize,
     flow: ControlFlow<()>,
     failed: Option<crate::error::Error>,
 }
 
-impl Slice {
+impl SliceState {
     /// Visits a range. Returns the rest of the range if it was not finished.
     fn visit_stretch(
         &mut self,
