@@ -4,7 +4,7 @@ use super::status;
 use crate::codec::Writer;
 use crate::codec::ast::{NotifyCommand, StatusItem};
 use crate::error::Result;
-use crate::session::watch::Watch;
+use crate::session::watch::NotifyWatch;
 use crate::session::{CommandOutcome, Reply, Session, Updates};
 
 /// Replaces the current watch by the one that the command describes, and reports the accumulated changes as NOOP does.
@@ -16,7 +16,7 @@ pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut Writer) ->
         NotifyCommand::None => (false, Vec::new()),
         NotifyCommand::Set { status, groups } => (status, groups),
     };
-    let watch = Watch::new(groups, &view)?;
+    let watch = NotifyWatch::new(groups, &view)?;
     if session.selected.is_some() {
         session.tell_from(&view, Updates::All, out)?;
     }

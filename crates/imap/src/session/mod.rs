@@ -93,7 +93,7 @@ pub struct Session {
     pub(crate) selected: Option<Box<Selected>>,
     pub(crate) enabled: EnabledExtensions,
     /// The events that NOTIFY selected. `None` if the client has not used NOTIFY.
-    pub(crate) watch: Option<Box<watch::Watch>>,
+    pub(crate) watch: Option<Box<watch::NotifyWatch>>,
     pub(crate) compressed: bool,
     /// Ticket that must be durable before the current output is sent.
     ticket: Ticket,

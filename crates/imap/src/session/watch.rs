@@ -26,10 +26,10 @@ use crate::error::{Error, Result};
 use crate::limits;
 
 /// The events that a client watches, and the state that has been reported to it.
-pub struct Watch {
+pub struct NotifyWatch {
     groups: Vec<EventGroup>,
     /// The watched mailboxes as last reported to the client.
-    mailboxes: BTreeMap<ViewId, Known>,
+    mailboxes: BTreeMap<ViewId, ReportedMailbox>,
     /// Mod-sequence up to which events in watched mailboxes have been reported.
     told: Modseq,
     /// Mod-sequence up to which the reports that are permitted between commands have been sent.
@@ -41,13 +41,13 @@ pub struct Watch {
 }
 
 /// A mailbox as last reported to the client.
-struct Known {
+struct ReportedMailbox {
     name: String,
     subscribed: bool,
     status: FolderStatus,
 }
 
-impl Watch {
+impl NotifyWatch {
     /// Creates a watch. An empty list of groups watches no events.
     ///
     /// Returns an error if too many mailboxes would be watched.
@@ -62,7 +62,9 @@ impl Watch {
                 return Err(Error::No("[NOTIFICATIONOVERFLOW] too many mailboxes to watch"));
             }
             let status = view.status(folder.id)?;
-            watch.mailboxes.insert(folder.id, Known { name: folder.name, subscribed: folder.subscribed, status });
+            watch
+                .mailboxes
+                .insert(folder.id, ReportedMailbox { name: folder.name, subscribed: folder.subscribed, status });
         }
         Ok(watch)
     }
@@ -70,7 +72,8 @@ impl Watch {
     /// Returns the names of the mailboxes, except the selected one, whose message events are watched.
     pub fn names_with_messages(&self, selected: Option<ViewId>) -> Vec<String> {
         let others = self.mailboxes.iter().filter(|(id, _)| Some(**id) != selected).map(|(_, known)| known);
-        let matter = |known: &&Known| self.events(&known.name, known.subscribed).is_some_and(|events| events.messages);
+        let matter =
+            |known: &&ReportedMailbox| self.events(&known.name, known.subscribed).is_some_and(|events| events.messages);
         others.filter(matter).map(|known| known.name.clone()).collect()
     }
 
@@ -108,7 +111,7 @@ impl Watch {
         let hierarchy = list::hierarchy(view)?;
         let is_there = |id: &ViewId| folders.iter().any(|folder| folder.id == *id);
         let gone: Vec<ViewId> = self.mailboxes.keys().filter(|id| !is_there(id)).copied().collect();
-        let gone: Vec<Known> = gone.iter().filter_map(|id| self.mailboxes.remove(id)).collect();
+        let gone: Vec<ReportedMailbox> = gone.iter().filter_map(|id| self.mailboxes.remove(id)).collect();
         for known in gone {
             if self.events(&known.name, known.subscribed).is_some_and(|events| events.names) {
                 write_list(&known.name, None, &hierarchy, out);
@@ -133,7 +136,8 @@ impl Watch {
                 write_status(&folder.name, (known, &status), (events, condstore), out);
             }
             if self.mailboxes.len() < limits::WATCHED_MAILBOXES_MAX {
-                self.mailboxes.insert(folder.id, Known { name: folder.name, subscribed: folder.subscribed, status });
+                self.mailboxes
+                    .insert(folder.id, ReportedMailbox { name: folder.name, subscribed: folder.subscribed, status });
             }
         }
         self.told = view.modseq();
@@ -141,7 +145,7 @@ impl Watch {
     }
 
     /// Reports a mailbox that no longer belongs to a group, because it has been renamed or is no longer subscribed.
-    fn left(&self, known: Option<Known>, hierarchy: &Hierarchy, out: &mut Writer) {
+    fn left(&self, known: Option<ReportedMailbox>, hierarchy: &Hierarchy, out: &mut Writer) {
         let Some(known) = known else { return };
         let events = self.events(&known.name, known.subscribed);
         if events.is_some_and(|events| events.names || events.subscriptions) {
