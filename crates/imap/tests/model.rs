@@ -59,7 +59,7 @@ impl Mailbox {
 
 /// A client's knowledge of a message: its UID (from the first FETCH on), its flags, and its mod-sequence.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Known {
+struct MirroredMessage {
     uid: u32,
     flags: Flags,
     modseq: u64,
@@ -82,7 +82,7 @@ struct Client {
     connection: Connection,
     kind: Kind,
     selected: usize,
-    mirror: Vec<Known>,
+    mirror: Vec<MirroredMessage>,
     uid_validity: u32,
     /// Mod-sequence up to which the client knows all changes.
     highest_modseq: u64,
@@ -179,7 +179,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct Play {
+struct ModelRun {
     world: World,
     mailboxes: [Mailbox; 3],
     clients: Vec<Client>,
@@ -187,7 +187,7 @@ struct Play {
     observer: Connection,
 }
 
-impl Play {
+impl ModelRun {
     fn new() -> Self {
         let world = World::new();
         let mut observer = Connection::new(&world, Peer::local());
@@ -514,7 +514,7 @@ impl Client {
             self.uid_validity = after(line, "[UIDVALIDITY ").map_or(self.uid_validity, narrow);
             self.highest_modseq = after(line, "[HIGHESTMODSEQ ").unwrap_or(self.highest_modseq);
             if line.ends_with(" EXISTS") {
-                self.mirror.resize(first_number(line), Known::default());
+                self.mirror.resize(first_number(line), MirroredMessage::default());
             }
         }
     }
@@ -532,7 +532,7 @@ impl Client {
                 self.mirror.retain(|known| !gone.contains(&known.uid));
             }
             if line.contains(" FETCH (") {
-                let told = Known::of(line);
+                let told = MirroredMessage::of(line);
                 self.mirror.retain(|known| known.uid != told.uid);
                 self.mirror.push(told);
                 self.mirror.sort_by_key(|known| known.uid);
@@ -547,7 +547,7 @@ impl Client {
         if line.ends_with(" EXISTS") {
             let count = first_number(line);
             assert!(count >= self.mirror.len(), "messages disappear by EXPUNGE only: {line}");
-            self.mirror.resize(count, Known::default());
+            self.mirror.resize(count, MirroredMessage::default());
         } else if line.ends_with(" EXPUNGE") {
             assert_ne!(self.kind, Kind::Qresync, "{line}");
             let gone = self.mirror.remove(first_number(line) - 1);
@@ -568,7 +568,7 @@ impl Client {
 
     fn hear_fetch(&mut self, line: &str) {
         let number = first_number(line);
-        let told = Known::of(line);
+        let told = MirroredMessage::of(line);
         let known = self.mirror.get_mut(number - 1).unwrap_or_else(|| panic!("no such number: {line}"));
         if told.uid > 0 {
             assert!(known.uid == 0 || known.uid == told.uid, "numbers moved: {known:?}, {line}");
@@ -583,7 +583,7 @@ impl Client {
     }
 }
 
-impl Known {
+impl MirroredMessage {
     /// Parses `* n FETCH (UID u FLAGS (...) MODSEQ (m))`.
     fn of(line: &str) -> Self {
         let flags =
@@ -632,7 +632,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     #[test]
     fn every_client_can_follow_what_happens(steps in prop::collection::vec((0_usize..3, step()), 1..60)) {
-        let mut play = Play::new();
+        let mut play = ModelRun::new();
         for (index, step) in &steps {
             play.step(*index, step);
         }
