@@ -7,7 +7,7 @@ use imap::codec::{Decoded, Decoder, Writer};
 use imap::session::{Effect, Session, SessionContext};
 use wire::Peer;
 
-use crate::world::World;
+use crate::world::TestServer;
 
 /// The client side of a connection. It is fed with bytes and collects the server's output line by line.
 pub struct Connection {
@@ -21,7 +21,7 @@ pub struct Connection {
 
 impl Connection {
     /// Connects to a world.
-    pub fn new(world: &World, peer: Peer) -> Self {
+    pub fn new(world: &TestServer, peer: Peer) -> Self {
         Self::at(&world.site, peer)
     }
 

@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 use wire::Peer;
 
 use crate::connection::Connection;
-use crate::world::World;
+use crate::world::TestServer;
 
 /// Plays a dialogue.
 pub fn play(name: &str, text: &str) {
-    let mut player = Player { world: World::new(), connections: BTreeMap::new(), words: BTreeMap::new() };
+    let mut player = Player { world: TestServer::new(), connections: BTreeMap::new(), words: BTreeMap::new() };
     let lines: Vec<&str> = text.lines().collect();
     let mut index = 0;
     while let Some(line) = lines.get(index) {
@@ -34,7 +34,7 @@ pub fn play(name: &str, text: &str) {
 }
 
 struct Player {
-    world: World,
+    world: TestServer,
     connections: BTreeMap<u32, Connection>,
     words: BTreeMap<String, String>,
 }

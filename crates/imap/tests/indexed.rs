@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use wire::Peer;
 
 use crate::connection::Connection;
-use crate::world::{World, deliver};
+use crate::world::{TestServer, deliver};
 
 /// Number of additional messages, so that the index is worth using.
 const OTHERS: usize = 40;
@@ -174,7 +174,7 @@ impl Client {
 }
 
 /// Compares the results of two clients, one with the index and one without.
-fn compare(world: &World, needles: &[String]) {
+fn compare(world: &TestServer, needles: &[String]) {
     let mut with = Client::new(Connection::at(&world.site, Peer::local()));
     let mut without = Client::new(Connection::at(&world.site_without_index, Peer::local()));
     for needle in needles {
@@ -186,8 +186,8 @@ fn compare(world: &World, needles: &[String]) {
     }
 }
 
-fn world_with_others() -> World {
-    let world = World::new();
+fn world_with_others() -> TestServer {
+    let world = TestServer::new();
     let file = world.open_as_server("alice");
     for number in 0..OTHERS {
         deliver(&file, format!("Subject: other {number}\r\n\r\nairport number {number}\r\n").as_bytes());
@@ -223,7 +223,7 @@ fn messages_that_the_index_rules_out_are_not_read() {
     let world = world_with_others();
     let file = world.open_as_server("alice");
     deliver(&file, b"Subject: plan\r\n\r\nan aeroplane\r\n");
-    let view = |world: &World| {
+    let view = |world: &TestServer| {
         let view = file.view().expect("a view");
         let sought = |place, folded: &str| search::Sought { place, folded: folded.to_owned() };
         let texts = [

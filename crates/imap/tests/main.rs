@@ -46,7 +46,7 @@ dialogues!(
 
 #[test]
 fn scram_that_is_switched_off_is_not_offered() {
-    let world = world::World::with(|options| options.scram = false);
+    let world = world::TestServer::with(|options| options.scram = false);
     let mut connection = connection::Connection::new(&world, Peer::local());
     let mut ask = |line: &str| {
         connection.receive(format!("{line}\r\n").as_bytes());

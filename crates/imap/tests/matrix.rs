@@ -12,7 +12,7 @@ use notes::{Access, AclEntry, AclLevel, level};
 use wire::Peer;
 
 use crate::connection::Connection;
-use crate::world::World;
+use crate::world::TestServer;
 
 /// A command as the dispatcher names it, the lowest level at which it works, and the lines to send. The result of the
 /// last line counts.
@@ -56,7 +56,7 @@ const ASKING_NOTHING: &str =
 
 /// Plays a row as Alice with this level in her mail file. Returns `true` if the last line ended with OK.
 fn outcome(level: AclLevel, lines: &[&str]) -> bool {
-    let world = World::new();
+    let world = TestServer::new();
     let file = world.open_as_server("alice");
     let inbox = file.view().and_then(|view| view.folder("INBOX")).expect("the store works").expect("there is an inbox");
     let flags: Flags = ["\\Deleted"].into_iter().collect();

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use wire::Peer;
 
 use crate::connection::Connection;
-use crate::world::{self, World};
+use crate::world::{self, TestServer};
 
 const NAMES: [&str; 3] = ["INBOX", "Archive", "Plan"];
 /// Index of the mailbox that is deleted, recreated and renamed during the test. Its alternative name follows.
@@ -180,7 +180,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct ModelRun {
-    world: World,
+    world: TestServer,
     mailboxes: [Mailbox; 3],
     clients: Vec<Client>,
     /// A connection that reads the actual mod-sequences of messages.
@@ -189,7 +189,7 @@ struct ModelRun {
 
 impl ModelRun {
     fn new() -> Self {
-        let world = World::new();
+        let world = TestServer::new();
         let mut observer = Connection::new(&world, Peer::local());
         observer.receive(format!("o LOGIN alice secret\r\no CREATE {}\r\n", NAMES[RESTLESS]).as_bytes());
         let mut play = Self { world, mailboxes: NAMES.map(Mailbox::new), clients: Vec::new(), observer };

@@ -10,18 +10,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream};
 
-use crate::world::{World, deliver};
+use crate::world::{TestServer, deliver};
 
 struct Server {
     address: std::net::SocketAddr,
     shutdown: Shutdown,
     dismissal: Dismissal,
-    world: World,
+    world: TestServer,
 }
 
 /// Serves a new world on a port that the system chooses.
 async fn server() -> Server {
-    let world = World::new();
+    let world = TestServer::new();
     let clock = Arc::new(SimClock::new());
     let pool = Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
     let (shutdown, dismissal) = (Shutdown::new(), Dismissal::default());

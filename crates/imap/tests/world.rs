@@ -20,7 +20,7 @@ use store::{Store, SyncMode};
 use wire::Peer;
 
 /// Data that the sessions of one dialogue share.
-pub struct World {
+pub struct TestServer {
     /// The clock, for dialogues that advance the time.
     pub clock: Arc<SimClock>,
     /// The shared data for sessions.
@@ -34,7 +34,7 @@ pub struct World {
     _index_folder: tempfile::TempDir,
 }
 
-impl World {
+impl TestServer {
     /// Creates an empty world, which is always the same.
     pub fn new() -> Self {
         Self::with(|_| {})
@@ -125,7 +125,7 @@ impl Credentials for Accounts {
     }
 
     fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn SaslExchange>> {
-        Some(Box::new(Riddle { asked: false }))
+        Some(Box::new(FakeScram { asked: false }))
     }
 
     fn open(&self, login: &str) -> Result<MailFile, LoginError> {
@@ -136,11 +136,11 @@ impl Credentials for Accounts {
 }
 
 /// A stand-in for SCRAM: it asks once and accepts the right answer. The real exchange is tested in `directory`.
-struct Riddle {
+struct FakeScram {
     asked: bool,
 }
 
-impl SaslExchange for Riddle {
+impl SaslExchange for FakeScram {
     fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError> {
         if !std::mem::replace(&mut self.asked, true) {
             return Ok(SaslExchangeStep::Challenge(b"riddle".to_vec()));
