@@ -15,9 +15,9 @@ use mail::router::{Addressing, Envelope, LocalMailbox, Recipient, Router, Router
 use notes::Notes;
 use store::{Options, Store};
 
-struct Everybody;
+struct AcceptAllAddresses;
 
-impl Addressing for Everybody {
+impl Addressing for AcceptAllAddresses {
     fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
         let name = address.split('@').next().unwrap_or_default();
         let owner = base::Name::new(address);
@@ -59,7 +59,8 @@ fn main() {
     let random: Arc<dyn Random> = Arc::new(base::sim::SeededRandom::new(1));
     let notes = Notes::open(store, Arc::new(RealClock(Instant::now())), random);
     let mail = Mail::new(notes, MailOptions::default());
-    let router = Router::open(mail.clone(), Arc::new(Everybody), RouterOptions::default()).expect("the queue opens");
+    let router =
+        Router::open(mail.clone(), Arc::new(AcceptAllAddresses), RouterOptions::default()).expect("the queue opens");
     for user in 0..users {
         let name = base::Name::new(&format!("user{user}@acme.test"));
         mail.ensure(&format!("mail/user{user}.nsf"), "A user", &name, None).expect("a mail file is made");
