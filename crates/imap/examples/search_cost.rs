@@ -16,7 +16,7 @@ use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Credentials, LoginError, SaslExchange};
 use imap::codec::{Decoded, Decoder, Writer};
 use imap::session::{Effect, Options, Session, SessionContext};
-use mail::full_text::Messages;
+use mail::full_text::MessageTextReader;
 use mail::mailbox::{Mail, MailFile, MailOptions, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::Search;
@@ -95,7 +95,7 @@ fn main() {
     mail.ensure(PATH, "u", &Name::new("u@x"), None).expect("the mail file is made");
     let random = SeededRandom::new(2);
     fill(&mail, &random, count);
-    let contents: Vec<Box<dyn search::Contents>> = vec![Box::new(Messages { serves_imap: true })];
+    let contents: Vec<Box<dyn search::Contents>> = vec![Box::new(MessageTextReader { serves_imap: true })];
     let options = search::Options { contents, ..search::Options::default() };
     let index = Arc::new(Search::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
     update(&index, &mail);

@@ -11,7 +11,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Credentials, FullTextProvider, LoginError, SaslExchange, SaslExchangeStep};
 use imap::session::{Options, SessionContext};
-use mail::full_text::Messages;
+use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
 use notes::{Authentication, Identity, Notes};
 use search::Search;
@@ -95,7 +95,7 @@ pub fn deliver(file: &MailFile, raw: &[u8]) {
 }
 
 fn open_index(notes: &Arc<Notes>, folder: &Path) -> Search {
-    let contents: Vec<Box<dyn search::Contents>> = vec![Box::new(Messages { serves_imap: true })];
+    let contents: Vec<Box<dyn search::Contents>> = vec![Box::new(MessageTextReader { serves_imap: true })];
     let options = search::Options { contents, thread_bytes: 16 << 20, ..search::Options::default() };
     Search::open(Arc::clone(notes), folder, options).expect("the index opens")
 }

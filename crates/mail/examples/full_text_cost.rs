@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Random};
-use mail::full_text::Messages;
+use mail::full_text::MessageTextReader;
 use mail::mailbox::{Mail, MailFile, MailOptions, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::{Page, Query, Search, Sort};
@@ -55,8 +55,11 @@ fn main() {
     let mail = Mail::new(Arc::clone(&notes), MailOptions::default());
     let random = SeededRandom::new(2);
     let (files, bytes) = fill(&mail, &random, messages, files);
-    let options =
-        search::Options { contents: vec![Box::new(Messages { serves_imap })], threads, ..search::Options::default() };
+    let options = search::Options {
+        contents: vec![Box::new(MessageTextReader { serves_imap })],
+        threads,
+        ..search::Options::default()
+    };
     let search = Search::open(notes, &folder.path().join("full-text"), options).expect("the index opens");
     let mut figures = Figures::default();
     index_all(&search, &files, bytes, &mut figures);

@@ -19,12 +19,12 @@ const FILE_ITEM: &str = search::text::FILE_ITEM;
 
 /// A reader of messages for the full-text index.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Messages {
+pub struct MessageTextReader {
     /// `true` if the index also receives the texts that let an IMAP search rule messages out.
     pub serves_imap: bool,
 }
 
-impl Contents for Messages {
+impl Contents for MessageTextReader {
     fn read(&self, note: &Opened<'_>, text: &mut NoteText) -> search::Result<bool> {
         if note.summary.body.first().is_none_or(|body| body.name != "$Head") {
             return Ok(false);
@@ -36,7 +36,7 @@ impl Contents for Messages {
     }
 }
 
-impl Messages {
+impl MessageTextReader {
     fn read_message(&self, note: &Opened<'_>, out: &mut NoteText) -> Result<()> {
         let message = Message::open_once(note.reading, note.header.note)?;
         read(&message, note.elsewhere, out)?;

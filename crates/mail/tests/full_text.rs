@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use mail::full_text::Messages;
+use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::extract::Elsewhere;
@@ -42,7 +42,7 @@ impl World {
         file.append(inbox, &[new]).expect("the message is appended");
         let folder = tempfile::tempdir().expect("a folder");
         let options = search::Options {
-            contents: vec![Box::new(Messages::default())],
+            contents: vec![Box::new(MessageTextReader::default())],
             elsewhere: Some(Arc::new(Backwards)),
             thread_bytes: 16 << 20,
             ..search::Options::default()

@@ -79,7 +79,7 @@ impl FullText {
             return Ok(Arc::clone(search));
         }
         let options = search::Options {
-            contents: vec![Box::new(mail::full_text::Messages { serves_imap: self.serves_imap })],
+            contents: vec![Box::new(mail::full_text::MessageTextReader { serves_imap: self.serves_imap })],
             elsewhere: self.reads_pdf.then(|| Arc::clone(&self.pdf) as Arc<dyn Elsewhere>),
             threads: self.threads,
             thread_bytes: self.thread_bytes,
