@@ -12,13 +12,13 @@ use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Credentials, LoginError, SaslExchange};
 use imap::codec::{Decoded, Decoder, Writer};
 use imap::session::{Effect, Options, Session, SessionContext};
-use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
+use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Identity, Notes};
 use store::memory::Memory;
 use store::{Store, SyncMode};
 use wire::Peer;
 
-struct OnlyUser(Arc<Mail>);
+struct OnlyUser(Arc<MailStore>);
 
 impl Credentials for OnlyUser {
     fn authenticate(&self, _: &Peer, login: &str, _: &[u8]) -> Result<String, LoginError> {
@@ -75,8 +75,10 @@ fn main() {
     let options = store::Options { sync: SyncMode::Off, ..store::Options::default() };
     let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());
-    let mail =
-        Mail::new(Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7))), MailOptions::default());
+    let mail = MailStore::new(
+        Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7))),
+        MailOptions::default(),
+    );
     mail.ensure("mail/u.nsf", "u", &Name::new("u@x"), None).expect("the mail file is made");
     let site = Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, Options::default()));
     let session = Session::new(site, Peer::local());

@@ -17,7 +17,7 @@ use imap::backend::{Credentials, LoginError, SaslExchange};
 use imap::codec::{Decoded, Decoder, Writer};
 use imap::session::{Effect, Options, Session, SessionContext};
 use mail::full_text::MessageTextReader;
-use mail::mailbox::{Mail, MailFile, MailOptions, NewMessage};
+use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::Search;
 use store::{Store, SyncMode};
@@ -32,7 +32,7 @@ use generated::{message, word};
 const SEARCHES: usize = 5;
 const PATH: &str = "mail/u.nsf";
 
-struct OnlyUser(Arc<Mail>);
+struct OnlyUser(Arc<MailStore>);
 
 impl Credentials for OnlyUser {
     fn authenticate(&self, _: &Peer, login: &str, _: &[u8]) -> Result<String, LoginError> {
@@ -91,7 +91,7 @@ fn main() {
     let store = Arc::new(Store::open(&folder.path().join("store"), &options).expect("the store opens"));
     let clock = Arc::new(SimClock::new());
     let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
-    let mail = Mail::new(Arc::clone(&notes), MailOptions::default());
+    let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
     mail.ensure(PATH, "u", &Name::new("u@x"), None).expect("the mail file is made");
     let random = SeededRandom::new(2);
     fill(&mail, &random, count);
@@ -112,7 +112,7 @@ fn main() {
     }
 }
 
-fn fill(mail: &Arc<Mail>, random: &SeededRandom, count: usize) {
+fn fill(mail: &Arc<MailStore>, random: &SeededRandom, count: usize) {
     let file = mail.open_as_server(PATH).expect("the mail file is there");
     let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
     let mut left = count;
@@ -123,7 +123,7 @@ fn fill(mail: &Arc<Mail>, random: &SeededRandom, count: usize) {
     }
 }
 
-fn update(index: &Search, mail: &Arc<Mail>) {
+fn update(index: &Search, mail: &Arc<MailStore>) {
     let file = mail.open_as_server(PATH).expect("the mail file is there");
     let server = Arc::new(Identity::local_server(""));
     let access: Access<level::Reader> = file.database().authorize(&server).expect("the server may");

@@ -12,7 +12,7 @@ use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Credentials, FullTextProvider, LoginError, SaslExchange, SaslExchangeStep};
 use imap::session::{Options, SessionContext};
 use mail::full_text::MessageTextReader;
-use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
+use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Authentication, Identity, Notes};
 use search::Search;
 use store::memory::Memory;
@@ -29,7 +29,7 @@ pub struct TestServer {
     pub site_without_index: Arc<SessionContext>,
     /// Number of times that sessions asked for the index.
     pub index_uses: Arc<AtomicUsize>,
-    mail: Arc<Mail>,
+    mail: Arc<MailStore>,
     index: Arc<Search>,
     _index_folder: tempfile::TempDir,
 }
@@ -48,7 +48,7 @@ impl TestServer {
         let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
         let folder = tempfile::tempdir().expect("a folder for the index");
         let index = Arc::new(open_index(&notes, folder.path()));
-        let mail = Mail::new(notes, MailOptions::default());
+        let mail = MailStore::new(notes, MailOptions::default());
         let accounts = Accounts { mail: Arc::clone(&mail) };
         for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
             accounts.ensure(login, quota_bytes);
@@ -101,7 +101,7 @@ fn open_index(notes: &Arc<Notes>, folder: &Path) -> Search {
 }
 
 struct Accounts {
-    mail: Arc<Mail>,
+    mail: Arc<MailStore>,
 }
 
 impl Accounts {

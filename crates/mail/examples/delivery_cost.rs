@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use base::random::Random;
 use base::time::{Clock, Timestamp};
-use mail::mailbox::{Mail, MailOptions};
+use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{Addressing, Envelope, LocalMailbox, Recipient, Router, RouterOptions, Target};
 use notes::Notes;
 use store::{Options, Store};
@@ -58,7 +58,7 @@ fn main() {
     let store = Arc::new(Store::open(&folder, &Options::default()).expect("the store opens"));
     let random: Arc<dyn Random> = Arc::new(base::sim::SeededRandom::new(1));
     let notes = Notes::open(store, Arc::new(RealClock(Instant::now())), random);
-    let mail = Mail::new(notes, MailOptions::default());
+    let mail = MailStore::new(notes, MailOptions::default());
     let router =
         Router::open(mail.clone(), Arc::new(AcceptAllAddresses), RouterOptions::default()).expect("the queue opens");
     for user in 0..users {

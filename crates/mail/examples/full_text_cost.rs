@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Random};
 use mail::full_text::MessageTextReader;
-use mail::mailbox::{Mail, MailFile, MailOptions, NewMessage};
+use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::{Page, Query, Search, Sort};
 use store::{Options, Store, SyncMode};
@@ -52,7 +52,7 @@ fn main() {
     let options = Options { sync: SyncMode::Off, ..Options::default() };
     let store = Arc::new(Store::open(&folder.path().join("store"), &options).expect("the store opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
-    let mail = Mail::new(Arc::clone(&notes), MailOptions::default());
+    let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
     let random = SeededRandom::new(2);
     let (files, bytes) = fill(&mail, &random, messages, files);
     let options = search::Options {
@@ -151,7 +151,7 @@ fn update(search: &Search, file: &MailFile) {
     while !search.update(&access, 1_000, &|| false).expect("an update").complete {}
 }
 
-fn fill(mail: &Arc<Mail>, random: &SeededRandom, messages: usize, files: usize) -> (Vec<MailFile>, usize) {
+fn fill(mail: &Arc<MailStore>, random: &SeededRandom, messages: usize, files: usize) -> (Vec<MailFile>, usize) {
     let mut bytes = 0;
     let open = |number: usize| {
         let (path, owner) = (format!("mail/user{number}.nsf"), format!("user{number}@acme.test"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use mail::full_text::MessageTextReader;
-use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
+use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::extract::Elsewhere;
 use search::{Page, Query, Search};
@@ -33,7 +33,7 @@ impl World {
         let options = Options { sync: SyncMode::Each, ..Options::default() };
         let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
         let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
-        let mail = Mail::new(Arc::clone(&notes), MailOptions::default());
+        let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
         mail.ensure("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
         let file =
             mail.open("mail/ann.nsf", &Arc::new(Identity::person("ann@acme.test"))).expect("the owner may open it");

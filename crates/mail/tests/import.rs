@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Timestamp};
-use mail::mailbox::{Mail, MailFile, MailOptions};
+use mail::mailbox::{MailFile, MailOptions, MailStore};
 use mail::transport::import::{forget, forget_all, is_full};
 use mail::transport::mbox::{MboxReader, MboxWriter};
 use mail::transport::{FileForm, ImportOptions, ImportReport, ImportedMessage, Importer};
@@ -16,7 +16,7 @@ fn file() -> MailFile {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
     let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
-    let mail = Mail::new(notes, MailOptions::default());
+    let mail = MailStore::new(notes, MailOptions::default());
     mail.create("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
     mail.open_as_server("mail/ann.nsf").expect("the server may open it")
 }

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Uid};
-use mail::mailbox::{FlagChange, Flags, Mail, MailFile, MailOptions, NewMessage, UidSet};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage, UidSet};
 use mail::mime::Source;
 use notes::{Marks, Notes};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 
-fn mail() -> Arc<Mail> {
+fn mail() -> Arc<MailStore> {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
     let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
-    Mail::new(notes, MailOptions::default())
+    MailStore::new(notes, MailOptions::default())
 }
 
-fn ann(mail: &Arc<Mail>) -> MailFile {
+fn ann(mail: &Arc<MailStore>) -> MailFile {
     let name = Name::new("ann@acme.test");
     mail.ensure("mail/ann.nsf", "Ann", &name, None).expect("the mail file is made");
     let identity = notes::Identity::person("ann@acme.test");
@@ -93,7 +93,7 @@ fn a_message_that_gets_other_items_is_read_anew() {
 }
 
 /// Replaces the items of a message's note by those of another message.
-fn replace_content(mail: &Mail, note: base::NoteId, raw: &[u8]) {
+fn replace_content(mail: &MailStore, note: base::NoteId, raw: &[u8]) {
     let database = mail.notes().database_open("mail/ann.nsf").unwrap();
     let itself = Arc::new(notes::Identity::local_server(""));
     let access: notes::Access<notes::level::Depositor> = database.authorize(&itself).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Uid};
-use mail::mailbox::{FlagChange, Flags, Mail, MailOptions, UidSet};
+use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore, UidSet};
 use mail::router::{
     Addressing, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router, RouterOptions, Target,
     TransferOutcome,
@@ -40,7 +40,7 @@ fn person(name: &str) -> Target {
 
 struct World {
     clock: Arc<SimClock>,
-    mail: Arc<Mail>,
+    mail: Arc<MailStore>,
     router: Arc<Router>,
     memory: Arc<Memory>,
 }
@@ -62,7 +62,7 @@ fn build(memory: Arc<Memory>, clock: Arc<SimClock>, sync: SyncMode, router: Rout
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
-    let mail = Mail::new(notes, MailOptions::default());
+    let mail = MailStore::new(notes, MailOptions::default());
     let router = Router::open(mail.clone(), Arc::new(Acme), router).expect("the queue opens");
     World { clock, mail, router, memory }
 }

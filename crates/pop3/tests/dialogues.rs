@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use mail::mailbox::{FlagChange, Flags, Mail, MailFile, MailOptions, NewMessage, UidSet};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage, UidSet};
 use notes::{Access, Acl, AclEntry, AclLevel, Authentication, Identity, Notes};
 use pop3::backend::{Credentials, Exchange, ExchangeStep, LoginError};
 use pop3::{Service, serve};
@@ -23,7 +23,7 @@ const LETTER: &str = "Subject: one\r\n\r\n.dots\r\n..\r\nlast\r\n";
 
 /// Accounts of two users: ann, whose password is `sesame`, and bob, whose account is disabled.
 struct Accounts {
-    mail: Arc<Mail>,
+    mail: Arc<MailStore>,
 }
 
 impl Credentials for Accounts {
@@ -59,7 +59,7 @@ impl Exchange for Riddle {
 }
 
 struct World {
-    mail: Arc<Mail>,
+    mail: Arc<MailStore>,
     service: Arc<Service>,
 }
 
@@ -72,7 +72,7 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
     let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
-    let mail = Mail::new(notes, MailOptions::default());
+    let mail = MailStore::new(notes, MailOptions::default());
     mail.ensure("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
     let made = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
     let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("a pair");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use base::{Clock, Name, Random};
 use directory::Directory;
-use mail::mailbox::{Mail, MailOptions};
+use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{Router, RouterOptions, Schedule};
 use notes::Notes;
 use store::{BlobOptions, Store};
@@ -41,7 +41,7 @@ pub struct Core {
     /// The router with its queue.
     pub router: Arc<Router>,
     /// The mail files.
-    pub mail: Arc<Mail>,
+    pub mail: Arc<MailStore>,
     /// Counters of mail since the start.
     pub mail_counts: Arc<MailCounts>,
     /// The last report on the stored attachments. Counting them takes too long to be done on request.
@@ -119,7 +119,7 @@ impl Core {
         let Ground { config, clock, random, notes, store, data, lock } = Ground::open_locked(config, data, lock)?;
         let hostname = server_name(&config);
         let directory = Arc::new(Directory::open(&notes, directory_options(&config, &hostname), &clock)?);
-        let mail = Mail::new(Arc::clone(&notes), mail_options(&config));
+        let mail = MailStore::new(Arc::clone(&notes), mail_options(&config));
         let addressing = Arc::new(DirectoryAddressing::new(Arc::clone(&directory)));
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));

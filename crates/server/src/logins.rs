@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::Name;
 use directory::{AuthError, Directory, Person, ScramLogin};
-use mail::mailbox::{Mail, MailFile};
+use mail::mailbox::{MailFile, MailStore};
 use wire::{Dismissal, Peer};
 
 use crate::config::setting::SenderPolicy;
@@ -18,7 +18,7 @@ use crate::sessions::{Session, Sessions};
 /// Checks logins and opens mail files.
 pub struct Logins {
     gate: Arc<Gate>,
-    mail: Arc<Mail>,
+    mail: Arc<MailStore>,
     senders: SenderPolicy,
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use directory::{Directory, Resolution};
-use mail::mailbox::Mail;
+use mail::mailbox::MailStore;
 use mail::router::{self, Router};
 use smtp::backend::{Accepted, Acceptor, Durable, RecipientReply, Recipients};
 use smtp::envelope::{Body, Envelope, Protocol, Recipient, Return, Sender};
@@ -21,7 +21,7 @@ use crate::signing::Signing;
 /// Checks recipients and accepts messages for SMTP and LMTP.
 pub struct Reception {
     directory: Arc<Directory>,
-    mail: Arc<Mail>,
+    mail: Arc<MailStore>,
     router: Arc<Router>,
     signing: Arc<Signing>,
     /// The sender addresses that users may use.

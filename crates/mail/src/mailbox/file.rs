@@ -70,13 +70,13 @@ impl Default for MailOptions {
 }
 
 /// All mail files of a server.
-pub struct Mail {
+pub struct MailStore {
     notes: Arc<Notes>,
     options: MailOptions,
     heads: Heads,
 }
 
-impl Mail {
+impl MailStore {
     /// Creates the mail layer on top of the databases of a server.
     #[must_use]
     pub fn new(notes: Arc<Notes>, options: MailOptions) -> Arc<Self> {
@@ -285,7 +285,7 @@ pub struct Quota {
 
 /// A mail file that is open for one user.
 pub struct MailFile {
-    mail: Arc<Mail>,
+    mail: Arc<MailStore>,
     access: Access<level::Reader>,
     depositor: Access<level::Depositor>,
 }
@@ -312,7 +312,7 @@ impl MailFile {
 
     /// Returns the mail files of the server.
     #[must_use]
-    pub fn mail(&self) -> &Arc<Mail> {
+    pub fn mail(&self) -> &Arc<MailStore> {
         &self.mail
     }
 

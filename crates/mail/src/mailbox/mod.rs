@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`mod@file`] | [`Mail`], all mail files of a server; [`MailFile`], an open mail file; folders; changes to messages |
+//! | [`mod@file`] | [`MailStore`], all mail files of a server; [`MailFile`], an open mail file; folders; changes to messages |
 //! | [`view`] | [`MailView`], a snapshot of a mail file: counts, positions, entries, changes, messages |
 //! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | [`flags`] | flags and keywords by name |
@@ -24,7 +24,8 @@ pub mod utf7;
 pub mod view;
 
 pub use file::{
-    CopyOutcome, ExpungeOutcome, Mail, MailFile, MailOptions, NewMessage, Quota, StoreOutcome, restore_first_folders,
+    CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, NewMessage, Quota, StoreOutcome,
+    restore_first_folders,
 };
 pub use flags::{FlagChange, Flags};
 pub use message::Message;

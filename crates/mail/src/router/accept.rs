@@ -18,7 +18,7 @@ use store::Ticket;
 use crate::error::Result;
 use crate::limits::LOCAL_DELIVERIES_PER_TRANSACTION_MAX;
 use crate::mailbox::file::check_quota;
-use crate::mailbox::{Mail, MailFile};
+use crate::mailbox::{MailFile, MailStore};
 use crate::message::Prepared;
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::{Envelope, Notify, Recipient};
@@ -112,7 +112,7 @@ pub(crate) struct MailBox {
 
 /// The router, which accepts messages and directs them to their targets.
 pub struct Router {
-    pub(crate) mail: Arc<Mail>,
+    pub(crate) mail: Arc<MailStore>,
     addressing: Arc<dyn Addressing>,
     pub(crate) options: RouterOptions,
     pub(crate) boxes: Vec<MailBox>,
@@ -163,7 +163,7 @@ pub(crate) struct Update {
 
 impl Router {
     /// Opens the queue and creates its missing databases.
-    pub fn open(mail: Arc<Mail>, addressing: Arc<dyn Addressing>, options: RouterOptions) -> Result<Arc<Self>> {
+    pub fn open(mail: Arc<MailStore>, addressing: Arc<dyn Addressing>, options: RouterOptions) -> Result<Arc<Self>> {
         let count = options.mailboxes.clamp(1, 16);
         let boxes: Vec<MailBox> = (1..=count).map(|number| open_box(&mail, number)).collect::<Result<_>>()?;
         let queue = Queue::load(&boxes, &options)?;
@@ -525,7 +525,7 @@ fn state_items(entry: &QueueEntry) -> Vec<Item> {
     vec![Item::text("Form", "Queue"), Item::summary(QUEUE_ITEM, Value::MimePart(entry.encode()))]
 }
 
-fn open_box(mail: &Mail, number: u16) -> Result<MailBox> {
+fn open_box(mail: &MailStore, number: u16) -> Result<MailBox> {
     let path = if number == 1 { "mail.box".to_owned() } else { format!("mail{number}.box") };
     let acl = Acl::open_to_all(AclLevel::Depositor);
     let new = NewDatabase::new(&path, "Router's queue", DatabaseKind::MailBox, acl);

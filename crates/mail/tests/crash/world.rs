@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name};
-use mail::mailbox::{Mail, MailFile, MailOptions};
+use mail::mailbox::{MailFile, MailOptions, MailStore};
 use mail::router::{Addressing, LocalMailbox, Router, RouterOptions, Target};
 use notes::Notes;
 use store::blob::BlobOptions;
@@ -45,7 +45,7 @@ impl Syncing {
 pub struct World {
     pub memory: Arc<Memory>,
     pub clock: Arc<SimClock>,
-    pub mail: Arc<Mail>,
+    pub mail: Arc<MailStore>,
     pub router: Arc<Router>,
     syncing: Syncing,
 }
@@ -132,13 +132,13 @@ fn open_mail(
     clock: Arc<SimClock>,
     syncing: Syncing,
     random: SeededRandom,
-) -> mail::Result<Arc<Mail>> {
+) -> mail::Result<Arc<MailStore>> {
     let blobs = BlobOptions { grace: GRACE, ..BlobOptions::default() };
     let options = Options { sync: syncing.mode(), blobs, ..Options::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::over(engine, &options)?);
     let notes = Notes::open(store, clock, Arc::new(random));
-    Ok(Mail::new(notes, MailOptions { separate_bytes_min: 256, ..MailOptions::default() }))
+    Ok(MailStore::new(notes, MailOptions { separate_bytes_min: 256, ..MailOptions::default() }))
 }
 
 /// Number of members of the group `crowd`. It exceeds the limit of one transaction.
