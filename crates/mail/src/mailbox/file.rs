@@ -21,7 +21,7 @@ use crate::limits::{
     SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
-use crate::mailbox::heads::Heads;
+use crate::mailbox::heads::HeadCache;
 use crate::mailbox::uids::UidSet;
 use crate::mailbox::view::{Folder, MailView, SpecialUse, canonical_name};
 use crate::message::Prepared;
@@ -73,14 +73,14 @@ impl Default for MailOptions {
 pub struct MailStore {
     notes: Arc<Notes>,
     options: MailOptions,
-    heads: Heads,
+    heads: HeadCache,
 }
 
 impl MailStore {
     /// Creates the mail layer on top of the databases of a server.
     #[must_use]
     pub fn new(notes: Arc<Notes>, options: MailOptions) -> Arc<Self> {
-        Arc::new(Self { notes, options, heads: Heads::default() })
+        Arc::new(Self { notes, options, heads: HeadCache::default() })
     }
 
     /// Returns the databases.
@@ -89,7 +89,7 @@ impl MailStore {
         &self.notes
     }
 
-    pub(crate) fn heads(&self) -> &Heads {
+    pub(crate) fn heads(&self) -> &HeadCache {
         &self.heads
     }
 

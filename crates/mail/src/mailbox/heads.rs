@@ -18,14 +18,14 @@ use crate::mime::Structure;
 
 /// The structure and the header of a message.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct MessageHead {
     pub(crate) structure: Structure,
     /// The item `$Head`. The header of the message begins at `header_start`.
     bytes: Vec<u8>,
     header_start: usize,
 }
 
-impl Head {
+impl MessageHead {
     /// Returns the bytes of the header.
     pub(crate) fn header(&self) -> &[u8] {
         &self.bytes[self.header_start..]
@@ -34,21 +34,21 @@ impl Head {
 
 /// A cache of message heads for all mail files of a server.
 #[derive(Debug)]
-pub(crate) struct Heads {
-    cache: Cache<Key, Arc<Head>, ByBytes>,
+pub(crate) struct HeadCache {
+    cache: Cache<Key, Arc<MessageHead>, HeadWeighter>,
 }
 
 type Key = (DbNumber, NoteId, Modseq);
 
-impl Default for Heads {
+impl Default for HeadCache {
     fn default() -> Self {
-        Self { cache: Cache::with_weighter(HEADS_BYTES_MAX / TYPICAL_BYTES, HEADS_BYTES_MAX as u64, ByBytes) }
+        Self { cache: Cache::with_weighter(HEADS_BYTES_MAX / TYPICAL_BYTES, HEADS_BYTES_MAX as u64, HeadWeighter) }
     }
 }
 
-impl Heads {
+impl HeadCache {
     /// Returns the head of a message that the reader may see.
-    pub(crate) fn get(&self, reading: &Reading<'_>, note: NoteId) -> Result<Arc<Head>> {
+    pub(crate) fn get(&self, reading: &Reading<'_>, note: NoteId) -> Result<Arc<MessageHead>> {
         let Some(version) = reading.contents_version() else { return load(reading, note).map(Arc::new) };
         let key = (reading.database().number(), note, version);
         if let Some(head) = self.cache.get(&key) {
@@ -64,10 +64,10 @@ impl Heads {
 const TYPICAL_BYTES: usize = 2_048;
 
 #[derive(Clone, Debug)]
-struct ByBytes;
+struct HeadWeighter;
 
-impl Weighter<Key, Arc<Head>> for ByBytes {
-    fn weight(&self, _: &Key, head: &Arc<Head>) -> u64 {
+impl Weighter<Key, Arc<MessageHead>> for HeadWeighter {
+    fn weight(&self, _: &Key, head: &Arc<MessageHead>) -> u64 {
         const OVERHEAD_BYTES: usize = 256;
         // The stored form of the structure, at the front, is a fraction of the one in memory.
         const STRUCTURE_FACTOR: usize = 4;
@@ -76,10 +76,10 @@ impl Weighter<Key, Arc<Head>> for ByBytes {
 }
 
 /// Reads the head of a message.
-pub(crate) fn load(reading: &Reading<'_>, note: NoteId) -> Result<Head> {
+pub(crate) fn load(reading: &Reading<'_>, note: NoteId) -> Result<MessageHead> {
     let Some(Value::MimePart(bytes)) = reading.body_item(note, HEAD_ORDINAL)?.map(|item| item.value) else {
         return Err(Error::Damaged("message without its parts"));
     };
     let (structure, header_start) = decode_head(&bytes)?;
-    Ok(Head { structure, bytes, header_start })
+    Ok(MessageHead { structure, bytes, header_start })
 }

@@ -13,7 +13,7 @@ use notes::{Reading, Value};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
-use crate::mailbox::heads::{self, Head, Heads};
+use crate::mailbox::heads::{self, HeadCache, MessageHead};
 use crate::message::SKELETON_ORDINAL;
 use crate::mime::skeleton::Skeleton;
 use crate::mime::source::slice;
@@ -24,14 +24,14 @@ use crate::transport::FileForm;
 pub struct Message<'v> {
     reading: &'v Reading<'v>,
     note: NoteId,
-    head: Arc<Head>,
+    head: Arc<MessageHead>,
     /// The item `$MIME`. It is read when it is first needed.
     skeleton: OnceCell<Vec<u8>>,
 }
 
 impl<'v> Message<'v> {
     /// Opens a message that the reader may see.
-    pub(crate) fn open(reading: &'v Reading<'v>, note: NoteId, heads: &Heads) -> Result<Self> {
+    pub(crate) fn open(reading: &'v Reading<'v>, note: NoteId, heads: &HeadCache) -> Result<Self> {
         Ok(Self { reading, note, head: heads.get(reading, note)?, skeleton: OnceCell::new() })
     }
 

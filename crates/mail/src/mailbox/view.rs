@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mailbox::file::PROFILE_NOTE;
 use crate::mailbox::flags::Flags;
-use crate::mailbox::heads::Heads;
+use crate::mailbox::heads::HeadCache;
 
 /// The special use of a mailbox (RFC 6154).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -114,11 +114,11 @@ pub struct Changes {
 pub struct MailView<'f> {
     pub(crate) reading: Reading<'f>,
     keywords: Arc<Keywords>,
-    heads: &'f Heads,
+    heads: &'f HeadCache,
 }
 
 impl<'f> MailView<'f> {
-    pub(crate) fn new(reading: Reading<'f>, heads: &'f Heads) -> Self {
+    pub(crate) fn new(reading: Reading<'f>, heads: &'f HeadCache) -> Self {
         let keywords = reading.database().keywords();
         Self { reading, keywords, heads }
     }
