@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use base::Timestamp;
-use mail::mailbox::{MailView, Message};
+use mail::mailbox::{MailSnapshot, Message};
 use mail::mime::{Source, Structure};
 use notes::{Entry, Marks};
 use search::Lacking;
@@ -18,7 +18,7 @@ pub struct MessageEntry<'e> {
     /// The folder's entry.
     pub entry: &'e Entry,
     /// The snapshot, which resolves keyword names.
-    pub view: &'e MailView<'e>,
+    pub view: &'e MailSnapshot<'e>,
     /// The session's view of the mailbox, which records the recent messages.
     pub selected: &'e Selected,
     /// For each searched text, by its number, the messages that are known to lack it.

@@ -59,7 +59,7 @@ impl Transfer {
 
 /// Returns the target mailbox of a command that stores messages. The error for a missing mailbox tells the client that
 /// it may create it.
-pub fn target(view: &mail::mailbox::MailView<'_>, mailbox: &MailboxName) -> Result<ViewId> {
+pub fn target(view: &mail::mailbox::MailSnapshot<'_>, mailbox: &MailboxName) -> Result<ViewId> {
     match view.folder(mailbox.as_str())? {
         Some(folder) if folder.selectable => Ok(folder.id),
         _ => Err(Error::NoTarget),

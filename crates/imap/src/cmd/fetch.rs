@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use base::Modseq;
-use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailView, flags};
+use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailSnapshot, flags};
 use notes::{Entry, Marks};
 
 use super::content::OpenedMessage;
@@ -58,7 +58,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
 
 /// Brings the roster up to date with a snapshot. If the command numbers by UID, all updates are sent to the client;
 /// otherwise vanished messages are only recorded.
-pub fn begin(session: &mut Session, view: &MailView<'_>, numbering: Numbering, out: &mut Writer) -> Result<()> {
+pub fn begin(session: &mut Session, view: &MailSnapshot<'_>, numbering: Numbering, out: &mut Writer) -> Result<()> {
     if numbering == Numbering::Uid {
         session.tell_from(view, Updates::All, out)?;
     }
@@ -69,7 +69,7 @@ pub fn begin(session: &mut Session, view: &MailView<'_>, numbering: Numbering, o
 /// exists.
 fn tell_vanished(
     selected: &Selected,
-    view: &MailView<'_>,
+    view: &MailSnapshot<'_>,
     (set, changes): (&MessageSet, &Changes),
     out: &mut Writer,
 ) -> Result<()> {
@@ -142,7 +142,7 @@ impl SlicedCommand for FetchJob {
 pub fn announcement(
     attributes: Vec<FetchAttribute>,
     uids: std::ops::RangeInclusive<u32>,
-    view: &MailView<'_>,
+    view: &MailSnapshot<'_>,
 ) -> Box<dyn SlicedCommand> {
     Box::new(FetchJob::of(attributes, Numbering::Sequence, MessageCursor::new(vec![UidRange::from(uids)], view)))
 }
@@ -176,7 +176,7 @@ impl FetchJob {
         &mut self,
         session: &mut Session,
         file: &MailFile,
-        view: &MailView<'_>,
+        view: &MailSnapshot<'_>,
         out: &mut Writer,
     ) -> Result<Option<Reply>> {
         if self.reads_contents {
@@ -196,7 +196,7 @@ impl FetchJob {
     }
 
     /// Writes attributes from folder entries while the index is scanned.
-    fn write_entries(&mut self, selected: &Selected, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+    fn write_entries(&mut self, selected: &Selected, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         self.walk.visit(selected, view, limits::SLICE_MESSAGES, &mut |number, entry| {
             write_head(number, out);
             for (index, attribute) in self.attributes.iter().enumerate() {
@@ -215,7 +215,7 @@ impl FetchJob {
         &mut self,
         session: &mut Session,
         file: &MailFile,
-        view: &MailView<'_>,
+        view: &MailSnapshot<'_>,
         out: &mut Writer,
     ) -> Result<()> {
         if self.batch.is_empty() {
@@ -234,7 +234,7 @@ impl FetchJob {
     }
 
     /// Fills the batch with the next messages, and marks them as seen if the attributes require it.
-    fn pick(&mut self, session: &mut Session, file: &MailFile, view: &MailView<'_>) -> Result<()> {
+    fn pick(&mut self, session: &mut Session, file: &MailFile, view: &MailSnapshot<'_>) -> Result<()> {
         let mut bytes = 0_u64;
         let batch = &mut self.batch;
         self.walk.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
@@ -249,7 +249,7 @@ impl FetchJob {
     fn write_message(
         &mut self,
         session: &mut Session,
-        view: &MailView<'_>,
+        view: &MailSnapshot<'_>,
         picked: &BatchMessage,
         out: &mut Writer,
     ) -> Result<WriteProgress> {
@@ -357,7 +357,7 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
 /// or if CONDSTORE or IMAP4rev2 is enabled.
 pub fn write_flags(
     session: &mut Session,
-    view: &MailView<'_>,
+    view: &MailSnapshot<'_>,
     (number, entry, numbering): (u32, &Entry, Numbering),
     out: &mut Writer,
 ) -> Result<()> {
@@ -391,7 +391,7 @@ pub fn write_head(number: u32, out: &mut Writer) {
 /// Writes an attribute that the folder's entry holds.
 pub fn write_of_entry(
     attribute: &FetchAttribute,
-    (selected, view, entry): (&Selected, &MailView<'_>, &Entry),
+    (selected, view, entry): (&Selected, &MailSnapshot<'_>, &Entry),
     out: &mut Writer,
 ) {
     match attribute {
@@ -418,7 +418,7 @@ pub fn write_of_entry(
     }
 }
 
-fn write_flag_list(selected: &Selected, view: &MailView<'_>, entry: &Entry, out: &mut Writer) {
+fn write_flag_list(selected: &Selected, view: &MailSnapshot<'_>, entry: &Entry, out: &mut Writer) {
     out.text("FLAGS (");
     let mut separate = false;
     let mut write = |name: &str| {

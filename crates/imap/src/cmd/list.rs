@@ -1,6 +1,6 @@
 //! LIST (RFC 9051 §6.3.9) with LIST-EXTENDED (RFC 5258), LIST-STATUS (RFC 5819) and SPECIAL-USE (RFC 6154).
 
-use mail::mailbox::MailView;
+use mail::mailbox::MailSnapshot;
 
 use super::status;
 use crate::codec::Writer;
@@ -31,7 +31,7 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Resu
 }
 
 /// Collects the mailboxes and subscribed names that the client can see.
-pub fn hierarchy(view: &MailView<'_>) -> Result<Hierarchy> {
+pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
     let folders = view.folders()?;
     let mut mailboxes: Vec<(String, ListedMailbox)> = Vec::with_capacity(folders.len());
     let subscribed_only = ListedMailbox { subscribed: true, ..ListedMailbox::default() };

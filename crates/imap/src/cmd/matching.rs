@@ -7,7 +7,7 @@
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
-use mail::mailbox::MailView;
+use mail::mailbox::MailSnapshot;
 use search::Lacking;
 
 use super::content::{MessageEntry, OpenedMessage};
@@ -117,7 +117,7 @@ impl SearchCursor {
 
 /// Asks the full-text index which messages need not be opened. If the index fails or does not exist, the search is
 /// slower but its result is the same.
-fn lacking(plan: &Plan, view: &MailView<'_>, full_text: &FullTextProvider) -> Vec<Lacking> {
+fn lacking(plan: &Plan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -> Vec<Lacking> {
     let mut sought = plan.sought();
     sought.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
     if sought.is_empty() {
@@ -151,7 +151,7 @@ pub fn asks_modseq(key: &SearchKey) -> bool {
 
 /// Replaces sequence numbers and saved results by UIDs. The recursion is bounded because the decoder limits the depth
 /// of keys.
-fn resolved(key: &SearchKey, selected: &Selected, view: &MailView<'_>) -> Result<SearchKey> {
+fn resolved(key: &SearchKey, selected: &Selected, view: &MailSnapshot<'_>) -> Result<SearchKey> {
     let resolve = |key: &SearchKey| resolved(key, selected, view);
     Ok(match key {
         SearchKey::Sequence(set) => uids(uids_of(selected.resolve_existing(view, set, Numbering::Sequence)?)),

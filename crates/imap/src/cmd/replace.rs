@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, RangeInclusive};
 
 use base::Uid;
-use mail::mailbox::MailView;
+use mail::mailbox::MailSnapshot;
 
 use super::{append, copy};
 use crate::codec::Writer;
@@ -35,7 +35,7 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer)
 
 /// Returns the message that a set of one means: the last existing message in its range. Resolving the set can extend
 /// the range down to UID 1.
-fn existing(view: &MailView<'_>, selected: &Selected, uids: &[RangeInclusive<u32>]) -> Result<Option<Uid>> {
+fn existing(view: &MailSnapshot<'_>, selected: &Selected, uids: &[RangeInclusive<u32>]) -> Result<Option<Uid>> {
     let Some(range) = uids.first() else { return Ok(None) };
     let mut found = None;
     view.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {

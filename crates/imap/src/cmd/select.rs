@@ -6,7 +6,7 @@
 use std::ops::{ControlFlow, RangeInclusive};
 
 use base::{Modseq, Uid};
-use mail::mailbox::{FolderStatus, MailView};
+use mail::mailbox::{FolderStatus, MailSnapshot};
 
 use crate::codec::Writer;
 use crate::codec::ast::{Qresync, SelectCommand};
@@ -57,7 +57,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -
 
 fn write(
     session: &Session,
-    view: &MailView<'_>,
+    view: &MailSnapshot<'_>,
     (selected, status): (&Selected, &FolderStatus),
     out: &mut Writer,
 ) -> Result<()> {
@@ -80,7 +80,7 @@ fn write(
 }
 
 /// Reports the messages that vanished since the client's last visit, and queues the changed flags for the next updates.
-fn resynchronise(selected: &mut Selected, view: &MailView<'_>, qresync: &Qresync, out: &mut Writer) -> Result<()> {
+fn resynchronise(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qresync, out: &mut Writer) -> Result<()> {
     let last = selected.roster.uid_next().saturating_sub(1);
     let known = qresync.known_uids.as_ref().map_or_else(|| vec![1..=last], |known| known.resolve(last));
     let known = selected.known_uids(known);
@@ -103,7 +103,7 @@ fn resynchronise(selected: &mut Selected, view: &MailView<'_>, qresync: &Qresync
 
 /// Returns the UID up to which no message can have vanished, because the client's sequence numbers still match (RFC
 /// 7162 §3.2.5.2). Returns 0 if nothing is certain.
-fn sure_until(selected: &Selected, view: &MailView<'_>, qresync: &Qresync) -> Result<u32> {
+fn sure_until(selected: &Selected, view: &MailSnapshot<'_>, qresync: &Qresync) -> Result<u32> {
     let Some((numbers, uids)) = &qresync.sequence_match else { return Ok(0) };
     let count_max = limits::SEQUENCE_RANGES_MAX;
     let mut sure = 0;
@@ -119,7 +119,7 @@ fn sure_until(selected: &Selected, view: &MailView<'_>, qresync: &Qresync) -> Re
 
 /// Returns the UIDs in the ranges that belong to no message.
 pub fn missing(
-    view: &MailView<'_>,
+    view: &MailSnapshot<'_>,
     selected: &Selected,
     ranges: &[RangeInclusive<u32>],
 ) -> Result<Vec<RangeInclusive<u32>>> {

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use base::Uid;
-use mail::mailbox::{FolderStatus, MailView};
+use mail::mailbox::{FolderStatus, MailSnapshot};
 use notes::Marks;
 
 use crate::codec::Writer;
@@ -34,7 +34,7 @@ pub fn status(
 /// Writes the STATUS response of a mailbox with the requested items.
 pub fn write(
     session: &Session,
-    view: &MailView<'_>,
+    view: &MailSnapshot<'_>,
     (name, items): (&str, &[StatusItem]),
     out: &mut Writer,
 ) -> Result<()> {
@@ -87,7 +87,7 @@ fn write_item(item: StatusItem, status: &FolderStatus, out: &mut Writer) {
 }
 
 /// Returns the total size of the messages with `\Deleted`. Reads the entries only if there are such messages.
-fn deleted_bytes(view: &MailView<'_>, folder: base::ViewId, status: &FolderStatus) -> Result<u64> {
+fn deleted_bytes(view: &MailSnapshot<'_>, folder: base::ViewId, status: &FolderStatus) -> Result<u64> {
     let (mut bytes, mut left) = (0_u64, status.deleted);
     if left == 0 {
         return Ok(0);

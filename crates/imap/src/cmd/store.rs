@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use base::{Modseq, Uid};
-use mail::mailbox::{FlagChange, MailView, StoreOutcome};
+use mail::mailbox::{FlagChange, MailSnapshot, StoreOutcome};
 
 use super::append::flags_of;
 use super::copy::{self, updates_of};
@@ -94,7 +94,7 @@ impl SlicedCommand for StoreJob {
 
 impl StoreJob {
     /// Changes the next messages in one transaction.
-    fn change_batch(&mut self, session: &mut Session, view: MailView<'_>) -> Result<()> {
+    fn change_batch(&mut self, session: &mut Session, view: MailSnapshot<'_>) -> Result<()> {
         let file = session.file()?;
         let selected = session.selected()?;
         let batch = self.take_batch(selected, &view)?;
@@ -120,7 +120,7 @@ impl StoreJob {
     }
 
     /// Takes the next UIDs to change. If few UIDs are left, their existence is not checked.
-    fn take_batch(&mut self, selected: &Selected, view: &MailView<'_>) -> Result<Vec<u32>> {
+    fn take_batch(&mut self, selected: &Selected, view: &MailSnapshot<'_>) -> Result<Vec<u32>> {
         let count_max = limits::STORE_MESSAGES_PER_TRANSACTION;
         if let Some(few) = self.walk.take_few(selected, count_max) {
             return Ok(few);

@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use base::{Modseq, Uid, ViewId};
-use mail::mailbox::{Folder, FolderStatus, MailView, UidSet};
+use mail::mailbox::{Folder, FolderStatus, MailSnapshot, UidSet};
 
 use super::roster::{FolderPositions, SequenceNumbers, UidRange};
 use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};
@@ -44,7 +44,7 @@ pub struct Selected {
 /// A folder in a snapshot, through which the roster reads positions.
 pub struct FolderSnapshot<'v, 'f> {
     /// The snapshot.
-    pub view: &'v MailView<'f>,
+    pub view: &'v MailSnapshot<'f>,
     /// The folder.
     pub folder: ViewId,
 }
@@ -83,7 +83,7 @@ impl Selected {
     }
 
     /// Records that the client knows everything up to this snapshot.
-    pub fn know(&mut self, view: &MailView<'_>) {
+    pub fn know(&mut self, view: &MailSnapshot<'_>) {
         self.looked = view.modseq();
         self.told = view.modseq();
         self.settled = view.modseq();
@@ -125,12 +125,12 @@ impl Selected {
 
     /// Returns the folder in a snapshot.
     #[must_use]
-    pub fn place<'v, 'f>(&self, view: &'v MailView<'f>) -> FolderSnapshot<'v, 'f> {
+    pub fn place<'v, 'f>(&self, view: &'v MailSnapshot<'f>) -> FolderSnapshot<'v, 'f> {
         FolderSnapshot { view, folder: self.folder }
     }
 
     /// Records the messages that vanished up to a snapshot, so that sequence numbers can be resolved in it.
-    pub fn look(&mut self, view: &MailView<'_>) -> Result<()> {
+    pub fn look(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
         if view.modseq() > self.looked {
             let changes = view.changes(self.folder, self.looked).map_err(gone)?;
             self.roster.vanish(changes.vanished.iter().map(|uid| uid.0));
@@ -186,7 +186,7 @@ impl Selected {
     }
 
     /// Returns the number of recent messages that still exist.
-    pub fn count_recent(&self, view: &MailView<'_>) -> Result<u32> {
+    pub fn count_recent(&self, view: &MailSnapshot<'_>) -> Result<u32> {
         let place = self.place(view);
         let mut count = 0_u32;
         for range in &self.recent {
@@ -200,7 +200,7 @@ impl Selected {
     ///
     /// The vanished messages up to this snapshot must have been recorded. Returns a BAD error if the set contains a
     /// sequence number without a message.
-    pub fn resolve(&self, view: &MailView<'_>, set: &MessageSet, numbering: Numbering) -> Result<Vec<UidRange>> {
+    pub fn resolve(&self, view: &MailSnapshot<'_>, set: &MessageSet, numbering: Numbering) -> Result<Vec<UidRange>> {
         let MessageSet::Numbers(numbers) = set else {
             return Ok(self.saved.iter().cloned().map(UidRange::from).collect());
         };
@@ -228,7 +228,7 @@ impl Selected {
     /// Like [`Selected::resolve`], but silently omits numbers without a message, as searches require.
     pub fn resolve_existing(
         &self,
-        view: &MailView<'_>,
+        view: &MailSnapshot<'_>,
         set: &MessageSet,
         numbering: Numbering,
     ) -> Result<Vec<UidRange>> {
@@ -238,7 +238,7 @@ impl Selected {
         }
     }
 
-    fn resolve_numbers(&self, view: &MailView<'_>, numbers: &SequenceSet) -> Result<Vec<UidRange>> {
+    fn resolve_numbers(&self, view: &MailSnapshot<'_>, numbers: &SequenceSet) -> Result<Vec<UidRange>> {
         match self.roster.count() {
             0 => Ok(Vec::new()),
             count => Ok(self.roster.uids_of(&self.place(view), &numbers.resolve(count))?),
@@ -248,7 +248,7 @@ impl Selected {
     /// Returns the meaning of `*` in a set of UIDs: the last UID, or 0 in an empty mailbox.
     ///
     /// If any larger number would mean the same messages, the index is not read.
-    fn last_uid(&self, view: &MailView<'_>, numbers: &SequenceSet) -> Result<u32> {
+    fn last_uid(&self, view: &MailSnapshot<'_>, numbers: &SequenceSet) -> Result<u32> {
         let harmless = |range: &SequenceRange| {
             let starts_low = |bound| matches!(bound, Bound::Number(number) if number <= 1);
             let is_star = |bound| bound == Bound::Last;

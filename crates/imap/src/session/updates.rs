@@ -9,7 +9,7 @@
 //! read from the entries when they are reported.
 
 use base::{DbNumber, Uid};
-use mail::mailbox::MailView;
+use mail::mailbox::MailSnapshot;
 use notes::Entry;
 
 use super::{Session, is_full, selected};
@@ -69,7 +69,7 @@ impl Session {
     /// Reports the changes in a snapshot that the client does not know.
     pub(crate) fn tell_from(
         &mut self,
-        view: &MailView<'_>,
+        view: &MailSnapshot<'_>,
         updates: Updates,
         out: &mut Writer,
     ) -> Result<ReportProgress> {
@@ -82,7 +82,7 @@ impl Session {
     }
 
     /// Reports the messages that vanished before a snapshot and the new messages in it, but no flags.
-    pub(crate) fn tell_messages(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+    pub(crate) fn tell_messages(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         self.notice(view)?;
         self.tell_gone(view, out)?;
         self.tell_new(view, out)
@@ -93,7 +93,7 @@ impl Session {
     ///
     /// This is the mod-sequence of the last change in the mailbox, unless that change has not been reported to the
     /// client yet.
-    pub(crate) fn enable_condstore(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+    pub(crate) fn enable_condstore(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         if std::mem::replace(&mut self.enabled.condstore, true) {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl Session {
     }
 
     /// Records the changes up to a snapshot, and queues flag changes by other sessions for reporting.
-    pub(crate) fn notice(&mut self, view: &MailView<'_>) -> Result<()> {
+    pub(crate) fn notice(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
         let selected = self.selected()?;
         if view.modseq() <= selected.told {
             return Ok(());
@@ -133,7 +133,7 @@ impl Session {
         Ok(())
     }
 
-    fn tell_gone(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+    fn tell_gone(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         let qresync = self.enabled.qresync;
         let selected = self.selected()?;
         if !selected.roster.has_gone() {
@@ -150,7 +150,7 @@ impl Session {
         Ok(())
     }
 
-    fn tell_new(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+    fn tell_new(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         let (rev2, site) = (self.enabled.rev2, std::sync::Arc::clone(&self.site));
         let mailbox = self.mailbox_key()?;
         let selected = self.selected()?;
@@ -186,7 +186,7 @@ impl Session {
     }
 
     /// Reports flags that other sessions changed, until the slice is full.
-    fn tell_flags(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<ReportProgress> {
+    fn tell_flags(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<ReportProgress> {
         if !self.hears_of_flags() {
             self.selected()?.untold.clear();
         }
@@ -209,7 +209,7 @@ impl Session {
     }
 
     /// Sends the flag lists again if there are keywords that have not been reported to the client.
-    pub(crate) fn tell_keywords(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+    pub(crate) fn tell_keywords(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         let count = view.keywords().names().len();
         let selected = self.selected()?;
         if count > selected.keywords_told {
@@ -227,7 +227,7 @@ impl Session {
 }
 
 /// Writes FLAGS and PERMANENTFLAGS.
-pub(crate) fn write_flag_lists(writable: bool, view: &MailView<'_>, out: &mut Writer) {
+pub(crate) fn write_flag_lists(writable: bool, view: &MailSnapshot<'_>, out: &mut Writer) {
     const SYSTEM: &str = "\\Answered \\Flagged \\Deleted \\Seen \\Draft";
     let write_names = |out: &mut Writer| {
         for name in view.keywords().names() {

@@ -7,7 +7,7 @@
 use std::ops::{ControlFlow, RangeInclusive};
 
 use base::{Modseq, Uid};
-use mail::mailbox::MailView;
+use mail::mailbox::MailSnapshot;
 use notes::Entry;
 
 use super::roster::{FolderPositions, UidRange};
@@ -27,7 +27,7 @@ pub struct MessageCursor {
 impl MessageCursor {
     /// Creates a cursor over ranges of UIDs in ascending order, which were resolved in this snapshot.
     #[must_use]
-    pub fn new(mut stretches: Vec<UidRange>, view: &MailView<'_>) -> Self {
+    pub fn new(mut stretches: Vec<UidRange>, view: &MailSnapshot<'_>) -> Self {
         stretches.reverse();
         Self { stretches, ranked_at: view.modseq(), missed: false }
     }
@@ -60,7 +60,7 @@ impl MessageCursor {
     pub fn visit(
         &mut self,
         selected: &Selected,
-        view: &MailView<'_>,
+        view: &MailSnapshot<'_>,
         count_max: usize,
         each: &mut dyn FnMut(u32, Entry) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
@@ -93,7 +93,7 @@ impl SliceState {
     fn visit_stretch(
         &mut self,
         selected: &Selected,
-        view: &MailView<'_>,
+        view: &MailSnapshot<'_>,
         UidRange { uids, rank }: UidRange,
         each: &mut dyn FnMut(u32, Entry) -> Result<ControlFlow<()>>,
     ) -> Result<Option<UidRange>> {

@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 
 use base::{Modseq, ViewId};
 use event_listener::EventListener;
-use mail::mailbox::{Folder, FolderStatus, MailView};
+use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
 
 use super::hierarchy::{Hierarchy, ListEntry};
 use super::updates::ReportProgress;
@@ -51,7 +51,7 @@ impl NotifyWatch {
     /// Creates a watch. An empty list of groups watches no events.
     ///
     /// Returns an error if too many mailboxes would be watched.
-    pub fn new(groups: Vec<EventGroup>, view: &MailView<'_>) -> Result<Self> {
+    pub fn new(groups: Vec<EventGroup>, view: &MailSnapshot<'_>) -> Result<Self> {
         let (told, pushed) = (view.modseq(), view.modseq());
         let mut watch = Self { groups, mailboxes: BTreeMap::new(), told, pushed, fresh: None, announcement: None };
         for folder in view.folders()?.into_iter().filter(|folder| folder.selectable) {
@@ -106,7 +106,13 @@ impl NotifyWatch {
     }
 
     /// Reports the changes of watched mailboxes in a snapshot that the client does not know.
-    fn tell(&mut self, selected: Option<ViewId>, condstore: bool, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+    fn tell(
+        &mut self,
+        selected: Option<ViewId>,
+        condstore: bool,
+        view: &MailSnapshot<'_>,
+        out: &mut Writer,
+    ) -> Result<()> {
         let folders: Vec<Folder> = view.folders()?.into_iter().filter(|folder| folder.selectable).collect();
         let hierarchy = list::hierarchy(view)?;
         let is_there = |id: &ViewId| folders.iter().any(|folder| folder.id == *id);

@@ -23,7 +23,7 @@ use crate::limits::{
 use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::heads::HeadCache;
 use crate::mailbox::uids::UidSet;
-use crate::mailbox::view::{Folder, MailView, SpecialUse, canonical_name};
+use crate::mailbox::view::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::message::Prepared;
 
 /// The note with the user's settings: the first one after the ACL.
@@ -317,8 +317,8 @@ impl MailFile {
     }
 
     /// Takes a snapshot of the current state for reading.
-    pub fn view(&self) -> Result<MailView<'_>> {
-        Ok(MailView::new(self.access.read()?, &self.mail.heads))
+    pub fn view(&self) -> Result<MailSnapshot<'_>> {
+        Ok(MailSnapshot::new(self.access.read()?, &self.mail.heads))
     }
 
     /// Returns a listener that is notified of the next change. It must be taken before the snapshot that is compared.

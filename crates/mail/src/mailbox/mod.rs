@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`mod@file`] | [`MailStore`], all mail files of a server; [`MailFile`], an open mail file; folders; changes to messages |
-//! | [`view`] | [`MailView`], a snapshot of a mail file: counts, positions, entries, changes, messages |
+//! | [`view`] | [`MailSnapshot`], a snapshot of a mail file: counts, positions, entries, changes, messages |
 //! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | [`flags`] | flags and keywords by name |
 //! | [`uids`] | sets of UIDs |
@@ -30,4 +30,4 @@ pub use file::{
 pub use flags::{FlagChange, Flags};
 pub use message::Message;
 pub use uids::UidSet;
-pub use view::{Changes, Folder, FolderStatus, MailView, SpecialUse};
+pub use view::{Changes, Folder, FolderStatus, MailSnapshot, SpecialUse};

@@ -1,6 +1,6 @@
 //! A snapshot of a mail file: mailboxes, counts, positions, entries, changes, messages.
 //!
-//! All data of one reply to a client comes from one [`MailView`], so the reply is consistent. [`MailView::ticket`] must
+//! All data of one reply to a client comes from one [`MailSnapshot`], so the reply is consistent. [`MailSnapshot::ticket`] must
 //! be durable before the reply is sent.
 
 use std::ops::ControlFlow;
@@ -111,13 +111,13 @@ pub struct Changes {
 }
 
 /// A snapshot of a mail file.
-pub struct MailView<'f> {
+pub struct MailSnapshot<'f> {
     pub(crate) reading: Reading<'f>,
     keywords: Arc<Keywords>,
     heads: &'f HeadCache,
 }
 
-impl<'f> MailView<'f> {
+impl<'f> MailSnapshot<'f> {
     pub(crate) fn new(reading: Reading<'f>, heads: &'f HeadCache) -> Self {
         let keywords = reading.database().keywords();
         Self { reading, keywords, heads }

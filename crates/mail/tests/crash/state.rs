@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
-use mail::mailbox::{MailFile, MailView, SpecialUse};
+use mail::mailbox::{MailFile, MailSnapshot, SpecialUse};
 use mail::router::{QueueEntry, QueueKey};
 use notes::{DatabaseKind, Marks};
 
@@ -137,7 +137,7 @@ fn read_file(file: &MailFile, old: Option<&File>) -> mail::Result<File> {
 }
 
 fn read_messages(
-    view: &MailView<'_>,
+    view: &MailSnapshot<'_>,
     folder: ViewId,
     contents: &BTreeMap<NoteId, Content>,
 ) -> mail::Result<BTreeMap<Uid, Message>> {

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use base::{Timestamp, Uid};
-use mail::mailbox::{Flags, Folder, MailView};
+use mail::mailbox::{Flags, Folder, MailSnapshot};
 use mail::transport::FileForm;
 use mail::transport::line_ends::{LineEnds, to_file};
 use mail::transport::maildir::{self, KeywordLetters};
@@ -76,7 +76,7 @@ pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut Report<
 
 struct Export<'a, 'v, 'r> {
     request: &'a ExportRequest,
-    view: &'a MailView<'v>,
+    view: &'a MailSnapshot<'v>,
     total: u64,
     /// Number of messages written or left out so far.
     seen: u64,
@@ -248,7 +248,7 @@ fn write_file(path: &Path, content: &[u8], received: Timestamp) -> Result<(), Fa
     written.map_err(Failure::file(path))
 }
 
-fn wanted_folders(view: &MailView<'_>, names: &[String]) -> Result<Vec<Folder>, Failure> {
+fn wanted_folders(view: &MailSnapshot<'_>, names: &[String]) -> Result<Vec<Folder>, Failure> {
     if names.is_empty() {
         let mut folders = view.folders()?;
         folders.retain(|folder| folder.selectable);
