@@ -36,7 +36,7 @@ pub const SKELETON_ORDINAL: u16 = 1;
 pub const BODY_ITEMS: [&str; 2] = ["$Head", "$MIME"];
 
 /// A parsed message that can be put into any number of mailboxes.
-pub struct Prepared<'a> {
+pub struct PreparedMessage<'a> {
     structure: Structure,
     segments: Vec<Segment<'a>>,
     items: Vec<Item>,
@@ -47,7 +47,7 @@ pub struct Prepared<'a> {
     contents: Vec<BlobId>,
 }
 
-impl<'a> Prepared<'a> {
+impl<'a> PreparedMessage<'a> {
     /// Parses a message. Bodies of parts of at least `separate_bytes_min` bytes go to the blob store.
     #[must_use]
     pub fn new(raw: &'a [u8], separate_bytes_min: usize) -> Self {

@@ -100,7 +100,7 @@ fn replace_content(mail: &MailStore, note: base::NoteId, raw: &[u8]) {
     let accesses = [&access];
     let mut transaction = mail.notes().transaction(&accesses).unwrap();
     let mut writer = transaction.on(0);
-    let new = mail::message::Prepared::new(raw, 4_096).note(&mut writer).unwrap();
+    let new = mail::message::PreparedMessage::new(raw, 4_096).note(&mut writer).unwrap();
     writer.note_update(note, 1, &new.items, &new.blobs).unwrap();
     let _ = transaction.commit().unwrap();
 }

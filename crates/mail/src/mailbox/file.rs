@@ -24,7 +24,7 @@ use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::heads::HeadCache;
 use crate::mailbox::uids::UidSet;
 use crate::mailbox::view::{Folder, MailSnapshot, SpecialUse, canonical_name};
-use crate::message::Prepared;
+use crate::message::PreparedMessage;
 
 /// The note with the user's settings: the first one after the ACL.
 pub(crate) const PROFILE_NOTE: NoteId = NoteId(2);
@@ -567,7 +567,7 @@ impl MailFile {
         self.view()?.folder(name)?.ok_or_else(|| Error::NoMailbox(name.to_owned()))
     }
 
-    fn prepare<'m>(&self, messages: &'m [NewMessage]) -> Result<Vec<Prepared<'m>>> {
+    fn prepare<'m>(&self, messages: &'m [NewMessage]) -> Result<Vec<PreparedMessage<'m>>> {
         if messages.len() > APPEND_MESSAGES_MAX {
             return Err(notes::Error::Limit { what: "messages of one call", max: APPEND_MESSAGES_MAX }.into());
         }
@@ -577,7 +577,7 @@ impl MailFile {
             if size_bytes > options.message_bytes_max {
                 return Err(Error::TooLarge { size_bytes, max_bytes: options.message_bytes_max });
             }
-            Ok(Prepared::new(&message.raw, options.separate_bytes_min))
+            Ok(PreparedMessage::new(&message.raw, options.separate_bytes_min))
         };
         messages.iter().map(prepare).collect()
     }
@@ -641,7 +641,7 @@ fn append_all(
     writer: &mut Writer<'_, '_>,
     folder: ViewId,
     messages: &[NewMessage],
-    prepared: &mut [Prepared<'_>],
+    prepared: &mut [PreparedMessage<'_>],
 ) -> Result<Vec<Uid>> {
     let limit = writer.database().record().options.quota_bytes;
     let mut uids = Vec::with_capacity(messages.len());

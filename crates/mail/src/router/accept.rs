@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::limits::LOCAL_DELIVERIES_PER_TRANSACTION_MAX;
 use crate::mailbox::file::check_quota;
 use crate::mailbox::{MailFile, MailStore};
-use crate::message::Prepared;
+use crate::message::PreparedMessage;
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::{Envelope, Notify, Recipient};
 use crate::router::queue::{CANNOT_OPEN, MAILBOX_FULL, Queue};
@@ -385,7 +385,7 @@ impl Router {
             return Ok(());
         }
         let form = posting.form.take().unwrap_or_else(|| final_form(&posting.envelope, &posting.raw));
-        let mut prepared = Prepared::new(&form, self.mail.options().separate_bytes_min);
+        let mut prepared = PreparedMessage::new(&form, self.mail.options().separate_bytes_min);
         for ((mailbox, recipient), place) in std::mem::take(&mut posting.local).into_iter().zip(places) {
             let mut writer = transaction.on(*place);
             let limit = files[*place].database().record().options.quota_bytes;
@@ -417,7 +417,7 @@ impl Router {
         now: Timestamp,
     ) -> Result<(QueueKey, QueueEntry)> {
         let mut writer = transaction.on(place);
-        let mut prepared = Prepared::new(&posting.raw, self.mail.options().separate_bytes_min);
+        let mut prepared = PreparedMessage::new(&posting.raw, self.mail.options().separate_bytes_min);
         let note = prepared.note(&mut writer)?;
         let entry = QueueEntry {
             envelope: posting.envelope.clone(),

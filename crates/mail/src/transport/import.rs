@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::limits::{IMPORT_GROUP_BYTES, IMPORT_GROUP_MESSAGES, IMPORT_SOURCES_MAX};
 use crate::mailbox::file::{PROFILE_NOTE, check_quota};
 use crate::mailbox::{Flags, MailFile};
-use crate::message::Prepared;
+use crate::message::PreparedMessage;
 use crate::mime;
 use crate::transport::form::FileForm;
 
@@ -256,10 +256,10 @@ impl<'f> Importer<'f> {
     }
 
     /// Parses the messages of a group, half of them in another thread.
-    fn prepare<'m>(&self, group: &'m [ImportedMessage]) -> Result<Vec<Prepared<'m>>> {
+    fn prepare<'m>(&self, group: &'m [ImportedMessage]) -> Result<Vec<PreparedMessage<'m>>> {
         let options = *self.file.mail().options();
-        let all = |messages: &'m [ImportedMessage]| -> Vec<Prepared<'m>> {
-            messages.iter().map(|message| Prepared::new(&message.raw, options.separate_bytes_min)).collect()
+        let all = |messages: &'m [ImportedMessage]| -> Vec<PreparedMessage<'m>> {
+            messages.iter().map(|message| PreparedMessage::new(&message.raw, options.separate_bytes_min)).collect()
         };
         let (left, right) = group.split_at(group.len() / 2);
         std::thread::scope(|scope| {
