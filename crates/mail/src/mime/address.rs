@@ -58,7 +58,7 @@ impl Mailbox {
 /// Parses the folded value of a field that holds addresses. The rest is ignored after [`ADDRESSES_MAX`] entries.
 #[must_use]
 pub fn parse(value: &[u8]) -> Vec<Entry> {
-    let mut parser = Parser { entries: Vec::new(), in_group: false, words: Words::default() };
+    let mut parser = Parser { entries: Vec::new(), in_group: false, words: MailboxWords::default() };
     let mut tokens = Tokens { rest: value };
     while parser.entries.len() < ADDRESSES_MAX {
         match tokens.next() {
@@ -211,15 +211,15 @@ fn encoded_word_length(text: &[u8]) -> Option<usize> {
 
 /// The address within angle brackets.
 #[derive(Default)]
-struct Angle {
+struct AngleAddress {
     route: Option<Vec<u8>>,
     local: Vec<u8>,
     domain: Vec<u8>,
 }
 
 /// Parses the text after a `<`, up to the `>`.
-fn angle(tokens: &mut Tokens<'_>) -> Angle {
-    let mut found = Angle::default();
+fn angle(tokens: &mut Tokens<'_>) -> AngleAddress {
+    let mut found = AngleAddress::default();
     let mut at = false;
     loop {
         let before = tokens.rest;
@@ -247,7 +247,7 @@ fn angle(tokens: &mut Tokens<'_>) -> Angle {
     found
 }
 
-impl Angle {
+impl AngleAddress {
     fn target(&mut self, at: bool) -> &mut Vec<u8> {
         if at { &mut self.domain } else { &mut self.local }
     }
@@ -255,18 +255,18 @@ impl Angle {
 
 /// The parsed words of the current mailbox or group.
 #[derive(Default)]
-struct Words {
+struct MailboxWords {
     words: Vec<Vec<u8>>,
     /// Number of words before the first `@`.
     at: Option<usize>,
     comment: Option<Vec<u8>>,
-    angle: Option<Angle>,
+    angle: Option<AngleAddress>,
 }
 
 struct Parser {
     entries: Vec<Entry>,
     in_group: bool,
-    words: Words,
+    words: MailboxWords,
 }
 
 impl Parser {
@@ -305,12 +305,12 @@ impl Parser {
     }
 }
 
-impl Words {
+impl MailboxWords {
     fn into_mailbox(self) -> Option<Mailbox> {
         let Self { mut words, at, comment, angle } = self;
         let comment = comment.map(|comment| comment.trim_ascii().to_vec()).filter(|comment| !comment.is_empty());
         let name = |words: &[Vec<u8>]| if words.is_empty() { None } else { Some(words.join(&b' ')) };
-        if let Some(Angle { route, local, domain }) = angle {
+        if let Some(AngleAddress { route, local, domain }) = angle {
             return Some(Mailbox { name: name(&words).or(comment), route, local, domain });
         }
         if words.is_empty() {
