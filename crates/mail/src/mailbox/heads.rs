@@ -1,7 +1,7 @@
 //! In-memory cache of message heads: structure and header, which lists and searches read again and again.
 //!
 //! The key of a head contains its note and the version of its database's contents
-//! ([`notes::Reading::contents_version`]). So the cache never returns a head that was built from other items. All mail
+//! ([`notes::DateFields::contents_version`]). So the cache never returns a head that was built from other items. All mail
 //! files share a capacity of [`HEADS_BYTES_MAX`]. The least requested heads are evicted first.
 
 use std::sync::Arc;

@@ -25,7 +25,7 @@ impl Date {
     /// Parses the value of a Date field.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
-        let mut reading = Reading::default();
+        let mut reading = DateFields::default();
         for token in Tokens::of(value) {
             reading.take(token);
         }
@@ -180,7 +180,7 @@ impl<'a> Iterator for Tokens<'a> {
 
 /// The parsed fields of a date.
 #[derive(Default)]
-struct Reading {
+struct DateFields {
     day: Option<i64>,
     month: Option<i64>,
     year: Option<i64>,
@@ -188,7 +188,7 @@ struct Reading {
     offset_minutes: Option<i32>,
 }
 
-impl Reading {
+impl DateFields {
     fn take(&mut self, token: Token<'_>) {
         match token {
             Token::Number(value, digits) if self.day.is_none() && digits <= 2 => self.day = Some(value),
