@@ -1,7 +1,7 @@
 //! Base64 that can be encoded again to exactly the same characters.
 //!
 //! Nearly every program writes lines of one length with one kind of line end, and either pads the end or does not. This
-//! is described by a [`Layout`] of a few bytes. [`take_apart`] determines the layout, decodes the text, encodes it
+//! is described by a [`Base64Layout`] of a few bytes. [`take_apart`] determines the layout, decodes the text, encodes it
 //! again and compares. It rejects any text that it does not reproduce exactly. Blank lines before the region that it
 //! finds, and the text after its last line, are not part of the region. They stay in the skeleton unchanged.
 //!
@@ -19,18 +19,18 @@ const CHUNK_CHARACTERS: usize = 48 << 10;
 
 /// The layout of encoded text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub struct Base64Layout {
     /// Number of characters on each line except the last, or 0 for a single line of any length.
     pub line_characters: u32,
     /// The line end.
     pub ending: LineEnding,
     /// The padding with `=` at the end.
-    pub padding: Padding,
+    pub padding: Base64Padding,
 }
 
 /// The padding of encoded text with `=` at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Padding {
+pub enum Base64Padding {
     /// The text is padded, or needs no padding.
     Present,
     /// The text needs padding and has none.
@@ -39,11 +39,11 @@ pub enum Padding {
 
 /// A decoded region of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Region {
+pub struct Base64Region {
     /// The range of the region in the body.
     pub range: Range<usize>,
     /// The layout of the region.
-    pub layout: Layout,
+    pub layout: Base64Layout,
     /// The decoded content.
     pub content: Vec<u8>,
 }
@@ -51,7 +51,7 @@ pub struct Region {
 /// Returns the region of a body that can be encoded again. Returns `None` if the region does not cover nearly the whole
 /// body.
 #[must_use]
-pub fn take_apart(body: &[u8]) -> Option<Region> {
+pub fn take_apart(body: &[u8]) -> Option<Base64Region> {
     let lead = body.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let text = &body[lead..];
     let lines = Lines::of(text)?;
@@ -62,12 +62,12 @@ pub fn take_apart(body: &[u8]) -> Option<Region> {
         return None;
     }
     let content = lines.decode(text)?;
-    Some(Region { range: lead..end, layout: lines.layout, content })
+    Some(Base64Region { range: lead..end, layout: lines.layout, content })
 }
 
 /// The lines of a text.
 struct Lines {
-    layout: Layout,
+    layout: Base64Layout,
     /// Number of lines of full length.
     full: usize,
     line_length: usize,
@@ -93,7 +93,7 @@ impl Lines {
         let last_line = &text[(full * stride).min(text.len())..];
         let last = last_line.iter().take_while(|byte| base64_value(**byte).is_some() || **byte == b'=').count();
         let last = if last <= line_length { last } else { 0 };
-        let layout = Layout { line_characters, ending, padding: Padding::Present };
+        let layout = Base64Layout { line_characters, ending, padding: Base64Padding::Present };
         let mut lines = Self { layout, full, line_length, last, padding: 0 };
         lines.find_padding(text)?;
         if lines.full + usize::from(lines.last > 0) == 1 {
@@ -108,8 +108,8 @@ impl Lines {
             (0..characters.min(2)).take_while(|back| self.character(text, characters - 1 - back) == b'=').count();
         let data = characters - self.padding;
         self.layout.padding = match (data % 4, self.padding) {
-            (0, 0) | (2, 2) | (3, 1) => Padding::Present,
-            (2 | 3, 0) => Padding::Absent,
+            (0, 0) | (2, 2) | (3, 1) => Base64Padding::Present,
+            (2 | 3, 0) => Base64Padding::Absent,
             _ => return None,
         };
         Some(())
@@ -173,15 +173,15 @@ fn decode_chunk(chunk: &mut Vec<u8>, again: &mut Vec<u8>, content: &mut Vec<u8>)
     (again == chunk).then(|| chunk.clear())
 }
 
-impl Layout {
+impl Base64Layout {
     /// Returns the length of the encoded text for a content of the given length. Returns `None` on overflow.
     #[must_use]
     pub fn encoded_length(&self, content_length: u64) -> Option<u64> {
         let (triples, rest) = (content_length / 3, content_length % 3);
         let end = match (rest, self.padding) {
             (0, _) => 0,
-            (_, Padding::Present) => 4,
-            (_, Padding::Absent) => rest + 1,
+            (_, Base64Padding::Present) => 4,
+            (_, Base64Padding::Absent) => rest + 1,
         };
         let characters = triples.checked_mul(4)?.checked_add(end)?;
         let breaks = match u64::from(self.line_characters) {
@@ -200,9 +200,9 @@ impl Layout {
         start.saturating_mul(3).min(end)..end
     }
 
-    /// Appends a range of the encoded text. `content` is the range that [`Layout::content_range`] returned.
+    /// Appends a range of the encoded text. `content` is the range that [`Base64Layout::content_range`] returned.
     pub fn encode(&self, content: &[u8], content_start: u64, range: Range<u64>, text: &mut Vec<u8>) {
-        let encoder = if self.padding == Padding::Present { &STANDARD } else { &STANDARD_NO_PAD };
+        let encoder = if self.padding == Base64Padding::Present { &STANDARD } else { &STANDARD_NO_PAD };
         let mut characters = Vec::with_capacity(content.len() / 3 * 4 + 4);
         encoder.encode_append(content, &mut characters);
         let first = content_start / 3 * 4;

@@ -27,7 +27,7 @@ use crate::mime::Damaged;
 use crate::mime::source::slice;
 use crate::mime::structure::{Encoding, Kind, Structure};
 
-pub use base64::{Layout, Padding};
+pub use base64::{Base64Layout, Base64Padding};
 pub use quoted_printable::Style;
 
 /// The identifier of a part's content: the hash under which the store keeps it.
@@ -60,7 +60,7 @@ pub enum Rebuild {
     /// The bytes are the content.
     Raw,
     /// The bytes are the content in base64.
-    Base64(Layout),
+    Base64(Base64Layout),
     /// The bytes are the content in quoted-printable.
     QuotedPrintable(Style),
 }

@@ -3,7 +3,7 @@
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::MIME_PARTS_MAX;
 
-use super::{Bytes, ContentId, Layout, LineEnding, Padding, Piece, Rebuild, Skeleton, StoredPart, Style};
+use super::{Base64Layout, Base64Padding, Bytes, ContentId, LineEnding, Piece, Rebuild, Skeleton, StoredPart, Style};
 use crate::mime::Damaged;
 
 /// The version of the form that is written.
@@ -50,7 +50,7 @@ fn encode_part(encoder: &mut Encoder, part: &StoredPart) {
         Rebuild::Raw => {}
         Rebuild::Base64(layout) => {
             let ending = if layout.ending == LineEnding::Lf { LF } else { 0 };
-            let padding = if layout.padding == Padding::Absent { UNPADDED } else { 0 };
+            let padding = if layout.padding == Base64Padding::Absent { UNPADDED } else { 0 };
             encoder.u8(ending | padding).varint(u64::from(layout.line_characters));
         }
         Rebuild::QuotedPrintable(style) => {
@@ -103,13 +103,13 @@ fn decode_part(decoder: &mut Decoder<'_>, tag: u8) -> Result<StoredPart, Invalid
     Ok(StoredPart { content, content_length, length, rebuild })
 }
 
-fn decode_layout(decoder: &mut Decoder<'_>) -> Result<Layout, InvalidRecord> {
+fn decode_layout(decoder: &mut Decoder<'_>) -> Result<Base64Layout, InvalidRecord> {
     let flags = decoder.u8()?;
     if flags & !(LF | UNPADDED) != 0 {
         return Err(InvalidRecord);
     }
     let line_characters = u32::try_from(decoder.varint()?).map_err(|_| InvalidRecord)?;
     let ending = if flags & LF != 0 { LineEnding::Lf } else { LineEnding::CrLf };
-    let padding = if flags & UNPADDED != 0 { Padding::Absent } else { Padding::Present };
-    Ok(Layout { line_characters, ending, padding })
+    let padding = if flags & UNPADDED != 0 { Base64Padding::Absent } else { Base64Padding::Present };
+    Ok(Base64Layout { line_characters, ending, padding })
 }

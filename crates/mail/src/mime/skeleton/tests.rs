@@ -59,7 +59,7 @@ fn check(raw: &str, size_bytes_min: usize) -> Vec<Rebuild> {
 
 #[test]
 fn large_parts_are_kept_decoded() {
-    let layout = Layout { line_characters: 76, ending: LineEnding::CrLf, padding: Padding::Present };
+    let layout = Base64Layout { line_characters: 76, ending: LineEnding::CrLf, padding: Base64Padding::Present };
     assert_eq!(check(&message("base64", &base64_body(10_000)), 4_096), [Rebuild::Base64(layout)]);
     let text = "caf=C3=A9 and some more words to make it long\r\n".repeat(200);
     assert!(matches!(check(&message("quoted-printable", &text), 4_096)[..], [Rebuild::QuotedPrintable(_)]));
