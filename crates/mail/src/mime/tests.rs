@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::skeleton::{Rebuild, Segment, split};
+use super::skeleton::{ContentEncoding, Segment, split};
 use super::{fuzz, parse};
 
 /// Returns a strategy for pieces of mail and of malformed mail.
@@ -123,7 +123,7 @@ proptest! {
         fuzz(&message);
         let segments = split(&message, &parse(&message), 1);
         let decoded = segments.iter().all(|segment| match segment {
-            Segment::Part(part) => matches!(part.rebuild, Rebuild::QuotedPrintable(_)),
+            Segment::Part(part) => matches!(part.rebuild, ContentEncoding::QuotedPrintable(_)),
             Segment::Inline(_) => true,
         });
         prop_assert!(decoded, "{}", String::from_utf8_lossy(&message));

@@ -51,12 +51,12 @@ pub struct SplitPart<'a> {
     /// Number of bytes of the message that the part replaces.
     pub length: u64,
     /// The method that restores those bytes from the content.
-    pub rebuild: Rebuild,
+    pub rebuild: ContentEncoding,
 }
 
 /// The method that restores the bytes of a message from a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rebuild {
+pub enum ContentEncoding {
     /// The bytes are the content.
     Raw,
     /// The bytes are the content in base64.
@@ -130,22 +130,25 @@ fn take_apart<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPa
         Encoding::Base64 => {
             if let Some(region) = base64::take_apart(body) {
                 let (content, length) = (Cow::Owned(region.content), region.range.len() as u64);
-                return (region.range, SplitPart { content, length, rebuild: Rebuild::Base64(region.layout) });
+                return (region.range, SplitPart { content, length, rebuild: ContentEncoding::Base64(region.layout) });
             }
         }
         Encoding::QuotedPrintable => {
             if let Some((content, style)) = quoted_printable::take_apart(body) {
                 let (content, length) = (Cow::Owned(content), body.len() as u64);
-                return (0..body.len(), SplitPart { content, length, rebuild: Rebuild::QuotedPrintable(style) });
+                return (
+                    0..body.len(),
+                    SplitPart { content, length, rebuild: ContentEncoding::QuotedPrintable(style) },
+                );
             }
         }
         _ => {}
     }
-    let part = SplitPart { content: Cow::Borrowed(body), length: body.len() as u64, rebuild: Rebuild::Raw };
+    let part = SplitPart { content: Cow::Borrowed(body), length: body.len() as u64, rebuild: ContentEncoding::Raw };
     (0..body.len(), part)
 }
 
-impl Rebuild {
+impl ContentEncoding {
     /// Returns the range of the content that is needed for a range of the message's bytes.
     fn content_range(&self, range: &Range<u64>, content_length: u64) -> Range<u64> {
         match self {
@@ -171,19 +174,19 @@ impl Rebuild {
 /// The stored record of a split message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skeleton<'a> {
-    pieces: Vec<Piece<'a>>,
+    pieces: Vec<SkeletonPiece<'a>>,
     length: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Piece<'a> {
+struct SkeletonPiece<'a> {
     /// Offset of the piece in the message.
     start: u64,
-    bytes: Bytes<'a>,
+    bytes: PieceBytes<'a>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Bytes<'a> {
+enum PieceBytes<'a> {
     Inline(&'a [u8]),
     Part(StoredPart),
 }
@@ -198,7 +201,7 @@ pub struct StoredPart {
     /// Number of bytes of the message that the part replaces.
     pub length: u64,
     /// The method that restores those bytes from the content.
-    pub rebuild: Rebuild,
+    pub rebuild: ContentEncoding,
 }
 
 impl<'a> Skeleton<'a> {
@@ -215,8 +218,8 @@ impl<'a> Skeleton<'a> {
         let mut length = 0_u64;
         for segment in segments {
             let bytes = match segment {
-                Segment::Inline(bytes) => Bytes::Inline(bytes),
-                Segment::Part(part) => Bytes::Part(StoredPart {
+                Segment::Inline(bytes) => PieceBytes::Inline(bytes),
+                Segment::Part(part) => PieceBytes::Part(StoredPart {
                     content: put(part)?,
                     content_length: part.content.len() as u64,
                     length: part.length,
@@ -225,7 +228,7 @@ impl<'a> Skeleton<'a> {
             };
             let start = length;
             length += bytes.length();
-            pieces.push(Piece { start, bytes });
+            pieces.push(SkeletonPiece { start, bytes });
         }
         Ok(Self { pieces, length })
     }
@@ -239,8 +242,8 @@ impl<'a> Skeleton<'a> {
     /// Returns the separately stored parts in their order. The same content may occur several times.
     pub fn parts(&self) -> impl Iterator<Item = &StoredPart> {
         self.pieces.iter().filter_map(|piece| match &piece.bytes {
-            Bytes::Part(part) => Some(part),
-            Bytes::Inline(_) => None,
+            PieceBytes::Part(part) => Some(part),
+            PieceBytes::Inline(_) => None,
         })
     }
 
@@ -274,15 +277,15 @@ impl<'a> Skeleton<'a> {
             let start = range.start.saturating_sub(piece.start);
             let within = start..piece.bytes.length().min(range.end - piece.start);
             match &piece.bytes {
-                Bytes::Inline(bytes) => raw.extend_from_slice(slice(bytes, &within)),
-                Bytes::Part(part) => part.append(within, &mut read, &mut raw)?,
+                PieceBytes::Inline(bytes) => raw.extend_from_slice(slice(bytes, &within)),
+                PieceBytes::Part(part) => part.append(within, &mut read, &mut raw)?,
             }
         }
         Ok(raw)
     }
 }
 
-impl Bytes<'_> {
+impl PieceBytes<'_> {
     fn length(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,

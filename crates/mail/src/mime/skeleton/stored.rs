@@ -3,7 +3,10 @@
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::MIME_PARTS_MAX;
 
-use super::{Base64Layout, Base64Padding, Bytes, ContentId, LineEnding, Piece, Rebuild, Skeleton, StoredPart, Style};
+use super::{
+    Base64Layout, Base64Padding, ContentEncoding, ContentId, LineEnding, PieceBytes, Skeleton, SkeletonPiece,
+    StoredPart, Style,
+};
 use crate::mime::Damaged;
 
 /// The version of the form that is written.
@@ -22,18 +25,18 @@ const LF: u8 = 1;
 const UNPADDED: u8 = 2;
 
 pub(super) fn encode(skeleton: &Skeleton<'_>) -> Vec<u8> {
-    let inline = |piece: &Piece<'_>| match piece.bytes {
-        Bytes::Inline(bytes) => bytes.len() + 6,
-        Bytes::Part(_) => 64,
+    let inline = |piece: &SkeletonPiece<'_>| match piece.bytes {
+        PieceBytes::Inline(bytes) => bytes.len() + 6,
+        PieceBytes::Part(_) => 64,
     };
     let mut encoder = Encoder::with_capacity(8 + skeleton.pieces.iter().map(inline).sum::<usize>());
     encoder.u8(VERSION).varint(skeleton.pieces.len() as u64);
     for piece in &skeleton.pieces {
         match &piece.bytes {
-            Bytes::Inline(bytes) => {
+            PieceBytes::Inline(bytes) => {
                 encoder.u8(INLINE).bytes(bytes);
             }
-            Bytes::Part(part) => encode_part(&mut encoder, part),
+            PieceBytes::Part(part) => encode_part(&mut encoder, part),
         }
     }
     encoder.finish()
@@ -41,19 +44,19 @@ pub(super) fn encode(skeleton: &Skeleton<'_>) -> Vec<u8> {
 
 fn encode_part(encoder: &mut Encoder, part: &StoredPart) {
     let tag = match &part.rebuild {
-        Rebuild::Raw => RAW,
-        Rebuild::Base64(_) => BASE64,
-        Rebuild::QuotedPrintable(_) => QUOTED_PRINTABLE,
+        ContentEncoding::Raw => RAW,
+        ContentEncoding::Base64(_) => BASE64,
+        ContentEncoding::QuotedPrintable(_) => QUOTED_PRINTABLE,
     };
     encoder.u8(tag).raw(&part.content.0).varint(part.content_length);
     match &part.rebuild {
-        Rebuild::Raw => {}
-        Rebuild::Base64(layout) => {
+        ContentEncoding::Raw => {}
+        ContentEncoding::Base64(layout) => {
             let ending = if layout.ending == LineEnding::Lf { LF } else { 0 };
             let padding = if layout.padding == Base64Padding::Absent { UNPADDED } else { 0 };
             encoder.u8(ending | padding).varint(u64::from(layout.line_characters));
         }
-        Rebuild::QuotedPrintable(style) => {
+        ContentEncoding::QuotedPrintable(style) => {
             encoder.varint(part.length);
             style.store(encoder);
         }
@@ -78,12 +81,12 @@ fn decode_pieces<'a>(decoder: &mut Decoder<'a>) -> Result<Skeleton<'a>, InvalidR
     let mut length = 0_u64;
     for _ in 0..count {
         let bytes = match decoder.u8()? {
-            INLINE => Bytes::Inline(decoder.bytes()?),
-            tag => Bytes::Part(decode_part(decoder, tag)?),
+            INLINE => PieceBytes::Inline(decoder.bytes()?),
+            tag => PieceBytes::Part(decode_part(decoder, tag)?),
         };
         let start = length;
         length = length.checked_add(bytes.length()).ok_or(InvalidRecord)?;
-        pieces.push(Piece { start, bytes });
+        pieces.push(SkeletonPiece { start, bytes });
     }
     Ok(Skeleton { pieces, length })
 }
@@ -92,12 +95,12 @@ fn decode_part(decoder: &mut Decoder<'_>, tag: u8) -> Result<StoredPart, Invalid
     let content = ContentId(decoder.array()?);
     let content_length = decoder.varint()?;
     let (length, rebuild) = match tag {
-        RAW => (content_length, Rebuild::Raw),
+        RAW => (content_length, ContentEncoding::Raw),
         BASE64 => {
             let layout = decode_layout(decoder)?;
-            (layout.encoded_length(content_length).ok_or(InvalidRecord)?, Rebuild::Base64(layout))
+            (layout.encoded_length(content_length).ok_or(InvalidRecord)?, ContentEncoding::Base64(layout))
         }
-        QUOTED_PRINTABLE => (decoder.varint()?, Rebuild::QuotedPrintable(Style::restore(decoder)?)),
+        QUOTED_PRINTABLE => (decoder.varint()?, ContentEncoding::QuotedPrintable(Style::restore(decoder)?)),
         _ => return Err(InvalidRecord),
     };
     Ok(StoredPart { content, content_length, length, rebuild })
