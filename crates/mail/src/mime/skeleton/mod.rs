@@ -28,7 +28,7 @@ use crate::mime::source::slice;
 use crate::mime::structure::{Encoding, Kind, Structure};
 
 pub use base64::{Base64Layout, Base64Padding};
-pub use quoted_printable::Style;
+pub use quoted_printable::QuotedPrintableStyle;
 
 /// The identifier of a part's content: the hash under which the store keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +62,7 @@ pub enum ContentEncoding {
     /// The bytes are the content in base64.
     Base64(Base64Layout),
     /// The bytes are the content in quoted-printable.
-    QuotedPrintable(Style),
+    QuotedPrintable(QuotedPrintableStyle),
 }
 
 /// The line end between lines.

@@ -16,19 +16,19 @@ use crate::mime::transfer::hex_pair;
 
 /// The style in which a text is encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Style {
+pub struct QuotedPrintableStyle {
     ending: LineEnding,
     /// `true` if hexadecimal digits are in lower case.
     lower_case: bool,
     /// The bytes that are escaped in any position.
     escaped: ByteSet,
-    contexts: Contexts,
-    breaks: Breaks,
+    contexts: PositionalEscapes,
+    breaks: LineBreaks,
 }
 
 /// Positions in which bytes are escaped that are literal elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Contexts {
+struct PositionalEscapes {
     /// A space or a tab before a line end.
     trailing_blank: bool,
     /// A dot at the beginning of a line.
@@ -39,7 +39,7 @@ struct Contexts {
 
 /// The rule for line breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Breaks {
+enum LineBreaks {
     /// Lines are broken as late as the length allows. A line that ends without a break may be as long as a broken line
     /// with its `=`.
     Late(u8),
@@ -51,16 +51,16 @@ enum Breaks {
 
 /// Determines the style of a body and decodes it. Returns `None` if encoding it again would not yield the same bytes.
 #[must_use]
-pub fn take_apart(body: &[u8]) -> Option<(Vec<u8>, Style)> {
+pub fn take_apart(body: &[u8]) -> Option<(Vec<u8>, QuotedPrintableStyle)> {
     if body.len() > QUOTED_PRINTABLE_BYTES_MAX {
         return None;
     }
-    let mut reading = Reading::new(ending_of(body));
+    let mut reading = StyleDetector::new(ending_of(body));
     reading.read(body)?;
     let content = std::mem::take(&mut reading.content);
     let longest = reading.lines.iter().copied().max().unwrap_or(0);
-    let mut style = reading.style(Breaks::Late(longest))?;
-    for breaks in [Breaks::Late(longest), Breaks::Early(longest), Breaks::Listed(reading.lines)] {
+    let mut style = reading.style(LineBreaks::Late(longest))?;
+    for breaks in [LineBreaks::Late(longest), LineBreaks::Early(longest), LineBreaks::Listed(reading.lines)] {
         style.breaks = breaks;
         if style.gives(&content, body) {
             return Some((content, style));
@@ -102,25 +102,25 @@ impl ByteSet {
 }
 
 /// The content of a text and the properties of its encoding, gathered during decoding.
-struct Reading {
+struct StyleDetector {
     ending: LineEnding,
     content: Vec<u8>,
-    /// One entry for each line, as in [`Breaks::Listed`].
+    /// One entry for each line, as in [`LineBreaks::Listed`].
     lines: Vec<u8>,
     escaped: ByteSet,
-    contexts: Contexts,
+    contexts: PositionalEscapes,
     lower_case: bool,
     upper_case: bool,
 }
 
-impl Reading {
+impl StyleDetector {
     fn new(ending: LineEnding) -> Self {
         Self {
             ending,
             content: Vec::new(),
             lines: Vec::new(),
             escaped: ByteSet::default(),
-            contexts: Contexts::default(),
+            contexts: PositionalEscapes::default(),
             lower_case: false,
             upper_case: false,
         }
@@ -186,12 +186,18 @@ impl Reading {
 
     /// Returns the style that matches the gathered properties. A byte that is escaped somewhere is assumed to be
     /// escaped everywhere. Returns `None` if the case of the digits varies.
-    fn style(&self, breaks: Breaks) -> Option<Style> {
+    fn style(&self, breaks: LineBreaks) -> Option<QuotedPrintableStyle> {
         if self.lower_case && self.upper_case {
             return None;
         }
         let escaped = ByteSet::NEEDED.combined(self.escaped, |needed, escaped| needed | escaped);
-        Some(Style { ending: self.ending, lower_case: self.lower_case, escaped, contexts: self.contexts, breaks })
+        Some(QuotedPrintableStyle {
+            ending: self.ending,
+            lower_case: self.lower_case,
+            escaped,
+            contexts: self.contexts,
+            breaks,
+        })
     }
 }
 
@@ -204,7 +210,7 @@ enum LineKind {
     Ended,
 }
 
-impl Style {
+impl QuotedPrintableStyle {
     /// Encodes a text. Stops when the result is longer than `size_bytes_max`.
     #[must_use]
     pub fn encode(&self, content: &[u8], size_bytes_max: usize) -> Vec<u8> {
@@ -234,9 +240,9 @@ impl Style {
     /// Appends the stored form.
     pub(crate) fn store(&self, encoder: &mut Encoder) {
         let (kind, longest) = match &self.breaks {
-            Breaks::Late(longest) => (0, *longest),
-            Breaks::Early(longest) => (1, *longest),
-            Breaks::Listed(_) => (2, 0),
+            LineBreaks::Late(longest) => (0, *longest),
+            LineBreaks::Early(longest) => (1, *longest),
+            LineBreaks::Listed(_) => (2, 0),
         };
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
         encoder.u8(kind
@@ -248,7 +254,7 @@ impl Style {
         encoder.u8(longest);
         let unusual: Vec<u8> = self.escaped.combined(ByteSet::NEEDED, |a, b| a ^ b).bytes().collect();
         encoder.bytes(&unusual);
-        if let Breaks::Listed(lines) = &self.breaks {
+        if let LineBreaks::Listed(lines) = &self.breaks {
             encoder.bytes(lines);
         }
     }
@@ -260,12 +266,12 @@ impl Style {
         let mut unusual = ByteSet::default();
         decoder.bytes()?.iter().for_each(|byte| unusual.insert(*byte));
         let breaks = match flags & 3 {
-            0 => Breaks::Late(longest),
-            1 => Breaks::Early(longest),
-            2 => Breaks::Listed(decoder.bytes()?.to_vec()),
+            0 => LineBreaks::Late(longest),
+            1 => LineBreaks::Early(longest),
+            2 => LineBreaks::Listed(decoder.bytes()?.to_vec()),
             _ => return Err(InvalidRecord),
         };
-        let contexts = Contexts {
+        let contexts = PositionalEscapes {
             trailing_blank: flags & 1 << 4 != 0,
             leading_dot: flags & 1 << 5 != 0,
             leading_from: flags & 1 << 6 != 0,
@@ -278,7 +284,7 @@ impl Style {
 
 /// An encoder that passes pieces to a sink until the sink refuses one.
 struct Writer<'a, Sink> {
-    style: &'a Style,
+    style: &'a QuotedPrintableStyle,
     /// The bytes that may have to be escaped.
     special: [bool; 256],
     /// `true` if only the bytes that must always be escaped are special.
@@ -289,7 +295,7 @@ struct Writer<'a, Sink> {
 }
 
 impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
-    fn new(style: &'a Style, sink: Sink) -> Self {
+    fn new(style: &'a QuotedPrintableStyle, sink: Sink) -> Self {
         let contexts = style.contexts;
         let special = std::array::from_fn(|byte| match byte as u8 {
             b'.' if contexts.leading_dot => true,
@@ -340,7 +346,7 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
             }
         }
         // Some programs break a line after its last byte.
-        if matches!(self.style.breaks, Breaks::Listed(_)) && self.breaks_before(0, false) {
+        if matches!(self.style.breaks, LineBreaks::Listed(_)) && self.breaks_before(0, false) {
             self.line_break()?;
         }
         Some(())
@@ -367,10 +373,12 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
                 self.line_break()?;
             }
             let room = match &self.style.breaks {
-                Breaks::Late(0) | Breaks::Early(0) => run.len(),
-                Breaks::Late(longest) if ends_line && self.column + run.len() <= usize::from(*longest) => run.len(),
-                Breaks::Late(longest) | Breaks::Early(longest) => usize::from(*longest).saturating_sub(self.column + 1),
-                Breaks::Listed(lines) => match lines.get(self.line_number) {
+                LineBreaks::Late(0) | LineBreaks::Early(0) => run.len(),
+                LineBreaks::Late(longest) if ends_line && self.column + run.len() <= usize::from(*longest) => run.len(),
+                LineBreaks::Late(longest) | LineBreaks::Early(longest) => {
+                    usize::from(*longest).saturating_sub(self.column + 1)
+                }
+                LineBreaks::Listed(lines) => match lines.get(self.line_number) {
                     Some(0) | None => run.len(),
                     Some(length) => usize::from(*length).saturating_sub(self.column + 1),
                 },
@@ -416,10 +424,12 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
     fn breaks_before(&self, characters: usize, is_last: bool) -> bool {
         let column = self.column;
         match &self.style.breaks {
-            Breaks::Late(0) | Breaks::Early(0) => false,
-            Breaks::Late(longest) => column > 0 && column + characters >= usize::from(*longest) + usize::from(is_last),
-            Breaks::Early(longest) => column > 0 && column + characters >= usize::from(*longest),
-            Breaks::Listed(lines) => {
+            LineBreaks::Late(0) | LineBreaks::Early(0) => false,
+            LineBreaks::Late(longest) => {
+                column > 0 && column + characters >= usize::from(*longest) + usize::from(is_last)
+            }
+            LineBreaks::Early(longest) => column > 0 && column + characters >= usize::from(*longest),
+            LineBreaks::Listed(lines) => {
                 lines.get(self.line_number).is_some_and(|length| usize::from(*length) == column + 1)
             }
         }
@@ -438,7 +448,7 @@ mod tests {
     use super::*;
 
     /// Parses a text and checks the content and the rule for line breaks.
-    fn check(body: &str, content: &str, breaks: &Breaks) {
+    fn check(body: &str, content: &str, breaks: &LineBreaks) {
         let (found, style) = take_apart(body.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
         assert_eq!(String::from_utf8_lossy(&found), content);
         assert_eq!(style.breaks, *breaks, "{body:?}");
@@ -446,33 +456,33 @@ mod tests {
         let mut encoder = Encoder::new();
         style.store(&mut encoder);
         let stored = encoder.finish();
-        assert_eq!(Style::restore(&mut Decoder::new(&stored)), Ok(style));
+        assert_eq!(QuotedPrintableStyle::restore(&mut Decoder::new(&stored)), Ok(style));
     }
 
     #[test]
     fn text_without_breaks_comes_out_the_same() {
-        check("caf=C3=A9 =3D 1\r\nx\r\n", "caf\u{e9} = 1\r\nx\r\n", &Breaks::Late(0));
-        check("caf=c3=a9\n\n\nx", "caf\u{e9}\n\n\nx", &Breaks::Late(0));
-        check("a=20\r\nb c=20", "a \r\nb c ", &Breaks::Late(0));
-        check("=2E\r\n=46rom me. From you\r\n", ".\r\nFrom me. From you\r\n", &Breaks::Late(0));
-        check("=21=22", "!\"", &Breaks::Late(0));
-        check("", "", &Breaks::Late(0));
+        check("caf=C3=A9 =3D 1\r\nx\r\n", "caf\u{e9} = 1\r\nx\r\n", &LineBreaks::Late(0));
+        check("caf=c3=a9\n\n\nx", "caf\u{e9}\n\n\nx", &LineBreaks::Late(0));
+        check("a=20\r\nb c=20", "a \r\nb c ", &LineBreaks::Late(0));
+        check("=2E\r\n=46rom me. From you\r\n", ".\r\nFrom me. From you\r\n", &LineBreaks::Late(0));
+        check("=21=22", "!\"", &LineBreaks::Late(0));
+        check("", "", &LineBreaks::Late(0));
     }
 
     #[test]
     fn usual_breaks_are_a_rule() {
         let (full, room) = ("x".repeat(76), "x".repeat(75));
-        check(&format!("{room}=\r\nyy\r\n{full}\r\n"), &format!("{room}yy\r\n{full}\r\n"), &Breaks::Late(76));
-        check(&format!("{room}=\r\nx\r\n"), &format!("{full}\r\n"), &Breaks::Early(76));
+        check(&format!("{room}=\r\nyy\r\n{full}\r\n"), &format!("{room}yy\r\n{full}\r\n"), &LineBreaks::Late(76));
+        check(&format!("{room}=\r\nx\r\n"), &format!("{full}\r\n"), &LineBreaks::Early(76));
         let escaped = format!("{}=\r\n=C3=A9", "x".repeat(73));
-        check(&escaped, &format!("{}\u{e9}", "x".repeat(73)), &Breaks::Late(74));
+        check(&escaped, &format!("{}\u{e9}", "x".repeat(73)), &LineBreaks::Late(74));
     }
 
     #[test]
     fn unusual_breaks_are_listed() {
-        check("one =\r\ntwo three =\r\nfour\r\n", "one two three four\r\n", &Breaks::Listed(vec![5, 11, 0]));
-        check("one=\r\n\r\ntwo\r\n", "one\r\ntwo\r\n", &Breaks::Listed(vec![4, 0, 0]));
-        check("one=\r\n", "one", &Breaks::Listed(vec![4]));
+        check("one =\r\ntwo three =\r\nfour\r\n", "one two three four\r\n", &LineBreaks::Listed(vec![5, 11, 0]));
+        check("one=\r\n\r\ntwo\r\n", "one\r\ntwo\r\n", &LineBreaks::Listed(vec![4, 0, 0]));
+        check("one=\r\n", "one", &LineBreaks::Listed(vec![4]));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::MIME_PARTS_MAX;
 
 use super::{
-    Base64Layout, Base64Padding, ContentEncoding, ContentId, LineEnding, PieceBytes, Skeleton, SkeletonPiece,
-    StoredPart, Style,
+    Base64Layout, Base64Padding, ContentEncoding, ContentId, LineEnding, PieceBytes, QuotedPrintableStyle, Skeleton,
+    SkeletonPiece, StoredPart,
 };
 use crate::mime::Damaged;
 
@@ -100,7 +100,9 @@ fn decode_part(decoder: &mut Decoder<'_>, tag: u8) -> Result<StoredPart, Invalid
             let layout = decode_layout(decoder)?;
             (layout.encoded_length(content_length).ok_or(InvalidRecord)?, ContentEncoding::Base64(layout))
         }
-        QUOTED_PRINTABLE => (decoder.varint()?, ContentEncoding::QuotedPrintable(Style::restore(decoder)?)),
+        QUOTED_PRINTABLE => {
+            (decoder.varint()?, ContentEncoding::QuotedPrintable(QuotedPrintableStyle::restore(decoder)?))
+        }
         _ => return Err(InvalidRecord),
     };
     Ok(StoredPart { content, content_length, length, rebuild })
