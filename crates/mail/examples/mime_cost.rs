@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use mail::mime::skeleton::{ContentId, Skeleton, join, split};
-use mail::mime::{Structure, Whole, parse, text};
+use mail::mime::{InMemoryMessage, Structure, parse, text};
 
 fn main() {
     let mut messages = vec![
@@ -44,7 +44,7 @@ fn measure(name: &str, message: &[u8]) {
         cost(|| drop(black_box(join(black_box(&segments))))),
         cost(|| drop(black_box((structure.encode(), skeleton.encode())))),
         cost(|| drop(black_box(Structure::decode(black_box(&stored))))),
-        cost(|| drop(black_box(text::preview(&Whole::new(message, &structure))))),
+        cost(|| drop(black_box(text::preview(&InMemoryMessage::new(message, &structure))))),
     ];
     print!("{:<26} {:>8}", name.chars().take(26).collect::<String>(), message.len());
     for time in times {

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use base::Timestamp;
-use mail::mime::{Source, Structure, Whole, parse};
+use mail::mime::{InMemoryMessage, Source, Structure, parse};
 
 use super::entry::{EntryData, MessageSource};
 use crate::codec::ast::SystemFlags;
@@ -91,7 +91,7 @@ impl Source for Message<'_> {
 
     fn range(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>, Infallible> {
         self.reads.set(self.reads.get() + 1);
-        Whole::new(self.raw, &self.structure).range(range).map(|bytes| Cow::Owned(bytes.into_owned()))
+        InMemoryMessage::new(self.raw, &self.structure).range(range).map(|bytes| Cow::Owned(bytes.into_owned()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::skeleton::{ContentId, Segment, Skeleton, join, split};
-use super::{Structure, Whole, address, date, header, parse, text, word};
+use super::{InMemoryMessage, Structure, address, date, header, parse, text, word};
 use crate::mime::Damaged;
 
 /// Parses bytes in every possible way and panics if a property does not hold. The entry point of the fuzzers.
@@ -14,7 +14,7 @@ pub fn fuzz(data: &[u8]) {
     for size_bytes_min in [1, 64] {
         check_skeleton(data, &structure, size_bytes_min);
     }
-    let whole = Whole::new(data, &structure);
+    let whole = InMemoryMessage::new(data, &structure);
     let Ok(_) = text::preview(&whole);
     for index in 0..structure.parts().len().min(20) {
         let Ok(_) = text::of_part(&whole, index, 1_000);

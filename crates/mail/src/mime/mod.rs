@@ -33,5 +33,5 @@ mod tests;
 
 pub use damaged::Damaged;
 pub use fuzzing::fuzz;
-pub use source::{Source, Whole};
+pub use source::{InMemoryMessage, Source};
 pub use structure::{Kind, Part, Structure, parse};

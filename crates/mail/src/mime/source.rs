@@ -1,7 +1,7 @@
 //! Access to the bytes of a message, wherever they are stored.
 //!
 //! The header and the structure of a stored message are in memory, while the rest may be in several records. Code that
-//! renders or searches messages requests only the ranges that it needs from a [`Source`]. [`Whole`] is a message that
+//! renders or searches messages requests only the ranges that it needs from a [`Source`]. [`InMemoryMessage`] is a message that
 //! is entirely in memory.
 
 use std::borrow::Cow;
@@ -27,12 +27,12 @@ pub trait Source {
 
 /// A message in memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Whole<'a> {
+pub struct InMemoryMessage<'a> {
     raw: &'a [u8],
     structure: &'a Structure,
 }
 
-impl<'a> Whole<'a> {
+impl<'a> InMemoryMessage<'a> {
     /// Creates a source from a message and its structure.
     #[must_use]
     pub fn new(raw: &'a [u8], structure: &'a Structure) -> Self {
@@ -40,7 +40,7 @@ impl<'a> Whole<'a> {
     }
 }
 
-impl Source for Whole<'_> {
+impl Source for InMemoryMessage<'_> {
     type Error = Infallible;
 
     fn header(&self) -> &[u8] {

@@ -120,11 +120,11 @@ pub fn on_one_line(text: &str, characters_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mime::{Whole, parse};
+    use crate::mime::{InMemoryMessage, parse};
 
     fn preview_of(raw: &str) -> String {
         let structure = parse(raw.as_bytes());
-        match preview(&Whole::new(raw.as_bytes(), &structure)) {
+        match preview(&InMemoryMessage::new(raw.as_bytes(), &structure)) {
             Ok(preview) => preview,
             Err(never) => match never {},
         }
