@@ -98,7 +98,7 @@ impl Encoding {
 
     fn of(value: &[u8]) -> Self {
         let mut tokens = Tokens::of(value);
-        let name = tokens.token(Stop::AtPunctuation);
+        let name = tokens.token(TokenEnd::AtPunctuation);
         let known = [Self::SevenBit, Self::EightBit, Self::Binary, Self::Base64, Self::QuotedPrintable];
         match known.into_iter().find(|encoding| encoding.name().eq_ignore_ascii_case(name)) {
             Some(encoding) => encoding,
@@ -111,13 +111,13 @@ impl Encoding {
 impl Content {
     /// Parses the folded values of a part's fields. `place` determines the default type of the part.
     #[must_use]
-    pub(crate) fn of(fields: &ContentFields<'_>, place: Place) -> Self {
+    pub(crate) fn of(fields: &ContentFields<'_>, place: PartContext) -> Self {
         let value = |field: ContentField| fields.0[field as usize].map(cut_field);
         let text = |field| value(field).map(|value| Text::of(cut(&header::unfolded(value))));
         let typed = value(ContentField::Type).and_then(parse_type);
         let (default_type, default_subtype): (&[u8], &[u8]) = match place {
-            Place::Digest => (b"message", b"rfc822"),
-            Place::Other => (b"text", b"plain"),
+            PartContext::Digest => (b"message", b"rfc822"),
+            PartContext::Other => (b"text", b"plain"),
         };
         let encoding = value(ContentField::TransferEncoding).map_or(Encoding::SevenBit, Encoding::of);
         let is_typed = typed.is_some();
@@ -169,7 +169,7 @@ impl Content {
 
 /// The place of a part, which determines its default type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PartContext {
     /// Directly within a `multipart/digest`.
     Digest,
     /// Anywhere else.
@@ -287,9 +287,9 @@ fn cut(value: &[u8]) -> &[u8] {
 
 fn parse_type(value: &[u8]) -> Option<(Text, Text, Vec<Parameter>)> {
     let mut tokens = Tokens::of(value);
-    let media_type = tokens.token(Stop::AtPunctuation);
+    let media_type = tokens.token(TokenEnd::AtPunctuation);
     tokens.skip(b'/')?;
-    let subtype = tokens.token(Stop::AtPunctuation);
+    let subtype = tokens.token(TokenEnd::AtPunctuation);
     if media_type.is_empty() || subtype.is_empty() {
         return None;
     }
@@ -300,7 +300,7 @@ fn parse_disposition(value: &[u8]) -> Option<Disposition> {
     let mut tokens = Tokens::of(value);
     let kind = match tokens.quoted() {
         Some(kind) => Text::of(cut(&kind)),
-        None => Text::of(cut(tokens.token(Stop::AtPunctuation))),
+        None => Text::of(cut(tokens.token(TokenEnd::AtPunctuation))),
     };
     let parameters = tokens.parameters();
     (!kind.is_empty() || !parameters.is_empty()).then_some(())?;
@@ -330,7 +330,7 @@ fn parse_languages(value: &[u8]) -> Vec<Text> {
     let mut tokens = Tokens::of(value);
     let mut languages = Vec::new();
     while languages.len() < LANGUAGES_MAX {
-        let language = tokens.token(Stop::AtPunctuation);
+        let language = tokens.token(TokenEnd::AtPunctuation);
         if !language.is_empty() {
             languages.push(Text::of(cut(language)));
         }
@@ -348,7 +348,7 @@ fn is_blank(byte: u8) -> bool {
 
 /// The characters that end a token besides white space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum TokenEnd {
     /// Any character that has a meaning in these fields.
     AtPunctuation,
     /// Only `;`. Unquoted values contain characters that the syntax forbids.
@@ -398,13 +398,13 @@ impl<'a> Tokens<'a> {
 
     /// Consumes the text up to white space or to a character that `stop` names. The result is empty only at such a
     /// character or at the end of the value.
-    fn token(&mut self, stop: Stop) -> &'a [u8] {
+    fn token(&mut self, stop: TokenEnd) -> &'a [u8] {
         self.skip_blanks();
         let ends = |byte: &u8| match byte {
             byte if is_blank(*byte) => true,
             b';' => true,
             b'(' | b')' | b'<' | b'>' | b'@' | b',' | b':' | b'\\' | b'"' | b'/' | b'[' | b']' | b'?' | b'=' => {
-                stop == Stop::AtPunctuation
+                stop == TokenEnd::AtPunctuation
             }
             _ => false,
         };
@@ -445,7 +445,7 @@ impl<'a> Tokens<'a> {
             if self.rest.is_empty() {
                 break;
             }
-            let name = self.token(Stop::AtPunctuation);
+            let name = self.token(TokenEnd::AtPunctuation);
             if name.is_empty() || self.skip(b'=').is_none() {
                 if name.is_empty() {
                     // This is a `;` between parameters, or a character that is invalid here.
@@ -463,26 +463,26 @@ impl<'a> Tokens<'a> {
         if let Some(quoted) = self.quoted() {
             return quoted;
         }
-        let mut value = self.token(Stop::AtSemicolon).to_vec();
+        let mut value = self.token(TokenEnd::AtSemicolon).to_vec();
         loop {
             self.skip_blanks();
             if matches!(self.rest, [] | [b';', ..]) || self.at_parameter() {
                 return value;
             }
             value.push(b' ');
-            value.extend_from_slice(self.token(Stop::AtSemicolon));
+            value.extend_from_slice(self.token(TokenEnd::AtSemicolon));
         }
     }
 
     /// Returns `true` if `name=` follows.
     fn at_parameter(&self) -> bool {
         let mut ahead = Self { rest: self.rest };
-        !ahead.token(Stop::AtPunctuation).is_empty() && ahead.skip(b'=').is_some()
+        !ahead.token(TokenEnd::AtPunctuation).is_empty() && ahead.skip(b'=').is_some()
     }
 }
 
 /// A piece of a parameter: `filename*1*=b` is piece 1 of `filename`, and encoded.
-struct Piece<'a> {
+struct ParameterPiece<'a> {
     name: &'a [u8],
     number: usize,
     encoded: bool,
@@ -507,7 +507,7 @@ fn put_together(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
     for (name, value) in named {
         match piece_name(name) {
             None => parameters.push(Parameter { name: Text::of(cut(name)), value: Text::of(cut(&value)) }),
-            Some((name, number, encoded)) => pieces.push(Piece { name, number, encoded, value }),
+            Some((name, number, encoded)) => pieces.push(ParameterPiece { name, number, encoded, value }),
         }
     }
     let lower = |name: &[u8]| name.to_ascii_lowercase();
@@ -517,7 +517,7 @@ fn put_together(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
 }
 
 /// Joins the sorted pieces of one parameter, as far as their numbers are consecutive from 0.
-fn joined(pieces: &[Piece<'_>]) -> Option<Parameter> {
+fn joined(pieces: &[ParameterPiece<'_>]) -> Option<Parameter> {
     let first = pieces.first().filter(|piece| piece.number == 0)?;
     let mut value = Vec::new();
     let mut wanted = 0;

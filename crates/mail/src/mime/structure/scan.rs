@@ -18,7 +18,7 @@
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 use memchr::memmem;
 
-use super::content::{Content, ContentField, ContentFields, Place, boundary_of};
+use super::content::{Content, ContentField, ContentFields, PartContext, boundary_of};
 use super::{Kind, Part, Structure};
 use crate::limits::BOUNDARY_PADDING_BYTES_MAX;
 use crate::mime::header::{is_blank_line, line_end, split_name};
@@ -62,7 +62,7 @@ struct Open {
     part: usize,
     /// The boundary of a multipart, until its closing boundary is found.
     boundary: Option<Vec<u8>>,
-    place: Place,
+    place: PartContext,
 }
 
 /// A line that is a boundary.
@@ -90,7 +90,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn run(&mut self) {
-        let mut from = self.open_part(0, Place::Other);
+        let mut from = self.open_part(0, PartContext::Other);
         while let Some(delimiter) = self.next_delimiter(from) {
             if !delimiter.closing && self.parts.len() >= MIME_PARTS_MAX {
                 break;
@@ -114,7 +114,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Opens a part and, if it is a message, the part within it, and so on. Returns the start of the body.
-    fn open_part(&mut self, start: usize, place: Place) -> usize {
+    fn open_part(&mut self, start: usize, place: PartContext) -> usize {
         let (mut start, mut place) = (start, place);
         loop {
             let header = self.scan_header(start);
@@ -133,12 +133,12 @@ impl<'a> Scanner<'a> {
             match kind {
                 Kind::Leaf => self.leaf = Some(part),
                 Kind::Multipart => {
-                    let place = if in_digest { Place::Digest } else { Place::Other };
+                    let place = if in_digest { PartContext::Digest } else { PartContext::Other };
                     self.open.push(Open { part, boundary, place });
                 }
                 Kind::Message => {
-                    self.open.push(Open { part, boundary: None, place: Place::Other });
-                    (start, place) = (header.end, Place::Other);
+                    self.open.push(Open { part, boundary: None, place: PartContext::Other });
+                    (start, place) = (header.end, PartContext::Other);
                     continue;
                 }
             }
