@@ -7,7 +7,7 @@
 //!
 //! Bytes are read only for an encapsulated message: its header, for its envelope.
 
-use mail::mime::structure::{Content, Parameter, Part, Text};
+use mail::mime::structure::{Content, InternedText, Parameter, Part};
 use mail::mime::{Kind, Source};
 
 use super::envelope::envelope;
@@ -136,9 +136,9 @@ fn common_extension(content: &Content, out: &mut Writer) {
 
 /// Writes parameters, including a character set that the sender did not name.
 fn parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut Writer) {
-    let pair = |parameter: &Parameter| (parameter.name.to_ascii_lowercase(), Text::clone(&parameter.value));
+    let pair = |parameter: &Parameter| (parameter.name.to_ascii_lowercase(), InternedText::clone(&parameter.value));
     let mut pairs: Vec<_> = declared.iter().map(pair).collect();
-    pairs.extend(charset.map(|charset| (b"charset".to_vec(), Text::of(charset))));
+    pairs.extend(charset.map(|charset| (b"charset".to_vec(), InternedText::of(charset))));
     if pairs.is_empty() {
         out.nil();
         return;

@@ -159,6 +159,6 @@ mod tests {
         let decoded = decode(&Encoding::Base64, encoded.as_bytes(), 1_000).map_or(0, |decoded| decoded.len());
         assert!((1_000..2_000).contains(&decoded), "{decoded}");
         assert_eq!(decode(&Encoding::SevenBit, b"abcdef", 3).as_deref(), Some(&b"abc"[..]));
-        assert_eq!(decode(&Encoding::Other(crate::mime::structure::Text::of(b"x-uue")), b"abc", 3), None);
+        assert_eq!(decode(&Encoding::Other(crate::mime::structure::InternedText::of(b"x-uue")), b"abc", 3), None);
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::limits::{FIELD_BYTES_MAX, LANGUAGES_MAX, PARAMETERS_MAX, STRUCTURE_VALUE_BYTES_MAX};
 use crate::mime::header;
-use crate::mime::structure::Text;
+use crate::mime::structure::InternedText;
 use crate::mime::transfer::hex_pair;
 use crate::mime::word;
 
@@ -20,23 +20,23 @@ pub struct Content {
     /// part.
     pub typed: bool,
     /// The media type.
-    pub media_type: Text,
+    pub media_type: InternedText,
     /// The media subtype.
-    pub subtype: Text,
+    pub subtype: InternedText,
     /// The parameters of the media type.
     pub parameters: Vec<Parameter>,
     /// Content-ID.
-    pub id: Option<Text>,
+    pub id: Option<InternedText>,
     /// Content-Description.
-    pub description: Option<Text>,
+    pub description: Option<InternedText>,
     /// Content-MD5.
-    pub md5: Option<Text>,
+    pub md5: Option<InternedText>,
     /// Content-Disposition.
     pub disposition: Option<Disposition>,
     /// Content-Language.
-    pub languages: Vec<Text>,
+    pub languages: Vec<InternedText>,
     /// Content-Location.
-    pub location: Option<Text>,
+    pub location: Option<InternedText>,
     /// Content-Transfer-Encoding.
     pub encoding: Encoding,
 }
@@ -45,16 +45,16 @@ pub struct Content {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
     /// The name as written.
-    pub name: Text,
+    pub name: InternedText,
     /// The value.
-    pub value: Text,
+    pub value: InternedText,
 }
 
 /// Content-Disposition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disposition {
     /// `inline`, `attachment` or another disposition.
-    pub kind: Text,
+    pub kind: InternedText,
     /// The parameters.
     pub parameters: Vec<Parameter>,
 }
@@ -73,7 +73,7 @@ pub enum Encoding {
     /// `quoted-printable`.
     QuotedPrintable,
     /// Any other encoding, as written.
-    Other(Text),
+    Other(InternedText),
 }
 
 impl Encoding {
@@ -103,7 +103,7 @@ impl Encoding {
         match known.into_iter().find(|encoding| encoding.name().eq_ignore_ascii_case(name)) {
             Some(encoding) => encoding,
             None if name.is_empty() => Self::SevenBit,
-            None => Self::Other(Text::of(cut(name))),
+            None => Self::Other(InternedText::of(cut(name))),
         }
     }
 }
@@ -113,7 +113,7 @@ impl Content {
     #[must_use]
     pub(crate) fn of(fields: &ContentFields<'_>, place: PartContext) -> Self {
         let value = |field: ContentField| fields.0[field as usize].map(cut_field);
-        let text = |field| value(field).map(|value| Text::of(cut(&header::unfolded(value))));
+        let text = |field| value(field).map(|value| InternedText::of(cut(&header::unfolded(value))));
         let typed = value(ContentField::Type).and_then(parse_type);
         let (default_type, default_subtype): (&[u8], &[u8]) = match place {
             PartContext::Digest => (b"message", b"rfc822"),
@@ -122,7 +122,7 @@ impl Content {
         let encoding = value(ContentField::TransferEncoding).map_or(Encoding::SevenBit, Encoding::of);
         let is_typed = typed.is_some();
         let (media_type, subtype, parameters) =
-            typed.unwrap_or_else(|| (Text::of(default_type), Text::of(default_subtype), Vec::new()));
+            typed.unwrap_or_else(|| (InternedText::of(default_type), InternedText::of(default_subtype), Vec::new()));
         Self {
             typed: is_typed,
             media_type,
@@ -285,7 +285,7 @@ fn cut(value: &[u8]) -> &[u8] {
     value.get(..STRUCTURE_VALUE_BYTES_MAX).unwrap_or(value)
 }
 
-fn parse_type(value: &[u8]) -> Option<(Text, Text, Vec<Parameter>)> {
+fn parse_type(value: &[u8]) -> Option<(InternedText, InternedText, Vec<Parameter>)> {
     let mut tokens = Tokens::of(value);
     let media_type = tokens.token(TokenEnd::AtPunctuation);
     tokens.skip(b'/')?;
@@ -293,23 +293,23 @@ fn parse_type(value: &[u8]) -> Option<(Text, Text, Vec<Parameter>)> {
     if media_type.is_empty() || subtype.is_empty() {
         return None;
     }
-    Some((Text::of(cut(media_type)), Text::of(cut(subtype)), tokens.parameters()))
+    Some((InternedText::of(cut(media_type)), InternedText::of(cut(subtype)), tokens.parameters()))
 }
 
 fn parse_disposition(value: &[u8]) -> Option<Disposition> {
     let mut tokens = Tokens::of(value);
     let kind = match tokens.quoted() {
-        Some(kind) => Text::of(cut(&kind)),
-        None => Text::of(cut(tokens.token(TokenEnd::AtPunctuation))),
+        Some(kind) => InternedText::of(cut(&kind)),
+        None => InternedText::of(cut(tokens.token(TokenEnd::AtPunctuation))),
     };
     let parameters = tokens.parameters();
     (!kind.is_empty() || !parameters.is_empty()).then_some(())?;
-    let kind = if kind.is_empty() { Text::of(b"attachment") } else { kind };
+    let kind = if kind.is_empty() { InternedText::of(b"attachment") } else { kind };
     Some(Disposition { kind, parameters })
 }
 
 /// Parses a location. White space in it comes from folding (RFC 2557 §4.4.2), and comments are not part of it.
-fn parse_location(value: &[u8]) -> Option<Text> {
+fn parse_location(value: &[u8]) -> Option<InternedText> {
     let mut tokens = Tokens::of(value);
     let mut location = tokens.quoted().unwrap_or_default();
     location.retain(|byte| !is_blank(*byte));
@@ -323,16 +323,16 @@ fn parse_location(value: &[u8]) -> Option<Text> {
             tokens.skip_blanks();
         }
     }
-    (!location.is_empty()).then(|| Text::of(cut(&location)))
+    (!location.is_empty()).then(|| InternedText::of(cut(&location)))
 }
 
-fn parse_languages(value: &[u8]) -> Vec<Text> {
+fn parse_languages(value: &[u8]) -> Vec<InternedText> {
     let mut tokens = Tokens::of(value);
     let mut languages = Vec::new();
     while languages.len() < LANGUAGES_MAX {
         let language = tokens.token(TokenEnd::AtPunctuation);
         if !language.is_empty() {
-            languages.push(Text::of(cut(language)));
+            languages.push(InternedText::of(cut(language)));
         }
         if tokens.skip_to(b',').is_none() {
             break;
@@ -506,7 +506,9 @@ fn put_together(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
     let mut pieces = Vec::new();
     for (name, value) in named {
         match piece_name(name) {
-            None => parameters.push(Parameter { name: Text::of(cut(name)), value: Text::of(cut(&value)) }),
+            None => {
+                parameters.push(Parameter { name: InternedText::of(cut(name)), value: InternedText::of(cut(&value)) })
+            }
             Some((name, number, encoded)) => pieces.push(ParameterPiece { name, number, encoded, value }),
         }
     }
@@ -537,7 +539,7 @@ fn joined(pieces: &[ParameterPiece<'_>]) -> Option<Parameter> {
     if first.encoded {
         name.push(b'*');
     }
-    Some(Parameter { name: Text::of(cut(&name)), value: Text::of(cut(&value)) })
+    Some(Parameter { name: InternedText::of(cut(&name)), value: InternedText::of(cut(&value)) })
 }
 
 /// Appends a byte of a plain piece to encoded pieces, escaped if necessary.

@@ -8,9 +8,9 @@ use std::ops::Deref;
 
 /// A short text as it stands in the message. It consists of bytes, because mail may contain any bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Text(Cow<'static, [u8]>);
+pub struct InternedText(Cow<'static, [u8]>);
 
-impl Text {
+impl InternedText {
     /// Creates a text.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
@@ -34,7 +34,7 @@ impl Text {
     }
 }
 
-impl Deref for Text {
+impl Deref for InternedText {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -42,7 +42,7 @@ impl Deref for Text {
     }
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for InternedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", String::from_utf8_lossy(&self.0))
     }
@@ -93,9 +93,9 @@ mod tests {
         for (place, (word, number)) in WORDS.iter().zip(NUMBERS).enumerate() {
             assert_eq!(usize::from(*number), place);
             assert_eq!(number_of(word), Some(*number));
-            assert_eq!(Text::from_number(place as u64), Some(Text::of(word)));
+            assert_eq!(InternedText::from_number(place as u64), Some(InternedText::of(word)));
         }
-        assert_eq!(Text::from_number(WORDS.len() as u64), None);
-        assert_eq!(Text::of(b"unheard-of").number(), None);
+        assert_eq!(InternedText::from_number(WORDS.len() as u64), None);
+        assert_eq!(InternedText::of(b"unheard-of").number(), None);
     }
 }

@@ -26,7 +26,7 @@ mod tests;
 use std::ops::Range;
 
 pub use content::{Content, Disposition, Encoding, Parameter};
-pub use media::Text;
+pub use media::InternedText;
 pub use scan::{Effort, parse, parse_counting};
 
 /// The parts of a message. It is created by [`parse`] and stored by [`Structure::encode`].

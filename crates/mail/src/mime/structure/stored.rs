@@ -9,7 +9,7 @@ use std::ops::Range;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 
-use super::{Content, Disposition, Encoding, Kind, Parameter, Part, Structure, Text};
+use super::{Content, Disposition, Encoding, InternedText, Kind, Parameter, Part, Structure};
 use crate::limits::{LANGUAGES_MAX, PARAMETERS_MAX};
 use crate::mime::Damaged;
 
@@ -156,7 +156,7 @@ fn encode_parameters(encoder: &mut Encoder, parameters: &[Parameter]) {
 }
 
 /// Writes a frequent word as an odd number, and any other text as twice its length followed by its bytes.
-fn encode_text(encoder: &mut Encoder, text: &Text) {
+fn encode_text(encoder: &mut Encoder, text: &InternedText) {
     match text.number() {
         Some(number) => encoder.varint(u64::from(number) * 2 + 1),
         None => encoder.varint(text.len() as u64 * 2).raw(text),
@@ -257,11 +257,11 @@ fn limited(decoder: &mut Decoder<'_>, max: usize) -> Read<usize> {
     decoder.count().and_then(|count| if count > max { Err(InvalidRecord) } else { Ok(count) })
 }
 
-fn decode_text(decoder: &mut Decoder<'_>) -> Read<Text> {
+fn decode_text(decoder: &mut Decoder<'_>) -> Read<InternedText> {
     let number = decoder.varint()?;
     if number % 2 == 1 {
-        return Text::from_number(number / 2).ok_or(InvalidRecord);
+        return InternedText::from_number(number / 2).ok_or(InvalidRecord);
     }
     let length = usize::try_from(number / 2).map_err(|_| InvalidRecord)?;
-    decoder.raw(length).map(Text::of)
+    decoder.raw(length).map(InternedText::of)
 }

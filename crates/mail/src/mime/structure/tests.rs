@@ -196,12 +196,12 @@ fn the_other_fields_are_read_as_they_come() {
          Content-Language: de, en-US (c) ,\nContent-Transfer-Encoding: Quoted-Printable\n\
          Content-Disposition: attachment; filename=\"x.txt\"\nContent-ID: <2@x>",
     );
-    let text = |text: &Option<Text>| text.as_ref().map(|text| String::from_utf8_lossy(text).into_owned());
+    let text = |text: &Option<InternedText>| text.as_ref().map(|text| String::from_utf8_lossy(text).into_owned());
     assert_eq!(text(&content.id).as_deref(), Some("<1@x>"));
     assert_eq!(text(&content.description).as_deref(), Some("two words"));
     assert_eq!(text(&content.md5).as_deref(), Some("abc="));
     assert_eq!(text(&content.location).as_deref(), Some("http://a/(1)b"));
-    assert_eq!(content.languages, [Text::of(b"de"), Text::of(b"en-US")]);
+    assert_eq!(content.languages, [InternedText::of(b"de"), InternedText::of(b"en-US")]);
     assert_eq!(content.encoding, Encoding::QuotedPrintable);
     assert_eq!(content.file_name().as_deref(), Some("x.txt"));
     assert!(!content.typed);
