@@ -11,7 +11,7 @@ use search::{Contents, NoteText, Opened, Place, html};
 use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mime::structure::Part;
-use crate::mime::{Kind as PartKind, Source, text, transfer};
+use crate::mime::{PartKind, Source, text, transfer};
 use crate::searched::{INDEXED_FIELDS, find_in_body, find_in_field};
 
 /// Name of the item under which the names of attachments are found.

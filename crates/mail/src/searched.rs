@@ -8,7 +8,7 @@
 use crate::casemap::{fold, fold_field};
 use crate::limits::SEARCH_PART_BYTES_MAX;
 use crate::mime::structure::Part;
-use crate::mime::{Kind, Source, header, text};
+use crate::mime::{PartKind, Source, header, text};
 
 /// The fields that have their own IMAP search keys. The index contains the words of these fields. Other fields are full
 /// of signatures and traces: each message has hundreds of words there that occur in no other message.
@@ -53,7 +53,7 @@ fn headers_match<S: Source + ?Sized>(
     parent: &Part,
     is_right: &mut dyn FnMut(&str) -> bool,
 ) -> Result<bool, S::Error> {
-    if parent.kind == Kind::Message {
+    if parent.kind == PartKind::Message {
         let header = source.range(part.header.clone())?;
         return Ok(header::fields(&header).any(|field| is_right(&fold(&field_text(&field)))));
     }

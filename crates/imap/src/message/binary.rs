@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use mail::mime::structure::Encoding;
-use mail::mime::{Kind, Source, transfer};
+use mail::mime::{PartKind, Source, transfer};
 
 use super::section::Octets;
 use crate::codec::ast::{PartPath, Partial};
@@ -38,7 +38,7 @@ pub fn binary<S: Source + ?Sized>(
     let Some(part) = structure.find(&path.0).and_then(|index| structure.parts().get(index)) else {
         return Ok(DecodedPart::Octets(Octets::NONE));
     };
-    if part.kind != Kind::Leaf || part.content.encoding.is_identity() {
+    if part.kind != PartKind::Leaf || part.content.encoding.is_identity() {
         return Ok(DecodedPart::Octets(Octets::Range(part.body.clone()).cut(partial)));
     }
     if let Encoding::Other(_) = part.content.encoding {

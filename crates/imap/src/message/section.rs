@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use mail::mime::{Kind, Source, header};
+use mail::mime::{PartKind, Source, header};
 
 use crate::codec::Writer;
 use crate::codec::ast::{PartPath, Partial, Section, SectionText};
@@ -37,7 +37,7 @@ impl Octets {
         // HEADER and TEXT of a part are those of the message that it encapsulates.
         let message = match (section.part.0.is_empty(), part.kind) {
             (true, _) => Some(part),
-            (false, Kind::Message) => parts.get(index + 1),
+            (false, PartKind::Message) => parts.get(index + 1),
             (false, _) => None,
         };
         let range = match &section.text {

@@ -8,7 +8,7 @@
 //! Bytes are read only for an encapsulated message: its header, for its envelope.
 
 use mail::mime::structure::{Content, InternedText, Parameter, Part};
-use mail::mime::{Kind, Source};
+use mail::mime::{PartKind, Source};
 
 use super::envelope::envelope;
 use crate::codec::Writer;
@@ -35,12 +35,12 @@ pub fn body_structure<S: Source + ?Sized>(source: &S, detail: Detail, out: &mut 
             close(container, detail, out);
         }
         match part.kind {
-            Kind::Leaf => leaf(part, detail, out),
-            Kind::Multipart => {
+            PartKind::Leaf => leaf(part, detail, out),
+            PartKind::Multipart => {
                 out.byte(b'(');
                 open.push(part);
             }
-            Kind::Message => {
+            PartKind::Message => {
                 out.byte(b'(');
                 common(part, out);
                 let header = match parts.get(index + 1) {
@@ -74,7 +74,7 @@ fn leaf(part: &Part, detail: Detail, out: &mut Writer) {
 
 /// Writes the elements that follow the inner parts of a part.
 fn close(part: &Part, detail: Detail, out: &mut Writer) {
-    if part.kind == Kind::Message {
+    if part.kind == PartKind::Message {
         out.space().number(part.lines);
         if detail == Detail::Extended {
             single_extension(&part.content, out);

@@ -34,4 +34,4 @@ mod tests;
 pub use damaged::Damaged;
 pub use fuzzing::fuzz;
 pub use source::{InMemoryMessage, Source};
-pub use structure::{Kind, Part, Structure, parse};
+pub use structure::{Part, PartKind, Structure, parse};

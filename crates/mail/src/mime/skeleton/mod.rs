@@ -25,7 +25,7 @@ use base::limits::MESSAGE_BYTES_MAX;
 
 use crate::mime::Damaged;
 use crate::mime::source::slice;
-use crate::mime::structure::{Encoding, Kind, Structure};
+use crate::mime::structure::{Encoding, PartKind, Structure};
 
 pub use base64::{Base64Layout, Base64Padding};
 pub use quoted_printable::QuotedPrintableStyle;
@@ -91,7 +91,7 @@ pub fn split<'a>(raw: &'a [u8], structure: &Structure, size_bytes_min: usize) ->
     let mut segments = Vec::new();
     let mut inline_start = 0;
     for part in structure.parts() {
-        if part.kind != Kind::Leaf || part.size() < size_bytes_min.max(1) as u64 {
+        if part.kind != PartKind::Leaf || part.size() < size_bytes_min.max(1) as u64 {
             continue;
         }
         let body = slice(raw, &part.body);

@@ -45,7 +45,7 @@ pub struct Part {
     /// The index after the last part within this one.
     pub end: usize,
     /// The kind of the part.
-    pub kind: Kind,
+    pub kind: PartKind,
     /// The bytes of the header with its blank line, if it has one.
     pub header: Range<u64>,
     /// The bytes of the body, without the line end that belongs to the boundary after it.
@@ -58,7 +58,7 @@ pub struct Part {
 
 /// The kind of a part: whether it contains other parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PartKind {
     /// A part without other parts.
     Leaf,
     /// A part that contains a sequence of parts.
@@ -104,11 +104,11 @@ impl Structure {
         let mut is_root = true;
         for number in numbers {
             let part = self.parts.get(index)?;
-            let root = if part.kind == Kind::Message && !is_root { self.parts.get(index + 1)? } else { part };
+            let root = if part.kind == PartKind::Message && !is_root { self.parts.get(index + 1)? } else { part };
             let root_index = if std::ptr::eq(root, part) { index } else { index + 1 };
-            if root.kind == Kind::Multipart {
+            if root.kind == PartKind::Multipart {
                 index = self.children(root_index).nth(usize::try_from(number.checked_sub(1)?).ok()?)?;
-            } else if *number == 1 && (is_root || part.kind == Kind::Message) {
+            } else if *number == 1 && (is_root || part.kind == PartKind::Message) {
                 index = root_index;
             } else {
                 return None;
@@ -128,7 +128,7 @@ impl Part {
     pub fn media(&self) -> (&[u8], &[u8]) {
         let content = &self.content;
         let (media_type, subtype) = (&content.media_type[..], &content.subtype[..]);
-        if self.kind != Kind::Leaf {
+        if self.kind != PartKind::Leaf {
             (media_type, subtype)
         } else if media_type.eq_ignore_ascii_case(b"multipart") {
             (b"text", b"plain")
@@ -142,14 +142,14 @@ impl Part {
     /// Returns `true` if this is a leaf with text of any kind.
     #[must_use]
     pub fn is_text(&self) -> bool {
-        self.kind == Kind::Leaf && self.media().0.eq_ignore_ascii_case(b"text")
+        self.kind == PartKind::Leaf && self.media().0.eq_ignore_ascii_case(b"text")
     }
 
     /// Returns `true` if this is a leaf of a media type. The media type is given in lower case.
     #[must_use]
     pub fn is_media(&self, media_type: &str, subtype: &str) -> bool {
         let media = self.media();
-        self.kind == Kind::Leaf
+        self.kind == PartKind::Leaf
             && media.0.eq_ignore_ascii_case(media_type.as_bytes())
             && media.1.eq_ignore_ascii_case(subtype.as_bytes())
     }

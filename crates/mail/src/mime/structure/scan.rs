@@ -19,7 +19,7 @@ use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 use memchr::memmem;
 
 use super::content::{Content, ContentField, ContentFields, PartContext, boundary_of};
-use super::{Kind, Part, Structure};
+use super::{Part, PartKind, Structure};
 use crate::limits::BOUNDARY_PADDING_BYTES_MAX;
 use crate::mime::header::{is_blank_line, line_end, split_name};
 
@@ -108,7 +108,7 @@ impl<'a> Scanner<'a> {
         self.close_within(0, self.raw.len());
         for index in 0..self.parts.len() {
             if self.parts[index].end == index + 1 {
-                self.parts[index].kind = Kind::Leaf;
+                self.parts[index].kind = PartKind::Leaf;
             }
         }
     }
@@ -124,19 +124,19 @@ impl<'a> Scanner<'a> {
             let boundary = if content.is_multipart() { boundary_of(&content.parameters) } else { None };
             let is_message = content.is_message() && content.encoding.is_identity();
             let kind = match (&boundary, is_message) {
-                (Some(_), _) if nestable => Kind::Multipart,
-                (_, true) if nestable => Kind::Message,
-                _ => Kind::Leaf,
+                (Some(_), _) if nestable => PartKind::Multipart,
+                (_, true) if nestable => PartKind::Message,
+                _ => PartKind::Leaf,
             };
             let in_digest = content.subtype.eq_ignore_ascii_case(b"digest");
             let part = self.push_part(kind, start..header.end, content);
             match kind {
-                Kind::Leaf => self.leaf = Some(part),
-                Kind::Multipart => {
+                PartKind::Leaf => self.leaf = Some(part),
+                PartKind::Multipart => {
                     let place = if in_digest { PartContext::Digest } else { PartContext::Other };
                     self.open.push(Open { part, boundary, place });
                 }
-                Kind::Message => {
+                PartKind::Message => {
                     self.open.push(Open { part, boundary: None, place: PartContext::Other });
                     (start, place) = (header.end, PartContext::Other);
                     continue;
@@ -146,7 +146,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn push_part(&mut self, kind: Kind, header: std::ops::Range<usize>, content: Content) -> usize {
+    fn push_part(&mut self, kind: PartKind, header: std::ops::Range<usize>, content: Content) -> usize {
         let index = self.parts.len();
         let body_start = header.end as u64;
         self.parts.push(Part {

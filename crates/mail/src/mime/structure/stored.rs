@@ -9,7 +9,7 @@ use std::ops::Range;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 
-use super::{Content, Disposition, Encoding, InternedText, Kind, Parameter, Part, Structure};
+use super::{Content, Disposition, Encoding, InternedText, Parameter, Part, PartKind, Structure};
 use crate::limits::{LANGUAGES_MAX, PARAMETERS_MAX};
 use crate::mime::Damaged;
 
@@ -62,9 +62,9 @@ impl Structure {
     fn holds(&self) -> bool {
         let root_first = self.parts.first().is_some_and(|root| root.header.start == 0 && root.end == self.parts.len());
         let kinds_fit = self.parts.iter().enumerate().all(|(index, part)| match part.kind {
-            Kind::Leaf => part.end == index + 1,
-            Kind::Multipart => part.end > index + 1,
-            Kind::Message => part.end > index + 1 && self.parts[index + 1].end == part.end,
+            PartKind::Leaf => part.end == index + 1,
+            PartKind::Multipart => part.end > index + 1,
+            PartKind::Message => part.end > index + 1 && self.parts[index + 1].end == part.end,
         });
         let parents_hold = self.parts.iter().all(|part| {
             part.parent.is_none_or(|parent| {
@@ -108,9 +108,9 @@ impl Positions {
 fn flags(part: &Part) -> u8 {
     let content = &part.content;
     let kind = match part.kind {
-        Kind::Leaf => 0,
-        Kind::Multipart => 1,
-        Kind::Message => 2,
+        PartKind::Leaf => 0,
+        PartKind::Multipart => 1,
+        PartKind::Message => 2,
     };
     let flag = |present: bool, bit: u8| if present { bit } else { 0 };
     kind | flag(content.typed, TYPED)
@@ -201,11 +201,11 @@ fn sum(a: u64, b: u64) -> Read<u64> {
     a.checked_add(b).ok_or(InvalidRecord)
 }
 
-fn decode_flags(flags: u8) -> Read<(Kind, u8)> {
+fn decode_flags(flags: u8) -> Read<(PartKind, u8)> {
     let kind = match flags & 3 {
-        0 => Kind::Leaf,
-        1 => Kind::Multipart,
-        2 => Kind::Message,
+        0 => PartKind::Leaf,
+        1 => PartKind::Multipart,
+        2 => PartKind::Message,
         _ => return Err(InvalidRecord),
     };
     Ok((kind, flags))

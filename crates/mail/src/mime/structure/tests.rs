@@ -13,7 +13,7 @@ fn outline(raw: &str) -> Vec<String> {
         let media = format!("{}/{}", String::from_utf8_lossy(media_type), String::from_utf8_lossy(subtype));
         let body = &raw.as_bytes()[part.body.start as usize..part.body.end as usize];
         let body = match part.kind {
-            Kind::Leaf => format!(" {:?}", String::from_utf8_lossy(body)),
+            PartKind::Leaf => format!(" {:?}", String::from_utf8_lossy(body)),
             _ => String::new(),
         };
         format!("{}{media}{body}", ".".repeat(part.depth))
@@ -251,7 +251,10 @@ fn what_nests_too_deep_stays_closed() {
         (0..levels).map(|level| format!("Content-Type: multipart/mixed; boundary=b{level}\n\n--b{level}\n")).collect();
     let structure = parse(nested.as_bytes());
     assert_eq!(structure.parts().len(), MIME_DEPTH_MAX);
-    assert_eq!(structure.parts().last().map(|part| (part.depth, part.kind)), Some((MIME_DEPTH_MAX - 1, Kind::Leaf)));
+    assert_eq!(
+        structure.parts().last().map(|part| (part.depth, part.kind)),
+        Some((MIME_DEPTH_MAX - 1, PartKind::Leaf))
+    );
     let messages = "Content-Type: message/rfc822\n\n".repeat(levels);
     let structure = parse(messages.as_bytes());
     assert_eq!(structure.parts().len(), MIME_DEPTH_MAX);
