@@ -13,7 +13,7 @@
 //! careless filters has such lines.
 //!
 //! Every byte is examined a fixed number of times, and a line that begins with `--` is compared with at most
-//! `MIME_DEPTH_MAX` boundaries. [`Effort`] counts these steps for the tests.
+//! `MIME_DEPTH_MAX` boundaries. [`ScanEffort`] counts these steps for the tests.
 
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 use memchr::memmem;
@@ -31,7 +31,7 @@ pub fn parse(raw: &[u8]) -> Structure {
 
 /// Parses a message and returns the effort as well. For tests and fuzzers.
 #[must_use]
-pub fn parse_counting(raw: &[u8]) -> (Structure, Effort) {
+pub fn parse_counting(raw: &[u8]) -> (Structure, ScanEffort) {
     let mut scanner = Scanner::new(raw);
     scanner.run();
     (Structure { parts: scanner.parts }, scanner.effort)
@@ -39,7 +39,7 @@ pub fn parse_counting(raw: &[u8]) -> (Structure, Effort) {
 
 /// The effort of parsing a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Effort {
+pub struct ScanEffort {
     /// Number of header lines that were examined.
     pub header_lines: u64,
     /// Number of comparisons of a line with a boundary.
@@ -50,15 +50,15 @@ struct Scanner<'a> {
     raw: &'a [u8],
     parts: Vec<Part>,
     /// The containers that enclose the current position, outermost first.
-    open: Vec<Open>,
+    open: Vec<OpenContainer>,
     /// The leaf at the current position.
     leaf: Option<usize>,
     lines: LineCounter<'a>,
-    effort: Effort,
+    effort: ScanEffort,
 }
 
 /// A multipart or a message that has not ended yet.
-struct Open {
+struct OpenContainer {
     part: usize,
     /// The boundary of a multipart, until its closing boundary is found.
     boundary: Option<Vec<u8>>,
@@ -86,7 +86,7 @@ struct Header<'a> {
 impl<'a> Scanner<'a> {
     fn new(raw: &'a [u8]) -> Self {
         let lines = LineCounter { raw, position: 0, lines: 0 };
-        Self { raw, parts: Vec::new(), open: Vec::new(), leaf: None, lines, effort: Effort::default() }
+        Self { raw, parts: Vec::new(), open: Vec::new(), leaf: None, lines, effort: ScanEffort::default() }
     }
 
     fn run(&mut self) {
@@ -134,10 +134,10 @@ impl<'a> Scanner<'a> {
                 PartKind::Leaf => self.leaf = Some(part),
                 PartKind::Multipart => {
                     let place = if in_digest { PartContext::Digest } else { PartContext::Other };
-                    self.open.push(Open { part, boundary, place });
+                    self.open.push(OpenContainer { part, boundary, place });
                 }
                 PartKind::Message => {
-                    self.open.push(Open { part, boundary: None, place: PartContext::Other });
+                    self.open.push(OpenContainer { part, boundary: None, place: PartContext::Other });
                     (start, place) = (header.end, PartContext::Other);
                     continue;
                 }
@@ -198,11 +198,11 @@ impl<'a> Scanner<'a> {
             self.effort.comparisons += 1;
             if let Some(rest) = line.strip_prefix(&boundary[..]) {
                 let after = start + 2 + boundary.len();
-                match Ending::of(rest) {
-                    Ending::Exact { closing, length } => {
+                match BoundaryLineEnd::of(rest) {
+                    BoundaryLineEnd::Exact { closing, length } => {
                         return Some(Delimiter { level, closing, start, next: after + length });
                     }
-                    Ending::Tolerable { closing } if innermost => tolerated = Some((level, closing, after)),
+                    BoundaryLineEnd::Tolerable { closing } if innermost => tolerated = Some((level, closing, after)),
                     _ => {}
                 }
             }
@@ -282,14 +282,14 @@ impl OwnBoundary {
             Self::Known(Some(boundary)) => line
                 .get(2..)
                 .and_then(|line| line.strip_prefix(&boundary[..]))
-                .is_some_and(|rest| matches!(Ending::of(rest), Ending::Exact { .. })),
+                .is_some_and(|rest| matches!(BoundaryLineEnd::of(rest), BoundaryLineEnd::Exact { .. })),
             _ => false,
         }
     }
 }
 
 /// The text that follows a boundary on its line.
-enum Ending {
+enum BoundaryLineEnd {
     /// Nothing or `--`, and white space. `length` is its number of bytes including the line end.
     Exact { closing: bool, length: usize },
     /// Other text, separated by white space or the closing `--`.
@@ -298,7 +298,7 @@ enum Ending {
     Other,
 }
 
-impl Ending {
+impl BoundaryLineEnd {
     fn of(rest: &[u8]) -> Self {
         if let Some(length) = blank_length(rest) {
             return Self::Exact { closing: false, length };
