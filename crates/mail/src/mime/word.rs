@@ -23,17 +23,17 @@ pub fn decode(value: &[u8]) -> String {
     let mut words_ahead = true;
     while words_ahead && let Some(start) = memchr::memmem::find(rest, b"=?") {
         let (before, from_start) = rest.split_at(start);
-        match Word::parse(from_start) {
-            Parsed::Word(word, after) => {
+        match EncodedWord::parse(from_start) {
+            WordParse::Word(word, after) => {
                 decoder.plain_before_word(before);
                 decoder.word(&word);
                 rest = after;
             }
-            Parsed::NoWord => {
+            WordParse::NoWord => {
                 decoder.plain(&rest[..start + 2]);
                 rest = &rest[start + 2..];
             }
-            Parsed::NoEnd => words_ahead = false,
+            WordParse::NoEnd => words_ahead = false,
         }
     }
     decoder.plain(rest);
@@ -83,35 +83,35 @@ pub(crate) fn cut_to_unicode(charset: Option<&[u8]>, mut bytes: Vec<u8>) -> Stri
     charset_to_unicode(charset, bytes)
 }
 
-struct Word<'a> {
+struct EncodedWord<'a> {
     charset: &'a [u8],
     bytes: Cow<'a, [u8]>,
 }
 
-enum Parsed<'a> {
+enum WordParse<'a> {
     /// A word and the text after it.
-    Word(Word<'a>, &'a [u8]),
+    Word(EncodedWord<'a>, &'a [u8]),
     /// The text is not a word, although it looks like one.
     NoWord,
     /// Neither this text nor any text after it can be a word.
     NoEnd,
 }
 
-impl<'a> Word<'a> {
+impl<'a> EncodedWord<'a> {
     /// Parses the word at the start of `text`, which begins with `=?`.
-    fn parse(text: &'a [u8]) -> Parsed<'a> {
+    fn parse(text: &'a [u8]) -> WordParse<'a> {
         let inside = &text[2..];
         let head = inside.get(..CHARSET_BYTES_MAX).unwrap_or(inside);
-        let Some(charset_length) = memchr::memchr(b'?', head) else { return Parsed::NoWord };
+        let Some(charset_length) = memchr::memchr(b'?', head) else { return WordParse::NoWord };
         let (charset, rest) = inside.split_at(charset_length);
         let (encoding, encoded) = match rest {
             [b'?', encoding, b'?', encoded @ ..] => (encoding.to_ascii_lowercase(), encoded),
-            _ => return Parsed::NoWord,
+            _ => return WordParse::NoWord,
         };
         if charset.is_empty() || charset.iter().any(u8::is_ascii_whitespace) || !matches!(encoding, b'b' | b'q') {
-            return Parsed::NoWord;
+            return WordParse::NoWord;
         }
-        let Some(length) = memchr::memmem::find(encoded, b"?=") else { return Parsed::NoEnd };
+        let Some(length) = memchr::memmem::find(encoded, b"?=") else { return WordParse::NoEnd };
         let (encoded, after) = (&encoded[..length], &encoded[length + 2..]);
         let bytes = match encoding {
             b'b' => transfer::base64_lenient(encoded, usize::MAX),
@@ -119,7 +119,7 @@ impl<'a> Word<'a> {
         };
         // RFC 2231 §5: a language may follow the character set.
         let charset = charset.split(|byte| *byte == b'*').next().unwrap_or(charset);
-        Parsed::Word(Word { charset, bytes: Cow::Owned(bytes) }, after)
+        WordParse::Word(EncodedWord { charset, bytes: Cow::Owned(bytes) }, after)
     }
 }
 
@@ -166,7 +166,7 @@ impl Decoder {
         }
     }
 
-    fn word(&mut self, word: &Word<'_>) {
+    fn word(&mut self, word: &EncodedWord<'_>) {
         if !self.charset.eq_ignore_ascii_case(word.charset) {
             self.flush();
             self.charset = word.charset.to_vec();
