@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use base::random::Random;
 use base::time::{Clock, Timestamp};
 use mail::mailbox::{MailOptions, MailStore};
-use mail::router::{Addressing, Envelope, LocalMailbox, Recipient, Router, RouterOptions, Target};
+use mail::router::{AddressResolver, Envelope, LocalMailbox, Recipient, Router, RouterOptions, Target};
 use notes::Notes;
 use store::{Options, Store};
 
 struct AcceptAllAddresses;
 
-impl Addressing for AcceptAllAddresses {
+impl AddressResolver for AcceptAllAddresses {
     fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
         let name = address.split('@').next().unwrap_or_default();
         let owner = base::Name::new(address);

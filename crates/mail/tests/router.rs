@@ -8,8 +8,8 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Name, Uid};
 use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore, UidSet};
 use mail::router::{
-    Addressing, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router, RouterOptions, Target,
-    TransferOutcome,
+    AddressResolver, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router, RouterOptions,
+    Target, TransferOutcome,
 };
 use notes::Notes;
 use store::memory::Memory;
@@ -18,7 +18,7 @@ use store::{Options, Store, SyncMode};
 /// The addresses of acme.test. All users are local, except that `team` is a group and `gone` does not exist.
 struct Acme;
 
-impl Addressing for Acme {
+impl AddressResolver for Acme {
     fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
         let Some(local) = address.strip_suffix("@acme.test") else { return Ok(vec![Target::Remote(address.into())]) };
         Ok(match local {
@@ -79,7 +79,7 @@ fn envelope(from: &str, to: &[&str]) -> Envelope {
 }
 
 impl World {
-    fn send(&self, from: &str, to: &[&str]) -> mail::router::Accepted {
+    fn send(&self, from: &str, to: &[&str]) -> mail::router::AcceptOutcome {
         self.router.accept(&envelope(from, to), MESSAGE).expect("it is taken")
     }
 

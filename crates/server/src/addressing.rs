@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use directory::{Directory, Person, Resolution};
-use mail::router::{Addressing, LocalMailbox, Target};
+use mail::router::{AddressResolver, LocalMailbox, Target};
 
 /// Resolves addresses for the router from the directory.
 pub struct DirectoryAddressing {
@@ -18,7 +18,7 @@ impl DirectoryAddressing {
     }
 }
 
-impl Addressing for DirectoryAddressing {
+impl AddressResolver for DirectoryAddressing {
     fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
         let undeliverable = |reply: &str| vec![Target::Undeliverable(format!("{reply}: {address}"))];
         let found = self.directory.resolve(address).map_err(as_mail_error)?;

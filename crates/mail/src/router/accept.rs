@@ -54,7 +54,7 @@ pub enum Target {
 }
 
 /// A resolver of addresses: persons, groups (expanded), forwarding, catch-all.
-pub trait Addressing: Send + Sync {
+pub trait AddressResolver: Send + Sync {
     /// Returns all targets that an address resolves to.
     fn targets(&self, address: &str) -> Result<Vec<Target>>;
 }
@@ -95,7 +95,7 @@ impl Default for RouterOptions {
 
 /// The first outcome of an accepted message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Accepted {
+pub struct AcceptOutcome {
     /// The ticket of the transaction, to wait for its durability.
     pub ticket: Ticket,
     /// Number of mailboxes that have received the message.
@@ -105,7 +105,7 @@ pub struct Accepted {
 }
 
 /// A `mail.box` database.
-pub(crate) struct MailBox {
+pub(crate) struct QueueDatabase {
     pub(crate) depositor: Access<level::Depositor>,
     pub(crate) reader: Access<level::Reader>,
 }
@@ -113,15 +113,15 @@ pub(crate) struct MailBox {
 /// The router, which accepts messages and directs them to their targets.
 pub struct Router {
     pub(crate) mail: Arc<MailStore>,
-    addressing: Arc<dyn Addressing>,
+    addressing: Arc<dyn AddressResolver>,
     pub(crate) options: RouterOptions,
-    pub(crate) boxes: Vec<MailBox>,
+    pub(crate) boxes: Vec<QueueDatabase>,
     pub(crate) queue: Queue,
     next_box: AtomicUsize,
 }
 
 /// A message with its targets.
-pub(crate) struct Posting<'a> {
+pub(crate) struct RoutedMessage<'a> {
     pub(crate) envelope: Envelope,
     pub(crate) raw: Cow<'a, [u8]>,
     /// The message in the form that mailboxes hold, if it has already been computed. Otherwise the delivery computes
@@ -132,7 +132,7 @@ pub(crate) struct Posting<'a> {
     /// The recipients for which the message goes into the queue. After [`Router::post`], also those whose mailbox did
     /// not accept it.
     pub(crate) queued: Vec<QueuedRecipient>,
-    pub(crate) if_full: IfFull,
+    pub(crate) if_full: FullMailboxPolicy,
     /// The index of an earlier posting whose deliveries this posting reports. The report is written after those
     /// deliveries, if there is anything to report.
     pub(crate) confirms: Option<usize>,
@@ -140,22 +140,22 @@ pub(crate) struct Posting<'a> {
 
 /// The reaction if a mailbox cannot accept a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum IfFull {
+pub(crate) enum FullMailboxPolicy {
     /// The message waits in the queue for the mailbox.
     Queue,
     /// The whole transaction fails with an error.
     Fail,
 }
 
-impl<'a> Posting<'a> {
+impl<'a> RoutedMessage<'a> {
     pub(crate) fn new(envelope: Envelope, raw: impl Into<Cow<'a, [u8]>>) -> Self {
         let (local, queued) = (Vec::new(), Vec::new());
-        Self { envelope, raw: raw.into(), form: None, local, queued, if_full: IfFull::Queue, confirms: None }
+        Self { envelope, raw: raw.into(), form: None, local, queued, if_full: FullMailboxPolicy::Queue, confirms: None }
     }
 }
 
 /// A change of a queued message that belongs to a transaction of [`Router::post`].
-pub(crate) struct Update {
+pub(crate) struct QueueUpdate {
     pub(crate) key: QueueKey,
     /// The new state of the entry. An entry without recipients is done and is removed.
     pub(crate) entry: QueueEntry,
@@ -163,9 +163,13 @@ pub(crate) struct Update {
 
 impl Router {
     /// Opens the queue and creates its missing databases.
-    pub fn open(mail: Arc<MailStore>, addressing: Arc<dyn Addressing>, options: RouterOptions) -> Result<Arc<Self>> {
+    pub fn open(
+        mail: Arc<MailStore>,
+        addressing: Arc<dyn AddressResolver>,
+        options: RouterOptions,
+    ) -> Result<Arc<Self>> {
         let count = options.mailboxes.clamp(1, 16);
-        let boxes: Vec<MailBox> = (1..=count).map(|number| open_box(&mail, number)).collect::<Result<_>>()?;
+        let boxes: Vec<QueueDatabase> = (1..=count).map(|number| open_box(&mail, number)).collect::<Result<_>>()?;
         let queue = Queue::load(&boxes, &options)?;
         Ok(Arc::new(Self { mail, addressing, options, boxes, queue, next_box: AtomicUsize::new(0) }))
     }
@@ -177,9 +181,9 @@ impl Router {
     }
 
     /// Accepts a message. The message is safe when the ticket is durable.
-    pub fn accept(&self, envelope: &Envelope, raw: &[u8]) -> Result<Accepted> {
+    pub fn accept(&self, envelope: &Envelope, raw: &[u8]) -> Result<AcceptOutcome> {
         let now = self.mail.notes().clock().now();
-        let mut posting = Posting::new(Envelope { recipients: Vec::new(), ..envelope.clone() }, raw);
+        let mut posting = RoutedMessage::new(Envelope { recipients: Vec::new(), ..envelope.clone() }, raw);
         let unreached = self.route(&envelope.recipients, &mut posting, now)?;
         let mut postings = Vec::with_capacity(1);
         let dead = self.push_report(&mut postings, Action::Failed, &posting, unreached.failed, now)?;
@@ -190,9 +194,9 @@ impl Router {
             if is_confirmed { Some(self.report_to_sender(&posting, postings.len(), now)?) } else { None };
         let place = postings.len();
         postings.push(posting);
-        postings.extend(confirmation.map(|report| Posting { confirms: Some(place), ..report }));
+        postings.extend(confirmation.map(|report| RoutedMessage { confirms: Some(place), ..report }));
         let ticket = self.post(&mut postings, Vec::new(), now)?;
-        Ok(Accepted { ticket, delivered: postings[place].local.len(), queued: postings[place].queued.len() })
+        Ok(AcceptOutcome { ticket, delivered: postings[place].local.len(), queued: postings[place].queued.len() })
     }
 
     /// Returns all targets that an address resolves to.
@@ -204,8 +208,13 @@ impl Router {
     ///
     /// Addresses with a single target are handled before groups. So the sender's parameters for a direct recipient take
     /// precedence if a group contains the same target.
-    fn route(&self, recipients: &[Recipient], posting: &mut Posting<'_>, now: Timestamp) -> Result<Unreached> {
-        let mut unreached = Unreached::default();
+    fn route(
+        &self,
+        recipients: &[Recipient],
+        posting: &mut RoutedMessage<'_>,
+        now: Timestamp,
+    ) -> Result<UnroutedRecipients> {
+        let mut unreached = UnroutedRecipients::default();
         let mut groups = Vec::new();
         let mut seen: HashSet<String> = HashSet::new();
         for recipient in recipients {
@@ -241,9 +250,9 @@ impl Router {
     /// and are returned as dead.
     pub(crate) fn push_report(
         &self,
-        postings: &mut Vec<Posting<'_>>,
+        postings: &mut Vec<RoutedMessage<'_>>,
         action: Action,
-        about: &Posting<'_>,
+        about: &RoutedMessage<'_>,
         recipients: Vec<QueuedRecipient>,
         now: Timestamp,
     ) -> Result<Vec<QueuedRecipient>> {
@@ -262,13 +271,18 @@ impl Router {
     }
 
     /// Creates the posting of a report to the sender of a message, without its text.
-    fn report_to_sender(&self, about: &Posting<'_>, number: usize, now: Timestamp) -> Result<Posting<'static>> {
+    fn report_to_sender(
+        &self,
+        about: &RoutedMessage<'_>,
+        number: usize,
+        now: Timestamp,
+    ) -> Result<RoutedMessage<'static>> {
         let envelope = Envelope {
             id: format!("{}.{number}", about.envelope.id),
             smtputf8: report::is_international(&about.envelope),
             ..Envelope::default()
         };
-        let mut posting = Posting::new(envelope, Vec::new());
+        let mut posting = RoutedMessage::new(envelope, Vec::new());
         let sender = Recipient::new(&about.envelope.reverse_path);
         let unreached = self.route(&[sender], &mut posting, now)?;
         let dead = unreached.failed.into_iter().map(|queued| QueuedRecipient { state: RecipientState::Dead, ..queued });
@@ -276,14 +290,25 @@ impl Router {
         Ok(posting)
     }
 
-    fn render(&self, action: Action, about: &Posting<'_>, recipients: &[QueuedRecipient], now: Timestamp) -> Vec<u8> {
+    fn render(
+        &self,
+        action: Action,
+        about: &RoutedMessage<'_>,
+        recipients: &[QueuedRecipient],
+        now: Timestamp,
+    ) -> Vec<u8> {
         let (envelope, server) = (&about.envelope, self.options.server.as_str());
         Report { action, envelope, recipients, message: &about.raw, arrived: now, server, now }.render()
     }
 
     /// Delivers messages, queues them, and changes queued messages, all in one transaction. Afterwards the postings
     /// contain their outcome.
-    pub(crate) fn post(&self, postings: &mut [Posting<'_>], updates: Vec<Update>, now: Timestamp) -> Result<Ticket> {
+    pub(crate) fn post(
+        &self,
+        postings: &mut [RoutedMessage<'_>],
+        updates: Vec<QueueUpdate>,
+        now: Timestamp,
+    ) -> Result<Ticket> {
         let mut files: Vec<MailFile> = Vec::new();
         let places = self.open_files(postings, &mut files, now)?;
         let own_box = updates.first().map(|update| usize::from(update.key.mailbox) - 1);
@@ -328,7 +353,7 @@ impl Router {
     /// Opens the mail files that messages go to. Recipients whose mail file cannot be opened are queued.
     fn open_files(
         &self,
-        postings: &mut [Posting<'_>],
+        postings: &mut [RoutedMessage<'_>],
         files: &mut Vec<MailFile>,
         now: Timestamp,
     ) -> Result<Vec<Vec<usize>>> {
@@ -349,7 +374,7 @@ impl Router {
                         of_posting.push(known.unwrap_or(paths.len() - 1));
                         posting.local.push((mailbox, recipient));
                     }
-                    Err(error) if posting.if_full == IfFull::Fail => return Err(error),
+                    Err(error) if posting.if_full == FullMailboxPolicy::Fail => return Err(error),
                     Err(_) => {
                         let mut queued = QueuedRecipient::new(recipient, Some(mailbox.mail_file), now);
                         queued.last_reply = CANNOT_OPEN.to_owned();
@@ -376,7 +401,7 @@ impl Router {
     fn deliver(
         &self,
         transaction: &mut Transaction<'_>,
-        posting: &mut Posting<'_>,
+        posting: &mut RoutedMessage<'_>,
         places: &[usize],
         files: &[MailFile],
         now: Timestamp,
@@ -390,7 +415,7 @@ impl Router {
             let mut writer = transaction.on(*place);
             let limit = files[*place].database().record().options.quota_bytes;
             if let Err(error) = check_quota(&writer, limit, prepared.length()) {
-                if posting.if_full == IfFull::Fail {
+                if posting.if_full == FullMailboxPolicy::Fail {
                     return Err(error);
                 }
                 let mut queued = QueuedRecipient::new(recipient, Some(mailbox.mail_file), now);
@@ -412,7 +437,7 @@ impl Router {
     fn enqueue(
         &self,
         transaction: &mut Transaction<'_>,
-        posting: &Posting<'_>,
+        posting: &RoutedMessage<'_>,
         (place, mailbox): (usize, u16),
         now: Timestamp,
     ) -> Result<(QueueKey, QueueEntry)> {
@@ -433,7 +458,7 @@ impl Router {
 
 /// Recipients that are not themselves targets of the message.
 #[derive(Default)]
-struct Unreached {
+struct UnroutedRecipients {
     /// Recipients without a valid target.
     failed: Vec<QueuedRecipient>,
     /// Groups that were expanded and whose delivery the sender wants reported.
@@ -444,7 +469,7 @@ struct Unreached {
 fn spread(
     recipient: &Recipient,
     targets: Vec<Target>,
-    (posting, unreached, seen): (&mut Posting<'_>, &mut Unreached, &mut HashSet<String>),
+    (posting, unreached, seen): (&mut RoutedMessage<'_>, &mut UnroutedRecipients, &mut HashSet<String>),
     now: Timestamp,
 ) {
     for target in targets {
@@ -500,7 +525,7 @@ fn wants(queued: &QueuedRecipient, action: Action) -> bool {
 }
 
 /// Returns the local recipients whose successful delivery the sender wants reported.
-fn wanting_success(posting: &Posting<'_>) -> Vec<QueuedRecipient> {
+fn wanting_success(posting: &RoutedMessage<'_>) -> Vec<QueuedRecipient> {
     let now = Timestamp::default();
     let all = posting.local.iter();
     let wanting = all.filter(|(_, recipient)| recipient.notify.is_some_and(|notify| notify.success));
@@ -509,7 +534,7 @@ fn wanting_success(posting: &Posting<'_>) -> Vec<QueuedRecipient> {
         .collect()
 }
 
-fn write_update(transaction: &mut Transaction<'_>, place: usize, update: &Update) -> Result<()> {
+fn write_update(transaction: &mut Transaction<'_>, place: usize, update: &QueueUpdate) -> Result<()> {
     let mut writer = transaction.on(place);
     if update.entry.recipients.is_empty() {
         writer.note_delete_for_good(update.entry.message)?;
@@ -525,7 +550,7 @@ fn state_items(entry: &QueueEntry) -> Vec<Item> {
     vec![Item::text("Form", "Queue"), Item::summary(QUEUE_ITEM, Value::MimePart(entry.encode()))]
 }
 
-fn open_box(mail: &MailStore, number: u16) -> Result<MailBox> {
+fn open_box(mail: &MailStore, number: u16) -> Result<QueueDatabase> {
     let path = if number == 1 { "mail.box".to_owned() } else { format!("mail{number}.box") };
     let acl = Acl::open_to_all(AclLevel::Depositor);
     let new = NewDatabase::new(&path, "Router's queue", DatabaseKind::MailBox, acl);
@@ -534,7 +559,7 @@ fn open_box(mail: &MailStore, number: u16) -> Result<MailBox> {
         other => other?,
     };
     let itself = Arc::new(Identity::local_server(""));
-    Ok(MailBox { depositor: database.authorize(&itself)?, reader: database.authorize(&itself)? })
+    Ok(QueueDatabase { depositor: database.authorize(&itself)?, reader: database.authorize(&itself)? })
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub mod queue;
 pub mod report;
 pub mod schedule;
 
-pub use accept::{Accepted, Addressing, LocalMailbox, Router, RouterOptions, Target};
+pub use accept::{AcceptOutcome, AddressResolver, LocalMailbox, Router, RouterOptions, Target};
 pub use agenda::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 pub use envelope::{Envelope, Notify, Recipient, ReturnContent};

@@ -31,7 +31,8 @@ use crate::error::{Error, Result};
 use crate::limits::{JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, OPENING_TIME_MAX, SETTLE_TRIES_MAX};
 use crate::mailbox::Message;
 use crate::router::accept::{
-    IfFull, LocalMailbox, MailBox, Posting, QUEUE_ITEM, Router, RouterOptions, Target, Update, final_form,
+    FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router, RouterOptions,
+    Target, final_form,
 };
 use crate::router::agenda::{Agenda, Destination, Ended, Times};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
@@ -110,7 +111,7 @@ struct State {
 
 impl Queue {
     /// Reads the states of all queued messages.
-    pub(crate) fn load(boxes: &[MailBox], options: &RouterOptions) -> Result<Self> {
+    pub(crate) fn load(boxes: &[QueueDatabase], options: &RouterOptions) -> Result<Self> {
         let agenda = Agenda::new(options.transfers_per_destination_max, options.transfers_max);
         let state = State { entries: BTreeMap::new(), agenda, unwritten: Vec::new() };
         let turns = std::array::from_fn(|_| Mutex::default());
@@ -360,14 +361,14 @@ impl Router {
         let _turn = self.queue.turn(key);
         let mut entry = self.require(key)?;
         entry.recipients.clear();
-        self.post(&mut [], vec![Update { key, entry }], self.mail.notes().clock().now())
+        self.post(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
     }
 
     fn change(&self, key: QueueKey, change: impl Fn(&mut QueuedRecipient)) -> Result<Ticket> {
         let _turn = self.queue.turn(key);
         let mut entry = self.require(key)?;
         entry.recipients.iter_mut().for_each(change);
-        self.post(&mut [], vec![Update { key, entry }], self.mail.notes().clock().now())
+        self.post(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
     }
 
     fn require(&self, key: QueueKey) -> Result<QueueEntry> {
@@ -378,8 +379,11 @@ impl Router {
         let raw = self.content(job.key)?;
         let form = final_form(&job.envelope, &raw);
         let size = form.len() as u64;
-        let mut posting =
-            Posting { form: Some(form), if_full: IfFull::Fail, ..Posting::new(job.envelope.clone(), raw) };
+        let mut posting = RoutedMessage {
+            form: Some(form),
+            if_full: FullMailboxPolicy::Fail,
+            ..RoutedMessage::new(job.envelope.clone(), raw)
+        };
         let mut outcomes = Vec::with_capacity(job.recipients.len());
         for queued in &job.recipients {
             let mailbox = self.mailbox_of(queued)?;
@@ -424,7 +428,7 @@ impl Router {
     }
 
     /// Writes the outcomes of a job and the reports that they cause.
-    fn settle(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<Posting<'_>>) -> Result<Ticket> {
+    fn settle(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<RoutedMessage<'_>>) -> Result<Ticket> {
         assert_eq!(outcomes.len(), job.recipients.len(), "every recipient has an outcome");
         let now = self.mail.notes().clock().now();
         let _turn = self.queue.turn(job.key);
@@ -458,13 +462,13 @@ impl Router {
         let success = if job.destination == Destination::Here { Action::Delivered } else { Action::Relayed };
         let reported = [(success, relayed), (Action::Delayed, late), (Action::Failed, failed)];
         if reported.iter().any(|(_, recipients)| !recipients.is_empty()) {
-            let about = Posting::new(entry.envelope.clone(), self.content(job.key)?);
+            let about = RoutedMessage::new(entry.envelope.clone(), self.content(job.key)?);
             for (action, recipients) in reported {
                 let dead = self.push_report(&mut postings, action, &about, recipients, now)?;
                 entry.recipients.extend(dead);
             }
         }
-        self.post(&mut postings, vec![Update { key: job.key, entry }], now)
+        self.post(&mut postings, vec![QueueUpdate { key: job.key, entry }], now)
     }
 
     /// Returns the result of a transfer from the outcomes of its recipients.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name};
 use mail::mailbox::{MailFile, MailOptions, MailStore};
-use mail::router::{Addressing, LocalMailbox, Router, RouterOptions, Target};
+use mail::router::{AddressResolver, LocalMailbox, Router, RouterOptions, Target};
 use notes::Notes;
 use store::blob::BlobOptions;
 use store::memory::Memory;
@@ -148,7 +148,7 @@ pub const CROWD: usize = 1_700;
 /// `small` have small quotas.
 pub struct Acme;
 
-impl Addressing for Acme {
+impl AddressResolver for Acme {
     fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
         Ok(targets(address))
     }
