@@ -36,11 +36,11 @@ pub enum Destination {
 }
 
 /// The time of the next attempt for each destination of a message.
-pub(crate) type Times = BTreeMap<Destination, Timestamp>;
+pub(crate) type AttemptTimes = BTreeMap<Destination, Timestamp>;
 
 /// The result of an attempt at work that was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
+pub(crate) enum AttemptResult {
     /// The remote server gave a final reply, or the work was for local mailboxes.
     Well,
     /// The work is to be tried again. The value is the time of the failure.
@@ -50,13 +50,13 @@ pub(crate) enum Ended {
 }
 
 /// The order in which queued messages are tried.
-pub(crate) struct Agenda {
-    lanes: HashMap<Destination, Lane>,
+pub(crate) struct Dispatcher {
+    lanes: HashMap<Destination, DestinationQueue>,
     /// The time of the first work of every lane to another server that has a free slot and is not slow.
     first: BTreeSet<(Timestamp, Destination)>,
     /// The time of the first work of every slow lane that has a free slot.
     first_slow: BTreeSet<(Timestamp, Destination)>,
-    planned: HashMap<QueueKey, Times>,
+    planned: HashMap<QueueKey, AttemptTimes>,
     /// The work that is taken, and the time at which it was taken.
     taken: HashMap<(QueueKey, Destination), Timestamp>,
     /// The taken work for domains that has not made its lane slow yet, the oldest first.
@@ -69,17 +69,17 @@ pub(crate) struct Agenda {
 
 /// The work for one destination.
 #[derive(Default)]
-struct Lane {
+struct DestinationQueue {
     waiting: BTreeSet<(Timestamp, QueueKey)>,
     /// Number of pieces of work that are taken.
     busy: usize,
-    /// The time under which the lane is listed in [`Agenda::first`], or in [`Agenda::first_slow`] if it is slow.
+    /// The time under which the lane is listed in [`Dispatcher::first`], or in [`Dispatcher::first_slow`] if it is slow.
     shown: Option<Timestamp>,
     /// `true` if the destination is slow.
     slow: bool,
 }
 
-impl Agenda {
+impl Dispatcher {
     /// Creates an agenda with the given numbers of slots for one destination and for all other servers together.
     pub(crate) fn new(per_destination_max: usize, elsewhere_max: usize) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl Agenda {
 
     /// Sets the times of the next attempts of a message. Without times the message is not tried. Work that is taken
     /// stays taken.
-    pub(crate) fn plan(&mut self, key: QueueKey, times: Times) {
+    pub(crate) fn plan(&mut self, key: QueueKey, times: AttemptTimes) {
         let before = self.planned.remove(&key).unwrap_or_default();
         for (destination, time) in &before {
             if let Some(lane) = self.lanes.get_mut(destination) {
@@ -137,15 +137,21 @@ impl Agenda {
     }
 
     /// Puts taken work back into its lane. It waits until its time, and at least until `not_before`.
-    pub(crate) fn give_back(&mut self, key: QueueKey, destination: &Destination, not_before: Timestamp, ended: Ended) {
+    pub(crate) fn give_back(
+        &mut self,
+        key: QueueKey,
+        destination: &Destination,
+        not_before: Timestamp,
+        ended: AttemptResult,
+    ) {
         let Some(since) = self.taken.remove(&(key, destination.clone())) else { return };
         self.young.remove(&(since, key, destination.clone()));
         match ended {
-            Ended::Well => self.mark(destination, false),
-            Ended::Failed(at) => {
+            AttemptResult::Well => self.mark(destination, false),
+            AttemptResult::Failed(at) => {
                 self.mark(destination, can_be_slow(destination) && at >= since.after(TRANSFER_SLOW_AFTER))
             }
-            Ended::Untried => {}
+            AttemptResult::Untried => {}
         }
         let lane = self.lanes.entry(destination.clone()).or_default();
         lane.busy = lane.busy.saturating_sub(1);
@@ -241,13 +247,13 @@ mod tests {
         Destination::Domain(name.to_owned())
     }
 
-    fn times(of: &[(Destination, i64)]) -> Times {
+    fn times(of: &[(Destination, i64)]) -> AttemptTimes {
         of.iter().map(|(destination, time)| (destination.clone(), Timestamp(*time))).collect()
     }
 
     #[test]
     fn a_full_destination_hides_nobody() {
-        let mut agenda = Agenda::new(2, 8);
+        let mut agenda = Dispatcher::new(2, 8);
         (0..20_000).for_each(|note| agenda.plan(key(note), times(&[(domain("slow.test"), 1)])));
         agenda.plan(key(20_000), times(&[(domain("quick.test"), 5), (Destination::Here, 6)]));
         let now = Timestamp(9);
@@ -257,24 +263,24 @@ mod tests {
             [(key(0), domain("slow.test")), (key(1), domain("slow.test")), (key(20_000), domain("quick.test"))]
         );
         assert_eq!(agenda.take_here(now), Some((key(20_000), Destination::Here)));
-        agenda.give_back(key(1), &domain("slow.test"), Timestamp(0), Ended::Well);
+        agenda.give_back(key(1), &domain("slow.test"), Timestamp(0), AttemptResult::Well);
         assert_eq!(agenda.take_elsewhere(now), Some((key(1), domain("slow.test"))));
     }
 
     #[test]
     fn what_is_given_back_waits_for_its_time() {
-        let mut agenda = Agenda::new(1, 8);
+        let mut agenda = Dispatcher::new(1, 8);
         agenda.plan(key(1), times(&[(Destination::SmartHost, 3)]));
         assert_eq!(agenda.take_elsewhere(Timestamp(2)), None);
         assert_eq!(agenda.take_elsewhere(Timestamp(3)), Some((key(1), Destination::SmartHost)));
         agenda.plan(key(1), times(&[(Destination::SmartHost, 4)]));
         assert_eq!(agenda.take_elsewhere(Timestamp(9)), None, "it is taken");
-        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(7), Ended::Failed(Timestamp(6)));
+        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(7), AttemptResult::Failed(Timestamp(6)));
         assert_eq!(agenda.take_elsewhere(Timestamp(6)), None);
         agenda.plan(key(1), times(&[(Destination::SmartHost, 5)]));
         assert!(agenda.take_elsewhere(Timestamp(6)).is_some(), "a new plan ends the pause");
-        agenda.plan(key(1), Times::new());
-        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(0), Ended::Untried);
+        agenda.plan(key(1), AttemptTimes::new());
+        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(0), AttemptResult::Untried);
         assert_eq!((agenda.counts(), agenda.lanes.len(), agenda.first.len()), ((0, 0), 0, 0), "nothing is left");
     }
 
@@ -284,8 +290,8 @@ mod tests {
     }
 
     /// Plans messages for `slow0.test`, `slow1.test`, … and takes as many as there are slots.
-    fn with_slow(count: u32, places: usize) -> (Agenda, Vec<(QueueKey, Destination)>) {
-        let mut agenda = Agenda::new(5, places);
+    fn with_slow(count: u32, places: usize) -> (Dispatcher, Vec<(QueueKey, Destination)>) {
+        let mut agenda = Dispatcher::new(5, places);
         (0..count).for_each(|note| agenda.plan(key(note), [(domain(&format!("slow{note}.test")), at(0))].into()));
         let taken: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(at(1))).take(places).collect();
         (agenda, taken)
@@ -296,26 +302,26 @@ mod tests {
         let (mut agenda, taken) = with_slow(20, 8);
         assert_eq!(taken.len(), 8, "nobody knows yet that they are slow");
         for (note, place) in &taken {
-            agenda.give_back(*note, place, at(200), Ended::Failed(at(90)));
+            agenda.give_back(*note, place, at(200), AttemptResult::Failed(at(90)));
             agenda.plan(*note, [(place.clone(), at(200))].into());
         }
         let fresh: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(at(91))).collect();
         assert_eq!(fresh.len(), 12, "those that were not tried are not slow");
-        fresh.iter().for_each(|(note, place)| agenda.give_back(*note, place, at(500), Ended::Failed(at(181))));
+        fresh.iter().for_each(|(note, place)| agenda.give_back(*note, place, at(500), AttemptResult::Failed(at(181))));
         let again: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(at(999))).collect();
         assert_eq!((again.len(), agenda.slow_busy), (4, 4));
         agenda.plan(key(50), times(&[(domain("quick.test"), 0)]));
         assert_eq!(agenda.take_elsewhere(at(999)), Some((key(50), domain("quick.test"))));
-        agenda.give_back(again[0].0, &again[0].1, at(0), Ended::Untried);
+        agenda.give_back(again[0].0, &again[0].1, at(0), AttemptResult::Untried);
         assert!(agenda.take_elsewhere(at(999)).is_some_and(|(_, place)| agenda.is_slow(&place)), "a place is free");
     }
 
     #[test]
     fn who_answers_quickly_is_slow_no_more() {
-        for ended in [Ended::Well, Ended::Failed(at(301))] {
+        for ended in [AttemptResult::Well, AttemptResult::Failed(at(301))] {
             let (mut agenda, taken) = with_slow(1, 8);
             let (note, place) = &taken[0];
-            agenda.give_back(*note, place, at(300), Ended::Failed(at(90)));
+            agenda.give_back(*note, place, at(300), AttemptResult::Failed(at(90)));
             assert!(agenda.is_slow(place));
             assert!(agenda.take_elsewhere(at(300)).is_some());
             agenda.give_back(*note, place, at(400), ended);
@@ -330,9 +336,9 @@ mod tests {
         agenda.plan(key(11), [(domain("quick.test"), at(2))].into());
         assert_eq!(agenda.take_elsewhere(at(30)), Some((key(11), domain("quick.test"))));
         assert_eq!((agenda.slow_busy, agenda.take_elsewhere(at(30))), (4, None), "those that hang have their half");
-        taken.iter().for_each(|(note, place)| agenda.give_back(*note, place, at(0), Ended::Well));
+        taken.iter().for_each(|(note, place)| agenda.give_back(*note, place, at(0), AttemptResult::Well));
         assert_eq!(agenda.slow_busy, 0);
-        let mut agenda = Agenda::new(5, 4);
+        let mut agenda = Dispatcher::new(5, 4);
         agenda.plan(key(1), times(&[(Destination::SmartHost, 0)]));
         assert!(agenda.take_elsewhere(at(1)).is_some());
         agenda.notice_slow(at(900));
@@ -343,21 +349,21 @@ mod tests {
         #[test]
         fn whatever_happens_the_order_holds(steps in proptest::collection::vec((0..6u8, 0..6u32, 0..3usize, 0..9i64), 0..200)) {
             let places = [domain("a.test"), domain("b.test"), Destination::Here];
-            let mut agenda = Agenda::new(2, 4);
+            let mut agenda = Dispatcher::new(2, 4);
             for (deed, note, place, time) in steps {
                 match deed {
                     0 => agenda.plan(key(note), times(&[(places[place].clone(), time), (domain("b.test"), time / 2)])),
-                    1 => agenda.plan(key(note), Times::new()),
+                    1 => agenda.plan(key(note), AttemptTimes::new()),
                     2 => drop(agenda.take_elsewhere(Timestamp(time)).or_else(|| agenda.take_here(Timestamp(time)))),
-                    3 => agenda.give_back(key(note), &places[place], Timestamp(time), Ended::Well),
-                    4 => agenda.give_back(key(note), &places[place], Timestamp(time), Ended::Failed(at(60))),
+                    3 => agenda.give_back(key(note), &places[place], Timestamp(time), AttemptResult::Well),
+                    4 => agenda.give_back(key(note), &places[place], Timestamp(time), AttemptResult::Failed(at(60))),
                     _ => agenda.notice_slow(at(time * 5)),
                 }
                 for place in &places {
                     let lane = agenda.lanes.get(place);
                     let busy = agenda.taken.keys().filter(|(_, taken)| taken == place).count();
                     prop_assert_eq!(lane.map_or(0, |lane| lane.busy), busy);
-                    let waits = |(key, times): (&QueueKey, &Times)| {
+                    let waits = |(key, times): (&QueueKey, &AttemptTimes)| {
                         let time = times.get(place)?;
                         (!agenda.taken.contains_key(&(*key, place.clone()))).then_some((*time, *key))
                     };
@@ -367,7 +373,7 @@ mod tests {
                 let slow_busy: usize = agenda.lanes.values().filter(|lane| lane.slow).map(|lane| lane.busy).sum();
                 prop_assert_eq!(agenda.slow_busy, slow_busy);
                 for (first, slow) in [(&agenda.first, false), (&agenda.first_slow, true)] {
-                    let shown = |(place, lane): (&Destination, &Lane)| Some((lane.shown?, place.clone()));
+                    let shown = |(place, lane): (&Destination, &DestinationQueue)| Some((lane.shown?, place.clone()));
                     let expected: BTreeSet<_> = agenda.lanes.iter().filter(|(_, lane)| lane.slow == slow).filter_map(shown).collect();
                     prop_assert_eq!(first, &expected);
                 }

@@ -34,7 +34,7 @@ use crate::router::accept::{
     FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router, RouterOptions,
     Target, final_form,
 };
-use crate::router::agenda::{Agenda, Destination, Ended, Times};
+use crate::router::agenda::{AttemptResult, AttemptTimes, Destination, Dispatcher};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::Envelope;
 use crate::router::report::Action;
@@ -104,7 +104,7 @@ pub(crate) struct Queue {
 struct State {
     /// The states, each with the ticket of the write that created it.
     entries: BTreeMap<QueueKey, (QueueEntry, Ticket)>,
-    agenda: Agenda,
+    agenda: Dispatcher,
     /// Jobs that are still active because their outcomes could not be written.
     unwritten: Vec<(Job, Vec<TransferOutcome>)>,
 }
@@ -112,7 +112,7 @@ struct State {
 impl Queue {
     /// Reads the states of all queued messages.
     pub(crate) fn load(boxes: &[QueueDatabase], options: &RouterOptions) -> Result<Self> {
-        let agenda = Agenda::new(options.transfers_per_destination_max, options.transfers_max);
+        let agenda = Dispatcher::new(options.transfers_per_destination_max, options.transfers_max);
         let state = State { entries: BTreeMap::new(), agenda, unwritten: Vec::new() };
         let turns = std::array::from_fn(|_| Mutex::default());
         let queue = Self { state: Mutex::new(state), turns, smart_host: options.smart_host };
@@ -141,7 +141,7 @@ impl Queue {
 
     /// Replaces the state of a message. A message without recipients is removed.
     pub(crate) fn set(&self, key: QueueKey, entry: QueueEntry, ticket: Ticket) {
-        let mut times = Times::new();
+        let mut times = AttemptTimes::new();
         for queued in entry.recipients.iter().filter(|queued| queued.state == RecipientState::Pending) {
             let time = times.entry(self.destination(queued)).or_insert(queued.next_attempt);
             *time = queued.next_attempt.min(*time);
@@ -175,7 +175,7 @@ impl Queue {
         &self,
         now: Timestamp,
         jobs_max: usize,
-        take: fn(&mut Agenda, Timestamp) -> Option<(QueueKey, Destination)>,
+        take: fn(&mut Dispatcher, Timestamp) -> Option<(QueueKey, Destination)>,
     ) -> Vec<Job> {
         let mut state = self.lock();
         let mut jobs = Vec::new();
@@ -210,7 +210,7 @@ impl Queue {
         }
     }
 
-    fn release(&self, job: &Job, not_before: Timestamp, ended: Ended) {
+    fn release(&self, job: &Job, not_before: Timestamp, ended: AttemptResult) {
         self.lock().agenda.give_back(job.key, &job.destination, not_before, ended);
     }
 
@@ -234,19 +234,19 @@ impl Router {
     /// Returns jobs for local mailboxes, like [`Router::due`].
     #[must_use]
     pub fn due_here(&self, jobs_max: usize) -> Vec<Job> {
-        self.take_due(jobs_max, Agenda::take_here)
+        self.take_due(jobs_max, Dispatcher::take_here)
     }
 
     /// Returns jobs for other servers, like [`Router::due`].
     #[must_use]
     pub fn due_elsewhere(&self, jobs_max: usize) -> Vec<Job> {
-        self.take_due(jobs_max, Agenda::take_elsewhere)
+        self.take_due(jobs_max, Dispatcher::take_elsewhere)
     }
 
     fn take_due(
         &self,
         jobs_max: usize,
-        take: fn(&mut Agenda, Timestamp) -> Option<(QueueKey, Destination)>,
+        take: fn(&mut Dispatcher, Timestamp) -> Option<(QueueKey, Destination)>,
     ) -> Vec<Job> {
         if !self.write_down() {
             return Vec::new();
@@ -296,7 +296,7 @@ impl Router {
             outcome = self.settle_here(job);
         }
         let later = self.mail.notes().clock().now().after(self.options.schedule.retry_first);
-        self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() }, Ended::Well);
+        self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() }, AttemptResult::Well);
         outcome
     }
 
@@ -309,7 +309,7 @@ impl Router {
         let mut takes = true;
         for (job, outcomes) in unwritten {
             match self.settle(&job, &outcomes, Vec::new()) {
-                Ok(_) => self.queue.release(&job, Timestamp::default(), Ended::Untried),
+                Ok(_) => self.queue.release(&job, Timestamp::default(), AttemptResult::Untried),
                 Err(error) => {
                     takes &= !is_of_store(&error);
                     self.queue.lock().unwritten.push((job, outcomes));
@@ -321,7 +321,7 @@ impl Router {
 
     /// Puts a job back without an attempt, for instance at shutdown.
     pub fn abandon(&self, job: &Job) {
-        self.queue.release(job, Timestamp::default(), Ended::Untried);
+        self.queue.release(job, Timestamp::default(), AttemptResult::Untried);
     }
 
     /// Returns all messages of the queue.
@@ -472,9 +472,13 @@ impl Router {
     }
 
     /// Returns the result of a transfer from the outcomes of its recipients.
-    fn ended(&self, outcomes: &[TransferOutcome]) -> Ended {
+    fn ended(&self, outcomes: &[TransferOutcome]) -> AttemptResult {
         let is_temporary = |outcome: &TransferOutcome| matches!(outcome, TransferOutcome::Temporary { .. });
-        if outcomes.iter().all(is_temporary) { Ended::Failed(self.mail.notes().clock().now()) } else { Ended::Well }
+        if outcomes.iter().all(is_temporary) {
+            AttemptResult::Failed(self.mail.notes().clock().now())
+        } else {
+            AttemptResult::Well
+        }
     }
 
     /// Records a temporary failure. Returns `true` if the message has expired.
