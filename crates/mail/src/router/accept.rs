@@ -23,7 +23,7 @@ use crate::message::PreparedMessage;
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::{Envelope, Notify, Recipient};
 use crate::router::queue::{CANNOT_OPEN, MAILBOX_FULL, Queue};
-use crate::router::report::{self, Action, Report};
+use crate::router::report::{self, Action, DsnReport};
 use crate::router::schedule::Schedule;
 
 /// The item of a state note that holds the queue entry.
@@ -298,7 +298,7 @@ impl Router {
         now: Timestamp,
     ) -> Vec<u8> {
         let (envelope, server) = (&about.envelope, self.options.server.as_str());
-        Report { action, envelope, recipients, message: &about.raw, arrived: now, server, now }.render()
+        DsnReport { action, envelope, recipients, message: &about.raw, arrived: now, server, now }.render()
     }
 
     /// Delivers messages, queues them, and changes queued messages, all in one transaction. Afterwards the postings

@@ -98,7 +98,7 @@ fn is_enhanced_status(word: &str) -> bool {
 }
 
 /// The data of a report.
-pub struct Report<'a> {
+pub struct DsnReport<'a> {
     /// The event that the report describes.
     pub action: Action,
     /// The envelope of the reported message.
@@ -115,7 +115,7 @@ pub struct Report<'a> {
     pub now: Timestamp,
 }
 
-impl Report<'_> {
+impl DsnReport<'_> {
     /// Returns the report as a message.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
@@ -270,7 +270,7 @@ mod tests {
         let message = "Subject: Grüße\r\n\r\n".as_bytes();
         let now = Timestamp(0);
         let (action, server) = (Action::Failed, "mx.acme.test");
-        let raw = Report { action, envelope, recipients: &[queued], message, arrived: now, server, now }.render();
+        let raw = DsnReport { action, envelope, recipients: &[queued], message, arrived: now, server, now }.render();
         String::from_utf8_lossy(&raw).lines().filter(|line| line.contains(": ")).map(str::to_owned).collect()
     }
 
@@ -314,7 +314,7 @@ mod tests {
         let envelope = Envelope { id: "Q1".into(), reverse_path: "bob@acme.test".into(), ..Envelope::default() };
         let mut queued = QueuedRecipient::new(Recipient::new("no@where.test"), None, Timestamp(0));
         queued.last_reply = "550 5.1.1 no such user\r\nEvil: header".into();
-        let report = Report {
+        let report = DsnReport {
             action: Action::Failed,
             envelope: &envelope,
             recipients: &[queued],
