@@ -7,7 +7,7 @@ use base::{Name, Timestamp};
 use mail::mailbox::{MailFile, MailOptions, MailStore};
 use mail::transport::import::{forget, forget_all, is_full};
 use mail::transport::mbox::{MboxReader, MboxWriter};
-use mail::transport::{FileForm, ImportOptions, ImportReport, ImportedMessage, Importer};
+use mail::transport::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer};
 use notes::Notes;
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
@@ -25,7 +25,7 @@ fn archive(count: usize) -> Vec<u8> {
     let mut out = MboxWriter::new(Vec::new());
     for number in 0..count {
         let raw = format!("Subject: {number}\r\nX: y\r\n\r\nFrom the start\r\n{}\r\n", "text ".repeat(number % 1_300));
-        out.write(raw.as_bytes(), Timestamp::from_seconds(1_000_000), &FileForm::default()).unwrap();
+        out.write(raw.as_bytes(), Timestamp::from_seconds(1_000_000), &FileQuirks::default()).unwrap();
     }
     out.finish().unwrap()
 }

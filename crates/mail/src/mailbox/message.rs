@@ -18,7 +18,7 @@ use crate::message::SKELETON_ORDINAL;
 use crate::mime::skeleton::Skeleton;
 use crate::mime::source::slice;
 use crate::mime::{Source, Structure};
-use crate::transport::FileForm;
+use crate::transport::FileQuirks;
 
 /// A message of a mail file, in a snapshot of the mail file.
 pub struct Message<'v> {
@@ -54,9 +54,9 @@ impl<'v> Message<'v> {
     }
 
     /// Returns the unusual properties of the file that the message was imported from.
-    pub fn file_form(&self) -> Result<FileForm> {
+    pub fn file_form(&self) -> Result<FileQuirks> {
         let summary = self.reading.summary(self.note)?;
-        Ok(FileForm::of(summary.as_ref().map_or(&[][..], |summary| &summary.items)))
+        Ok(FileQuirks::of(summary.as_ref().map_or(&[][..], |summary| &summary.items)))
     }
 
     /// Returns the whole message.

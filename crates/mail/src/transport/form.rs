@@ -19,7 +19,7 @@ const SEPARATOR_ITEM: &str = "$FileSeparator";
 
 /// The bytes that follow a message in an mbox file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Ending {
+pub enum MessageTrailer {
     /// An empty line.
     #[default]
     Blank,
@@ -31,22 +31,25 @@ pub enum Ending {
     FileEnd,
 }
 
-const ENDINGS: [(Ending, &str); 3] =
-    [(Ending::CrlfBlank, "crlf-blank"), (Ending::Separator, "separator"), (Ending::FileEnd, "end")];
+const ENDINGS: [(MessageTrailer, &str); 3] = [
+    (MessageTrailer::CrlfBlank, "crlf-blank"),
+    (MessageTrailer::Separator, "separator"),
+    (MessageTrailer::FileEnd, "end"),
+];
 
 /// The unusual properties of a message's file.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct FileForm {
+pub struct FileQuirks {
     /// The line ends, if they are not those of the format.
     pub line_ends: Option<LineEnds>,
     /// The bytes that followed the message in an mbox file.
-    pub ending: Ending,
+    pub ending: MessageTrailer,
     /// The separator before the message in an mbox file, without the last LF, if it is not the one that would be
     /// generated.
     pub separator: Option<String>,
 }
 
-impl FileForm {
+impl FileQuirks {
     /// Returns the items that keep the properties. The usual form needs no items.
     pub(crate) fn items(&self) -> Vec<Item> {
         let mut words: Vec<&str> = self.line_ends.iter().map(|ends| ends.name()).collect();
@@ -80,13 +83,13 @@ mod tests {
 
     #[test]
     fn what_is_unusual_is_kept_and_nothing_else() {
-        assert!(FileForm::default().items().is_empty());
-        let form = FileForm {
+        assert!(FileQuirks::default().items().is_empty());
+        let form = FileQuirks {
             line_ends: Some(LineEnds::Crlf),
-            ending: Ending::FileEnd,
+            ending: MessageTrailer::FileEnd,
             separator: Some("From - Sat Jan  3 01:05:34 2026\r".into()),
         };
-        assert_eq!(FileForm::of(&form.items()), form);
-        assert_eq!(FileForm::of(&[Item::text(FORM_ITEM, "odd LF")]).line_ends, Some(LineEnds::Lf));
+        assert_eq!(FileQuirks::of(&form.items()), form);
+        assert_eq!(FileQuirks::of(&[Item::text(FORM_ITEM, "odd LF")]).line_ends, Some(LineEnds::Lf));
     }
 }

@@ -27,7 +27,7 @@ use crate::mailbox::file::{PROFILE_NOTE, check_quota};
 use crate::mailbox::{Flags, MailFile};
 use crate::message::PreparedMessage;
 use crate::mime;
-use crate::transport::form::FileForm;
+use crate::transport::form::FileQuirks;
 
 /// The item of the profile note that records the progress of imports.
 const PROGRESS_ITEM: &str = "$ImportProgress";
@@ -72,7 +72,7 @@ pub struct ImportedMessage {
     /// The time of receipt. `None` stands for the result of [`time_of`], or else for the current time.
     pub received: Option<Timestamp>,
     /// The unusual properties of the message's file.
-    pub form: FileForm,
+    pub form: FileQuirks,
     /// The position of the import after this message.
     pub next_position: Position,
 }

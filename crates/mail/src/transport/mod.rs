@@ -21,5 +21,5 @@ pub mod maildir;
 pub mod mbox;
 pub mod status;
 
-pub use form::FileForm;
+pub use form::FileQuirks;
 pub use import::{ImportOptions, ImportReport, ImportedMessage, Importer, Position};

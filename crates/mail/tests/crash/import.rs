@@ -10,7 +10,7 @@ use base::sim::SeededRandom;
 use base::{Name, Random, Timestamp, Uid};
 use mail::mailbox::MailFile;
 use mail::transport::mbox::{MboxReader, MboxWriter};
-use mail::transport::{FileForm, ImportOptions, Importer};
+use mail::transport::{FileQuirks, ImportOptions, Importer};
 
 use crate::seeds::each_seed;
 use crate::sound::assert_sound;
@@ -28,7 +28,8 @@ fn message(number: u64) -> Vec<u8> {
 fn archive() -> Vec<u8> {
     let mut out = MboxWriter::new(Vec::new());
     for number in 0..COUNT {
-        out.write(&message(number), Timestamp::from_seconds(1_000_000), &FileForm::default()).expect("memory takes it");
+        out.write(&message(number), Timestamp::from_seconds(1_000_000), &FileQuirks::default())
+            .expect("memory takes it");
     }
     out.finish().expect("memory takes it")
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Timestamp, Uid};
 use mail::mailbox::{Flags, Folder, MailSnapshot};
-use mail::transport::FileForm;
+use mail::transport::FileQuirks;
 use mail::transport::line_ends::{LineEnds, to_file};
 use mail::transport::maildir::{self, KeywordLetters};
 use mail::transport::mbox::MboxWriter;
@@ -90,7 +90,7 @@ struct Export<'a, 'v, 'r> {
 /// A message to be written into a file.
 struct Letter {
     raw: Vec<u8>,
-    form: FileForm,
+    form: FileQuirks,
     uid: Uid,
     received: Timestamp,
     flags: Flags,

@@ -25,7 +25,7 @@ use mail::transport::import::{forget, forget_all, is_full, time_of};
 use mail::transport::line_ends::{LineEnds, from_file, from_marked_file};
 use mail::transport::maildir::{self, KeywordLetters};
 use mail::transport::mbox::{MboxMessage, MboxReader};
-use mail::transport::{FileForm, ImportOptions, ImportReport, ImportedMessage, Importer, Position};
+use mail::transport::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer, Position};
 use serde_json::json;
 
 use super::flag_list::{self, FlagList};
@@ -503,7 +503,7 @@ fn posted(letter: &Letter, raw: Vec<u8>, usual: LineEnds, next_position: Positio
         flags: letter.flags.clone(),
         received: letter.received.or_else(|| time_of(&raw)).or(letter.file.modified),
         raw,
-        form: FileForm { line_ends, ..FileForm::default() },
+        form: FileQuirks { line_ends, ..FileQuirks::default() },
         next_position,
     }
 }

@@ -15,7 +15,7 @@ use base::limits::MESSAGE_BYTES_MAX;
 use super::quotes_of;
 use super::separator::{Separator, is_separator, sender_of};
 use crate::limits::IMPORT_CHECK_BYTES;
-use crate::transport::form::{Ending, FileForm};
+use crate::transport::form::{FileQuirks, MessageTrailer};
 use crate::transport::import::{ImportedMessage, Position};
 use crate::transport::line_ends::{LineEnds, from_file, from_marked_file};
 use crate::transport::status;
@@ -35,7 +35,7 @@ pub struct MboxMessage {
     /// The message, unquoted, with the line ends of the file.
     pub raw: Vec<u8>,
     /// The bytes that followed the message.
-    pub ending: Ending,
+    pub ending: MessageTrailer,
     /// `true` if the message was larger than [`MESSAGE_BYTES_MAX`]. `raw` then holds its beginning.
     pub truncated: bool,
 }
@@ -67,7 +67,7 @@ impl MboxMessage {
             flags: status::flags_of(&raw),
             raw,
             received,
-            form: FileForm { line_ends, ending: self.ending, separator },
+            form: FileQuirks { line_ends, ending: self.ending, separator },
             next_position,
         }
     }
@@ -103,7 +103,7 @@ impl<R: BufRead> MboxReader<R> {
         let undated = separator.received.is_none();
         let mut raw = Vec::with_capacity(8_192);
         let mut after_blank = false;
-        let mut ending = Ending::FileEnd;
+        let mut ending = MessageTrailer::FileEnd;
         loop {
             let start = self.offset;
             if !self.read_line()? {
@@ -112,7 +112,7 @@ impl<R: BufRead> MboxReader<R> {
             let quotes = quotes_of(&self.line);
             if quotes == Some(0) && (is_separator(&self.line) || (undated && after_blank)) {
                 self.separator = Some((start, std::mem::take(&mut self.line)));
-                ending = Ending::Separator;
+                ending = MessageTrailer::Separator;
                 break;
             }
             after_blank = matches!(self.line.as_slice(), b"\n" | b"\r\n");
@@ -177,10 +177,11 @@ impl<R: BufRead> MboxReader<R> {
 
 /// Removes the empty line before a separator, which belongs to the separator. Returns its kind, or `None` if there is
 /// no empty line.
-fn take_blank(raw: &mut Vec<u8>) -> Option<Ending> {
+fn take_blank(raw: &mut Vec<u8>) -> Option<MessageTrailer> {
     let line = raw.strip_suffix(b"\n")?;
-    let (rest, ending) =
-        line.strip_suffix(b"\r").map_or((line.len(), Ending::Blank), |rest| (rest.len(), Ending::CrlfBlank));
+    let (rest, ending) = line
+        .strip_suffix(b"\r")
+        .map_or((line.len(), MessageTrailer::Blank), |rest| (rest.len(), MessageTrailer::CrlfBlank));
     if rest > 0 && raw[rest - 1] != b'\n' {
         return None;
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::separator::is_separator;
 use super::{MboxMessage, MboxReader, MboxWriter};
-use crate::transport::form::{Ending, FileForm};
+use crate::transport::form::{FileQuirks, MessageTrailer};
 use crate::transport::import::ImportedMessage;
 
 const SEPARATOR: &str = "From ann@acme.test Sat Jan  3 01:05:34 2026\n";
@@ -21,7 +21,7 @@ fn texts(text: &str) -> Vec<String> {
 }
 
 /// Writes messages like an export.
-fn written(messages: &[(Vec<u8>, FileForm)]) -> Vec<u8> {
+fn written(messages: &[(Vec<u8>, FileQuirks)]) -> Vec<u8> {
     let mut out = MboxWriter::new(Vec::new());
     for (raw, form) in messages {
         out.write(raw, Timestamp::from_seconds(86_400 * 366), form).expect("writing to memory");
@@ -104,7 +104,7 @@ fn a_message_that_is_too_large_swallows_no_other() {
 #[test]
 fn reading_goes_on_at_any_message() {
     let messages: Vec<_> =
-        ["a\r\n", "", "no end", "\r\n\r\n"].map(|raw| (raw.as_bytes().to_vec(), FileForm::default())).into();
+        ["a\r\n", "", "no end", "\r\n\r\n"].map(|raw| (raw.as_bytes().to_vec(), FileQuirks::default())).into();
     let file = written(&messages);
     let all = read(&file);
     assert_eq!(all.len(), 4);
@@ -127,13 +127,13 @@ fn files_come_out_as_they_went_in() {
     check(&format!("{SEPARATOR}Subject: a\r\n\r\nCRLF in a file of LFs\r\n\n{SEPARATOR}b\n"));
     check("From a Sat Jan  3 01:05:34 2026 remote from far\nSubject: a\n\n");
     let mixed = imported(format!("{SEPARATOR}a\r\nb\n\r\n").as_bytes());
-    assert_eq!((mixed[0].raw.as_slice(), mixed[0].form.ending), (&b"a\r\nb\n"[..], Ending::CrlfBlank));
+    assert_eq!((mixed[0].raw.as_slice(), mixed[0].form.ending), (&b"a\r\nb\n"[..], MessageTrailer::CrlfBlank));
 }
 
 #[test]
 fn what_a_file_cannot_show_is_noted_on_the_separator() {
     let check = |raw: &str, line: &str| {
-        let file = written(&[(raw.as_bytes().to_vec(), FileForm::default())]);
+        let file = written(&[(raw.as_bytes().to_vec(), FileQuirks::default())]);
         let file = String::from_utf8_lossy(&file).into_owned();
         assert_eq!(file.lines().next(), Some(format!("From MAILER-DAEMON Sat Jan  2 00:00:00 1971{line}").as_str()));
         assert_eq!(imported(file.as_bytes())[0].raw, raw.as_bytes());
@@ -158,7 +158,7 @@ fn a_date_that_no_separator_can_show_separates_all_the_same() {
     for seconds in [i64::MIN / 2_000_000, -100_000_000_000, 300_000_000_000, i64::MAX / 2_000_000] {
         let mut out = MboxWriter::new(Vec::new());
         for _ in 0..2 {
-            out.write(b"a\r\n", Timestamp::from_seconds(seconds), &FileForm::default()).expect("writing to memory");
+            out.write(b"a\r\n", Timestamp::from_seconds(seconds), &FileQuirks::default()).expect("writing to memory");
         }
         assert_eq!(read(&out.finish().expect("writing to memory")).len(), 2, "{seconds}");
     }
@@ -183,17 +183,19 @@ fn pieces(count: usize) -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|pieces| pieces.concat().into_bytes())
 }
 
-fn forms() -> impl Strategy<Value = FileForm> {
+fn forms() -> impl Strategy<Value = FileQuirks> {
     use crate::transport::line_ends::LineEnds;
     let ends = prop::option::of(prop::sample::select(vec![LineEnds::Lf, LineEnds::Crlf]));
-    let ending = prop::sample::select(vec![Ending::Blank, Ending::CrlfBlank, Ending::Separator, Ending::FileEnd]);
+    let ending = prop::sample::select(vec![
+        MessageTrailer::Blank,
+        MessageTrailer::CrlfBlank,
+        MessageTrailer::Separator,
+        MessageTrailer::FileEnd,
+    ]);
     let line =
         prop::sample::select(vec!["From x", "From y Sat Jan  3 01:05:34 2026", "From z Sat Jan  3 01:05:34 2026\r"]);
-    (ends, ending, prop::option::of(line.prop_map(str::to_owned))).prop_map(|(line_ends, ending, separator)| FileForm {
-        line_ends,
-        ending,
-        separator,
-    })
+    (ends, ending, prop::option::of(line.prop_map(str::to_owned)))
+        .prop_map(|(line_ends, ending, separator)| FileQuirks { line_ends, ending, separator })
 }
 
 proptest! {

@@ -12,7 +12,7 @@ use base::Timestamp;
 use super::quotes_of;
 use super::separator::{Separator, sender_of};
 use crate::limits::SEPARATOR_BYTES_MAX;
-use crate::transport::form::{Ending, FileForm};
+use crate::transport::form::{FileQuirks, MessageTrailer};
 use crate::transport::line_ends::{LineEnds, to_file};
 
 /// Maximum length of a separator that is written unchanged. A note must fit after it.
@@ -30,7 +30,7 @@ pub struct MboxWriter<W> {
 struct Waiting {
     separator: Separator,
     bytes: Vec<u8>,
-    ending: Ending,
+    ending: MessageTrailer,
 }
 
 impl<W: Write> MboxWriter<W> {
@@ -40,7 +40,7 @@ impl<W: Write> MboxWriter<W> {
     }
 
     /// Adds a message with the line ends of the wire. Returns the offset of its separator in the file.
-    pub fn write(&mut self, raw: &[u8], received: Timestamp, form: &FileForm) -> io::Result<u64> {
+    pub fn write(&mut self, raw: &[u8], received: Timestamp, form: &FileQuirks) -> io::Result<u64> {
         self.flush(false)?;
         let file = to_file(raw, form.line_ends.unwrap_or(LineEnds::Lf));
         let original = form.separator.as_ref().filter(|line| line.len() <= ORIGINAL_BYTES_MAX);
@@ -66,9 +66,9 @@ impl<W: Write> MboxWriter<W> {
             matches!(bytes.as_slice(), b"\n" | b"\r\n") || bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n");
         let is_open = !bytes.is_empty() && !bytes.ends_with(b"\n");
         let after: &[u8] = match ending {
-            Ending::FileEnd if last && !ends_blank => b"",
-            Ending::Separator if !ends_blank && !is_open => b"",
-            Ending::CrlfBlank => b"\r\n",
+            MessageTrailer::FileEnd if last && !ends_blank => b"",
+            MessageTrailer::Separator if !ends_blank && !is_open => b"",
+            MessageTrailer::CrlfBlank => b"\r\n",
             _ => b"\n",
         };
         separator.open = is_open && !after.is_empty();
