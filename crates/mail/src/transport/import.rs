@@ -101,7 +101,7 @@ pub struct ImportReport {
 
 /// The treatment of messages that are already present.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Duplicates {
+enum DuplicatePolicy {
     /// They are imported once more.
     Keep,
     /// They are skipped, and so are messages that occur twice in the source.
@@ -113,7 +113,7 @@ enum Duplicates {
 /// An import in progress.
 pub struct Importer<'f> {
     file: &'f MailFile,
-    duplicates: Duplicates,
+    duplicates: DuplicatePolicy,
     /// The name of the source in the record of progress.
     source: String,
     /// The position up to which the source was read, by this import or by the one that it continues.
@@ -135,7 +135,7 @@ impl<'f> Importer<'f> {
     pub fn new(file: &'f MailFile, source: &str, options: ImportOptions) -> Result<Self> {
         Ok(Self {
             file,
-            duplicates: if options.skip_duplicates { Duplicates::Skip } else { Duplicates::Keep },
+            duplicates: if options.skip_duplicates { DuplicatePolicy::Skip } else { DuplicatePolicy::Keep },
             source: source_name(source),
             position: None,
             has_gap: false,
@@ -168,8 +168,8 @@ impl<'f> Importer<'f> {
     /// Starts again at the beginning of the source. Messages that are already present are skipped.
     pub fn begin_again(&mut self) {
         self.position = None;
-        if self.duplicates == Duplicates::Keep {
-            self.duplicates = Duplicates::Match;
+        if self.duplicates == DuplicatePolicy::Keep {
+            self.duplicates = DuplicatePolicy::Match;
         }
     }
 
@@ -233,7 +233,7 @@ impl<'f> Importer<'f> {
         let mut prepared = self.prepare(&group)?;
         let folders = &self.folders;
         let source = &self.source;
-        let again = self.duplicates == Duplicates::Match || self.has_gap;
+        let again = self.duplicates == DuplicatePolicy::Match || self.has_gap;
         let ((), ticket) = self.file.write(|writer| {
             let limit = writer.database().record().options.quota_bytes;
             for (message, prepared) in group.iter().zip(&mut prepared) {
@@ -281,7 +281,7 @@ impl<'f> Importer<'f> {
             _ => self.file.folder_create(mailbox, None)?.0,
         };
         self.folders.insert(mailbox.to_owned(), id);
-        if self.duplicates != Duplicates::Keep {
+        if self.duplicates != DuplicatePolicy::Keep {
             self.learn_known(id)?;
         }
         Ok(())
@@ -299,7 +299,7 @@ impl<'f> Importer<'f> {
     }
 
     fn leave_out_duplicates(&mut self, group: &mut Vec<ImportedMessage>) {
-        if self.duplicates == Duplicates::Keep {
+        if self.duplicates == DuplicatePolicy::Keep {
             return;
         }
         let before = group.len();
@@ -308,8 +308,8 @@ impl<'f> Importer<'f> {
             let count = self.known.entry((*folder, *blake3::hash(&message.raw).as_bytes())).or_default();
             let is_new = *count == 0;
             *count = match (self.duplicates, is_new) {
-                (Duplicates::Skip, true) => 1,
-                (Duplicates::Match, false) => *count - 1,
+                (DuplicatePolicy::Skip, true) => 1,
+                (DuplicatePolicy::Match, false) => *count - 1,
                 _ => *count,
             };
             is_new
