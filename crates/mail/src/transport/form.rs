@@ -12,7 +12,7 @@
 
 use notes::{Item, item};
 
-use super::line_ends::LineEnds;
+use super::line_ends::FileLineEnding;
 
 const FORM_ITEM: &str = "$FileForm";
 const SEPARATOR_ITEM: &str = "$FileSeparator";
@@ -41,7 +41,7 @@ const ENDINGS: [(MessageTrailer, &str); 3] = [
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FileQuirks {
     /// The line ends, if they are not those of the format.
-    pub line_ends: Option<LineEnds>,
+    pub line_ends: Option<FileLineEnding>,
     /// The bytes that followed the message in an mbox file.
     pub ending: MessageTrailer,
     /// The separator before the message in an mbox file, without the last LF, if it is not the one that would be
@@ -69,7 +69,7 @@ impl FileQuirks {
         for word in text(FORM_ITEM).unwrap_or_default().split(' ') {
             if let Some((ending, _)) = ENDINGS.iter().find(|(_, known)| *known == word) {
                 form.ending = *ending;
-            } else if let Some(ends) = LineEnds::from_name(word) {
+            } else if let Some(ends) = FileLineEnding::from_name(word) {
                 form.line_ends = Some(ends);
             }
         }
@@ -85,11 +85,11 @@ mod tests {
     fn what_is_unusual_is_kept_and_nothing_else() {
         assert!(FileQuirks::default().items().is_empty());
         let form = FileQuirks {
-            line_ends: Some(LineEnds::Crlf),
+            line_ends: Some(FileLineEnding::Crlf),
             ending: MessageTrailer::FileEnd,
             separator: Some("From - Sat Jan  3 01:05:34 2026\r".into()),
         };
         assert_eq!(FileQuirks::of(&form.items()), form);
-        assert_eq!(FileQuirks::of(&[Item::text(FORM_ITEM, "odd LF")]).line_ends, Some(LineEnds::Lf));
+        assert_eq!(FileQuirks::of(&[Item::text(FORM_ITEM, "odd LF")]).line_ends, Some(FileLineEnding::Lf));
     }
 }

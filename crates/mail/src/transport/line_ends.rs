@@ -6,7 +6,7 @@
 //! Two facts are not visible in the bytes. A file with CRLFs throughout and a file with LFs become the same message. So
 //! [`from_file`] reports if the line ends of a file are not those of its format, and the caller stores this beside the
 //! message to write the same file again. A message that has LFs alone on the wire would receive CRLFs when it is read
-//! back. [`to_file`] reports this ([`Written::marked`]), and each format has a place outside the message to note it.
+//! back. [`to_file`] reports this ([`FileMessage::marked`]), and each format has a place outside the message to note it.
 
 use std::borrow::Cow;
 
@@ -14,14 +14,14 @@ use memchr::{memchr, memchr_iter, memmem};
 
 /// The line ends of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineEnds {
+pub enum FileLineEnding {
     /// LF, as in mbox files and Maildirs.
     Lf,
     /// CRLF as on the wire and in single files.
     Crlf,
 }
 
-impl LineEnds {
+impl FileLineEnding {
     /// Returns the name under which the line ends are stored.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -40,7 +40,7 @@ impl LineEnds {
 
 /// A message in the form that is written into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written<'a> {
+pub struct FileMessage<'a> {
     /// The bytes.
     pub bytes: Cow<'a, [u8]>,
     /// `true` if [`to_wire`] would change the bytes. The file must then be marked, so that its reader leaves them
@@ -51,15 +51,15 @@ pub struct Written<'a> {
 /// Converts a message of a file to the line ends of the wire.
 #[must_use]
 pub fn to_wire(raw: Vec<u8>) -> Vec<u8> {
-    from_file(raw, LineEnds::Lf).0
+    from_file(raw, FileLineEnding::Lf).0
 }
 
 /// Converts a message of a file to the line ends of the wire. Returns the line ends of the file as well if they are not
 /// the `usual` ones.
 #[must_use]
-pub fn from_file(raw: Vec<u8>, usual: LineEnds) -> (Vec<u8>, Option<LineEnds>) {
+pub fn from_file(raw: Vec<u8>, usual: FileLineEnding) -> (Vec<u8>, Option<FileLineEnding>) {
     if memmem::find(&raw, b"\r\n").is_some() {
-        return (raw, (usual == LineEnds::Lf).then_some(LineEnds::Crlf));
+        return (raw, (usual == FileLineEnding::Lf).then_some(FileLineEnding::Crlf));
     }
     let count = memchr_iter(b'\n', &raw).count();
     if count == 0 {
@@ -73,25 +73,25 @@ pub fn from_file(raw: Vec<u8>, usual: LineEnds) -> (Vec<u8>, Option<LineEnds>) {
         start = end + 1;
     }
     out.extend_from_slice(&raw[start..]);
-    (out, (usual == LineEnds::Crlf).then_some(LineEnds::Lf))
+    (out, (usual == FileLineEnding::Crlf).then_some(FileLineEnding::Lf))
 }
 
 /// Works like [`from_file`] for a file that is marked as unchanged from the wire. A file with CRLFs does not need such
 /// a mark.
 #[must_use]
-pub fn from_marked_file(raw: Vec<u8>, usual: LineEnds) -> (Vec<u8>, Option<LineEnds>) {
+pub fn from_marked_file(raw: Vec<u8>, usual: FileLineEnding) -> (Vec<u8>, Option<FileLineEnding>) {
     if memmem::find(&raw, b"\r\n").is_some() { from_file(raw, usual) } else { (raw, None) }
 }
 
 /// Converts a message to the line ends of a file, provided that reading it back yields the same message.
 #[must_use]
-pub fn to_file(raw: &[u8], wanted: LineEnds) -> Written<'_> {
-    let converted = if wanted == LineEnds::Lf { without_returns(raw) } else { None };
+pub fn to_file(raw: &[u8], wanted: FileLineEnding) -> FileMessage<'_> {
+    let converted = if wanted == FileLineEnding::Lf { without_returns(raw) } else { None };
     match converted {
-        Some(bytes) => Written { bytes: Cow::Owned(bytes), marked: false },
+        Some(bytes) => FileMessage { bytes: Cow::Owned(bytes), marked: false },
         None => {
             let marked = memchr(b'\n', raw).is_some() && memmem::find(raw, b"\r\n").is_none();
-            Written { bytes: Cow::Borrowed(raw), marked }
+            FileMessage { bytes: Cow::Borrowed(raw), marked }
         }
     }
 }
@@ -127,21 +127,21 @@ mod tests {
             assert_eq!((wire.as_slice(), ends), (expected.as_bytes(), kept), "{text:?}");
             assert_eq!(&*to_file(&wire, ends.unwrap_or(usual)).bytes, text.as_bytes(), "{text:?}");
         };
-        check("a\nb", LineEnds::Lf, "a\r\nb", None);
-        check("a\nb", LineEnds::Crlf, "a\r\nb", Some(LineEnds::Lf));
-        check("a\r\nb", LineEnds::Lf, "a\r\nb", Some(LineEnds::Crlf));
-        check("a\r\nb", LineEnds::Crlf, "a\r\nb", None);
-        check("a\r\nb\n", LineEnds::Lf, "a\r\nb\n", Some(LineEnds::Crlf));
-        check("a\r\r\nb\r\r\n", LineEnds::Lf, "a\r\r\nb\r\r\n", Some(LineEnds::Crlf));
-        check("a\rb", LineEnds::Crlf, "a\rb", None);
+        check("a\nb", FileLineEnding::Lf, "a\r\nb", None);
+        check("a\nb", FileLineEnding::Crlf, "a\r\nb", Some(FileLineEnding::Lf));
+        check("a\r\nb", FileLineEnding::Lf, "a\r\nb", Some(FileLineEnding::Crlf));
+        check("a\r\nb", FileLineEnding::Crlf, "a\r\nb", None);
+        check("a\r\nb\n", FileLineEnding::Lf, "a\r\nb\n", Some(FileLineEnding::Crlf));
+        check("a\r\r\nb\r\r\n", FileLineEnding::Lf, "a\r\r\nb\r\r\n", Some(FileLineEnding::Crlf));
+        check("a\rb", FileLineEnding::Crlf, "a\rb", None);
     }
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(prop::sample::select(&b"a\r\n\0"[..]), 0..12)
     }
 
-    fn usual() -> impl Strategy<Value = LineEnds> {
-        prop::sample::select(vec![LineEnds::Lf, LineEnds::Crlf])
+    fn usual() -> impl Strategy<Value = FileLineEnding> {
+        prop::sample::select(vec![FileLineEnding::Lf, FileLineEnding::Crlf])
     }
 
     proptest! {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use base::{Timestamp, Uid};
 use mail::mailbox::{Flags, Folder, MailSnapshot};
 use mail::transport::FileQuirks;
-use mail::transport::line_ends::{LineEnds, to_file};
+use mail::transport::line_ends::{FileLineEnding, to_file};
 use mail::transport::maildir::{self, KeywordLetters};
 use mail::transport::mbox::MboxWriter;
 use notes::Entry;
@@ -196,7 +196,7 @@ impl Sink {
                 Ok(0)
             }
             Self::Maildir { folder, keywords } => {
-                let file = to_file(&letter.raw, wanted(LineEnds::Lf));
+                let file = to_file(&letter.raw, wanted(FileLineEnding::Lf));
                 let (name, left_out) = maildir::Letter {
                     received: letter.received,
                     unique: u64::from(letter.uid.0),
@@ -209,7 +209,7 @@ impl Sink {
                 Ok(left_out)
             }
             Self::Eml { folder, flags } => {
-                let file = to_file(&letter.raw, wanted(LineEnds::Crlf));
+                let file = to_file(&letter.raw, wanted(FileLineEnding::Crlf));
                 let name = format!("{:08}{}", letter.uid.0, if file.marked { AS_IS_ENDING } else { ".eml" });
                 write_file(&folder.join(&name), &file.bytes, letter.received)?;
                 note_flags(flags, &name, letter)?;

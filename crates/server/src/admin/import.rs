@@ -22,7 +22,7 @@ use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
 use mail::mailbox::{Flags, MailFile};
 use mail::transport::import::{forget, forget_all, is_full, time_of};
-use mail::transport::line_ends::{LineEnds, from_file, from_marked_file};
+use mail::transport::line_ends::{FileLineEnding, from_file, from_marked_file};
 use mail::transport::maildir::{self, KeywordLetters};
 use mail::transport::mbox::{MboxMessage, MboxReader};
 use mail::transport::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer, Position};
@@ -274,7 +274,7 @@ impl<'a> Import<'a, '_, '_> {
         }
         letters
             .sort_by_cached_key(|letter| (maildir::time_of(&letter.base), letter.mailbox.clone(), letter.base.clone()));
-        self.post(&[path.to_owned()], &letters, LineEnds::Lf)
+        self.post(&[path.to_owned()], &letters, FileLineEnding::Lf)
     }
 
     /// Reads the keyword names of a Maildir folder.
@@ -298,7 +298,7 @@ impl<'a> Import<'a, '_, '_> {
             [path] if path.is_dir() => self.letters_below(path)?,
             files => self.letters_named(files),
         };
-        self.post(paths, &letters, LineEnds::Crlf)
+        self.post(paths, &letters, FileLineEnding::Crlf)
     }
 
     fn letters_named(&mut self, files: &[PathBuf]) -> Vec<Letter> {
@@ -336,7 +336,7 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Imports messages from files of their own, in the given order.
-    fn post(&mut self, source: &[PathBuf], letters: &[Letter], usual: LineEnds) -> Result<(), Failure> {
+    fn post(&mut self, source: &[PathBuf], letters: &[Letter], usual: FileLineEnding) -> Result<(), Failure> {
         let mut importer = self.importer(source, &self.request.folder)?;
         let done = self.post_all(&mut importer, source, letters, usual);
         self.finish(importer, done)
@@ -347,7 +347,7 @@ impl<'a> Import<'a, '_, '_> {
         importer: &mut Importer<'_>,
         source: &[PathBuf],
         letters: &[Letter],
-        usual: LineEnds,
+        usual: FileLineEnding,
     ) -> Result<(), Failure> {
         let mut next = self.letters_done(importer, source, letters)?;
         let total = Some(letters.len() as u64);
@@ -496,7 +496,7 @@ fn listed(message: MboxMessage, mailbox: &str, flags: &FlagList) -> ImportedMess
     imported
 }
 
-fn posted(letter: &Letter, raw: Vec<u8>, usual: LineEnds, next_position: Position) -> ImportedMessage {
+fn posted(letter: &Letter, raw: Vec<u8>, usual: FileLineEnding, next_position: Position) -> ImportedMessage {
     let (raw, line_ends) = if letter.as_is { from_marked_file(raw, usual) } else { from_file(raw, usual) };
     ImportedMessage {
         mailbox: letter.mailbox.clone(),

@@ -17,7 +17,7 @@ use super::separator::{Separator, is_separator, sender_of};
 use crate::limits::IMPORT_CHECK_BYTES;
 use crate::transport::form::{FileQuirks, MessageTrailer};
 use crate::transport::import::{ImportedMessage, Position};
-use crate::transport::line_ends::{LineEnds, from_file, from_marked_file};
+use crate::transport::line_ends::{FileLineEnding, from_file, from_marked_file};
 use crate::transport::status;
 
 /// Number of bytes that are kept beyond the largest message, for the empty line after it.
@@ -54,9 +54,9 @@ impl MboxMessage {
     pub fn into_imported(self, mailbox: &str) -> ImportedMessage {
         let next_position = self.position();
         let (raw, line_ends) = if self.separator.as_is {
-            from_marked_file(self.raw, LineEnds::Lf)
+            from_marked_file(self.raw, FileLineEnding::Lf)
         } else {
-            from_file(self.raw, LineEnds::Lf)
+            from_file(self.raw, FileLineEnding::Lf)
         };
         let received = self.separator.received;
         let usual = received.map(|received| Separator::new(&sender_of(&raw), received).line);

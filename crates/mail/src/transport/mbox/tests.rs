@@ -184,8 +184,8 @@ fn pieces(count: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn forms() -> impl Strategy<Value = FileQuirks> {
-    use crate::transport::line_ends::LineEnds;
-    let ends = prop::option::of(prop::sample::select(vec![LineEnds::Lf, LineEnds::Crlf]));
+    use crate::transport::line_ends::FileLineEnding;
+    let ends = prop::option::of(prop::sample::select(vec![FileLineEnding::Lf, FileLineEnding::Crlf]));
     let ending = prop::sample::select(vec![
         MessageTrailer::Blank,
         MessageTrailer::CrlfBlank,

@@ -13,7 +13,7 @@ use super::quotes_of;
 use super::separator::{Separator, sender_of};
 use crate::limits::SEPARATOR_BYTES_MAX;
 use crate::transport::form::{FileQuirks, MessageTrailer};
-use crate::transport::line_ends::{LineEnds, to_file};
+use crate::transport::line_ends::{FileLineEnding, to_file};
 
 /// Maximum length of a separator that is written unchanged. A note must fit after it.
 const ORIGINAL_BYTES_MAX: usize = SEPARATOR_BYTES_MAX / 2;
@@ -42,7 +42,7 @@ impl<W: Write> MboxWriter<W> {
     /// Adds a message with the line ends of the wire. Returns the offset of its separator in the file.
     pub fn write(&mut self, raw: &[u8], received: Timestamp, form: &FileQuirks) -> io::Result<u64> {
         self.flush(false)?;
-        let file = to_file(raw, form.line_ends.unwrap_or(LineEnds::Lf));
+        let file = to_file(raw, form.line_ends.unwrap_or(FileLineEnding::Lf));
         let original = form.separator.as_ref().filter(|line| line.len() <= ORIGINAL_BYTES_MAX);
         let original = original.map(|line| Separator::read(line.as_bytes()));
         let mut separator = original
