@@ -29,11 +29,11 @@ const FORWARDED: (char, &str) = ('P', "$Forwarded");
 
 /// The keywords of one folder, by their letters.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct KeywordLetters {
+pub struct KeywordTable {
     names: Vec<String>,
 }
 
-impl KeywordLetters {
+impl KeywordTable {
     /// Parses the file [`KEYWORDS_FILE`]: lines of a number, counted from 0, and a name. Invalid lines are skipped.
     #[must_use]
     pub fn read(text: &str) -> Self {
@@ -80,7 +80,7 @@ pub fn base_of(file_name: &str) -> &str {
 
 /// Parses the flags of a file name such as `1700000000.M1P2.host:2,FSa`.
 #[must_use]
-pub fn flags_of(file_name: &str, keywords: &KeywordLetters) -> Flags {
+pub fn flags_of(file_name: &str, keywords: &KeywordTable) -> Flags {
     let letters = cut(file_name).1;
     let marks = LETTERS.iter().filter(|(letter, _)| letters.contains(*letter));
     let mut flags = Flags::of(marks.fold(Marks::NONE, |all, (_, mark)| all.with(*mark)));
@@ -106,7 +106,7 @@ pub fn is_as_is(file_name: &str, size: usize) -> bool {
 
 /// The information in the name of a message's file.
 #[derive(Clone, Copy, Debug)]
-pub struct Letter<'a> {
+pub struct MessageFileName<'a> {
     /// The time of receipt.
     pub received: Timestamp,
     /// A number that is unique in the folder.
@@ -119,10 +119,10 @@ pub struct Letter<'a> {
     pub flags: &'a Flags,
 }
 
-impl Letter<'_> {
+impl MessageFileName<'_> {
     /// Returns the file name and the number of keywords that did not fit into it.
     #[must_use]
-    pub fn file_name(&self, keywords: &mut KeywordLetters) -> (String, usize) {
+    pub fn file_name(&self, keywords: &mut KeywordTable) -> (String, usize) {
         let mut letters: Vec<char> =
             LETTERS.iter().filter(|(_, mark)| self.flags.marks.has(*mark)).map(|(letter, _)| *letter).collect();
         let mut left_out = 0;
@@ -185,11 +185,11 @@ mod tests {
     fn flags_and_times_read_back() {
         let flags: Flags = ["\\Seen", "\\Flagged", "$Forwarded", "Work", "Later"].into_iter().collect();
         let received = Timestamp::from_seconds(1_700_000_000);
-        let mut letters = KeywordLetters::default();
-        let letter = Letter { received, unique: 7, size: 123, as_is: false, flags: &flags };
+        let mut letters = KeywordTable::default();
+        let letter = MessageFileName { received, unique: 7, size: 123, as_is: false, flags: &flags };
         let (name, left_out) = letter.file_name(&mut letters);
         assert_eq!((name.as_str(), left_out), ("1700000000.M000000Q00000007.doublet,S=123:2,FPSab", 0));
-        let read = KeywordLetters::read(&letters.written().expect("there are keywords"));
+        let read = KeywordTable::read(&letters.written().expect("there are keywords"));
         assert_eq!((flags_of(&name, &read), time_of(&name)), (flags, Some(received)));
         assert_eq!((flags_of("odd", &read), time_of("odd")), (Flags::none(), None));
         assert_eq!(base_of(&name), base_of("1700000000.M000000Q00000007.doublet,S=123"));
@@ -198,8 +198,9 @@ mod tests {
 
     #[test]
     fn a_name_says_that_its_message_is_as_it_is() {
-        let letter = Letter { received: Timestamp(5_000_001), unique: 1, size: 9, as_is: true, flags: &Flags::none() };
-        let (name, _) = letter.file_name(&mut KeywordLetters::default());
+        let letter =
+            MessageFileName { received: Timestamp(5_000_001), unique: 1, size: 9, as_is: true, flags: &Flags::none() };
+        let (name, _) = letter.file_name(&mut KeywordTable::default());
         assert_eq!(name, "5.M000001Q00000001.doublet,S=9,W=9:2,");
         assert!(is_as_is(&name, 9) && !is_as_is(&name, 8));
     }
@@ -208,14 +209,14 @@ mod tests {
     fn keywords_have_letters_as_far_as_these_go() {
         let flags: Flags =
             (0..30).map(|number| format!("k{number}")).collect::<Vec<_>>().iter().map(String::as_str).collect();
-        let letter = Letter { received: Timestamp(0), unique: 1, size: 0, as_is: false, flags: &flags };
-        let mut letters = KeywordLetters::default();
+        let letter = MessageFileName { received: Timestamp(0), unique: 1, size: 0, as_is: false, flags: &flags };
+        let mut letters = KeywordTable::default();
         let (name, left_out) = letter.file_name(&mut letters);
         assert!(name.ends_with(":2,abcdefghijklmnopqrstuvwxyz"), "{name}");
         assert_eq!(left_out, 4);
-        let odd = KeywordLetters::read("0 Good\n1 b(ad\nx y\n\n99 Far\n3 \n");
+        let odd = KeywordTable::read("0 Good\n1 b(ad\nx y\n\n99 Far\n3 \n");
         assert_eq!(flags_of("a:2,abdz", &odd), ["Good"].into_iter().collect());
-        assert_eq!(KeywordLetters::default().written(), None);
+        assert_eq!(KeywordTable::default().written(), None);
     }
 
     #[test]

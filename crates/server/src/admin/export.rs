@@ -17,7 +17,7 @@ use base::{Timestamp, Uid};
 use mail::mailbox::{Flags, Folder, MailSnapshot};
 use mail::transport::FileQuirks;
 use mail::transport::line_ends::{FileLineEnding, to_file};
-use mail::transport::maildir::{self, KeywordLetters};
+use mail::transport::maildir::{self, KeywordTable};
 use mail::transport::mbox::MboxWriter;
 use notes::Entry;
 use serde_json::json;
@@ -99,7 +99,7 @@ struct Letter {
 /// Destination for the messages of one folder.
 enum Sink {
     Mbox { out: MboxWriter<BufWriter<File>>, path: PathBuf, flags: Option<FlagWriter> },
-    Maildir { folder: PathBuf, keywords: KeywordLetters },
+    Maildir { folder: PathBuf, keywords: KeywordTable },
     Eml { folder: PathBuf, flags: Option<FlagWriter> },
 }
 
@@ -176,7 +176,7 @@ impl Sink {
                     let text = format!("{} is in use already; export into another folder", folder.display());
                     return Err(Failure::Refused(text));
                 }
-                Ok(Self::Maildir { folder, keywords: KeywordLetters::default() })
+                Ok(Self::Maildir { folder, keywords: KeywordTable::default() })
             }
             MailFormat::Eml => {
                 let folder = to.join(way_of(mailbox, ""));
@@ -197,7 +197,7 @@ impl Sink {
             }
             Self::Maildir { folder, keywords } => {
                 let file = to_file(&letter.raw, wanted(FileLineEnding::Lf));
-                let (name, left_out) = maildir::Letter {
+                let (name, left_out) = maildir::MessageFileName {
                     received: letter.received,
                     unique: u64::from(letter.uid.0),
                     size: file.bytes.len(),

@@ -23,7 +23,7 @@ use base::limits::MESSAGE_BYTES_MAX;
 use mail::mailbox::{Flags, MailFile};
 use mail::transport::import::{forget, forget_all, is_full, time_of};
 use mail::transport::line_ends::{FileLineEnding, from_file, from_marked_file};
-use mail::transport::maildir::{self, KeywordLetters};
+use mail::transport::maildir::{self, KeywordTable};
 use mail::transport::mbox::{MboxMessage, MboxReader};
 use mail::transport::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer, Position};
 use serde_json::json;
@@ -278,16 +278,16 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Reads the keyword names of a Maildir folder.
-    fn keywords(&mut self, folder: &Path) -> KeywordLetters {
+    fn keywords(&mut self, folder: &Path) -> KeywordTable {
         let path = folder.join(maildir::KEYWORDS_FILE);
         if !path.is_file() {
-            return KeywordLetters::default();
+            return KeywordTable::default();
         }
         match read_limited(&path, KEYWORDS_BYTES_MAX) {
-            Ok(bytes) => KeywordLetters::read(&String::from_utf8_lossy(&bytes)),
+            Ok(bytes) => KeywordTable::read(&String::from_utf8_lossy(&bytes)),
             Err(error) => {
                 self.skipped.add(error);
-                KeywordLetters::default()
+                KeywordTable::default()
             }
         }
     }
@@ -509,7 +509,7 @@ fn posted(letter: &Letter, raw: Vec<u8>, usual: FileLineEnding, next_position: P
 }
 
 /// Creates a message from a file of a Maildir. Files in `new` have neither flags nor keywords.
-fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordLetters>) -> Letter {
+fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordTable>) -> Letter {
     let name = file.name();
     // A delivery sets both times to the same value. Dovecot sets the file's time to the one that the client gave;
     // careless copies make it later.
