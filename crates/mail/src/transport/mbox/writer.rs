@@ -24,10 +24,10 @@ pub struct MboxWriter<W> {
     /// Number of bytes written so far.
     offset: u64,
     /// The last message, which is not written yet.
-    waiting: Option<Waiting>,
+    waiting: Option<PendingMessage>,
 }
 
-struct Waiting {
+struct PendingMessage {
     separator: Separator,
     bytes: Vec<u8>,
     ending: MessageTrailer,
@@ -49,7 +49,7 @@ impl<W: Write> MboxWriter<W> {
             .filter(|separator| separator.received.is_some())
             .unwrap_or_else(|| Separator::new(&sender_of(raw), received));
         separator.as_is = file.marked;
-        self.waiting = Some(Waiting { separator, bytes: file.bytes.into_owned(), ending: form.ending });
+        self.waiting = Some(PendingMessage { separator, bytes: file.bytes.into_owned(), ending: form.ending });
         Ok(self.offset)
     }
 
@@ -61,7 +61,7 @@ impl<W: Write> MboxWriter<W> {
     }
 
     fn flush(&mut self, last: bool) -> io::Result<()> {
-        let Some(Waiting { mut separator, bytes, ending }) = self.waiting.take() else { return Ok(()) };
+        let Some(PendingMessage { mut separator, bytes, ending }) = self.waiting.take() else { return Ok(()) };
         let ends_blank =
             matches!(bytes.as_slice(), b"\n" | b"\r\n") || bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n");
         let is_open = !bytes.is_empty() && !bytes.ends_with(b"\n");
