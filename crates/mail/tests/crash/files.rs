@@ -16,13 +16,13 @@ use crate::world::World;
 pub enum FileOperation {
     Append {
         folder: String,
-        letters: Vec<Letter>,
+        letters: Vec<UserMessage>,
     },
     Replace {
         folder: String,
         uid: Uid,
         target: String,
-        letter: Letter,
+        letter: UserMessage,
     },
     Flag {
         folder: String,
@@ -62,19 +62,19 @@ pub enum FileOperation {
     /// Imports letters. Each letter is given with its mailbox.
     Import {
         source: String,
-        letters: Vec<(String, Letter)>,
+        letters: Vec<(String, UserMessage)>,
     },
 }
 
 /// A message that a user adds.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct UserMessage {
     pub content: Content,
     pub flags: Flags,
     pub received: Option<Timestamp>,
 }
 
-impl Letter {
+impl UserMessage {
     fn new_message(&self) -> NewMessage {
         NewMessage { raw: self.content.0.to_vec(), flags: self.flags.clone(), received: self.received }
     }
@@ -184,7 +184,7 @@ impl FileOperation {
         let id = |name: &str| before.folders[name].id;
         match self {
             Self::Append { folder, letters } => {
-                let messages: Vec<NewMessage> = letters.iter().map(Letter::new_message).collect();
+                let messages: Vec<NewMessage> = letters.iter().map(UserMessage::new_message).collect();
                 let (validity, uids, _) = file.append(id(folder), &messages)?;
                 assert_eq!(validity, before.folders[folder].uid_validity);
                 let first = before.folders[folder].uid_next.0;

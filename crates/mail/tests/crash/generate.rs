@@ -6,7 +6,7 @@ use mail::mailbox::{FlagChange, Flags, SpecialUse};
 use mail::router::{Envelope, Notify, Recipient, TransferOutcome};
 
 use crate::content::{self, Content};
-use crate::files::{FileOperation, Letter};
+use crate::files::{FileOperation, UserMessage};
 use crate::state::{File, State};
 
 const MARKS: [&str; 5] = ["\\Seen", "\\Answered", "\\Flagged", "\\Deleted", "\\Draft"];
@@ -77,9 +77,9 @@ impl Dice {
         flags
     }
 
-    fn letter(&mut self, now: Timestamp) -> Letter {
+    fn letter(&mut self, now: Timestamp) -> UserMessage {
         let received = self.chance(50).then(|| Timestamp::from_seconds(now.seconds() - self.below(1_000_000) as i64));
-        Letter { content: self.message(), flags: self.flags(), received }
+        UserMessage { content: self.message(), flags: self.flags(), received }
     }
 
     /// Draws an operation of the owner of a file.
@@ -141,7 +141,7 @@ impl Dice {
         let letters = (0..2 + self.below(4))
             .map(|_| {
                 let received = now.before(std::time::Duration::from_secs(self.below(100_000)));
-                ((*self.pick(&FOLDERS[..6])).to_owned(), Letter { received: Some(received), ..self.letter(now) })
+                ((*self.pick(&FOLDERS[..6])).to_owned(), UserMessage { received: Some(received), ..self.letter(now) })
             })
             .collect();
         FileOperation::Import { source, letters }
