@@ -30,13 +30,13 @@ const RECIPIENTS: [&str; 13] = [
 ];
 
 /// A random generator of operations, driven by a seed.
-pub struct Dice {
+pub struct OperationGenerator {
     random: SeededRandom,
     /// The number of the next message.
     serial: u64,
 }
 
-impl Dice {
+impl OperationGenerator {
     pub fn new(seed: u64) -> Self {
         Self { random: SeededRandom::new(seed ^ 0x5EED), serial: 0 }
     }

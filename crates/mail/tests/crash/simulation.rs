@@ -13,7 +13,7 @@ use mail::router::{Destination, Job, TransferOutcome};
 use notes::{Access, Identity, level};
 
 use crate::files::{FileOperation, Model};
-use crate::generate::Dice;
+use crate::generate::OperationGenerator;
 use crate::queue::{Circumstances, QueueOperation};
 use crate::seeds::each_seed;
 use crate::sound::{assert_blobs, assert_changes, assert_sound};
@@ -49,7 +49,7 @@ struct Step {
 
 struct Simulation {
     world: World,
-    dice: Dice,
+    dice: OperationGenerator,
     syncing: Syncing,
     /// The current state of the world, as last observed.
     state: State,
@@ -188,7 +188,7 @@ impl Simulation {
         let state = observe(&world, &State::default()).expect("it can be read");
         let written = world.written();
         let base = (written, state.clone());
-        let dice = Dice::new(seed);
+        let dice = OperationGenerator::new(seed);
         Self {
             world,
             dice,
