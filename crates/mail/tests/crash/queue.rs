@@ -49,14 +49,14 @@ pub enum QueueOperation {
 
 /// The circumstances that decide between several correct outcomes.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances {
+pub struct Conditions {
     pub now: Timestamp,
     /// `true` if the disk is full. Messages that cannot be delivered may then wait.
     pub disk_full: bool,
 }
 
 /// The effect of an operation on messages.
-struct Flow {
+struct MessageFlow {
     /// New messages by mail file.
     arrived: BTreeMap<String, Vec<Content>>,
     /// New messages in the queue.
@@ -87,8 +87,8 @@ impl QueueOperation {
     }
 
     /// Checks the state after the operation. Returns a description of the first error.
-    pub fn check(&self, before: &State, after: &State, given: Circumstances) -> Check {
-        let flow = Flow::between(before, after)?;
+    pub fn check(&self, before: &State, after: &State, given: Conditions) -> Check {
+        let flow = MessageFlow::between(before, after)?;
         match self {
             Self::Accept { envelope, content } => check_accept(envelope, content, (before, after), &flow, given),
             Self::Finish { job, outcomes } | Self::WriteDown { job, outcomes } => {
@@ -113,11 +113,11 @@ impl QueueOperation {
     /// Returns `true` if a crash or a full disk between the transactions of the operation may leave this state. Mail
     /// files may have been created.
     pub fn may_stop_at(&self, before: &State, found: &State) -> bool {
-        Flow::between(before, found).is_ok_and(|flow| flow.is_empty()) && before.queue == found.queue
+        MessageFlow::between(before, found).is_ok_and(|flow| flow.is_empty()) && before.queue == found.queue
     }
 }
 
-impl Flow {
+impl MessageFlow {
     /// Returns the new messages. Returns an error if anything else in a mail file changed.
     fn between(before: &State, after: &State) -> Result<Self, String> {
         let mut arrived = BTreeMap::new();
@@ -230,8 +230,8 @@ fn check_accept(
     envelope: &Envelope,
     content: &Content,
     (before, after): (&State, &State),
-    flow: &Flow,
-    given: Circumstances,
+    flow: &MessageFlow,
+    given: Conditions,
 ) -> Check {
     let route = route(envelope);
     let copy = content.delivered(&envelope.reverse_path);
@@ -273,7 +273,12 @@ fn check_accept(
 }
 
 /// Determines which recipients of a local job received the message.
-fn arrivals_of(job: &Job, before: &State, flow: &Flow, given: Circumstances) -> Result<Vec<TransferOutcome>, String> {
+fn arrivals_of(
+    job: &Job,
+    before: &State,
+    flow: &MessageFlow,
+    given: Conditions,
+) -> Result<Vec<TransferOutcome>, String> {
     let Some(queued) = before.queue.get(&job.key) else { return Ok(job.recipients.iter().map(|_| later()).collect()) };
     let copy = queued.content.delivered(&job.envelope.reverse_path);
     let mut outcomes = Vec::new();
@@ -305,9 +310,9 @@ fn position(entry: &QueueEntry, recipient: &QueuedRecipient) -> Option<usize> {
 }
 
 /// The compared properties of a queued recipient.
-type Standing = (String, Option<String>, u8, u32, Timestamp, bool);
+type ComparedRecipient = (String, Option<String>, u8, u32, Timestamp, bool);
 
-fn standing(queued: &QueuedRecipient) -> Standing {
+fn standing(queued: &QueuedRecipient) -> ComparedRecipient {
     let address = queued.recipient.address.clone();
     (address, queued.mail_file.clone(), queued.state as u8, queued.attempts, queued.next_attempt, queued.warned)
 }
@@ -317,8 +322,8 @@ fn check_settled(
     job: &Job,
     outcomes: &[TransferOutcome],
     (before, after): (&State, &State),
-    flow: &Flow,
-    given: Circumstances,
+    flow: &MessageFlow,
+    given: Conditions,
 ) -> Check {
     let Some(queued) = before.queue.get(&job.key) else {
         return ensure(flow.is_empty() && before.queue == after.queue, || {
@@ -327,9 +332,9 @@ fn check_settled(
     };
     let mut entry = queued.entry.clone();
     let reports = settle(&mut entry, job, outcomes, given.now);
-    let mut expected: Vec<Standing> = entry.recipients.iter().map(standing).collect();
+    let mut expected: Vec<ComparedRecipient> = entry.recipients.iter().map(standing).collect();
     let found = after.queue.get(&job.key).map_or(&[][..], |queued| &queued.entry.recipients);
-    let mut found: Vec<Standing> = found.iter().map(standing).collect();
+    let mut found: Vec<ComparedRecipient> = found.iter().map(standing).collect();
     expected.sort();
     found.sort();
     ensure(found == expected, || format!("the queue has {found:?} instead of {expected:?}"))?;

@@ -14,7 +14,7 @@ use notes::{Access, Identity, level};
 
 use crate::files::{FileOperation, Model};
 use crate::generate::OperationGenerator;
-use crate::queue::{Circumstances, QueueOperation};
+use crate::queue::{Conditions, QueueOperation};
 use crate::seeds::each_seed;
 use crate::sound::{assert_blobs, assert_changes, assert_sound};
 use crate::state::{State, continuity, difference, observe};
@@ -41,7 +41,7 @@ struct Step {
     last: u64,
     /// The operation.
     operation: Operation,
-    given: Circumstances,
+    given: Conditions,
     before: State,
     /// The state after the operation. `None` if the store failed during the operation.
     after: Option<State>,
@@ -111,7 +111,7 @@ impl Operation {
     }
 
     /// Checks the state after the operation. Returns a description of the error.
-    fn check(&self, before: &State, after: &State, given: Circumstances) -> Result<(), String> {
+    fn check(&self, before: &State, after: &State, given: Conditions) -> Result<(), String> {
         let mut expected = before.clone();
         match self {
             Self::Queue(operation) => return operation.check(before, after, given),
@@ -296,7 +296,7 @@ impl Simulation {
     }
 
     fn begin(&self, operation: Operation, disk_full: bool) -> Step {
-        let given = Circumstances { now: self.world.now(), disk_full };
+        let given = Conditions { now: self.world.now(), disk_full };
         let first = self.world.written() + 1;
         Step { first, last: first - 1, operation, given, before: self.state.clone(), after: None }
     }
