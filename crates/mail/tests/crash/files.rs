@@ -8,7 +8,7 @@ use mail::transport::{ImportOptions, ImportedMessage, Importer, Position};
 use notes::Marks;
 
 use crate::content::Content;
-use crate::state::{File, Shown};
+use crate::state::{File, VisibleMessage};
 use crate::world::World;
 
 /// An operation of a user.
@@ -80,8 +80,8 @@ impl UserMessage {
     }
 
     /// Returns the visible properties of the message after it was added.
-    fn shown(&self, now: Timestamp) -> Shown {
-        Shown {
+    fn shown(&self, now: Timestamp) -> VisibleMessage {
+        VisibleMessage {
             content: self.content.clone(),
             marks: self.flags.marks,
             keywords: lower(&self.flags.keywords),
@@ -103,7 +103,7 @@ pub struct ModelFolder {
     pub special: Option<SpecialUse>,
     pub selectable: bool,
     pub uid_next: Uid,
-    pub messages: BTreeMap<Uid, Shown>,
+    pub messages: BTreeMap<Uid, VisibleMessage>,
 }
 
 impl Model {
@@ -123,7 +123,7 @@ impl Model {
         self.folders.get_mut(name).unwrap_or_else(|| panic!("there is a mailbox {name}"))
     }
 
-    fn put(&mut self, folder: &str, message: Shown) -> Uid {
+    fn put(&mut self, folder: &str, message: VisibleMessage) -> Uid {
         let folder = self.folder(folder);
         let uid = folder.uid_next;
         folder.uid_next = uid.next();
@@ -256,7 +256,7 @@ impl FileOperation {
                 }
             }
             Self::Expunge { folder, uids } => {
-                let doomed = |uid: &Uid, message: &Shown| {
+                let doomed = |uid: &Uid, message: &VisibleMessage| {
                     message.marks.has(Marks::DELETED) && uids.as_ref().is_none_or(|uids| uids.contains(uid))
                 };
                 model.folder(folder).messages.retain(|uid, message| !doomed(uid, message));
@@ -346,7 +346,7 @@ fn is_modified(file: &File, folder: &str, uid: Uid, unchanged_since: Option<Mods
     unchanged_since.is_some_and(|since| file.folders[folder].messages[&uid].modseq > since)
 }
 
-fn apply(message: &mut Shown, change: &FlagChange) {
+fn apply(message: &mut VisibleMessage, change: &FlagChange) {
     match change {
         FlagChange::Add(Flags { marks, keywords }) => {
             message.marks = message.marks.with(*marks);

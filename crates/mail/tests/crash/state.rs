@@ -60,12 +60,12 @@ pub struct Message {
     pub unid: Unid,
     pub modseq: Modseq,
     pub saved: Timestamp,
-    pub shown: Shown,
+    pub shown: VisibleMessage,
 }
 
 /// The properties of a message that its owner sees.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Shown {
+pub struct VisibleMessage {
     pub content: Content,
     pub marks: Marks,
     /// The keywords, in lower case.
@@ -152,7 +152,7 @@ fn read_messages(
         assert_eq!(view.rank(folder, entry.uid)? as usize, messages.len(), "positions count the entries before");
         let flags = view.flags(&entry);
         let keywords = flags.keywords.iter().map(|keyword| keyword.to_lowercase()).collect();
-        let shown = Shown { content, marks: flags.marks, keywords, received: entry.received };
+        let shown = VisibleMessage { content, marks: flags.marks, keywords, received: entry.received };
         let (modseq, saved) = (entry.modseq, entry.saved);
         let message = Message { note: entry.note, unid: message.unid()?, modseq, saved, shown };
         assert!(messages.insert(entry.uid, message).is_none(), "a UID is there once");
