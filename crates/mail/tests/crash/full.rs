@@ -11,7 +11,7 @@ use notes::Marks;
 use crate::content::{self, Content};
 use crate::sound::{assert_blobs, assert_sound};
 use crate::state::{State, observe};
-use crate::world::{CROWD, Syncing, World, targets};
+use crate::world::{CROWD, SyncTiming, World, targets};
 
 fn envelope(to: &str) -> Envelope {
     let recipients = vec![Recipient::new(to)];
@@ -59,7 +59,7 @@ fn look(world: &World) -> State {
 
 #[test]
 fn each_member_of_a_group_waits_for_room_of_its_own() {
-    let world = World::new(1, Syncing::Each);
+    let world = World::new(1, SyncTiming::Each);
     send(&world, "small@acme.test", 1, 17_000);
     send(&world, "tiny@acme.test", 2, 4_000);
     let content = send(&world, "full@acme.test", 3, 4_500);
@@ -81,7 +81,7 @@ fn each_member_of_a_group_waits_for_room_of_its_own() {
 
 #[test]
 fn a_mail_file_that_is_gone_is_made_when_its_mail_comes() {
-    let world = World::new(2, Syncing::Each);
+    let world = World::new(2, SyncTiming::Each);
     send(&world, "tiny@acme.test", 1, 4_000);
     let content = send(&world, "tiny@acme.test", 2, 4_000);
     let database = world.notes().database_open("mail/tiny.nsf").unwrap();
@@ -95,7 +95,7 @@ fn a_mail_file_that_is_gone_is_made_when_its_mail_comes() {
 
 #[test]
 fn a_group_with_more_members_than_a_transaction_takes_is_served() {
-    let world = World::new(3, Syncing::Each);
+    let world = World::new(3, SyncTiming::Each);
     let content = send(&world, "crowd@acme.test", 1, 100);
     deliver(&world);
     let state = look(&world);
@@ -109,7 +109,7 @@ fn a_group_with_more_members_than_a_transaction_takes_is_served() {
 
 #[test]
 fn what_was_sent_is_not_sent_again_while_that_cannot_be_written_down() {
-    let world = World::new(4, Syncing::Each);
+    let world = World::new(4, SyncTiming::Each);
     for (serial, to) in [(1, "x@one.test"), (2, "y@two.test"), (3, "z@three.test")] {
         send(&world, to, serial, 100);
     }
@@ -131,7 +131,7 @@ fn what_was_sent_is_not_sent_again_while_that_cannot_be_written_down() {
 
 #[test]
 fn nothing_is_sent_once_the_store_has_failed() {
-    let world = World::new(5, Syncing::Each);
+    let world = World::new(5, SyncTiming::Each);
     send(&world, "x@one.test", 1, 100);
     send(&world, "y@two.test", 2, 100);
     let jobs = world.router.due(1);
@@ -143,7 +143,7 @@ fn nothing_is_sent_once_the_store_has_failed() {
 
 #[test]
 fn a_delivery_that_fails_is_not_tried_again_at_once() {
-    let world = World::new(6, Syncing::Each);
+    let world = World::new(6, SyncTiming::Each);
     send(&world, "tiny@acme.test", 1, 4_000);
     let content = send(&world, "tiny@acme.test", 2, 4_000);
     empty(&world, "tiny");

@@ -14,7 +14,7 @@ use mail::transport::{FileQuirks, ImportOptions, Importer};
 
 use crate::seeds::each_seed;
 use crate::sound::assert_sound;
-use crate::world::{Syncing, World};
+use crate::world::{SyncTiming, World};
 
 const PATH: &str = "mail/ann.nsf";
 
@@ -72,7 +72,7 @@ fn an_import_over_crashes_brings_each_message_once() {
     let expected: Vec<Vec<u8>> = (0..COUNT).map(message).collect();
     each_seed("an_import_over_crashes_brings_each_message_once", 10, 500, |seed| {
         let random = SeededRandom::new(seed);
-        let mut world = World::new(seed, if seed.is_multiple_of(2) { Syncing::Late } else { Syncing::Each });
+        let mut world = World::new(seed, if seed.is_multiple_of(2) { SyncTiming::Late } else { SyncTiming::Each });
         world.mail.create(PATH, "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
         world.settle().expect("the disk is well");
         loop {

@@ -18,7 +18,7 @@ use crate::queue::{Conditions, QueueOperation};
 use crate::seeds::each_seed;
 use crate::sound::{assert_blobs, assert_changes, assert_sound};
 use crate::state::{State, continuity, difference, observe};
-use crate::world::{Syncing, World, local};
+use crate::world::{SyncTiming, World, local};
 
 /// Names of all users that can have a mail file.
 const NAMES: [&str; 5] = ["ann", "bob", "cy", "tiny", "small"];
@@ -50,7 +50,7 @@ struct Step {
 struct Simulation {
     world: World,
     dice: OperationGenerator,
-    syncing: Syncing,
+    syncing: SyncTiming,
     /// The current state of the world, as last observed.
     state: State,
     /// The state after the last crash and the number of its last batch.
@@ -66,20 +66,20 @@ struct Simulation {
 
 #[test]
 fn a_crash_keeps_a_prefix_of_what_was_done() {
-    each_seed("a_crash_keeps_a_prefix_of_what_was_done", 200, 4_000, |seed| live(seed, Syncing::Late));
+    each_seed("a_crash_keeps_a_prefix_of_what_was_done", 200, 4_000, |seed| live(seed, SyncTiming::Late));
 }
 
 #[test]
 fn what_each_writer_was_told_survives_a_crash() {
-    each_seed("what_each_writer_was_told_survives_a_crash", 100, 2_000, |seed| live(seed, Syncing::Each));
+    each_seed("what_each_writer_was_told_survives_a_crash", 100, 2_000, |seed| live(seed, SyncTiming::Each));
 }
 
 #[test]
 fn what_the_group_was_told_survives_a_crash() {
-    each_seed("what_the_group_was_told_survives_a_crash", 100, 2_000, |seed| live(seed, Syncing::Group));
+    each_seed("what_the_group_was_told_survives_a_crash", 100, 2_000, |seed| live(seed, SyncTiming::Group));
 }
 
-fn live(seed: u64, syncing: Syncing) {
+fn live(seed: u64, syncing: SyncTiming) {
     let mut simulation = Simulation::start(seed, syncing);
     for _ in 0..40 + simulation.dice.below(40) {
         simulation.turn();
@@ -178,7 +178,7 @@ fn is_poisoned(error: &mail::Error) -> bool {
 }
 
 impl Simulation {
-    fn start(seed: u64, syncing: Syncing) -> Self {
+    fn start(seed: u64, syncing: SyncTiming) -> Self {
         let world = World::new(seed, syncing);
         for name in ["ann", "bob", "tiny"] {
             let mailbox = local(name);
@@ -252,7 +252,7 @@ impl Simulation {
         continuity(&step.before, &after).unwrap_or_else(|why| panic!("{why}\nafter {:?}", step.operation));
         step.after = Some(after.clone());
         self.state = after;
-        if self.syncing == Syncing::Each || step.operation.waits(&step.before) {
+        if self.syncing == SyncTiming::Each || step.operation.waits(&step.before) {
             self.settle();
         }
         self.steps.push(step);
@@ -261,7 +261,7 @@ impl Simulation {
     /// Makes the store fail during an operation. Afterwards nothing is written, reading must not panic, and a crash
     /// follows.
     fn fail(&mut self) {
-        if self.syncing == Syncing::Late {
+        if self.syncing == SyncTiming::Late {
             return;
         }
         let operation = self.draw();

@@ -17,7 +17,7 @@ use notes::Marks;
 use crate::content::{self, Content};
 use crate::sound::{assert_blobs, assert_sound};
 use crate::state::{State, observe};
-use crate::world::{Syncing, World};
+use crate::world::{SyncTiming, World};
 
 /// Returns the number of rounds: `count`, or ten times as many with `DOUBLET_SOAK`.
 fn rounds(count: u64) -> u64 {
@@ -30,7 +30,7 @@ fn envelope(serial: u64, to: &[&str]) -> Envelope {
 }
 
 fn group_world() -> World {
-    let world = World::new(1, Syncing::Group);
+    let world = World::new(1, SyncTiming::Group);
     for name in ["ann", "bob", "cy"] {
         let mailbox = crate::world::local(name);
         world.mail.create(&mailbox.mail_file, name, &mailbox.owner, None).expect("it is made");

@@ -1,7 +1,7 @@
 //! A mail server without sockets: notes, mail files and router over one in-memory engine.
 //!
 //! There are several ways in which writes become durable, because each way has its own moments at which a crash can
-//! occur; see [`Syncing`]. In all of them a single thread decides when the disk is synced, so that a run is
+//! occur; see [`SyncTiming`]. In all of them a single thread decides when the disk is synced, so that a run is
 //! reproducible from its seed.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub const GRACE: Duration = Duration::from_hours(1);
 
 /// The way in which writes become durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Syncing {
+pub enum SyncTiming {
     /// Writes become durable when the simulation decides. Until then many batches may be lost, in the order in which
     /// they were written.
     Late,
@@ -31,7 +31,7 @@ pub enum Syncing {
     Group,
 }
 
-impl Syncing {
+impl SyncTiming {
     fn mode(self) -> SyncMode {
         match self {
             Self::Late => SyncMode::Off,
@@ -47,18 +47,18 @@ pub struct World {
     pub clock: Arc<SimClock>,
     pub mail: Arc<MailStore>,
     pub router: Arc<Router>,
-    syncing: Syncing,
+    syncing: SyncTiming,
 }
 
 impl World {
     /// Starts a server on an empty disk.
-    pub fn new(seed: u64, syncing: Syncing) -> Self {
+    pub fn new(seed: u64, syncing: SyncTiming) -> Self {
         let memory = Arc::new(Memory::new(seed));
         Self::open(memory, Arc::new(SimClock::new()), syncing).expect("an empty disk can be used")
     }
 
     /// Starts a server on the contents of a disk.
-    pub fn open(memory: Arc<Memory>, clock: Arc<SimClock>, syncing: Syncing) -> mail::Result<Self> {
+    pub fn open(memory: Arc<Memory>, clock: Arc<SimClock>, syncing: SyncTiming) -> mail::Result<Self> {
         // The identifiers differ from those before the crash, as with a real generator.
         let random = SeededRandom::new(base::Random::next_u64(memory.random()));
         let mail = open_mail(&memory, clock.clone(), syncing, random)?;
@@ -97,7 +97,7 @@ impl World {
 
     /// Blocks syncs until [`World::settle`]. A wait for a sync in this state never ends.
     pub fn close_door(&self) {
-        if self.syncing == Syncing::Group {
+        if self.syncing == SyncTiming::Group {
             self.memory.faults().hold_syncs();
         }
     }
@@ -110,9 +110,9 @@ impl World {
     /// Makes all writes durable. They then count as acknowledged.
     pub fn settle(&self) -> store::Result<()> {
         match self.syncing {
-            Syncing::Late => self.store().engine().sync(),
-            Syncing::Each => Ok(()),
-            Syncing::Group => {
+            SyncTiming::Late => self.store().engine().sync(),
+            SyncTiming::Each => Ok(()),
+            SyncTiming::Group => {
                 self.open_door();
                 self.store().durable(self.store().committer().last()).wait()
             }
@@ -130,7 +130,7 @@ impl Drop for World {
 fn open_mail(
     memory: &Arc<Memory>,
     clock: Arc<SimClock>,
-    syncing: Syncing,
+    syncing: SyncTiming,
     random: SeededRandom,
 ) -> mail::Result<Arc<MailStore>> {
     let blobs = BlobOptions { grace: GRACE, ..BlobOptions::default() };
