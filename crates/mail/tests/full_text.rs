@@ -20,9 +20,9 @@ struct World {
 }
 
 /// An extractor of PDF text that returns the characters of the file in reverse order.
-struct Backwards;
+struct ReversedPdfText;
 
-impl Elsewhere for Backwards {
+impl Elsewhere for ReversedPdfText {
     fn pdf(&self, bytes: &[u8]) -> Option<String> {
         Some(String::from_utf8(bytes.to_vec()).ok()?.chars().rev().collect())
     }
@@ -43,7 +43,7 @@ impl World {
         let folder = tempfile::tempdir().expect("a folder");
         let options = search::Options {
             contents: vec![Box::new(MessageTextReader::default())],
-            elsewhere: Some(Arc::new(Backwards)),
+            elsewhere: Some(Arc::new(ReversedPdfText)),
             thread_bytes: 16 << 20,
             ..search::Options::default()
         };
