@@ -284,19 +284,19 @@ fn mail_for_elsewhere_does_not_stand_in_the_way_of_mail_for_here() {
 }
 
 /// Jobs for servers that hang until the attempt is given up, in the time of the test.
-struct Hanging {
+struct HangingJobs {
     since: u64,
     jobs: Vec<mail::router::Job>,
 }
 
 impl World {
     /// Starts the due jobs for other servers, up to the number of free slots. Returns the jobs for servers that answer.
-    fn begin(&self, hanging: &mut Vec<Hanging>, second: u64) -> Vec<mail::router::Job> {
+    fn begin(&self, hanging: &mut Vec<HangingJobs>, second: u64) -> Vec<mail::router::Job> {
         let busy: usize = hanging.iter().map(|begun| begun.jobs.len()).sum();
         let is_dead =
             |job: &mail::router::Job| matches!(&job.destination, Destination::Domain(name) if name.starts_with("dead"));
         let (dead, alive) = self.router.due_elsewhere(50 - busy).into_iter().partition(is_dead);
-        hanging.push(Hanging { since: second, jobs: dead });
+        hanging.push(HangingJobs { since: second, jobs: dead });
         alive
     }
 }
@@ -313,7 +313,7 @@ fn servers_that_hang_do_not_keep_mail_from_those_that_answer() {
     for number in 0..200 {
         world.send("bob@acme.test", &[&format!("x@dead{number}.test")]);
     }
-    let mut hanging: Vec<Hanging> = Vec::new();
+    let mut hanging: Vec<HangingJobs> = Vec::new();
     let (mut longest, mut delivered, mut dead_busy_max) = (0, 0, 0);
     for second in 0..7_200_u64 {
         if second % 100 == 50 {
