@@ -125,7 +125,7 @@ struct Bench {
 }
 
 /// A database with its views.
-struct Place {
+struct BenchDatabase {
     access: Access<level::Manager>,
     views: Vec<NoteId>,
     count: u32,
@@ -138,12 +138,12 @@ impl Bench {
         self.results.push((name.to_owned(), value, unit));
     }
 
-    fn load(&mut self, path: &str, count: u32) -> Place {
+    fn load(&mut self, path: &str, count: u32) -> BenchDatabase {
         self.load_with(path, count, 0)
     }
 
     /// Creates a database with its views, whose documents have bodies of `body_bytes` bytes.
-    fn load_with(&mut self, path: &str, count: u32, body_bytes: usize) -> Place {
+    fn load_with(&mut self, path: &str, count: u32, body_bytes: usize) -> BenchDatabase {
         let acl = Acl::private(&Name::new("Ann/Acme"));
         let database = self.notes.database_create(&NewDatabase::new(path, path, DatabaseKind::Standard, acl));
         let database: Arc<Database> = database.expect("a database");
@@ -173,11 +173,11 @@ impl Bench {
         // Compacts the engine here, so that its background work after the load does not count as view cost.
         let all = KeyRange::all();
         Table::ALL.iter().for_each(|table| self.notes.store().engine().compact(*table, &all).expect("compacted"));
-        Place { access, views, count }
+        BenchDatabase { access, views, count }
     }
 
     /// Builds all views three times, in turns, and reports the medians.
-    fn build(&mut self, place: &Place) {
+    fn build(&mut self, place: &BenchDatabase) {
         let mut elapsed = vec![Samples::default(); place.views.len()];
         let mut processor = elapsed.clone();
         let mut spilled = Vec::new();
@@ -199,7 +199,7 @@ impl Bench {
         }
     }
 
-    fn build_one(&self, place: &Place, view: NoteId, folder: &Path) -> Built {
+    fn build_one(&self, place: &BenchDatabase, view: NoteId, folder: &Path) -> Built {
         let options = BuildOptions { folder: folder.to_owned(), ..self.options.clone() };
         let built = place.access.view_rebuild(view, &options, &mut |_, _| ControlFlow::Continue(()));
         let built = built.expect("built").expect("nobody else builds");
@@ -207,7 +207,7 @@ impl Bench {
         built
     }
 
-    fn read(&mut self, place: &Place) {
+    fn read(&mut self, place: &BenchDatabase) {
         let reader = place.access.lower::<level::Reader>();
         let last = u64::from(place.count) - 50;
         let read = |start| rows_of(&reader, place.views[0], &first_page(start));
@@ -236,7 +236,7 @@ impl Bench {
         }
     }
 
-    fn collapsed(&mut self, place: &Place) {
+    fn collapsed(&mut self, place: &BenchDatabase) {
         let reader = place.access.lower::<level::Reader>();
         let mut samples = Samples::default();
         let expansion = Arc::new(Expansion::none_but(Default::default()).expect("none"));
@@ -258,13 +258,13 @@ impl Bench {
 
     /// Saves a random document with new items. Returns the start time, and the ticket to wait on until the change is
     /// durable.
-    fn save_one(&self, place: &Place, number: u64) -> (Instant, Ticket) {
+    fn save_one(&self, place: &BenchDatabase, number: u64) -> (Instant, Ticket) {
         let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
         let new = items(&self.random, number);
         self.save(place, note, &new)
     }
 
-    fn save(&self, place: &Place, note: NoteId, items: &[Item]) -> (Instant, Ticket) {
+    fn save(&self, place: &BenchDatabase, note: NoteId, items: &[Item]) -> (Instant, Ticket) {
         let writing = place.access.lower::<level::Depositor>();
         let accesses = [&writing];
         let started = Instant::now();
@@ -276,7 +276,7 @@ impl Bench {
     }
 
     /// Saves documents, and reads the first entries of the view with three columns after each.
-    fn save_and_read(&mut self, place: &Place) {
+    fn save_and_read(&mut self, place: &BenchDatabase) {
         let mut samples = Samples::default();
         for number in 0..UPDATES {
             let (started, _) = self.save_one(place, number as u64);
@@ -346,7 +346,7 @@ impl Bench {
     }
 
     /// Saves documents while all views are kept up to date, with and without waiting for the disk.
-    fn update(&mut self, places: &[&Place]) {
+    fn update(&mut self, places: &[&BenchDatabase]) {
         let mut samples = vec![[Samples::default(), Samples::default()]; places.len()];
         for number in 0..2 * UPDATES {
             let waits = number % 2;
