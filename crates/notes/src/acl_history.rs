@@ -135,9 +135,11 @@ impl AclDifference {
 impl fmt::Display for AclDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Added(entry) => write!(f, "{} added: {}", entry.name, Told(entry)),
-            Self::Removed(entry) => write!(f, "{} removed, was: {}", entry.name, Told(entry)),
-            Self::Changed { before, after } => write!(f, "{}: {} instead of {}", after.name, Told(after), Told(before)),
+            Self::Added(entry) => write!(f, "{} added: {}", entry.name, EntrySummary(entry)),
+            Self::Removed(entry) => write!(f, "{} removed, was: {}", entry.name, EntrySummary(entry)),
+            Self::Changed { before, after } => {
+                write!(f, "{}: {} instead of {}", after.name, EntrySummary(after), EntrySummary(before))
+            }
             Self::RoleAdded(role) => write!(f, "role {role} added"),
             Self::RoleRemoved(role) => write!(f, "role {role} removed"),
             Self::Uniform(true) => f.write_str("enforced from now on"),
@@ -148,9 +150,9 @@ impl fmt::Display for AclDifference {
 }
 
 /// The displayed form of an entry, without its name.
-struct Told<'e>(&'e AclEntry);
+struct EntrySummary<'e>(&'e AclEntry);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for EntrySummary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entry = self.0;
         write!(f, "{}", entry.level)?;
