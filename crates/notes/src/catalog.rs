@@ -50,7 +50,7 @@ impl DatabaseKind {
 
 /// Update schedule of the full-text index of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-pub enum FullText {
+pub enum FullTextSchedule {
     /// No full-text index.
     #[default]
     Off,
@@ -65,7 +65,7 @@ pub enum FullText {
 /// Number of hours in a day.
 const HOURS: u8 = 24;
 
-impl FullText {
+impl FullTextSchedule {
     fn encode(self) -> [u8; 2] {
         match self {
             Self::Off => [0, 0],
@@ -96,7 +96,7 @@ pub struct DatabaseOptions {
     /// Maximum total size of the documents in bytes, or `None` for no limit. Mail beyond it is refused.
     pub quota_bytes: Option<u64>,
     /// Update schedule of the full-text index.
-    pub full_text: FullText,
+    pub full_text: FullTextSchedule,
     /// `true` if the Update task skips the views. They are updated when they are opened.
     pub no_view_updates: bool,
     /// Number of hours for which deleted documents can be restored, or `None` if deletions are final.
@@ -111,7 +111,7 @@ impl DatabaseOptions {
     /// `u64::MAX`, and 0 hours for deleted documents.
     pub(crate) fn check(&self) -> Result<()> {
         match (self.full_text, self.keep_deleted_hours) {
-            (FullText::Daily(hour), _) if hour >= HOURS => {
+            (FullTextSchedule::Daily(hour), _) if hour >= HOURS => {
                 Err(Error::invalid(format!("hour {hour} of the full-text index"), "a day has the hours 0 to 23"))
             }
             _ if self.quota_bytes == Some(u64::MAX) => Err(Error::invalid("the quota", "it is none")),
@@ -132,7 +132,7 @@ impl Default for DatabaseOptions {
             purge_interval_days: PURGE_INTERVAL_DAYS,
             no_unread_marks: false,
             quota_bytes: None,
-            full_text: FullText::Off,
+            full_text: FullTextSchedule::Off,
             no_view_updates: false,
             keep_deleted_hours: None,
         }
@@ -177,7 +177,7 @@ impl DatabaseRecord {
         let version = match (self.structure, full_text, keep_deleted_hours) {
             (structure, ..) if structure > Structure::OLDEST => 4,
             (_, _, Some(_)) => 3,
-            (_, FullText::Off, None) => 1,
+            (_, FullTextSchedule::Off, None) => 1,
             (_, _, None) => 2,
         };
         out.u8(version).u32(self.number.0);
@@ -223,7 +223,11 @@ impl DatabaseRecord {
             no_unread_marks: switches & NO_UNREAD_MARKS != 0,
             no_view_updates: switches & NO_VIEW_UPDATES != 0,
             quota_bytes: Some(input.u64()?).filter(|bytes| *bytes != u64::MAX),
-            full_text: if version == 1 { FullText::Off } else { FullText::decode(input.u8()?, input.u8()?)? },
+            full_text: if version == 1 {
+                FullTextSchedule::Off
+            } else {
+                FullTextSchedule::decode(input.u8()?, input.u8()?)?
+            },
             keep_deleted_hours: if version < 3 { None } else { Some(input.u16()?).filter(|hours| *hours > 0) },
         };
         Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard, structure })

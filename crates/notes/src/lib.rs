@@ -66,7 +66,7 @@ mod recent;
 pub use access::{Access, AtLeast, Grant, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identity};
 pub use acl_history::{AclChange, AclDifference};
-pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullText, NewDatabase};
+pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase};
 pub use database::{Database, Notes};
 pub use deleted::{DeletedNote, DeletedPage, Deletion};
 pub use error::{Error, Result};

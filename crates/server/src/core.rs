@@ -336,10 +336,12 @@ fn mail_options(config: &Config) -> MailOptions {
         separate_bytes_min: config.blobs.threshold.as_usize(),
         message_bytes_max: config.limits.message_size.0,
         full_text: match config.full_text.new_mail_files {
-            IndexSchedule::Off => notes::FullText::Off,
-            IndexSchedule::Immediate => notes::FullText::Immediate,
-            IndexSchedule::Hourly => notes::FullText::Hourly,
-            IndexSchedule::Daily => notes::FullText::Daily(u8::try_from(config.full_text.daily_hour).unwrap_or(0)),
+            IndexSchedule::Off => notes::FullTextSchedule::Off,
+            IndexSchedule::Immediate => notes::FullTextSchedule::Immediate,
+            IndexSchedule::Hourly => notes::FullTextSchedule::Hourly,
+            IndexSchedule::Daily => {
+                notes::FullTextSchedule::Daily(u8::try_from(config.full_text.daily_hour).unwrap_or(0))
+            }
         },
     }
 }

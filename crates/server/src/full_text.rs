@@ -163,7 +163,7 @@ impl Indexer {
         self.changed.extend(self.follower.take());
         let records = self.notes.database_list()?;
         let wanted: Vec<DatabaseRecord> =
-            records.into_iter().filter(|record| record.options.full_text != notes::FullText::Off).collect();
+            records.into_iter().filter(|record| record.options.full_text != notes::FullTextSchedule::Off).collect();
         let numbers: HashSet<DbNumber> = wanted.iter().map(|record| record.number).collect();
         self.changed.retain(|number| numbers.contains(number));
         self.done.retain(|number, _| numbers.contains(number));
@@ -180,13 +180,13 @@ impl Indexer {
         let Some(done) = self.done.get(&record.number) else {
             let is_missing = search.applied(record.number).is_none() || self.again.contains(&record.number);
             return is_missing
-                || !matches!(record.options.full_text, notes::FullText::Daily(hour) if hour != hour_of(now));
+                || !matches!(record.options.full_text, notes::FullTextSchedule::Daily(hour) if hour != hour_of(now));
         };
         match record.options.full_text {
-            notes::FullText::Off => false,
-            notes::FullText::Immediate => self.changed.contains(&record.number),
-            notes::FullText::Hourly => now.since(*done) >= HOUR,
-            notes::FullText::Daily(hour) => hour == hour_of(now) && now.since(*done) >= HOUR,
+            notes::FullTextSchedule::Off => false,
+            notes::FullTextSchedule::Immediate => self.changed.contains(&record.number),
+            notes::FullTextSchedule::Hourly => now.since(*done) >= HOUR,
+            notes::FullTextSchedule::Daily(hour) => hour == hour_of(now) && now.since(*done) >= HOUR,
         }
     }
 
@@ -334,7 +334,7 @@ mod tests {
 
     use crate::sample::Sample;
 
-    fn set(sample: &Sample, full_text: notes::FullText) -> Arc<notes::Database> {
+    fn set(sample: &Sample, full_text: notes::FullTextSchedule) -> Arc<notes::Database> {
         let database = sample.core.notes.database_open("mail/ann.nsf").expect("it exists");
         let access =
             database.authorize::<level::Manager>(&Arc::new(Identity::local_server(""))).expect("the server may");
@@ -368,7 +368,7 @@ mod tests {
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.core.full_text);
         let mut indexer = Indexer::new(full_text, Arc::clone(&sample.core.notes), clock.clone());
-        let database = set(&sample, notes::FullText::Daily(0));
+        let database = set(&sample, notes::FullTextSchedule::Daily(0));
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
         clock.advance(24 * HOUR);
         write(&sample, &database);
@@ -391,24 +391,24 @@ mod tests {
         assert!(indexer.due().expect("it is known").is_empty());
         assert!(!sample.core.data.full_text().exists(), "nobody asked for it");
         let none: [&str; 0] = [];
-        let database = set(&sample, notes::FullText::Immediate);
+        let database = set(&sample, notes::FullTextSchedule::Immediate);
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
         assert_eq!(pass(&mut indexer), none);
         write(&sample, &database);
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
-        set(&sample, notes::FullText::Hourly);
+        set(&sample, notes::FullTextSchedule::Hourly);
         clock.advance(Duration::from_secs(1_800));
         assert_eq!(pass(&mut indexer), none);
         clock.advance(Duration::from_secs(1_800));
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
-        set(&sample, notes::FullText::Daily(3));
+        set(&sample, notes::FullTextSchedule::Daily(3));
         clock.advance(HOUR);
         assert_eq!(pass(&mut indexer), none, "it is two o'clock");
         clock.advance(HOUR);
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
         let search = sample.core.full_text.search().expect("it is open");
         assert_eq!(search.databases(), [database.number()]);
-        set(&sample, notes::FullText::Off);
+        set(&sample, notes::FullTextSchedule::Off);
         assert_eq!(pass(&mut indexer), none);
         assert!(search.databases().is_empty());
     }

@@ -10,8 +10,8 @@ use base::{Modseq, Name, NoteId, Timestamp, Uid, ViewId};
 use event_listener::EventListener;
 use notes::folder::recovered_title;
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, FolderDesign, FullText, Identity, Item, Marks, NewDatabase,
-    NewNote, NoteClass, Notes, Value, Writer, level,
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, FolderDesign, FullTextSchedule, Identity, Item, Marks,
+    NewDatabase, NewNote, NoteClass, Notes, Value, Writer, level,
 };
 use store::Ticket;
 
@@ -56,7 +56,7 @@ pub struct MailOptions {
     /// Maximum size of an accepted message.
     pub message_bytes_max: u64,
     /// Update frequency of the full-text index of a new mail file.
-    pub full_text: FullText,
+    pub full_text: FullTextSchedule,
 }
 
 impl Default for MailOptions {
@@ -64,7 +64,7 @@ impl Default for MailOptions {
         Self {
             separate_bytes_min: SEPARATE_PART_BYTES_MIN,
             message_bytes_max: base::limits::MESSAGE_BYTES_MAX as u64,
-            full_text: FullText::Off,
+            full_text: FullTextSchedule::Off,
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base::Name;
 use notes::{
-    Access, Acl, AclLevel, DatabaseKind, DatabaseOptions, DatabaseRecord, FullText, Identity, Item, NewDatabase,
-    NewNote, Structure, level,
+    Access, Acl, AclLevel, DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, Identity, Item,
+    NewDatabase, NewNote, Structure, level,
 };
 use store::{KeyRange, Read, Table};
 
@@ -75,14 +75,17 @@ fn a_record_of_any_version_is_read() {
     let present = world.database(&[]).record().as_ref().clone();
     let version_4 = present.encode();
     assert_eq!((version_4[0], DatabaseRecord::decode(&version_4).as_ref()), (4, Ok(&present)));
-    let options = DatabaseOptions { keep_deleted_hours: Some(3), full_text: FullText::Hourly, ..present.options };
+    let options =
+        DatabaseOptions { keep_deleted_hours: Some(3), full_text: FullTextSchedule::Hourly, ..present.options };
     let full = DatabaseRecord { options, ..present.clone() };
     assert_eq!(DatabaseRecord::decode(&full.encode()).as_ref(), Ok(&full));
     let record = DatabaseRecord { structure: Structure::OLDEST, ..present };
     let version_1 = record.encode();
     assert_eq!(version_1[0], 1, "a database that is not upgraded stays readable for the programs that made it");
     assert_eq!(DatabaseRecord::decode(&version_1).as_ref(), Ok(&record));
-    for full_text in [FullText::Immediate, FullText::Hourly, FullText::Daily(0), FullText::Daily(23)] {
+    for full_text in
+        [FullTextSchedule::Immediate, FullTextSchedule::Hourly, FullTextSchedule::Daily(0), FullTextSchedule::Daily(23)]
+    {
         let options = DatabaseOptions { full_text, ..record.options };
         let record = DatabaseRecord { options, ..record.clone() };
         let bytes = record.encode();

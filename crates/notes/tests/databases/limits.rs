@@ -10,7 +10,8 @@ use notes::limits::{
     KEYWORDS_PER_NOTE_MAX, LIST_VALUES_MAX,
 };
 use notes::{
-    Access, AclLevel, Database, DatabaseOptions, Error, FullText, Item, Marks, NewNote, Note, Value, Writer, level,
+    Access, AclLevel, Database, DatabaseOptions, Error, FullTextSchedule, Item, Marks, NewNote, Note, Value, Writer,
+    level,
 };
 
 use crate::world::{World, assert_sound, identity, reader, server};
@@ -180,7 +181,7 @@ fn titles_and_options_are_checked_whenever_they_are_set() {
     set(&longest, DatabaseOptions::default()).expect("it is short enough");
     let too_long = set(&format!("{longest}x"), DatabaseOptions::default());
     assert!(matches!(too_long, Err(Error::Limit { max: DATABASE_TITLE_BYTES_MAX, .. })));
-    let daily = |hour| DatabaseOptions { full_text: FullText::Daily(hour), ..DatabaseOptions::default() };
+    let daily = |hour| DatabaseOptions { full_text: FullTextSchedule::Daily(hour), ..DatabaseOptions::default() };
     set("Last", daily(23)).expect("there is such an hour");
     assert!(matches!(set("Later", daily(24)), Err(Error::Invalid { .. })));
     let never = DatabaseOptions { keep_deleted_hours: Some(0), ..DatabaseOptions::default() };

@@ -10,8 +10,8 @@ use notes::limits::{
 };
 use notes::note::{BodyItem, summary_items};
 use notes::{
-    DatabaseKind, DatabaseOptions, DatabaseRecord, Entry, FolderState, FullText, Header, Item, ItemFlags, Keyword,
-    Keywords, Marks, Membership, NoteClass, NoteFlags, Structure, Summary, Value,
+    DatabaseKind, DatabaseOptions, DatabaseRecord, Entry, FolderState, FullTextSchedule, Header, Item, ItemFlags,
+    Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, Structure, Summary, Value,
 };
 use proptest::prelude::*;
 use store::BlobId;
@@ -97,10 +97,10 @@ fn header() -> impl Strategy<Value = Header> {
 
 fn options() -> impl Strategy<Value = DatabaseOptions> {
     let full_text = prop_oneof![
-        Just(FullText::Off),
-        Just(FullText::Immediate),
-        Just(FullText::Hourly),
-        (0_u8..24).prop_map(FullText::Daily)
+        Just(FullTextSchedule::Off),
+        Just(FullTextSchedule::Immediate),
+        Just(FullTextSchedule::Hourly),
+        (0_u8..24).prop_map(FullTextSchedule::Daily)
     ];
     let quota = prop::option::of(0..u64::MAX);
     let kept = prop::option::of(1..u16::MAX);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::NoteId;
-use notes::{Access, Database, DatabaseOptions, FullText, Reading, level};
+use notes::{Access, Database, DatabaseOptions, FullTextSchedule, Reading, level};
 use search::{Page, Query, Search, Sort};
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>
     let facts = database.record();
     let full_text = match &request.full_text {
         Some(text) => parse(text, core.config.full_text.daily_hour)?,
-        None if facts.options.full_text == FullText::Off => {
+        None if facts.options.full_text == FullTextSchedule::Off => {
             return Err(Failure::Refused(format!(
                 "{path} has no full-text index; `doublet db index {path} --full-text immediate` makes one",
                 path = request.path
@@ -38,11 +38,11 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>
     if full_text != facts.options.full_text {
         core.notes.database_set(&access, &facts.title, DatabaseOptions { full_text, ..facts.options })?;
     }
-    if full_text == FullText::Off || request.rebuild {
+    if full_text == FullTextSchedule::Off || request.rebuild {
         if let Some(search) = core.full_text.existing()? {
             search.forget(facts.number)?;
         }
-        if full_text == FullText::Off {
+        if full_text == FullTextSchedule::Off {
             return Ok(Answer::say(format!("{} has no full-text index any more.", request.path)));
         }
     }
@@ -51,9 +51,9 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>
     let documents = search.documents(facts.number)?;
     let documents = counted(documents, "document", "documents");
     let when = match full_text {
-        FullText::Off | FullText::Immediate => "at once".to_owned(),
-        FullText::Hourly => "every hour".to_owned(),
-        FullText::Daily(hour) => format!("once a day, at {hour}:00 UTC"),
+        FullTextSchedule::Off | FullTextSchedule::Immediate => "at once".to_owned(),
+        FullTextSchedule::Hourly => "every hour".to_owned(),
+        FullTextSchedule::Daily(hour) => format!("once a day, at {hour}:00 UTC"),
     };
     Ok(Answer::say(format!("{documents} of {} in the index, which takes changes {when}.", request.path)))
 }
@@ -133,7 +133,7 @@ fn title(reading: &Reading<'_>, note: NoteId) -> Result<String, Failure> {
 /// Returns the fields that describe the index of a database.
 pub(super) fn facts(core: &Core, database: &Database) -> Result<Vec<(&'static str, Value)>, Failure> {
     let full_text = database.record().options.full_text;
-    let index = if full_text == FullText::Off { None } else { core.full_text.existing()? };
+    let index = if full_text == FullTextSchedule::Off { None } else { core.full_text.existing()? };
     let documents = index.as_ref().map(|index| index.documents(database.number())).transpose()?;
     let applied = index.and_then(|index| index.applied(database.number()));
     Ok(vec![
@@ -144,12 +144,12 @@ pub(super) fn facts(core: &Core, database: &Database) -> Result<Vec<(&'static st
 }
 
 /// Parses an indexing schedule: `off`, `immediate`, `hourly`, `daily` or `daily@HOUR`.
-pub(super) fn parse(text: &str, daily_hour: u64) -> Result<FullText, Failure> {
-    let hour = |hour: u64| u8::try_from(hour).ok().filter(|hour| *hour < 24).map(FullText::Daily);
+pub(super) fn parse(text: &str, daily_hour: u64) -> Result<FullTextSchedule, Failure> {
+    let hour = |hour: u64| u8::try_from(hour).ok().filter(|hour| *hour < 24).map(FullTextSchedule::Daily);
     let read = match text {
-        "off" => Some(FullText::Off),
-        "immediate" => Some(FullText::Immediate),
-        "hourly" => Some(FullText::Hourly),
+        "off" => Some(FullTextSchedule::Off),
+        "immediate" => Some(FullTextSchedule::Immediate),
+        "hourly" => Some(FullTextSchedule::Hourly),
         "daily" => hour(daily_hour),
         _ => text.strip_prefix("daily@").and_then(|text| text.parse().ok()).and_then(hour),
     };
@@ -160,12 +160,12 @@ pub(super) fn parse(text: &str, daily_hour: u64) -> Result<FullText, Failure> {
     })
 }
 
-fn describe(full_text: FullText) -> String {
+fn describe(full_text: FullTextSchedule) -> String {
     match full_text {
-        FullText::Off => "off".to_owned(),
-        FullText::Immediate => "immediate".to_owned(),
-        FullText::Hourly => "hourly".to_owned(),
-        FullText::Daily(hour) => format!("daily@{hour}"),
+        FullTextSchedule::Off => "off".to_owned(),
+        FullTextSchedule::Immediate => "immediate".to_owned(),
+        FullTextSchedule::Hourly => "hourly".to_owned(),
+        FullTextSchedule::Daily(hour) => format!("daily@{hour}"),
     }
 }
 
@@ -235,8 +235,8 @@ mod tests {
 
     #[test]
     fn schedules_are_read() {
-        assert_eq!(parse("daily", 4).ok(), Some(FullText::Daily(4)));
-        assert_eq!(parse("daily@23", 4).ok(), Some(FullText::Daily(23)));
+        assert_eq!(parse("daily", 4).ok(), Some(FullTextSchedule::Daily(4)));
+        assert_eq!(parse("daily@23", 4).ok(), Some(FullTextSchedule::Daily(23)));
         for wrong in ["", "daily@24", "daily@", "weekly", "Off"] {
             assert!(parse(wrong, 4).is_err(), "{wrong}");
         }

@@ -2,7 +2,8 @@
 
 use base::Unid;
 use notes::{
-    Access, AclEntry, AclFlags, AclKind, AclLevel, DatabaseKind, FullText, Item, NewDatabase, NewNote, Value, level,
+    Access, AclEntry, AclFlags, AclKind, AclLevel, DatabaseKind, FullTextSchedule, Item, NewDatabase, NewNote, Value,
+    level,
 };
 
 use super::DemoError;
@@ -49,7 +50,7 @@ pub(super) fn make(core: &Core) -> Result<(), DemoError> {
         acl.entries.push(AclEntry { kind: AclKind::PersonGroup, flags, ..entry });
     }
     let mut new = NewDatabase::new(PATH, "The team's discussion", DatabaseKind::Standard, acl);
-    new.options.full_text = FullText::Immediate;
+    new.options.full_text = FullTextSchedule::Immediate;
     let database = core.directory.database_create(&new)?;
     template.apply(&core.notes, &authorize(&database)?)?;
     let mut unids: Vec<Unid> = Vec::new();
