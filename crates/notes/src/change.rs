@@ -29,14 +29,14 @@ pub enum Change {
 
 /// A position in the change log up to which a reader has read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ChangePlace {
+pub struct ChangeCursor {
     /// All changes up to this modseq were read.
     pub modseq: Modseq,
     /// The last record that was read of the next transaction, if that transaction was read only in part.
     within: Option<(Modseq, NoteId, u8)>,
 }
 
-impl ChangePlace {
+impl ChangeCursor {
     /// Creates the position after a complete transaction.
     #[must_use]
     pub fn behind(modseq: Modseq) -> Self {
@@ -181,15 +181,15 @@ pub(crate) fn scan_some(
 pub(crate) fn scan_page(
     reader: &dyn Read,
     database: DbNumber,
-    place: ChangePlace,
+    place: ChangeCursor,
     limit: usize,
-) -> Result<(Vec<ChangeEntry>, Option<ChangePlace>)> {
+) -> Result<(Vec<ChangeEntry>, Option<ChangeCursor>)> {
     let mut found: Vec<ChangeEntry> = Vec::new();
     let mut next = None;
     scan_from(reader, database, place, &mut |entry| {
         if let Some(last) = found.last().filter(|_| found.len() >= limit) {
             let is_same = last.modseq == entry.modseq;
-            next = Some(if is_same { ChangePlace::within(last) } else { ChangePlace::behind(last.modseq) });
+            next = Some(if is_same { ChangeCursor::within(last) } else { ChangeCursor::behind(last.modseq) });
             return Ok(false);
         }
         found.push(entry);
@@ -205,13 +205,13 @@ pub(crate) fn scan_while(
     since: Modseq,
     each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
 ) -> Result<()> {
-    scan_from(reader, database, ChangePlace::behind(since), each)
+    scan_from(reader, database, ChangeCursor::behind(since), each)
 }
 
 fn scan_from(
     reader: &dyn Read,
     database: DbNumber,
-    place: ChangePlace,
+    place: ChangeCursor,
     each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
 ) -> Result<()> {
     let range = KeyRange { start: place.start(database), end: store::engine::prefix_end(&database.to_key()) };

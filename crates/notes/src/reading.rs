@@ -15,7 +15,7 @@ use store::{Cursor, Direction, Read, Snapshot, Table, Ticket};
 
 use crate::access::Grant;
 use crate::acl::Acl;
-use crate::change::{self, ChangeEntry, ChangePlace};
+use crate::change::{self, ChangeCursor, ChangeEntry};
 use crate::counters::Counters;
 use crate::database::{ACL_ITEM, ACL_NOTE, Database, damaged};
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ pub struct ChangePage {
     /// The changes, without those of hidden notes.
     pub entries: Vec<ChangeEntry>,
     /// The place up to which no change is missing.
-    pub next: ChangePlace,
+    pub next: ChangeCursor,
 }
 
 /// The state of a database at one moment, as one identity may see it.
@@ -193,9 +193,9 @@ impl<'d> Reading<'d> {
     ///
     /// A caller that continues from [`ChangePage::next`] misses nothing, in a later snapshot too; a note that changed
     /// again is returned again. No changes are left when that place is behind [`Reading::modseq`].
-    pub fn changes_page(&self, from: ChangePlace, limit: usize) -> Result<ChangePage> {
+    pub fn changes_page(&self, from: ChangeCursor, limit: usize) -> Result<ChangePage> {
         let (mut entries, next) = change::scan_page(&self.snapshot, self.database.number, from, limit)?;
-        let next = next.unwrap_or(ChangePlace::behind(self.modseq().max(from.modseq)));
+        let next = next.unwrap_or(ChangeCursor::behind(self.modseq().max(from.modseq)));
         let hidden = self.hidden_among(entries.iter().map(|entry| entry.note))?;
         entries.retain(|entry| !hidden.contains(&entry.note));
         Ok(ChangePage { entries, next })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
-use notes::change::{Change, ChangePlace};
+use notes::change::{Change, ChangeCursor};
 use notes::deleted::purge_deleted;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Item, Marks, NewNote, Value, level};
 
@@ -215,7 +215,7 @@ fn design_is_always_deleted_for_good_and_so_is_all_where_nothing_is_kept() {
 fn is_known_to(case: &Case, who: &str, unid: Unid) -> bool {
     let access = reader(&case.database, who).expect("a reader");
     let reading = access.read().expect("a snapshot");
-    let page = reading.changes_page(ChangePlace::default(), 1_000).expect("sound");
+    let page = reading.changes_page(ChangeCursor::default(), 1_000).expect("sound");
     let is_told = page.entries.iter().any(|entry| entry.note == case.note);
     let by_unid = reading.find(unid).expect("sound").is_some();
     let has_header = reading.header(case.note).expect("sound").is_some();

@@ -3,7 +3,7 @@
 use base::sim::SeededRandom;
 use base::{Modseq, NoteId, Random};
 use formula::{Formula, Options};
-use notes::change::ChangePlace;
+use notes::change::ChangeCursor;
 use notes::view::cell::Cell;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::question::{Compiled, Question};
@@ -179,7 +179,7 @@ fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
     for who in [ANN, BOB] {
         let access = reader(&database, who).unwrap();
         let reading = access.read().unwrap();
-        let page = reading.changes_page(ChangePlace::default(), 2_000).unwrap();
+        let page = reading.changes_page(ChangeCursor::default(), 2_000).unwrap();
         let told: Vec<NoteId> = page.entries.iter().map(|entry| entry.note).collect();
         for (note, number) in &numbers {
             assert_eq!(told.contains(note), reading.header(*note).unwrap().is_some(), "{number} for {who}");

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
-use notes::change::ChangePlace;
+use notes::change::ChangeCursor;
 use notes::view::build::BuildOptions;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
@@ -359,7 +359,7 @@ const READING: &[Row] = &[
     ("Reading::search", Note(Reader), Case::found_by_formula),
     ("Reading::changes", Note(Reader), Case::changed),
     ("Reading::changes_page", Note(Reader), |c| {
-        c.read(|r| Ok(r.changes_page(ChangePlace::default(), 99)?.entries.iter().any(|entry| entry.note == c.note)))
+        c.read(|r| Ok(r.changes_page(ChangeCursor::default(), 99)?.entries.iter().any(|entry| entry.note == c.note)))
     }),
     ("Reading::selected", Note(Reader), |c| {
         let selection = formula::Formula::compile("Subject = \"x\"", &formula::Options::default()).expect("a formula");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::{Modseq, Name, NoteId, Timestamp, Unid};
-use notes::change::{Change, ChangePlace};
+use notes::change::{Change, ChangeCursor};
 use notes::{AclLevel, Item, ItemFlags, Marks, NewNote, Value, purge};
 
 use crate::world::{World, assert_sound, reader, server, subject};
@@ -283,13 +283,13 @@ fn pages_of_changes_end_anywhere_and_miss_nothing() {
     let made: Vec<NoteId> = [1, 20, 3, 1, 7].into_iter().flat_map(make).collect();
     let access = reader(&database, ANN).unwrap();
     for limit in 1..40 {
-        let (mut place, mut found) = (ChangePlace::default(), Vec::new());
+        let (mut place, mut found) = (ChangeCursor::default(), Vec::new());
         loop {
             let reading = access.read().unwrap();
             let page = reading.changes_page(place, limit).unwrap();
             assert!(page.entries.len() <= limit, "{limit}");
             // A client that continues from the last complete transaction misses nothing.
-            let whole = reading.changes_page(ChangePlace::behind(page.next.modseq), 1_000).unwrap();
+            let whole = reading.changes_page(ChangeCursor::behind(page.next.modseq), 1_000).unwrap();
             found.extend(page.entries.iter().map(|entry| entry.note));
             let rest = whole.entries.iter().filter(|entry| !found.contains(&entry.note)).count();
             assert_eq!(found.iter().filter(|note| made.contains(note)).count() + rest, made.len(), "{limit}");
@@ -303,13 +303,13 @@ fn pages_of_changes_end_anywhere_and_miss_nothing() {
     }
     // A note that changes again while a client is within its transaction is returned once more, at its new place.
     let reading = access.read().unwrap();
-    let page = reading.changes_page(ChangePlace::default(), 5).unwrap();
+    let page = reading.changes_page(ChangeCursor::default(), 5).unwrap();
     let first = page.entries[3].note;
     drop(reading);
     world.write(&database, ANN, |writer| writer.note_update(first, 1, &[], &[])).unwrap();
     let rest = access.read().unwrap().changes_page(page.next, 1_000).unwrap();
     assert_eq!(rest.entries.iter().filter(|entry| entry.note == first).count(), 1);
-    assert_eq!(rest.next, ChangePlace::behind(database.modseq()));
+    assert_eq!(rest.next, ChangeCursor::behind(database.modseq()));
 }
 
 #[test]

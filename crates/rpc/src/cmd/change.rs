@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use base::Modseq;
-use notes::change::{Change, ChangeEntry, ChangePlace};
+use notes::change::{Change, ChangeCursor, ChangeEntry};
 use notes::{FolderDesign, Reading, level};
 use proto::v1;
 
@@ -18,7 +18,7 @@ pub(crate) type Changed = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A change stream: its request and its position.
 pub(crate) struct Watch {
     request: v1::WatchChangesRequest,
-    at: ChangePlace,
+    at: ChangeCursor,
 }
 
 /// The result of one read of a change stream.
@@ -34,7 +34,7 @@ pub(crate) struct Look {
 impl Watch {
     /// Starts a stream at the client's modseq.
     pub(crate) fn begin(request: v1::WatchChangesRequest) -> Self {
-        Self { at: ChangePlace::behind(Modseq(request.since_modseq)), request }
+        Self { at: ChangeCursor::behind(Modseq(request.since_modseq)), request }
     }
 
     /// Returns `true` if the stream ends when there are no more changes.

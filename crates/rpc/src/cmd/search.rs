@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::{Modseq, NoteId, Timestamp};
 use formula::Formula;
-use notes::change::{Change, ChangeEntry, ChangePlace};
+use notes::change::{Change, ChangeCursor, ChangeEntry};
 use notes::limits::LOOKUP_COST_MAX;
 use notes::lookup::Lookups;
 use notes::many::Selected;
@@ -50,7 +50,7 @@ pub(crate) struct Search {
     /// Number of notes that may still be returned.
     left: u64,
     /// The position up to which everything has been examined.
-    at: ChangePlace,
+    at: ChangeCursor,
     /// Number of notes that are examined before any of them is added to the reply.
     at_once: usize,
     /// Number of notes for which the formula failed so far.
@@ -100,7 +100,7 @@ impl Search {
             wanted: Wanted::read(request.items)?,
             deletions: request.deletions && request.since_modseq > 0,
             left: if request.limit == 0 { u64::MAX } else { request.limit.into() },
-            at: ChangePlace::behind(Modseq(request.since_modseq)),
+            at: ChangeCursor::behind(Modseq(request.since_modseq)),
             at_once: 4,
             failed: 0,
             failure: String::new(),
@@ -132,8 +132,8 @@ impl Search {
             let is_late = index == looked && index > 0 && clock.monotonic() - began > STEP_TIME_MAX;
             if bytes > STEP_BYTES || is_late || (self.left == 0 && !is_begun) {
                 next = match before {
-                    Some(before) if is_begun => ChangePlace::within(before),
-                    Some(before) => ChangePlace::behind(before.modseq),
+                    Some(before) if is_begun => ChangeCursor::within(before),
+                    Some(before) => ChangeCursor::behind(before.modseq),
                     None => self.at,
                 };
                 break;
