@@ -30,7 +30,7 @@ const BELOW: usize = 0;
 const COUNT: usize = 1;
 
 /// The reason why bytes are not a valid node, or why a sum overflows.
-pub(super) type Damage = &'static str;
+pub(super) type DamageReason = &'static str;
 
 /// A decoded child of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -146,7 +146,7 @@ impl Layout {
         self
     }
 
-    fn check(&self, bytes: &[u8]) -> Result<(), Damage> {
+    fn check(&self, bytes: &[u8]) -> Result<(), DamageReason> {
         let fences = self.children.saturating_sub(1);
         if self.level > LEVEL_MAX {
             return Err("its level is too high");
@@ -222,7 +222,7 @@ fn sum_cells<const WIDTH: usize>(cells: &[u8]) -> u64 {
     })
 }
 
-fn check_version(version: Option<u8>) -> Result<(), Damage> {
+fn check_version(version: Option<u8>) -> Result<(), DamageReason> {
     match version {
         Some(VERSION) => Ok(()),
         None | Some(0) => Err("it has no version"),
@@ -236,7 +236,7 @@ fn common_prefix_length(left: &[u8], right: &[u8]) -> usize {
 
 impl Node {
     /// Takes stored bytes after checking them.
-    pub(super) fn decode(bytes: Vec<u8>, sums: usize) -> Result<Self, Damage> {
+    pub(super) fn decode(bytes: Vec<u8>, sums: usize) -> Result<Self, DamageReason> {
         assert!(sums <= SUMS_MAX, "the root record was checked for this");
         check_version(bytes.first().copied())?;
         let layout = Layout::read(&bytes, sums).map_err(|_| "it is too short")?;
@@ -337,7 +337,7 @@ impl Node {
     }
 
     /// Returns the sum of the counts of the children before `index`.
-    pub(super) fn count_before(&self, index: usize) -> Result<u64, Damage> {
+    pub(super) fn count_before(&self, index: usize) -> Result<u64, DamageReason> {
         let cells = self.cells(COUNT, index);
         match self.layout.widths[COUNT] {
             0 => Ok(0),
@@ -352,7 +352,7 @@ impl Node {
     }
 
     /// Returns the sum of the totals of the children before `index`.
-    pub(super) fn totals_before(&self, index: usize) -> Result<Totals, Damage> {
+    pub(super) fn totals_before(&self, index: usize) -> Result<Totals, DamageReason> {
         let mut sums = Weight::ZERO;
         for sum in 0..self.layout.sums {
             sums.set(sum, self.sum_before(sum, index)?);
@@ -361,7 +361,7 @@ impl Node {
     }
 
     /// Returns one of the sums, added up over the children before `index`.
-    pub(super) fn sum_before(&self, sum: usize, index: usize) -> Result<i64, Damage> {
+    pub(super) fn sum_before(&self, sum: usize, index: usize) -> Result<i64, DamageReason> {
         let width = self.layout.widths[COLUMNS_FIXED + sum];
         if width == 0 {
             return Ok(0);
@@ -373,7 +373,7 @@ impl Node {
     }
 
     /// Adds a change to the totals of a child.
-    pub(super) fn add(&mut self, index: usize, change: &Change) -> Result<(), Damage> {
+    pub(super) fn add(&mut self, index: usize, change: &Change) -> Result<(), DamageReason> {
         assert!(change.sums.fits(self.layout.sums), "a weight has no more values than the collection has sums");
         if change.count != 0 {
             let count = self.count(index).checked_add_signed(change.count).ok_or("a count falls below zero")?;
@@ -393,7 +393,7 @@ impl Node {
 
     /// Decodes the children. `low` is the fence that the parent has for this node. Checks that the fences ascend from
     /// there.
-    pub(super) fn children(&self, low: &[u8]) -> Result<Vec<Child>, Damage> {
+    pub(super) fn children(&self, low: &[u8]) -> Result<Vec<Child>, DamageReason> {
         let mut children: Vec<Child> = Vec::with_capacity(self.layout.children);
         let mut end = 0;
         for index in 0..self.layout.children {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use store::engine::prefix_end;
 use store::{Cursor, Direction, KeyRange, Read, Result, Table};
 
-use super::node::{Damage, Node};
+use super::node::{DamageReason, Node};
 use super::recent::{self, Recent, Recents};
 use super::root::{ROOT, Root, Wanted, damaged, damaged_entry, load_node};
 use super::weight::{Change, Totals, Weigh};
@@ -322,7 +322,7 @@ impl<'r> Reader<'r> {
     }
 
     /// Descends from the root to a block. `step` selects the child of each node.
-    fn descend(&self, step: &mut dyn FnMut(&Node) -> std::result::Result<usize, Damage>) -> Result<Block> {
+    fn descend(&self, step: &mut dyn FnMut(&Node) -> std::result::Result<usize, DamageReason>) -> Result<Block> {
         let (mut low, mut high) = (Vec::new(), None::<Vec<u8>>);
         let mut below: Option<Node> = None;
         let mut number = ROOT;
@@ -350,7 +350,7 @@ impl<'r> Reader<'r> {
         Ok(())
     }
 
-    fn damaged(&self, why: Damage) -> store::Error {
+    fn damaged(&self, why: DamageReason) -> store::Error {
         damaged(self.id, ROOT, why)
     }
 }
@@ -362,8 +362,8 @@ fn find_child<'a>(
     all: &Recents,
     mut recents: &'a [Recent],
     (measure, found): (Measure, &mut Found),
-) -> std::result::Result<(usize, &'a [Recent]), Damage> {
-    const NEGATIVE: Damage = "a count, or a sum that is searched, falls below zero";
+) -> std::result::Result<(usize, &'a [Recent]), DamageReason> {
+    const NEGATIVE: DamageReason = "a count, or a sum that is searched, falls below zero";
     let mut next = recents.first().map(|recent| node.position(all.key(recent)));
     for index in 0..node.len() {
         let (mut length, mut change) = (0, Change::NONE);
@@ -391,7 +391,7 @@ fn find_child<'a>(
     Err("it holds less than its parent says")
 }
 
-fn add_counts(count: u64, recents: &[Recent]) -> std::result::Result<u64, Damage> {
+fn add_counts(count: u64, recents: &[Recent]) -> std::result::Result<u64, DamageReason> {
     let sum = recents.iter().try_fold(0i64, |sum, recent| sum.checked_add(recent.change.count));
     sum.and_then(|sum| count.checked_add_signed(sum)).ok_or("it remembers more removals than there are entries")
 }

@@ -11,7 +11,7 @@
 use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use super::limits::{KEY_BYTES_MAX, RECENT_MAX, SUMS_MAX};
-use super::node::{Damage, Node};
+use super::node::{DamageReason, Node};
 use super::weight::{Change, Weight};
 
 /// A change of the totals at a key.
@@ -65,7 +65,7 @@ impl Recents {
     }
 
     /// Adds a change to the buffer.
-    pub(super) fn add(&mut self, key: &[u8], change: &Change) -> Result<(), Damage> {
+    pub(super) fn add(&mut self, key: &[u8], change: &Change) -> Result<(), DamageReason> {
         let place = self.place(key);
         match self.list.get(place) {
             Some(recent) if self.key(recent) == key => {
@@ -123,7 +123,7 @@ impl Recents {
         }
     }
 
-    pub(super) fn decode(sums: usize, record: &mut Decoder<'_>) -> Result<Self, Damage> {
+    pub(super) fn decode(sums: usize, record: &mut Decoder<'_>) -> Result<Self, DamageReason> {
         const SHORT: &str = "it is too short";
         let count = record.count().map_err(|_| SHORT)?;
         if count > RECENT_MAX {
@@ -188,7 +188,7 @@ fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8],
 }
 
 /// Returns the sum of the changes.
-pub(super) fn sum(recents: &[Recent]) -> Result<Change, Damage> {
+pub(super) fn sum(recents: &[Recent]) -> Result<Change, DamageReason> {
     let sum = recents.iter().try_fold(Change::NONE, |sum, recent| sum.checked_add(&recent.change));
     sum.ok_or("the changes that it remembers are too great")
 }

@@ -10,7 +10,7 @@ use store::{Error, Read, Result, Table};
 
 use super::CollectionId;
 use super::limits::{STATE_BYTES_MAX, SUMS_MAX};
-use super::node::{Child, Damage, Node, VERSION};
+use super::node::{Child, DamageReason, Node, VERSION};
 use super::recent::{self, Recents};
 use super::weight::Totals;
 
@@ -45,7 +45,7 @@ impl Root {
         Self::decode(&bytes).map(Some).map_err(|why| damaged(id, ROOT, why))
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> std::result::Result<Self, Damage> {
+    pub(super) fn decode(bytes: &[u8]) -> std::result::Result<Self, DamageReason> {
         let mut record = Decoder::new(bytes);
         let mut head = || {
             let (version, sums, next_number) = (record.u8()?, usize::from(record.u8()?), record.u32()?);
@@ -78,13 +78,13 @@ impl Root {
     }
 
     /// Returns the totals of the whole collection.
-    pub(super) fn totals(&self) -> std::result::Result<Totals, Damage> {
+    pub(super) fn totals(&self) -> std::result::Result<Totals, DamageReason> {
         whole(&self.node, &self.recents)
     }
 }
 
 /// Returns the totals of the whole collection from the top node of its tree and the buffered changes.
-pub(super) fn whole(top: &Node, recents: &Recents) -> std::result::Result<Totals, Damage> {
+pub(super) fn whole(top: &Node, recents: &Recents) -> std::result::Result<Totals, DamageReason> {
     let stored = top.totals_before(top.len())?;
     stored.changed(&recent::sum(recents.list())?).ok_or("it remembers more removals than there are entries")
 }
@@ -120,7 +120,7 @@ impl Wanted {
         Self { number: parent.below(index), level: parent.level() - 1, count: parent.count(index) }
     }
 
-    pub(super) fn check(&self, node: &Node) -> std::result::Result<(), Damage> {
+    pub(super) fn check(&self, node: &Node) -> std::result::Result<(), DamageReason> {
         if node.level() != self.level {
             return Err("it is not one level below its parent");
         }
@@ -132,7 +132,7 @@ impl Wanted {
 }
 
 /// Creates the error for a damaged node.
-pub(super) fn damaged(id: CollectionId, number: u32, why: Damage) -> Error {
+pub(super) fn damaged(id: CollectionId, number: u32, why: DamageReason) -> Error {
     Error::Damaged {
         table: Table::Tree,
         key: id.node_key(number).to_vec(),
