@@ -41,7 +41,7 @@ struct Known {
 /// The data that a reader collected when it was opened, for another reader of the same folder in the same snapshot.
 #[derive(Clone)]
 pub(crate) struct Opening {
-    index: collection::reader::Opening,
+    index: collection::reader::OpenedRoot,
     known: Known,
 }
 

@@ -83,7 +83,7 @@ enum Measure {
 }
 
 /// State of a descent to a target.
-struct Found {
+struct Descent {
     /// The part of the target that remains before the chosen child.
     rest: u64,
     /// The count or sum of that child.
@@ -102,7 +102,7 @@ pub struct Reader<'r> {
 
 /// The data that a reader read when it was opened, for another reader of the same collection in the same snapshot.
 #[derive(Clone, Debug)]
-pub struct Opening {
+pub struct OpenedRoot {
     id: CollectionId,
     root: Arc<Root>,
     exists: bool,
@@ -118,13 +118,13 @@ impl<'r> Reader<'r> {
 
     /// Returns the data that was read to open this reader.
     #[must_use]
-    pub fn opening(&self) -> Opening {
-        Opening { id: self.id, root: Arc::clone(&self.root), exists: self.exists }
+    pub fn opening(&self) -> OpenedRoot {
+        OpenedRoot { id: self.id, root: Arc::clone(&self.root), exists: self.exists }
     }
 
     /// Opens a collection again. `reader` must show the same moment as the first time.
     #[must_use]
-    pub fn reopen(reader: &'r dyn Read, opening: &Opening) -> Self {
+    pub fn reopen(reader: &'r dyn Read, opening: &OpenedRoot) -> Self {
         Self { reader, id: opening.id, root: Arc::clone(&opening.root), exists: opening.exists }
     }
 
@@ -297,8 +297,8 @@ impl<'r> Reader<'r> {
     }
 
     /// Descends to the block in which the running count or sum, from the first entry on, exceeds `target`.
-    fn descend_to(&self, measure: Measure, target: u64) -> Result<(Block, Found)> {
-        let mut found = Found { rest: target, amount: 0, position: 0 };
+    fn descend_to(&self, measure: Measure, target: u64) -> Result<(Block, Descent)> {
+        let mut found = Descent { rest: target, amount: 0, position: 0 };
         let mut recents = self.root.recents.list();
         let block = self.descend(&mut |node| {
             let (index, within) = find_child(node, &self.root.recents, recents, (measure, &mut found))?;
@@ -361,7 +361,7 @@ fn find_child<'a>(
     node: &Node,
     all: &Recents,
     mut recents: &'a [Recent],
-    (measure, found): (Measure, &mut Found),
+    (measure, found): (Measure, &mut Descent),
 ) -> std::result::Result<(usize, &'a [Recent]), DamageReason> {
     const NEGATIVE: DamageReason = "a count, or a sum that is searched, falls below zero";
     let mut next = recents.first().map(|recent| node.position(all.key(recent)));
