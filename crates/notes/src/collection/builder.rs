@@ -15,7 +15,7 @@ use store::{Batch, Error, Result, Table};
 use super::CollectionId;
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
 use super::node::{Child, Node};
-use super::recent::Recents;
+use super::recent::ChangeBuffer;
 use super::root::{ROOT, Root, damaged, empty_node};
 use super::settle::separator;
 use super::weight::{Totals, Weight};
@@ -79,7 +79,7 @@ impl Builder {
         assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection is small");
         let node = if self.last.is_none() { empty_node(self.sums) } else { self.top(batch)? };
         let totals = node.totals_before(node.len()).map_err(|why| damaged(self.id, ROOT, why))?;
-        let (sums, next_number, recents) = (self.sums, self.next_number, Recents::default());
+        let (sums, next_number, recents) = (self.sums, self.next_number, ChangeBuffer::default());
         let root = Root { sums, next_number, state: state.to_vec(), recents, node };
         batch.put(Table::Tree, &self.id.node_key(ROOT), &root.encode());
         Ok(totals)

@@ -17,7 +17,7 @@ use super::builder::Builder;
 use super::limits::{FINDINGS_MAX, KEY_BYTES_MAX, Tuning};
 use super::node::Node;
 use super::reader::{own_key, stored_range};
-use super::recent::{self, Recents};
+use super::recent::{self, ChangeBuffer};
 use super::root::{ROOT, Root};
 use super::weight::{Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};
@@ -72,7 +72,7 @@ pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<V
         id,
         weigh,
         next_number: 0,
-        recents: Recents::default(),
+        recents: ChangeBuffer::default(),
         seen: BTreeSet::from([ROOT]),
         findings: Vec::new(),
     };
@@ -110,7 +110,7 @@ struct Walk<'r> {
     weigh: &'r dyn Weigh,
     /// The next unused node number. Every existing node has a smaller one.
     next_number: u32,
-    recents: Recents,
+    recents: ChangeBuffer,
     seen: BTreeSet<u32>,
     findings: Vec<Finding>,
 }

@@ -16,7 +16,7 @@ use store::engine::prefix_end;
 use store::{Cursor, Direction, KeyRange, Read, Result, Table};
 
 use super::node::{DamageReason, Node};
-use super::recent::{self, Recent, Recents};
+use super::recent::{self, BufferedChange, ChangeBuffer};
 use super::root::{ROOT, Root, Wanted, damaged, damaged_entry, load_node};
 use super::weight::{Change, Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};
@@ -359,10 +359,10 @@ impl<'r> Reader<'r> {
 /// below the node. Returns the index of the child and the buffered changes below it.
 fn find_child<'a>(
     node: &Node,
-    all: &Recents,
-    mut recents: &'a [Recent],
+    all: &ChangeBuffer,
+    mut recents: &'a [BufferedChange],
     (measure, found): (Measure, &mut Descent),
-) -> std::result::Result<(usize, &'a [Recent]), DamageReason> {
+) -> std::result::Result<(usize, &'a [BufferedChange]), DamageReason> {
     const NEGATIVE: DamageReason = "a count, or a sum that is searched, falls below zero";
     let mut next = recents.first().map(|recent| node.position(all.key(recent)));
     for index in 0..node.len() {
@@ -391,7 +391,7 @@ fn find_child<'a>(
     Err("it holds less than its parent says")
 }
 
-fn add_counts(count: u64, recents: &[Recent]) -> std::result::Result<u64, DamageReason> {
+fn add_counts(count: u64, recents: &[BufferedChange]) -> std::result::Result<u64, DamageReason> {
     let sum = recents.iter().try_fold(0i64, |sum, recent| sum.checked_add(recent.change.count));
     sum.and_then(|sum| count.checked_add_signed(sum)).ok_or("it remembers more removals than there are entries")
 }

@@ -16,8 +16,8 @@ use super::weight::{Change, Weight};
 
 /// A change of the totals at a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recent {
-    /// Start of the key within [`Recents::keys`].
+pub(super) struct BufferedChange {
+    /// Start of the key within [`ChangeBuffer::keys`].
     start: usize,
     end: usize,
     pub(super) change: Change,
@@ -25,31 +25,31 @@ pub(super) struct Recent {
 
 /// The buffered changes, by key.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Recents {
-    list: Vec<Recent>,
+pub(super) struct ChangeBuffer {
+    list: Vec<BufferedChange>,
     /// The bytes of the keys, unordered. Bytes that no change refers to stay until changes are taken out or the record
     /// is written.
     keys: Vec<u8>,
 }
 
-impl Recents {
+impl ChangeBuffer {
     /// Returns the changes in the order of their keys.
-    pub(super) fn list(&self) -> &[Recent] {
+    pub(super) fn list(&self) -> &[BufferedChange] {
         &self.list
     }
 
     /// Returns the key of a change.
-    pub(super) fn key(&self, recent: &Recent) -> &[u8] {
+    pub(super) fn key(&self, recent: &BufferedChange) -> &[u8] {
         &self.keys[recent.start..recent.end]
     }
 
     /// Returns the changes of keys before `key`.
-    pub(super) fn before(&self, key: &[u8]) -> &[Recent] {
+    pub(super) fn before(&self, key: &[u8]) -> &[BufferedChange] {
         &self.list[..self.place(key)]
     }
 
     /// Returns the changes of keys from `low` to before `high`.
-    pub(super) fn within(&self, low: &[u8], high: Option<&[u8]>) -> &[Recent] {
+    pub(super) fn within(&self, low: &[u8], high: Option<&[u8]>) -> &[BufferedChange] {
         let (start, end) = self.stretch(low, high);
         &self.list[start..end]
     }
@@ -80,7 +80,7 @@ impl Recents {
             _ => {
                 let start = self.keys.len();
                 self.keys.extend_from_slice(key);
-                self.list.insert(place, Recent { start, end: self.keys.len(), change: *change });
+                self.list.insert(place, BufferedChange { start, end: self.keys.len(), change: *change });
             }
         }
         Ok(())
@@ -139,7 +139,7 @@ impl Recents {
             }
             let start = recents.keys.len();
             recents.keys.extend_from_slice(key);
-            recents.list.push(Recent { start, end: recents.keys.len(), change });
+            recents.list.push(BufferedChange { start, end: recents.keys.len(), change });
         }
         Ok(recents)
     }
@@ -166,7 +166,7 @@ impl Recents {
 }
 
 /// Two buffers are equal if they contain the same changes at the same keys.
-impl PartialEq for Recents {
+impl PartialEq for ChangeBuffer {
     fn eq(&self, other: &Self) -> bool {
         let pairs = |recents: &Self| -> Vec<_> {
             recents.list.iter().map(|recent| (recents.key(recent).to_vec(), recent.change)).collect()
@@ -175,7 +175,7 @@ impl PartialEq for Recents {
     }
 }
 
-impl Eq for Recents {}
+impl Eq for ChangeBuffer {}
 
 fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8], Change), InvalidRecord> {
     let key = record.bytes()?;
@@ -188,7 +188,7 @@ fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8],
 }
 
 /// Returns the sum of the changes.
-pub(super) fn sum(recents: &[Recent]) -> Result<Change, DamageReason> {
+pub(super) fn sum(recents: &[BufferedChange]) -> Result<Change, DamageReason> {
     let sum = recents.iter().try_fold(Change::NONE, |sum, recent| sum.checked_add(&recent.change));
     sum.ok_or("the changes that it remembers are too great")
 }
@@ -210,8 +210,8 @@ mod tests {
         Change { count, sums: Weight::new(&[sum]) }
     }
 
-    fn recents(changes: &[(&[u8], i64, i64)]) -> Recents {
-        let mut recents = Recents::default();
+    fn recents(changes: &[(&[u8], i64, i64)]) -> ChangeBuffer {
+        let mut recents = ChangeBuffer::default();
         for (key, count, sum) in changes {
             recents.add(key, &change(*count, *sum)).expect("the test's numbers are small");
         }
@@ -234,9 +234,9 @@ mod tests {
         let mut record = Encoder::new();
         written.encode(1, &mut record);
         let bytes = record.finish();
-        assert_eq!(Recents::decode(1, &mut Decoder::new(&bytes)), Ok(written));
+        assert_eq!(ChangeBuffer::decode(1, &mut Decoder::new(&bytes)), Ok(written));
         for length in 0..bytes.len() {
-            assert!(Recents::decode(1, &mut Decoder::new(&bytes[..length])).is_err());
+            assert!(ChangeBuffer::decode(1, &mut Decoder::new(&bytes[..length])).is_err());
         }
     }
 

@@ -11,7 +11,7 @@ use store::{Error, Read, Result, Table};
 use super::CollectionId;
 use super::limits::{STATE_BYTES_MAX, SUMS_MAX};
 use super::node::{Child, DamageReason, Node, VERSION};
-use super::recent::{self, Recents};
+use super::recent::{self, ChangeBuffer};
 use super::weight::Totals;
 
 /// Number of the root record. The other nodes are numbered from 1.
@@ -27,7 +27,7 @@ pub(super) struct Root {
     /// The state that the owner stores with the collection.
     pub(super) state: Vec<u8>,
     /// Changes that are not yet applied to the tree.
-    pub(super) recents: Recents,
+    pub(super) recents: ChangeBuffer,
     /// The top node of the tree.
     pub(super) node: Node,
 }
@@ -35,7 +35,7 @@ pub(super) struct Root {
 impl Root {
     /// Creates the root of a collection without entries: one block from the smallest key to the greatest.
     pub(super) fn empty(sums: usize) -> Self {
-        let (state, recents) = (Vec::new(), Recents::default());
+        let (state, recents) = (Vec::new(), ChangeBuffer::default());
         Self { sums, next_number: ROOT + 1, state, recents, node: empty_node(sums) }
     }
 
@@ -58,7 +58,7 @@ impl Root {
         if sums > SUMS_MAX || next_number == ROOT || state.len() > STATE_BYTES_MAX {
             return Err("its head holds what cannot be");
         }
-        let recents = Recents::decode(sums, &mut record)?;
+        let recents = ChangeBuffer::decode(sums, &mut record)?;
         let node = Node::decode(record.rest().to_vec(), sums)?;
         if node.level() == 0 && !recents.list().is_empty() {
             return Err("it remembers changes that it could have made");
@@ -84,7 +84,7 @@ impl Root {
 }
 
 /// Returns the totals of the whole collection from the top node of its tree and the buffered changes.
-pub(super) fn whole(top: &Node, recents: &Recents) -> std::result::Result<Totals, DamageReason> {
+pub(super) fn whole(top: &Node, recents: &ChangeBuffer) -> std::result::Result<Totals, DamageReason> {
     let stored = top.totals_before(top.len())?;
     stored.changed(&recent::sum(recents.list())?).ok_or("it remembers more removals than there are entries")
 }

@@ -24,7 +24,7 @@ use super::CollectionId;
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
 use super::node::Node;
 use super::reader::{own_key, stored_range};
-use super::recent::Recents;
+use super::recent::ChangeBuffer;
 use super::root::{ROOT, Root, Wanted, damaged, damaged_entry, load_node, whole};
 use super::weight::{Change, Totals, Weigh, Weight};
 
@@ -66,7 +66,7 @@ pub struct Writer<'r> {
     pub(super) next_number: u32,
     state: Vec<u8>,
     /// Changes that are not yet applied to the tree.
-    recents: Recents,
+    recents: ChangeBuffer,
     entries: BTreeMap<Vec<u8>, Pending>,
     /// The last key that was looked up in the store, with its value. Callers usually look up a key before they change
     /// it.
