@@ -17,7 +17,7 @@ use store::{Cursor, Direction, KeyRange, Read, Result, Table};
 
 use super::node::{DamageReason, Node};
 use super::recent::{self, BufferedChange, ChangeBuffer};
-use super::root::{ROOT, Root, Wanted, damaged, damaged_entry, load_node};
+use super::root::{NodeRef, ROOT, Root, damaged, damaged_entry, load_node};
 use super::weight::{Change, Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};
 
@@ -337,7 +337,7 @@ impl<'r> Reader<'r> {
             if node.level() == 0 {
                 return Ok(Block { low, high });
             }
-            let wanted = Wanted::of(node, index);
+            let wanted = NodeRef::of(node, index);
             number = wanted.number;
             below = Some(load_node(self.reader, self.id, self.root.sums, wanted)?);
         }

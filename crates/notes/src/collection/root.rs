@@ -95,7 +95,7 @@ pub(super) fn empty_node(sums: usize) -> Node {
 }
 
 /// Reads a node other than the root and checks its level and count against its parent.
-pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted: Wanted) -> Result<Node> {
+pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted: NodeRef) -> Result<Node> {
     let number = wanted.number;
     let Some(bytes) = reader.get(Table::Tree, &id.node_key(number))? else {
         return Err(damaged(id, number, "its parent points to it, but it does not exist"));
@@ -107,13 +107,13 @@ pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted
 
 /// The number, level and count that a parent has for a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct NodeRef {
     pub(super) number: u32,
     pub(super) level: u8,
     pub(super) count: u64,
 }
 
-impl Wanted {
+impl NodeRef {
     /// Returns the data that `parent` has for a child. `parent` must not be on level 0.
     pub(super) fn of(parent: &Node, index: usize) -> Self {
         assert!(parent.level() > 0, "blocks are not nodes");

@@ -15,7 +15,7 @@ use store::Result;
 
 use super::limits::LEVEL_MAX;
 use super::node::{Child, Node};
-use super::root::{ROOT, Wanted, damaged, empty_node};
+use super::root::{NodeRef, ROOT, damaged, empty_node};
 use super::weight::Totals;
 use super::writer::{Slot, Writer};
 
@@ -116,7 +116,7 @@ impl Writer<'_> {
     /// split or merged once more.
     fn lower_root(&mut self) -> Result<()> {
         while self.node(ROOT).level() > 0 && self.node(ROOT).len() == 1 {
-            let wanted = Wanted::of(self.node(ROOT), 0);
+            let wanted = NodeRef::of(self.node(ROOT), 0);
             self.load(wanted)?;
             let node = self.node(wanted.number).clone();
             if node.len() > 2 && node.bytes().len() > self.tuning.root_bytes_max as usize / 2 {
@@ -301,7 +301,7 @@ impl Writer<'_> {
 
     fn merge_pair(&mut self, level: u8, left: &Child, right: &Child) -> Result<Option<Child>> {
         for child in [left, right] {
-            self.load(Wanted { number: child.below, level, count: child.totals.count })?;
+            self.load(NodeRef { number: child.below, level, count: child.totals.count })?;
         }
         let mut children = self.children(left.below, &left.fence)?;
         children.extend(self.children(right.below, &right.fence)?);
@@ -421,7 +421,7 @@ mod tests {
     /// second child.
     fn tie_a_knot(engine: &Memory, id: CollectionId) -> Vec<u8> {
         let root = Root::load(engine, id).expect("the engine reads").expect("it was written");
-        let wanted = Wanted::of(&root.node, 0);
+        let wanted = NodeRef::of(&root.node, 0);
         let node = load_node(engine, id, 0, wanted).expect("the tree is sound");
         assert!(node.level() > 0 && node.len() > 1, "the test needs three levels");
         let mut children = node.children(&[]).expect("the tree is sound");

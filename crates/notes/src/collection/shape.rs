@@ -7,7 +7,7 @@ use store::{Read, Result};
 
 use super::CollectionId;
 use super::node::Node;
-use super::root::{ROOT, Root, Wanted, damaged, load_node};
+use super::root::{NodeRef, ROOT, Root, damaged, load_node};
 
 /// Size of a tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -36,7 +36,7 @@ pub fn shape(reader: &dyn Read, id: CollectionId) -> Result<Shape> {
         shape.node_bytes += node.bytes().len() as u64;
         for index in 0..node.len() {
             if node.level() > 0 {
-                waiting.push(load_node(reader, id, root.sums, Wanted::of(&node, index))?);
+                waiting.push(load_node(reader, id, root.sums, NodeRef::of(&node, index))?);
             } else {
                 shape.blocks += 1;
             }

@@ -25,7 +25,7 @@ use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning}
 use super::node::Node;
 use super::reader::{own_key, stored_range};
 use super::recent::ChangeBuffer;
-use super::root::{ROOT, Root, Wanted, damaged, damaged_entry, load_node, whole};
+use super::root::{NodeRef, ROOT, Root, damaged, damaged_entry, load_node, whole};
 use super::weight::{Change, Totals, Weigh, Weight};
 
 /// A node in memory.
@@ -292,7 +292,7 @@ impl<'r> Writer<'r> {
     }
 
     /// Reads a node unless it is already in memory.
-    pub(super) fn load(&mut self, wanted: Wanted) -> Result<()> {
+    pub(super) fn load(&mut self, wanted: NodeRef) -> Result<()> {
         match self.nodes.entry(wanted.number) {
             btree_map::Entry::Occupied(occupied) => {
                 wanted.check(&occupied.get().node).map_err(|why| damaged(self.id, wanted.number, why))
@@ -381,7 +381,7 @@ impl<'r> Writer<'r> {
             if node.level() == 0 {
                 break;
             }
-            let wanted = Wanted::of(node, index);
+            let wanted = NodeRef::of(node, index);
             let is_new = !self.nodes.contains_key(&wanted.number);
             self.load(wanted)?;
             number = wanted.number;
