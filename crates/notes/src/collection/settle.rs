@@ -28,7 +28,7 @@ pub(super) enum Growth {
 }
 
 /// The children that replace one node or block.
-struct Settled {
+struct Replacement {
     children: Vec<Child>,
     growth: Growth,
 }
@@ -75,7 +75,7 @@ impl Writer<'_> {
     pub(super) fn settle(&mut self) -> Result<()> {
         self.apply_beside_changed()?;
         self.uneven = false;
-        let Some(Settled { mut children, mut growth }) = self.settle_node(ROOT, &[], None)? else { return Ok(()) };
+        let Some(Replacement { mut children, mut growth }) = self.settle_node(ROOT, &[], None)? else { return Ok(()) };
         let sums = self.weigh.sums();
         let mut level = self.node(ROOT).level();
         if children.is_empty() {
@@ -135,12 +135,12 @@ impl Writer<'_> {
     /// Settles everything below a changed node. `low` and `high` are the fences around the node.
     ///
     /// Returns its new children if they differ from the old ones. In that case the node itself is not written yet.
-    fn settle_node(&mut self, number: u32, low: &[u8], high: Option<&[u8]>) -> Result<Option<Settled>> {
+    fn settle_node(&mut self, number: u32, low: &[u8], high: Option<&[u8]>) -> Result<Option<Replacement>> {
         let (level, children) = (self.node(number).level(), self.children(number, low)?);
         if level == 0 { self.settle_blocks(number, &children, high) } else { self.settle_nodes(level, &children, high) }
     }
 
-    fn settle_blocks(&mut self, number: u32, old: &[Child], high: Option<&[u8]>) -> Result<Option<Settled>> {
+    fn settle_blocks(&mut self, number: u32, old: &[Child], high: Option<&[u8]>) -> Result<Option<Replacement>> {
         let mut children: Vec<Child> = Vec::with_capacity(old.len() + 1);
         let mut cut = Vec::new();
         let mut growth_within = Growth::Middle;
@@ -164,10 +164,10 @@ impl Writer<'_> {
             first.fence.clone_from(&old[0].fence);
         }
         let growth = if growth_of(&cut, old.len()) == growth_within { growth_within } else { Growth::Middle };
-        Ok((children != old).then_some(Settled { children, growth }))
+        Ok((children != old).then_some(Replacement { children, growth }))
     }
 
-    fn settle_nodes(&mut self, level: u8, old: &[Child], high: Option<&[u8]>) -> Result<Option<Settled>> {
+    fn settle_nodes(&mut self, level: u8, old: &[Child], high: Option<&[u8]>) -> Result<Option<Replacement>> {
         let mut children: Vec<Child> = Vec::with_capacity(old.len() + 1);
         let mut cut = Vec::new();
         for (index, child) in old.iter().enumerate() {
@@ -192,11 +192,11 @@ impl Writer<'_> {
             first.fence.clone_from(&old[0].fence);
         }
         let children = self.merge_nodes(level - 1, children)?;
-        Ok((children != old).then_some(Settled { children, growth: growth_of(&cut, old.len()) }))
+        Ok((children != old).then_some(Replacement { children, growth: growth_of(&cut, old.len()) }))
     }
 
     /// Splits a block into pieces. Reads its entries.
-    fn cut_block(&self, number: u32, block: &Child, high: Option<&[u8]>) -> Result<Settled> {
+    fn cut_block(&self, number: u32, block: &Child, high: Option<&[u8]>) -> Result<Replacement> {
         let mut entries: Vec<(Vec<u8>, Totals, bool)> = Vec::new();
         self.visit_seen(&block.fence, high, &mut |seen| {
             let weight = self.weight_of(seen.key, seen.value)?;
@@ -231,13 +231,13 @@ impl Writer<'_> {
         if self.total(number, &children)? != block.totals {
             return Err(damaged(self.id, number, "a block sums up to something else than it says"));
         }
-        Ok(Settled { children, growth })
+        Ok(Replacement { children, growth })
     }
 
     /// Writes the children into the node, or into several nodes if they are too large for one. Without children, the
     /// node is freed. Returns the pointers to the written nodes.
-    fn place(&mut self, number: u32, level: u8, settled: Settled) -> Result<Vec<Child>> {
-        let Settled { children, growth } = settled;
+    fn place(&mut self, number: u32, level: u8, settled: Replacement) -> Result<Vec<Child>> {
+        let Replacement { children, growth } = settled;
         let Some(first) = children.first() else {
             self.free(number);
             return Ok(Vec::new());
