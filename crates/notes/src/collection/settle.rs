@@ -17,7 +17,7 @@ use super::limits::LEVEL_MAX;
 use super::node::{Child, Node};
 use super::root::{NodeRef, ROOT, damaged, empty_node};
 use super::weight::Totals;
-use super::writer::{Slot, Writer};
+use super::writer::{CachedNode, Writer};
 
 /// The part of a block or node where it grew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,7 +101,7 @@ impl Writer<'_> {
     /// entries, and the tree must have counted all of them by then.
     fn apply_beside_changed(&mut self) -> Result<()> {
         let root = self.node(ROOT).clone();
-        let is_changed = |slot: Option<&Slot>| slot.is_some_and(|slot| slot.changed);
+        let is_changed = |slot: Option<&CachedNode>| slot.is_some_and(|slot| slot.changed);
         for index in 0..root.len() {
             if root.level() > 0 && is_changed(self.nodes.get(&root.below(index))) {
                 self.apply_below(&root, index)?;
@@ -343,7 +343,7 @@ impl Writer<'_> {
     }
 
     fn replace(&mut self, number: u32, node: Node) {
-        self.nodes.insert(number, Slot { node, changed: true });
+        self.nodes.insert(number, CachedNode { node, changed: true });
     }
 
     fn free(&mut self, number: u32) {

@@ -29,7 +29,7 @@ use super::root::{NodeRef, ROOT, Root, damaged, damaged_entry, load_node, whole}
 use super::weight::{Change, Totals, Weigh, Weight};
 
 /// A node in memory.
-pub(super) struct Slot {
+pub(super) struct CachedNode {
     pub(super) node: Node,
     /// `true` if the node differs from the stored one.
     pub(super) changed: bool,
@@ -44,7 +44,7 @@ struct Pending {
 }
 
 /// An entry including the changes of the transaction.
-pub(super) struct Seen<'a> {
+pub(super) struct VisibleEntry<'a> {
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
     /// `true` if the entry did not exist before the transaction.
@@ -58,7 +58,7 @@ pub struct Writer<'r> {
     pub(super) id: CollectionId,
     pub(super) tuning: Tuning,
     /// The nodes that were read or created, by number. The root is always present.
-    pub(super) nodes: BTreeMap<u32, Slot>,
+    pub(super) nodes: BTreeMap<u32, CachedNode>,
     /// Numbers of the nodes that no longer exist.
     pub(super) freed: Vec<u32>,
     /// Nodes that lost children and became small.
@@ -92,7 +92,7 @@ impl<'r> Writer<'r> {
         if root.sums != sums {
             return Err(damaged(id, ROOT, "it keeps another number of sums and must be rebuilt"));
         }
-        let nodes = BTreeMap::from([(ROOT, Slot { node: root.node, changed: false })]);
+        let nodes = BTreeMap::from([(ROOT, CachedNode { node: root.node, changed: false })]);
         Ok(Self {
             reader,
             weigh,
@@ -261,7 +261,7 @@ impl<'r> Writer<'r> {
         &self,
         start: &[u8],
         end: Option<&[u8]>,
-        each: &mut dyn FnMut(Seen<'_>) -> Result<()>,
+        each: &mut dyn FnMut(VisibleEntry<'_>) -> Result<()>,
     ) -> Result<()> {
         if end.is_some_and(|end| end <= start) {
             return Ok(());
@@ -277,7 +277,7 @@ impl<'r> Writer<'r> {
             }
             match pending.next_if(|(own, _)| own.as_slice() == key) {
                 Some(next) => each_pending(next, each)?,
-                None => each(Seen { key, value, new: false })?,
+                None => each(VisibleEntry { key, value, new: false })?,
             }
         }
         pending.try_for_each(|next| each_pending(next, each))
@@ -287,7 +287,7 @@ impl<'r> Writer<'r> {
         &self.nodes.get(&number).expect("only nodes that were loaded are asked for").node
     }
 
-    pub(super) fn slot_mut(&mut self, number: u32) -> &mut Slot {
+    pub(super) fn slot_mut(&mut self, number: u32) -> &mut CachedNode {
         self.nodes.get_mut(&number).expect("only nodes that were loaded are asked for")
     }
 
@@ -299,7 +299,7 @@ impl<'r> Writer<'r> {
             }
             btree_map::Entry::Vacant(vacant) => {
                 let node = load_node(self.reader, self.id, self.weigh.sums(), wanted)?;
-                vacant.insert(Slot { node, changed: false });
+                vacant.insert(CachedNode { node, changed: false });
                 Ok(())
             }
         }
@@ -427,9 +427,12 @@ impl<'r> Writer<'r> {
     }
 }
 
-fn each_pending((key, pending): (&Vec<u8>, &Pending), each: &mut dyn FnMut(Seen<'_>) -> Result<()>) -> Result<()> {
+fn each_pending(
+    (key, pending): (&Vec<u8>, &Pending),
+    each: &mut dyn FnMut(VisibleEntry<'_>) -> Result<()>,
+) -> Result<()> {
     match &pending.value {
-        Some(value) => each(Seen { key, value, new: !pending.stored }),
+        Some(value) => each(VisibleEntry { key, value, new: !pending.stored }),
         None => Ok(()),
     }
 }
