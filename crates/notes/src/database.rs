@@ -132,7 +132,7 @@ impl Notes {
         }
         let record = self.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
         let database = Arc::new(self.load(record)?);
-        assert_eq!(database.losses, Losses::default(), "whoever opens a database gets a whole one");
+        assert_eq!(database.losses, LostRecords::default(), "whoever opens a database gets a whole one");
         open.insert(key, Arc::clone(&database));
         Ok(database)
     }
@@ -378,12 +378,12 @@ pub struct Database {
     /// Modseq since which no note has got other items. It is never earlier than the opening of the database.
     contents: AtomicU64,
     /// The records that could not be read at opening. Only a fixup opens a database that has lost any.
-    pub(crate) losses: Losses,
+    pub(crate) losses: LostRecords,
 }
 
 /// Flags for the records about the database itself that could not be read when it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Losses {
+pub(crate) struct LostRecords {
     pub(crate) counters: bool,
     pub(crate) acl: bool,
 }
@@ -408,7 +408,7 @@ impl Database {
             followers: Arc::clone(&notes.followers),
             dropped: AtomicBool::new(false),
             contents: AtomicU64::new(counters.modseq.0),
-            losses: Losses::default(),
+            losses: LostRecords::default(),
             folder_images: Images::new(Arc::clone(&notes.folder_images)),
         }
     }

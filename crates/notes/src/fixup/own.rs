@@ -23,7 +23,7 @@ use crate::acl::{Acl, AclLevel};
 use crate::catalog::DatabaseRecord;
 use crate::collection;
 use crate::counters::Counters;
-use crate::database::{ACL_NOTE, Database, Losses, Notes};
+use crate::database::{ACL_NOTE, Database, LostRecords, Notes};
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderState};
 use crate::keys;
@@ -36,7 +36,7 @@ pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
     let record = notes.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
     let reader = notes.store().as_ref();
     let number = record.number;
-    let mut losses = Losses::default();
+    let mut losses = LostRecords::default();
     let counters = match salvage::sound(reading::load_counters(reader, number))? {
         Ok(counters) => counters,
         Err(_) => {
