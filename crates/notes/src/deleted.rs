@@ -34,7 +34,7 @@ use crate::writer::{self, Writer};
 
 /// The record of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Deletion {
+pub struct DeletionRecord {
     /// Time of the deletion.
     pub at: Timestamp,
     /// Abbreviated name of the identity that deleted the document.
@@ -43,7 +43,7 @@ pub struct Deletion {
     pub folders: Vec<ViewId>,
 }
 
-impl Deletion {
+impl DeletionRecord {
     /// Returns the stored form (version 1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -77,7 +77,7 @@ pub struct DeletedNote {
     /// Its header, as a stub.
     pub header: Header,
     /// The record of its deletion.
-    pub deletion: Deletion,
+    pub deletion: DeletionRecord,
 }
 
 /// A page of documents that can be restored.
@@ -110,7 +110,7 @@ impl Reading<'_> {
                 break;
             };
             let note = keys::split_deletion(key).ok_or_else(|| damaged(Table::Meta, key))?;
-            let deletion = Deletion::decode(value).map_err(|_| damaged(Table::Meta, key))?;
+            let deletion = DeletionRecord::decode(value).map_err(|_| damaged(Table::Meta, key))?;
             (page.next, looks) = (Some(note), looks + 1);
             if let Some((header, _)) = self.restorable(note)? {
                 page.notes.push(DeletedNote { header, deletion });
@@ -191,7 +191,7 @@ impl Writer<'_, '_> {
         }
         let key = keys::deletion(number, note);
         let stored = self.store.get(Table::Meta, &key)?;
-        let deletion = stored.and_then(|value| Deletion::decode(&value).ok()).unwrap_or_default();
+        let deletion = stored.and_then(|value| DeletionRecord::decode(&value).ok()).unwrap_or_default();
         let known = self.folders()?;
         let mut places = Vec::new();
         for folder in deletion.folders {
@@ -253,7 +253,7 @@ impl Writer<'_, '_> {
         header.flags = header.flags.with(NoteFlags::STUB).with(NoteFlags::SOFT_DELETED);
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = at;
-        let record = Deletion { at, by, folders }.encode();
+        let record = DeletionRecord { at, by, folders }.encode();
         self.batch.put(Table::Meta, &keys::deletion(number, note), &record);
         if let Some(parent) = parent {
             self.batch.delete(Table::Children, &keys::child(number, parent, note));
@@ -337,7 +337,7 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
     let mut cursor = store.scan(Table::Meta, &keys::deletions(database.number), Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
         let note = keys::split_deletion(key).ok_or_else(|| damaged(Table::Meta, key))?;
-        let deletion = Deletion::decode(value).map_err(|_| damaged(Table::Meta, key))?;
+        let deletion = DeletionRecord::decode(value).map_err(|_| damaged(Table::Meta, key))?;
         if deletion.at > limit {
             continue;
         }
@@ -382,9 +382,9 @@ mod tests {
 
     #[test]
     fn the_stored_form_reads_back() {
-        let deletion = Deletion { at: Timestamp(-5), by: "Ann/Acme".into(), folders: vec![ViewId(3), ViewId(9)] };
+        let deletion = DeletionRecord { at: Timestamp(-5), by: "Ann/Acme".into(), folders: vec![ViewId(3), ViewId(9)] };
         let bytes = deletion.encode();
-        assert_eq!(Deletion::decode(&bytes), Ok(deletion));
-        assert!((0..bytes.len()).all(|length| Deletion::decode(&bytes[..length]).is_err()));
+        assert_eq!(DeletionRecord::decode(&bytes), Ok(deletion));
+        assert!((0..bytes.len()).all(|length| DeletionRecord::decode(&bytes[..length]).is_err()));
     }
 }

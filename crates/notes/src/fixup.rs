@@ -33,7 +33,7 @@ use crate::change::{self, Change};
 use crate::collection::{self, CollectionId, CountOnly};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, Database, Notes};
-use crate::deleted::Deletion;
+use crate::deleted::DeletionRecord;
 use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::keys::{self, Part};
@@ -731,7 +731,7 @@ impl<'s> Survey<'s> {
             self.headers.values().filter(|header| header.is_soft_deleted()).map(|header| header.note).collect();
         for (key, value) in &listed {
             let Some(note) = keys::split_deletion(key) else { continue };
-            let is_right = wrong.contains(&note) && Deletion::decode(value).is_ok();
+            let is_right = wrong.contains(&note) && DeletionRecord::decode(value).is_ok();
             if is_right {
                 wrong.remove(&note)
             } else {

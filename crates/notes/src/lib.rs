@@ -68,7 +68,7 @@ pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identi
 pub use acl_history::{AclChange, AclDifference};
 pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase};
 pub use database::{Database, Notes};
-pub use deleted::{DeletedNote, DeletedPage, Deletion};
+pub use deleted::{DeletedNote, DeletedPage, DeletionRecord};
 pub use error::{Error, Result};
 pub use folder::{Entry, FolderDesign, FolderState, FolderTotals};
 pub use folder_reader::FolderReader;

@@ -12,7 +12,7 @@ use crate::change::{self, Change};
 use crate::collection::{self, Builder, CollectionId, Tuning, Weigh};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, acl_item};
-use crate::deleted::Deletion;
+use crate::deleted::DeletionRecord;
 use crate::error::Result;
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::item::Item;
@@ -112,7 +112,7 @@ impl Survey<'_> {
             let key = keys::deletion(self.number, *note);
             match self.headers.get(note).filter(|header| header.is_soft_deleted()) {
                 Some(header) => {
-                    let deletion = Deletion { at: header.modified, ..Deletion::default() };
+                    let deletion = DeletionRecord { at: header.modified, ..DeletionRecord::default() };
                     batch.put(Table::Meta, &key, &deletion.encode());
                 }
                 None => batch.delete(Table::Meta, &key),
