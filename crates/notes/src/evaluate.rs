@@ -180,7 +180,7 @@ fn clock_of(moment: Moment) -> Option<String> {
 
 /// The context of an evaluation: data other than the document that a formula can query.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct EvaluationContext {
     /// The time, which is the same for the whole evaluation.
     pub now: Timestamp,
     /// Canonical name of the user for whom the formula is evaluated.
@@ -203,7 +203,7 @@ pub struct Surroundings {
     pub access: Option<formula::host::Access>,
 }
 
-impl Surroundings {
+impl EvaluationContext {
     /// Creates the context for an evaluation by the server itself, without a user.
     #[must_use]
     pub fn of(database: &Database, now: Timestamp) -> Self {
@@ -218,7 +218,7 @@ impl Surroundings {
     }
 }
 
-impl Host for Surroundings {
+impl Host for EvaluationContext {
     fn now(&self) -> Timestamp {
         self.now
     }
@@ -255,19 +255,19 @@ impl Host for Surroundings {
 impl Reading<'_> {
     /// Creates the context of this database and its reader.
     #[must_use]
-    pub fn surroundings(&self) -> Surroundings {
+    pub fn surroundings(&self) -> EvaluationContext {
         let (database, grant) = (self.database(), self.grant());
         let access = formula::host::Access {
             level: grant.level() as u8,
             creates: grant.may_create(),
             deletes: !grant.flags().has(crate::acl::AclFlags::NO_DELETE),
         };
-        Surroundings {
+        EvaluationContext {
             user: grant.name().map_or_else(String::new, |name| name.canonical().to_owned()),
             user_names: grant.names().map(str::to_owned).collect(),
             roles: grant.roles().map(str::to_owned).collect(),
             access: Some(access),
-            ..Surroundings::of(database, database.clock.now())
+            ..EvaluationContext::of(database, database.clock.now())
         }
     }
 
@@ -290,9 +290,9 @@ impl Reading<'_> {
         selection: &Formula,
         since: Modseq,
         each: &mut dyn FnMut(&Subject<'_>) -> Result<bool>,
-    ) -> Result<Searched> {
+    ) -> Result<SearchStats> {
         let surroundings = self.surroundings();
-        let mut searched = Searched { up_to: since, looked_at: 0, stopped: 0 };
+        let mut searched = SearchStats { up_to: since, looked_at: 0, stopped: 0 };
         change::scan_while(&self.snapshot, self.database().number(), since, &mut |entry| {
             let Some(header) = self.header(entry.note)? else { return Ok(true) };
             if header.is_stub() || header.class != NoteClass::DOCUMENT || header.modseq != entry.modseq {
@@ -318,7 +318,7 @@ impl Reading<'_> {
 
 /// Statistics of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Searched {
+pub struct SearchStats {
     /// Modseq of the last document that was examined.
     pub up_to: Modseq,
     /// Number of documents that were examined.

@@ -15,7 +15,7 @@ use formula::host::{Access, HostText, Lookup, LookupResult};
 use formula::{Host, Moment, Text, Value};
 
 use crate::error::Error;
-use crate::evaluate::{Surroundings, as_operand};
+use crate::evaluate::{EvaluationContext, as_operand};
 use crate::limits::{
     LOOKUP_BYTES_MAX, LOOKUP_COST, LOOKUP_COST_MAX, LOOKUP_KEY_BYTES_MAX, LOOKUP_ROWS_MAX, LOOKUPS_KEPT_BYTES_MAX,
 };
@@ -38,7 +38,7 @@ type Found = Result<Value<'static>, String>;
 /// The context of formulas for a reader of a database, including look-ups.
 pub struct Lookups<'r> {
     reading: &'r Reading<'r>,
-    surroundings: Surroundings,
+    surroundings: EvaluationContext,
     known: RefCell<HashMap<String, Found>>,
     known_bytes: Cell<usize>,
     /// The first failure of the store.

@@ -18,7 +18,7 @@ use formula::{CompileError, Formula, Options, Permissions};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::evaluate::{Subject, Surroundings};
+use crate::evaluate::{EvaluationContext, Subject};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::view::cell::Cell;
 use crate::view::design::{Column, ViewDesign};
@@ -129,7 +129,7 @@ const LOOKUP_FUNCTIONS: [&str; 4] = ["@DbColumn", "@DbLookup", "@GetDocField", "
 pub struct Compiled {
     selection: Selection,
     columns: Vec<Source>,
-    surroundings: Surroundings,
+    surroundings: EvaluationContext,
 }
 
 #[derive(Clone, Debug)]
@@ -159,13 +159,13 @@ impl Compiled {
 
     fn new(selection: Selection, design: &ViewDesign) -> Result<Self> {
         let columns = design.columns.iter().map(source).collect::<Result<_>>()?;
-        Ok(Self { selection, columns, surroundings: Surroundings::default() })
+        Ok(Self { selection, columns, surroundings: EvaluationContext::default() })
     }
 
     /// Returns the formulas prepared for evaluation at a moment, in a database, for a view with the title `view`.
     #[must_use]
     pub fn at(&self, now: Timestamp, database: &Database, view: &str) -> Self {
-        let surroundings = Surroundings { view: view.to_owned(), ..Surroundings::of(database, now) };
+        let surroundings = EvaluationContext { view: view.to_owned(), ..EvaluationContext::of(database, now) };
         Self { surroundings, ..self.clone() }
     }
 
