@@ -154,19 +154,19 @@ pub enum Stage {
 }
 
 /// A callback that receives the progress of a check: the stage and the total number of its elements.
-pub type Heard<'h> = dyn FnMut(Stage, u64) + 'h;
+pub type ProgressCallback<'h> = dyn FnMut(Stage, u64) + 'h;
 
 /// Number of notes after which a check reports its progress.
 const HEARD_EVERY: u64 = 10_000;
 
 /// Checks the database at a path, even if it does not open. Changes nothing.
-pub fn check_at(notes: &Notes, path: &str, heard: &mut Heard<'_>) -> Result<FixupReport> {
+pub fn check_at(notes: &Notes, path: &str, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     on_path(notes, path, |database| check_heard(database, heard))
 }
 
 /// Checks the database at a path, even if it does not open, and repairs the data that can be derived. After that, the
 /// database opens. Durable on return.
-pub fn repair_at(notes: &Notes, path: &str, heard: &mut Heard<'_>) -> Result<FixupReport> {
+pub fn repair_at(notes: &Notes, path: &str, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     on_path(notes, path, |database| repair_heard(database, heard))
 }
 
@@ -188,7 +188,7 @@ pub fn check(database: &Database) -> Result<FixupReport> {
     check_heard(database, &mut |_, _| {})
 }
 
-fn check_heard(database: &Database, heard: &mut Heard<'_>) -> Result<FixupReport> {
+fn check_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     database.refuse_when_dropped()?;
     database.store.forget_written();
     let keywords = database.keywords();
@@ -210,7 +210,7 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
     repair_heard(database, &mut |_, _| {})
 }
 
-fn repair_heard(database: &Database, heard: &mut Heard<'_>) -> Result<FixupReport> {
+fn repair_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
     database.refuse_when_dropped()?;
@@ -320,7 +320,7 @@ impl<'s> Survey<'s> {
         }
     }
 
-    fn run(&mut self, heard: &mut Heard<'_>) -> Result<()> {
+    fn run(&mut self, heard: &mut ProgressCallback<'_>) -> Result<()> {
         self.read_headers()?;
         let mut notes: Vec<NoteId> = self.headers.keys().copied().collect();
         notes.sort_unstable();
@@ -626,7 +626,7 @@ impl<'s> Survey<'s> {
     }
 
     /// Checks the indexes of views, and reports rows that belong to no view.
-    fn check_views(&mut self, heard: &mut Heard<'_>) -> Result<()> {
+    fn check_views(&mut self, heard: &mut ProgressCallback<'_>) -> Result<()> {
         let (records, damage) = salvage::both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
         if let Some(why) = damage {
             self.find(Finding::ViewIndex { view: ViewId(0), why });
