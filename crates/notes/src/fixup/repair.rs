@@ -22,7 +22,7 @@ use crate::note::{Header, Marks, NoteClass, NoteFlags, Summary};
 use crate::view::record;
 
 /// The writes of a repair, and the new values to keep in memory.
-pub(super) struct Repairs {
+pub(super) struct RepairBatch {
     pub(super) batch: Batch,
     pub(super) counters: Counters,
     /// The keywords, if they are rewritten.
@@ -31,7 +31,7 @@ pub(super) struct Repairs {
 
 impl Survey<'_> {
     /// Rewrites all derived data.
-    pub(super) fn repairs(&mut self) -> Result<Repairs> {
+    pub(super) fn repairs(&mut self) -> Result<RepairBatch> {
         let mut batch = Batch::new();
         let modseq = self.right_counters(self.stored).modseq.next();
         self.quarantine(&mut batch)?;
@@ -71,7 +71,7 @@ impl Survey<'_> {
         batch.put(Table::Meta, &keys::counters(self.number), &counters.encode());
         assert!(counters.next_note >= self.stored.next_note, "a repair gives out no note id twice");
         assert!(counters.modseq >= self.stored.modseq, "a repair does not go back");
-        Ok(Repairs { batch, counters, keywords })
+        Ok(RepairBatch { batch, counters, keywords })
     }
 
     fn delete_table(&self, table: Table, batch: &mut Batch) {
