@@ -45,7 +45,7 @@ use crate::view::check as view_check;
 use crate::view::design::ViewDesign;
 use crate::view::index::Index;
 use crate::view::record::{self, IndexRecord};
-use salvage::Pairs;
+use salvage::KeyValues;
 
 /// A defect of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,7 +288,7 @@ struct Survey<'s> {
     /// Notes that are wrongly listed, or wrongly missing, in the list of restorable notes.
     deletions: BTreeSet<NoteId>,
     /// The readable part of the unread marks, if not all of them can be read.
-    unread_left: Option<Pairs>,
+    unread_left: Option<KeyValues>,
     /// The keywords in memory. The store has at least as many.
     keywords: Arc<Keywords>,
     /// `true` if the keywords must be rewritten.

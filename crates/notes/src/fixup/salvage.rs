@@ -18,11 +18,11 @@ pub(super) fn sound<T>(outcome: Result<T>) -> Result<std::result::Result<T, Stri
 }
 
 /// Keys with their values.
-pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+pub(super) type KeyValues = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Returns the pairs of a range that can be read from either of its ends, and a description of the damage between them,
 /// if any.
-pub(super) fn both_ends(reader: &dyn Read, table: Table, range: &KeyRange) -> Result<(Pairs, Option<String>)> {
+pub(super) fn both_ends(reader: &dyn Read, table: Table, range: &KeyRange) -> Result<(KeyValues, Option<String>)> {
     let (mut pairs, why) = until_damage(reader, table, range, Direction::Forward)?;
     let Some(why) = why else { return Ok((pairs, None)) };
     let after = pairs.last().map_or_else(|| range.start.clone(), |(key, _)| [&key[..], &[0]].concat());
@@ -37,7 +37,7 @@ fn until_damage(
     table: Table,
     range: &KeyRange,
     direction: Direction,
-) -> Result<(Pairs, Option<String>)> {
+) -> Result<(KeyValues, Option<String>)> {
     let mut pairs = Vec::new();
     let mut scan = || -> Result<()> {
         let mut cursor = reader.scan(table, range, direction)?;
