@@ -8,7 +8,7 @@ use base::{NoteId, Uid};
 use notes::catalog::DatabaseRecord;
 use notes::folder::FolderState;
 use notes::item::{decode_items, encode_items};
-use notes::{Acl, Entry, Header, Item, Keywords, Summary};
+use notes::{Acl, FolderEntry, Header, Item, Keywords, Summary};
 
 /// Decodes the bytes as every kind of record.
 pub fn decode(bytes: &[u8]) {
@@ -30,7 +30,7 @@ pub fn decode(bytes: &[u8]) {
     if let Ok(header) = Header::decode(NoteId(1), bytes) {
         assert_eq!(Header::decode(NoteId(1), &header.encode()).as_ref(), Ok(&header), "a header reads back");
     }
-    let _ = Entry::decode(Uid(1), bytes);
+    let _ = FolderEntry::decode(Uid(1), bytes);
     let _ = notes::change::decode(&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]);
     if let Ok(items) = decode_items(&mut Decoder::new(bytes)) {
         let record = encoded(&items);

@@ -6,7 +6,7 @@ use base::{Name, NoteId, Uid, ViewId};
 use crate::acl::{AclFlags, AclLevel};
 use crate::collection;
 use crate::error::{Error, Result};
-use crate::folder::{self, FolderDesign, FolderState, FolderWeigh};
+use crate::folder::{self, FolderDesign, FolderState, FolderWeights};
 use crate::folder_reader::FolderReader;
 use crate::item::Item;
 use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
@@ -54,7 +54,7 @@ impl Writer<'_, '_> {
         let view = ViewId(note.0);
         let state = self.new_folder_state();
         let id = folder::collection_id(self.number(), view);
-        let mut entries = collection::Writer::open(self.part.database.store.as_ref(), id, &FolderWeigh)?;
+        let mut entries = collection::Writer::open(self.part.database.store.as_ref(), id, &FolderWeights)?;
         entries.set_state(&state.encode());
         self.part.folders.insert(view, OpenFolder::new(entries, state));
         Ok(view)

@@ -35,7 +35,7 @@ use crate::counters::Counters;
 use crate::database::{ACL_NOTE, Database, Notes};
 use crate::deleted::DeletionRecord;
 use crate::error::{Error, Result};
-use crate::folder::{self, Entry, FolderState, FolderWeigh};
+use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::keys::{self, Part};
 use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
@@ -693,7 +693,7 @@ impl<'s> Survey<'s> {
         if !reader.exists() {
             return Ok(Some("its index is missing".into()));
         }
-        if let Some(finding) = collection::check(self.reader, id, &FolderWeigh)?.first() {
+        if let Some(finding) = collection::check(self.reader, id, &FolderWeights)?.first() {
             return Ok(Some(finding.to_string()));
         }
         let Ok(state) = FolderState::decode(reader.state()) else { return Ok(Some("its state cannot be read".into())) };
@@ -703,11 +703,11 @@ impl<'s> Survey<'s> {
         let mut count = 0;
         while let Some((key, value)) = scan.next()? {
             let uid = folder::uid_of_key(key);
-            let entry = uid.and_then(|uid| Entry::decode(uid, value).ok());
+            let entry = uid.and_then(|uid| FolderEntry::decode(uid, value).ok());
             let header = entry.as_ref().and_then(|entry| self.headers.get(&entry.note));
             let right = entry.as_ref().zip(header).is_some_and(|(entry, header)| {
                 expected.get(&entry.uid) == Some(&entry.note)
-                    && *entry == Entry::of(header, entry.uid, entry.saved)
+                    && *entry == FolderEntry::of(header, entry.uid, entry.saved)
                     && entry.uid < state.uid_next
             });
             if !right {

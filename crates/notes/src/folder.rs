@@ -25,15 +25,15 @@ pub const UID_COLLATION: u8 = 255;
 
 /// The weigher of folder entries: unseen, deleted, bytes, restricted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FolderWeigh;
+pub struct FolderWeights;
 
-impl Weigh for FolderWeigh {
+impl Weigh for FolderWeights {
     fn sums(&self) -> usize {
         4
     }
 
     fn weigh(&self, key: &[u8], value: &[u8]) -> Option<Weight> {
-        Some(Entry::decode(uid_of_key(key)?, value).ok()?.weight())
+        Some(FolderEntry::decode(uid_of_key(key)?, value).ok()?.weight())
     }
 }
 
@@ -58,7 +58,7 @@ pub fn collection_id(database: DbNumber, folder: ViewId) -> CollectionId {
 
 /// A note in a folder.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct FolderEntry {
     /// UID in the folder.
     pub uid: Uid,
     /// The note.
@@ -86,7 +86,7 @@ const RESTRICTED_BIT: u8 = 0x80;
 /// Bit in the marks of a stored entry: the growth follows the size.
 const GROWTH_BIT: u8 = 0x40;
 
-impl Entry {
+impl FolderEntry {
     /// Creates the entry of a note.
     #[must_use]
     pub fn of(header: &Header, uid: Uid, saved: Timestamp) -> Self {
@@ -267,8 +267,8 @@ pub(crate) fn is_unknown_to(grant: &Grant, folders: &[FolderDesign], view: ViewI
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
-        Entry {
+    fn entry() -> FolderEntry {
+        FolderEntry {
             uid: Uid(9),
             note: NoteId(77),
             marks: Marks::SEEN.with(Marks::FLAGGED),
@@ -284,11 +284,11 @@ mod tests {
 
     #[test]
     fn an_entry_reads_back() {
-        let usual = Entry { crlf_growth: 0, ..entry() };
-        assert_eq!(Entry::decode(Uid(9), &entry().encode()), Ok(entry()));
-        assert_eq!(Entry::decode(Uid(9), &usual.encode()), Ok(usual));
+        let usual = FolderEntry { crlf_growth: 0, ..entry() };
+        assert_eq!(FolderEntry::decode(Uid(9), &entry().encode()), Ok(entry()));
+        assert_eq!(FolderEntry::decode(Uid(9), &usual.encode()), Ok(usual));
         let bytes = entry().encode();
-        assert!(Entry::decode(Uid(9), &bytes[..bytes.len() - 1]).is_err());
+        assert!(FolderEntry::decode(Uid(9), &bytes[..bytes.len() - 1]).is_err());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{Modseq, Uid, ViewId};
 
-use crate::folder::Entry;
+use crate::folder::FolderEntry;
 use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGES_BYTES_MAX};
 
 /// The entries of a folder as of its last change.
@@ -27,27 +27,27 @@ use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGES_BYTES_MAX};
 pub(crate) struct Image {
     highest_modseq: Modseq,
     /// Sorted by UID.
-    entries: Vec<Entry>,
+    entries: Vec<FolderEntry>,
 }
 
 impl Image {
     /// Creates the image of a folder from all its entries, sorted by UID.
-    pub(crate) fn new(highest_modseq: Modseq, entries: Vec<Entry>) -> Self {
+    pub(crate) fn new(highest_modseq: Modseq, entries: Vec<FolderEntry>) -> Self {
         Self { highest_modseq, entries }
     }
 
     /// Returns the entries from a UID on.
-    pub(crate) fn entries_from(&self, first: Uid) -> &[Entry] {
+    pub(crate) fn entries_from(&self, first: Uid) -> &[FolderEntry] {
         &self.entries[self.rank(first)..]
     }
 
     /// Returns all entries.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[FolderEntry] {
         &self.entries
     }
 
     /// Returns the entry with a UID.
-    pub(crate) fn entry(&self, uid: Uid) -> Option<&Entry> {
+    pub(crate) fn entry(&self, uid: Uid) -> Option<&FolderEntry> {
         self.entries.binary_search_by_key(&uid, |entry| entry.uid).ok().map(|index| &self.entries[index])
     }
 
@@ -56,7 +56,7 @@ impl Image {
         self.entries.partition_point(|entry| entry.uid < uid)
     }
 
-    fn apply(&mut self, uid: Uid, entry: Option<Entry>) {
+    fn apply(&mut self, uid: Uid, entry: Option<FolderEntry>) {
         match (self.entries.binary_search_by_key(&uid, |entry| entry.uid), entry) {
             (Ok(index), Some(entry)) => self.entries[index] = entry,
             (Ok(index), None) => drop(self.entries.remove(index)),
@@ -66,7 +66,7 @@ impl Image {
     }
 
     fn byte_count(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
+        self.entries.capacity() * size_of::<FolderEntry>()
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct FolderChange {
     /// Modseq of the folder's previous change.
     pub(crate) before: Modseq,
     /// The new and changed entries. `None` marks a removed entry.
-    pub(crate) entries: Vec<(Uid, Option<Entry>)>,
+    pub(crate) entries: Vec<(Uid, Option<FolderEntry>)>,
 }
 
 /// Total size of the images of all databases in bytes.
@@ -192,8 +192,8 @@ mod tests {
 
     const FOLDER: ViewId = ViewId(7);
 
-    fn entry(uid: u32) -> Entry {
-        Entry {
+    fn entry(uid: u32) -> FolderEntry {
+        FolderEntry {
             uid: Uid(uid),
             note: NoteId(uid),
             marks: Marks::default(),

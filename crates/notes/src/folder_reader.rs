@@ -15,7 +15,7 @@ use crate::access::Grant;
 use crate::collection;
 use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
-use crate::folder::{self, Entry, FolderState, FolderTotals};
+use crate::folder::{self, FolderEntry, FolderState, FolderTotals};
 use crate::folder_image::Image;
 use crate::hidden::Hidden;
 use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
@@ -86,7 +86,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Returns the entry with a UID.
-    pub fn entry(&self, uid: Uid) -> Result<Option<Entry>> {
+    pub fn entry(&self, uid: Uid) -> Result<Option<FolderEntry>> {
         if self.known.hidden.contains(uid) {
             return Ok(None);
         }
@@ -94,7 +94,7 @@ impl<'r> FolderReader<'r> {
             return Ok(image.entry(uid).cloned());
         }
         let Some(value) = self.entries.find(&uid.to_key())? else { return Ok(None) };
-        Entry::decode(uid, &value).map(Some).map_err(|_| damaged(Table::View, &uid.to_key()))
+        FolderEntry::decode(uid, &value).map(Some).map_err(|_| damaged(Table::View, &uid.to_key()))
     }
 
     /// Returns the number of entries with smaller UIDs.
@@ -124,7 +124,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Returns entry number `position`, counted from 0, of those that the owner has not read.
-    pub fn unseen_at(&self, position: u64) -> Result<Option<Entry>> {
+    pub fn unseen_at(&self, position: u64) -> Result<Option<FolderEntry>> {
         let is_unseen = |marks: Marks| !marks.has(Marks::SEEN);
         let any = |number| {
             let found = self.nth(0, number, |entry| is_unseen(entry.marks))?;
@@ -134,7 +134,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Returns entry number `position`, counted from 0, of those that are marked as deleted.
-    pub fn deleted_at(&self, position: u64) -> Result<Option<Entry>> {
+    pub fn deleted_at(&self, position: u64) -> Result<Option<FolderEntry>> {
         let is_deleted = |marks: Marks| marks.has(Marks::DELETED);
         let any = |number| {
             let found = self.nth(1, number, |entry| is_deleted(entry.marks))?;
@@ -144,19 +144,19 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Returns entry number `position` of those that a sum counts. `counts` returns `true` for these entries.
-    fn nth(&self, sum: usize, position: u64, counts: impl Fn(&Entry) -> bool) -> Result<Option<Entry>> {
+    fn nth(&self, sum: usize, position: u64, counts: impl Fn(&FolderEntry) -> bool) -> Result<Option<FolderEntry>> {
         if let Some(image) = self.image_or_load()? {
             let position = usize::try_from(position).unwrap_or(usize::MAX);
             return Ok(image.entries().iter().filter(|entry| counts(entry)).nth(position).cloned());
         }
-        let found = self.entries.entry_at_sum(sum, position, &folder::FolderWeigh)?;
+        let found = self.entries.entry_at_sum(sum, position, &folder::FolderWeights)?;
         let Some((_, entry)) = found else { return Ok(None) };
         entry_of(&entry.key, &entry.value).map(Some)
     }
 
     /// Calls `each` for the entries from UID `first` on, in ascending order, until it returns `false`.
-    pub fn each_entry(&self, first: Uid, each: &mut dyn FnMut(Entry) -> Result<bool>) -> Result<()> {
-        let mut each = |entry: Entry| if self.known.hidden.contains(entry.uid) { Ok(true) } else { each(entry) };
+    pub fn each_entry(&self, first: Uid, each: &mut dyn FnMut(FolderEntry) -> Result<bool>) -> Result<()> {
+        let mut each = |entry: FolderEntry| if self.known.hidden.contains(entry.uid) { Ok(true) } else { each(entry) };
         if let Some(image) = self.image_or_load()? {
             for entry in image.entries_from(first) {
                 if !each(entry.clone())? {
@@ -210,7 +210,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Keeps all entries of the folder in memory, for this reader and for later ones.
-    fn keep(&self, entries: Vec<Entry>) -> &Image {
+    fn keep(&self, entries: Vec<FolderEntry>) -> &Image {
         let known = &self.known;
         known.image.get_or_init(|| {
             let image = Arc::new(Image::new(known.state.highest_modseq, entries));
@@ -221,15 +221,15 @@ impl<'r> FolderReader<'r> {
 }
 
 /// Decodes an entry of the index.
-fn entry_of(key: &[u8], value: &[u8]) -> Result<Entry> {
+fn entry_of(key: &[u8], value: &[u8]) -> Result<FolderEntry> {
     let uid = folder::uid_of_key(key).ok_or_else(|| damaged(Table::View, key))?;
-    Entry::decode(uid, value).map_err(|_| damaged(Table::View, key))
+    FolderEntry::decode(uid, value).map_err(|_| damaged(Table::View, key))
 }
 
 /// The entries of a scan, collected to cache them if the scan was complete.
 struct Album {
     count: usize,
-    entries: Option<Vec<Entry>>,
+    entries: Option<Vec<FolderEntry>>,
 }
 
 impl Album {
@@ -238,13 +238,13 @@ impl Album {
         Self { count, entries: (count <= FOLDER_IMAGE_ENTRIES_MAX).then(|| Vec::with_capacity(count)) }
     }
 
-    fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, entry: &FolderEntry) {
         if let Some(entries) = &mut self.entries {
             entries.push(entry.clone());
         }
     }
 
-    fn finish(self) -> Option<Vec<Entry>> {
+    fn finish(self) -> Option<Vec<FolderEntry>> {
         self.entries.filter(|entries| entries.len() == self.count)
     }
 }

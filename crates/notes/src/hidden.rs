@@ -12,7 +12,7 @@ use crate::access::Grant;
 use crate::collection;
 use crate::database::{Database, damaged};
 use crate::error::Result;
-use crate::folder::{self, Entry, FolderTotals, FolderWeigh};
+use crate::folder::{self, FolderEntry, FolderTotals, FolderWeights};
 use crate::note::Marks;
 use crate::reading;
 
@@ -22,7 +22,7 @@ const RESTRICTED: usize = 3;
 /// Entries that a reader may not know of, sorted by UID.
 #[derive(Default)]
 pub(crate) struct Hidden {
-    entries: Vec<Entry>,
+    entries: Vec<FolderEntry>,
 }
 
 impl Hidden {
@@ -39,8 +39,8 @@ impl Hidden {
         }
         let restricted = u64::try_from(index.totals()?.sums.value(RESTRICTED)).unwrap_or(0);
         for number in 0..restricted {
-            let Some((_, found)) = index.entry_at_sum(RESTRICTED, number, &FolderWeigh)? else { break };
-            let entry = folder::uid_of_key(&found.key).and_then(|uid| Entry::decode(uid, &found.value).ok());
+            let Some((_, found)) = index.entry_at_sum(RESTRICTED, number, &FolderWeights)? else { break };
+            let entry = folder::uid_of_key(&found.key).and_then(|uid| FolderEntry::decode(uid, &found.value).ok());
             let entry = entry.ok_or_else(|| damaged(store::Table::View, &found.key))?;
             let header = reading::load_header(reader, database, entry.note)?;
             // An entry whose note is missing is damage. `fixup` reports it, and there is nothing to hide.

@@ -70,7 +70,7 @@ pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedul
 pub use database::{Database, Notes};
 pub use deleted::{DeletedNote, DeletedPage, DeletionRecord};
 pub use error::{Error, Result};
-pub use folder::{Entry, FolderDesign, FolderState, FolderTotals};
+pub use folder::{FolderDesign, FolderEntry, FolderState, FolderTotals};
 pub use folder_reader::FolderReader;
 pub use follow::Follower;
 pub use item::{Item, ItemFlags, Value};

@@ -23,7 +23,7 @@ use crate::collection;
 use crate::counters::Counters;
 use crate::database::{Database, Notes};
 use crate::error::{Error, Result};
-use crate::folder::{self, Entry, FolderState, FolderWeigh};
+use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::folder_image::FolderChange;
 use crate::item::Item;
 use crate::keys::{self, Part as Record};
@@ -299,7 +299,7 @@ impl<'t> Part<'t> {
             MapEntry::Occupied(known) => Ok(known.into_mut()),
             MapEntry::Vacant(vacant) => {
                 let id = folder::collection_id(self.database.number, view);
-                let entries = collection::Writer::open(self.database.store.as_ref(), id, &FolderWeigh)?;
+                let entries = collection::Writer::open(self.database.store.as_ref(), id, &FolderWeights)?;
                 let state = FolderState::decode(entries.state())
                     .map_err(|_| Error::not_found(format!("folder {view} of {}", self.database.path())))?;
                 Ok(vacant.insert(OpenFolder::new(entries, state)))
@@ -399,12 +399,12 @@ impl<'t> Part<'t> {
     }
 
     fn put_entry(&mut self, pending: &Pending, place: Membership) -> Result<()> {
-        let mut entry = Entry::of(&pending.after, place.uid, self.now);
+        let mut entry = FolderEntry::of(&pending.after, place.uid, self.now);
         let key = place.uid.to_key();
         let folder = self.folder(place.folder)?;
         assert!(place.uid < folder.state.uid_next, "a UID is given out by its folder");
         let stored = folder.entries.find(&key)?;
-        if let Some(old) = stored.and_then(|value| Entry::decode(place.uid, &value).ok()) {
+        if let Some(old) = stored.and_then(|value| FolderEntry::decode(place.uid, &value).ok()) {
             entry.saved = old.saved;
         }
         folder.entries.put(&key, &entry.encode())?;

@@ -16,7 +16,7 @@ use crate::acl::{Acl, AclFlags, AclLevel};
 use crate::acl_history::{self, AclChange};
 use crate::database::{ACL_NOTE, Database, acl_item};
 use crate::error::{Error, Result};
-use crate::folder::{self, Entry, FolderDesign, FolderState};
+use crate::folder::{self, FolderDesign, FolderEntry, FolderState};
 use crate::folder_reader::FolderReader;
 use crate::item::{self, Item, ItemFlags};
 use crate::keys::{self, Part as Record};
@@ -295,7 +295,7 @@ impl Writer<'_, '_> {
     }
 
     /// Returns the entry with a UID, as the last transaction left it.
-    pub fn folder_entry(&self, folder: ViewId, uid: Uid) -> Result<Option<Entry>> {
+    pub fn folder_entry(&self, folder: ViewId, uid: Uid) -> Result<Option<FolderEntry>> {
         self.require_level(AclLevel::Reader)?;
         self.folder_read(folder)?.entry(uid)
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use base::Timestamp;
 use mail::mailbox::{MailSnapshot, Message};
 use mail::mime::{Source, Structure};
-use notes::{Entry, Marks};
+use notes::{FolderEntry, Marks};
 use search::Lacking;
 
 use crate::codec::ast::{SystemFlag, SystemFlags};
@@ -16,7 +16,7 @@ use crate::session::Selected;
 /// Data about a message that is available without opening it.
 pub struct MessageEntry<'e> {
     /// The folder's entry.
-    pub entry: &'e Entry,
+    pub entry: &'e FolderEntry,
     /// The snapshot, which resolves keyword names.
     pub view: &'e MailSnapshot<'e>,
     /// The session's view of the mailbox, which records the recent messages.

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use base::Modseq;
 use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailSnapshot, flags};
-use notes::{Entry, Marks};
+use notes::{FolderEntry, Marks};
 
 use super::content::OpenedMessage;
 use super::copy::updates_of;
@@ -108,7 +108,7 @@ struct FetchJob {
 /// A message in the batch.
 struct BatchMessage {
     number: u32,
-    entry: Entry,
+    entry: FolderEntry,
     /// `true` if FLAGS must be sent because the command marked the message as seen.
     tells_flags: bool,
 }
@@ -358,7 +358,7 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
 pub fn write_flags(
     session: &mut Session,
     view: &MailSnapshot<'_>,
-    (number, entry, numbering): (u32, &Entry, Numbering),
+    (number, entry, numbering): (u32, &FolderEntry, Numbering),
     out: &mut Writer,
 ) -> Result<()> {
     let (condstore, rev2) = (session.enabled.condstore, session.enabled.rev2);
@@ -378,7 +378,7 @@ pub fn write_flags(
 }
 
 /// Writes a FETCH response with the mod-sequence and without flags, after a silent STORE (RFC 7162 §3.1.3).
-pub fn write_modseq(number: u32, entry: &Entry, out: &mut Writer) {
+pub fn write_modseq(number: u32, entry: &FolderEntry, out: &mut Writer) {
     write_head(number, out);
     out.text("UID ").number(u64::from(entry.uid.0)).text(" MODSEQ (").number(entry.modseq.0).text("))").crlf();
 }
@@ -391,7 +391,7 @@ pub fn write_head(number: u32, out: &mut Writer) {
 /// Writes an attribute that the folder's entry holds.
 pub fn write_of_entry(
     attribute: &FetchAttribute,
-    (selected, view, entry): (&Selected, &MailSnapshot<'_>, &Entry),
+    (selected, view, entry): (&Selected, &MailSnapshot<'_>, &FolderEntry),
     out: &mut Writer,
 ) {
     match attribute {
@@ -418,7 +418,7 @@ pub fn write_of_entry(
     }
 }
 
-fn write_flag_list(selected: &Selected, view: &MailSnapshot<'_>, entry: &Entry, out: &mut Writer) {
+fn write_flag_list(selected: &Selected, view: &MailSnapshot<'_>, entry: &FolderEntry, out: &mut Writer) {
     out.text("FLAGS (");
     let mut separate = false;
     let mut write = |name: &str| {

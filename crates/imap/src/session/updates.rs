@@ -10,7 +10,7 @@
 
 use base::{DbNumber, Uid};
 use mail::mailbox::MailSnapshot;
-use notes::Entry;
+use notes::FolderEntry;
 
 use super::{Session, is_full, selected};
 use crate::cmd::fetch;
@@ -126,7 +126,7 @@ impl Session {
         selected.roster.vanish(changes.vanished.iter().map(|uid| uid.0));
         let known = selected.roster.uid_next();
         let own = std::mem::take(&mut selected.own);
-        let news = |entry: &&Entry| entry.uid.0 < known && !own.contains(&entry.modseq);
+        let news = |entry: &&FolderEntry| entry.uid.0 < known && !own.contains(&entry.modseq);
         selected.leave_untold(changes.changed.iter().filter(news).map(|entry| entry.uid.0));
         selected.looked = changes.modseq;
         selected.told = changes.modseq;

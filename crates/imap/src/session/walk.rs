@@ -8,7 +8,7 @@ use std::ops::{ControlFlow, RangeInclusive};
 
 use base::{Modseq, Uid};
 use mail::mailbox::MailSnapshot;
-use notes::Entry;
+use notes::FolderEntry;
 
 use super::roster::{FolderPositions, UidRange};
 use super::selected::{Selected, gone};
@@ -62,7 +62,7 @@ impl MessageCursor {
         selected: &Selected,
         view: &MailSnapshot<'_>,
         count_max: usize,
-        each: &mut dyn FnMut(u32, Entry) -> Result<ControlFlow<()>>,
+        each: &mut dyn FnMut(u32, FolderEntry) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut slice = SliceState { left: count_max, flow: ControlFlow::Continue(()), failed: None };
         let ranks_hold = std::mem::replace(&mut self.ranked_at, view.modseq()) == view.modseq();
@@ -95,7 +95,7 @@ impl SliceState {
         selected: &Selected,
         view: &MailSnapshot<'_>,
         UidRange { uids, rank }: UidRange,
-        each: &mut dyn FnMut(u32, Entry) -> Result<ControlFlow<()>>,
+        each: &mut dyn FnMut(u32, FolderEntry) -> Result<ControlFlow<()>>,
     ) -> Result<Option<UidRange>> {
         let mut rank = match rank {
             Some(rank) => rank,
@@ -103,7 +103,7 @@ impl SliceState {
         };
         let (first, last) = (Uid(*uids.start()), Uid(*uids.end()));
         let mut rest = None;
-        let mut visit = |entry: Entry| {
+        let mut visit = |entry: FolderEntry| {
             if self.left == 0 || self.flow.is_break() {
                 rest = Some(UidRange { uids: entry.uid.0..=last.0, rank: Some(rank) });
                 return Ok(ControlFlow::Break(()));

@@ -658,7 +658,7 @@ fn append_all(
     Ok(uids)
 }
 
-fn copy_note(writer: &mut Writer<'_, '_>, entry: &notes::Entry, target: ViewId) -> Result<Uid> {
+fn copy_note(writer: &mut Writer<'_, '_>, entry: &notes::FolderEntry, target: ViewId) -> Result<Uid> {
     let original = writer.note(entry.note)?.ok_or_else(|| notes::Error::not_found(format!("note {}", entry.note)))?;
     let table = writer.database().keywords();
     let names = entry.keywords.iter().filter_map(|keyword| table.name(*keyword)).map(str::to_owned);
@@ -682,9 +682,9 @@ fn copy_note(writer: &mut Writer<'_, '_>, entry: &notes::Entry, target: ViewId) 
 /// They are mostly adjacent, so the function looks up one message through the counts of the tree and then scans the
 /// messages after it. Looking up each message by its position would step over the traces of earlier deletions every
 /// time.
-fn deleted_entries(reader: &notes::FolderReader<'_>) -> Result<Vec<notes::Entry>> {
+fn deleted_entries(reader: &notes::FolderReader<'_>) -> Result<Vec<notes::FolderEntry>> {
     let total = reader.totals()?.deleted;
-    let mut found: Vec<notes::Entry> = Vec::new();
+    let mut found: Vec<notes::FolderEntry> = Vec::new();
     while (found.len() as u64) < total {
         let Some(first) = reader.deleted_at(found.len() as u64)? else { break };
         let mut others = 0;
@@ -701,7 +701,7 @@ fn deleted_entries(reader: &notes::FolderReader<'_>) -> Result<Vec<notes::Entry>
     Ok(found)
 }
 
-fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<Vec<notes::Entry>> {
+fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<Vec<notes::FolderEntry>> {
     let reader = writer.folder_read(folder)?;
     let mut found = Vec::new();
     for range in uids.ranges() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid, ViewId};
 use notes::change::Change;
-use notes::{Entry, FolderDesign, Keywords, Reading};
+use notes::{FolderDesign, FolderEntry, Keywords, Reading};
 use search::{Lacking, Search, Sought};
 use store::Ticket;
 
@@ -103,7 +103,7 @@ pub struct Changes {
     /// UIDs of the messages that were removed, ascending.
     pub vanished: Vec<Uid>,
     /// New and changed messages, ascending by UID.
-    pub changed: Vec<Entry>,
+    pub changed: Vec<FolderEntry>,
     /// The modseq up to which the changes are included.
     pub modseq: Modseq,
     /// `false` if the requested modseq is so old that the removals since then are no longer fully known.
@@ -193,7 +193,7 @@ impl<'f> MailSnapshot<'f> {
     }
 
     /// Returns the entry of a message.
-    pub fn entry(&self, folder: ViewId, uid: Uid) -> Result<Option<Entry>> {
+    pub fn entry(&self, folder: ViewId, uid: Uid) -> Result<Option<FolderEntry>> {
         Ok(self.open(folder)?.entry(uid)?)
     }
 
@@ -202,7 +202,7 @@ impl<'f> MailSnapshot<'f> {
         &self,
         folder: ViewId,
         range: std::ops::RangeInclusive<Uid>,
-        each: &mut dyn FnMut(Entry) -> Result<ControlFlow<()>>,
+        each: &mut dyn FnMut(FolderEntry) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut failed = None;
         self.open(folder)?.each_entry(*range.start(), &mut |entry| {
@@ -262,7 +262,7 @@ impl<'f> MailSnapshot<'f> {
 
     /// Opens the message of an entry of this snapshot. The entry proves that the message exists and states whether
     /// Readers items may hide it.
-    pub fn message_of(&self, entry: &Entry) -> Result<Option<Message<'_>>> {
+    pub fn message_of(&self, entry: &FolderEntry) -> Result<Option<Message<'_>>> {
         if entry.restricted {
             return self.message(entry.note);
         }
@@ -280,7 +280,7 @@ impl<'f> MailSnapshot<'f> {
 
     /// Returns the flags of an entry by name.
     #[must_use]
-    pub fn flags(&self, entry: &Entry) -> Flags {
+    pub fn flags(&self, entry: &FolderEntry) -> Flags {
         let names = entry.keywords.iter().filter_map(|keyword| self.keywords.name(*keyword));
         Flags { marks: entry.marks, keywords: names.map(str::to_owned).collect() }
     }

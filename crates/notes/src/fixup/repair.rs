@@ -14,7 +14,7 @@ use crate::counters::Counters;
 use crate::database::{ACL_NOTE, acl_item};
 use crate::deleted::DeletionRecord;
 use crate::error::Result;
-use crate::folder::{self, Entry, FolderState, FolderWeigh};
+use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::item::Item;
 use crate::keys::{self, Part};
 use crate::keyword::Keywords;
@@ -164,12 +164,13 @@ impl Survey<'_> {
         state.uid_next = state.uid_next.max(last.next());
         state.highest_modseq = counters.modseq;
         id.remove_all(batch);
-        let mut builder = Builder::start(id, FolderWeigh.sums(), Tuning::default(), batch);
+        let mut builder = Builder::start(id, FolderWeights.sums(), Tuning::default(), batch);
         for (uid, note) in members {
             let Some(header) = self.headers.get(&note) else { continue };
             let old = stored.as_ref().and_then(|reader| reader.find(&uid.to_key()).ok().flatten());
-            let saved = old.and_then(|value| Entry::decode(uid, &value).ok()).map_or(header.modified, |old| old.saved);
-            let entry = Entry::of(header, uid, saved);
+            let saved =
+                old.and_then(|value| FolderEntry::decode(uid, &value).ok()).map_or(header.modified, |old| old.saved);
+            let entry = FolderEntry::of(header, uid, saved);
             builder.put(batch, &uid.to_key(), &entry.encode(), entry.weight())?;
         }
         builder.finish(batch, &state.encode())?;

@@ -730,7 +730,7 @@ fn positions_count_what_is_seen() {
     assert_eq!((totals.unseen, totals.deleted), (unseen.len() as u64, unseen.len() as u64));
     let mut listed = Vec::new();
     // A full read leaves the folder in memory for later readers, who may see other notes.
-    let collect = &mut |entry: notes::Entry| {
+    let collect = &mut |entry: notes::FolderEntry| {
         listed.push(entry.uid);
         Ok(true)
     };

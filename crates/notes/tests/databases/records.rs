@@ -10,7 +10,7 @@ use notes::limits::{
 };
 use notes::note::{BodyItem, summary_items};
 use notes::{
-    DatabaseKind, DatabaseOptions, DatabaseRecord, Entry, FolderState, FullTextSchedule, Header, Item, ItemFlags,
+    DatabaseKind, DatabaseOptions, DatabaseRecord, FolderEntry, FolderState, FullTextSchedule, Header, Item, ItemFlags,
     Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, Structure, Summary, Value,
 };
 use proptest::prelude::*;
@@ -169,14 +169,14 @@ proptest! {
     fn entries_of_folders_read_back(header in header(), uid in any::<u32>(), saved in any::<i64>()) {
         // An entry uses the two upper bits of the byte of marks.
         let header = Header { marks: Marks(header.marks.0 & 0x1F), ..header };
-        let entry = Entry::of(&header, Uid(uid), Timestamp(saved));
+        let entry = FolderEntry::of(&header, Uid(uid), Timestamp(saved));
         let stored = entry.encode();
-        let read = Entry::decode(Uid(uid), &stored);
+        let read = FolderEntry::decode(Uid(uid), &stored);
         prop_assert_eq!(read.as_ref(), Ok(&entry));
         // Keywords extend to the end of the record, so only a half keyword is recognised as truncated.
         let fixed = stored.len() - 2 * entry.keywords.len();
         for length in (0..fixed).chain((fixed + 1..stored.len()).step_by(2)) {
-            prop_assert_eq!(Entry::decode(Uid(uid), &stored[..length]).err(), Some(InvalidRecord));
+            prop_assert_eq!(FolderEntry::decode(Uid(uid), &stored[..length]).err(), Some(InvalidRecord));
         }
         let state = FolderState { uid_validity: uid, uid_next: Uid(uid), highest_modseq: header.modseq };
         check(&state.encode(), &state, FolderState::decode)?;
@@ -280,9 +280,9 @@ fn more_than_there_may_be_is_refused() {
     let reads = |header: Header| Header::decode(NoteId(1), &header.encode()).is_ok();
     assert!(reads(header(FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX)));
     assert!(!reads(header(FOLDERS_PER_NOTE_MAX + 1, 0)) && !reads(header(0, KEYWORDS_PER_NOTE_MAX + 1)));
-    let entry = |keywords: usize| Entry::of(&header(0, keywords), Uid(1), Timestamp(0)).encode();
-    assert!(Entry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX)).is_ok());
-    assert!(Entry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX + 1)).is_err());
+    let entry = |keywords: usize| FolderEntry::of(&header(0, keywords), Uid(1), Timestamp(0)).encode();
+    assert!(FolderEntry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX)).is_ok());
+    assert!(FolderEntry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX + 1)).is_err());
     let summary = |body: usize, blobs: usize| Summary {
         items: Vec::new(),
         body: vec![BodyItem { ordinal: 0, name: "B".to_owned(), length: 1 }; body],

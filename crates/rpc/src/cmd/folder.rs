@@ -1,7 +1,7 @@
 //! Folders: creating, renaming and deleting them, moving notes, and reading folders without columns as collections.
 
 use base::{NoteId, Uid, ViewId};
-use notes::{Entry, FolderDesign, FolderReader, Marks, Reading, level};
+use notes::{FolderDesign, FolderEntry, FolderReader, Marks, Reading, level};
 use prost::Message;
 use proto::v1;
 
@@ -229,7 +229,12 @@ fn skip(start: u64, request: &v1::ReadEntriesRequest, count: u64) -> Result<(Opt
     Ok((end, u32::try_from(moved).unwrap_or(u32::MAX)))
 }
 
-fn shown(reading: &Reading<'_>, entry: &Entry, position: u64, request: &v1::ReadEntriesRequest) -> Result<v1::Entry> {
+fn shown(
+    reading: &Reading<'_>,
+    entry: &FolderEntry,
+    position: u64,
+    request: &v1::ReadEntriesRequest,
+) -> Result<v1::Entry> {
     let mask = request.mask.unwrap_or_default();
     let number = position.saturating_add(1);
     let levels = vec![u32::try_from(number).unwrap_or(u32::MAX)];
@@ -256,7 +261,7 @@ fn unid(reading: &Reading<'_>, note: NoteId) -> Result<Vec<u8>> {
     Ok(reading.header(note)?.map(|header| header.unid.0.to_vec()).unwrap_or_default())
 }
 
-fn marks(reading: &Reading<'_>, entry: &Entry) -> v1::MailMarks {
+fn marks(reading: &Reading<'_>, entry: &FolderEntry) -> v1::MailMarks {
     let has = |mark| entry.marks.has(mark);
     let keywords = reading.database().keywords();
     v1::MailMarks {

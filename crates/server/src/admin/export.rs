@@ -19,7 +19,7 @@ use mail::transport::FileQuirks;
 use mail::transport::line_ends::{FileLineEnding, to_file};
 use mail::transport::maildir::{self, KeywordTable};
 use mail::transport::mbox::MboxWriter;
-use notes::Entry;
+use notes::FolderEntry;
 use serde_json::json;
 
 use super::flag_list::{self, FlagWriter};
@@ -128,7 +128,7 @@ impl Export<'_, '_, '_> {
         }
     }
 
-    fn message(&mut self, sink: &mut Sink, folder: &str, entry: &Entry) -> Result<(), Failure> {
+    fn message(&mut self, sink: &mut Sink, folder: &str, entry: &FolderEntry) -> Result<(), Failure> {
         match self.read(entry) {
             Ok(Some(letter)) => {
                 self.keywords_left_out += sink.write(&letter)?;
@@ -146,7 +146,7 @@ impl Export<'_, '_, '_> {
         Ok(())
     }
 
-    fn read(&self, entry: &Entry) -> mail::Result<Option<Letter>> {
+    fn read(&self, entry: &FolderEntry) -> mail::Result<Option<Letter>> {
         let Some(message) = self.view.message(entry.note)? else {
             return Ok(None);
         };
