@@ -21,7 +21,7 @@ use crate::catalog::{self, DatabaseOptions, DatabaseRecord, NewDatabase};
 use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
-use crate::folder_image::{Budget, Images};
+use crate::folder_image::{CacheBudget, FolderCache};
 use crate::follow::{Follower, Followers};
 use crate::item::{Item, Value};
 use crate::keys;
@@ -48,7 +48,7 @@ pub struct Notes {
     open: Mutex<HashMap<String, Arc<Database>>>,
     /// Held during work on a database that does not open, so that two repairs do not interfere.
     fixup: Mutex<()>,
-    folder_images: Budget,
+    folder_images: CacheBudget,
     followers: Arc<Followers>,
 }
 
@@ -62,7 +62,7 @@ impl Notes {
             random,
             open: Mutex::default(),
             fixup: Mutex::default(),
-            folder_images: Budget::default(),
+            folder_images: CacheBudget::default(),
             followers: Arc::default(),
         })
     }
@@ -374,7 +374,7 @@ pub struct Database {
     /// The subscribers to changes of any database.
     followers: Arc<Followers>,
     pub(crate) dropped: AtomicBool,
-    pub(crate) folder_images: Images,
+    pub(crate) folder_images: FolderCache,
     /// Modseq since which no note has got other items. It is never earlier than the opening of the database.
     contents: AtomicU64,
     /// The records that could not be read at opening. Only a fixup opens a database that has lost any.
@@ -409,7 +409,7 @@ impl Database {
             dropped: AtomicBool::new(false),
             contents: AtomicU64::new(counters.modseq.0),
             losses: LostRecords::default(),
-            folder_images: Images::new(Arc::clone(&notes.folder_images)),
+            folder_images: FolderCache::new(Arc::clone(&notes.folder_images)),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A list of messages, a search or a sequence number in a mailbox of some hundred messages repeatedly reads all its
 //! entries or their neighbours. The store looks them up by key, newest version first. For entries whose marks just
-//! changed, this costs more than using them. An [`Image`] contains the entries of a folder in an array, as of the
+//! changed, this costs more than using them. An [`CachedFolder`] contains the entries of a folder in an array, as of the
 //! folder's last change.
 //!
 //! Invariants: an image returned from the cache has the same entries as the index in every snapshot with the same
@@ -11,7 +11,7 @@
 //! under the lock.
 //!
 //! Only folders of at most [`FOLDER_IMAGE_ENTRIES_MAX`] entries are cached, and at most [`FOLDER_IMAGES_BYTES_MAX`] in
-//! total per server. Images that were not used for a while are dropped ([`Images::sweep`]).
+//! total per server. Images that were not used for a while are dropped ([`FolderCache::sweep`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,13 +24,13 @@ use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGES_BYTES_MAX};
 
 /// The entries of a folder as of its last change.
 #[derive(Clone, Debug)]
-pub(crate) struct Image {
+pub(crate) struct CachedFolder {
     highest_modseq: Modseq,
     /// Sorted by UID.
     entries: Vec<FolderEntry>,
 }
 
-impl Image {
+impl CachedFolder {
     /// Creates the image of a folder from all its entries, sorted by UID.
     pub(crate) fn new(highest_modseq: Modseq, entries: Vec<FolderEntry>) -> Self {
         Self { highest_modseq, entries }
@@ -80,31 +80,31 @@ pub(crate) struct FolderChange {
 }
 
 /// Total size of the images of all databases in bytes.
-pub(crate) type Budget = Arc<AtomicUsize>;
+pub(crate) type CacheBudget = Arc<AtomicUsize>;
 
 /// The images of one database.
 #[derive(Debug)]
-pub(crate) struct Images {
-    folders: Mutex<HashMap<ViewId, Kept>>,
-    budget: Budget,
+pub(crate) struct FolderCache {
+    folders: Mutex<HashMap<ViewId, CacheSlot>>,
+    budget: CacheBudget,
 }
 
 #[derive(Debug)]
-struct Kept {
-    image: Arc<Image>,
+struct CacheSlot {
+    image: Arc<CachedFolder>,
     /// Number of bytes that this image added to the budget.
     byte_count: usize,
     /// `true` if the image was requested since the last sweep.
     used: bool,
 }
 
-impl Images {
-    pub(crate) fn new(budget: Budget) -> Self {
+impl FolderCache {
+    pub(crate) fn new(budget: CacheBudget) -> Self {
         Self { folders: Mutex::default(), budget }
     }
 
     /// Returns the image of a folder whose last change is `highest_modseq`.
-    pub(crate) fn get(&self, folder: ViewId, highest_modseq: Modseq) -> Option<Arc<Image>> {
+    pub(crate) fn get(&self, folder: ViewId, highest_modseq: Modseq) -> Option<Arc<CachedFolder>> {
         let mut folders = self.lock();
         let kept = folders.get_mut(&folder).filter(|kept| kept.image.highest_modseq == highest_modseq)?;
         kept.used = true;
@@ -112,7 +112,7 @@ impl Images {
     }
 
     /// Caches an image, unless there is a newer one or the limits are exceeded.
-    pub(crate) fn keep(&self, folder: ViewId, image: Arc<Image>) {
+    pub(crate) fn keep(&self, folder: ViewId, image: Arc<CachedFolder>) {
         let mut folders = self.lock();
         if folders.get(&folder).is_some_and(|kept| kept.image.highest_modseq >= image.highest_modseq) {
             return;
@@ -120,7 +120,7 @@ impl Images {
         if let Some(older) = folders.remove(&folder) {
             self.budget.fetch_sub(older.byte_count, Ordering::Relaxed);
         }
-        self.insert(&mut folders, folder, Kept { image, byte_count: 0, used: true });
+        self.insert(&mut folders, folder, CacheSlot { image, byte_count: 0, used: true });
     }
 
     /// Updates the image of a folder after a transaction with the modseq `after`. The caller holds the database's lock.
@@ -162,7 +162,7 @@ impl Images {
         });
     }
 
-    fn insert(&self, folders: &mut HashMap<ViewId, Kept>, folder: ViewId, mut kept: Kept) {
+    fn insert(&self, folders: &mut HashMap<ViewId, CacheSlot>, folder: ViewId, mut kept: CacheSlot) {
         kept.byte_count = kept.image.byte_count();
         let fits = kept.image.entries.len() <= FOLDER_IMAGE_ENTRIES_MAX
             && self.budget.load(Ordering::Relaxed).saturating_add(kept.byte_count) <= FOLDER_IMAGES_BYTES_MAX;
@@ -172,12 +172,12 @@ impl Images {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ViewId, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ViewId, CacheSlot>> {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Images {
+impl Drop for FolderCache {
     fn drop(&mut self) {
         self.clear();
     }
@@ -207,18 +207,18 @@ mod tests {
         }
     }
 
-    fn image(modseq: u64, uids: &[u32]) -> Arc<Image> {
-        Arc::new(Image::new(Modseq(modseq), uids.iter().copied().map(entry).collect()))
+    fn image(modseq: u64, uids: &[u32]) -> Arc<CachedFolder> {
+        Arc::new(CachedFolder::new(Modseq(modseq), uids.iter().copied().map(entry).collect()))
     }
 
-    fn uids(images: &Images, modseq: u64) -> Option<Vec<u32>> {
+    fn uids(images: &FolderCache, modseq: u64) -> Option<Vec<u32>> {
         let image = images.get(FOLDER, Modseq(modseq))?;
         Some(image.entries().iter().map(|entry| entry.uid.0).collect())
     }
 
     #[test]
     fn an_image_moves_with_the_transactions() {
-        let images = Images::new(Budget::default());
+        let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1, 3]));
         let entries = vec![(Uid(1), None), (Uid(2), Some(entry(2))), (Uid(9), Some(entry(9))), (Uid(8), None)];
         images.advance(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries });
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_missed_a_transaction_is_forgotten() {
-        let images = Images::new(Budget::default());
+        let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1]));
         images.advance(FOLDER, Modseq(8), FolderChange { before: Modseq(7), entries: Vec::new() });
         assert_eq!(uids(&images, 8), None);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_reader_may_be_faster_than_the_transaction() {
-        let images = Images::new(Budget::default());
+        let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1]));
         images.keep(FOLDER, image(6, &[1, 2]));
         images.advance(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries: vec![(Uid(2), Some(entry(2)))] });
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn an_older_image_does_not_replace_a_newer_one() {
-        let images = Images::new(Budget::default());
+        let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(6, &[1, 2]));
         images.keep(FOLDER, image(5, &[1]));
         assert_eq!(uids(&images, 6), Some(vec![1, 2]));
@@ -253,8 +253,8 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_given_back() {
-        let budget = Budget::default();
-        let images = Images::new(Arc::clone(&budget));
+        let budget = CacheBudget::default();
+        let images = FolderCache::new(Arc::clone(&budget));
         let large: Vec<u32> = (1..=u32::try_from(FOLDER_IMAGE_ENTRIES_MAX).unwrap() + 1).collect();
         images.keep(FOLDER, image(5, &large));
         assert_eq!(uids(&images, 5), None, "the folder is too large");
@@ -271,8 +271,8 @@ mod tests {
 
     #[test]
     fn a_database_that_goes_takes_its_images_along() {
-        let budget = Budget::default();
-        let images = Images::new(Arc::clone(&budget));
+        let budget = CacheBudget::default();
+        let images = FolderCache::new(Arc::clone(&budget));
         images.keep(FOLDER, image(5, &[1, 2, 3]));
         assert!(budget.load(Ordering::Relaxed) > 0);
         drop(images);

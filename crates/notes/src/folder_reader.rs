@@ -16,7 +16,7 @@ use crate::collection;
 use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderTotals};
-use crate::folder_image::Image;
+use crate::folder_image::CachedFolder;
 use crate::hidden::Hidden;
 use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
 use crate::note::Marks;
@@ -34,7 +34,7 @@ struct Known {
     view: ViewId,
     state: FolderState,
     /// The entries in memory, as of `state.highest_modseq`, once they were found there or loaded.
-    image: Arc<OnceLock<Arc<Image>>>,
+    image: Arc<OnceLock<Arc<CachedFolder>>>,
     hidden: Arc<Hidden>,
 }
 
@@ -182,7 +182,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Returns the folder's entries if they are in memory.
-    fn image(&self) -> Option<&Image> {
+    fn image(&self) -> Option<&CachedFolder> {
         let known = &self.known;
         if known.image.get().is_none() {
             let kept = self.database.folder_images.get(known.view, known.state.highest_modseq)?;
@@ -192,7 +192,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Returns the folder's entries if they are in memory, or few enough to be loaded.
-    fn image_or_load(&self) -> Result<Option<&Image>> {
+    fn image_or_load(&self) -> Result<Option<&CachedFolder>> {
         if let Some(image) = self.image() {
             return Ok(Some(image));
         }
@@ -210,10 +210,10 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Keeps all entries of the folder in memory, for this reader and for later ones.
-    fn keep(&self, entries: Vec<FolderEntry>) -> &Image {
+    fn keep(&self, entries: Vec<FolderEntry>) -> &CachedFolder {
         let known = &self.known;
         known.image.get_or_init(|| {
-            let image = Arc::new(Image::new(known.state.highest_modseq, entries));
+            let image = Arc::new(CachedFolder::new(known.state.highest_modseq, entries));
             self.database.folder_images.keep(known.view, Arc::clone(&image));
             image
         })
