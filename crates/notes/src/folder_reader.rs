@@ -25,12 +25,12 @@ use crate::note::Marks;
 pub struct FolderReader<'r> {
     entries: collection::Reader<'r>,
     database: &'r Database,
-    known: Known,
+    known: FolderContext,
 }
 
 /// Data of a folder other than its index.
 #[derive(Clone)]
-struct Known {
+struct FolderContext {
     view: ViewId,
     state: FolderState,
     /// The entries in memory, as of `state.highest_modseq`, once they were found there or loaded.
@@ -40,9 +40,9 @@ struct Known {
 
 /// The data that a reader collected when it was opened, for another reader of the same folder in the same snapshot.
 #[derive(Clone)]
-pub(crate) struct Opening {
+pub(crate) struct OpenedFolder {
     index: collection::reader::OpenedRoot,
-    known: Known,
+    known: FolderContext,
 }
 
 impl<'r> FolderReader<'r> {
@@ -50,18 +50,18 @@ impl<'r> FolderReader<'r> {
         let id = folder::collection_id(database.number, view);
         let entries = collection::Reader::open(reader, id)?;
         let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
-        let known = Known { view, state, image: Arc::default(), hidden: Arc::default() };
+        let known = FolderContext { view, state, image: Arc::default(), hidden: Arc::default() };
         Ok(Self { entries, database, known })
     }
 
     /// Opens the folder again. `reader` must show the same moment, to the same identity.
-    pub(crate) fn reopen(reader: &'r dyn Read, database: &'r Database, opening: &Opening) -> Self {
+    pub(crate) fn reopen(reader: &'r dyn Read, database: &'r Database, opening: &OpenedFolder) -> Self {
         Self { entries: collection::Reader::reopen(reader, &opening.index), database, known: opening.known.clone() }
     }
 
     /// Returns the data that was collected when this reader was opened.
-    pub(crate) fn opening(&self) -> Opening {
-        Opening { index: self.entries.opening(), known: self.known.clone() }
+    pub(crate) fn opening(&self) -> OpenedFolder {
+        OpenedFolder { index: self.entries.opening(), known: self.known.clone() }
     }
 
     /// Leaves out the entries that Readers items hide from the holder of a grant.
@@ -167,7 +167,7 @@ impl<'r> FolderReader<'r> {
         }
         let range = store::KeyRange { start: first.to_key().to_vec(), end: None };
         let mut scan = self.entries.scan(&range, Direction::Forward)?;
-        let mut album = Album::new(self.entries.count()?);
+        let mut album = CompleteScan::new(self.entries.count()?);
         while let Some((key, value)) = scan.next()? {
             let entry = entry_of(key, value)?;
             album.add(&entry);
@@ -201,7 +201,7 @@ impl<'r> FolderReader<'r> {
             return Ok(None);
         }
         let mut scan = self.entries.scan(&store::KeyRange::all(), Direction::Forward)?;
-        let mut album = Album::new(count);
+        let mut album = CompleteScan::new(count);
         while let Some((key, value)) = scan.next()? {
             album.add(&entry_of(key, value)?);
         }
@@ -227,12 +227,12 @@ fn entry_of(key: &[u8], value: &[u8]) -> Result<FolderEntry> {
 }
 
 /// The entries of a scan, collected to cache them if the scan was complete.
-struct Album {
+struct CompleteScan {
     count: usize,
     entries: Option<Vec<FolderEntry>>,
 }
 
-impl Album {
+impl CompleteScan {
     fn new(count: u64) -> Self {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         Self { count, entries: (count <= FOLDER_IMAGE_ENTRIES_MAX).then(|| Vec::with_capacity(count)) }

@@ -43,7 +43,7 @@ pub struct Reading<'d> {
     counters: Counters,
     ticket: Ticket,
     /// The folder that was opened last. Most replies concern a single folder.
-    opened: Mutex<Option<(ViewId, folder_reader::Opening)>>,
+    opened: Mutex<Option<(ViewId, folder_reader::OpenedFolder)>>,
     /// The note that was read last.
     last: Mutex<Option<Looked>>,
 }
