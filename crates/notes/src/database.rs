@@ -22,7 +22,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
 use crate::folder_image::{CacheBudget, FolderCache};
-use crate::follow::{Follower, Followers};
+use crate::follow::{ChangeSubscriber, ChangeSubscribers};
 use crate::item::{Item, Value};
 use crate::keys;
 use crate::keyword::Keywords;
@@ -49,7 +49,7 @@ pub struct Notes {
     /// Held during work on a database that does not open, so that two repairs do not interfere.
     fixup: Mutex<()>,
     folder_images: CacheBudget,
-    followers: Arc<Followers>,
+    followers: Arc<ChangeSubscribers>,
 }
 
 impl Notes {
@@ -87,7 +87,7 @@ impl Notes {
 
     /// Starts to collect which databases change.
     #[must_use]
-    pub fn follow(&self) -> Arc<Follower> {
+    pub fn follow(&self) -> Arc<ChangeSubscriber> {
         self.followers.add()
     }
 
@@ -372,7 +372,7 @@ pub struct Database {
     /// Notified after every transaction.
     changed: Event,
     /// The subscribers to changes of any database.
-    followers: Arc<Followers>,
+    followers: Arc<ChangeSubscribers>,
     pub(crate) dropped: AtomicBool,
     pub(crate) folder_images: FolderCache,
     /// Modseq since which no note has got other items. It is never earlier than the opening of the database.

@@ -1,6 +1,6 @@
 //! Notification of changed databases, for tasks that keep data about all of them up to date.
 //!
-//! A [`Follower`] collects the numbers of databases that had a transaction, were created or deleted, or got other
+//! A [`ChangeSubscriber`] collects the numbers of databases that had a transaction, were created or deleted, or got other
 //! options, until they are taken. It does not describe the changes: the task that follows knows by modseq what it has
 //! already processed. The size is bounded by the number of databases.
 
@@ -12,12 +12,12 @@ use event_listener::{Event, EventListener};
 
 /// The databases that changed since they were last taken.
 #[derive(Debug, Default)]
-pub struct Follower {
+pub struct ChangeSubscriber {
     changed: Mutex<HashSet<DbNumber>>,
     told: Event,
 }
 
-impl Follower {
+impl ChangeSubscriber {
     /// Returns the databases that changed, in the order of their numbers, and clears the set.
     #[must_use]
     pub fn take(&self) -> Vec<DbNumber> {
@@ -27,7 +27,7 @@ impl Follower {
         taken
     }
 
-    /// Returns a listener that is notified of the next change. Create it before calling [`Follower::take`], so that no
+    /// Returns a listener that is notified of the next change. Create it before calling [`ChangeSubscriber::take`], so that no
     /// change is missed.
     #[must_use]
     pub fn listen(&self) -> EventListener {
@@ -37,14 +37,14 @@ impl Follower {
 
 /// All followers.
 #[derive(Debug, Default)]
-pub(crate) struct Followers {
-    followers: RwLock<Vec<Weak<Follower>>>,
+pub(crate) struct ChangeSubscribers {
+    followers: RwLock<Vec<Weak<ChangeSubscriber>>>,
 }
 
-impl Followers {
+impl ChangeSubscribers {
     /// Adds a follower, which is active until it is dropped.
-    pub(crate) fn add(&self) -> Arc<Follower> {
-        let follower = Arc::new(Follower::default());
+    pub(crate) fn add(&self) -> Arc<ChangeSubscriber> {
+        let follower = Arc::new(ChangeSubscriber::default());
         let mut followers = self.followers.write().unwrap_or_else(PoisonError::into_inner);
         followers.retain(|follower| follower.strong_count() > 0);
         followers.push(Arc::downgrade(&follower));

@@ -72,7 +72,7 @@ pub use deleted::{DeletedNote, DeletedPage, DeletionRecord};
 pub use error::{Error, Result};
 pub use folder::{FolderDesign, FolderEntry, FolderState, FolderTotals};
 pub use folder_reader::FolderReader;
-pub use follow::Follower;
+pub use follow::ChangeSubscriber;
 pub use item::{Item, ItemFlags, Value};
 pub use keyword::Keywords;
 pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::{Clock, DbNumber, Timestamp};
-use notes::{Access, DatabaseRecord, Follower, Identity, Notes, level};
+use notes::{Access, ChangeSubscriber, DatabaseRecord, Identity, Notes, level};
 use search::extract::Elsewhere;
 use search::{Progress, Search};
 use wire::Shutdown;
@@ -129,7 +129,7 @@ pub struct Indexer {
     full_text: Arc<FullText>,
     notes: Arc<Notes>,
     clock: Arc<dyn Clock>,
-    follower: Arc<Follower>,
+    follower: Arc<ChangeSubscriber>,
     /// The time at which each database was last updated. Databases not updated since the start are missing.
     done: HashMap<DbNumber, Timestamp>,
     /// Databases that have changed since their last update.

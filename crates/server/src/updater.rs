@@ -20,7 +20,7 @@ use base::{DbNumber, NoteId, Timestamp};
 use notes::view::build::BuildOptions;
 use notes::view::design::Refresh;
 use notes::view::note::ViewInfo;
-use notes::{Access, Database, Follower, Identity, level};
+use notes::{Access, ChangeSubscriber, Database, Identity, level};
 use rpc::backend::{BuildProgress, Indexer};
 use tokio::sync::{Notify, watch};
 use wire::Shutdown;
@@ -45,7 +45,7 @@ pub struct Counts {
 
 /// The queues of databases and views to update.
 pub struct Updater {
-    follower: Arc<Follower>,
+    follower: Arc<ChangeSubscriber>,
     queues: Mutex<Queues>,
     wake: Notify,
     /// Counters since the start.
