@@ -17,7 +17,7 @@ use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderTotals};
 use crate::folder_image::CachedFolder;
-use crate::hidden::Hidden;
+use crate::hidden::HiddenEntries;
 use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
 use crate::note::Marks;
 
@@ -35,7 +35,7 @@ struct FolderContext {
     state: FolderState,
     /// The entries in memory, as of `state.highest_modseq`, once they were found there or loaded.
     image: Arc<OnceLock<Arc<CachedFolder>>>,
-    hidden: Arc<Hidden>,
+    hidden: Arc<HiddenEntries>,
 }
 
 /// The data that a reader collected when it was opened, for another reader of the same folder in the same snapshot.
@@ -66,7 +66,7 @@ impl<'r> FolderReader<'r> {
 
     /// Leaves out the entries that Readers items hide from the holder of a grant.
     pub(crate) fn seen_by(mut self, reader: &dyn Read, grant: &Grant) -> Result<Self> {
-        self.known.hidden = Arc::new(Hidden::find(reader, self.database, grant, &self.entries)?);
+        self.known.hidden = Arc::new(HiddenEntries::find(reader, self.database, grant, &self.entries)?);
         Ok(self)
     }
 

@@ -21,11 +21,11 @@ const RESTRICTED: usize = 3;
 
 /// Entries that a reader may not know of, sorted by UID.
 #[derive(Default)]
-pub(crate) struct Hidden {
+pub(crate) struct HiddenEntries {
     entries: Vec<FolderEntry>,
 }
 
-impl Hidden {
+impl HiddenEntries {
     /// Finds the entries that are hidden from the holder of a grant.
     pub(crate) fn find(
         reader: &dyn Read,
