@@ -25,7 +25,7 @@ use store::{Batch, Direction, KeyRange, Read, Table};
 
 use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
-use crate::keys::{self, Part as Record};
+use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
 use crate::note::{BodyItem, Header, Marks, Note, NoteClass, NoteFlags, Summary};
 use crate::reading::{self, Reading};

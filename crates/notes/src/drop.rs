@@ -35,7 +35,7 @@ pub(crate) fn release_blobs(
     let mut cursor = notes.store().scan(Table::Summary, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
         let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
-        if part != keys::Part::Summary as u8 {
+        if part != keys::SummaryRecord::Summary as u8 {
             continue;
         }
         // A damaged record must not prevent the deletion of the database. Its blobs stay until `doublet blobs

@@ -36,7 +36,7 @@ use crate::database::{ACL_NOTE, Database, Notes};
 use crate::deleted::DeletionRecord;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
-use crate::keys::{self, Part};
+use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
 use crate::note::{Header, NoteClass};
@@ -398,7 +398,7 @@ impl<'s> Survey<'s> {
 
     /// Reads the headers from a note on. Returns the note at which the records cannot be read, if any.
     fn read_headers_from(&mut self, first: NoteId, without: &mut BTreeSet<NoteId>) -> Result<Option<NoteId>> {
-        let start = keys::summary(self.number, first, Part::Header).to_vec();
+        let start = keys::summary(self.number, first, SummaryRecord::Header).to_vec();
         let range = KeyRange { start, end: store::engine::prefix_end(&self.number.to_key()) };
         let reader = self.reader;
         let mut last = None;
@@ -407,7 +407,7 @@ impl<'s> Survey<'s> {
             while let Some((key, value)) = cursor.next()? {
                 let Some((note, part)) = keys::split_summary(key) else { continue };
                 last = Some(note);
-                if part == Part::Header as u8 {
+                if part == SummaryRecord::Header as u8 {
                     self.take_header(note, value);
                 } else if !self.headers.contains_key(&note) {
                     without.insert(note);
@@ -428,7 +428,7 @@ impl<'s> Survey<'s> {
     }
 
     fn try_header(&mut self, note: NoteId) -> Result<()> {
-        let key = keys::summary(self.number, note, Part::Header);
+        let key = keys::summary(self.number, note, SummaryRecord::Header);
         match salvage::sound(self.reader.get(Table::Summary, &key).map_err(Into::into))? {
             Ok(None) => {}
             Ok(Some(value)) => self.take_header(note, &value),

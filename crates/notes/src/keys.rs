@@ -23,12 +23,12 @@ use store::KeyRange;
 /// The two records of a note in the table `summary`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Part {
+pub(crate) enum SummaryRecord {
     Header = 0,
     Summary = 1,
 }
 
-pub(crate) fn summary(database: DbNumber, note: NoteId, part: Part) -> [u8; 9] {
+pub(crate) fn summary(database: DbNumber, note: NoteId, part: SummaryRecord) -> [u8; 9] {
     let mut key = [0; 9];
     key[..4].copy_from_slice(&database.to_key());
     key[4..8].copy_from_slice(&note.to_key());
@@ -157,7 +157,7 @@ pub(crate) fn split_view_back(key: &[u8]) -> Option<NoteId> {
     (key.len() == 12).then(|| NoteId::from_key(note))
 }
 
-pub(crate) fn quarantine(database: DbNumber, note: NoteId, part: Part) -> [u8; 10] {
+pub(crate) fn quarantine(database: DbNumber, note: NoteId, part: SummaryRecord) -> [u8; 10] {
     let mut key = [part as u8; 10];
     key[..5].copy_from_slice(&meta(database, b'q'));
     key[5..9].copy_from_slice(&note.to_key());
@@ -226,12 +226,12 @@ mod tests {
         let database = DbNumber(9);
         for note in NOTES {
             let modseq = Modseq(u64::from(note.0) << 20);
-            assert_eq!(split_summary(&summary(database, note, Part::Header)), Some((note, 0)));
-            assert_eq!(split_summary(&summary(database, note, Part::Summary)), Some((note, 1)));
+            assert_eq!(split_summary(&summary(database, note, SummaryRecord::Header)), Some((note, 0)));
+            assert_eq!(split_summary(&summary(database, note, SummaryRecord::Summary)), Some((note, 1)));
             assert_eq!(split_bymod(&bymod(database, modseq, note, 3)), Some((modseq, note, 3)));
             assert_eq!(split_view_index(&view_index(database, note)), Some(note));
             assert_eq!(split_view_back(&view_back_of(database, ViewId(note.0), note)), Some(note));
-            assert_eq!(split_quarantine(&quarantine(database, note, Part::Summary)), Some(note));
+            assert_eq!(split_quarantine(&quarantine(database, note, SummaryRecord::Summary)), Some(note));
             assert_eq!(split_deletion(&deletion(database, note)), Some(note));
             assert_eq!(split_acl_change(&acl_change(database, modseq)), Some(modseq));
         }
@@ -272,7 +272,7 @@ mod tests {
             [
                 (designs(database), design(database, note).to_vec()),
                 (view_indexes(database), view_index(database, note).to_vec()),
-                (quarantines(database), quarantine(database, note, Part::Summary).to_vec()),
+                (quarantines(database), quarantine(database, note, SummaryRecord::Summary).to_vec()),
                 (deletions(database), deletion(database, note).to_vec()),
                 (acl_history(database), acl_change(database, modseq).to_vec()),
             ]

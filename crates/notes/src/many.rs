@@ -10,7 +10,7 @@ use store::{Direction, KeyRange, Read, Table};
 use crate::database::{Database, damaged};
 use crate::error::Result;
 use crate::evaluate::{Subject, subject};
-use crate::keys::{self, Part};
+use crate::keys::{self, SummaryRecord};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::note::Header;
 use crate::reading::{self, Reading, damaged_note};
@@ -33,7 +33,7 @@ fn each_record(
     reader: &dyn Read,
     database: &Database,
     notes: impl IntoIterator<Item = NoteId>,
-    part: Part,
+    part: SummaryRecord,
     each: &mut Each<'_>,
 ) -> Result<()> {
     let mut notes: Vec<NoteId> = notes.into_iter().collect();
@@ -45,8 +45,8 @@ fn each_record(
         }
         for note in run {
             let (header, summary) = match part {
-                Part::Header => (reading::load_header(reader, database, *note)?, None),
-                Part::Summary => reading::load_header_and_summary_bytes(reader, database, *note)?,
+                SummaryRecord::Header => (reading::load_header(reader, database, *note)?, None),
+                SummaryRecord::Summary => reading::load_header_and_summary_bytes(reader, database, *note)?,
             };
             if let Some(header) = header {
                 each(header, summary.as_deref())?;
@@ -62,25 +62,26 @@ fn each_of_run<'n>(
     reader: &dyn Read,
     database: &Database,
     run: &'n [NoteId],
-    part: Part,
+    part: SummaryRecord,
     each: &mut Each<'_>,
 ) -> Result<&'n [NoteId]> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(run) };
-    let [start, end] = [*first, last.next()].map(|note| keys::summary(database.number(), note, Part::Header).to_vec());
+    let [start, end] =
+        [*first, last.next()].map(|note| keys::summary(database.number(), note, SummaryRecord::Header).to_vec());
     let mut cursor = reader.scan(Table::Summary, &KeyRange { start, end: Some(end) }, Direction::Forward)?;
     // A header waits here for its summary, which is the next record.
     let mut waiting: Option<Header> = None;
     let mut vain_bytes = 0;
     while let Some((key, value)) = cursor.next()? {
         let (note, found) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
-        let is_header = found == Part::Header as u8;
+        let is_header = found == SummaryRecord::Header as u8;
         let is_asked = run.binary_search(&note).is_ok();
         if is_asked && is_header {
             let header = Header::decode(note, value).map_err(|_| damaged_note(database, note, "header"))?;
             if let Some(before) = waiting.replace(header) {
                 each(before, None)?;
             }
-        } else if is_asked && part == Part::Summary {
+        } else if is_asked && part == SummaryRecord::Summary {
             if let Some(header) = waiting.take_if(|header| header.note == note) {
                 each(header, Some(value))?;
             }
@@ -131,7 +132,7 @@ impl Reading<'_> {
         if self.grant().is_server_itself() {
             return Ok(hidden);
         }
-        each_record(&self.snapshot, self.database(), notes, Part::Header, &mut |header, _| {
+        each_record(&self.snapshot, self.database(), notes, SummaryRecord::Header, &mut |header, _| {
             if self.hides(&header)? {
                 hidden.insert(header.note);
             }
@@ -152,7 +153,7 @@ impl Reading<'_> {
         is_meant: &dyn Fn(&Header) -> bool,
     ) -> Result<Selected> {
         let mut taken = Selected::default();
-        each_record(&self.snapshot, self.database(), notes, Part::Summary, &mut |header, summary| {
+        each_record(&self.snapshot, self.database(), notes, SummaryRecord::Summary, &mut |header, summary| {
             if header.is_stub() || !is_meant(&header) || self.hides(&header)? {
                 return Ok(());
             }

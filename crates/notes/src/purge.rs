@@ -13,7 +13,7 @@ use store::{Batch, Read, Table};
 use crate::change::{self, Change, ChangeEntry};
 use crate::database::Database;
 use crate::error::Result;
-use crate::keys::{self, Part};
+use crate::keys::{self, SummaryRecord};
 use crate::note::Header;
 use crate::reading;
 
@@ -48,7 +48,7 @@ pub fn purge(database: &Database) -> Result<usize> {
             if header.as_ref().is_some_and(Header::is_soft_deleted) {
                 continue;
             }
-            for part in [Part::Header, Part::Summary] {
+            for part in [SummaryRecord::Header, SummaryRecord::Summary] {
                 batch.delete(Table::Summary, &keys::summary(database.number, entry.note, part));
             }
             if let Some(header) = header

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign};
 use crate::folder_reader::{self, FolderReader};
 use crate::item::{self, Item, Value};
-use crate::keys::{self, Part};
+use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::note::{Header, Note, NoteClass, NoteFlags, Summary};
 
@@ -154,14 +154,14 @@ impl<'d> Reading<'d> {
         looks_max: usize,
         each: &mut dyn FnMut(Header) -> Result<bool>,
     ) -> Result<Option<NoteId>> {
-        let start = keys::summary(self.database.number, after.next(), Part::Header);
+        let start = keys::summary(self.database.number, after.next(), SummaryRecord::Header);
         let range =
             store::KeyRange { start: start.to_vec(), end: store::engine::prefix_end(&self.database.number.to_key()) };
         let mut cursor = self.snapshot.scan(Table::Summary, &range, Direction::Forward)?;
         let mut looks = 0;
         while let Some((key, value)) = cursor.next()? {
             let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
-            if part != Part::Header as u8 {
+            if part != SummaryRecord::Header as u8 {
                 continue;
             }
             let header = Header::decode(note, value).map_err(|_| self.damaged(note, "header"))?;
@@ -409,7 +409,7 @@ pub(crate) fn load_children(reader: &dyn Read, database: DbNumber, parent: Unid)
 }
 
 pub(crate) fn load_header(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Header>> {
-    let Some(value) = reader.get(Table::Summary, &keys::summary(database.number, note, Part::Header))? else {
+    let Some(value) = reader.get(Table::Summary, &keys::summary(database.number, note, SummaryRecord::Header))? else {
         return Ok(None);
     };
     Header::decode(note, &value).map(Some).map_err(|_| damaged_note(database, note, "header"))
@@ -437,7 +437,8 @@ pub(crate) fn load_header_and_summary_bytes(
     database: &Database,
     note: NoteId,
 ) -> Result<(Option<Header>, Option<Vec<u8>>)> {
-    let [header, summary] = [Part::Header, Part::Summary].map(|part| keys::summary(database.number, note, part));
+    let [header, summary] =
+        [SummaryRecord::Header, SummaryRecord::Summary].map(|part| keys::summary(database.number, note, part));
     let found = reader.multi_get(Table::Summary, &[&header, &summary])?;
     let [header, summary] = <[_; 2]>::try_from(found).expect("a value for each key");
     let header = header.map(|value| Header::decode(note, &value)).transpose();
@@ -446,7 +447,7 @@ pub(crate) fn load_header_and_summary_bytes(
 
 /// Returns a summary record as stored, for callers that read it without copying its texts.
 pub(crate) fn load_summary_bytes(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Vec<u8>>> {
-    Ok(reader.get(Table::Summary, &keys::summary(database.number, note, Part::Summary))?)
+    Ok(reader.get(Table::Summary, &keys::summary(database.number, note, SummaryRecord::Summary))?)
 }
 
 pub(crate) fn load_body(reader: &dyn Read, database: &Database, note: NoteId, ordinal: u16) -> Result<Option<Item>> {

@@ -19,7 +19,7 @@ use crate::acl::Acl;
 use crate::database::{ACL_ITEM, Notes, acl_item};
 use crate::error::{Error, Result};
 use crate::item;
-use crate::keys::{self, Part};
+use crate::keys::{self, SummaryRecord};
 use crate::limits::{UPGRADE_BYTES_PER_STEP, UPGRADE_NOTES_PER_STEP};
 use crate::note::{Header, NoteFlags, Summary};
 use crate::public;
@@ -114,7 +114,7 @@ impl<'u> Upgrade<'u> {
         database.refuse_when_dropped()?;
         let store = database.store.as_ref();
         let mut found = Found { batch: Batch::new(), notes: 0, rewritten: 0, last: self.after };
-        let start = keys::summary(database.number, self.after.next(), Part::Header);
+        let start = keys::summary(database.number, self.after.next(), SummaryRecord::Header);
         let whole = store::KeyRange::prefix(&database.number.to_key());
         let range = store::KeyRange { start: start.to_vec(), end: whole.end };
         let mut cursor = store.scan(Table::Summary, &range, Direction::Forward)?;
@@ -162,7 +162,7 @@ impl Found {
         let Some((note, part)) = keys::split_summary(key) else {
             return Err(crate::database::damaged(Table::Summary, key));
         };
-        if part != Part::Header as u8 {
+        if part != SummaryRecord::Header as u8 {
             return Ok(true);
         }
         let header = Header::decode(note, value).map_err(|_| reading::damaged_note(database, note, "header"))?;
@@ -172,10 +172,18 @@ impl Found {
         let (header, summary) = (renewed_header(&header, &summary), renewed_summary(access, note, &summary)?);
         self.rewritten += usize::from(header.is_some() || summary.is_some());
         if let Some(header) = header {
-            self.batch.put(Table::Summary, &keys::summary(database.number, note, Part::Header), &header.encode());
+            self.batch.put(
+                Table::Summary,
+                &keys::summary(database.number, note, SummaryRecord::Header),
+                &header.encode(),
+            );
         }
         if let Some(summary) = summary {
-            self.batch.put(Table::Summary, &keys::summary(database.number, note, Part::Summary), &summary.encode());
+            self.batch.put(
+                Table::Summary,
+                &keys::summary(database.number, note, SummaryRecord::Summary),
+                &summary.encode(),
+            );
         }
         Ok(true)
     }

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::folder_image::FolderChange;
 use crate::item::Item;
-use crate::keys::{self, Part as Record};
+use crate::keys::{self, SummaryRecord as Record};
 use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{Header, Membership, NoteClass, NoteFlags, Summary};

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign, FolderEntry, FolderState};
 use crate::folder_reader::FolderReader;
 use crate::item::{self, Item, ItemFlags};
-use crate::keys::{self, Part as Record};
+use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{BodyItem, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
 use crate::profile::is_profile;

@@ -16,7 +16,7 @@ use crate::deleted::DeletionRecord;
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::item::Item;
-use crate::keys::{self, Part};
+use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::note::{Header, Marks, NoteClass, NoteFlags, Summary};
 use crate::view::record;
@@ -181,7 +181,7 @@ impl Survey<'_> {
     /// attachments, and body items that can be read stay where they are.
     fn quarantine(&self, batch: &mut Batch) -> Result<()> {
         for note in &self.damaged {
-            for part in [Part::Header, Part::Summary] {
+            for part in [SummaryRecord::Header, SummaryRecord::Summary] {
                 let key = keys::summary(self.number, *note, part);
                 let stored = salvage::sound(self.reader.get(Table::Summary, &key).map_err(Into::into))?;
                 // An empty record marks one that exists but cannot be read.
@@ -234,8 +234,8 @@ impl Survey<'_> {
         header.sequence = header.sequence.saturating_add(1);
         (header.sequence_time, header.modified) = (now, now);
         (header.modseq, header.size, header.crlf_growth) = (kind.1, record.len() as u64, 0);
-        batch.put(Table::Summary, &keys::summary(self.number, note, Part::Header), &header.encode());
-        batch.put(Table::Summary, &keys::summary(self.number, note, Part::Summary), &record);
+        batch.put(Table::Summary, &keys::summary(self.number, note, SummaryRecord::Header), &header.encode());
+        batch.put(Table::Summary, &keys::summary(self.number, note, SummaryRecord::Summary), &record);
         self.leads_to.insert(header.unid, note);
         self.headers.insert(note, header);
     }

@@ -23,7 +23,7 @@ use crate::collection::{Builder, CollectionId, CountOnly, Tuning, Weigh, Weight}
 use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::evaluate::subject;
-use crate::keys::{self, Part};
+use crate::keys::{self, SummaryRecord};
 use crate::limits::{VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
 use crate::note::Header;
 use crate::reading;
@@ -255,7 +255,7 @@ impl<'s> Survey<'s> {
         let mut header: Option<Header> = None;
         while let Some((key, value)) = cursor.next()? {
             let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
-            if part == Part::Header as u8 {
+            if part == SummaryRecord::Header as u8 {
                 let read = Header::decode(note, value);
                 let read = read.map_err(|_| reading::damaged_note(self.database, note, "header"))?;
                 header = Some(read).filter(is_document);
