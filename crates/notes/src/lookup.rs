@@ -3,7 +3,7 @@
 //! reader is not found.
 //!
 //! A look-up in a view reads its index as it is. No view is refreshed during an evaluation. Results are memoised as
-//! long as the [`Lookups`] exist, which is the time of one snapshot, because a search asks for the same look-ups for
+//! long as the [`LookupContext`] exist, which is the time of one snapshot, because a search asks for the same look-ups for
 //! each document.
 
 use std::cell::{Cell, RefCell};
@@ -33,13 +33,13 @@ const VALUE_BYTES: usize = 32;
 const BYTES_PER_ROW: usize = 4 << 10;
 
 /// The result of a look-up. The error is the text that the formula reports.
-type Found = Result<Value<'static>, String>;
+type LookupResult = Result<Value<'static>, String>;
 
 /// The context of formulas for a reader of a database, including look-ups.
-pub struct Lookups<'r> {
+pub struct LookupContext<'r> {
     reading: &'r Reading<'r>,
     surroundings: EvaluationContext,
-    known: RefCell<HashMap<String, Found>>,
+    known: RefCell<HashMap<String, LookupResult>>,
     known_bytes: Cell<usize>,
     /// The first failure of the store.
     fault: Cell<Option<Error>>,
@@ -47,7 +47,7 @@ pub struct Lookups<'r> {
     spent: Cell<u64>,
 }
 
-impl<'r> Lookups<'r> {
+impl<'r> LookupContext<'r> {
     /// Creates the context for a snapshot.
     #[must_use]
     pub fn new(reading: &'r Reading<'r>) -> Self {
@@ -94,7 +94,7 @@ impl<'r> Lookups<'r> {
     }
 
     /// Returns the memoised result of a look-up, or runs it. `what` identifies the look-up.
-    fn keep(&self, what: String, look: impl FnOnce() -> Found) -> Found {
+    fn keep(&self, what: String, look: impl FnOnce() -> LookupResult) -> LookupResult {
         if let Some(found) = self.known.borrow().get(&what) {
             return found.clone();
         }
@@ -114,7 +114,7 @@ impl<'r> Lookups<'r> {
         found
     }
 
-    fn in_view(&self, lookup: &Lookup<'_>) -> Found {
+    fn in_view(&self, lookup: &Lookup<'_>) -> LookupResult {
         let database = self.reading.database();
         let is_here = lookup.database.is_empty()
             || lookup.database.eq_ignore_ascii_case(&database.path())
@@ -215,7 +215,7 @@ impl<'r> Lookups<'r> {
         }
     }
 
-    fn in_profile(&self, profile: &str, name: &str, user: &str) -> Found {
+    fn in_profile(&self, profile: &str, name: &str, user: &str) -> LookupResult {
         let user = (!user.is_empty()).then(|| Name::new(user));
         let Some(note) = self.told(self.reading.profile_note(profile, user.as_ref()))? else { return Ok(Value::EMPTY) };
         Ok(self.field(note, name)?.unwrap_or(Value::EMPTY))
@@ -316,7 +316,7 @@ impl Values {
     }
 }
 
-impl Host for Lookups<'_> {
+impl Host for LookupContext<'_> {
     fn now(&self) -> Timestamp {
         self.surroundings.now()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{NoteId, Timestamp, Unid};
 use formula::{Formula, Options};
 use notes::evaluate::Subject;
-use notes::lookup::Lookups;
+use notes::lookup::LookupContext;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::note::ViewNote;
 use notes::{AclLevel, Database, Item, NewNote, Value};
@@ -67,7 +67,7 @@ impl Shop {
     fn evaluate(&self, who: &str, formula: &str) -> String {
         let access = reader(&self.database, who).expect("a reader");
         let reading = access.read().expect("a snapshot");
-        let lookups = Lookups::new(&reading);
+        let lookups = LookupContext::new(&reading);
         let formula = Formula::compile(formula, &Options::default()).expect("a formula");
         let header = reading.header(NoteId(1)).expect("sound").expect("the access control list");
         let subject = Subject::new(&header, Vec::new());
@@ -129,7 +129,7 @@ fn large_views_are_looked_up_by_category_and_by_key() {
     assert_eq!(years, "2000; 2001; 2002; 2003; 2004; 2005; 2006");
     let access = reader(&shop.database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
-    let lookups = Lookups::new(&reading);
+    let lookups = LookupContext::new(&reading);
     let selection = r#"SELECT @DbLookup(""; ""; "Numbers"; Number; 2; [FailSilent]) = Color & Number != """#;
     let selection = Formula::compile(selection, &Options::default()).expect("a formula");
     let notes = (0..1_500).map(NoteId);
@@ -185,7 +185,7 @@ fn what_is_looked_up_is_bounded() {
     // A repeated look-up runs once. Different look-ups exhaust the limit, and this is reported.
     let access = reader(&shop.database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
-    let lookups = Lookups::new(&reading);
+    let lookups = LookupContext::new(&reading);
     let select = |formula: &str| {
         let selection = Formula::compile(formula, &Options::default()).expect("a formula");
         reading.selected(Some(&selection), &lookups, (0..300).map(NoteId), &|_| true).expect("sound")

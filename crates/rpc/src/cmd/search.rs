@@ -11,7 +11,7 @@ use base::{Modseq, NoteId, Timestamp};
 use formula::Formula;
 use notes::change::{Change, ChangeCursor, ChangeEntry};
 use notes::limits::LOOKUP_COST_MAX;
-use notes::lookup::Lookups;
+use notes::lookup::LookupContext;
 use notes::many::Selected;
 use notes::{Header, NoteClass, Reading, level};
 use prost::Message;
@@ -114,7 +114,7 @@ impl Search {
         if self.deletions {
             check_known(&reading, self.at.modseq)?;
         }
-        let lookups = Lookups::new(&reading);
+        let lookups = LookupContext::new(&reading);
         let some = reading.changes_page(self.at, STEP_CHANGES)?;
         let mut reply = v1::SearchNotesReply::default();
         let mut bytes = 0;
@@ -172,7 +172,7 @@ impl Search {
         &mut self,
         desk: &Desk,
         reading: &Reading<'_>,
-        lookups: &Lookups<'_>,
+        lookups: &LookupContext<'_>,
         entries: &[ChangeEntry],
     ) -> Result<HashMap<NoteId, Header>> {
         let began = desk.ground.clock.monotonic();
