@@ -25,7 +25,7 @@ const RUN_MIN: usize = 4;
 const VAIN_BYTES_MAX: usize = 1 << 20;
 
 /// A callback that receives a header and, if wanted and present, the summary record that follows it.
-type Each<'e> = dyn FnMut(Header, Option<&[u8]>) -> Result<()> + 'e;
+type RecordCallback<'e> = dyn FnMut(Header, Option<&[u8]>) -> Result<()> + 'e;
 
 /// Calls `each` for those of the notes that exist, in the order of their note ids. It receives the header, or header
 /// and summary, as `part` specifies.
@@ -34,7 +34,7 @@ fn each_record(
     database: &Database,
     notes: impl IntoIterator<Item = NoteId>,
     part: SummaryRecord,
-    each: &mut Each<'_>,
+    each: &mut RecordCallback<'_>,
 ) -> Result<()> {
     let mut notes: Vec<NoteId> = notes.into_iter().collect();
     notes.sort_unstable();
@@ -63,7 +63,7 @@ fn each_of_run<'n>(
     database: &Database,
     run: &'n [NoteId],
     part: SummaryRecord,
-    each: &mut Each<'_>,
+    each: &mut RecordCallback<'_>,
 ) -> Result<&'n [NoteId]> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(run) };
     let [start, end] =
