@@ -27,7 +27,7 @@ use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
-use crate::note::{BodyItem, Header, Marks, Note, NoteClass, NoteFlags, Summary};
+use crate::note::{BodyDirectoryEntry, Header, Marks, Note, NoteClass, NoteFlags, Summary};
 use crate::reading::{self, Reading};
 use crate::view::record::IndexRecord;
 use crate::writer::{self, Writer};
@@ -121,7 +121,11 @@ impl Reading<'_> {
 
     /// Returns a deleted document that the reader may restore, with its contents before the deletion. Only the body
     /// items for which `wants` returns `true` are read.
-    pub fn deleted_note(&self, note: NoteId, wants: &mut dyn FnMut(&BodyItem) -> bool) -> Result<Option<Note>> {
+    pub fn deleted_note(
+        &self,
+        note: NoteId,
+        wants: &mut dyn FnMut(&BodyDirectoryEntry) -> bool,
+    ) -> Result<Option<Note>> {
         let Some((header, summary)) = self.restorable(note)? else { return Ok(None) };
         let mut items = summary.items;
         for body in summary.body.iter().filter(|body| wants(body)) {

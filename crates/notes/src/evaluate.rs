@@ -16,7 +16,7 @@ use crate::database::Database;
 use crate::error::Result;
 use crate::item::{ItemRef, Value, ValueRef};
 use crate::limits::DOCUMENT_LIMITS;
-use crate::note::{self, BodyItem, Header, NoteClass, NoteFlags};
+use crate::note::{self, BodyDirectoryEntry, Header, NoteClass, NoteFlags};
 use crate::reading::{self, Reading, load_summary_bytes};
 
 /// The item that names the parent of a response.
@@ -273,7 +273,7 @@ impl Reading<'_> {
 
     /// Returns the body items of the note that a search passed as a subject. [`Reading::body_item`] reads them. A
     /// subject that is not stored has none.
-    pub fn body_of(&self, subject: &Subject<'_>) -> Result<Vec<BodyItem>> {
+    pub fn body_of(&self, subject: &Subject<'_>) -> Result<Vec<BodyDirectoryEntry>> {
         if subject.behind.is_empty() {
             return Ok(Vec::new());
         }

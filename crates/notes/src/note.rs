@@ -312,7 +312,7 @@ fn decode_keywords(input: &mut Decoder<'_>) -> Result<Vec<Keyword>, InvalidRecor
 
 /// An entry of the directory of body items, in the summary record.
 #[derive(Clone, PartialEq, Debug)]
-pub struct BodyItem {
+pub struct BodyDirectoryEntry {
     /// Number of the item within the note.
     pub ordinal: u16,
     /// Name of the item.
@@ -327,7 +327,7 @@ pub struct Summary {
     /// The summary items.
     pub items: Vec<Item>,
     /// The directory of body items.
-    pub body: Vec<BodyItem>,
+    pub body: Vec<BodyDirectoryEntry>,
     /// The blobs that the note refers to, each once.
     pub blobs: Vec<BlobId>,
 }
@@ -397,11 +397,11 @@ pub(crate) fn split_summary(bytes: &[u8]) -> Result<(Vec<ItemRef<'_>>, &[u8]), I
 }
 
 /// Parses the directory of body items from the bytes after the summary items.
-pub(crate) fn body_items(behind: &[u8]) -> Result<Vec<BodyItem>, InvalidRecord> {
+pub(crate) fn body_items(behind: &[u8]) -> Result<Vec<BodyDirectoryEntry>, InvalidRecord> {
     decode_body_items(&mut Decoder::new(behind))
 }
 
-fn decode_body_items(input: &mut Decoder<'_>) -> Result<Vec<BodyItem>, InvalidRecord> {
+fn decode_body_items(input: &mut Decoder<'_>) -> Result<Vec<BodyDirectoryEntry>, InvalidRecord> {
     let count = input.count()?;
     if count > BODY_ITEMS_MAX {
         return Err(InvalidRecord);
@@ -409,8 +409,8 @@ fn decode_body_items(input: &mut Decoder<'_>) -> Result<Vec<BodyItem>, InvalidRe
     (0..count).map(|_| decode_body_item(input)).collect()
 }
 
-fn decode_body_item(input: &mut Decoder<'_>) -> Result<BodyItem, InvalidRecord> {
-    Ok(BodyItem { ordinal: input.u16()?, name: input.text()?.to_owned(), length: input.varint()? })
+fn decode_body_item(input: &mut Decoder<'_>) -> Result<BodyDirectoryEntry, InvalidRecord> {
+    Ok(BodyDirectoryEntry { ordinal: input.u16()?, name: input.text()?.to_owned(), length: input.varint()? })
 }
 
 /// A complete note, as read from the database.

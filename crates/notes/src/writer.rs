@@ -21,7 +21,9 @@ use crate::folder_reader::FolderReader;
 use crate::item::{self, Item, ItemFlags};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
-use crate::note::{BodyItem, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
+use crate::note::{
+    BodyDirectoryEntry, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary,
+};
 use crate::profile::is_profile;
 use crate::public;
 use crate::reading;
@@ -568,7 +570,7 @@ impl Writer<'_, '_> {
             let ordinal = u16::try_from(summary.body.len()).expect("as many as were checked have a number each");
             let length = self.put_body(note, ordinal, item);
             total += length;
-            summary.body.push(BodyItem { ordinal, name: item.name.clone(), length });
+            summary.body.push(BodyDirectoryEntry { ordinal, name: item.name.clone(), length });
         }
         let mut known = HashSet::with_capacity(blobs.len());
         for blob in blobs {

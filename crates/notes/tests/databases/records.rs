@@ -8,7 +8,7 @@ use notes::item::{decode_item_refs, decode_items, encode_items};
 use notes::limits::{
     BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_DATABASE_MAX, KEYWORDS_PER_NOTE_MAX,
 };
-use notes::note::{BodyItem, summary_items};
+use notes::note::{BodyDirectoryEntry, summary_items};
 use notes::{
     DatabaseKind, DatabaseOptions, DatabaseRecord, FolderEntry, FolderState, FullTextSchedule, Header, Item, ItemFlags,
     Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, Structure, Summary, Value,
@@ -137,7 +137,7 @@ proptest! {
 
     #[test]
     fn summaries_read_back(items in prop::collection::vec(item(), 0..4), names in prop::collection::vec(".{1,9}", 0..4), blobs in any::<[[u8; 32]; 3]>()) {
-        let body = (0..).zip(names).map(|(ordinal, name)| BodyItem { ordinal, name, length: u64::from(ordinal) << 40 });
+        let body = (0..).zip(names).map(|(ordinal, name)| BodyDirectoryEntry { ordinal, name, length: u64::from(ordinal) << 40 });
         let summary = Summary { items, body: body.collect(), blobs: blobs.map(BlobId).to_vec() };
         let stored = summary.encode();
         check(&stored, &summary, Summary::decode)?;
@@ -159,7 +159,7 @@ proptest! {
                 summary.items.push(item.clone());
             } else {
                 let ordinal = u16::try_from(summary.body.len()).expect("they are few");
-                summary.body.push(BodyItem { ordinal, name: item.name.clone(), length: length(item) as u64 });
+                summary.body.push(BodyDirectoryEntry { ordinal, name: item.name.clone(), length: length(item) as u64 });
             }
         }
         prop_assert_eq!(Summary::encoded_len(&items), summary.encode().len());
@@ -285,7 +285,7 @@ fn more_than_there_may_be_is_refused() {
     assert!(FolderEntry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX + 1)).is_err());
     let summary = |body: usize, blobs: usize| Summary {
         items: Vec::new(),
-        body: vec![BodyItem { ordinal: 0, name: "B".to_owned(), length: 1 }; body],
+        body: vec![BodyDirectoryEntry { ordinal: 0, name: "B".to_owned(), length: 1 }; body],
         blobs: vec![BlobId([1; 32]); blobs],
     };
     let reads = |summary: Summary| Summary::decode(&summary.encode()).is_ok();

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use base::NoteId;
-use notes::note::BodyItem;
+use notes::note::BodyDirectoryEntry;
 use notes::{Header, Item, ItemFlags, Note, Reading, Summary, level};
 use prost::Message;
 use proto::v1;
@@ -141,7 +141,7 @@ pub(crate) fn pick(note: &Note, wanted: &Wanted, bytes_max: usize) -> Result<v1:
 /// Returns the ordinals of the requested body items. Returns an error if they alone exceed `bytes_max`, so that they
 /// are not read in vain.
 fn bodies(summary: &Summary, wanted: &Wanted, bytes_max: usize) -> Result<Vec<u16>> {
-    let taken = summary.body.iter().filter(|body: &&BodyItem| wanted.takes_body(&body.name));
+    let taken = summary.body.iter().filter(|body: &&BodyDirectoryEntry| wanted.takes_body(&body.name));
     let bytes = taken.clone().fold(0_u64, |sum, body| sum.saturating_add(body.length));
     if bytes > bytes_max as u64 {
         return Err(too_much());
