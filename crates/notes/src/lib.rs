@@ -76,7 +76,7 @@ pub use follow::ChangeSubscriber;
 pub use item::{Item, ItemFlags, Value};
 pub use keyword::Keywords;
 pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
-pub use public::PublicReading;
+pub use public::PublicSnapshot;
 pub use reading::Reading;
 pub use save::{OnConflict, SaveOptions, Saved};
 pub use structure::{Structure, Upgrade, UpgradeReport};

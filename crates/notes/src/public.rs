@@ -1,7 +1,7 @@
 //! Read access to public documents only, for identities that may read nothing else.
 //!
 //! A document is public if its item [`PUBLIC_ITEM`] is `1`. An identity without Reader access whose ACL entry permits
-//! reading public documents gets an [`Access`] of the level [`level::Public`], and through it a [`PublicReading`]. That
+//! reading public documents gets an [`Access`] of the level [`level::Public`], and through it a [`PublicSnapshot`]. That
 //! is not a [`Reading`] and cannot become one. It finds documents by id, UNID and parent, and lists them, and each of
 //! its methods checks that the document is public and that Readers items do not hide it. Folders, views, counters, the
 //! change log and the access control list would reveal documents that are not public, so they are not available.
@@ -30,18 +30,18 @@ pub fn is_public(items: &[Item]) -> bool {
 }
 
 /// The public documents of a database in a snapshot, as far as one identity may see them.
-pub struct PublicReading<'d> {
+pub struct PublicSnapshot<'d> {
     reading: Reading<'d>,
 }
 
 impl<L: AtLeast<level::Public>> Access<L> {
     /// Takes a snapshot of the database for reading its public documents.
-    pub fn read_public(&self) -> Result<PublicReading<'_>> {
-        Ok(PublicReading { reading: Reading::begin(self.database(), self.grant()?)? })
+    pub fn read_public(&self) -> Result<PublicSnapshot<'_>> {
+        Ok(PublicSnapshot { reading: Reading::begin(self.database(), self.grant()?)? })
     }
 }
 
-impl<'d> PublicReading<'d> {
+impl<'d> PublicSnapshot<'d> {
     /// Returns the database.
     #[must_use]
     pub fn database(&self) -> &'d Database {

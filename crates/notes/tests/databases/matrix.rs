@@ -18,7 +18,7 @@ use notes::view::note::{ViewKind, ViewNote};
 use notes::view::served::UpdateWay;
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, FolderReader, Header,
-    Identity, Item, Level, Marks, NewNote, OnConflict, PublicReading, Reading, SaveOptions, Value, Writer, level,
+    Identity, Item, Level, Marks, NewNote, OnConflict, PublicSnapshot, Reading, SaveOptions, Value, Writer, level,
 };
 use store::BlobId;
 
@@ -152,7 +152,7 @@ impl Case {
         access.read().and_then(|reading| read(&reading)).unwrap_or(false)
     }
 
-    fn read_public(&self, read: impl FnOnce(&PublicReading<'_>) -> notes::Result<bool>) -> bool {
+    fn read_public(&self, read: impl FnOnce(&PublicSnapshot<'_>) -> notes::Result<bool>) -> bool {
         let access: notes::Result<Access<level::Public>> = self.database.authorize(&self.who);
         let Ok(access) = access else { return false };
         access.read_public().and_then(|reading| read(&reading)).unwrap_or(false)
