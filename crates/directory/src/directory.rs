@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::{Clock, Name, Random, ViewId};
 use base64ct::{Base64, Encoding};
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, Reading,
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Identity, NewDatabase, Notes,
     Transaction, level,
 };
 use store::Store;
@@ -271,7 +271,7 @@ impl Directory {
         &self.credentials
     }
 
-    pub(crate) fn read(&self) -> Result<Reading<'_>> {
+    pub(crate) fn read(&self) -> Result<DatabaseSnapshot<'_>> {
         Ok(self.reader.read()?)
     }
 

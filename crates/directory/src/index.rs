@@ -18,7 +18,7 @@ use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use notes::change::Change;
 use notes::collection::{CollectionId, CountOnly, Reader, Writer};
-use notes::{Item, NewNote, NoteClass, Reading, Transaction};
+use notes::{DatabaseSnapshot, Item, NewNote, NoteClass, Transaction};
 use store::engine::prefix_end;
 use store::{Batch, Direction, KeyRange, Read, Store, Table};
 
@@ -45,18 +45,18 @@ pub(crate) fn design_note() -> NewNote {
 }
 
 /// Returns the view of the index, or `None` if its design note does not exist.
-pub(crate) fn find_view(reading: &Reading<'_>) -> Result<Option<ViewId>> {
+pub(crate) fn find_view(reading: &DatabaseSnapshot<'_>) -> Result<Option<ViewId>> {
     Ok(reading.find(design_unid())?.map(|note| ViewId(note.0)))
 }
 
 /// The index in a snapshot.
 pub(crate) struct IndexReader<'r> {
-    reading: &'r Reading<'r>,
+    reading: &'r DatabaseSnapshot<'r>,
     entries: Reader<'r>,
 }
 
 impl<'r> IndexReader<'r> {
-    pub(crate) fn open(reading: &'r Reading<'r>, view: ViewId) -> Result<Self> {
+    pub(crate) fn open(reading: &'r DatabaseSnapshot<'r>, view: ViewId) -> Result<Self> {
         let id = CollectionId::new(reading.database().number(), view);
         Ok(Self { reading, entries: Reader::open(reading.snapshot()?, id)? })
     }
@@ -158,7 +158,7 @@ impl<'t> IndexWriter<'t> {
     }
 
     /// Adds the changes that other writers made, as seen by `reading`. Returns `true` if all of them were added.
-    pub(crate) fn catch_up(&mut self, batch: &mut Batch, reading: &Reading<'_>) -> Result<bool> {
+    pub(crate) fn catch_up(&mut self, batch: &mut Batch, reading: &DatabaseSnapshot<'_>) -> Result<bool> {
         let mut changed: Vec<(Modseq, NoteId)> = Vec::new();
         reading.changes(self.true_up_to(), &mut |entry| {
             if !matches!(entry.change, Change::Left { .. }) {

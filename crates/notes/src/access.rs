@@ -6,7 +6,7 @@
 //! [`AtLeast<Manager>`].
 //!
 //! Two of the level types are not steps of the ladder of ACL levels. [`level::Public`] proves the right to read public
-//! documents, by Reader access or by the flag for it. It yields a [`crate::PublicSnapshot`] but no [`crate::Reading`].
+//! documents, by Reader access or by the flag for it. It yields a [`crate::PublicSnapshot`] but no [`crate::DatabaseSnapshot`].
 //! [`level::Depositor`], which transactions require, is also granted to an identity that may write public documents
 //! only. Each method of a writer checks by itself which documents may be written.
 //!

@@ -20,7 +20,7 @@ use crate::database::damaged;
 use crate::error::Result;
 use crate::keys;
 use crate::limits::{ACL_DIFFERENCES_MAX, ACL_HISTORY_MAX};
-use crate::reading::Reading;
+use crate::reading::DatabaseSnapshot;
 
 /// One change of an ACL.
 #[derive(Clone, Debug, PartialEq)]
@@ -211,7 +211,7 @@ pub(crate) fn put(reader: &dyn Read, database: DbNumber, change: &AclChange, bat
     Ok(())
 }
 
-impl Reading<'_> {
+impl DatabaseSnapshot<'_> {
     /// Returns the last changes of the ACL, newest first.
     pub fn acl_history(&self, count_max: usize) -> Result<Vec<AclChange>> {
         let range = keys::acl_history(self.database().number());

@@ -27,7 +27,7 @@ use crate::item::{Item, Value};
 use crate::keys;
 use crate::keyword::Keywords;
 use crate::note::{NewNote, NoteClass};
-use crate::reading::{self, Reading};
+use crate::reading::{self, DatabaseSnapshot};
 use crate::recent::{RecentChange, RecentChanges};
 use crate::structure::{self, Structure};
 use crate::transaction::Transaction;
@@ -563,7 +563,7 @@ impl Database {
 
 impl<L: crate::access::AtLeast<level::Reader>> Access<L> {
     /// Takes a snapshot of the database for reading.
-    pub fn read(&self) -> Result<Reading<'_>> {
-        Reading::begin(self.database(), self.grant()?)
+    pub fn read(&self) -> Result<DatabaseSnapshot<'_>> {
+        DatabaseSnapshot::begin(self.database(), self.grant()?)
     }
 }

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
 use crate::note::{BodyDirectoryEntry, Header, Marks, Note, NoteClass, NoteFlags, Summary};
-use crate::reading::{self, Reading};
+use crate::reading::{self, DatabaseSnapshot};
 use crate::view::record::IndexRecord;
 use crate::writer::{self, Writer};
 
@@ -89,13 +89,13 @@ pub struct DeletedPage {
     pub next: Option<NoteId>,
 }
 
-impl Reading<'_> {
+impl DatabaseSnapshot<'_> {
     /// Returns at most `count_max` deleted documents after note `after` that the reader may restore.
     pub fn deleted_notes(&self, after: NoteId, count_max: usize) -> Result<Vec<DeletedNote>> {
         Ok(self.deleted_page(after, count_max, usize::MAX)?.notes)
     }
 
-    /// Does the same as [`Reading::deleted_notes`], but examines at most `looks_max` deleted documents, including those
+    /// Does the same as [`DatabaseSnapshot::deleted_notes`], but examines at most `looks_max` deleted documents, including those
     /// that the reader may not restore.
     pub fn deleted_page(&self, after: NoteId, count_max: usize, looks_max: usize) -> Result<DeletedPage> {
         let number = self.database().number();

@@ -4,7 +4,7 @@
 //! also has two items that are not stored but that formulas written for Domino expect: `$REF` (the parent's UNID, as 32
 //! hexadecimal digits) and `$Conflict`.
 //!
-//! [`Reading::search`] evaluates a selection over the documents of a database that changed since a modseq, as NSFSearch
+//! [`DatabaseSnapshot::search`] evaluates a selection over the documents of a database that changed since a modseq, as NSFSearch
 //! does in Domino.
 
 use base::{Modseq, NoteId, ReplicaId, Timestamp, Unid};
@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::item::{ItemRef, Value, ValueRef};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::note::{self, BodyDirectoryEntry, Header, NoteClass, NoteFlags};
-use crate::reading::{self, Reading, load_summary_bytes};
+use crate::reading::{self, DatabaseSnapshot, load_summary_bytes};
 
 /// The item that names the parent of a response.
 pub const REF_ITEM: &str = "$REF";
@@ -252,7 +252,7 @@ impl Host for EvaluationContext {
     }
 }
 
-impl Reading<'_> {
+impl DatabaseSnapshot<'_> {
     /// Creates the context of this database and its reader.
     #[must_use]
     pub fn surroundings(&self) -> EvaluationContext {
@@ -271,7 +271,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Returns the body items of the note that a search passed as a subject. [`Reading::body_item`] reads them. A
+    /// Returns the body items of the note that a search passed as a subject. [`DatabaseSnapshot::body_item`] reads them. A
     /// subject that is not stored has none.
     pub fn body_of(&self, subject: &Subject<'_>) -> Result<Vec<BodyDirectoryEntry>> {
         if subject.behind.is_empty() {

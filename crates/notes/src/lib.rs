@@ -77,7 +77,7 @@ pub use item::{Item, ItemFlags, Value};
 pub use keyword::Keywords;
 pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
 pub use public::PublicSnapshot;
-pub use reading::Reading;
+pub use reading::DatabaseSnapshot;
 pub use save::{OnConflict, SaveOptions, Saved};
 pub use structure::{Structure, Upgrade, UpgradeReport};
 pub use transaction::Transaction;

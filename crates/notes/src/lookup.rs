@@ -20,7 +20,7 @@ use crate::limits::{
     LOOKUP_BYTES_MAX, LOOKUP_COST, LOOKUP_COST_MAX, LOOKUP_KEY_BYTES_MAX, LOOKUP_ROWS_MAX, LOOKUPS_KEPT_BYTES_MAX,
 };
 use crate::note::summary_items;
-use crate::reading::{Reading, damaged_note, load_summary_bytes};
+use crate::reading::{DatabaseSnapshot, damaged_note, load_summary_bytes};
 use crate::view::cell::{self, One};
 use crate::view::entries::{EntryReader, Mask, Request, Start};
 use crate::view::navigate::{Expansion, Navigator};
@@ -37,7 +37,7 @@ type LookupResult = Result<Value<'static>, String>;
 
 /// The context of formulas for a reader of a database, including look-ups.
 pub struct LookupContext<'r> {
-    reading: &'r Reading<'r>,
+    reading: &'r DatabaseSnapshot<'r>,
     surroundings: EvaluationContext,
     known: RefCell<HashMap<String, LookupResult>>,
     known_bytes: Cell<usize>,
@@ -50,7 +50,7 @@ pub struct LookupContext<'r> {
 impl<'r> LookupContext<'r> {
     /// Creates the context for a snapshot.
     #[must_use]
-    pub fn new(reading: &'r Reading<'r>) -> Self {
+    pub fn new(reading: &'r DatabaseSnapshot<'r>) -> Self {
         Self {
             reading,
             surroundings: reading.surroundings(),

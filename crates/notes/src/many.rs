@@ -13,7 +13,7 @@ use crate::evaluate::{Subject, subject};
 use crate::keys::{self, SummaryRecord};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::note::Header;
-use crate::reading::{self, Reading, damaged_note};
+use crate::reading::{self, DatabaseSnapshot, damaged_note};
 
 /// Maximum distance of two note ids that a scan covers together.
 const GAP_MAX: u32 = 8;
@@ -125,7 +125,7 @@ impl Selected {
     }
 }
 
-impl Reading<'_> {
+impl DatabaseSnapshot<'_> {
     /// Returns those of the notes that Readers items hide from the reader.
     pub(crate) fn hidden_among(&self, notes: impl IntoIterator<Item = NoteId>) -> Result<HashSet<NoteId>> {
         let mut hidden = HashSet::new();

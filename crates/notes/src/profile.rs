@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::item::Item;
 use crate::limits::PROFILE_NAME_BYTES_MAX;
 use crate::note::{NewNote, Note, NoteClass};
-use crate::reading::{self, Reading};
+use crate::reading::{self, DatabaseSnapshot};
 use crate::writer::Writer;
 
 /// The item with the name of the profile.
@@ -64,7 +64,7 @@ fn check_name(name: &str, user: Option<&Name>) -> Result<()> {
     Err(Error::invalid(format!("profile {name:?}"), "a name is not empty, not too long and has no control characters"))
 }
 
-impl Reading<'_> {
+impl DatabaseSnapshot<'_> {
     /// Returns the profile with this name, of a user or shared by all.
     pub fn profile(&self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
         let note = self.profile_note(name, user)?.map(|note| self.note(note)).transpose()?;

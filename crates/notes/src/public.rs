@@ -2,7 +2,7 @@
 //!
 //! A document is public if its item [`PUBLIC_ITEM`] is `1`. An identity without Reader access whose ACL entry permits
 //! reading public documents gets an [`Access`] of the level [`level::Public`], and through it a [`PublicSnapshot`]. That
-//! is not a [`Reading`] and cannot become one. It finds documents by id, UNID and parent, and lists them, and each of
+//! is not a [`DatabaseSnapshot`] and cannot become one. It finds documents by id, UNID and parent, and lists them, and each of
 //! its methods checks that the document is public and that Readers items do not hide it. Folders, views, counters, the
 //! change log and the access control list would reveal documents that are not public, so they are not available.
 //!
@@ -18,7 +18,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::item::{self, Item};
 use crate::note::{Header, Note, NoteFlags, Summary};
-use crate::reading::Reading;
+use crate::reading::DatabaseSnapshot;
 
 /// The item that makes a document public if it is `1`.
 pub const PUBLIC_ITEM: &str = "$PublicAccess";
@@ -31,13 +31,13 @@ pub fn is_public(items: &[Item]) -> bool {
 
 /// The public documents of a database in a snapshot, as far as one identity may see them.
 pub struct PublicSnapshot<'d> {
-    reading: Reading<'d>,
+    reading: DatabaseSnapshot<'d>,
 }
 
 impl<L: AtLeast<level::Public>> Access<L> {
     /// Takes a snapshot of the database for reading its public documents.
     pub fn read_public(&self) -> Result<PublicSnapshot<'_>> {
-        Ok(PublicSnapshot { reading: Reading::begin(self.database(), self.grant()?)? })
+        Ok(PublicSnapshot { reading: DatabaseSnapshot::begin(self.database(), self.grant()?)? })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Read access to a database: a snapshot, restricted to what one identity may see.
 //!
-//! A [`Reading`] sees the database as one transaction left it and never waits for writers. What it returns may not be
-//! on the disk yet. Before a reply leaves the server, [`Reading::ticket`] must be durable, so that no client learns of
+//! A [`DatabaseSnapshot`] sees the database as one transaction left it and never waits for writers. What it returns may not be
+//! on the disk yet. Before a reply leaves the server, [`DatabaseSnapshot::ticket`] must be durable, so that no client learns of
 //! a change that a power failure takes back.
 //!
 //! Notes that Readers items hide are treated as absent by every method; only the counters of the database include them.
@@ -36,7 +36,7 @@ pub struct ChangePage {
 }
 
 /// The state of a database at one moment, as one identity may see it.
-pub struct Reading<'d> {
+pub struct DatabaseSnapshot<'d> {
     database: &'d Database,
     grant: Arc<Grant>,
     pub(crate) snapshot: Snapshot<'d>,
@@ -45,17 +45,17 @@ pub struct Reading<'d> {
     /// The folder that was opened last. Most replies concern a single folder.
     opened: Mutex<Option<(ViewId, folder_reader::OpenedFolder)>>,
     /// The note that was read last.
-    last: Mutex<Option<Looked>>,
+    last: Mutex<Option<CachedHeader>>,
 }
 
 /// The header of a note and its visibility to the reader. Most replies ask for the same note several times.
 #[derive(Clone)]
-struct Looked {
+struct CachedHeader {
     header: Arc<Header>,
     is_hidden: bool,
 }
 
-impl<'d> Reading<'d> {
+impl<'d> DatabaseSnapshot<'d> {
     pub(crate) fn begin(database: &'d Database, grant: Arc<Grant>) -> Result<Self> {
         database.refuse_when_dropped()?;
         let snapshot = database.store.snapshot()?;
@@ -145,7 +145,7 @@ impl<'d> Reading<'d> {
         self.some_notes(after, usize::MAX, each).map(drop)
     }
 
-    /// Calls `each` like [`Reading::each_note`], but reads at most `looks_max` headers, hidden notes included.
+    /// Calls `each` like [`DatabaseSnapshot::each_note`], but reads at most `looks_max` headers, hidden notes included.
     ///
     /// Returns the last note that was read, or `None` if there are no more notes.
     pub fn some_notes(
@@ -192,7 +192,7 @@ impl<'d> Reading<'d> {
     /// Returns up to `limit` changes after a place.
     ///
     /// A caller that continues from [`ChangePage::next`] misses nothing, in a later snapshot too; a note that changed
-    /// again is returned again. No changes are left when that place is behind [`Reading::modseq`].
+    /// again is returned again. No changes are left when that place is behind [`DatabaseSnapshot::modseq`].
     pub fn changes_page(&self, from: ChangeCursor, limit: usize) -> Result<ChangePage> {
         let (mut entries, next) = change::scan_page(&self.snapshot, self.database.number, from, limit)?;
         let next = next.unwrap_or(ChangeCursor::behind(self.modseq().max(from.modseq)));
@@ -224,7 +224,7 @@ impl<'d> Reading<'d> {
         self.database.designs(self.counters.design_modseq, load)
     }
 
-    /// Returns `true` if [`Reading::changes`] after `since` misses nothing.
+    /// Returns `true` if [`DatabaseSnapshot::changes`] after `since` misses nothing.
     #[must_use]
     pub fn is_complete_since(&self, since: Modseq) -> bool {
         since >= self.counters.purged_modseq
@@ -299,13 +299,13 @@ impl<'d> Reading<'d> {
         Ok(self.look(note)?.is_some_and(|looked| !looked.is_hidden && !looked.header.is_stub()))
     }
 
-    fn look(&self, note: NoteId) -> Result<Option<Looked>> {
+    fn look(&self, note: NoteId) -> Result<Option<CachedHeader>> {
         let known = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|last| last.header.note == note) {
             return Ok(Some(known));
         }
         let Some(header) = load_header(&self.snapshot, self.database, note)? else { return Ok(None) };
-        let looked = Looked { is_hidden: self.hides(&header)?, header: Arc::new(header) };
+        let looked = CachedHeader { is_hidden: self.hides(&header)?, header: Arc::new(header) };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked.clone());
         Ok(Some(looked))
     }

@@ -16,7 +16,7 @@ use crate::acl::AclLevel;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::note::Marks;
-use crate::reading::{self, Reading};
+use crate::reading::{self, DatabaseSnapshot};
 use crate::writer::Writer;
 
 /// Number of notes whose bits share one record.
@@ -46,7 +46,7 @@ fn own_name(database: &Database, grant: &Grant) -> Option<Name> {
     if !owner.is_empty() && grant.is_own(owner) { Some(owner.clone()) } else { grant.name().cloned() }
 }
 
-impl Reading<'_> {
+impl DatabaseSnapshot<'_> {
     /// Returns `true` if the reader has read a note. An anonymous reader has read none.
     pub fn is_read(&self, note: NoteId) -> Result<bool> {
         own_name(self.database(), self.grant()).map_or(Ok(false), |user| self.is_marked(&user, note))

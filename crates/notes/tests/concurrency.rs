@@ -119,7 +119,7 @@ fn shift(notes: &Notes, databases: &[&Arc<Database>], amount: i64) -> notes::Res
 fn sum(databases: &[Arc<Database>]) -> Option<i64> {
     let accesses: Vec<_> = databases.iter().map(access::<level::Reader>).collect();
     let readings: Vec<_> = accesses.iter().map(|access| access.read().expect("a snapshot")).collect();
-    let unchanged = |(access, reading): (&Access<level::Reader>, &notes::Reading<'_>)| {
+    let unchanged = |(access, reading): (&Access<level::Reader>, &notes::DatabaseSnapshot<'_>)| {
         access.read().expect("a snapshot").modseq() == reading.modseq()
     };
     let same = accesses.iter().zip(&readings).all(unchanged);
@@ -189,7 +189,7 @@ fn of_two_savers_the_first_wins() {
 type Seen = BTreeMap<Uid, (NoteId, Marks, Modseq)>;
 
 /// Reads a folder and checks its counts against its entries.
-fn see(reading: &notes::Reading<'_>, folder: ViewId) -> Seen {
+fn see(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> Seen {
     let reader = reading.folder(folder).expect("the folder is there");
     let mut seen = Seen::new();
     let mut entries = Vec::new();
@@ -216,7 +216,7 @@ fn see(reading: &notes::Reading<'_>, folder: ViewId) -> Seen {
 }
 
 /// Applies the changes after `since` to the contents that were read then.
-fn follow(reading: &notes::Reading<'_>, folder: ViewId, since: Modseq, mut seen: Seen) -> Seen {
+fn follow(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId, since: Modseq, mut seen: Seen) -> Seen {
     let reader = reading.folder(folder).expect("the folder is there");
     reading
         .changes(since, &mut |entry| {

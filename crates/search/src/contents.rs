@@ -5,7 +5,7 @@
 //! [`Contents`].
 
 use notes::item::ItemFlags;
-use notes::{Header, Item, Reading, Summary, Value};
+use notes::{DatabaseSnapshot, Header, Item, Summary, Value};
 
 use crate::error::{Error, Result};
 use crate::extract::Elsewhere;
@@ -28,7 +28,7 @@ pub trait Contents: Send + Sync {
 /// A note whose contents are read.
 pub struct Opened<'n> {
     /// The snapshot that contains the note.
-    pub reading: &'n Reading<'n>,
+    pub reading: &'n DatabaseSnapshot<'n>,
     /// The note's header.
     pub header: &'n Header,
     /// The note's summary record.

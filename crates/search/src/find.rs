@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
 use base::{Modseq, NoteId, Timestamp, Unid};
-use notes::{Access, AtLeast, Database, Reading, level};
+use notes::{Access, AtLeast, Database, DatabaseSnapshot, level};
 use tantivy::query::{Bm25StatisticsProvider, EnableScoring};
 use tantivy::schema::Field;
 use tantivy::{DocId, Searcher, SegmentReader, TERMINATED, Term};
@@ -236,7 +236,12 @@ impl Collector {
         }
     }
 
-    fn finish(mut self, reading: &Reading<'_>, applied: Modseq, is_too_long: &dyn Fn() -> bool) -> Result<Found> {
+    fn finish(
+        mut self,
+        reading: &DatabaseSnapshot<'_>,
+        applied: Modseq,
+        is_too_long: &dyn Fn() -> bool,
+    ) -> Result<Found> {
         for (count, candidate) in std::mem::take(&mut self.doubtful).into_iter().enumerate() {
             if count % HITS_PER_QUESTION == HITS_PER_QUESTION - 1 && is_too_long() {
                 return Err(Error::TooLong);
@@ -260,7 +265,7 @@ impl Collector {
 }
 
 /// Returns the UNID of a document if the reader may read it.
-fn readable(reading: &Reading<'_>, note: NoteId) -> Result<Option<Unid>> {
+fn readable(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Option<Unid>> {
     let header = match reading.header(note) {
         Err(error) if error.is_damage() => None,
         other => other?,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use base::{DbNumber, Modseq, NoteId};
-use notes::{Access, Header, Identity, Notes, Reading, level};
+use notes::{Access, DatabaseSnapshot, Header, Identity, Notes, level};
 use store::Ticket;
 use tantivy::directory::MmapDirectory;
 use tantivy::merge_policy::LogMergePolicy;
@@ -383,7 +383,7 @@ enum Finding {
 /// An update of one database.
 struct Update<'u> {
     search: &'u Search,
-    reading: &'u Reading<'u>,
+    reading: &'u DatabaseSnapshot<'u>,
     committed: &'u Published,
     writing: &'u mut Writing,
     progress: Progress,

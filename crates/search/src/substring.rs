@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 
 use base::{Modseq, NoteId};
-use notes::Reading;
+use notes::DatabaseSnapshot;
 use tantivy::postings::TermInfo;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, InvertedIndexReader, Searcher, SegmentReader, TERMINATED};
@@ -255,7 +255,7 @@ impl Search {
     /// # Errors
     ///
     /// Fails if the index fails.
-    pub fn lacking(&self, reading: &Reading<'_>, texts: &[Vec<Sought>]) -> Result<Vec<Lacking>> {
+    pub fn lacking(&self, reading: &DatabaseSnapshot<'_>, texts: &[Vec<Sought>]) -> Result<Vec<Lacking>> {
         let (published, database) = (self.published(), reading.database().number());
         let Some(applied) = published.applied(database) else { return Ok(Vec::new()) };
         let mut look =

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use base::{DbNumber, Modseq, NoteId};
-use notes::{Reading, Value};
+use notes::{DatabaseSnapshot, Value};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -48,7 +48,7 @@ impl Default for HeadCache {
 
 impl HeadCache {
     /// Returns the head of a message that the reader may see.
-    pub(crate) fn get(&self, reading: &Reading<'_>, note: NoteId) -> Result<Arc<MessageHead>> {
+    pub(crate) fn get(&self, reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Arc<MessageHead>> {
         let Some(version) = reading.contents_version() else { return load(reading, note).map(Arc::new) };
         let key = (reading.database().number(), note, version);
         if let Some(head) = self.cache.get(&key) {
@@ -76,7 +76,7 @@ impl Weighter<Key, Arc<MessageHead>> for HeadWeighter {
 }
 
 /// Reads the head of a message.
-pub(crate) fn load(reading: &Reading<'_>, note: NoteId) -> Result<MessageHead> {
+pub(crate) fn load(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<MessageHead> {
     let Some(Value::MimePart(bytes)) = reading.body_item(note, HEAD_ORDINAL)?.map(|item| item.value) else {
         return Err(Error::Damaged("message without its parts"));
     };

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::{NoteId, Unid};
-use notes::{Reading, Value};
+use notes::{DatabaseSnapshot, Value};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ use crate::transport::FileQuirks;
 
 /// A message of a mail file, in a snapshot of the mail file.
 pub struct Message<'v> {
-    reading: &'v Reading<'v>,
+    reading: &'v DatabaseSnapshot<'v>,
     note: NoteId,
     head: Arc<MessageHead>,
     /// The item `$MIME`. It is read when it is first needed.
@@ -31,12 +31,12 @@ pub struct Message<'v> {
 
 impl<'v> Message<'v> {
     /// Opens a message that the reader may see.
-    pub(crate) fn open(reading: &'v Reading<'v>, note: NoteId, heads: &HeadCache) -> Result<Self> {
+    pub(crate) fn open(reading: &'v DatabaseSnapshot<'v>, note: NoteId, heads: &HeadCache) -> Result<Self> {
         Ok(Self { reading, note, head: heads.get(reading, note)?, skeleton: OnceCell::new() })
     }
 
     /// Opens a message that is read only once. Its head is not added to the cache.
-    pub(crate) fn open_once(reading: &'v Reading<'v>, note: NoteId) -> Result<Self> {
+    pub(crate) fn open_once(reading: &'v DatabaseSnapshot<'v>, note: NoteId) -> Result<Self> {
         Ok(Self { reading, note, head: Arc::new(heads::load(reading, note)?), skeleton: OnceCell::new() })
     }
 
@@ -105,7 +105,7 @@ impl Source for Message<'_> {
     }
 }
 
-fn load_skeleton(reading: &Reading<'_>, note: NoteId) -> Result<Vec<u8>> {
+fn load_skeleton(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Vec<u8>> {
     match reading.body_item(note, SKELETON_ORDINAL)?.map(|item| item.value) {
         Some(Value::MimePart(bytes)) => Ok(bytes),
         _ => Err(Error::Damaged("message without its parts")),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid, ViewId};
 use notes::change::Change;
-use notes::{FolderDesign, FolderEntry, Keywords, Reading};
+use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, Keywords};
 use search::{Lacking, Search, Sought};
 use store::Ticket;
 
@@ -112,13 +112,13 @@ pub struct Changes {
 
 /// A snapshot of a mail file.
 pub struct MailSnapshot<'f> {
-    pub(crate) reading: Reading<'f>,
+    pub(crate) reading: DatabaseSnapshot<'f>,
     keywords: Arc<Keywords>,
     heads: &'f HeadCache,
 }
 
 impl<'f> MailSnapshot<'f> {
-    pub(crate) fn new(reading: Reading<'f>, heads: &'f HeadCache) -> Self {
+    pub(crate) fn new(reading: DatabaseSnapshot<'f>, heads: &'f HeadCache) -> Self {
         let keywords = reading.database().keywords();
         Self { reading, keywords, heads }
     }

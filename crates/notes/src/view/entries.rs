@@ -13,7 +13,7 @@ use store::{Direction, KeyRange};
 
 use crate::error::{Error, Result};
 use crate::limits::{VIEW_ANSWER_BYTES_MAX, VIEW_ANSWER_ROWS_MAX, VIEW_LOOKED_AT_MAX};
-use crate::reading::Reading;
+use crate::reading::DatabaseSnapshot;
 use crate::view::category::Tally;
 use crate::view::cell::Cell;
 use crate::view::design::Total;
@@ -116,7 +116,7 @@ pub struct Entries {
 
 /// A reader of a view's entries on behalf of the reader of the database.
 pub struct EntryReader<'r> {
-    reading: &'r Reading<'r>,
+    reading: &'r DatabaseSnapshot<'r>,
     view: &'r View,
     rows: ViewReader<'r>,
     changed: Changed,
@@ -133,7 +133,7 @@ enum Changed {
 }
 
 impl Changed {
-    fn since(applied: Modseq, reading: &Reading<'_>) -> Self {
+    fn since(applied: Modseq, reading: &DatabaseSnapshot<'_>) -> Self {
         if applied >= reading.modseq() || reading.grant().is_server_itself() {
             return Self::Some(HashSet::new());
         }
@@ -150,7 +150,7 @@ impl Changed {
 
 impl<'r> EntryReader<'r> {
     /// Opens an order of a view.
-    pub fn open(reading: &'r Reading<'r>, view: &'r View, collation: usize) -> Result<Self> {
+    pub fn open(reading: &'r DatabaseSnapshot<'r>, view: &'r View, collation: usize) -> Result<Self> {
         let rows = reading.view_rows(view, collation)?;
         let changed = Changed::since(rows.applied()?, reading);
         Ok(Self { reading, view, rows, changed, has_responses: OnceCell::new() })

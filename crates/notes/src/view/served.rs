@@ -1,7 +1,7 @@
 //! The open views of a database: the design note, the index, and the update of the index.
 //!
-//! [`Access::view_refresh`] creates the index for a design and applies changes to it. [`Reading::view`] returns the
-//! view as of a snapshot, and [`Reading::view_rows`] its rows. A view is not found if the reader may not see its design
+//! [`Access::view_refresh`] creates the index for a design and applies changes to it. [`DatabaseSnapshot::view`] returns the
+//! view as of a snapshot, and [`DatabaseSnapshot::view_rows`] its rows. A view is not found if the reader may not see its design
 //! note.
 //!
 //! Compiled views are cached with their database, one for each design note, as long as design and index stay the same.
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::item::{Item, ItemRef};
 use crate::limits::{TIME_REFRESH_MIN, VIEW_BUILD_NOTES_MIN};
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
-use crate::reading::{self, Reading};
+use crate::reading::{self, DatabaseSnapshot};
 use crate::view::design::Refresh;
 use crate::view::hidden::Hidden;
 use crate::view::hidden::cache::{HiddenCache, Seen};
@@ -244,7 +244,7 @@ impl Views {
     }
 }
 
-impl Reading<'_> {
+impl DatabaseSnapshot<'_> {
     /// Returns the views that the reader may see, in the order of their creation.
     pub fn views(&self) -> Result<Vec<Arc<ViewInfo>>> {
         let list = self.all_views()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Modseq, Name, NoteId, Random, Uid, ViewId};
-use notes::{Access, Acl, Database, DatabaseKind, Item, Marks, NewDatabase, NewNote, Notes, Reading, level};
+use notes::{Access, Acl, Database, DatabaseKind, DatabaseSnapshot, Item, Marks, NewDatabase, NewNote, Notes, level};
 use store::rocks::tombstones_passed;
 use store::{Options, Store, SyncMode};
 
@@ -64,7 +64,7 @@ impl Fixture {
     }
 
     /// Runs a read on a fresh snapshot. Returns the tombstones that it stepped over.
-    fn steps(&self, read: impl FnOnce(&Reading<'_>)) -> u64 {
+    fn steps(&self, read: impl FnOnce(&DatabaseSnapshot<'_>)) -> u64 {
         let access: Access<level::Reader> = self.database.authorize(&identity(ANN)).expect("Ann may read");
         let reading = access.read().expect("a snapshot");
         let before = tombstones_passed();

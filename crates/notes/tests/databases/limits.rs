@@ -250,7 +250,7 @@ fn what_failed_is_not_stored_in_part() {
     let large = Item::body("Body", Value::MimePart(vec![7; 3 << 20]));
     let too_large = Item::text("Summary", "x".repeat(SUMMARY_BYTES_MAX));
     let items = vec![large, too_large];
-    let kept = |reading: &notes::Reading<'_>, note: NoteId| reading.note(note).expect("it is sound").is_some();
+    let kept = |reading: &notes::DatabaseSnapshot<'_>, note: NoteId| reading.note(note).expect("it is sound").is_some();
     let contents = vec![Item::body("Body", Value::RichText("x".into()))];
     let first = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(contents))).unwrap();
     let deep = |level: u8| NewNote {

@@ -17,8 +17,9 @@ use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::served::UpdateWay;
 use notes::{
-    Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, FolderReader, Header,
-    Identity, Item, Level, Marks, NewNote, OnConflict, PublicSnapshot, Reading, SaveOptions, Value, Writer, level,
+    Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, DatabaseSnapshot,
+    FolderReader, Header, Identity, Item, Level, Marks, NewNote, OnConflict, PublicSnapshot, SaveOptions, Value,
+    Writer, level,
 };
 use store::BlobId;
 
@@ -146,7 +147,7 @@ impl Case {
     }
 
     /// Runs a read. Returns `true` if it succeeded.
-    fn read(&self, read: impl FnOnce(&Reading<'_>) -> notes::Result<bool>) -> bool {
+    fn read(&self, read: impl FnOnce(&DatabaseSnapshot<'_>) -> notes::Result<bool>) -> bool {
         let access: notes::Result<Access<level::Reader>> = self.database.authorize(&self.who);
         let Ok(access) = access else { return false };
         access.read().and_then(|reading| read(&reading)).unwrap_or(false)

@@ -16,7 +16,7 @@ use notes::view::note::ViewNote;
 use notes::view::reader::{Shown, Tumbler, ViewReader, ViewRow};
 use notes::view::served::View;
 use notes::view::sort_key::Order;
-use notes::{Access, Acl, AclLevel, Database, Error, Item, NewNote, Reading, Value, level};
+use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, NewNote, Value, level};
 
 use crate::world::{World, identity, reader, server};
 
@@ -106,7 +106,7 @@ impl Bench {
     }
 
     /// Opens the view for a user, or for the server itself.
-    fn look<T>(&self, who: Option<&str>, look: impl FnOnce(&Reading<'_>, &View) -> T) -> T {
+    fn look<T>(&self, who: Option<&str>, look: impl FnOnce(&DatabaseSnapshot<'_>, &View) -> T) -> T {
         let identity = who.map_or_else(server, identity);
         let access: Access<level::Reader> = self.database.authorize(&identity).expect("a reader");
         let reading = access.read().expect("a snapshot");

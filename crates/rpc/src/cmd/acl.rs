@@ -1,7 +1,7 @@
 //! Reading and replacing ACLs.
 
 use notes::database::ACL_NOTE;
-use notes::{AclLevel, Reading, level};
+use notes::{AclLevel, DatabaseSnapshot, level};
 use proto::v1;
 
 use super::Desk;
@@ -42,6 +42,6 @@ pub(crate) fn set(desk: &Desk, request: v1::SetAclRequest) -> Result<Done<v1::Ac
     })
 }
 
-fn sequence(reading: &Reading<'_>) -> Result<u32> {
+fn sequence(reading: &DatabaseSnapshot<'_>) -> Result<u32> {
     Ok(reading.header(ACL_NOTE)?.map_or(0, |header| header.sequence))
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use notes::item::{blobs_of, keep_used};
-use notes::{Item, ItemFlags, NoteClass, NoteFlags, Reading, Value, level};
+use notes::{DatabaseSnapshot, Item, ItemFlags, NoteClass, NoteFlags, Value, level};
 use proto::v1;
 use store::blob::BlobId;
 
@@ -82,7 +82,7 @@ impl Content {
 }
 
 fn of_attachment(
-    reading: &Reading<'_>,
+    reading: &DatabaseSnapshot<'_>,
     request: &v1::ReadAttachmentRequest,
     range: Range<u64>,
 ) -> Result<(Vec<u8>, u64)> {
@@ -104,7 +104,7 @@ fn of_attachment(
     Ok((reading.blob_range(note, &blob, range)?, total))
 }
 
-fn of_item(reading: &Reading<'_>, request: &v1::ReadItemRequest, range: Range<u64>) -> Result<(Vec<u8>, u64)> {
+fn of_item(reading: &DatabaseSnapshot<'_>, request: &v1::ReadItemRequest, range: Range<u64>) -> Result<(Vec<u8>, u64)> {
     let note = find(reading, request.note.clone())?;
     let summary = reading.summary(note)?.unwrap_or_default();
     let mut index = usize::try_from(request.index).unwrap_or(usize::MAX);

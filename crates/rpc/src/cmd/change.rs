@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use base::Modseq;
 use notes::change::{Change, ChangeCursor, ChangeEntry};
-use notes::{FolderDesign, Reading, level};
+use notes::{DatabaseSnapshot, FolderDesign, level};
 use proto::v1;
 
 use super::Desk;
@@ -66,14 +66,14 @@ impl Watch {
 /// Returns an error if changes since `since` have been purged, or if the database has not reached this modseq. In the
 /// second case the database is not the one that the client knew, for example because it was restored from an older
 /// backup, and the client would miss its next changes.
-pub(crate) fn check_known(reading: &Reading<'_>, since: Modseq) -> Result<()> {
+pub(crate) fn check_known(reading: &DatabaseSnapshot<'_>, since: Modseq) -> Result<()> {
     if reading.is_complete_since(since) && since <= reading.modseq() {
         return Ok(());
     }
     Err(Error::Purged { modseq: reading.modseq().0 })
 }
 
-fn told(reading: &Reading<'_>, entry: &ChangeEntry, documents_only: bool) -> Result<Option<v1::Change>> {
+fn told(reading: &DatabaseSnapshot<'_>, entry: &ChangeEntry, documents_only: bool) -> Result<Option<v1::Change>> {
     use v1::change::Kind;
     let header = reading.header(entry.note)?;
     if documents_only && header.as_ref().is_some_and(|header| !header.class.is_document()) {

@@ -1,7 +1,7 @@
 //! Soft-deleted documents: listing and restoring them.
 
 use base::NoteId;
-use notes::{Reading, level};
+use notes::{DatabaseSnapshot, level};
 use prost::Message;
 use proto::v1;
 
@@ -54,7 +54,7 @@ pub(crate) fn list(desk: &Desk, request: v1::ListDeletedNotesRequest) -> Result<
 
 /// Reads the requested items of a deleted document. If its body items alone exceed `bytes_max`, they are not read and
 /// an error is returned.
-fn told(reading: &Reading<'_>, note: NoteId, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
+fn told(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
     let mut bytes = 0_u64;
     let note = reading.deleted_note(note, &mut |body| {
         let is_wanted = wanted.takes_body(&body.name);
@@ -79,7 +79,7 @@ pub(crate) fn restore(desk: &Desk, request: v1::RestoreNoteRequest) -> Result<Do
     })
 }
 
-fn find_deleted(reading: &Reading<'_>, name: NoteName) -> Result<NoteId> {
+fn find_deleted(reading: &DatabaseSnapshot<'_>, name: NoteName) -> Result<NoteId> {
     match header_of(reading, name)? {
         Some(header) if header.is_soft_deleted() => Ok(header.note),
         Some(header) if !header.is_stub() => Err(Error::State("the note is not deleted".to_owned())),

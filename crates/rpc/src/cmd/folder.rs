@@ -1,7 +1,7 @@
 //! Folders: creating, renaming and deleting them, moving notes, and reading folders without columns as collections.
 
 use base::{NoteId, Uid, ViewId};
-use notes::{FolderDesign, FolderEntry, FolderReader, Marks, Reading, level};
+use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, FolderReader, Marks, level};
 use prost::Message;
 use proto::v1;
 
@@ -89,7 +89,7 @@ fn find(desk: &Desk, database: Option<v1::DatabaseKey>, key: Option<v1::ViewKey>
 }
 
 /// Finds a folder by number or name. Returns an error if there is none.
-pub(crate) fn find_in(reading: &Reading<'_>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
+pub(crate) fn find_in(reading: &DatabaseSnapshot<'_>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
     known(reading, key.as_ref())?.ok_or_else(|| {
         let what = match key.and_then(|key| key.key) {
             Some(v1::view_key::Key::Name(name)) => format!("the view or folder {name:?}"),
@@ -100,7 +100,7 @@ pub(crate) fn find_in(reading: &Reading<'_>, key: Option<v1::ViewKey>) -> Result
 }
 
 /// Finds a folder by number or name. Returns `None` if there is none.
-pub(crate) fn known(reading: &Reading<'_>, key: Option<&v1::ViewKey>) -> Result<Option<FolderDesign>> {
+pub(crate) fn known(reading: &DatabaseSnapshot<'_>, key: Option<&v1::ViewKey>) -> Result<Option<FolderDesign>> {
     let Some(key) = key.and_then(|key| key.key.as_ref()) else { return Err(Error::invalid("no view is named")) };
     let folders = reading.folders()?;
     let found = folders.iter().find(|folder| match key {
@@ -122,7 +122,7 @@ pub(crate) fn describe(folder: &FolderDesign) -> v1::View {
 }
 
 /// Returns the size of a folder as a collection.
-pub(crate) fn open(reading: &Reading<'_>, folder: &FolderDesign) -> Result<v1::Collection> {
+pub(crate) fn open(reading: &DatabaseSnapshot<'_>, folder: &FolderDesign) -> Result<v1::Collection> {
     let totals = reading.folder(folder.view)?.totals()?;
     Ok(v1::Collection {
         view: Some(describe(folder)),
@@ -138,7 +138,7 @@ pub(crate) fn open(reading: &Reading<'_>, folder: &FolderDesign) -> Result<v1::C
 
 /// Reads entries of a folder in ascending order of UIDs, or in descending order if the navigator goes backwards.
 pub(crate) fn read(
-    reading: &Reading<'_>,
+    reading: &DatabaseSnapshot<'_>,
     folder: &FolderDesign,
     request: &v1::ReadEntriesRequest,
 ) -> Result<v1::ReadEntriesReply> {
@@ -230,7 +230,7 @@ fn skip(start: u64, request: &v1::ReadEntriesRequest, count: u64) -> Result<(Opt
 }
 
 fn shown(
-    reading: &Reading<'_>,
+    reading: &DatabaseSnapshot<'_>,
     entry: &FolderEntry,
     position: u64,
     request: &v1::ReadEntriesRequest,
@@ -257,11 +257,11 @@ fn shown(
     Ok(told)
 }
 
-fn unid(reading: &Reading<'_>, note: NoteId) -> Result<Vec<u8>> {
+fn unid(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Vec<u8>> {
     Ok(reading.header(note)?.map(|header| header.unid.0.to_vec()).unwrap_or_default())
 }
 
-fn marks(reading: &Reading<'_>, entry: &FolderEntry) -> v1::MailMarks {
+fn marks(reading: &DatabaseSnapshot<'_>, entry: &FolderEntry) -> v1::MailMarks {
     let has = |mark| entry.marks.has(mark);
     let keywords = reading.database().keywords();
     v1::MailMarks {

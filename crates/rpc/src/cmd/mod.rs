@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{Name, NoteId};
 use directory::Person;
-use notes::{Access, AtLeast, Database, DatabaseKind, Header, Identity, Level, Reading, Writer, level};
+use notes::{Access, AtLeast, Database, DatabaseKind, DatabaseSnapshot, Header, Identity, Level, Writer, level};
 use proto::v1;
 
 use crate::convert::{self, NoteName};
@@ -125,18 +125,18 @@ fn server_identity(name: &Name) -> Identity {
 }
 
 /// Finds the note named in a request. Returns an error if it does not exist or the caller may not read it.
-pub(crate) fn find(reading: &Reading<'_>, key: Option<v1::NoteKey>) -> Result<NoteId> {
+pub(crate) fn find(reading: &DatabaseSnapshot<'_>, key: Option<v1::NoteKey>) -> Result<NoteId> {
     find_named(reading, convert::note_name(key)?)?.ok_or_else(|| notes::Error::not_found("the note").into())
 }
 
 /// Finds a note. Returns `None` if it does not exist or the caller may not read it.
-pub(crate) fn find_named(reading: &Reading<'_>, name: NoteName) -> Result<Option<NoteId>> {
+pub(crate) fn find_named(reading: &DatabaseSnapshot<'_>, name: NoteName) -> Result<Option<NoteId>> {
     Ok(header_of(reading, name)?.filter(|header| !header.is_stub()).map(|header| header.note))
 }
 
 /// Returns the header of a note, including deletion stubs. Returns `None` if it does not exist or the caller may not
 /// read it.
-pub(crate) fn header_of(reading: &Reading<'_>, name: NoteName) -> Result<Option<Header>> {
+pub(crate) fn header_of(reading: &DatabaseSnapshot<'_>, name: NoteName) -> Result<Option<Header>> {
     let note = match name {
         NoteName::Number(note) => Some(note),
         NoteName::Unid(unid) => reading.find(unid)?,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use base::NoteId;
 use notes::note::BodyDirectoryEntry;
-use notes::{Header, Item, ItemFlags, Note, Reading, Summary, level};
+use notes::{DatabaseSnapshot, Header, Item, ItemFlags, Note, Summary, level};
 use prost::Message;
 use proto::v1;
 use proto::v1::item_selection::Extent;
@@ -115,7 +115,12 @@ pub(crate) fn open_many(desk: &Desk, request: v1::OpenNotesRequest) -> Result<Do
 }
 
 /// Reads a note with the requested items. Returns an error if they exceed `bytes_max`.
-pub(crate) fn gather(reading: &Reading<'_>, header: &Header, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
+pub(crate) fn gather(
+    reading: &DatabaseSnapshot<'_>,
+    header: &Header,
+    wanted: &Wanted,
+    bytes_max: usize,
+) -> Result<v1::Note> {
     let unread = !reading.is_read(header.note)?;
     let mut note = v1::Note { header: Some(header_out(header, unread)), items: Vec::new() };
     if wanted.is_header_only() {
@@ -154,7 +159,7 @@ pub(crate) fn too_much() -> Error {
 }
 
 /// Returns the notes for a list of keys, without those that do not exist.
-pub(crate) fn find_all(reading: &Reading<'_>, keys: Vec<v1::NoteKey>) -> Result<Vec<NoteId>> {
+pub(crate) fn find_all(reading: &DatabaseSnapshot<'_>, keys: Vec<v1::NoteKey>) -> Result<Vec<NoteId>> {
     at_most(keys.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {

@@ -13,7 +13,7 @@ use notes::change::{Change, ChangeCursor, ChangeEntry};
 use notes::limits::LOOKUP_COST_MAX;
 use notes::lookup::LookupContext;
 use notes::many::Selected;
-use notes::{Header, NoteClass, Reading, level};
+use notes::{DatabaseSnapshot, Header, NoteClass, level};
 use prost::Message;
 use proto::v1;
 
@@ -171,7 +171,7 @@ impl Search {
     fn look(
         &mut self,
         desk: &Desk,
-        reading: &Reading<'_>,
+        reading: &DatabaseSnapshot<'_>,
         lookups: &LookupContext<'_>,
         entries: &[ChangeEntry],
     ) -> Result<HashMap<NoteId, Header>> {

@@ -12,7 +12,7 @@ use notes::view::note::ViewInfo;
 use notes::view::reader::{Shown, Tumbler, ViewReader};
 use notes::view::served::UpdateWay;
 use notes::view::sort_key::Order;
-use notes::{Reading, level};
+use notes::{DatabaseSnapshot, level};
 use proto::v1;
 use proto::v1::value::Kind;
 use tokio::sync::watch;
@@ -187,7 +187,7 @@ pub(crate) fn find_by_key(desk: &Desk, request: v1::FindByKeyRequest) -> Result<
 }
 
 /// Finds a view by number or name. Returns `None` if there is none, or only a folder without columns.
-pub(crate) fn find(reading: &Reading<'_>, key: Option<&v1::ViewKey>) -> Result<Option<Arc<ViewInfo>>> {
+pub(crate) fn find(reading: &DatabaseSnapshot<'_>, key: Option<&v1::ViewKey>) -> Result<Option<Arc<ViewInfo>>> {
     match key.and_then(|key| key.key.as_ref()) {
         None => Err(Error::invalid("no view is named")),
         Some(v1::view_key::Key::ViewId(number)) => {

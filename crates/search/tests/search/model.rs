@@ -12,8 +12,8 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
 use notes::{
-    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Item, Marks, NewDatabase, NewNote, Notes, Reading, Value,
-    level,
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Item, Marks, NewDatabase, NewNote,
+    Notes, Value, level,
 };
 use proptest::prelude::*;
 use search::{Page, Query, Search, Sort};
@@ -302,7 +302,7 @@ struct Document {
 }
 
 impl Document {
-    fn read(reading: &Reading<'_>, header: &notes::Header) -> Self {
+    fn read(reading: &DatabaseSnapshot<'_>, header: &notes::Header) -> Self {
         let note = reading.note(header.note).expect("a sound database").expect("it is there");
         let body = match note.item("Body").map(|item| &item.value) {
             Some(Value::RichText(text)) => search::words::all(text),

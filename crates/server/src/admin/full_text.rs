@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::NoteId;
-use notes::{Access, Database, DatabaseOptions, FullTextSchedule, Reading, level};
+use notes::{Access, Database, DatabaseOptions, DatabaseSnapshot, FullTextSchedule, level};
 use search::{Page, Query, Search, Sort};
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
 }
 
 /// Returns the title of a document, from the first of [`TITLE_ITEMS`] it has.
-fn title(reading: &Reading<'_>, note: NoteId) -> Result<String, Failure> {
+fn title(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<String, Failure> {
     let Some(summary) = reading.summary(note)? else { return Ok(String::new()) };
     let text = TITLE_ITEMS.iter().find_map(|name| notes::item::find(&summary.items, name)?.value.text());
     Ok(mail::mime::text::on_one_line(text.unwrap_or_default(), TITLE_CHARACTERS_MAX))

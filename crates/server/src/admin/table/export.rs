@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use notes::evaluate::Subject;
-use notes::{Item, Reading, Value};
+use notes::{DatabaseSnapshot, Item, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableForm};
@@ -82,7 +82,7 @@ fn told(request: &TableExport, documents: u64, documents_left_out: u64, written:
 }
 
 /// Returns the items of a document that the table contains. Only the wanted items of the body are read.
-fn items(reading: &Reading<'_>, subject: &Subject<'_>, columns: &[String]) -> notes::Result<Vec<Item>> {
+fn items(reading: &DatabaseSnapshot<'_>, subject: &Subject<'_>, columns: &[String]) -> notes::Result<Vec<Item>> {
     let is_wanted = |name: &str| columns.is_empty() || columns.iter().any(|column| column.eq_ignore_ascii_case(name));
     let summary = subject.items.iter().filter(|item| is_wanted(item.name));
     let mut items: Vec<Item> = summary.map(notes::item::ItemRef::to_item).collect();
@@ -95,7 +95,7 @@ fn items(reading: &Reading<'_>, subject: &Subject<'_>, columns: &[String]) -> no
 }
 
 /// Returns the names of all items in the selected documents.
-fn all_columns(reading: &Reading<'_>, formula: &formula::Formula) -> Result<Vec<String>, Failure> {
+fn all_columns(reading: &DatabaseSnapshot<'_>, formula: &formula::Formula) -> Result<Vec<String>, Failure> {
     let mut names: Vec<String> = Vec::new();
     let mut known = HashSet::new();
     reading.search(formula, base::Modseq(0), &mut |subject| {
