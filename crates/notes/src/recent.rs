@@ -22,32 +22,32 @@ pub(crate) struct RecentChange {
     pub(crate) modseq: Modseq,
     pub(crate) note: NoteId,
     /// The note before the change, or `None` if it is not kept.
-    pub(crate) before: Option<Arc<Before>>,
+    pub(crate) before: Option<Arc<PreviousState>>,
 }
 
 /// The state of a note before a change.
 #[derive(Debug)]
-pub(crate) enum Before {
+pub(crate) enum PreviousState {
     /// The note did not exist.
     New,
     /// The previous version of the note.
-    Version(Version),
+    Version(NoteVersion),
 }
 
 /// A version of a note.
 #[derive(Debug)]
-pub(crate) struct Version {
+pub(crate) struct NoteVersion {
     header: Header,
     /// The summary items in their stored form.
     items: Vec<u8>,
 }
 
-impl Before {
+impl PreviousState {
     /// Creates the previous state from a header and its summary items.
     pub(crate) fn version(header: Header, items: &[Item]) -> Self {
         let mut out = Encoder::with_capacity(512);
         item::encode_items(&mut out, items.iter());
-        Self::Version(Version { header, items: out.finish() })
+        Self::Version(NoteVersion { header, items: out.finish() })
     }
 
     /// Returns the approximate size in bytes.
@@ -60,7 +60,7 @@ impl Before {
     }
 }
 
-impl Version {
+impl NoteVersion {
     /// Returns the version as the subject of formulas.
     pub(crate) fn subject(&self) -> Subject<'_> {
         let items = item::decode_item_refs(&mut Decoder::new(&self.items));
@@ -154,7 +154,7 @@ fn bytes_of(change: &RecentChange) -> usize {
 mod tests {
     use super::*;
 
-    fn change(modseq: u64, note: u32, before: Option<Before>) -> RecentChange {
+    fn change(modseq: u64, note: u32, before: Option<PreviousState>) -> RecentChange {
         RecentChange { modseq: Modseq(modseq), note: NoteId(note), before: before.map(Arc::new) }
     }
 
@@ -163,14 +163,14 @@ mod tests {
         changes.map(|changes| changes.iter().map(tell).collect())
     }
 
-    fn version(bytes: usize) -> Before {
-        Before::version(Header::of_test_document(3), &[Item::text("Subject", "x".repeat(bytes))])
+    fn version(bytes: usize) -> PreviousState {
+        PreviousState::version(Header::of_test_document(3), &[Item::text("Subject", "x".repeat(bytes))])
     }
 
     #[test]
     fn a_transaction_is_told_whole_or_not_at_all() {
         let mut recent = RecentChanges::since(Modseq(5));
-        recent.add(vec![change(6, 1, None), change(6, 2, Some(Before::New))]);
+        recent.add(vec![change(6, 1, None), change(6, 2, Some(PreviousState::New))]);
         recent.add(vec![change(9, 1, None)]);
         assert_eq!(told(recent.after(Modseq(4), 10)), None);
         assert_eq!(told(recent.after(Modseq(5), 1)), Some(vec![(6, 1, false), (6, 2, true)]));
@@ -186,7 +186,7 @@ mod tests {
     fn there_are_at_most_so_many() {
         let mut recent = RecentChanges::since(Modseq(0));
         for number in 1..=RECENT_CHANGES_MAX as u64 + 3 {
-            recent.add(vec![change(number, 7, Some(Before::New))]);
+            recent.add(vec![change(number, 7, Some(PreviousState::New))]);
         }
         assert_eq!(recent.changes.len(), RECENT_CHANGES_MAX);
         assert_eq!(told(recent.after(Modseq(2), 10)), None);
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_version_says_what_the_note_said() {
         let items = [Item::text("Subject", "Plan"), Item::text("Form", "Memo")];
-        let Before::Version(version) = Before::version(Header::of_test_document(3), &items) else {
+        let PreviousState::Version(version) = PreviousState::version(Header::of_test_document(3), &items) else {
             panic!("a version")
         };
         let subject = version.subject();

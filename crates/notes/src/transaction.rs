@@ -31,7 +31,7 @@ use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{Header, Membership, NoteClass, NoteFlags, Summary};
 use crate::reading;
-use crate::recent::{Before, RecentChange};
+use crate::recent::{PreviousState, RecentChange};
 use crate::writer::Writer;
 
 /// A set of uncommitted changes.
@@ -125,7 +125,7 @@ pub(crate) struct Part<'t> {
     /// The changes of notes, filled when they are in the batch.
     changed: Vec<RecentChange>,
     /// The previous versions of the notes whose contents this transaction replaces. Empty while no view is open.
-    replaced: HashMap<NoteId, Before>,
+    replaced: HashMap<NoteId, PreviousState>,
     keeps_versions: bool,
     /// The changes of folders, filled when they are in the batch.
     folder_changes: Vec<(ViewId, FolderChange)>,
@@ -313,7 +313,7 @@ impl<'t> Part<'t> {
         let stored = self.pending.get(&note).and_then(|pending| pending.before.as_ref());
         let is_shown = |header: &&Header| header.class == NoteClass::DOCUMENT && !header.is_stub();
         if let Some(header) = stored.filter(|header| self.keeps_versions && is_shown(header)) {
-            self.replaced.entry(note).or_insert_with(|| Before::version(header.clone(), items));
+            self.replaced.entry(note).or_insert_with(|| PreviousState::version(header.clone(), items));
         }
     }
 
@@ -330,7 +330,7 @@ impl<'t> Part<'t> {
             pending.after.modified = self.now;
             self.flush_note(batch, &pending)?;
             let replaced = self.replaced.remove(&note);
-            let before = if pending.before.is_none() { Some(Before::New) } else { replaced };
+            let before = if pending.before.is_none() { Some(PreviousState::New) } else { replaced };
             self.changed.push(RecentChange { modseq: self.modseq, note, before: before.map(Arc::new) });
         }
         for (view, mut folder) in self.folders.drain() {

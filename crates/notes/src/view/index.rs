@@ -33,7 +33,7 @@ use crate::keys;
 use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{Header, NoteClass, NoteFlags};
 use crate::reading;
-use crate::recent::{Before, RecentChange};
+use crate::recent::{PreviousState, RecentChange};
 use crate::view::cell::Cell;
 use crate::view::cycle::Cycles;
 use crate::view::design::{Column, Total, ViewDesign};
@@ -459,10 +459,10 @@ impl<'u> Update<'u> {
     }
 
     /// Updates the rows of a note that were made from a known version.
-    fn apply_known(&mut self, note: NoteId, before: &Before) -> Result<()> {
+    fn apply_known(&mut self, note: NoteId, before: &PreviousState) -> Result<()> {
         let had = match before {
-            Before::New => self.index.nowhere(),
-            Before::Version(version) => self.index.place(self.question, &version.subject(), Above::Nothing),
+            PreviousState::New => self.index.nowhere(),
+            PreviousState::Version(version) => self.index.place(self.question, &version.subject(), Above::Nothing),
         };
         let back = had.back();
         if note.0.is_multiple_of(KNOWN_ROWS_CHECKED) {
