@@ -78,7 +78,7 @@ pub use keyword::Keywords;
 pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
 pub use public::PublicSnapshot;
 pub use reading::DatabaseSnapshot;
-pub use save::{OnConflict, SaveOptions, Saved};
+pub use save::{OnConflict, SaveOptions, SaveOutcome};
 pub use structure::{Structure, Upgrade, UpgradeReport};
 pub use transaction::Transaction;
 pub use writer::Writer;

@@ -65,7 +65,7 @@ pub enum OnConflict {
 
 /// The result of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Saved {
+pub enum SaveOutcome {
     /// The document is saved.
     Plain { sequence: u32 },
     /// The document is saved, merged with the stored version.
@@ -76,12 +76,12 @@ pub enum Saved {
 
 /// A document's choice of conflict resolution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Action {
+struct ConflictAction {
     merges: bool,
     keeps: bool,
 }
 
-impl Action {
+impl ConflictAction {
     fn of(items: &[Item]) -> Self {
         match item::find(items, CONFLICT_ACTION_ITEM).and_then(|item| item.value.text()).map(str::trim) {
             Some("1") => Self { merges: true, keeps: true },
@@ -100,7 +100,7 @@ impl Writer<'_, '_> {
         expected: u32,
         contents: (&[Item], &[BlobId]),
         options: &SaveOptions<'_>,
-    ) -> Result<Saved> {
+    ) -> Result<SaveOutcome> {
         let summary = self.editable(note)?;
         let (items, blobs) = contents;
         let tracked = |writer: &Self, items: &[Item]| match options.tracks_editors {
@@ -119,7 +119,7 @@ impl Writer<'_, '_> {
                 let counters = &mut self.part.counters;
                 counters.bytes = (counters.bytes + size).saturating_sub(stored);
             }
-            return Ok(Saved::Plain { sequence });
+            return Ok(SaveOutcome::Plain { sequence });
         }
         let refused = Error::Conflict { unid, expected, found };
         let is_stored = self.require(note)?.before.as_ref().is_some_and(|before| before.sequence == found);
@@ -127,7 +127,7 @@ impl Writer<'_, '_> {
             return Err(refused);
         }
         let current = self.note(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
-        let action = Action::of(&current.items);
+        let action = ConflictAction::of(&current.items);
         let merged = options.base.filter(|_| action.merges).and_then(|base| merge(base, &current.items, items));
         if let Some(merged) = merged {
             let items = tracked(self, &merged);
@@ -135,7 +135,7 @@ impl Writer<'_, '_> {
             both.extend(blobs.iter().filter(|blob| !current.blobs.contains(blob)));
             keep_used(&mut both, &[item::blobs_of(&current.items), item::blobs_of(contents.0)].concat(), &items);
             let sequence = self.replace_items(note, found, &summary, (&items, &both))?;
-            return Ok(Saved::Merged { sequence });
+            return Ok(SaveOutcome::Merged { sequence });
         }
         if !action.keeps || self.conflicts_of(note)? >= CONFLICTS_PER_NOTE_MAX {
             return Err(refused);
@@ -146,7 +146,7 @@ impl Writer<'_, '_> {
         let loser = self.make(new)?;
         let header = &mut self.require(loser)?.after;
         header.flags = header.flags.with(NoteFlags::CONFLICT);
-        Ok(Saved::Conflict { note: loser })
+        Ok(SaveOutcome::Conflict { note: loser })
     }
 
     /// Returns the number of conflict responses that a note has.
@@ -247,8 +247,9 @@ mod tests {
 
     #[test]
     fn what_documents_want_of_conflicts() {
-        let check =
-            |text: &str, merges, keeps| assert_eq!(Action::of(&items(text)), Action { merges, keeps }, "{text}");
+        let check = |text: &str, merges, keeps| {
+            assert_eq!(ConflictAction::of(&items(text)), ConflictAction { merges, keeps }, "{text}")
+        };
         check("", false, true);
         check("$ConflictAction=0", false, true);
         check("$ConflictAction=1", true, true);

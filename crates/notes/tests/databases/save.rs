@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base::NoteId;
 use notes::item::blobs_of;
 use notes::{
-    AclLevel, Database, Error, Item, ItemFlags, NewNote, Note, NoteClass, NoteFlags, OnConflict, SaveOptions, Saved,
-    Value, Writer,
+    AclLevel, Database, Error, Item, ItemFlags, NewNote, Note, NoteClass, NoteFlags, OnConflict, SaveOptions,
+    SaveOutcome, Value, Writer,
 };
 
 use crate::world::{World, assert_sound, reader};
@@ -30,7 +30,7 @@ fn text_of(note: &Note) -> String {
 
 /// Saves a document of Ann's as Ann, then as Bob, who has not seen Ann's change. Returns the result of Bob's save, and
 /// the resulting documents as text.
-fn conflict(base: &str, ann: &str, bob: &str, shows_base: bool) -> (Result<Saved, Error>, Vec<String>) {
+fn conflict(base: &str, ann: &str, bob: &str, shows_base: bool) -> (Result<SaveOutcome, Error>, Vec<String>) {
     let world = World::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let base = items(base);
@@ -61,7 +61,7 @@ fn a_conflict_ends_as_the_document_wants() {
         saved
     };
     let kept = check("a=1 b=1", "a=2 b=1", "a=1 b=2", true, &["a=2 b=1", "a=1 b=2"]);
-    assert!(matches!(kept, Ok(Saved::Conflict { .. })), "{kept:?}");
+    assert!(matches!(kept, Ok(SaveOutcome::Conflict { .. })), "{kept:?}");
     let action = |number: u8| format!("$ConflictAction={number}");
     let with = |number: u8, text: &str| format!("{} {text}", action(number));
     let try_all = |number: u8, ann: &str, bob: &str, shows_base, expected: &[&str]| {
@@ -70,17 +70,17 @@ fn a_conflict_ends_as_the_document_wants() {
         check(&with(number, "a=1 b=1"), &with(number, ann), &with(number, bob), shows_base, &expected)
     };
     let merged = try_all(1, "a=2 b=1", "a=1 b=2", true, &["a=2 b=2"]);
-    assert!(matches!(merged, Ok(Saved::Merged { sequence: 3 })), "{merged:?}");
+    assert!(matches!(merged, Ok(SaveOutcome::Merged { sequence: 3 })), "{merged:?}");
     let unmerged = try_all(1, "a=2 b=1", "a=3 b=1", true, &["a=2 b=1", "a=3 b=1"]);
-    assert!(matches!(unmerged, Ok(Saved::Conflict { .. })), "{unmerged:?}");
+    assert!(matches!(unmerged, Ok(SaveOutcome::Conflict { .. })), "{unmerged:?}");
     let unknown = try_all(1, "a=2 b=1", "a=1 b=2", false, &["a=2 b=1", "a=1 b=2"]);
-    assert!(matches!(unknown, Ok(Saved::Conflict { .. })), "{unknown:?}");
+    assert!(matches!(unknown, Ok(SaveOutcome::Conflict { .. })), "{unknown:?}");
     for (number, ann, bob) in [(2, "a=2 b=1", "a=1 b=2"), (3, "a=2 b=1", "a=3 b=1")] {
         let refused = try_all(number, ann, bob, true, &["a=2 b=1"]);
         assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
     }
     let merged = try_all(3, "a=2 b=1", "a=1 b=2", true, &["a=2 b=2"]);
-    assert!(matches!(merged, Ok(Saved::Merged { .. })), "{merged:?}");
+    assert!(matches!(merged, Ok(SaveOutcome::Merged { .. })), "{merged:?}");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn losers_are_kept_in_bounds_and_only_for_those_who_may_change_the_document() {
     assert!(save(other, &items("a=2")).is_err(), "he is no author");
     assert!(save(note, &items("Salary=2")).is_err(), "a loser is no way around protected items");
     for _ in 0..notes::limits::CONFLICTS_PER_NOTE_MAX {
-        assert!(matches!(save(note, &first), Ok(Saved::Conflict { .. })));
+        assert!(matches!(save(note, &first), Ok(SaveOutcome::Conflict { .. })));
     }
     assert!(matches!(save(note, &first), Err(Error::Conflict { .. })));
     let refuse = SaveOptions::default();
@@ -138,7 +138,7 @@ fn what_is_put_together_keeps_no_content_that_nothing_names() {
     let options = SaveOptions { on_conflict: OnConflict::Resolve, base: Some(&base), ..SaveOptions::default() };
     let ours = with("$ConflictAction=1 a=1", &[&kept]);
     let saved = world.write(&database, BOB, |writer| writer.note_save(note, 2, (&ours, &blobs_of(&ours)), &options));
-    assert!(matches!(saved, Ok(Saved::Merged { sequence: 4 })), "{saved:?}");
+    assert!(matches!(saved, Ok(SaveOutcome::Merged { sequence: 4 })), "{saved:?}");
     let found = read(&database, note);
     assert_eq!((found.items.len(), &found.blobs), (3, &blobs_of(&[kept])));
     assert_sound(&database);
@@ -152,7 +152,7 @@ fn only_documents_have_losers() {
     let note = world.write(&database, ANN, |writer| writer.note_create(form)).unwrap();
     let options = SaveOptions { on_conflict: OnConflict::Resolve, ..SaveOptions::default() };
     let save = |text| world.write(&database, ANN, |writer| writer.note_save(note, 1, (&items(text), &[]), &options));
-    assert!(matches!(save("a=2"), Ok(Saved::Plain { sequence: 2 })));
+    assert!(matches!(save("a=2"), Ok(SaveOutcome::Plain { sequence: 2 })));
     assert!(matches!(save("a=3"), Err(Error::Conflict { expected: 1, found: 2, .. })));
 }
 
@@ -173,7 +173,7 @@ fn who_saved_is_noted_down_where_it_is_asked_for() {
         let saved = world.write(&database, who, |writer| {
             writer.note_save(note, expected, (&items("a=2 $UpdatedBy=Eve"), &[]), &options)
         });
-        assert!(matches!(saved, Ok(Saved::Plain { .. })), "{saved:?}");
+        assert!(matches!(saved, Ok(SaveOutcome::Plain { .. })), "{saved:?}");
     }
     assert_eq!(names(note).unwrap(), "CN=Ann/O=Acme CN=Bob/O=Acme CN=Ann/O=Acme");
     let revisions = read(&database, note).item("$Revisions").map(|item| item.value.clone());

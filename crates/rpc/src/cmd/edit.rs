@@ -7,8 +7,8 @@
 use base::{NoteId, Unid, ViewId};
 use notes::item::{blobs_of, keep_used};
 use notes::{
-    Access, Database, DatabaseKind, Header, Item, ItemFlags, NewNote, Note, NoteClass, OnConflict, SaveOptions, Saved,
-    Value, Writer, level,
+    Access, Database, DatabaseKind, Header, Item, ItemFlags, NewNote, Note, NoteClass, OnConflict, SaveOptions,
+    SaveOutcome, Value, Writer, level,
 };
 use proto::v1;
 use proto::v1::saved_note::Outcome;
@@ -202,9 +202,9 @@ pub(crate) fn change(
         let outcome = writer.note_save(note, expected, (&found.items, &found.blobs), &options)?;
         check_quota(writer)?;
         let (note, outcome) = match outcome {
-            Saved::Plain { .. } => (note, Outcome::Plain),
-            Saved::Merged { .. } => (note, Outcome::Merged),
-            Saved::Conflict { note: loser } => (loser, Outcome::Kept),
+            SaveOutcome::Plain { .. } => (note, Outcome::Plain),
+            SaveOutcome::Merged { .. } => (note, Outcome::Merged),
+            SaveOutcome::Conflict { note: loser } => (loser, Outcome::Kept),
         };
         Ok(v1::SavedNote { outcome: outcome.into(), ..saved(writer, note)? })
     })
