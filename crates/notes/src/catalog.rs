@@ -16,7 +16,7 @@ use base::{DbNumber, Name, ReplicaId, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::limits::PURGE_INTERVAL_DAYS;
-use crate::structure::Structure;
+use crate::structure::OdsVersion;
 
 /// The purpose of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -161,7 +161,7 @@ pub struct DatabaseRecord {
     /// Number of the store that holds the database. It is 0 as long as there is only one store.
     pub shard: u32,
     /// Version of the on-disk structure of its records.
-    pub structure: Structure,
+    pub structure: OdsVersion,
 }
 
 impl DatabaseRecord {
@@ -175,7 +175,7 @@ impl DatabaseRecord {
         let mut out = Encoder::with_capacity(128);
         let DatabaseOptions { full_text, keep_deleted_hours, .. } = self.options;
         let version = match (self.structure, full_text, keep_deleted_hours) {
-            (structure, ..) if structure > Structure::OLDEST => 4,
+            (structure, ..) if structure > OdsVersion::OLDEST => 4,
             (_, _, Some(_)) => 3,
             (_, FullTextSchedule::Off, None) => 1,
             (_, _, None) => 2,
@@ -206,8 +206,8 @@ impl DatabaseRecord {
             return Err(InvalidRecord);
         }
         let number = DbNumber(input.u32()?);
-        let structure = if version < 4 { Structure::OLDEST } else { Structure(input.u16()?) };
-        if structure < Structure::OLDEST {
+        let structure = if version < 4 { OdsVersion::OLDEST } else { OdsVersion(input.u16()?) };
+        if structure < OdsVersion::OLDEST {
             return Err(InvalidRecord);
         }
         let path = input.text()?.to_owned();

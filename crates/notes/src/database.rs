@@ -29,7 +29,7 @@ use crate::keyword::Keywords;
 use crate::note::{NewNote, NoteClass};
 use crate::reading::{self, DatabaseSnapshot};
 use crate::recent::{RecentChange, RecentChanges};
-use crate::structure::{self, Structure};
+use crate::structure::{self, OdsVersion};
 use crate::transaction::Transaction;
 use crate::view::served::Views;
 
@@ -110,7 +110,7 @@ impl Notes {
             created: self.clock.now(),
             options: new.options,
             shard: 0,
-            structure: Structure::PRESENT,
+            structure: OdsVersion::PRESENT,
         };
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &path_key, &record.encode());
@@ -212,7 +212,7 @@ impl Notes {
     }
 
     /// Sets the structure version of a database. Durable on return.
-    pub(crate) fn database_structure_set(&self, access: &Access<level::Manager>, structure: Structure) -> Result<()> {
+    pub(crate) fn database_structure_set(&self, access: &Access<level::Manager>, structure: OdsVersion) -> Result<()> {
         self.record_change(access, |record| {
             assert!(record.structure <= structure, "a structure is raised and never lowered");
             DatabaseRecord { structure, ..record }

@@ -4,7 +4,7 @@ use base::{NoteId, Unid};
 use formula::source::LineColumn;
 
 use crate::acl::AclLevel;
-use crate::structure::Structure;
+use crate::structure::OdsVersion;
 
 /// The result of an operation on databases and notes.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -48,7 +48,7 @@ pub enum Error {
     #[error(
         "database {database} has structure {structure}, this program knows structures up to {known}; use the newer program"
     )]
-    Newer { database: String, structure: Structure, known: Structure },
+    Newer { database: String, structure: OdsVersion, known: OdsVersion },
     /// A stored record does not match its format. `doublet fixup` reports it, and repairs records that can be derived.
     #[error("damaged {record} of note {note} in {database}")]
     Damaged { database: String, note: NoteId, record: &'static str },

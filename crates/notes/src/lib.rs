@@ -79,6 +79,6 @@ pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, Not
 pub use public::PublicSnapshot;
 pub use reading::DatabaseSnapshot;
 pub use save::{OnConflict, SaveOptions, SaveOutcome};
-pub use structure::{Structure, Upgrade, UpgradeReport};
+pub use structure::{OdsVersion, Upgrade, UpgradeReport};
 pub use transaction::Transaction;
 pub use writer::Writer;

@@ -1,6 +1,6 @@
 //! The on-disk structure (ODS) of a database: the version of its record formats, as one number.
 //!
-//! The catalog holds the number. New databases get [`Structure::PRESENT`]. A database from [`Structure::OLDEST`] on
+//! The catalog holds the number. New databases get [`OdsVersion::PRESENT`]. A database from [`OdsVersion::OLDEST`] on
 //! opens and works without conversion, because every decoder reads the older formats too. A database with a greater
 //! number than this program knows is refused before anything of it is read. `docs/note-format.md` describes each
 //! number.
@@ -27,16 +27,16 @@ use crate::reading;
 
 /// The version of the record formats of a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct Structure(pub u16);
+pub struct OdsVersion(pub u16);
 
-impl Structure {
+impl OdsVersion {
     /// The oldest version that this program reads: that of databases created before version numbers existed.
     pub const OLDEST: Self = Self(1);
     /// The version that this program writes.
     pub const PRESENT: Self = Self(2);
 }
 
-impl std::fmt::Display for Structure {
+impl std::fmt::Display for OdsVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
@@ -46,9 +46,9 @@ impl std::fmt::Display for Structure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UpgradeReport {
     /// The version before the upgrade.
-    pub from: Structure,
+    pub from: OdsVersion,
     /// The version after the upgrade.
-    pub to: Structure,
+    pub to: OdsVersion,
     /// Number of notes that were read, deletion stubs included.
     pub notes: u64,
     /// Number of notes that had an older format.
@@ -87,8 +87,8 @@ impl<'u> Upgrade<'u> {
 
     fn new(notes: &'u Notes, access: &'u Access<level::Manager>, mode: Mode) -> Self {
         let from = access.database().record().structure;
-        assert!(from <= Structure::PRESENT, "a database that is newer does not open");
-        let report = UpgradeReport { from, to: Structure::PRESENT, notes: 0, rewritten: 0, complete: false };
+        assert!(from <= OdsVersion::PRESENT, "a database that is newer does not open");
+        let report = UpgradeReport { from, to: OdsVersion::PRESENT, notes: 0, rewritten: 0, complete: false };
         Self { notes, access, after: NoteId(0), report, mode }
     }
 
@@ -96,11 +96,11 @@ impl<'u> Upgrade<'u> {
     /// return.
     pub fn step(&mut self) -> Result<UpgradeReport> {
         self.access.grant()?;
-        self.report.complete |= self.report.from == Structure::PRESENT;
+        self.report.complete |= self.report.from == OdsVersion::PRESENT;
         if !self.report.complete {
             let is_last = self.rewrite_some()?;
             if is_last && self.mode == Mode::Rewrite {
-                self.notes.database_structure_set(self.access, Structure::PRESENT)?;
+                self.notes.database_structure_set(self.access, OdsVersion::PRESENT)?;
             }
             self.report.complete = is_last;
         }
@@ -113,7 +113,7 @@ impl<'u> Upgrade<'u> {
         let guard = database.lock();
         database.refuse_when_dropped()?;
         let store = database.store.as_ref();
-        let mut found = Found { batch: Batch::new(), notes: 0, rewritten: 0, last: self.after };
+        let mut found = UpgradeStep { batch: Batch::new(), notes: 0, rewritten: 0, last: self.after };
         let start = keys::summary(database.number, self.after.next(), SummaryRecord::Header);
         let whole = store::KeyRange::prefix(&database.number.to_key());
         let range = store::KeyRange { start: start.to_vec(), end: whole.end };
@@ -142,14 +142,14 @@ impl<'u> Upgrade<'u> {
 }
 
 /// The intermediate results of one step.
-struct Found {
+struct UpgradeStep {
     batch: Batch,
     notes: usize,
     rewritten: usize,
     last: NoteId,
 }
 
-impl Found {
+impl UpgradeStep {
     /// Reads the next record. Returns `false` if there are no more records.
     fn look_at_next(
         &mut self,
@@ -221,9 +221,9 @@ fn renewed_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summ
 }
 
 /// Fails if a newer program has written the database.
-pub(crate) fn refuse_newer(path: &str, structure: Structure) -> Result<()> {
-    if structure <= Structure::PRESENT {
+pub(crate) fn refuse_newer(path: &str, structure: OdsVersion) -> Result<()> {
+    if structure <= OdsVersion::PRESENT {
         return Ok(());
     }
-    Err(Error::Newer { database: path.to_owned(), structure, known: Structure::PRESENT })
+    Err(Error::Newer { database: path.to_owned(), structure, known: OdsVersion::PRESENT })
 }

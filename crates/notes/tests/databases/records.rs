@@ -11,7 +11,7 @@ use notes::limits::{
 use notes::note::{BodyDirectoryEntry, summary_items};
 use notes::{
     DatabaseKind, DatabaseOptions, DatabaseRecord, FolderEntry, FolderState, FullTextSchedule, Header, Item, ItemFlags,
-    Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, Structure, Summary, Value,
+    Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, OdsVersion, Summary, Value,
 };
 use proptest::prelude::*;
 use store::BlobId;
@@ -195,7 +195,7 @@ proptest! {
             created: Timestamp(texts[0]),
             options,
             shard: number.rotate_left(7),
-            structure: Structure(structure),
+            structure: OdsVersion(structure),
         };
         let stored = record.encode();
         check(&stored, &record, DatabaseRecord::decode)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::{Name, NoteId};
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, Database, DatabaseRecord, Header, Item, Marks, NewNote, NoteFlags,
-    Structure, Summary, Upgrade, UpgradeReport, Value, fixup, level,
+    OdsVersion, Summary, Upgrade, UpgradeReport, Value, fixup, level,
 };
 use store::{Batch, Direction, KeyRange, Read, Table};
 
@@ -91,7 +91,7 @@ fn aged(world: &World, database: &Database) -> Batch {
             batch.put(table, &key, &summary.encode());
         } else if table == Table::Catalog && key[0] == b'p' {
             let record = DatabaseRecord::decode(&value).expect("a record");
-            batch.put(table, &key, &DatabaseRecord { structure: Structure::OLDEST, ..record }.encode());
+            batch.put(table, &key, &DatabaseRecord { structure: OdsVersion::OLDEST, ..record }.encode());
         }
     }
     batch
@@ -122,23 +122,23 @@ fn run(mut upgrade: Upgrade<'_>) -> UpgradeReport {
 fn an_older_database_opens_and_is_brought_to_the_present_structure() {
     let (world, wanted) = old_world();
     let database = world.notes.database_open(PATH).expect("the oldest structure is read");
-    assert_eq!(database.record().structure, Structure::OLDEST);
+    assert_eq!(database.record().structure, OdsVersion::OLDEST);
     assert_eq!(seen_by_bob(&database), 0, "headers did not say it");
     let access = manager(&database);
     let before = contents(&world);
     let planned = run(Upgrade::plan(&world.notes, &access));
     assert_eq!(contents(&world), before, "a plan changes nothing");
-    assert_eq!((planned.from, planned.to), (Structure::OLDEST, Structure::PRESENT));
+    assert_eq!((planned.from, planned.to), (OdsVersion::OLDEST, OdsVersion::PRESENT));
     assert_eq!((planned.notes, planned.rewritten), (DOCUMENTS as u64 + 1, OLD_NOTES));
     let modseq = database.modseq();
     assert_eq!(run(Upgrade::begin(&world.notes, &access)), planned, "what was planned is done");
-    assert_eq!((database.record().structure, database.modseq()), (Structure::PRESENT, modseq));
+    assert_eq!((database.record().structure, database.modseq()), (OdsVersion::PRESENT, modseq));
     assert!(contents(&world) == wanted, "nothing but the forms has changed");
     assert_eq!(seen_by_bob(&database), PUBLIC - 1, "one is deleted");
     assert_sound(&database);
     let (written, _) = world.memory.sequences();
     let again = run(Upgrade::begin(&world.notes, &access));
-    assert_eq!((again.from, again.notes, world.memory.sequences().0), (Structure::PRESENT, 0, written));
+    assert_eq!((again.from, again.notes, world.memory.sequences().0), (OdsVersion::PRESENT, 0, written));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn an_upgrade_that_a_crash_ended_is_begun_again() {
         assert_eq!(last.is_ok(), done == steps, "{done}: what is not durable is not said to be done");
         let world = world.restarted();
         let database = world.notes.database_open(PATH).expect("it opens again");
-        let expected = if done == steps { Structure::PRESENT } else { Structure::OLDEST };
+        let expected = if done == steps { OdsVersion::PRESENT } else { OdsVersion::OLDEST };
         assert_eq!(database.record().structure, expected, "{done}");
         let access = manager(&database);
         let report = run(Upgrade::begin(&world.notes, &access));
@@ -203,14 +203,14 @@ fn a_note_that_cannot_be_read_ends_an_upgrade_with_its_name() {
     let access = manager(&database);
     let told = Upgrade::begin(&world.notes, &access).step().expect_err("it is damaged").to_string();
     assert_eq!(told, "damaged header of note 7 in docs.nsf");
-    assert_eq!(database.record().structure, Structure::OLDEST);
+    assert_eq!(database.record().structure, OdsVersion::OLDEST);
 }
 
 #[test]
 fn a_newer_database_is_refused_and_left_alone() {
     let (world, _) = old_world();
     let mut record = world.notes.database_list().expect("a catalog").remove(0);
-    record.structure = Structure(Structure::PRESENT.0 + 1);
+    record.structure = OdsVersion(OdsVersion::PRESENT.0 + 1);
     let mut batch = Batch::new();
     let appended = [record.encode(), b"what this program knows nothing of".to_vec()].concat();
     batch.put(Table::Catalog, b"pdocs.nsf", &appended);

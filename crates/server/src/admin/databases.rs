@@ -2,7 +2,7 @@
 
 use base::limits::DATABASE_TITLE_BYTES_MAX;
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, NewDatabase, Structure, Upgrade, level,
+    Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, NewDatabase, OdsVersion, Upgrade, level,
 };
 use serde_json::{Value, json};
 use store::{KeyRange, Table};
@@ -213,7 +213,7 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("replica_id", json!(facts.replica_id.to_text())),
         ("number", json!(facts.number.0)),
         ("structure", json!(facts.structure.0)),
-        ("structure_present", json!(Structure::PRESENT.0)),
+        ("structure_present", json!(OdsVersion::PRESENT.0)),
         ("owner", json!(facts.owner.to_string())),
         ("created_at", moment(Some(facts.created))),
         ("notes", json!(counters.notes)),
@@ -405,7 +405,7 @@ mod tests {
     }
 
     /// Creates a database whose record has a different structure from that of the program.
-    fn sample_with_structure(path: &str, structure: Structure) -> Sample {
+    fn sample_with_structure(path: &str, structure: OdsVersion) -> Sample {
         let sample = Sample::new();
         db(&sample, DbRequest::Create { path: path.to_owned(), title: None, template: None }).expect("it is free");
         let record = sample.core.notes.database_open(path).expect("it is there").record().as_ref().clone();
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_database_of_an_older_structure_is_upgraded_when_that_is_asked_for() {
-        let sample = sample_with_structure("x.nsf", Structure::OLDEST);
+        let sample = sample_with_structure("x.nsf", OdsVersion::OLDEST);
         let structure =
             || db(&sample, DbRequest::Show { path: "x.nsf".to_owned() }).expect("there").data["structure"].clone();
         assert_eq!(structure(), json!(1));
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_database_of_a_newer_structure_is_told_and_left_alone() {
-        let sample = sample_with_structure("x.nsf", Structure(3));
+        let sample = sample_with_structure("x.nsf", OdsVersion(3));
         let listed = db(&sample, DbRequest::List).expect("all are listed").data;
         let row = listed.as_array().and_then(|rows| rows.iter().find(|row| row["path"] == "x.nsf")).expect("it, too");
         assert_eq!(row["structure"], json!(3));
