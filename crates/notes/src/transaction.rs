@@ -43,7 +43,7 @@ pub struct Transaction<'t> {
     pub(crate) gate: BlobWriter<'t>,
     pub(crate) batch: Batch,
     /// The changes per database, in the order in which the caller named the databases.
-    parts: Vec<Part<'t>>,
+    parts: Vec<DatabaseChanges<'t>>,
 }
 
 impl<'t> Transaction<'t> {
@@ -62,7 +62,7 @@ impl<'t> Transaction<'t> {
         let gate = notes.store().blobs().writer();
         let mut order: Vec<usize> = (0..accesses.len()).collect();
         order.sort_by_key(|index| accesses[*index].database().number());
-        let mut parts: Vec<Option<Part<'t>>> = accesses.iter().map(|_| None).collect();
+        let mut parts: Vec<Option<DatabaseChanges<'t>>> = accesses.iter().map(|_| None).collect();
         let mut previous = None;
         for index in order {
             let database = accesses[index].database();
@@ -70,7 +70,7 @@ impl<'t> Transaction<'t> {
             previous = Some(database.number());
             let guard = database.lock();
             database.refuse_when_dropped()?;
-            parts[index] = Some(Part::new(database, accesses[index].grant()?, guard));
+            parts[index] = Some(DatabaseChanges::new(database, accesses[index].grant()?, guard));
         }
         Ok(Self { notes, gate, batch, parts: parts.into_iter().flatten().collect() })
     }
@@ -109,7 +109,7 @@ impl<'t> Transaction<'t> {
 }
 
 /// The changes to one database.
-pub(crate) struct Part<'t> {
+pub(crate) struct DatabaseChanges<'t> {
     pub(crate) database: &'t Database,
     pub(crate) grant: Arc<Grant>,
     /// The write lock. Its value is replaced when the batch is in the engine.
@@ -118,7 +118,7 @@ pub(crate) struct Part<'t> {
     pub(crate) counters: Counters,
     pub(crate) now: Timestamp,
     pub(crate) modseq: Modseq,
-    pub(crate) pending: HashMap<NoteId, Pending>,
+    pub(crate) pending: HashMap<NoteId, PendingHeader>,
     /// The notes that this transaction creates, by their UNIDs.
     made: HashMap<Unid, NoteId>,
     pub(crate) folders: HashMap<ViewId, OpenFolder<'t>>,
@@ -141,7 +141,7 @@ pub(crate) struct Part<'t> {
     /// items and blobs that the store does not know yet.
     pub(crate) written: HashMap<NoteId, Summary>,
     /// The note that was read last, as stored. Saving a note reads it several times.
-    looked: Option<Stored>,
+    looked: Option<StoredNote>,
     /// Blocks of unread marks that this transaction has written.
     pub(crate) unread: HashMap<Vec<u8>, Vec<u8>>,
     /// `true` if a change failed after some of its writes. These writes must not be stored.
@@ -149,7 +149,7 @@ pub(crate) struct Part<'t> {
 }
 
 /// A note as stored.
-struct Stored {
+struct StoredNote {
     note: NoteId,
     header: Option<Header>,
     /// The summary. The outer `None` means that it was not read yet.
@@ -157,14 +157,14 @@ struct Stored {
 }
 
 /// A note whose header changes.
-pub(crate) struct Pending {
+pub(crate) struct PendingHeader {
     /// The stored header, or `None` for a new note.
     pub(crate) before: Option<Header>,
     /// The header after the transaction.
     pub(crate) after: Header,
 }
 
-impl Pending {
+impl PendingHeader {
     /// Asserts the invariants of every written header: it can be decoded again, and it belongs to the same note as
     /// before.
     fn check(&self) {
@@ -197,7 +197,7 @@ impl<'t> OpenFolder<'t> {
     }
 }
 
-impl<'t> Part<'t> {
+impl<'t> DatabaseChanges<'t> {
     fn new(database: &'t Database, grant: Arc<Grant>, guard: MutexGuard<'t, Counters>) -> Self {
         let counters = *guard;
         Self {
@@ -228,7 +228,7 @@ impl<'t> Part<'t> {
     /// Adds a note that this transaction creates.
     pub(crate) fn add(&mut self, made: Header) {
         self.made.insert(made.unid, made.note);
-        self.pending.insert(made.note, Pending { before: None, after: made });
+        self.pending.insert(made.note, PendingHeader { before: None, after: made });
     }
 
     /// Returns the header of the note with that UNID if this transaction creates it.
@@ -247,20 +247,20 @@ impl<'t> Part<'t> {
     }
 
     /// Returns a note's header for modification, or `None` if the note does not exist or is a stub.
-    pub(crate) fn pending(&mut self, note: NoteId) -> Result<Option<&mut Pending>> {
+    pub(crate) fn pending(&mut self, note: NoteId) -> Result<Option<&mut PendingHeader>> {
         if !self.pending.contains_key(&note) {
             let header = self.stored_header(note)?.filter(|header| !header.is_stub());
             let Some(header) = header else { return Ok(None) };
-            self.pending.insert(note, Pending { before: Some(header.clone()), after: header });
+            self.pending.insert(note, PendingHeader { before: Some(header.clone()), after: header });
         }
         Ok(self.pending.get_mut(&note).filter(|pending| !pending.after.is_stub()))
     }
 
     /// Returns a note's header for modification, also that of a stub.
-    pub(crate) fn stored(&mut self, note: NoteId) -> Result<Option<&mut Pending>> {
+    pub(crate) fn stored(&mut self, note: NoteId) -> Result<Option<&mut PendingHeader>> {
         if !self.pending.contains_key(&note) {
             let Some(header) = self.stored_header(note)? else { return Ok(None) };
-            self.pending.insert(note, Pending { before: Some(header.clone()), after: header });
+            self.pending.insert(note, PendingHeader { before: Some(header.clone()), after: header });
         }
         Ok(self.pending.get_mut(&note))
     }
@@ -271,7 +271,7 @@ impl<'t> Part<'t> {
             return Ok(looked.header.clone());
         }
         let header = reading::load_header(self.database.store.as_ref(), self.database, note)?;
-        self.looked = Some(Stored { note, header: header.clone(), summary: None });
+        self.looked = Some(StoredNote { note, header: header.clone(), summary: None });
         Ok(header)
     }
 
@@ -280,8 +280,8 @@ impl<'t> Part<'t> {
     pub(crate) fn stored_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let store: &dyn Read = self.database.store.as_ref();
         let (header, summary) = match self.looked.take_if(|looked| looked.note == note) {
-            Some(Stored { header, summary: Some(summary), .. }) => (header, summary),
-            Some(Stored { header, summary: None, .. }) => {
+            Some(StoredNote { header, summary: Some(summary), .. }) => (header, summary),
+            Some(StoredNote { header, summary: None, .. }) => {
                 (header, reading::load_summary(store, self.database, note)?.map(Arc::new))
             }
             None => {
@@ -289,7 +289,7 @@ impl<'t> Part<'t> {
                 (header, summary.map(Arc::new))
             }
         };
-        self.looked = Some(Stored { note, header, summary: Some(summary.clone()) });
+        self.looked = Some(StoredNote { note, header, summary: Some(summary.clone()) });
         Ok(summary)
     }
 
@@ -358,14 +358,15 @@ impl<'t> Part<'t> {
     ///
     /// A counter that was wrong before may have stopped at zero; its correction is left to a repair.
     fn check_counts(&self) {
-        let count = |is_there: fn(&Pending) -> bool| self.pending.values().filter(|it| is_there(it)).count() as u64;
+        let count =
+            |is_there: fn(&PendingHeader) -> bool| self.pending.values().filter(|it| is_there(it)).count() as u64;
         let before = count(|pending| pending.before.as_ref().is_some_and(|header| !header.is_stub()));
         let after = count(|pending| !pending.after.is_stub());
         let is_kept = self.counters.notes.saturating_add(before) == self.guard.notes.saturating_add(after);
         assert!(is_kept || self.guard.notes < before, "each note counts once");
     }
 
-    fn flush_note(&mut self, batch: &mut Batch, pending: &Pending) -> Result<()> {
+    fn flush_note(&mut self, batch: &mut Batch, pending: &PendingHeader) -> Result<()> {
         let (number, after) = (self.database.number, &pending.after);
         assert!(after.modseq > self.guard.modseq, "modseqs rise");
         assert!(after.note < self.counters.next_note, "a note has a number that was given out");
@@ -398,7 +399,7 @@ impl<'t> Part<'t> {
         Ok(())
     }
 
-    fn put_entry(&mut self, pending: &Pending, place: Membership) -> Result<()> {
+    fn put_entry(&mut self, pending: &PendingHeader, place: Membership) -> Result<()> {
         let mut entry = FolderEntry::of(&pending.after, place.uid, self.now);
         let key = place.uid.to_key();
         let folder = self.folder(place.folder)?;

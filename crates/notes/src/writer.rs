@@ -28,12 +28,12 @@ use crate::profile::is_profile;
 use crate::public;
 use crate::reading;
 use crate::save;
-use crate::transaction::{Part, Pending};
+use crate::transaction::{DatabaseChanges, PendingHeader};
 use crate::view::record::INDEX_BIT;
 
 /// The changes of a transaction to one database.
 pub struct Writer<'a, 't> {
-    pub(crate) part: &'a mut Part<'t>,
+    pub(crate) part: &'a mut DatabaseChanges<'t>,
     pub(crate) batch: &'a mut Batch,
     pub(crate) gate: &'a BlobWriter<'t>,
     pub(crate) store: &'a Store,
@@ -358,7 +358,7 @@ impl Writer<'_, '_> {
         self.part.database.number
     }
 
-    pub(crate) fn require(&mut self, note: NoteId) -> Result<&mut Pending> {
+    pub(crate) fn require(&mut self, note: NoteId) -> Result<&mut PendingHeader> {
         self.part.pending(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))
     }
 
