@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use base::sim::SeededRandom;
 use base::{Clock, Name, NoteId, Random, Timestamp};
-use notes::view::build::{BuildOptions, Built};
+use notes::view::build::{BuildOptions, BuildReport};
 use notes::view::design::{Column, Total, ViewDesign};
 use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
@@ -199,7 +199,7 @@ impl Bench {
         }
     }
 
-    fn build_one(&self, place: &BenchDatabase, view: NoteId, folder: &Path) -> Built {
+    fn build_one(&self, place: &BenchDatabase, view: NoteId, folder: &Path) -> BuildReport {
         let options = BuildOptions { folder: folder.to_owned(), ..self.options.clone() };
         let built = place.access.view_rebuild(view, &options, &mut |_, _| ControlFlow::Continue(()));
         let built = built.expect("built").expect("nobody else builds");

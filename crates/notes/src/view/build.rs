@@ -46,7 +46,7 @@ pub struct BuildOptions {
 
 /// The result of a build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Built {
+pub struct BuildReport {
     /// Number of documents that were evaluated.
     pub documents: u64,
     /// Number of document rows in all orders.
@@ -57,13 +57,18 @@ pub struct Built {
 
 /// A progress callback. It receives the number of evaluated documents and their total number, and stops the build by
 /// returning `ControlFlow::Break`.
-pub type Report<'r> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'r;
+pub type BuildProgress<'r> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'r;
 
 impl<L: AtLeast<level::Designer>> Access<L> {
     /// Rebuilds the index of a view from all documents.
     ///
     /// Returns `None` if `report` stopped the build, or if another build of the view is running.
-    pub fn view_rebuild(&self, view: NoteId, options: &BuildOptions, report: &mut Report<'_>) -> Result<Option<Built>> {
+    pub fn view_rebuild(
+        &self,
+        view: NoteId,
+        options: &BuildOptions,
+        report: &mut BuildProgress<'_>,
+    ) -> Result<Option<BuildReport>> {
         let view = self.database().view_with_index(view, &*self.grant()?)?;
         build(self.database(), &view, options, report)
     }
@@ -75,7 +80,7 @@ impl<L: AtLeast<level::Reader>> Access<L> {
     /// A new index over many documents is built in bulk; in all other cases the changes are applied. `report` receives
     /// the progress and may stop the update; a later update then does the rest. Returns `true` if the index is up to
     /// date.
-    pub fn view_update(&self, view: NoteId, options: &BuildOptions, report: &mut Report<'_>) -> Result<bool> {
+    pub fn view_update(&self, view: NoteId, options: &BuildOptions, report: &mut BuildProgress<'_>) -> Result<bool> {
         let grant = self.grant()?;
         let database = self.database();
         let view = database.view_with_index(view, &grant)?;
@@ -98,7 +103,12 @@ impl<L: AtLeast<level::Reader>> Access<L> {
 }
 
 /// Builds a new index that replaces the current one of a view.
-fn build(database: &Database, view: &View, options: &BuildOptions, report: &mut Report<'_>) -> Result<Option<Built>> {
+fn build(
+    database: &Database,
+    view: &View,
+    options: &BuildOptions,
+    report: &mut BuildProgress<'_>,
+) -> Result<Option<BuildReport>> {
     let Some(turn) = database.views.begin_build(view.info.note) else { return Ok(None) };
     let note = view.info.note;
     let index = start(database, note)?;
@@ -184,11 +194,11 @@ fn fill(
     index: &Index,
     question: &dyn Question,
     options: &BuildOptions,
-    report: &mut Report<'_>,
-) -> Result<Option<Built>> {
+    report: &mut BuildProgress<'_>,
+) -> Result<Option<BuildReport>> {
     let snapshot = database.store.snapshot()?;
     let counters = reading::load_counters(&snapshot, database.number())?;
-    let mut survey = Survey::new(database, &snapshot, index, question, options)?;
+    let mut survey = BuildPass::new(database, &snapshot, index, question, options)?;
     if survey.all_documents(counters.notes, report)?.is_break() {
         return Ok(None);
     }
@@ -197,7 +207,7 @@ fn fill(
 }
 
 /// A pass over all documents.
-struct Survey<'s> {
+struct BuildPass<'s> {
     database: &'s Database,
     reader: &'s dyn Read,
     index: &'s Index,
@@ -211,19 +221,19 @@ struct Survey<'s> {
     parents: HashSet<Unid>,
     placed: HashMap<Unid, Back>,
     /// The responses whose parents were not placed yet.
-    waiting: Vec<Late>,
-    built: Built,
+    waiting: Vec<WaitingResponse>,
+    built: BuildReport,
 }
 
 /// A response that waits for its parent.
 #[derive(Clone, Copy)]
-struct Late {
+struct WaitingResponse {
     note: NoteId,
     unid: Unid,
     parent: Unid,
 }
 
-impl<'s> Survey<'s> {
+impl<'s> BuildPass<'s> {
     fn new(
         database: &'s Database,
         reader: &'s dyn Read,
@@ -245,11 +255,11 @@ impl<'s> Survey<'s> {
             parents,
             placed: HashMap::new(),
             waiting: Vec::new(),
-            built: Built::default(),
+            built: BuildReport::default(),
         })
     }
 
-    fn all_documents(&mut self, total: u64, report: &mut Report<'_>) -> Result<ControlFlow<()>> {
+    fn all_documents(&mut self, total: u64, report: &mut BuildProgress<'_>) -> Result<ControlFlow<()>> {
         let range = KeyRange::prefix(&self.database.number().to_key());
         let mut cursor = self.reader.scan(Table::Summary, &range, Direction::Forward)?;
         let mut header: Option<Header> = None;
@@ -279,7 +289,7 @@ impl<'s> Survey<'s> {
             Some(parent) => match self.placed.get(&parent) {
                 Some(back) => Above::Document(back),
                 None => {
-                    self.waiting.push(Late { note: header.note, unid: header.unid, parent });
+                    self.waiting.push(WaitingResponse { note: header.note, unid: header.unid, parent });
                     return Ok(());
                 }
             },
@@ -313,7 +323,7 @@ impl<'s> Survey<'s> {
         let parents: HashMap<Unid, Unid> = waiting.iter().map(|late| (late.unid, late.parent)).collect();
         let mut cycles = Cycles::default();
         let mut ready = Vec::new();
-        let mut behind: HashMap<Unid, Vec<Late>> = HashMap::new();
+        let mut behind: HashMap<Unid, Vec<WaitingResponse>> = HashMap::new();
         for late in waiting {
             if cycles.has(late.unid, late.parent, &mut |unid| Ok(parents.get(&unid).copied()))?
                 || !parents.contains_key(&late.parent)
@@ -332,7 +342,7 @@ impl<'s> Survey<'s> {
     }
 
     /// Places a response beneath its parent, if the parent was placed.
-    fn late(&mut self, late: Late, is_in_cycle: bool) -> Result<()> {
+    fn late(&mut self, late: WaitingResponse, is_in_cycle: bool) -> Result<()> {
         let header = reading::load_header(self.reader, self.database, late.note)?;
         let summary = reading::load_summary_bytes(self.reader, self.database, late.note)?;
         let Some((header, summary)) = header.zip(summary) else { return Ok(()) };
@@ -346,7 +356,7 @@ impl<'s> Survey<'s> {
     }
 
     /// Writes rows, categories and `viewback` records. `applied` is the modseq up to which documents are included.
-    fn write(self, applied: Modseq) -> Result<Built> {
+    fn write(self, applied: Modseq) -> Result<BuildReport> {
         let Self { database, index, options, rows, backs, mut built, .. } = self;
         built.spilled_bytes = rows.iter().chain([&backs]).map(Sorter::spilled_bytes).sum();
         let mut batch = Batch::new();
@@ -356,12 +366,12 @@ impl<'s> Survey<'s> {
             engine.ingest(Table::View, &mut stream)?;
             let categories = stream.finish(&encode_state(applied))?;
             let id = index.categories(order);
-            let mut stream = Counted::new(id, &CountOnly, categories.finish()?, &mut batch);
+            let mut stream = CountingCursor::new(id, &CountOnly, categories.finish()?, &mut batch);
             engine.ingest(Table::View, &mut stream)?;
             stream.finish(&[])?;
         }
         let prefix = keys::view_back(database.number(), index.id()).start[..8].to_vec();
-        engine.ingest(Table::ViewBack, &mut Prefixed { prefix, pairs: backs.finish()?, key: Vec::new() })?;
+        engine.ingest(Table::ViewBack, &mut PrefixedPairs { prefix, pairs: backs.finish()?, key: Vec::new() })?;
         database.store.commit(&batch)?;
         Ok(built)
     }
@@ -380,13 +390,13 @@ fn load_parents(reader: &dyn Read, database: &Database) -> Result<HashSet<Unid>>
 }
 
 /// Sorted pairs with a prefix added to each key.
-struct Prefixed {
+struct PrefixedPairs {
     prefix: Vec<u8>,
     pairs: Sorted,
     key: Vec<u8>,
 }
 
-impl Cursor for Prefixed {
+impl Cursor for PrefixedPairs {
     fn next(&mut self) -> store::Result<Option<(&[u8], &[u8])>> {
         let Some((key, value)) = self.pairs.next()? else { return Ok(None) };
         self.key.clear();
@@ -397,7 +407,7 @@ impl Cursor for Prefixed {
 }
 
 /// Sorted entries of a collection, which are added to its tree of counts as they pass.
-struct Counted<'b> {
+struct CountingCursor<'b> {
     id: CollectionId,
     weigh: &'b dyn Weigh,
     pairs: Sorted,
@@ -406,7 +416,7 @@ struct Counted<'b> {
     key: Vec<u8>,
 }
 
-impl<'b> Counted<'b> {
+impl<'b> CountingCursor<'b> {
     fn new(id: CollectionId, weigh: &'b dyn Weigh, pairs: Sorted, batch: &'b mut Batch) -> Self {
         let builder = Builder::start(id, weigh.sums(), Tuning::default(), batch);
         Self { id, weigh, pairs, builder, batch, key: Vec::new() }
@@ -418,7 +428,7 @@ impl<'b> Counted<'b> {
     }
 }
 
-impl Cursor for Counted<'_> {
+impl Cursor for CountingCursor<'_> {
     fn next(&mut self) -> store::Result<Option<(&[u8], &[u8])>> {
         let Some((key, value)) = self.pairs.next()? else { return Ok(None) };
         let weight = self.weigh.weigh(key, value).expect("what was just written can be weighed");
