@@ -27,7 +27,7 @@ use crate::keys::{self, SummaryRecord};
 use crate::limits::{VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
 use crate::note::Header;
 use crate::reading;
-use crate::view::category::Tally;
+use crate::view::category::CategoryTotals;
 use crate::view::cycle::Cycles;
 use crate::view::index::{Above, Back, Index, Placed, RowWeigh, encode_state, is_document};
 use crate::view::question::Question;
@@ -450,7 +450,7 @@ struct RowStream<'b> {
     builder: Builder,
     batch: &'b mut Batch,
     /// The whole view, then the open categories, from the outermost inwards. The next row may belong to them.
-    open: Vec<(Vec<u8>, Tally)>,
+    open: Vec<(Vec<u8>, CategoryTotals)>,
     /// Records of completed categories.
     categories: Sorter,
     /// Engine key of the next document row, which waits until the category rows before it are returned.
@@ -474,7 +474,7 @@ impl<'b> RowStream<'b> {
             pairs,
             builder,
             batch,
-            open: vec![(Vec::new(), Tally::new(summing.len()))],
+            open: vec![(Vec::new(), CategoryTotals::new(summing.len()))],
             categories: Sorter::new(&options.folder, options.memory / 4),
             key: Vec::new(),
             value: Vec::new(),
@@ -507,12 +507,12 @@ impl<'b> RowStream<'b> {
     fn open_categories(&mut self) -> store::Result<()> {
         let key = &self.key[self.id.prefix().len()..];
         let paths = self.keys.paths_above(key).unwrap_or_default();
-        let is_open = |((open, _), path): &(&(Vec<u8>, Tally), &&[u8])| open[..] == ***path;
+        let is_open = |((open, _), path): &(&(Vec<u8>, CategoryTotals), &&[u8])| open[..] == ***path;
         let kept = 1 + self.open[1..].iter().zip(&paths).take_while(is_open).count();
         close(&mut self.open, kept, &mut self.categories)?;
         for path in &paths[kept - 1..] {
             self.before.push([*path, &[mark::ROW]].concat());
-            self.open.push((path.to_vec(), Tally::new(self.summing.len())));
+            self.open.push((path.to_vec(), CategoryTotals::new(self.summing.len())));
         }
         self.before.reverse();
         Ok(())
@@ -540,7 +540,7 @@ impl<'b> RowStream<'b> {
 }
 
 /// Writes the records of all open categories except the first `kept`.
-fn close(open: &mut Vec<(Vec<u8>, Tally)>, kept: usize, categories: &mut Sorter) -> store::Result<()> {
+fn close(open: &mut Vec<(Vec<u8>, CategoryTotals)>, kept: usize, categories: &mut Sorter) -> store::Result<()> {
     while open.len() > kept
         && let Some((path, tally)) = open.pop()
     {

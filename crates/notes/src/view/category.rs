@@ -1,11 +1,11 @@
 //! The counts and totals of a category, kept in a record of its own (`docs/views.md`, "Categories").
 //!
-//! The record changes with each document beneath the category. [`Tally::add`] and [`Tally::remove`] undo each other
+//! The record changes with each document beneath the category. [`CategoryTotals::add`] and [`CategoryTotals::remove`] undo each other
 //! exactly, so the record always equals a fresh count of everything, even after years.
 //!
 //! The spellings of the category's name are counted exactly for the smallest ones only; all greater spellings share one
 //! count. The name of the category is the smallest spelling, so it does not depend on earlier changes. When few of the
-//! counted spellings are left, they are collected again from the rows ([`Tally::is_thin`]).
+//! counted spellings are left, they are collected again from the rows ([`CategoryTotals::is_thin`]).
 //!
 //! Invariant: every spelling in the shared count is greater than all spellings counted individually.
 
@@ -25,7 +25,7 @@ const SPELLINGS_MIN: usize = CATEGORY_SPELLINGS_MAX / 4;
 
 /// The counts and totals of the documents beneath a category, or in the whole view.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Tally {
+pub struct CategoryTotals {
     /// Number of document rows.
     pub documents: u64,
     /// The smallest spellings of the name, each with its count.
@@ -47,7 +47,7 @@ pub struct ColumnTotal {
     pub sum: ExactSum,
 }
 
-impl Tally {
+impl CategoryTotals {
     /// Creates an empty tally for a view with `columns` columns that have totals.
     #[must_use]
     pub fn new(columns: usize) -> Self {
@@ -145,7 +145,7 @@ impl Tally {
         self.spellings.insert(spelling, 1);
     }
 
-    /// Returns `true` if this tally equals a full count ([`Tally::exact`]).
+    /// Returns `true` if this tally equals a full count ([`CategoryTotals::exact`]).
     #[must_use]
     pub fn agrees_with(&self, exact: &Self) -> bool {
         let mut expected = exact.spellings.iter();
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn adding_and_removing_undo_each_other() {
         let (price, text) = (Cell::Numbers(vec![0.1, 0.2]), Cell::Texts(vec!["0.3".into()]));
-        let mut tally = Tally::new(2);
+        let mut tally = CategoryTotals::new(2);
         tally.add(Some("sales"), &[&price, &text]);
         tally.add(Some("Sales"), &[&Cell::Numbers(vec![1e9]), &Cell::None]);
         assert_eq!((tally.documents, tally.name(), tally.totals[0].values), (2, "Sales", 3));
@@ -254,37 +254,37 @@ mod tests {
         assert_eq!((tally.name(), tally.totals[0].sum.value()), ("sales", 0.1 + 0.2));
         assert_eq!(tally.totals[1].values, 0, "texts are not summed up");
         tally.remove(Some("sales"), &[&price, &text]);
-        assert!(tally.is_empty() && tally == Tally::new(2));
+        assert!(tally.is_empty() && tally == CategoryTotals::new(2));
     }
 
     #[test]
     fn the_stored_form_comes_back() {
-        let mut tally = Tally::new(1);
+        let mut tally = CategoryTotals::new(1);
         tally.add(Some("a"), &[&Cell::Numbers(vec![1.0, f64::NAN])]);
         tally.add(Some("b"), &[&Cell::None]);
         let bytes = tally.encode();
-        assert_eq!(Tally::decode(&bytes), Ok(tally));
+        assert_eq!(CategoryTotals::decode(&bytes), Ok(tally));
         for length in 0..bytes.len() {
-            assert!(Tally::decode(&bytes[..length]).is_err());
+            assert!(CategoryTotals::decode(&bytes[..length]).is_err());
         }
     }
 
     #[test]
     fn spellings_are_bounded() {
-        let mut tally = Tally::new(0);
+        let mut tally = CategoryTotals::new(0);
         for number in 0..2 * CATEGORY_SPELLINGS_MAX {
             tally.add(Some(&number.to_string()), &[]);
         }
         assert!(tally.spellings.len() == CATEGORY_SPELLINGS_MAX);
         (0..2 * CATEGORY_SPELLINGS_MAX).for_each(|number| tally.remove(Some(&number.to_string()), &[]));
-        assert!(tally == Tally::new(0));
+        assert!(tally == CategoryTotals::new(0));
     }
 
     #[test]
     fn what_was_counted_before_does_not_matter() {
         for seed in 0..50 {
             let random = SeededRandom::new(seed);
-            let (mut tally, mut there) = (Tally::new(0), Vec::new());
+            let (mut tally, mut there) = (CategoryTotals::new(0), Vec::new());
             for step in 0..2_000 {
                 // The number of documents grows and shrinks in phases.
                 if random.below(10) < if step / 400 % 2 == 0 { 7 } else { 3 } {
@@ -295,7 +295,7 @@ mod tests {
                     tally.remove(Some(&gone), &[]);
                 }
                 let count = || {
-                    let mut exact = Tally::exact(0);
+                    let mut exact = CategoryTotals::exact(0);
                     there.iter().for_each(|spelling| exact.add(Some(spelling), &[]));
                     exact
                 };
@@ -305,7 +305,7 @@ mod tests {
                 if step % 50 == 0 {
                     assert!(tally.agrees_with(&count()), "seed {seed}, step {step}");
                     assert_eq!(tally.name(), count().name(), "seed {seed}, step {step}");
-                    assert_eq!(Tally::decode(&tally.encode()), Ok(tally.clone()));
+                    assert_eq!(CategoryTotals::decode(&tally.encode()), Ok(tally.clone()));
                 }
             }
         }
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_is_hidden_is_taken_from_what_it_was_counted_in() {
-        let (mut all, mut hidden) = (Tally::new(0), Tally::exact(0));
+        let (mut all, mut hidden) = (CategoryTotals::new(0), CategoryTotals::exact(0));
         for number in 0..200 {
             let spelling = format!("{number:03}");
             all.add(Some(&spelling), &[]);

@@ -13,7 +13,7 @@ use store::{Direction, KeyRange, Read, Table};
 use crate::collection::{self, CountOnly, Reader};
 use crate::error::Result;
 use crate::keys;
-use crate::view::category::Tally;
+use crate::view::category::CategoryTotals;
 use crate::view::index::{Back, Index, RowWeigh};
 use crate::view::row::{self, Row};
 
@@ -54,7 +54,7 @@ fn fault_of_order(reader: &dyn Read, index: &Index, order: usize, found: &mut Ro
     if let Some(finding) = collection::check(reader, index.categories(order), &CountOnly)?.first() {
         return Ok(Some(format!("categories: {finding}")));
     }
-    let mut expected: BTreeMap<Vec<u8>, Tally> = BTreeMap::new();
+    let mut expected: BTreeMap<Vec<u8>, CategoryTotals> = BTreeMap::new();
     let mut category_rows = 0;
     let rows = Reader::open(reader, index.rows(order))?;
     let mut scan = rows.scan(&KeyRange::all(), Direction::Forward)?;
@@ -65,7 +65,7 @@ fn fault_of_order(reader: &dyn Read, index: &Index, order: usize, found: &mut Ro
         };
         found.add(order, row::note_of(key)?, key);
         index.each_count(order, key, &row, &mut |record, spelling, cells| {
-            expected.entry(record).or_insert_with(|| Tally::exact(cells.len())).add(spelling, cells);
+            expected.entry(record).or_insert_with(|| CategoryTotals::exact(cells.len())).add(spelling, cells);
             Ok(())
         })?;
     }
@@ -73,7 +73,7 @@ fn fault_of_order(reader: &dyn Read, index: &Index, order: usize, found: &mut Ro
     let mut scan = categories.scan(&KeyRange::all(), Direction::Forward)?;
     let mut left = expected.len();
     while let Some((record, value)) = scan.next()? {
-        let counted = Tally::decode(value);
+        let counted = CategoryTotals::decode(value);
         let is_right = expected.get(record).zip(counted.ok()).is_some_and(|(exact, tally)| tally.agrees_with(exact));
         if !is_right {
             return Ok(Some("a category counts what is not beneath it".into()));

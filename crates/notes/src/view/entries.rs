@@ -14,7 +14,7 @@ use store::{Direction, KeyRange};
 use crate::error::{Error, Result};
 use crate::limits::{VIEW_ANSWER_BYTES_MAX, VIEW_ANSWER_ROWS_MAX, VIEW_LOOKED_AT_MAX};
 use crate::reading::DatabaseSnapshot;
-use crate::view::category::Tally;
+use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::design::Total;
 use crate::view::hidden::Walk;
@@ -173,7 +173,7 @@ impl<'r> EntryReader<'r> {
         entries.skipped = skipped;
         let mut bytes = 0;
         // Only columns with totals need the grand total.
-        let grand = if self.view.index.summing().is_empty() { Tally::default() } else { self.rows.total()? };
+        let grand = if self.view.index.summing().is_empty() { CategoryTotals::default() } else { self.rows.total()? };
         let first = self.rows_before(request)?;
         // `true` if no suppressed row lies between the next row and the last row of the reply, or the known starting
         // position.
@@ -328,7 +328,7 @@ impl<'r> EntryReader<'r> {
         }
     }
 
-    fn entry(&self, row: ViewRow, before: Before<'_>, request: &Request, grand: &Tally) -> Result<EntryRow> {
+    fn entry(&self, row: ViewRow, before: Before<'_>, request: &Request, grand: &CategoryTotals) -> Result<EntryRow> {
         let mask = request.mask;
         let depth = self.rows.depth_of(&row.key)?;
         let goes_forward = matches!(request.navigator, Navigator::Next | Navigator::NextExpanded);
@@ -391,7 +391,7 @@ impl<'r> EntryReader<'r> {
     }
 
     /// Computes the totals that a category shows.
-    fn totals(&self, row: &ViewRow, grand: &Tally) -> Result<Vec<(usize, f64)>> {
+    fn totals(&self, row: &ViewRow, grand: &CategoryTotals) -> Result<Vec<(usize, f64)>> {
         let Shown::Category { tally, .. } = &row.shown else { return Ok(Vec::new()) };
         let mut totals = Vec::new();
         for (number, column) in self.view.index.summing().iter().enumerate() {
@@ -429,7 +429,7 @@ impl<'r> EntryReader<'r> {
         Ok(self.view.index.summing().iter().enumerate().filter_map(total).collect())
     }
 
-    fn sum_above(&self, key: &[u8], number: usize, grand: &Tally) -> Result<f64> {
+    fn sum_above(&self, key: &[u8], number: usize, grand: &CategoryTotals) -> Result<f64> {
         let Some(parent) = self.rows.parent_of(key)? else { return Ok(grand.totals[number].sum.value()) };
         match self.rows.find(&parent)?.map(|row| row.shown) {
             Some(Shown::Category { tally, .. }) => Ok(tally.totals[number].sum.value()),

@@ -20,7 +20,7 @@ use crate::collection::reader::{Entry, Scan};
 use crate::collection::{self, Totals};
 use crate::database::damaged;
 use crate::error::Result;
-use crate::view::category::Tally;
+use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::index::{COUNTED_LEVELS, Index, RESTRICTED, RowWeigh, document};
 use crate::view::row::{DocumentRow, Keys, Row, note_of};
@@ -88,7 +88,7 @@ pub(crate) struct Hidden {
     /// The hidden ranges in rising order, none beneath another.
     ranges: Vec<Range>,
     /// The counts and totals of the hidden documents beneath each category and in the whole view, by record key.
-    tallies: BTreeMap<Vec<u8>, Tally>,
+    tallies: BTreeMap<Vec<u8>, CategoryTotals>,
     /// The categories that contain only hidden documents, in the order of their record keys.
     categories: Vec<HiddenCategory>,
 }
@@ -141,7 +141,7 @@ impl Hidden {
         for document in order.hidden_documents(&KeyRange::all(), may_read)? {
             hidden.ranges.push(Range::of(order.rows, &document)?);
             for (key, row) in order.documents(&KeyRange::prefix(&document))? {
-                hidden.count(order, &key, &row, Tally::add)?;
+                hidden.count(order, &key, &row, CategoryTotals::add)?;
             }
         }
         let records: Vec<Vec<u8>> = hidden.tallies.keys().filter(|record| record.len() > 1).cloned().collect();
@@ -159,10 +159,10 @@ impl Hidden {
         order: &Order<'_>,
         key: &[u8],
         row: &DocumentRow,
-        change: fn(&mut Tally, Option<&str>, &[&Cell]),
+        change: fn(&mut CategoryTotals, Option<&str>, &[&Cell]),
     ) -> Result<()> {
         order.index.each_count(order.collation, key, row, &mut |record, spelling, cells| {
-            change(self.tallies.entry(record).or_insert_with(|| Tally::exact(cells.len())), spelling, cells);
+            change(self.tallies.entry(record).or_insert_with(|| CategoryTotals::exact(cells.len())), spelling, cells);
             Ok(())
         })
     }
@@ -172,7 +172,7 @@ impl Hidden {
         let hidden = self.tallies.get(&record).map_or(0, |tally| tally.documents);
         let is_hidden = hidden > 0 && {
             let stored = order.categories.find(&record)?.ok_or_else(|| damaged(store::Table::View, &record))?;
-            Tally::decode(&stored).map_err(|_| damaged(store::Table::View, &record))?.documents == hidden
+            CategoryTotals::decode(&stored).map_err(|_| damaged(store::Table::View, &record))?.documents == hidden
         };
         match (self.place_of(&record), is_hidden) {
             (Ok(_), true) | (Err(_), false) => return Ok(false),
@@ -229,7 +229,7 @@ impl Hidden {
     }
 
     /// Returns the counts and totals of the hidden documents beneath a category, by its record key.
-    pub(crate) fn tally(&self, record: &[u8]) -> Option<&Tally> {
+    pub(crate) fn tally(&self, record: &[u8]) -> Option<&CategoryTotals> {
         self.tallies.get(record)
     }
 

@@ -19,7 +19,7 @@ use crate::collection::{self, Scan};
 use crate::database::damaged;
 use crate::error::{Error, Result};
 use crate::limits::TUMBLER_LEVELS_MAX;
-use crate::view::category::Tally;
+use crate::view::category::CategoryTotals;
 use crate::view::hidden::{Hidden, Order, Rows, Walk};
 use crate::view::index::{COUNTED_LEVELS, Index};
 use crate::view::row::{DocumentRow, Keys, Row, mark, note_of};
@@ -68,7 +68,7 @@ pub struct ViewRow {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Shown {
     /// A category: its level, and the counts and totals beneath it.
-    Category { level: u8, tally: Tally },
+    Category { level: u8, tally: CategoryTotals },
     /// A document.
     Document { note: NoteId, row: DocumentRow },
 }
@@ -130,8 +130,8 @@ impl<'r> ViewReader<'r> {
     }
 
     /// Returns the counts and totals of the whole view.
-    pub fn total(&self) -> Result<Tally> {
-        Ok(self.tally(0, &[])?.unwrap_or_else(|| Tally::new(self.index.summing().len())))
+    pub fn total(&self) -> Result<CategoryTotals> {
+        Ok(self.tally(0, &[])?.unwrap_or_else(|| CategoryTotals::new(self.index.summing().len())))
     }
 
     /// Returns up to `limit` rows from a flat position on, counted from 0.
@@ -405,7 +405,7 @@ impl<'r> ViewReader<'r> {
         Ok(entry.map(|entry| entry.key).filter(is_below).map(|key| key[1..].to_vec()))
     }
 
-    fn tally(&self, level: u8, path: &[u8]) -> Result<Option<Tally>> {
+    fn tally(&self, level: u8, path: &[u8]) -> Result<Option<CategoryTotals>> {
         let record = [&[level], path].concat();
         let stored = self.categories.find(&record)?.map(|value| decode_tally(&record, &value)).transpose()?;
         stored.map(|tally| self.seen_of(&record, tally)).transpose()
@@ -413,7 +413,7 @@ impl<'r> ViewReader<'r> {
 
     /// Subtracts the hidden documents from a category record. If no known spelling is left, the first visible row
     /// beneath gives the name.
-    fn seen_of(&self, record: &[u8], tally: Tally) -> Result<Tally> {
+    fn seen_of(&self, record: &[u8], tally: CategoryTotals) -> Result<CategoryTotals> {
         let mut tally = match self.rows.hidden.tally(record) {
             Some(hidden) => tally.without(hidden),
             None => tally,
@@ -487,8 +487,8 @@ fn first_category(level: u8, above: &[u8]) -> Vec<u8> {
     key
 }
 
-fn decode_tally(key: &[u8], value: &[u8]) -> Result<Tally> {
-    Tally::decode(value).map_err(|_| damaged(store::Table::View, key))
+fn decode_tally(key: &[u8], value: &[u8]) -> Result<CategoryTotals> {
+    CategoryTotals::decode(value).map_err(|_| damaged(store::Table::View, key))
 }
 
 fn not_a_row(key: &[u8]) -> Error {

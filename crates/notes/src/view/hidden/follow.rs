@@ -14,7 +14,7 @@ use store::KeyRange;
 use super::{Counts, Hidden, MayRead, Order, Range};
 use crate::database::damaged;
 use crate::error::Result;
-use crate::view::category::Tally;
+use crate::view::category::CategoryTotals;
 use crate::view::index::COUNTED_LEVELS;
 use crate::view::row::DocumentRow;
 
@@ -96,7 +96,7 @@ impl Hidden {
         for unit in &units {
             for (key, row) in rows_then(order, changes, unit)? {
                 if self.range_of(&key).is_some() {
-                    self.count(order, &key, &row, Tally::remove)?;
+                    self.count(order, &key, &row, CategoryTotals::remove)?;
                 }
             }
         }
@@ -162,7 +162,7 @@ impl Hidden {
                 self.ranges.insert(first + place, Range::of(order.rows, document)?);
             }
             for (key, row) in order.documents(&KeyRange::prefix(document))? {
-                self.count(order, &key, &row, Tally::add)?;
+                self.count(order, &key, &row, CategoryTotals::add)?;
             }
         }
         Ok(())

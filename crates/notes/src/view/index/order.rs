@@ -12,7 +12,7 @@ use super::{Index, KeyAndRow, RowWeigh, document};
 use crate::collection::{self, CollectionId, CountOnly};
 use crate::database::damaged;
 use crate::error::Result;
-use crate::view::category::Tally;
+use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::hidden::follow::{Content, RowChange};
 use crate::view::row::{DocumentRow, Keys, Row};
@@ -47,7 +47,7 @@ pub(super) struct OrderChanges {
 #[derive(Default)]
 struct TallyChange {
     /// The record, with `true` if it existed before, or `None` while it is not needed.
-    loaded: Option<(Tally, bool)>,
+    loaded: Option<(CategoryTotals, bool)>,
     /// The last change, which the next one may undo: a document that stays in its category is removed and added again.
     last: Option<Counted>,
 }
@@ -66,7 +66,7 @@ impl Counted {
         self.comes != other.comes && self.spelling == other.spelling && self.cells == other.cells
     }
 
-    fn apply(&self, tally: &mut Tally) {
+    fn apply(&self, tally: &mut CategoryTotals) {
         let (spelling, cells) = (self.spelling.as_deref(), self.cells.iter().collect::<Vec<_>>());
         if self.comes { tally.add(spelling, &cells) } else { tally.remove(spelling, &cells) }
     }
@@ -192,8 +192,8 @@ impl<'u> OrderUpdate<'u> {
         if entry.loaded.is_none() {
             let stored = self.categories()?.find(key)?;
             let tally = match &stored {
-                Some(value) => Tally::decode(value).map_err(|_| damaged(Table::View, key))?,
-                None => Tally::new(self.summing.len()),
+                Some(value) => CategoryTotals::decode(value).map_err(|_| damaged(Table::View, key))?,
+                None => CategoryTotals::new(self.summing.len()),
             };
             entry.loaded = Some((tally, stored.is_some()));
         }
@@ -246,7 +246,7 @@ impl<'u> OrderUpdate<'u> {
 /// Collects the smallest spellings of a category again from the rows beneath it. All these rows are written already.
 pub(super) fn find_spellings(index: &Index, collation: usize, store: &dyn Read, record: &[u8]) -> Result<Batch> {
     let (level, path) = record.split_first().ok_or_else(|| damaged(Table::View, record))?;
-    let mut counted = Tally::exact(0);
+    let mut counted = CategoryTotals::exact(0);
     let rows = collection::Reader::open(store, index.rows(collation))?;
     let mut scan = rows.scan(&KeyRange::prefix(path), Direction::Forward)?;
     while let Some((key, value)) = scan.next()? {
@@ -259,7 +259,7 @@ pub(super) fn find_spellings(index: &Index, collation: usize, store: &dyn Read, 
     let mut batch = Batch::new();
     let mut categories = collection::Writer::open(store, index.categories(collation), &CountOnly)?;
     let stored = categories.find(record)?.ok_or_else(|| damaged(Table::View, record))?;
-    let mut tally = Tally::decode(&stored).map_err(|_| damaged(Table::View, record))?;
+    let mut tally = CategoryTotals::decode(&stored).map_err(|_| damaged(Table::View, record))?;
     tally.set_spellings(&counted);
     categories.put(record, &tally.encode())?;
     categories.finish(&mut batch)?;
