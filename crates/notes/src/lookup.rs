@@ -21,7 +21,7 @@ use crate::limits::{
 };
 use crate::note::summary_items;
 use crate::reading::{DatabaseSnapshot, damaged_note, load_summary_bytes};
-use crate::view::cell::{self, One};
+use crate::view::cell::{self, CellValue};
 use crate::view::entries::{EntryReader, Mask, Request, Start};
 use crate::view::navigate::{Expansion, Navigator};
 use crate::view::reader::Shown;
@@ -140,7 +140,7 @@ impl<'r> LookupContext<'r> {
         let (start, rows) = match lookup.key {
             None => (Some(Start::Beginning), self.told(entries.rows().count())?),
             Some(key) => {
-                let found = self.told(entries.rows().find_by_key(&[One::Text(key)], has("PartialMatch")))?;
+                let found = self.told(entries.rows().find_by_key(&[CellValue::Text(key)], has("PartialMatch")))?;
                 found.map_or((None, 0), |found| (Some(Start::Key(found.first)), found.rows))
             }
         };

@@ -33,7 +33,7 @@ pub enum Cell {
 
 /// One value of a cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum One<'c> {
+pub enum CellValue<'c> {
     /// No value.
     None,
     /// A text.
@@ -100,26 +100,26 @@ impl Cell {
 
     /// Returns the value at an index.
     #[must_use]
-    pub fn one(&self, index: usize) -> One<'_> {
+    pub fn one(&self, index: usize) -> CellValue<'_> {
         let found = match self {
             Self::None => None,
-            Self::Texts(texts) => texts.get(index).map(|text| One::Text(text)),
-            Self::Numbers(numbers) => numbers.get(index).copied().map(One::Number),
-            Self::Times(times) => times.get(index).copied().map(One::Time),
-            Self::Error(_) => Some(One::Error),
+            Self::Texts(texts) => texts.get(index).map(|text| CellValue::Text(text)),
+            Self::Numbers(numbers) => numbers.get(index).copied().map(CellValue::Number),
+            Self::Times(times) => times.get(index).copied().map(CellValue::Time),
+            Self::Error(_) => Some(CellValue::Error),
         };
-        found.unwrap_or(One::None)
+        found.unwrap_or(CellValue::None)
     }
 
     /// Returns a cell with only the value at an index. A text is cut to `bytes_max` bytes.
     #[must_use]
     pub fn only(&self, index: usize, bytes_max: usize) -> Self {
         match (self.one(index), self) {
-            (One::None, _) => Self::None,
-            (One::Text(text), _) => texts_within(std::iter::once(text), bytes_max),
-            (One::Number(number), _) => Self::Numbers(vec![number]),
-            (One::Time(time), _) => Self::Times(vec![time]),
-            (One::Error, cell) => cell.cut_to(bytes_max),
+            (CellValue::None, _) => Self::None,
+            (CellValue::Text(text), _) => texts_within(std::iter::once(text), bytes_max),
+            (CellValue::Number(number), _) => Self::Numbers(vec![number]),
+            (CellValue::Time(time), _) => Self::Times(vec![time]),
+            (CellValue::Error, cell) => cell.cut_to(bytes_max),
         }
     }
 
@@ -177,7 +177,7 @@ impl Cell {
     }
 }
 
-impl One<'_> {
+impl CellValue<'_> {
     /// Returns the size of the value, as [`Cell::byte_count`] computes it.
     #[must_use]
     pub fn byte_count(&self) -> usize {
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_list_is_taken_apart() {
         let cell = Cell::Texts(vec!["one".into(), "two".into()]);
-        assert_eq!((cell.len(), cell.one(1), cell.one(2)), (2, One::Text("two"), One::None));
+        assert_eq!((cell.len(), cell.one(1), cell.one(2)), (2, CellValue::Text("two"), CellValue::None));
         assert_eq!(cell.only(1, CELL_BYTES_MAX), Cell::Texts(vec!["two".into()]));
         assert_eq!((cell.only(2, CELL_BYTES_MAX), Cell::None.only(0, CELL_BYTES_MAX)), (Cell::None, Cell::None));
     }

@@ -11,7 +11,7 @@
 use base::Timestamp;
 
 use crate::limits::VIEW_ENTRIES_PER_NOTE_MAX;
-use crate::view::cell::{Cell, One};
+use crate::view::cell::{Cell, CellValue};
 use crate::view::design::ViewDesign;
 use crate::view::limits::{NOTE_ROWS_BYTES_MAX, ROW_BYTES_MAX};
 use crate::view::row::FirstValues;
@@ -97,8 +97,10 @@ impl<'c> Entry<'c> {
     fn each_day(self, design: &ViewDesign) -> impl Iterator<Item = Self> {
         let (begin, end) = design.range.map_or((0, 0), |(begin, end)| (usize::from(begin), usize::from(end)));
         let span = match (self.first(begin), self.first(end)) {
-            (One::Time(from), One::Time(to)) => Some((from.0, to.0)),
-            (One::Time(from), One::Number(minutes)) => Some((from.0, from.0.saturating_add((minutes * MINUTE) as i64))),
+            (CellValue::Time(from), CellValue::Time(to)) => Some((from.0, to.0)),
+            (CellValue::Time(from), CellValue::Number(minutes)) => {
+                Some((from.0, from.0.saturating_add((minutes * MINUTE) as i64)))
+            }
             _ => None,
         };
         let later = span.map_or(0..0, |(from, to)| from.div_euclid(DAY) + 1..to.saturating_sub(1).div_euclid(DAY) + 1);
@@ -115,11 +117,11 @@ impl<'c> Entry<'c> {
 }
 
 impl FirstValues for Entry<'_> {
-    fn first(&self, column: usize) -> One<'_> {
+    fn first(&self, column: usize) -> CellValue<'_> {
         match self.own(column) {
             None => self.cells[column].one(0),
             Some(Own::Value(value)) => self.cells[column].one(value),
-            Some(Own::Day(day)) => One::Time(day),
+            Some(Own::Day(day)) => CellValue::Time(day),
         }
     }
 }
@@ -214,7 +216,7 @@ mod tests {
     /// Returns the beginning and the end of each entry, in hours.
     fn stand(begin: Cell, end: Cell) -> Vec<(i64, i64)> {
         let hours = |cell: &Cell| match cell.one(0) {
-            One::Time(time) => time.0 / HOUR,
+            CellValue::Time(time) => time.0 / HOUR,
             other => panic!("{other:?} is no time"),
         };
         let entries = found(&calendar(), &[begin, end]).expect("a calendar view has entries of its own");

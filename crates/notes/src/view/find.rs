@@ -7,7 +7,7 @@
 use store::engine::prefix_end;
 
 use crate::error::{Error, Result};
-use crate::view::cell::One;
+use crate::view::cell::CellValue;
 use crate::view::reader::ViewReader;
 
 /// A range of adjacent rows.
@@ -26,14 +26,14 @@ pub struct Found {
 impl ViewReader<'_> {
     /// Finds the rows with these values in the leading sorted columns. If `partial` is `true`, the last value is the
     /// prefix of a text.
-    pub fn find_by_key(&self, values: &[One<'_>], partial: bool) -> Result<Option<Found>> {
+    pub fn find_by_key(&self, values: &[CellValue<'_>], partial: bool) -> Result<Option<Found>> {
         let start = self.key_prefix(values, partial)?;
         let end = prefix_end(&start);
         self.found_between(&start, end)
     }
 
     /// Finds the rows from those with the values `from` up to those with the values `to`, both included.
-    pub fn find_range(&self, from: &[One<'_>], to: &[One<'_>]) -> Result<Option<Found>> {
+    pub fn find_range(&self, from: &[CellValue<'_>], to: &[CellValue<'_>]) -> Result<Option<Found>> {
         let start = self.key_prefix(from, false)?;
         let end = prefix_end(&self.key_prefix(to, false)?);
         if end.as_ref().is_some_and(|end| *end < start) {
@@ -42,7 +42,7 @@ impl ViewReader<'_> {
         self.found_between(&start, end)
     }
 
-    fn key_prefix(&self, values: &[One<'_>], partial: bool) -> Result<Vec<u8>> {
+    fn key_prefix(&self, values: &[CellValue<'_>], partial: bool) -> Result<Vec<u8>> {
         if values.is_empty() {
             return Err(Error::invalid("key", "at least one value is needed"));
         }

@@ -18,7 +18,7 @@ use crate::access::ReadersId;
 use crate::collection::limits::KEY_BYTES_MAX;
 use crate::database::damaged;
 use crate::limits::{CATEGORY_LEVELS_MAX, RESPONSE_LEVELS_MAX, VIEW_COLUMNS_MAX};
-use crate::view::cell::{Cell, One, beginning};
+use crate::view::cell::{Cell, CellValue, beginning};
 use crate::view::design::{Collation, ViewDesign};
 use crate::view::limits::{
     CATEGORY_BYTES_MIN, COMPONENT_BYTES_MIN, RESPONSE_SORTED_COLUMNS_MAX, SORTED_COLUMNS_MAX, SPELLING_BYTES_MAX,
@@ -173,17 +173,17 @@ impl Category {
 /// The source of the values in keys: the first value of each column.
 pub trait FirstValues {
     /// Returns the first value of a column.
-    fn first(&self, column: usize) -> One<'_>;
+    fn first(&self, column: usize) -> CellValue<'_>;
 }
 
 impl<const N: usize> FirstValues for [Cell; N] {
-    fn first(&self, column: usize) -> One<'_> {
+    fn first(&self, column: usize) -> CellValue<'_> {
         self[column].one(0)
     }
 }
 
 impl FirstValues for [Cell] {
-    fn first(&self, column: usize) -> One<'_> {
+    fn first(&self, column: usize) -> CellValue<'_> {
         self[column].one(0)
     }
 }
@@ -277,7 +277,7 @@ impl Keys {
     fn each_level<'c>(
         &self,
         values: &'c (impl FirstValues + ?Sized),
-        each: &mut dyn FnMut(&SortedColumn, usize, One<'c>),
+        each: &mut dyn FnMut(&SortedColumn, usize, CellValue<'c>),
     ) {
         let mut count = 0;
         for column in &self.categories {
@@ -332,7 +332,7 @@ impl Keys {
     /// If `partial` is `true`, the last value is the prefix of a text. Returns `None` if there are more values than
     /// columns.
     #[must_use]
-    pub fn prefix(&self, values: &[One<'_>], partial: bool) -> Option<Vec<u8>> {
+    pub fn prefix(&self, values: &[CellValue<'_>], partial: bool) -> Option<Vec<u8>> {
         let columns = self.categories.len() + self.others.len();
         if values.len() > columns {
             return None;
@@ -351,7 +351,8 @@ impl Keys {
                 let room = self.category_room(&prefix, count);
                 let is_beginning = is_last(number) && depth + 1 == levels.len();
                 // An empty prefix matches everything beneath the category above.
-                let level = if is_beginning && depth > 0 && *level == One::None { One::Text("") } else { *level };
+                let level =
+                    if is_beginning && depth > 0 && *level == CellValue::None { CellValue::Text("") } else { *level };
                 write_value(level, column, room, is_beginning, &mut prefix);
                 count += 1;
             }
@@ -439,9 +440,9 @@ fn share(key: &[u8], least_behind: usize) -> usize {
 }
 
 /// Writes the component of a value to search for, or the common prefix of all texts that begin with it.
-fn write_value(value: One<'_>, column: &SortedColumn, room: Room, is_beginning: bool, out: &mut Vec<u8>) {
+fn write_value(value: CellValue<'_>, column: &SortedColumn, room: Room, is_beginning: bool, out: &mut Vec<u8>) {
     match value {
-        One::Text(text) if is_beginning => {
+        CellValue::Text(text) if is_beginning => {
             sort_key::write_beginning(text, column.order, &column.texts, room, out);
         }
         value => sort_key::write(value, column.order, &column.texts, room, out),
@@ -456,25 +457,25 @@ pub(crate) fn note_of(key: &[u8]) -> crate::error::Result<NoteId> {
 }
 
 /// Splits the value of a category at its backslashes. A level without text equals no value.
-fn levels(value: One<'_>) -> Vec<One<'_>> {
+fn levels(value: CellValue<'_>) -> Vec<CellValue<'_>> {
     match value {
-        One::Text(text) => text.split('\\').map(level).collect(),
+        CellValue::Text(text) => text.split('\\').map(level).collect(),
         other => vec![other],
     }
 }
 
-fn level(text: &str) -> One<'_> {
-    if text.is_empty() { One::None } else { One::Text(text) }
+fn level(text: &str) -> CellValue<'_> {
+    if text.is_empty() { CellValue::None } else { CellValue::Text(text) }
 }
 
 /// Returns the name of a category, also for values that are not texts, for clients that cannot format such values.
-fn spelled(value: One<'_>) -> String {
+fn spelled(value: CellValue<'_>) -> String {
     match value {
-        One::None => String::new(),
-        One::Text(text) => beginning(text, SPELLING_BYTES_MAX).to_owned(),
-        One::Number(number) => number.to_string(),
-        One::Time(time) => time.0.to_string(),
-        One::Error => "@ERROR".to_owned(),
+        CellValue::None => String::new(),
+        CellValue::Text(text) => beginning(text, SPELLING_BYTES_MAX).to_owned(),
+        CellValue::Number(number) => number.to_string(),
+        CellValue::Time(time) => time.0.to_string(),
+        CellValue::Error => "@ERROR".to_owned(),
     }
 }
 
@@ -619,7 +620,7 @@ mod tests {
         assert_eq!(path("", 1), path("\\x", 1));
         assert_eq!(keys().categories(&[Cell::None, Cell::None])[0].path, path("\\x", 1));
         assert_eq!(keys().spellings(&cells("a\\\\b", "")[..]), ["a", "", "b"]);
-        let beneath = keys().prefix(&[One::Text("a\\")], true).expect("a column");
+        let beneath = keys().prefix(&[CellValue::Text("a\\")], true).expect("a column");
         assert!(path("a\\b", 2).starts_with(&beneath));
     }
 

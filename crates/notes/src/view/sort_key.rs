@@ -10,7 +10,7 @@ use icu_collator::{CollatorBorrowed, CollatorPreferences};
 use icu_locale_core::Locale;
 
 use crate::limits::{SORTED_TEXT_BYTES_MAX, SORTED_TEXT_CHARACTERS_MAX};
-use crate::view::cell::One;
+use crate::view::cell::CellValue;
 use crate::view::root_order;
 
 /// The differences between texts that count besides different letters.
@@ -130,24 +130,24 @@ fn cut_to(length: usize, out: &mut Vec<u8>) {
 }
 
 /// Writes the component of a value. Its size is at most `room`, which must allow at least 9 bytes.
-pub fn write(value: One<'_>, order: Order, texts: &TextOrder, room: Room, out: &mut Vec<u8>) {
+pub fn write(value: CellValue<'_>, order: Order, texts: &TextOrder, room: Room, out: &mut Vec<u8>) {
     let start = out.len();
     match value {
-        One::None => out.push(0x10),
-        One::Number(number) => {
+        CellValue::None => out.push(0x10),
+        CellValue::Number(number) => {
             out.push(0x20);
             out.extend(number_bits(number).to_be_bytes());
         }
-        One::Time(time) => {
+        CellValue::Time(time) => {
             out.push(0x30);
             out.extend((time.0.cast_unsigned() ^ (1 << 63)).to_be_bytes());
         }
-        One::Text(text) => {
+        CellValue::Text(text) => {
             out.push(0x40);
             texts.write(text, out);
             room.cut(start, out);
         }
-        One::Error => out.push(0x70),
+        CellValue::Error => out.push(0x70),
     }
     if order == Order::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -227,7 +227,7 @@ mod tests {
     const PLAIN: Differences = Differences { case: false, accents: false };
     const ENOUGH: Room = Room::Beginning(usize::MAX);
 
-    fn component(value: One<'_>, order: Order, differences: Differences) -> Vec<u8> {
+    fn component(value: CellValue<'_>, order: Order, differences: Differences) -> Vec<u8> {
         let mut out = Vec::new();
         write(value, order, &TextOrder::of_locale("", differences), ENOUGH, &mut out);
         out
@@ -237,7 +237,7 @@ mod tests {
         let order = TextOrder::of_locale(locale, differences);
         let key = |text: &str| {
             let mut out = Vec::new();
-            write(One::Text(text), Order::Ascending, &order, ENOUGH, &mut out);
+            write(CellValue::Text(text), Order::Ascending, &order, ENOUGH, &mut out);
             out
         };
         for pair in texts.windows(2) {
@@ -248,22 +248,22 @@ mod tests {
     #[test]
     fn types_come_in_their_order_and_values_within() {
         let values = [
-            One::None,
-            One::Number(f64::NEG_INFINITY),
-            One::Number(-2.5),
-            One::Number(0.0),
-            One::Number(1e-300),
-            One::Number(7.0),
-            One::Number(f64::NAN),
-            One::Time(Timestamp(i64::MIN)),
-            One::Time(Timestamp(-1)),
-            One::Time(Timestamp(5)),
-            One::Text(""),
-            One::Text("a"),
-            One::Text("a b"),
-            One::Text("ab"),
-            One::Text("b"),
-            One::Error,
+            CellValue::None,
+            CellValue::Number(f64::NEG_INFINITY),
+            CellValue::Number(-2.5),
+            CellValue::Number(0.0),
+            CellValue::Number(1e-300),
+            CellValue::Number(7.0),
+            CellValue::Number(f64::NAN),
+            CellValue::Time(Timestamp(i64::MIN)),
+            CellValue::Time(Timestamp(-1)),
+            CellValue::Time(Timestamp(5)),
+            CellValue::Text(""),
+            CellValue::Text("a"),
+            CellValue::Text("a b"),
+            CellValue::Text("ab"),
+            CellValue::Text("b"),
+            CellValue::Error,
         ];
         let keys: Vec<_> = values.iter().map(|value| component(*value, Order::Ascending, PLAIN)).collect();
         let downwards: Vec<_> = values.iter().map(|value| component(*value, Order::Descending, PLAIN)).collect();
@@ -274,12 +274,12 @@ mod tests {
     #[test]
     fn equal_values_have_equal_components() {
         assert_eq!(
-            component(One::Number(0.0), Order::Ascending, PLAIN),
-            component(One::Number(-0.0), Order::Ascending, PLAIN)
+            component(CellValue::Number(0.0), Order::Ascending, PLAIN),
+            component(CellValue::Number(-0.0), Order::Ascending, PLAIN)
         );
         assert_eq!(
-            component(One::Text("Élan"), Order::Ascending, PLAIN),
-            component(One::Text("elan"), Order::Ascending, PLAIN)
+            component(CellValue::Text("Élan"), Order::Ascending, PLAIN),
+            component(CellValue::Text("elan"), Order::Ascending, PLAIN)
         );
     }
 
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn long_texts_are_cut_to_a_bounded_component() {
         let long = "語".repeat(10_000);
-        assert!(component(One::Text(&long), Order::Ascending, PLAIN).len() <= 2 * SORTED_TEXT_BYTES_MAX + 3);
+        assert!(component(CellValue::Text(&long), Order::Ascending, PLAIN).len() <= 2 * SORTED_TEXT_BYTES_MAX + 3);
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
         let order = TextOrder::of_locale("", PLAIN);
         let cut = |text: &str, room: Room, direction: Order| {
             let mut out = Vec::new();
-            write(One::Text(text), direction, &order, room, &mut out);
+            write(CellValue::Text(text), direction, &order, room, &mut out);
             assert!(out.len() <= room.bytes() && length(&out, direction) == Some(out.len()), "{text}");
             out
         };
@@ -335,7 +335,7 @@ mod tests {
             let room = if digest { Room::Digest(room + 7) } else { Room::Beginning(room) };
             let order = if down { Order::Descending } else { Order::Ascending };
             let mut out = Vec::new();
-            write(One::Text(&text), order, &TextOrder::of_locale("", Differences { case: true, accents: true }), room, &mut out);
+            write(CellValue::Text(&text), order, &TextOrder::of_locale("", Differences { case: true, accents: true }), room, &mut out);
             prop_assert!(out.len() <= room.bytes());
             prop_assert_eq!(length(&out, order), Some(out.len()));
         }
@@ -343,14 +343,14 @@ mod tests {
         #[test]
         fn no_component_is_the_beginning_of_another(one in ".{0,12}", other in ".{0,12}", down: bool) {
             let order = if down { Order::Descending } else { Order::Ascending };
-            let (one, other) = (component(One::Text(&one), order, PLAIN), component(One::Text(&other), order, PLAIN));
+            let (one, other) = (component(CellValue::Text(&one), order, PLAIN), component(CellValue::Text(&other), order, PLAIN));
             prop_assert!(one == other || !one.starts_with(&other) && !other.starts_with(&one));
         }
 
         #[test]
         fn the_length_is_found_whatever_follows(text in ".{0,12}", number: f64, rest: Vec<u8>, down: bool) {
             let order = if down { Order::Descending } else { Order::Ascending };
-            for value in [One::Text(&text), One::Number(number), One::None, One::Error] {
+            for value in [CellValue::Text(&text), CellValue::Number(number), CellValue::None, CellValue::Error] {
                 let component = component(value, order, PLAIN);
                 prop_assert_eq!(length(&[&component[..], &rest].concat(), order), Some(component.len()));
                 prop_assert_eq!(length(&component[..component.len() - 1], order), None);
@@ -359,7 +359,7 @@ mod tests {
 
         #[test]
         fn numbers_compare_as_numbers(one: f64, other: f64) {
-            let key = |number| component(One::Number(number), Order::Ascending, PLAIN);
+            let key = |number| component(CellValue::Number(number), Order::Ascending, PLAIN);
             if let Some(ordering) = one.partial_cmp(&other) {
                 prop_assert_eq!(key(one).cmp(&key(other)), ordering);
             }

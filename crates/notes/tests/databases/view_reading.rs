@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{Clock, NoteId, Timestamp};
 use notes::view::build::BuildOptions;
-use notes::view::cell::{Cell, One};
+use notes::view::cell::{Cell, CellValue};
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
 use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
@@ -82,7 +82,7 @@ fn lines(entries: &Entries) -> Vec<String> {
         let text = match &row.shown {
             Shown::Category { tally, .. } => format!("[{}] {}", tally.name(), row.totals[0].1),
             Shown::Document { row, .. } => match row.cells[1].one(0) {
-                One::Text(text) => text.to_owned(),
+                CellValue::Text(text) => text.to_owned(),
                 other => format!("{other:?}"),
             },
         };
@@ -179,7 +179,7 @@ fn rows_are_found_by_the_values_of_their_columns() {
     for view in [by_customer(), flat, down] {
         world.write(&database, ANN, |writer| writer.view_create(&view)).expect("made");
     }
-    let check = |name: &str, values: &[One<'_>], partial: bool, expected: Option<(u64, u64)>| {
+    let check = |name: &str, values: &[CellValue<'_>], partial: bool, expected: Option<(u64, u64)>| {
         refresh(&database, BOB, name).expect("a view");
         let access = reader(&database, BOB).expect("a reader");
         let reading = access.read().expect("a snapshot");
@@ -188,7 +188,7 @@ fn rows_are_found_by_the_values_of_their_columns() {
         let found = rows.find_by_key(values, partial).expect("a key");
         assert_eq!(found.map(|found| (found.position, found.rows)), expected, "{values:?} in {name}");
     };
-    let text = One::Text;
+    let text = CellValue::Text;
     check("Flat", &[text("CABLE")], false, Some((3, 1)));
     check("Flat", &[text("ca")], true, Some((3, 3)));
     check("Flat", &[text("car")], true, Some((4, 2)));
@@ -201,7 +201,7 @@ fn rows_are_found_by_the_values_of_their_columns() {
     check("By Customer", &[text("Zed\\West"), text("CAR")], false, Some((10, 1)));
     check("By Customer", &[text("Zed\\W")], true, Some((8, 3)));
     check("By Customer", &[text("zed"), text("boat")], false, None);
-    check("By Customer", &[One::Number(1.0)], false, None);
+    check("By Customer", &[CellValue::Number(1.0)], false, None);
 }
 
 #[test]
@@ -364,7 +364,8 @@ fn a_calendar_tells_what_happens_in_some_days() {
     let view = reading.view(reading.view_find("Calendar").expect("a view").note).expect("a view");
     let entries = EntryReader::open(&reading, &view, 0).expect("rows");
     let on = |from: i64, to: i64| {
-        let found = entries.rows().find_range(&[One::Time(time(from))], &[One::Time(time(to))]).expect("sound");
+        let found =
+            entries.rows().find_range(&[CellValue::Time(time(from))], &[CellValue::Time(time(to))]).expect("sound");
         let Some(found) = found else { return Vec::new() };
         let page = entries.rows().page(found.position, found.rows as usize).expect("sound");
         page.iter().map(|row| article_of(&row.shown)).collect()
@@ -382,7 +383,7 @@ fn a_calendar_tells_what_happens_in_some_days() {
 fn article_of(shown: &Shown) -> String {
     match shown {
         Shown::Document { row, .. } => match row.cells[2].one(0) {
-            One::Text(text) => text.to_owned(),
+            CellValue::Text(text) => text.to_owned(),
             other => panic!("{other:?} is no article"),
         },
         Shown::Category { .. } => panic!("a calendar has no categories"),
@@ -423,7 +424,7 @@ fn columns_that_tell_names_follow_them() {
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
         assert_eq!(rows.len(), ORDERS.len());
         let Shown::Document { row, .. } = &rows[0].shown else { panic!("a document") };
-        let One::Text(told) = row.cells[1].one(0) else { panic!("a text") };
+        let CellValue::Text(told) = row.cells[1].one(0) else { panic!("a text") };
         (told.to_owned(), view.index.id())
     };
     let [(told, first), (_, plain)] = notes.map(shown);
@@ -571,7 +572,7 @@ fn many_long_columns_hide_no_document() {
     let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
     let first = |row: &notes::view::reader::ViewRow| match &row.shown {
         Shown::Document { row, .. } => match row.cells[0].one(0) {
-            One::Text(text) => text[..1].to_owned(),
+            CellValue::Text(text) => text[..1].to_owned(),
             other => panic!("{other:?} is no text"),
         },
         Shown::Category { .. } => panic!("no categories"),

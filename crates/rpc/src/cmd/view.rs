@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::{NoteId, ViewId};
-use notes::view::cell::{Cell, One};
+use notes::view::cell::{Cell, CellValue};
 use notes::view::design::Refresh as When;
 use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
@@ -375,16 +375,16 @@ fn cell(cell: &Cell) -> v1::Value {
     v1::Value { kind }
 }
 
-fn ones(values: &[v1::Value]) -> Result<Vec<One<'_>>> {
+fn ones(values: &[v1::Value]) -> Result<Vec<CellValue<'_>>> {
     values.iter().map(one).collect()
 }
 
-fn one(value: &v1::Value) -> Result<One<'_>> {
+fn one(value: &v1::Value) -> Result<CellValue<'_>> {
     match &value.kind {
-        None => Ok(One::None),
-        Some(Kind::Text(text)) => Ok(One::Text(text)),
-        Some(Kind::Number(number)) => Ok(One::Number(*number)),
-        Some(Kind::TimeUs(time)) => Ok(One::Time(base::Timestamp(*time))),
+        None => Ok(CellValue::None),
+        Some(Kind::Text(text)) => Ok(CellValue::Text(text)),
+        Some(Kind::Number(number)) => Ok(CellValue::Number(*number)),
+        Some(Kind::TimeUs(time)) => Ok(CellValue::Time(base::Timestamp(*time))),
         Some(_) => Err(Error::invalid("keys are single texts, numbers and times")),
     }
 }
