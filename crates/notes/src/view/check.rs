@@ -22,12 +22,12 @@ use crate::view::row::{self, Row};
 /// It compares two lists of millions of rows without random disk accesses for each row. Damage to rows does not produce
 /// an equal sum.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Rows {
+struct RowDigest {
     count: u64,
     sum: u64,
 }
 
-impl Rows {
+impl RowDigest {
     fn add(&mut self, order: usize, note: NoteId, key: &[u8]) {
         let mut digest = DefaultHasher::new();
         (order, note.0, key).hash(&mut digest);
@@ -38,7 +38,7 @@ impl Rows {
 
 /// Returns a description of the first fault of an index, or `None` if the index is sound or was never written.
 pub(crate) fn fault(reader: &dyn Read, index: &Index) -> Result<Option<String>> {
-    let mut rows = Rows::default();
+    let mut rows = RowDigest::default();
     for order in 0..index.orders() {
         if let Some(why) = fault_of_order(reader, index, order, &mut rows)? {
             return Ok(Some(format!("order {order}: {why}")));
@@ -47,7 +47,7 @@ pub(crate) fn fault(reader: &dyn Read, index: &Index) -> Result<Option<String>> 
     fault_of_back(reader, index, &rows)
 }
 
-fn fault_of_order(reader: &dyn Read, index: &Index, order: usize, found: &mut Rows) -> Result<Option<String>> {
+fn fault_of_order(reader: &dyn Read, index: &Index, order: usize, found: &mut RowDigest) -> Result<Option<String>> {
     if let Some(finding) = collection::check(reader, index.rows(order), &RowWeigh)?.first() {
         return Ok(Some(finding.to_string()));
     }
@@ -85,8 +85,8 @@ fn fault_of_order(reader: &dyn Read, index: &Index, order: usize, found: &mut Ro
 }
 
 /// Compares the `viewback` records with the document rows.
-fn fault_of_back(reader: &dyn Read, index: &Index, rows: &Rows) -> Result<Option<String>> {
-    let mut named = Rows::default();
+fn fault_of_back(reader: &dyn Read, index: &Index, rows: &RowDigest) -> Result<Option<String>> {
+    let mut named = RowDigest::default();
     let range = keys::view_back(index.rows(0).database, index.id());
     let mut cursor = reader.scan(Table::ViewBack, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {

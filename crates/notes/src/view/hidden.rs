@@ -2,7 +2,7 @@
 //!
 //! Hidden rows do not exist for the reader: not in pages, positions, counts or totals. [`HiddenEntries`] stores them as ranges
 //! of keys: a hidden document with the responses beneath it, or a category that contains only hidden documents.
-//! [`Rows`] reads a collection of rows as if these ranges did not exist. [`HiddenEntries`] also holds the amounts by which the
+//! [`RowDigest`] reads a collection of rows as if these ranges did not exist. [`HiddenEntries`] also holds the amounts by which the
 //! categories count less.
 //!
 //! If no row has Readers items, which the sums of the collection show, no search takes place. Otherwise each row with
