@@ -5,7 +5,7 @@
 //! functions too: a design has a single form in the program, [`ViewNote`].
 
 use base::Name;
-use notes::view::design::{Clicks, Column, Refresh, Total, ViewDesign};
+use notes::view::design::{ClickSorts, Column, Refresh, Total, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::sort_key::{Differences, Order};
 use proto::v1;
@@ -99,7 +99,7 @@ fn column_in(said: v1::ColumnDesign) -> Result<Column> {
         hidden: said.hidden,
         for_responses: said.responses_only,
         differences: Differences { case: said.case, accents: said.accents },
-        clicks: Clicks { ascending: said.click_ascending, descending: said.click_descending },
+        clicks: ClickSorts { ascending: said.click_ascending, descending: said.click_descending },
         total: total_in(known(said.total, "a total")?),
         format: said.format,
     })
@@ -180,13 +180,13 @@ mod tests {
             Total::PercentOfAll,
             Total::AveragePerChild,
         ];
-        let clicks = Clicks { ascending: true, descending: false };
+        let clicks = ClickSorts { ascending: true, descending: false };
         let mut columns = vec![
             Column { sort: Some(Order::Ascending), categorised: true, separate: true, ..column("Kind") },
             Column { sort: Some(Order::Descending), clicks, format: vec![0, 255], ..column("Date") },
             Column { hidden: true, for_responses: true, formula: Some("1 + 1".into()), ..column("Two") },
             Column { differences: Differences { case: true, accents: false }, ..column("Case") },
-            Column { clicks: Clicks { ascending: false, descending: true }, ..column("Click") },
+            Column { clicks: ClickSorts { ascending: false, descending: true }, ..column("Click") },
         ];
         columns.extend(totals.map(|total| Column { total, ..column("Total") }));
         ViewNote {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use notes::view::design::{Clicks, Column, Refresh, Total, ViewDesign};
+use notes::view::design::{ClickSorts, Column, Refresh, Total, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::sort_key::{Differences, Order};
 use serde::{Deserialize, Serialize};
@@ -248,10 +248,10 @@ impl View {
 impl ViewColumn {
     fn of(column: &Column) -> Self {
         let click = match column.clicks {
-            Clicks { ascending: false, descending: false } => None,
-            Clicks { ascending: true, descending: false } => Some(ClickWord::Ascending),
-            Clicks { ascending: false, descending: true } => Some(ClickWord::Descending),
-            Clicks { ascending: true, descending: true } => Some(ClickWord::Both),
+            ClickSorts { ascending: false, descending: false } => None,
+            ClickSorts { ascending: true, descending: false } => Some(ClickWord::Ascending),
+            ClickSorts { ascending: false, descending: true } => Some(ClickWord::Descending),
+            ClickSorts { ascending: true, descending: true } => Some(ClickWord::Both),
         };
         Self {
             title: column.title.clone(),
@@ -289,7 +289,7 @@ impl ViewColumn {
             hidden: self.hidden,
             for_responses: self.responses_only,
             differences: Differences { case: self.case, accents: self.accents },
-            clicks: Clicks { ascending: clicks(ClickWord::Ascending), descending: clicks(ClickWord::Descending) },
+            clicks: ClickSorts { ascending: clicks(ClickWord::Ascending), descending: clicks(ClickWord::Descending) },
             total: self.total,
             format: format.map_err(|error| ViewTextError(format!("format of column {:?}: {error}", self.title)))?,
         })

@@ -74,7 +74,7 @@ pub struct Column {
     /// The differences between texts that count for the order.
     pub differences: Differences,
     /// The orders that a click on the column selects.
-    pub clicks: Clicks,
+    pub clicks: ClickSorts,
     /// The total of the column.
     pub total: Total,
     /// The display format of values, for clients.
@@ -83,7 +83,7 @@ pub struct Column {
 
 /// The orders that a click on a column can select.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Clicks {
+pub struct ClickSorts {
     /// Ascending.
     pub ascending: bool,
     /// Descending.
@@ -260,7 +260,7 @@ impl Column {
             Some(Order::Descending) => 2,
         });
         let Differences { case, accents } = self.differences;
-        let Clicks { ascending, descending } = self.clicks;
+        let ClickSorts { ascending, descending } = self.clicks;
         let bits =
             [self.categorised, self.separate, self.hidden, self.for_responses, case, accents, ascending, descending];
         out.u32(flags(&bits)).u8(self.total as u8).bytes(&self.format);
@@ -288,7 +288,7 @@ impl Column {
             hidden,
             for_responses,
             differences: Differences { case, accents },
-            clicks: Clicks { ascending, descending },
+            clicks: ClickSorts { ascending, descending },
             total,
             format: input.bytes()?.to_vec(),
         })
@@ -351,7 +351,7 @@ mod tests {
     }
 
     fn rich() -> ViewDesign {
-        let clicks = Clicks { ascending: true, descending: true };
+        let clicks = ClickSorts { ascending: true, descending: true };
         ViewDesign {
             locale: "sv".into(),
             responses: true,
@@ -399,7 +399,7 @@ mod tests {
             vec![(3, down), (0, up), (1, down)],
         ];
         assert_eq!(rich().collations(), expected);
-        let clicked = Column { clicks: Clicks { ascending: true, descending: false }, ..sorted("Date", up) };
+        let clicked = Column { clicks: ClickSorts { ascending: true, descending: false }, ..sorted("Date", up) };
         let same = ViewDesign { columns: vec![clicked], ..ViewDesign::default() };
         assert_eq!(same.collations().len(), 1, "the own order is not kept twice");
     }
@@ -419,7 +419,7 @@ mod tests {
         refused(vec![Column { item: "a".repeat(ITEM_NAME_BYTES_MAX + 1), ..column("a") }], "item");
         refused(vec![Column { formula: Some("a".repeat(FORMULA_BYTES_MAX + 1)), ..column("a") }], "formula");
         refused(vec![Column { format: vec![0; COLUMN_FORMAT_BYTES_MAX + 1], ..column("a") }], "format");
-        let clicks = Clicks { ascending: true, descending: true };
+        let clicks = ClickSorts { ascending: true, descending: true };
         refused(vec![Column { clicks, ..column("a") }; 8], "orders of a view");
     }
 

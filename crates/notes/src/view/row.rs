@@ -567,7 +567,7 @@ mod tests {
     #[test]
     fn a_click_on_another_column_leaves_the_categories() {
         let clicked = Column {
-            clicks: crate::view::design::Clicks { ascending: true, descending: false },
+            clicks: crate::view::design::ClickSorts { ascending: true, descending: false },
             ..sorted("Name", false)
         };
         let design = ViewDesign { columns: vec![sorted("Kind", true), clicked], ..ViewDesign::default() };

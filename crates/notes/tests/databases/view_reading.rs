@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::{Clock, NoteId, Timestamp};
 use notes::view::build::BuildOptions;
 use notes::view::cell::{Cell, CellValue};
-use notes::view::design::{Clicks, Column, Total, ViewDesign};
+use notes::view::design::{ClickSorts, Column, Total, ViewDesign};
 use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::{ViewKind, ViewNote};
@@ -207,7 +207,7 @@ fn rows_are_found_by_the_values_of_their_columns() {
 #[test]
 fn a_click_on_a_column_gives_another_order() {
     let (world, database) = world();
-    let clicks = Clicks { ascending: false, descending: true };
+    let clicks = ClickSorts { ascending: false, descending: true };
     let clicked = view("Flat", vec![sorted("Customer"), Column { clicks, ..column("Article") }]);
     world.write(&database, ANN, |writer| writer.view_create(&clicked)).expect("made");
     refresh(&database, BOB, "Flat").expect("a view");

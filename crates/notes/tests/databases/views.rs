@@ -9,7 +9,7 @@ use base::sim::SeededRandom;
 use base::{Name, NoteId, Random, Unid};
 use formula::outcome::SelectedResponses;
 use notes::view::build::BuildOptions;
-use notes::view::design::{Clicks, Column, Total, ViewDesign};
+use notes::view::design::{ClickSorts, Column, Total, ViewDesign};
 use notes::view::entries::{Counts, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
@@ -69,7 +69,11 @@ fn design(responses: bool, name_order: Order, inclusion: SelectedResponses) -> V
         responses,
         columns: vec![
             Column { sort: up, categorised: true, separate: true, ..column("Kind") },
-            Column { sort: Some(name_order), clicks: Clicks { ascending: true, descending: false }, ..column("Name") },
+            Column {
+                sort: Some(name_order),
+                clicks: ClickSorts { ascending: true, descending: false },
+                ..column("Name")
+            },
             Column { total: Total::Sum, ..column("Price") },
         ],
         ..ViewDesign::default()
