@@ -119,20 +119,20 @@ pub struct EntryReader<'r> {
     reading: &'r DatabaseSnapshot<'r>,
     view: &'r View,
     rows: ViewReader<'r>,
-    changed: Changed,
+    changed: ChangedNotes,
     /// `true` if the view contains responses; filled at the first use.
     has_responses: OnceCell<bool>,
 }
 
 /// The documents that changed since the index followed. Their rows are shown only if the reader may still read the
 /// documents.
-enum Changed {
+enum ChangedNotes {
     Some(HashSet<NoteId>),
     /// Too many documents to be known individually.
     Any,
 }
 
-impl Changed {
+impl ChangedNotes {
     fn since(applied: Modseq, reading: &DatabaseSnapshot<'_>) -> Self {
         if applied >= reading.modseq() || reading.grant().is_server_itself() {
             return Self::Some(HashSet::new());
@@ -152,7 +152,7 @@ impl<'r> EntryReader<'r> {
     /// Opens an order of a view.
     pub fn open(reading: &'r DatabaseSnapshot<'r>, view: &'r View, collation: usize) -> Result<Self> {
         let rows = reading.view_rows(view, collation)?;
-        let changed = Changed::since(rows.applied()?, reading);
+        let changed = ChangedNotes::since(rows.applied()?, reading);
         Ok(Self { reading, view, rows, changed, has_responses: OnceCell::new() })
     }
 
@@ -193,9 +193,9 @@ impl<'r> EntryReader<'r> {
             if is_shown {
                 bytes += size_of(&row);
                 let before = match (entries.rows.last(), first) {
-                    (Some(last), _) if is_adjacent => Before::Row(last),
-                    (None, Some(count)) if is_adjacent => Before::Documents(count),
-                    _ => Before::Unknown,
+                    (Some(last), _) if is_adjacent => PrecedingRows::Row(last),
+                    (None, Some(count)) if is_adjacent => PrecedingRows::Documents(count),
+                    _ => PrecedingRows::Unknown,
                 };
                 entries.rows.push(self.entry(row, before, request, &grand)?);
             }
@@ -206,11 +206,15 @@ impl<'r> EntryReader<'r> {
     }
 
     /// Returns the first requested row, the number of steps to it, and the path to the following rows.
-    fn begin(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64, Option<Path<'_, 'r>>)> {
+    fn begin(
+        &self,
+        request: &Request,
+        looked_at: &mut u64,
+    ) -> Result<(Option<ViewRow>, u64, Option<ForwardPath<'_, 'r>>)> {
         if let Request { start: Start::Position(position), skip: (_, 0), navigator: Navigator::Next, .. } = request {
             let Some(mut walk) = self.rows.walk_at(*position)? else { return Ok((None, 0, None)) };
             let first = walk.next()?.map(|entry| self.rows.row(entry.key, &entry.value)).transpose()?;
-            return Ok((first, 0, Some(Path::Rows { rows: &self.rows, walk, skips: false })));
+            return Ok((first, 0, Some(ForwardPath::Rows { rows: &self.rows, walk, skips: false })));
         }
         let (first, skipped) = self.first_wanted(request, looked_at)?;
         let path = self.path(request, first.as_ref())?;
@@ -229,7 +233,7 @@ impl<'r> EntryReader<'r> {
     }
 
     /// Returns a scan over the following rows, or `None` if each of them needs a step of its own.
-    fn path(&self, request: &Request, first: Option<&ViewRow>) -> Result<Option<Path<'_, 'r>>> {
+    fn path(&self, request: &Request, first: Option<&ViewRow>) -> Result<Option<ForwardPath<'_, 'r>>> {
         let Some(first) = first else { return Ok(None) };
         let skips = match request.navigator {
             Navigator::Next => false,
@@ -238,14 +242,14 @@ impl<'r> EntryReader<'r> {
         };
         let is_outermost = skips && request.expansion.shows_outermost_alone() && self.rows.depth_of(&first.key)? == 0;
         if is_outermost && self.rows.is_category(&first.key) {
-            return Ok(Some(Path::Categories(self.rows.outermost_behind(&first.key)?)));
+            return Ok(Some(ForwardPath::Categories(self.rows.outermost_behind(&first.key)?)));
         }
         // If a collapsed row hides the first row, the next row is the one behind the collapsed row. A step finds it.
         if skips && self.rows.outermost_collapsed(&first.key, &request.expansion)? != first.key {
             return Ok(None);
         }
         let walk = self.rows.walk(KeyRange { start: next_key(&first.key), end: None }, Direction::Forward)?;
-        Ok(Some(Path::Rows { rows: &self.rows, walk, skips }))
+        Ok(Some(ForwardPath::Rows { rows: &self.rows, walk, skips }))
     }
 
     /// Returns the first requested row and the number of steps to it. Fails if more than [`VIEW_LOOKED_AT_MAX`] rows
@@ -328,25 +332,32 @@ impl<'r> EntryReader<'r> {
         }
     }
 
-    fn entry(&self, row: ViewRow, before: Before<'_>, request: &Request, grand: &CategoryTotals) -> Result<EntryRow> {
+    fn entry(
+        &self,
+        row: ViewRow,
+        before: PrecedingRows<'_>,
+        request: &Request,
+        grand: &CategoryTotals,
+    ) -> Result<EntryRow> {
         let mask = request.mask;
         let depth = self.rows.depth_of(&row.key)?;
         let goes_forward = matches!(request.navigator, Navigator::Next | Navigator::NextExpanded);
         // The first row, and a row behind a known one, need no walk down the tree.
-        let before = if goes_forward || matches!(before, Before::Documents(_)) { before } else { Before::Unknown };
+        let before =
+            if goes_forward || matches!(before, PrecedingRows::Documents(_)) { before } else { PrecedingRows::Unknown };
         let is_next = request.navigator == Navigator::Next;
         let place = match before {
             _ if !mask.place => None,
-            Before::Documents(count) => Some(Tumbler(vec![count + 1])),
-            Before::Row(EntryRow { place: Some(before), .. }) => Some(place_behind(before, depth)),
+            PrecedingRows::Documents(count) => Some(Tumbler(vec![count + 1])),
+            PrecedingRows::Row(EntryRow { place: Some(before), .. }) => Some(place_behind(before, depth)),
             _ => Some(self.rows.tumbler(&row.key)?),
         };
         let position = match before {
             _ if !mask.position => None,
-            Before::Documents(count) => Some(count),
-            Before::Row(EntryRow { position: Some(before), .. }) if is_next => Some(before + 1),
+            PrecedingRows::Documents(count) => Some(count),
+            PrecedingRows::Row(EntryRow { position: Some(before), .. }) if is_next => Some(before + 1),
             // All rows between two neighbouring siblings are beneath the first.
-            Before::Row(EntryRow { depth: other, position: Some(before), counts: Some(counts), .. })
+            PrecedingRows::Row(EntryRow { depth: other, position: Some(before), counts: Some(counts), .. })
                 if *other == depth =>
             {
                 Some(before + 1 + counts.descendants)
@@ -367,10 +378,14 @@ impl<'r> EntryReader<'r> {
 
     /// Returns the counts around a row. The tree is read only if neither the row before nor the absence of responses
     /// gives the counts.
-    fn counts(&self, row: &ViewRow, depth: usize, position: Option<u64>, before: Before<'_>) -> Result<Counts> {
+    fn counts(&self, row: &ViewRow, depth: usize, position: Option<u64>, before: PrecedingRows<'_>) -> Result<Counts> {
         let siblings = match before {
-            Before::Row(EntryRow { depth: other, counts: Some(counts), .. }) if *other == depth => counts.siblings,
-            Before::Row(EntryRow { depth: other, counts: Some(counts), .. }) if other + 1 == depth => counts.children,
+            PrecedingRows::Row(EntryRow { depth: other, counts: Some(counts), .. }) if *other == depth => {
+                counts.siblings
+            }
+            PrecedingRows::Row(EntryRow { depth: other, counts: Some(counts), .. }) if other + 1 == depth => {
+                counts.children
+            }
             _ => self.rows.siblings(&row.key)?,
         };
         let is_document = matches!(row.shown, Shown::Document { .. });
@@ -440,7 +455,7 @@ impl<'r> EntryReader<'r> {
 
 /// The rows known to precede a row.
 #[derive(Clone, Copy)]
-enum Before<'e> {
+enum PrecedingRows<'e> {
     /// This number of main documents and no other rows.
     Documents(u64),
     /// The row that was read immediately before.
@@ -449,7 +464,7 @@ enum Before<'e> {
 }
 
 /// A forward path through the rows.
-enum Path<'w, 'r> {
+enum ForwardPath<'w, 'r> {
     Rows {
         rows: &'w ViewReader<'r>,
         walk: Walk<'w, 'r>,
@@ -460,7 +475,7 @@ enum Path<'w, 'r> {
     Categories(Outermost<'w, 'r>),
 }
 
-impl Path<'_, '_> {
+impl ForwardPath<'_, '_> {
     fn next(&mut self, row: &ViewRow, expansion: &Expansion) -> Result<Option<ViewRow>> {
         match self {
             Self::Categories(outermost) => outermost.next(),
