@@ -24,32 +24,32 @@ const MINUTE: f64 = 60_000_000.0;
 
 /// An entry of a document.
 #[derive(Clone, Debug)]
-pub(super) struct Entry<'c> {
+pub(super) struct DocumentEntry<'c> {
     cells: &'c [Cell],
     /// The columns of which the entry has a single value, with that value.
-    own: Vec<(usize, Own)>,
+    own: Vec<(usize, SingleValue)>,
 }
 
 /// The single value of a column in an entry.
 #[derive(Clone, Copy, Debug)]
-enum Own {
+enum SingleValue {
     /// The document's value at this index.
     Value(usize),
     /// The beginning of a day.
     Day(Timestamp),
 }
 
-impl<'c> Entry<'c> {
+impl<'c> DocumentEntry<'c> {
     /// Returns the entry that has all values of a document.
     pub(super) fn whole(cells: &'c [Cell]) -> Self {
         Self { cells, own: Vec::new() }
     }
 
-    fn own(&self, column: usize) -> Option<Own> {
+    fn own(&self, column: usize) -> Option<SingleValue> {
         self.own.iter().find(|(own, _)| *own == column).map(|(_, own)| *own)
     }
 
-    fn set_own(&mut self, column: usize, value: Own) {
+    fn set_own(&mut self, column: usize, value: SingleValue) {
         self.own.retain(|(own, _)| *own != column);
         self.own.push((column, value));
     }
@@ -71,8 +71,8 @@ impl<'c> Entry<'c> {
     fn cell(&self, column: usize, bytes_max: usize) -> Cell {
         match self.own(column) {
             None => self.cells[column].cut_to(bytes_max),
-            Some(Own::Day(day)) => Cell::Times(vec![day]),
-            Some(Own::Value(value)) => self.cells[column].only(value, bytes_max),
+            Some(SingleValue::Day(day)) => Cell::Times(vec![day]),
+            Some(SingleValue::Value(value)) => self.cells[column].only(value, bytes_max),
         }
     }
 
@@ -86,8 +86,8 @@ impl<'c> Entry<'c> {
         (0..count).map(move |value| {
             let mut entry = self.clone();
             if !is_one {
-                entry.set_own(column, Own::Value(value));
-                end.into_iter().for_each(|end| entry.set_own(end, Own::Value(value)));
+                entry.set_own(column, SingleValue::Value(value));
+                end.into_iter().for_each(|end| entry.set_own(end, SingleValue::Value(value)));
             }
             entry
         })
@@ -108,7 +108,7 @@ impl<'c> Entry<'c> {
             let entry = self.clone();
             move |day: i64| {
                 let mut entry = entry.clone();
-                entry.set_own(begin, Own::Day(Timestamp(day.saturating_mul(DAY))));
+                entry.set_own(begin, SingleValue::Day(Timestamp(day.saturating_mul(DAY))));
                 entry
             }
         };
@@ -116,19 +116,19 @@ impl<'c> Entry<'c> {
     }
 }
 
-impl FirstValues for Entry<'_> {
+impl FirstValues for DocumentEntry<'_> {
     fn first(&self, column: usize) -> CellValue<'_> {
         match self.own(column) {
             None => self.cells[column].one(0),
-            Some(Own::Value(value)) => self.cells[column].one(value),
-            Some(Own::Day(day)) => CellValue::Time(day),
+            Some(SingleValue::Value(value)) => self.cells[column].one(value),
+            Some(SingleValue::Day(day)) => CellValue::Time(day),
         }
     }
 }
 
 /// Returns the entries of a document, up to [`VIEW_ENTRIES_PER_NOTE_MAX`], or `None` if the document is a single entry
 /// with all values.
-pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<Entry<'c>>> {
+pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<DocumentEntry<'c>>> {
     let is_multiplied = |index: usize| {
         let column = &design.columns[index];
         column.separate && column.sort.is_some() && cells[index].len() > 1
@@ -137,7 +137,7 @@ pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<
     if multiplied.is_empty() && design.range.is_none() {
         return None;
     }
-    let mut entries = vec![Entry::whole(cells)];
+    let mut entries = vec![DocumentEntry::whole(cells)];
     for column in multiplied {
         let each = entries.into_iter().flat_map(|entry| entry.each_value(design, column));
         entries = each.take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
@@ -159,7 +159,7 @@ pub(super) fn row_bytes_max(rows: usize) -> usize {
 ///
 /// If the cells are larger, the longest are cut, all to the same length. Categories are cut only if they alone take
 /// more than half of the limit.
-pub(super) fn cells_within(design: &ViewDesign, entry: &Entry<'_>, bytes_max: usize) -> Vec<Cell> {
+pub(super) fn cells_within(design: &ViewDesign, entry: &DocumentEntry<'_>, bytes_max: usize) -> Vec<Cell> {
     let sizes: Vec<usize> = (0..entry.cells.len()).map(|column| entry.byte_count(column)).collect();
     let is_category = |column: usize| design.columns.get(column).is_some_and(|column| column.categorised);
     let of = |categories: bool| {
@@ -209,7 +209,7 @@ mod tests {
 
     /// Returns the cells of each entry.
     fn found(design: &ViewDesign, cells: &[Cell]) -> Option<Vec<Vec<Cell>>> {
-        let cells_of = |entry: &Entry<'_>| cells_within(design, entry, ROW_BYTES_MAX);
+        let cells_of = |entry: &DocumentEntry<'_>| cells_within(design, entry, ROW_BYTES_MAX);
         entries(design, cells).map(|entries| entries.iter().map(cells_of).collect())
     }
 
@@ -264,7 +264,7 @@ mod tests {
         let design = ViewDesign { columns, ..ViewDesign::default() };
         let lengths = |sizes: [usize; 4], bytes_max: usize| {
             let cells = sizes.map(text);
-            let cells = cells_within(&design, &Entry::whole(&cells), bytes_max);
+            let cells = cells_within(&design, &DocumentEntry::whole(&cells), bytes_max);
             assert!(cells.iter().map(Cell::byte_count).sum::<usize>() <= bytes_max, "{sizes:?}");
             cells.iter().map(|cell| cell.byte_count() - 2).collect::<Vec<_>>()
         };

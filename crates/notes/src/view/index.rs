@@ -37,7 +37,7 @@ use crate::recent::{PreviousState, RecentChange};
 use crate::view::cell::Cell;
 use crate::view::cycle::Cycles;
 use crate::view::design::{Column, Total, ViewDesign};
-use crate::view::entry::{self, Entry, cells_within, row_bytes_max};
+use crate::view::entry::{self, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::hidden::cache::{HiddenCache, Step};
 use crate::view::hidden::follow::Content;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
@@ -742,7 +742,7 @@ impl<'d> Shown<'d> {
         if cells.iter().map(Cell::byte_count).sum::<usize>() <= row_bytes_max(1) {
             return Self { design, values: None, row: Arc::new(DocumentRow { cells, ..head }) };
         }
-        let cut = cells_within(design, &Entry::whole(&cells), row_bytes_max(1));
+        let cut = cells_within(design, &DocumentEntry::whole(&cells), row_bytes_max(1));
         Self { design, values: Some(cells), row: Arc::new(DocumentRow { cells: cut, ..head }) }
     }
 
@@ -762,7 +762,7 @@ impl<'d> Shown<'d> {
         if level > RESPONSE_LEVELS_MAX {
             return Vec::new();
         }
-        let cells = cells_within(self.design, &Entry::whole(self.values()), row_bytes_max(above.len()));
+        let cells = cells_within(self.design, &DocumentEntry::whole(self.values()), row_bytes_max(above.len()));
         let row = self.row_of(level as u8, cells);
         above.iter().map(|parent| (keys.response(parent, level, self.values(), note), Arc::clone(&row))).collect()
     }
