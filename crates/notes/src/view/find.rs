@@ -12,7 +12,7 @@ use crate::view::reader::ViewReader;
 
 /// A range of adjacent rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct RowRange {
     /// The key of the first row.
     pub first: Vec<u8>,
     /// The first key behind the range, or `None` at the end of the view.
@@ -26,14 +26,14 @@ pub struct Found {
 impl ViewReader<'_> {
     /// Finds the rows with these values in the leading sorted columns. If `partial` is `true`, the last value is the
     /// prefix of a text.
-    pub fn find_by_key(&self, values: &[CellValue<'_>], partial: bool) -> Result<Option<Found>> {
+    pub fn find_by_key(&self, values: &[CellValue<'_>], partial: bool) -> Result<Option<RowRange>> {
         let start = self.key_prefix(values, partial)?;
         let end = prefix_end(&start);
         self.found_between(&start, end)
     }
 
     /// Finds the rows from those with the values `from` up to those with the values `to`, both included.
-    pub fn find_range(&self, from: &[CellValue<'_>], to: &[CellValue<'_>]) -> Result<Option<Found>> {
+    pub fn find_range(&self, from: &[CellValue<'_>], to: &[CellValue<'_>]) -> Result<Option<RowRange>> {
         let start = self.key_prefix(from, false)?;
         let end = prefix_end(&self.key_prefix(to, false)?);
         if end.as_ref().is_some_and(|end| *end < start) {
@@ -50,13 +50,13 @@ impl ViewReader<'_> {
         prefix.ok_or_else(|| Error::invalid("key", "it has more values than the view has sorted columns"))
     }
 
-    fn found_between(&self, start: &[u8], end: Option<Vec<u8>>) -> Result<Option<Found>> {
+    fn found_between(&self, start: &[u8], end: Option<Vec<u8>>) -> Result<Option<RowRange>> {
         let position = self.position(start)?;
         let up_to = end.as_ref().map_or_else(|| self.count(), |end| self.position(end))?;
         if up_to == position {
             return Ok(None);
         }
         let first = self.first_from(start)?;
-        Ok(first.map(|first| Found { first: first.key, end, position, rows: up_to - position }))
+        Ok(first.map(|first| RowRange { first: first.key, end, position, rows: up_to - position }))
     }
 }
