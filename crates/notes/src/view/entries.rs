@@ -17,7 +17,7 @@ use crate::reading::DatabaseSnapshot;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::design::Total;
-use crate::view::hidden::Walk;
+use crate::view::hidden::VisibleRowCursor;
 use crate::view::navigate::{Expansion, Navigator};
 use crate::view::reader::{Outermost, Shown, Tumbler, ViewReader, ViewRow};
 use crate::view::served::View;
@@ -467,7 +467,7 @@ enum PrecedingRows<'e> {
 enum ForwardPath<'w, 'r> {
     Rows {
         rows: &'w ViewReader<'r>,
-        walk: Walk<'w, 'r>,
+        walk: VisibleRowCursor<'w, 'r>,
         /// `true` if the rows beneath collapsed rows are skipped.
         skips: bool,
     },

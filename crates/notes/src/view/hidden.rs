@@ -50,12 +50,12 @@ impl Measure {
 
 /// Numbers of rows in every measure, or differences of such numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Counts {
+struct RowCounts {
     all: i64,
     levels: [i64; COUNTED_LEVELS],
 }
 
-impl Counts {
+impl RowCounts {
     fn of(totals: &Totals) -> Self {
         let levels = std::array::from_fn(|level| totals.sums.value(level));
         Self { all: totals.count.cast_signed(), levels }
@@ -84,9 +84,9 @@ impl Counts {
 
 /// The hidden rows of one order of a view.
 #[derive(Clone, Default)]
-pub(crate) struct Hidden {
+pub(crate) struct HiddenRows {
     /// The hidden ranges in rising order, none beneath another.
-    ranges: Vec<Range>,
+    ranges: Vec<HiddenRange>,
     /// The counts and totals of the hidden documents beneath each category and in the whole view, by record key.
     tallies: BTreeMap<Vec<u8>, CategoryTotals>,
     /// The categories that contain only hidden documents, in the order of their record keys.
@@ -103,26 +103,26 @@ struct HiddenCategory {
 
 /// A range of hidden rows: those whose keys begin with the key of a document, or with the path of a category.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Range {
+struct HiddenRange {
     prefix: Box<[u8]>,
     /// All rows before the range, hidden ones included.
-    before: Counts,
+    before: RowCounts,
     /// The rows of this range.
-    within: Counts,
+    within: RowCounts,
     /// The hidden rows before this range.
-    hidden_before: Counts,
+    hidden_before: RowCounts,
 }
 
-impl Range {
+impl HiddenRange {
     /// Returns the range of all rows that begin with a prefix.
     fn of(rows: &collection::Reader<'_>, prefix: &[u8]) -> Result<Self> {
         let (before, up_to) = totals_around(rows, &KeyRange::prefix(prefix))?;
-        let before = Counts::of(&before);
-        let within = Counts::of(&up_to).minus(&before);
+        let before = RowCounts::of(&before);
+        let within = RowCounts::of(&up_to).minus(&before);
         if within.all < 0 || within.levels.iter().any(|level| *level < 0) {
             return Err(damaged(store::Table::Tree, prefix));
         }
-        Ok(Self { prefix: prefix.into(), before, within, hidden_before: Counts::default() })
+        Ok(Self { prefix: prefix.into(), before, within, hidden_before: RowCounts::default() })
     }
 
     /// Returns the first key behind the range.
@@ -134,12 +134,12 @@ impl Range {
 /// A function that returns `true` if the reader may read a note with the given Readers items.
 pub(crate) type MayRead<'f> = dyn FnMut(NoteId, &ReadersId) -> Result<bool> + 'f;
 
-impl Hidden {
+impl HiddenRows {
     /// Finds the hidden rows of an order of a view.
     pub(crate) fn find(order: &Order<'_>, may_read: &mut MayRead<'_>) -> Result<Self> {
         let mut hidden = Self::default();
         for document in order.hidden_documents(&KeyRange::all(), may_read)? {
-            hidden.ranges.push(Range::of(order.rows, &document)?);
+            hidden.ranges.push(HiddenRange::of(order.rows, &document)?);
             for (key, row) in order.documents(&KeyRange::prefix(&document))? {
                 hidden.count(order, &key, &row, CategoryTotals::add)?;
             }
@@ -199,7 +199,7 @@ impl Hidden {
             let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(path)).count();
             let is_there = beneath == 1 && &self.ranges[first].prefix[..] == path;
             if !is_covered && !is_there {
-                self.ranges.splice(first..first + beneath, [Range::of(order.rows, path)?]);
+                self.ranges.splice(first..first + beneath, [HiddenRange::of(order.rows, path)?]);
             }
         }
         Ok(())
@@ -207,10 +207,11 @@ impl Hidden {
 
     /// Computes the number of hidden rows before each range.
     fn count_up(&mut self) {
-        let is_behind = |one: &Range, next: &Range| one.prefix < next.prefix && !next.prefix.starts_with(&one.prefix);
+        let is_behind =
+            |one: &HiddenRange, next: &HiddenRange| one.prefix < next.prefix && !next.prefix.starts_with(&one.prefix);
         assert!(self.ranges.is_sorted_by(is_behind), "ranges rise, and none lies in another");
         assert!(self.categories.is_sorted_by(|one, next| one.record < next.record), "categories rise");
-        let mut hidden_before = Counts::default();
+        let mut hidden_before = RowCounts::default();
         for range in &mut self.ranges {
             range.hidden_before = hidden_before;
             hidden_before.add(&range.within);
@@ -260,7 +261,7 @@ impl Hidden {
     }
 
     /// Returns the range that contains a key.
-    fn range_of(&self, key: &[u8]) -> Option<&Range> {
+    fn range_of(&self, key: &[u8]) -> Option<&HiddenRange> {
         let range = self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] <= key)].last()?;
         key.starts_with(&range.prefix).then_some(range)
     }
@@ -272,7 +273,7 @@ impl Hidden {
 
     /// Converts the number of a row among the visible rows into its number among all rows.
     fn among_all(&self, number: u64, measure: Measure) -> u64 {
-        let is_before = |range: &Range| range.before.by(measure) - range.hidden_before.by(measure) <= number;
+        let is_before = |range: &HiddenRange| range.before.by(measure) - range.hidden_before.by(measure) <= number;
         // The number comes from a client and may be arbitrarily large.
         number.saturating_add(hidden_up_to(&self.ranges[..self.ranges.partition_point(is_before)], measure))
     }
@@ -283,7 +284,7 @@ impl Hidden {
 }
 
 /// Returns the number of rows in the given ranges, which are the first ones.
-fn hidden_up_to(ranges: &[Range], measure: Measure) -> u64 {
+fn hidden_up_to(ranges: &[HiddenRange], measure: Measure) -> u64 {
     ranges.last().map_or(0, |range| range.hidden_before.by(measure) + range.within.by(measure))
 }
 
@@ -359,12 +360,12 @@ fn totals_around(rows: &collection::Reader<'_>, range: &KeyRange) -> Result<(Tot
 }
 
 /// The visible rows of an order.
-pub(crate) struct Rows<'r> {
+pub(crate) struct VisibleRows<'r> {
     pub(crate) rows: collection::Reader<'r>,
-    pub(crate) hidden: Arc<Hidden>,
+    pub(crate) hidden: Arc<HiddenRows>,
 }
 
-impl<'r> Rows<'r> {
+impl<'r> VisibleRows<'r> {
     /// Returns the number of rows.
     pub(crate) fn count(&self) -> Result<u64> {
         Ok(self.rows.count()? - self.hidden.total(Measure::All))
@@ -410,28 +411,28 @@ impl<'r> Rows<'r> {
     }
 
     /// Creates a walk over the keys of a range.
-    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<Walk<'_, 'r>> {
+    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<VisibleRowCursor<'_, 'r>> {
         let scan = self.rows.scan(&range, direction)?;
-        Ok(Walk { rows: self, range, direction, scan })
+        Ok(VisibleRowCursor { rows: self, range, direction, scan })
     }
 
     /// Creates a forward walk that begins at a position. Returns `None` behind the last row.
-    pub(crate) fn walk_at(&self, position: u64) -> Result<Option<Walk<'_, 'r>>> {
+    pub(crate) fn walk_at(&self, position: u64) -> Result<Option<VisibleRowCursor<'_, 'r>>> {
         let direction = Direction::Forward;
         let scan = self.rows.scan_at(self.hidden.among_all(position, Measure::All), direction)?;
-        Ok(scan.map(|scan| Walk { rows: self, range: KeyRange::all(), direction, scan }))
+        Ok(scan.map(|scan| VisibleRowCursor { rows: self, range: KeyRange::all(), direction, scan }))
     }
 }
 
 /// A walk over the visible rows of a range.
-pub(crate) struct Walk<'w, 'r> {
-    rows: &'w Rows<'r>,
+pub(crate) struct VisibleRowCursor<'w, 'r> {
+    rows: &'w VisibleRows<'r>,
     range: KeyRange,
     direction: Direction,
     scan: Scan<'r>,
 }
 
-impl Walk<'_, '_> {
+impl VisibleRowCursor<'_, '_> {
     /// Returns the next row.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
         loop {

@@ -20,7 +20,7 @@ use crate::database::damaged;
 use crate::error::{Error, Result};
 use crate::limits::TUMBLER_LEVELS_MAX;
 use crate::view::category::CategoryTotals;
-use crate::view::hidden::{Hidden, Order, Rows, Walk};
+use crate::view::hidden::{HiddenRows, Order, VisibleRowCursor, VisibleRows};
 use crate::view::index::{COUNTED_LEVELS, Index};
 use crate::view::row::{DocumentRow, Keys, Row, mark, note_of};
 
@@ -77,7 +77,7 @@ pub enum Shown {
 pub struct ViewReader<'r> {
     index: &'r Index,
     collation: usize,
-    rows: Rows<'r>,
+    rows: VisibleRows<'r>,
     categories: collection::Reader<'r>,
 }
 
@@ -86,7 +86,7 @@ impl<'r> ViewReader<'r> {
     pub fn open(reader: &'r dyn Read, index: &'r Index, collation: usize) -> Result<Self> {
         let rows = collection::Reader::open(reader, index.rows(collation))?;
         let categories = collection::Reader::open(reader, index.categories(collation))?;
-        Ok(Self { index, collation, rows: Rows { rows, hidden: Arc::default() }, categories })
+        Ok(Self { index, collation, rows: VisibleRows { rows, hidden: Arc::default() }, categories })
     }
 
     /// Returns the order for the search of hidden rows.
@@ -97,7 +97,7 @@ impl<'r> ViewReader<'r> {
 
     /// Excludes the rows that are hidden from a reader. `hidden` must have been found in the same state of the view.
     #[must_use]
-    pub(crate) fn without(mut self, hidden: Arc<Hidden>) -> Self {
+    pub(crate) fn without(mut self, hidden: Arc<HiddenRows>) -> Self {
         self.rows.hidden = hidden;
         self
     }
@@ -146,12 +146,12 @@ impl<'r> ViewReader<'r> {
     }
 
     /// Creates a walk over the rows whose keys are in a range.
-    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<Walk<'_, 'r>> {
+    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<VisibleRowCursor<'_, 'r>> {
         self.rows.walk(range, direction)
     }
 
     /// Creates a forward walk that begins at a position. Returns `None` behind the last row.
-    pub(crate) fn walk_at(&self, position: u64) -> Result<Option<Walk<'_, 'r>>> {
+    pub(crate) fn walk_at(&self, position: u64) -> Result<Option<VisibleRowCursor<'_, 'r>>> {
         self.rows.walk_at(position)
     }
 

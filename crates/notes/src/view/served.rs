@@ -22,7 +22,7 @@ use crate::limits::{TIME_REFRESH_MIN, VIEW_BUILD_NOTES_MIN};
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
 use crate::reading::{self, DatabaseSnapshot};
 use crate::view::design::Refresh;
-use crate::view::hidden::Hidden;
+use crate::view::hidden::HiddenRows;
 use crate::view::hidden::cache::{HiddenCache, Seen};
 use crate::view::index::{Index, Progress};
 use crate::view::note::{ViewInfo, ViewNote};
@@ -318,7 +318,7 @@ impl DatabaseSnapshot<'_> {
                 Arc::make_mut(&mut hidden).follow(&rows.order(), &changes, may_read)?;
                 hidden
             }
-            None => Arc::new(Hidden::find(&rows.order(), may_read)?),
+            None => Arc::new(HiddenRows::find(&rows.order(), may_read)?),
         };
         // Until the index has removed the notes whose stubs were purged, its states have no modseqs of their own and
         // are not cached.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Modseq;
 
-use super::Hidden;
+use super::HiddenRows;
 use super::follow::{Changes, RowChange};
 use crate::access::ReadersId;
 use crate::limits::{VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_KEPT_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_KEPT_MAX};
@@ -28,7 +28,7 @@ impl Seen {
 /// The hidden rows that were found for the recent readers of a view.
 #[derive(Default)]
 pub(crate) struct HiddenCache {
-    found: Mutex<VecDeque<(Seen, Arc<Hidden>)>>,
+    found: Mutex<VecDeque<(Seen, Arc<HiddenRows>)>>,
     /// Results of access checks: `true` if a reader with these names may read documents with these readers.
     known: Mutex<HashMap<([u8; 16], ReadersId), bool>>,
     log: Mutex<Log>,
@@ -55,14 +55,14 @@ impl Step {
 }
 
 impl HiddenCache {
-    pub(crate) fn get(&self, seen: &Seen) -> Option<Arc<Hidden>> {
+    pub(crate) fn get(&self, seen: &Seen) -> Option<Arc<HiddenRows>> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.iter().find(|(known, _)| known == seen).map(|(_, hidden)| Arc::clone(hidden))
     }
 
     /// Removes and returns the same reader's entry for an older state, with the changes of the rows since. Returns
     /// `None` if there is no such entry, or if the changes are no longer in the log.
-    pub(crate) fn take_older(&self, seen: &Seen) -> Option<(Arc<Hidden>, Changes)> {
+    pub(crate) fn take_older(&self, seen: &Seen) -> Option<(Arc<HiddenRows>, Changes)> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let is_older = |known: &Seen| known.is_by_the_same(seen) && known.applied < seen.applied;
         let place = found.iter().position(|(known, _)| is_older(known))?;
@@ -89,7 +89,7 @@ impl HiddenCache {
         (at == seen.applied).then_some(changes)
     }
 
-    pub(crate) fn keep(&self, seen: Seen, hidden: Arc<Hidden>) {
+    pub(crate) fn keep(&self, seen: Seen, hidden: Arc<HiddenRows>) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         // The new entry replaces the same reader's entries for other states of the order.
         found.retain(|(known, _)| !known.is_by_the_same(&seen));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::Unid;
 use store::KeyRange;
 
-use super::{Counts, Hidden, MayRead, Order, Range};
+use super::{HiddenRange, HiddenRows, MayRead, Order, RowCounts};
 use crate::database::damaged;
 use crate::error::Result;
 use crate::view::category::CategoryTotals;
@@ -31,14 +31,14 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> RowCounts {
         let level = match self {
             Self::Category => usize::MAX,
             Self::Document(row) => usize::from(row.response_level),
             Self::Counted { response_level, .. } => usize::from(*response_level),
         };
         let levels: [i64; COUNTED_LEVELS] = std::array::from_fn(|counted| i64::from(counted == level));
-        Counts { all: 1, levels }
+        RowCounts { all: 1, levels }
     }
 
     fn is_restricted(&self) -> bool {
@@ -89,7 +89,7 @@ impl Changes {
     }
 }
 
-impl Hidden {
+impl HiddenRows {
     /// Updates the hidden rows to the state of `order` that these changes produced.
     pub(crate) fn follow(&mut self, order: &Order<'_>, changes: &Changes, may_read: &mut MayRead<'_>) -> Result<()> {
         let units = self.units(order, changes)?;
@@ -127,9 +127,9 @@ impl Hidden {
 
     /// Updates the row counts of the ranges, and of the rows before them.
     fn shift(&mut self, changes: &Changes) {
-        let mut shifts = vec![Counts::default(); self.ranges.len() + 1];
+        let mut shifts = vec![RowCounts::default(); self.ranges.len() + 1];
         for (key, (before, after)) in &changes.0 {
-            let counts = |content: &Option<Content>| content.as_ref().map_or_else(Counts::default, Content::counts);
+            let counts = |content: &Option<Content>| content.as_ref().map_or_else(RowCounts::default, Content::counts);
             let more = counts(after).minus(&counts(before));
             let place = self.ranges.partition_point(|range| *range.prefix <= key[..]);
             shifts[place].add(&more);
@@ -139,7 +139,7 @@ impl Hidden {
                 range.within.add(&more);
             }
         }
-        let mut shifted = Counts::default();
+        let mut shifted = RowCounts::default();
         for (range, shift) in self.ranges.iter_mut().zip(&shifts) {
             shifted.add(shift);
             range.before.add(&shifted);
@@ -159,7 +159,7 @@ impl Hidden {
         let found = order.hidden_documents(&KeyRange::prefix(unit), may_read)?;
         for (place, document) in found.iter().enumerate() {
             if !is_covered {
-                self.ranges.insert(first + place, Range::of(order.rows, document)?);
+                self.ranges.insert(first + place, HiddenRange::of(order.rows, document)?);
             }
             for (key, row) in order.documents(&KeyRange::prefix(document))? {
                 self.count(order, &key, &row, CategoryTotals::add)?;
@@ -197,7 +197,8 @@ impl Hidden {
     fn uncover(&mut self, order: &Order<'_>, path: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
         let Ok(place) = self.ranges.binary_search_by(|range| range.prefix[..].cmp(path)) else { return Ok(()) };
         let documents = order.hidden_documents(&KeyRange::prefix(path), may_read)?;
-        let ranges: Result<Vec<Range>> = documents.iter().map(|document| Range::of(order.rows, document)).collect();
+        let ranges: Result<Vec<HiddenRange>> =
+            documents.iter().map(|document| HiddenRange::of(order.rows, document)).collect();
         self.ranges.splice(place..=place, ranges?);
         Ok(())
     }
