@@ -38,7 +38,7 @@ use crate::view::cell::Cell;
 use crate::view::cycle::Cycles;
 use crate::view::design::{Column, Total, ViewDesign};
 use crate::view::entry::{self, DocumentEntry, cells_within, row_bytes_max};
-use crate::view::hidden::cache::{HiddenCache, Step};
+use crate::view::hidden::cache::{HiddenCache, RowChangeStep};
 use crate::view::hidden::follow::Content;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::question::{Answer, Question};
@@ -236,7 +236,7 @@ impl Index {
             self.find_spellings(database, &changes)?;
             let orders = changes.into_iter().map(|order| order.rows).collect();
             match watched {
-                Some(watched) if to > from => watched.log(Step { from, to, orders }),
+                Some(watched) if to > from => watched.log(RowChangeStep { from, to, orders }),
                 // The cached hidden rows are dropped, because the new state of the rows has no modseq of its own.
                 Some(watched) => watched.forget(),
                 None => {}

@@ -23,7 +23,7 @@ use crate::note::{Header, NoteClass, NoteFlags, summary_items};
 use crate::reading::{self, DatabaseSnapshot};
 use crate::view::design::Refresh;
 use crate::view::hidden::HiddenRows;
-use crate::view::hidden::cache::{HiddenCache, Seen};
+use crate::view::hidden::cache::{HiddenCache, HiddenKey};
 use crate::view::index::{Index, Progress};
 use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::question::Compiled;
@@ -308,7 +308,7 @@ impl DatabaseSnapshot<'_> {
         if self.grant().is_server_itself() || !rows.has_restricted()? {
             return Ok(rows);
         }
-        let seen = Seen { collation, applied: rows.applied()?, names: self.grant().names_digest() };
+        let seen = HiddenKey { collation, applied: rows.applied()?, names: self.grant().names_digest() };
         if let Some(hidden) = view.hidden.get(&seen) {
             return Ok(rows.without(hidden));
         }

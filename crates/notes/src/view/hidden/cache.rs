@@ -12,14 +12,14 @@ use crate::limits::{VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_KEPT_MAX, VIEW_HIDDEN_R
 
 /// The key of a cache entry: an order of the view, its state, and the reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct HiddenKey {
     pub(crate) collation: usize,
     pub(crate) applied: Modseq,
     /// Digest of the reader's names.
     pub(crate) names: [u8; 16],
 }
 
-impl Seen {
+impl HiddenKey {
     fn is_by_the_same(&self, other: &Self) -> bool {
         (self.collation, self.names) == (other.collation, other.names)
     }
@@ -28,7 +28,7 @@ impl Seen {
 /// The hidden rows that were found for the recent readers of a view.
 #[derive(Default)]
 pub(crate) struct HiddenCache {
-    found: Mutex<VecDeque<(Seen, Arc<HiddenRows>)>>,
+    found: Mutex<VecDeque<(HiddenKey, Arc<HiddenRows>)>>,
     /// Results of access checks: `true` if a reader with these names may read documents with these readers.
     known: Mutex<HashMap<([u8; 16], ReadersId), bool>>,
     log: Mutex<Log>,
@@ -37,34 +37,34 @@ pub(crate) struct HiddenCache {
 /// The recent changes of the rows, step by step.
 #[derive(Default)]
 struct Log {
-    steps: VecDeque<Step>,
+    steps: VecDeque<RowChangeStep>,
     changes: usize,
 }
 
 /// The changes of the rows of all orders from one state of the index to the next.
-pub(crate) struct Step {
+pub(crate) struct RowChangeStep {
     pub(crate) from: Modseq,
     pub(crate) to: Modseq,
     pub(crate) orders: Vec<Vec<RowChange>>,
 }
 
-impl Step {
+impl RowChangeStep {
     fn changes(&self) -> usize {
         self.orders.iter().map(Vec::len).sum()
     }
 }
 
 impl HiddenCache {
-    pub(crate) fn get(&self, seen: &Seen) -> Option<Arc<HiddenRows>> {
+    pub(crate) fn get(&self, seen: &HiddenKey) -> Option<Arc<HiddenRows>> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.iter().find(|(known, _)| known == seen).map(|(_, hidden)| Arc::clone(hidden))
     }
 
     /// Removes and returns the same reader's entry for an older state, with the changes of the rows since. Returns
     /// `None` if there is no such entry, or if the changes are no longer in the log.
-    pub(crate) fn take_older(&self, seen: &Seen) -> Option<(Arc<HiddenRows>, Changes)> {
+    pub(crate) fn take_older(&self, seen: &HiddenKey) -> Option<(Arc<HiddenRows>, Changes)> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_older = |known: &Seen| known.is_by_the_same(seen) && known.applied < seen.applied;
+        let is_older = |known: &HiddenKey| known.is_by_the_same(seen) && known.applied < seen.applied;
         let place = found.iter().position(|(known, _)| is_older(known))?;
         let changes = self.changes(found[place].0.applied, seen)?;
         let (_, hidden) = found.remove(place)?;
@@ -72,7 +72,7 @@ impl HiddenCache {
     }
 
     /// Returns the changes of the rows of an order since `from`, or `None` if they are no longer in the log.
-    fn changes(&self, from: Modseq, seen: &Seen) -> Option<Changes> {
+    fn changes(&self, from: Modseq, seen: &HiddenKey) -> Option<Changes> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = Changes::default();
         let mut at = from;
@@ -89,7 +89,7 @@ impl HiddenCache {
         (at == seen.applied).then_some(changes)
     }
 
-    pub(crate) fn keep(&self, seen: Seen, hidden: Arc<HiddenRows>) {
+    pub(crate) fn keep(&self, seen: HiddenKey, hidden: Arc<HiddenRows>) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         // The new entry replaces the same reader's entries for other states of the order.
         found.retain(|(known, _)| !known.is_by_the_same(&seen));
@@ -106,7 +106,7 @@ impl HiddenCache {
     }
 
     /// Adds a step to the log, and drops the oldest steps above [`VIEW_HIDDEN_CHANGES_MAX`] changes.
-    pub(crate) fn log(&self, step: Step) {
+    pub(crate) fn log(&self, step: RowChangeStep) {
         assert!(step.from < step.to, "a step leads on");
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(log.steps.back().is_none_or(|last| last.to <= step.from), "steps are written down in their order");
