@@ -39,7 +39,7 @@ use crate::view::cycle::Cycles;
 use crate::view::design::{Column, Total, ViewDesign};
 use crate::view::entry::{self, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::hidden::cache::{HiddenCache, RowChangeStep};
-use crate::view::hidden::follow::Content;
+use crate::view::hidden::follow::RowContent;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
@@ -88,7 +88,7 @@ impl Weigh for RowWeigh {
     }
 }
 
-impl Content {
+impl RowContent {
     /// Returns the weight of the row.
     fn weight(&self) -> Weight {
         match self {
@@ -474,7 +474,7 @@ impl<'u> Update<'u> {
         let is_changed = back != after;
         self.backs.insert(note, (after, is_changed));
         for ((order, had), has) in self.orders.iter_mut().zip(had.rows).zip(has.rows) {
-            let had = had.into_iter().map(|(key, row)| (key, Content::Document(row))).collect();
+            let had = had.into_iter().map(|(key, row)| (key, RowContent::Document(row))).collect();
             order.replace(had, has)?;
         }
         Ok(())

@@ -20,7 +20,7 @@ use crate::view::row::DocumentRow;
 
 /// The content of a key before or after a change.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Content {
+pub(crate) enum RowContent {
     Category,
     Document(Arc<DocumentRow>),
     /// A document in a view without categories and totals. No other data of the row are kept.
@@ -30,7 +30,7 @@ pub(crate) enum Content {
     },
 }
 
-impl Content {
+impl RowContent {
     fn counts(&self) -> RowCounts {
         let level = match self {
             Self::Category => usize::MAX,
@@ -68,13 +68,13 @@ impl Content {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RowChange {
     pub(crate) key: Vec<u8>,
-    pub(crate) before: Option<Content>,
-    pub(crate) after: Option<Content>,
+    pub(crate) before: Option<RowContent>,
+    pub(crate) after: Option<RowContent>,
 }
 
 /// The combined effect of several changes, by row key.
 #[derive(Default)]
-pub(crate) struct Changes(BTreeMap<Vec<u8>, (Option<Content>, Option<Content>)>);
+pub(crate) struct Changes(BTreeMap<Vec<u8>, (Option<RowContent>, Option<RowContent>)>);
 
 impl Changes {
     /// Adds a change that follows the earlier ones.
@@ -116,8 +116,8 @@ impl HiddenRows {
         let mut units = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
             let mut contents = before.iter().chain(after);
-            let is_document = contents.clone().any(|content| *content != Content::Category);
-            if is_document && (contents.any(Content::is_restricted) || self.range_of(key).is_some()) {
+            let is_document = contents.clone().any(|content| *content != RowContent::Category);
+            if is_document && (contents.any(RowContent::is_restricted) || self.range_of(key).is_some()) {
                 let ends = order.keys().documents_in(key).ok_or_else(|| damaged(store::Table::View, key))?;
                 units.insert(key[..ends[0]].to_vec());
             }
@@ -129,7 +129,8 @@ impl HiddenRows {
     fn shift(&mut self, changes: &Changes) {
         let mut shifts = vec![RowCounts::default(); self.ranges.len() + 1];
         for (key, (before, after)) in &changes.0 {
-            let counts = |content: &Option<Content>| content.as_ref().map_or_else(RowCounts::default, Content::counts);
+            let counts =
+                |content: &Option<RowContent>| content.as_ref().map_or_else(RowCounts::default, RowContent::counts);
             let more = counts(after).minus(&counts(before));
             let place = self.ranges.partition_point(|range| *range.prefix <= key[..]);
             shifts[place].add(&more);
@@ -173,7 +174,7 @@ impl HiddenRows {
         let mut records = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
             let paths = order.keys().paths_above(key).ok_or_else(|| damaged(store::Table::View, key))?;
-            let is_category = before.iter().chain(after).any(|content| *content == Content::Category);
+            let is_category = before.iter().chain(after).any(|content| *content == RowContent::Category);
             if is_category {
                 let record = [&[paths.len() as u8 + 1], &key[..key.len() - 1]].concat();
                 let more = i64::from(after.is_some()) - i64::from(before.is_some());
@@ -209,7 +210,7 @@ fn rows_then(order: &Order<'_>, changes: &Changes, unit: &[u8]) -> Result<BTreeM
     let mut rows: BTreeMap<Vec<u8>, Arc<DocumentRow>> =
         order.documents(&KeyRange::prefix(unit))?.into_iter().map(|(key, row)| (key, Arc::new(row))).collect();
     for (key, (before, _)) in changes.0.range(unit.to_vec()..).take_while(|(key, _)| key.starts_with(unit)) {
-        match before.as_ref().and_then(Content::document) {
+        match before.as_ref().and_then(RowContent::document) {
             Some(row) => drop(rows.insert(key.clone(), row)),
             None => drop(rows.remove(key)),
         }

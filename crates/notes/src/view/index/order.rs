@@ -14,7 +14,7 @@ use crate::database::damaged;
 use crate::error::Result;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
-use crate::view::hidden::follow::{Content, RowChange};
+use crate::view::hidden::follow::{RowChange, RowContent};
 use crate::view::row::{DocumentRow, Keys, Row};
 
 /// The changes to the rows and categories of one order.
@@ -94,7 +94,7 @@ impl<'u> OrderUpdate<'u> {
     }
 
     /// Records the change of a row.
-    fn note_change(&mut self, key: &[u8], before: Option<Content>, after: Option<Content>) {
+    fn note_change(&mut self, key: &[u8], before: Option<RowContent>, after: Option<RowContent>) {
         if let Some(changes) = &mut self.changes {
             changes.push(RowChange { key: key.to_vec(), before, after });
         }
@@ -107,17 +107,17 @@ impl<'u> OrderUpdate<'u> {
         keys: &[Vec<u8>],
         restricted: bool,
         new: &[KeyAndRow],
-    ) -> Result<Vec<(Vec<u8>, Content)>> {
+    ) -> Result<Vec<(Vec<u8>, RowContent)>> {
         let is_shown = self.keys.has_categories() || !self.summing.is_empty();
         let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
             let content = if is_shown || stays.contains(&key[..]) {
                 let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-                Content::Document(Arc::new(document(key, &value)?))
+                RowContent::Document(Arc::new(document(key, &value)?))
             } else {
                 let documents = self.keys.documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
-                Content::Counted { response_level: (documents.len() - 1) as u8, restricted }
+                RowContent::Counted { response_level: (documents.len() - 1) as u8, restricted }
             };
             found.push((key.clone(), content));
         }
@@ -125,8 +125,8 @@ impl<'u> OrderUpdate<'u> {
     }
 
     /// Replaces the rows of a note. Keys end with the number of the note, so a key that the note did not have is new.
-    pub(super) fn replace(&mut self, old: Vec<(Vec<u8>, Content)>, new: Vec<KeyAndRow>) -> Result<()> {
-        let mut had: HashMap<Vec<u8>, Content> = old.into_iter().collect();
+    pub(super) fn replace(&mut self, old: Vec<(Vec<u8>, RowContent)>, new: Vec<KeyAndRow>) -> Result<()> {
+        let mut had: HashMap<Vec<u8>, RowContent> = old.into_iter().collect();
         let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
         for (key, content) in had.extract_if(|key, _| !stays.contains(&key[..])) {
             self.rows.remove_known(&key, content.weight())?;
@@ -140,14 +140,14 @@ impl<'u> OrderUpdate<'u> {
                 None => {
                     self.rows.insert(&key, &value)?;
                     self.count(&key, &row, true)?;
-                    self.note_change(&key, None, Some(Content::Document(row)));
+                    self.note_change(&key, None, Some(RowContent::Document(row)));
                 }
-                Some(Content::Document(before)) if before.encode() == value => {}
+                Some(RowContent::Document(before)) if before.encode() == value => {}
                 Some(before) => {
                     self.rows.put_known(&key, &value, before.weight())?;
                     self.take_out(&key, &before)?;
                     self.count(&key, &row, true)?;
-                    self.note_change(&key, Some(before), Some(Content::Document(row)));
+                    self.note_change(&key, Some(before), Some(RowContent::Document(row)));
                 }
             }
         }
@@ -155,12 +155,14 @@ impl<'u> OrderUpdate<'u> {
     }
 
     /// Removes a row from the counts of its categories and of the whole view.
-    fn take_out(&mut self, key: &[u8], content: &Content) -> Result<()> {
+    fn take_out(&mut self, key: &[u8], content: &RowContent) -> Result<()> {
         match content {
-            Content::Document(row) => self.count(key, row, false),
+            RowContent::Document(row) => self.count(key, row, false),
             // Without categories and totals, only the number of documents depends on the row.
-            Content::Counted { .. } => self.tally(vec![0], Counted { comes: false, spelling: None, cells: Vec::new() }),
-            Content::Category => unreachable!("rows of notes are no categories"),
+            RowContent::Counted { .. } => {
+                self.tally(vec![0], Counted { comes: false, spelling: None, cells: Vec::new() })
+            }
+            RowContent::Category => unreachable!("rows of notes are no categories"),
         }
     }
 
@@ -222,7 +224,7 @@ impl<'u> OrderUpdate<'u> {
                 self.categories()?.remove(&key)?;
                 if let Some(row_key) = row_key {
                     self.rows.remove(&row_key)?;
-                    self.note_change(&row_key, Some(Content::Category).filter(|_| existed), None);
+                    self.note_change(&row_key, Some(RowContent::Category).filter(|_| existed), None);
                 }
                 continue;
             }
@@ -232,7 +234,7 @@ impl<'u> OrderUpdate<'u> {
             }
             if let Some(row_key) = row_key.filter(|_| !existed) {
                 self.rows.put(&row_key, &Row::Category.encode())?;
-                self.note_change(&row_key, None, Some(Content::Category));
+                self.note_change(&row_key, None, Some(RowContent::Category));
             }
         }
         self.rows.finish(batch)?;
