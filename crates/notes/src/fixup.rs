@@ -43,7 +43,7 @@ use crate::note::{Header, NoteClass};
 use crate::reading;
 use crate::view::check as view_check;
 use crate::view::design::ViewDesign;
-use crate::view::index::Index;
+use crate::view::index::ViewIndex;
 use crate::view::record::{self, IndexRecord};
 use salvage::KeyValues;
 
@@ -667,7 +667,7 @@ impl<'s> Survey<'s> {
         let Ok(design) = ViewDesign::decode(&record.format) else {
             return Ok(Some("its design cannot be read".into()));
         };
-        view_check::fault(self.reader, &Index::new(self.number, record.index, design))
+        view_check::fault(self.reader, &ViewIndex::new(self.number, record.index, design))
     }
 
     /// Returns the numbers under which rows of views are stored.

@@ -29,7 +29,9 @@ use crate::note::Header;
 use crate::reading;
 use crate::view::category::CategoryTotals;
 use crate::view::cycle::Cycles;
-use crate::view::index::{Above, Back, Index, Placed, RowWeigh, encode_state, is_document};
+use crate::view::index::{
+    DocumentRows, ParentPosition, RowWeights, ViewBackRecord, ViewIndex, encode_state, is_document,
+};
 use crate::view::question::Question;
 use crate::view::record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Keys, Row, mark};
@@ -113,7 +115,7 @@ fn build(
     let note = view.info.note;
     let index = start(database, note)?;
     turn.set_index(index);
-    let index = Index::new(database.number(), index, view.index.design().clone());
+    let index = ViewIndex::new(database.number(), index, view.index.design().clone());
     let now = database.clock.now();
     let question = view.question_at(now, database);
     let outcome = fill(database, &index, &question, options, report).and_then(|built| match built {
@@ -152,7 +154,7 @@ fn load_record(reader: &dyn Read, database: &Database, note: NoteId) -> Result<I
 }
 
 /// Replaces the old index by the new one. Fails if the design changed meanwhile.
-fn finish(database: &Database, view: &View, index: &Index, now: base::Timestamp) -> Result<()> {
+fn finish(database: &Database, view: &View, index: &ViewIndex, now: base::Timestamp) -> Result<()> {
     let lock = database.lock();
     database.refuse_when_dropped()?;
     let mut record = load_record(database.store.as_ref(), database, view.info.note)?;
@@ -174,7 +176,7 @@ fn finish(database: &Database, view: &View, index: &Index, now: base::Timestamp)
 }
 
 /// Removes the rows of a build that did not finish.
-fn abandon(database: &Database, note: NoteId, index: &Index) -> Result<()> {
+fn abandon(database: &Database, note: NoteId, index: &ViewIndex) -> Result<()> {
     let _lock = database.lock();
     let mut batch = Batch::new();
     record::remove_rows(database.number(), index.id(), &mut batch);
@@ -191,7 +193,7 @@ fn abandon(database: &Database, note: NoteId, index: &Index) -> Result<()> {
 /// Evaluates all documents and writes the rows. Returns `None` if `report` stopped the build.
 fn fill(
     database: &Database,
-    index: &Index,
+    index: &ViewIndex,
     question: &dyn Question,
     options: &BuildOptions,
     report: &mut BuildProgress<'_>,
@@ -210,7 +212,7 @@ fn fill(
 struct BuildPass<'s> {
     database: &'s Database,
     reader: &'s dyn Read,
-    index: &'s Index,
+    index: &'s ViewIndex,
     question: &'s dyn Question,
     options: &'s BuildOptions,
     /// The rows of each order.
@@ -219,7 +221,7 @@ struct BuildPass<'s> {
     backs: Sorter,
     /// The documents that have responses. `placed` holds the positions of those that were placed already.
     parents: HashSet<Unid>,
-    placed: HashMap<Unid, Back>,
+    placed: HashMap<Unid, ViewBackRecord>,
     /// The responses whose parents were not placed yet.
     waiting: Vec<WaitingResponse>,
     built: BuildReport,
@@ -237,7 +239,7 @@ impl<'s> BuildPass<'s> {
     fn new(
         database: &'s Database,
         reader: &'s dyn Read,
-        index: &'s Index,
+        index: &'s ViewIndex,
         question: &'s dyn Question,
         options: &'s BuildOptions,
     ) -> Result<Self> {
@@ -287,19 +289,19 @@ impl<'s> BuildPass<'s> {
     fn document(&mut self, header: &Header, summary: &[u8]) -> Result<()> {
         let above = match header.parent.filter(|parent| self.parents.contains(parent)) {
             Some(parent) => match self.placed.get(&parent) {
-                Some(back) => Above::Document(back),
+                Some(back) => ParentPosition::Document(back),
                 None => {
                     self.waiting.push(WaitingResponse { note: header.note, unid: header.unid, parent });
                     return Ok(());
                 }
             },
-            None => Above::Nothing,
+            None => ParentPosition::Nothing,
         };
         let placed = self.index.place(self.question, &subject(header, summary, self.database)?, above);
         self.keep(header, placed)
     }
 
-    fn keep(&mut self, header: &Header, placed: Placed) -> Result<()> {
+    fn keep(&mut self, header: &Header, placed: DocumentRows) -> Result<()> {
         for (sorter, rows) in self.rows.iter_mut().zip(&placed.rows) {
             for (key, row) in rows {
                 sorter.push(key, &row.encode())?;
@@ -347,9 +349,9 @@ impl<'s> BuildPass<'s> {
         let summary = reading::load_summary_bytes(self.reader, self.database, late.note)?;
         let Some((header, summary)) = header.zip(summary) else { return Ok(()) };
         let above = match self.placed.get(&late.parent) {
-            _ if is_in_cycle => Above::Itself,
-            Some(back) => Above::Document(back),
-            None => Above::Nothing,
+            _ if is_in_cycle => ParentPosition::Itself,
+            Some(back) => ParentPosition::Document(back),
+            None => ParentPosition::Nothing,
         };
         let placed = self.index.place(self.question, &subject(&header, &summary, self.database)?, above);
         self.keep(&header, placed)
@@ -463,9 +465,9 @@ struct RowStream<'b> {
 }
 
 impl<'b> RowStream<'b> {
-    fn new(index: &'b Index, order: usize, pairs: Sorted, options: &BuildOptions, batch: &'b mut Batch) -> Self {
+    fn new(index: &'b ViewIndex, order: usize, pairs: Sorted, options: &BuildOptions, batch: &'b mut Batch) -> Self {
         let id = index.rows(order);
-        let builder = Builder::start(id, RowWeigh.sums(), Tuning::default(), batch);
+        let builder = Builder::start(id, RowWeights.sums(), Tuning::default(), batch);
         let summing = index.summing();
         Self {
             keys: index.keys(order),
@@ -563,7 +565,7 @@ impl Cursor for RowStream<'_> {
         }
         self.is_waiting = false;
         let key = &self.key[self.id.prefix().len()..];
-        let weight = RowWeigh.weigh(key, &self.value).expect("what was just written can be weighed");
+        let weight = RowWeights.weigh(key, &self.value).expect("what was just written can be weighed");
         self.builder.add(self.batch, key, weight)?;
         Ok(Some((&self.key, &self.value)))
     }

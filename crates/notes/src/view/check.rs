@@ -14,7 +14,7 @@ use crate::collection::{self, CountOnly, Reader};
 use crate::error::Result;
 use crate::keys;
 use crate::view::category::CategoryTotals;
-use crate::view::index::{Back, Index, RowWeigh};
+use crate::view::index::{RowWeights, ViewBackRecord, ViewIndex};
 use crate::view::row::{self, Row};
 
 /// A summary of a set of document rows, independent of their order: the number of rows, and the sum of their digests.
@@ -37,7 +37,7 @@ impl RowDigest {
 }
 
 /// Returns a description of the first fault of an index, or `None` if the index is sound or was never written.
-pub(crate) fn fault(reader: &dyn Read, index: &Index) -> Result<Option<String>> {
+pub(crate) fn fault(reader: &dyn Read, index: &ViewIndex) -> Result<Option<String>> {
     let mut rows = RowDigest::default();
     for order in 0..index.orders() {
         if let Some(why) = fault_of_order(reader, index, order, &mut rows)? {
@@ -47,8 +47,8 @@ pub(crate) fn fault(reader: &dyn Read, index: &Index) -> Result<Option<String>> 
     fault_of_back(reader, index, &rows)
 }
 
-fn fault_of_order(reader: &dyn Read, index: &Index, order: usize, found: &mut RowDigest) -> Result<Option<String>> {
-    if let Some(finding) = collection::check(reader, index.rows(order), &RowWeigh)?.first() {
+fn fault_of_order(reader: &dyn Read, index: &ViewIndex, order: usize, found: &mut RowDigest) -> Result<Option<String>> {
+    if let Some(finding) = collection::check(reader, index.rows(order), &RowWeights)?.first() {
         return Ok(Some(finding.to_string()));
     }
     if let Some(finding) = collection::check(reader, index.categories(order), &CountOnly)?.first() {
@@ -85,12 +85,12 @@ fn fault_of_order(reader: &dyn Read, index: &Index, order: usize, found: &mut Ro
 }
 
 /// Compares the `viewback` records with the document rows.
-fn fault_of_back(reader: &dyn Read, index: &Index, rows: &RowDigest) -> Result<Option<String>> {
+fn fault_of_back(reader: &dyn Read, index: &ViewIndex, rows: &RowDigest) -> Result<Option<String>> {
     let mut named = RowDigest::default();
     let range = keys::view_back(index.rows(0).database, index.id());
     let mut cursor = reader.scan(Table::ViewBack, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
-        let (Some(note), Ok(back)) = (keys::split_view_back(key), Back::decode(value, index.orders())) else {
+        let (Some(note), Ok(back)) = (keys::split_view_back(key), ViewBackRecord::decode(value, index.orders())) else {
             return Ok(Some("what is said of a note's rows cannot be read".into()));
         };
         for (order, keys) in back.keys.iter().enumerate() {

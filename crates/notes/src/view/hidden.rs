@@ -22,7 +22,7 @@ use crate::database::damaged;
 use crate::error::Result;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
-use crate::view::index::{COUNTED_LEVELS, Index, RESTRICTED, RowWeigh, document};
+use crate::view::index::{COUNTED_LEVELS, RESTRICTED, RowWeights, ViewIndex, document};
 use crate::view::row::{DocumentRow, Keys, Row, note_of};
 
 pub(crate) mod cache;
@@ -290,7 +290,7 @@ fn hidden_up_to(ranges: &[HiddenRange], measure: Measure) -> u64 {
 
 /// One order of a view in a snapshot.
 pub(crate) struct Order<'o> {
-    pub(crate) index: &'o Index,
+    pub(crate) index: &'o ViewIndex,
     pub(crate) collation: usize,
     pub(crate) rows: &'o collection::Reader<'o>,
     pub(crate) categories: &'o collection::Reader<'o>,
@@ -336,7 +336,7 @@ impl Order<'_> {
         };
         if last.saturating_sub(first).saturating_mul(SPARSE) < up_to.count.saturating_sub(before.count) {
             for number in first..last {
-                let Some((_, entry)) = self.rows.entry_at_sum(RESTRICTED, number, &RowWeigh)? else { break };
+                let Some((_, entry)) = self.rows.entry_at_sum(RESTRICTED, number, &RowWeights)? else { break };
                 look(&entry.key, &entry.value)?;
             }
         } else if last > first {
@@ -351,9 +351,9 @@ impl Order<'_> {
 
 /// Returns the totals before a range, and before its end.
 fn totals_around(rows: &collection::Reader<'_>, range: &KeyRange) -> Result<(Totals, Totals)> {
-    let before = rows.totals_before(&range.start, &RowWeigh)?;
+    let before = rows.totals_before(&range.start, &RowWeights)?;
     let up_to = match &range.end {
-        Some(end) => rows.totals_before(end, &RowWeigh)?,
+        Some(end) => rows.totals_before(end, &RowWeights)?,
         None => rows.totals()?,
     };
     Ok((before, up_to))
@@ -388,7 +388,7 @@ impl<'r> VisibleRows<'r> {
         if let Some(range) = self.hidden.range_of(key) {
             return Ok(range.before.by(measure) - range.hidden_before.by(measure));
         }
-        let totals = self.rows.totals_before(key, &RowWeigh)?;
+        let totals = self.rows.totals_before(key, &RowWeights)?;
         Ok(measure.of(&totals) - self.hidden.before(key, measure))
     }
 
@@ -402,7 +402,7 @@ impl<'r> VisibleRows<'r> {
     pub(crate) fn level_at(&self, level: usize, number: u64) -> Result<Option<Entry>> {
         assert!(level < COUNTED_LEVELS, "deeper levels are not counted apart");
         let number = self.hidden.among_all(number, Measure::Level(level));
-        Ok(self.rows.entry_at_sum(level, number, &RowWeigh)?.map(|(_, entry)| entry))
+        Ok(self.rows.entry_at_sum(level, number, &RowWeights)?.map(|(_, entry)| entry))
     }
 
     /// Returns the value of a row.

@@ -1,6 +1,6 @@
 //! The index of a view, and how it follows the documents (`docs/views.md`, "Following the documents").
 //!
-//! An [`Index`] knows where the rows are stored and how their keys are made. [`Index::catch_up`] applies the changes
+//! An [`ViewIndex`] knows where the rows are stored and how their keys are made. [`ViewIndex::catch_up`] applies the changes
 //! since the last call, some hundred documents a batch. For each document it takes the old rows (from `viewback`),
 //! evaluates the view's [`Question`] for the new ones, and writes the difference. The applied modseq is written in the
 //! same batch, so after a crash the index is late at most.
@@ -45,14 +45,14 @@ use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
 
 /// The index of a view: where its rows are stored, and how their keys are made.
-pub struct Index {
+pub struct ViewIndex {
     database: DbNumber,
     view: ViewId,
     design: ViewDesign,
     collations: Vec<Keys>,
     /// The columns with totals.
     summing: Vec<usize>,
-    /// The value of [`Index::followed`].
+    /// The value of [`ViewIndex::followed`].
     followed: AtomicU64,
 }
 
@@ -75,9 +75,9 @@ pub(crate) const RESTRICTED: usize = COUNTED_LEVELS;
 
 /// The weights of rows: they count documents of the levels 0 to 3, and rows with Readers items.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RowWeigh;
+pub struct RowWeights;
 
-impl Weigh for RowWeigh {
+impl Weigh for RowWeights {
     fn sums(&self) -> usize {
         COUNTED_LEVELS + 1
     }
@@ -109,7 +109,7 @@ fn weight_of(level: usize, is_restricted: bool) -> Weight {
     Weight::new(&values)
 }
 
-impl Index {
+impl ViewIndex {
     /// Creates the index of a view whose design was checked. Stores nothing.
     #[must_use]
     pub fn new(database: DbNumber, view: ViewId, design: ViewDesign) -> Self {
@@ -208,7 +208,7 @@ impl Index {
             return Ok(None);
         }
         let watched = watched.filter(|watched| watched.is_watched());
-        let mut update = Update::open(self, database, question, watched.is_some())?;
+        let mut update = IndexUpdate::open(self, database, question, watched.is_some())?;
         let changes = changes_since(database, update.applied, limit)?;
         let complete = changes.len() < limit;
         let last = changes.last().map_or(update.applied, |last| last.modseq);
@@ -251,7 +251,7 @@ impl Index {
     }
 }
 
-impl Index {
+impl ViewIndex {
     /// Collects the spellings of categories again that have few left, for each order. The caller holds the lock of the
     /// database.
     fn find_spellings(&self, database: &Database, changes: &[OrderChanges]) -> Result<()> {
@@ -303,7 +303,7 @@ const CYCLE: u8 = 4;
 
 /// The record of a note in `viewback`: its rows in the view.
 #[derive(Clone, Default, PartialEq, Debug)]
-pub(crate) struct Back {
+pub(crate) struct ViewBackRecord {
     /// `true` if the selection takes the note by itself, not because of a document above it.
     selected: bool,
     /// `true` if the note has Readers items.
@@ -314,7 +314,7 @@ pub(crate) struct Back {
     pub(crate) keys: Vec<Vec<Vec<u8>>>,
 }
 
-impl Back {
+impl ViewBackRecord {
     /// Creates the record of a note without rows.
     pub(crate) fn nowhere(orders: usize) -> Self {
         Self { selected: false, restricted: false, cycle: None, keys: vec![Vec::new(); orders] }
@@ -330,7 +330,7 @@ impl Back {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let head = BackHead { selected: self.selected, restricted: self.restricted, cycle: self.cycle };
+        let head = ViewBackHead { selected: self.selected, restricted: self.restricted, cycle: self.cycle };
         head.encode(self.keys.iter().map(|keys| keys.iter().map(Vec::as_slice)))
     }
 
@@ -355,13 +355,13 @@ impl Back {
 }
 
 /// The data of a `viewback` record besides the keys of the rows.
-struct BackHead {
+struct ViewBackHead {
     selected: bool,
     restricted: bool,
     cycle: Option<Unid>,
 }
 
-impl BackHead {
+impl ViewBackHead {
     fn encode<'k, K>(&self, orders: impl ExactSizeIterator<Item = K>) -> Vec<u8>
     where
         K: ExactSizeIterator<Item = &'k [u8]>,
@@ -384,14 +384,14 @@ impl BackHead {
 }
 
 /// A batch of changes to the index.
-struct Update<'u> {
-    index: &'u Index,
+struct IndexUpdate<'u> {
+    index: &'u ViewIndex,
     database: &'u Database,
     store: &'u dyn Read,
     question: &'u dyn Question,
     orders: Vec<OrderUpdate<'u>>,
     /// The records of the notes that were read, each with `true` if it changed.
-    backs: HashMap<NoteId, (Back, bool)>,
+    backs: HashMap<NoteId, (ViewBackRecord, bool)>,
     /// The detector of response cycles.
     cycles: Cycles,
     /// The modseq that was applied before.
@@ -400,8 +400,13 @@ struct Update<'u> {
     knows_rows: bool,
 }
 
-impl<'u> Update<'u> {
-    fn open(index: &'u Index, database: &'u Database, question: &'u dyn Question, is_watched: bool) -> Result<Self> {
+impl<'u> IndexUpdate<'u> {
+    fn open(
+        index: &'u ViewIndex,
+        database: &'u Database,
+        question: &'u dyn Question,
+        is_watched: bool,
+    ) -> Result<Self> {
         let store: &dyn Read = database.store.as_ref();
         let open = |collation| OrderUpdate::open(index, collation, store, is_watched);
         let orders = (0..index.collations.len()).map(open).collect::<Result<Vec<_>>>()?;
@@ -462,7 +467,9 @@ impl<'u> Update<'u> {
     fn apply_known(&mut self, note: NoteId, before: &PreviousState) -> Result<()> {
         let had = match before {
             PreviousState::New => self.index.nowhere(),
-            PreviousState::Version(version) => self.index.place(self.question, &version.subject(), Above::Nothing),
+            PreviousState::Version(version) => {
+                self.index.place(self.question, &version.subject(), ParentPosition::Nothing)
+            }
         };
         let back = had.back();
         if note.0.is_multiple_of(KNOWN_ROWS_CHECKED) {
@@ -481,7 +488,7 @@ impl<'u> Update<'u> {
     }
 
     /// Compares the rows computed from a version of a note with the stored rows.
-    fn check_known(&mut self, note: NoteId, had: &Placed) -> Result<()> {
+    fn check_known(&mut self, note: NoteId, had: &DocumentRows) -> Result<()> {
         let mut is_known = self.back(note)? == had.back();
         for (order, rows) in self.orders.iter_mut().zip(&had.rows) {
             for (key, row) in rows {
@@ -517,7 +524,7 @@ impl<'u> Update<'u> {
     }
 
     /// Returns the UNID of a note whose stub was purged before the index had followed, from its record or its rows.
-    fn unid_in_rows(&mut self, back: &Back) -> Result<Option<Unid>> {
+    fn unid_in_rows(&mut self, back: &ViewBackRecord) -> Result<Option<Unid>> {
         if back.cycle.is_some() {
             return Ok(back.cycle);
         }
@@ -530,7 +537,7 @@ impl<'u> Update<'u> {
     }
 
     /// Writes the current rows of a note and returns its new record.
-    fn place(&mut self, header: Option<&Header>, before: &Back) -> Result<Back> {
+    fn place(&mut self, header: Option<&Header>, before: &ViewBackRecord) -> Result<ViewBackRecord> {
         let has = self.placed(header)?;
         let back = has.back();
         for ((order, has), had) in self.orders.iter_mut().zip(has.rows).zip(&before.keys) {
@@ -541,7 +548,7 @@ impl<'u> Update<'u> {
     }
 
     /// Computes the rows of a note.
-    fn placed(&mut self, header: Option<&Header>) -> Result<Placed> {
+    fn placed(&mut self, header: Option<&Header>) -> Result<DocumentRows> {
         match header.filter(|header| is_document(header)) {
             Some(header) => self.ask(header),
             None => Ok(self.index.nowhere()),
@@ -549,20 +556,24 @@ impl<'u> Update<'u> {
     }
 
     /// Evaluates selection and columns for a document, and computes its rows in each order.
-    fn ask(&mut self, header: &Header) -> Result<Placed> {
+    fn ask(&mut self, header: &Header) -> Result<DocumentRows> {
         let Some(bytes) = reading::load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok(self.index.nowhere());
         };
         let subject = subject(header, &bytes, self.database)?;
         let parent = header.parent.filter(|_| self.index.follows_parents(self.question));
         let placed = match parent {
-            None => self.index.place(self.question, &subject, Above::Nothing),
+            None => self.index.place(self.question, &subject, ParentPosition::Nothing),
             Some(parent) if self.is_in_cycle(header.unid, parent)? => {
-                self.index.place(self.question, &subject, Above::Itself)
+                self.index.place(self.question, &subject, ParentPosition::Itself)
             }
             Some(parent) => {
                 let back = self.parent(parent)?;
-                self.index.place(self.question, &subject, back.as_ref().map_or(Above::Nothing, Above::Document))
+                self.index.place(
+                    self.question,
+                    &subject,
+                    back.as_ref().map_or(ParentPosition::Nothing, ParentPosition::Document),
+                )
             }
         };
         Ok(placed)
@@ -584,20 +595,20 @@ impl<'u> Update<'u> {
         })
     }
 
-    fn parent(&mut self, unid: Unid) -> Result<Option<Back>> {
+    fn parent(&mut self, unid: Unid) -> Result<Option<ViewBackRecord>> {
         let note = reading::find(self.store, self.index.database, unid)?;
         note.map(|note| self.back(note)).transpose()
     }
 
-    fn back(&mut self, note: NoteId) -> Result<Back> {
+    fn back(&mut self, note: NoteId) -> Result<ViewBackRecord> {
         if let Some((back, _)) = self.backs.get(&note) {
             return Ok(back.clone());
         }
         let key = keys::view_back_of(self.index.database, self.index.view, note);
         let orders = self.orders.len();
         let back = match self.store.get(Table::ViewBack, &key)? {
-            Some(value) => Back::decode(&value, orders).map_err(|_| damaged(Table::ViewBack, &key))?,
-            None => Back::nowhere(orders),
+            Some(value) => ViewBackRecord::decode(&value, orders).map_err(|_| damaged(Table::ViewBack, &key))?,
+            None => ViewBackRecord::nowhere(orders),
         };
         self.backs.insert(note, (back.clone(), false));
         Ok(back)
@@ -629,17 +640,17 @@ type KeyAndRow = (Vec<u8>, Arc<DocumentRow>);
 
 /// The position above a document.
 #[derive(Clone, Copy)]
-pub(crate) enum Above<'b> {
+pub(crate) enum ParentPosition<'b> {
     /// No parent: the document is no response, or its parent is absent.
     Nothing,
     /// A parent with this record.
-    Document(&'b Back),
+    Document(&'b ViewBackRecord),
     /// The document itself: it is a member of a response cycle and is treated as if it had no parent.
     Itself,
 }
 
 /// The rows of a document.
-pub(crate) struct Placed {
+pub(crate) struct DocumentRows {
     /// `true` if the selection takes the document by itself.
     pub(crate) selected: bool,
     /// The document's UNID if it is a member of a response cycle.
@@ -648,7 +659,7 @@ pub(crate) struct Placed {
     pub(crate) rows: Vec<Vec<KeyAndRow>>,
 }
 
-impl Placed {
+impl DocumentRows {
     /// Returns `true` if a `viewback` record must be stored.
     pub(crate) fn says_something(&self) -> bool {
         self.cycle.is_some() || self.rows.iter().any(|rows| !rows.is_empty())
@@ -660,19 +671,19 @@ impl Placed {
 
     /// Encodes the `viewback` record of the document.
     pub(crate) fn encode_back(&self) -> Vec<u8> {
-        let head = BackHead { selected: self.selected, restricted: self.is_restricted(), cycle: self.cycle };
+        let head = ViewBackHead { selected: self.selected, restricted: self.is_restricted(), cycle: self.cycle };
         head.encode(self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())))
     }
 
     /// Returns the `viewback` record of the document.
-    pub(crate) fn back(&self) -> Back {
+    pub(crate) fn back(&self) -> ViewBackRecord {
         let keys_of = |rows: &Vec<KeyAndRow>| rows.iter().map(|(key, _)| key.clone()).collect();
         let (selected, restricted) = (self.selected, self.is_restricted());
-        Back { selected, restricted, cycle: self.cycle, keys: self.rows.iter().map(keys_of).collect() }
+        ViewBackRecord { selected, restricted, cycle: self.cycle, keys: self.rows.iter().map(keys_of).collect() }
     }
 }
 
-impl Index {
+impl ViewIndex {
     /// Returns `true` if the rows of a response depend on those of its parent.
     pub(crate) fn follows_parents(&self, question: &dyn Question) -> bool {
         self.design.responses || question.responses() != SelectedResponses::None
@@ -683,20 +694,25 @@ impl Index {
         question.is_steady() && !self.follows_parents(question)
     }
 
-    fn nowhere(&self) -> Placed {
-        Placed { selected: false, cycle: None, rows: vec![Vec::new(); self.collations.len()] }
+    fn nowhere(&self) -> DocumentRows {
+        DocumentRows { selected: false, cycle: None, rows: vec![Vec::new(); self.collations.len()] }
     }
 
     /// Computes the rows of a document from the position above it.
-    pub(crate) fn place(&self, question: &dyn Question, subject: &Subject<'_>, above: Above<'_>) -> Placed {
+    pub(crate) fn place(
+        &self,
+        question: &dyn Question,
+        subject: &Subject<'_>,
+        above: ParentPosition<'_>,
+    ) -> DocumentRows {
         let header = subject.header;
-        let cycle = matches!(above, Above::Itself).then_some(header.unid);
+        let cycle = matches!(above, ParentPosition::Itself).then_some(header.unid);
         let parent = match above {
-            Above::Document(back) => Some(back),
-            Above::Nothing | Above::Itself => None,
+            ParentPosition::Document(back) => Some(back),
+            ParentPosition::Nothing | ParentPosition::Itself => None,
         };
         if self.design.no_conflicts && header.flags.has(NoteFlags::CONFLICT) {
-            return Placed { cycle, ..self.nowhere() };
+            return DocumentRows { cycle, ..self.nowhere() };
         }
         let Answer { selected, cells } = question.answer(subject);
         let comes_along = parent.is_some_and(|parent| match question.responses() {
@@ -705,7 +721,7 @@ impl Index {
             SelectedResponses::Descendants => parent.is_in(),
         });
         if !selected && !comes_along {
-            return Placed { cycle, ..self.nowhere() };
+            return DocumentRows { cycle, ..self.nowhere() };
         }
         assert_eq!(cells.len(), self.design.columns.len(), "each column has a cell");
         let head = DocumentRow {
@@ -715,7 +731,7 @@ impl Index {
             conflict: header.flags.has(NoteFlags::CONFLICT),
             cells: Vec::new(),
         };
-        let shown = Shown::new(&self.design, head, cells);
+        let shown = ShownDocument::new(&self.design, head, cells);
         let rows_in = |order: usize, keys: &Keys| match (self.design.responses, header.parent) {
             (true, Some(_)) => {
                 let above = parent.and_then(|parent| parent.keys.get(order));
@@ -724,12 +740,12 @@ impl Index {
             _ => shown.main_rows(keys, header.note),
         };
         let rows = self.collations.iter().enumerate().map(|(order, keys)| rows_in(order, keys)).collect();
-        Placed { selected, cycle, rows }
+        DocumentRows { selected, cycle, rows }
     }
 }
 
 /// The columns and rows that a view shows of a document.
-struct Shown<'d> {
+struct ShownDocument<'d> {
     design: &'d ViewDesign,
     /// The values of the columns, if they exceed the size of a row. Keys are made of these values.
     values: Option<Vec<Cell>>,
@@ -737,7 +753,7 @@ struct Shown<'d> {
     row: Arc<DocumentRow>,
 }
 
-impl<'d> Shown<'d> {
+impl<'d> ShownDocument<'d> {
     fn new(design: &'d ViewDesign, head: DocumentRow, cells: Vec<Cell>) -> Self {
         if cells.iter().map(Cell::byte_count).sum::<usize>() <= row_bytes_max(1) {
             return Self { design, values: None, row: Arc::new(DocumentRow { cells, ..head }) };
@@ -795,7 +811,7 @@ pub(crate) fn encode_state(applied: Modseq) -> Vec<u8> {
     out.finish()
 }
 
-fn decode_state(state: &[u8], index: &Index) -> Result<Modseq> {
+fn decode_state(state: &[u8], index: &ViewIndex) -> Result<Modseq> {
     let mut input = Decoder::new(state);
     let decoded = input.u8().and_then(|version| if version == VERSION { input.u64() } else { Err(InvalidRecord) });
     decoded.map(Modseq).map_err(|_| damaged(Table::Tree, &index.rows(0).prefix()))

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::limits::TUMBLER_LEVELS_MAX;
 use crate::view::category::CategoryTotals;
 use crate::view::hidden::{HiddenRows, Order, VisibleRowCursor, VisibleRows};
-use crate::view::index::{COUNTED_LEVELS, Index};
+use crate::view::index::{COUNTED_LEVELS, ViewIndex};
 use crate::view::row::{DocumentRow, Keys, Row, mark, note_of};
 
 /// A position in a view: the number of a row among its siblings, for the row and each row above it, from the outermost
@@ -75,7 +75,7 @@ pub enum Shown {
 
 /// One order of a view in a snapshot.
 pub struct ViewReader<'r> {
-    index: &'r Index,
+    index: &'r ViewIndex,
     collation: usize,
     rows: VisibleRows<'r>,
     categories: collection::Reader<'r>,
@@ -83,7 +83,7 @@ pub struct ViewReader<'r> {
 
 impl<'r> ViewReader<'r> {
     /// Opens an order of a view.
-    pub fn open(reader: &'r dyn Read, index: &'r Index, collation: usize) -> Result<Self> {
+    pub fn open(reader: &'r dyn Read, index: &'r ViewIndex, collation: usize) -> Result<Self> {
         let rows = collection::Reader::open(reader, index.rows(collation))?;
         let categories = collection::Reader::open(reader, index.categories(collation))?;
         Ok(Self { index, collation, rows: VisibleRows { rows, hidden: Arc::default() }, categories })
@@ -114,7 +114,7 @@ impl<'r> ViewReader<'r> {
 
     /// Returns the index that holds the rows.
     #[must_use]
-    pub fn index(&self) -> &'r Index {
+    pub fn index(&self) -> &'r ViewIndex {
         self.index
     }
 

@@ -24,7 +24,7 @@ use crate::reading::{self, DatabaseSnapshot};
 use crate::view::design::Refresh;
 use crate::view::hidden::HiddenRows;
 use crate::view::hidden::cache::{HiddenCache, HiddenKey};
-use crate::view::index::{Index, Progress};
+use crate::view::index::{Progress, ViewIndex};
 use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::question::Compiled;
 use crate::view::reader::ViewReader;
@@ -38,7 +38,7 @@ pub struct View {
     /// The design note.
     pub info: Arc<ViewInfo>,
     /// The index that holds the rows.
-    pub index: Index,
+    pub index: ViewIndex,
     /// The moment for which the index was evaluated, if its formulas depend on the time.
     pub evaluated: Timestamp,
     question: Compiled,
@@ -50,7 +50,7 @@ pub struct View {
 impl View {
     fn new(database: &Database, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
         let question = info.view.question(info.id())?.at(record.evaluated, database, &info.view.title);
-        let index = Index::new(database.number(), record.index, info.view.design.clone());
+        let index = ViewIndex::new(database.number(), record.index, info.view.design.clone());
         let (told, hidden) = (record.told.clone(), HiddenCache::default());
         Ok(Self { info, index, evaluated: record.evaluated, question, told, hidden })
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use store::{Batch, Direction, KeyRange, Read, Table};
 
-use super::{Index, KeyAndRow, RowWeigh, document};
+use super::{KeyAndRow, RowWeights, ViewIndex, document};
 use crate::collection::{self, CollectionId, CountOnly};
 use crate::database::damaged;
 use crate::error::Result;
@@ -73,8 +73,8 @@ impl Counted {
 }
 
 impl<'u> OrderUpdate<'u> {
-    pub(super) fn open(index: &'u Index, collation: usize, store: &'u dyn Read, is_watched: bool) -> Result<Self> {
-        let rows = collection::Writer::open(store, index.rows(collation), &RowWeigh)?;
+    pub(super) fn open(index: &'u ViewIndex, collation: usize, store: &'u dyn Read, is_watched: bool) -> Result<Self> {
+        let rows = collection::Writer::open(store, index.rows(collation), &RowWeights)?;
         Ok(Self {
             keys: &index.collations[collation],
             summing: &index.summing,
@@ -246,7 +246,7 @@ impl<'u> OrderUpdate<'u> {
 }
 
 /// Collects the smallest spellings of a category again from the rows beneath it. All these rows are written already.
-pub(super) fn find_spellings(index: &Index, collation: usize, store: &dyn Read, record: &[u8]) -> Result<Batch> {
+pub(super) fn find_spellings(index: &ViewIndex, collation: usize, store: &dyn Read, record: &[u8]) -> Result<Batch> {
     let (level, path) = record.split_first().ok_or_else(|| damaged(Table::View, record))?;
     let mut counted = CategoryTotals::exact(0);
     let rows = collection::Reader::open(store, index.rows(collation))?;

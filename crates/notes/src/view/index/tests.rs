@@ -70,11 +70,11 @@ fn rows_follow_the_rules() {
         let question =
             Compiled::of_view("SELECT Form = \"Memo\" | @Contains(Subject; \"a\")", &design).expect("it compiles");
         assert!(question.is_steady());
-        let index = Index::new(DbNumber(1), ViewId(1), design);
+        let index = ViewIndex::new(DbNumber(1), ViewId(1), design);
         for number in 1..=24 {
             let (header, items) = (header(number), items(number as usize));
             let subject = Subject::new(&header, items.iter().map(Item::lend).collect());
-            for (key, row) in index.place(&question, &subject, Above::Nothing).rows.into_iter().flatten() {
+            for (key, row) in index.place(&question, &subject, ParentPosition::Nothing).rows.into_iter().flatten() {
                 digest.update(&key).update(&row.encode());
             }
         }
