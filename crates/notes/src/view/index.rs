@@ -22,7 +22,7 @@ use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use formula::outcome::SelectedResponses;
 use store::{Batch, Direction, Read, Table};
 
-use self::order::{EachCount, OrderChanges, OrderUpdate};
+use self::order::{CollationUpdate, CountVisitor, OrderChanges};
 use crate::access::ReadersId;
 use crate::change;
 use crate::collection::{self, CollectionId, Weigh, Weight};
@@ -180,7 +180,7 @@ impl ViewIndex {
         collation: usize,
         key: &[u8],
         row: &DocumentRow,
-        each: &mut EachCount<'_>,
+        each: &mut CountVisitor<'_>,
     ) -> Result<()> {
         order::each_count(&self.collations[collation], &self.summing, key, row, each)
     }
@@ -389,7 +389,7 @@ struct IndexUpdate<'u> {
     database: &'u Database,
     store: &'u dyn Read,
     question: &'u dyn Question,
-    orders: Vec<OrderUpdate<'u>>,
+    orders: Vec<CollationUpdate<'u>>,
     /// The records of the notes that were read, each with `true` if it changed.
     backs: HashMap<NoteId, (ViewBackRecord, bool)>,
     /// The detector of response cycles.
@@ -408,7 +408,7 @@ impl<'u> IndexUpdate<'u> {
         is_watched: bool,
     ) -> Result<Self> {
         let store: &dyn Read = database.store.as_ref();
-        let open = |collation| OrderUpdate::open(index, collation, store, is_watched);
+        let open = |collation| CollationUpdate::open(index, collation, store, is_watched);
         let orders = (0..index.collations.len()).map(open).collect::<Result<Vec<_>>>()?;
         let applied = index.applied(orders[0].rows.state())?;
         let (backs, cycles) = (HashMap::new(), Cycles::default());
@@ -441,7 +441,7 @@ impl<'u> IndexUpdate<'u> {
         for (number, change) in changes.iter().enumerate() {
             let is_next = number > 0 && changes[number - 1].modseq < change.modseq;
             let is_enough = || {
-                let bytes = self.orders.iter().map(OrderUpdate::bytes).sum::<usize>();
+                let bytes = self.orders.iter().map(CollationUpdate::bytes).sum::<usize>();
                 bytes > REFRESH_BYTES_MAX || clock.monotonic() - began > REFRESH_TIME_MAX
             };
             if is_next && is_enough() {
@@ -627,7 +627,7 @@ impl<'u> IndexUpdate<'u> {
             }
         }
         let state = encode_state(applied);
-        let finish = |mut order: OrderUpdate<'_>| {
+        let finish = |mut order: CollationUpdate<'_>| {
             order.rows.set_state(&state);
             order.finish(batch)
         };

@@ -18,7 +18,7 @@ use crate::view::hidden::follow::{RowChange, RowContent};
 use crate::view::row::{DocumentRow, Keys, Row};
 
 /// The changes to the rows and categories of one order.
-pub(super) struct OrderUpdate<'u> {
+pub(super) struct CollationUpdate<'u> {
     keys: &'u Keys,
     summing: &'u [usize],
     store: &'u dyn Read,
@@ -31,7 +31,7 @@ pub(super) struct OrderUpdate<'u> {
     tallies: HashMap<Vec<u8>, TallyChange>,
     /// The changes of the rows, if the cache of hidden rows needs them.
     changes: Option<Vec<RowChange>>,
-    /// The value of [`OrderUpdate::bytes`].
+    /// The value of [`CollationUpdate::bytes`].
     bytes: usize,
 }
 
@@ -49,19 +49,19 @@ struct TallyChange {
     /// The record, with `true` if it existed before, or `None` while it is not needed.
     loaded: Option<(CategoryTotals, bool)>,
     /// The last change, which the next one may undo: a document that stays in its category is removed and added again.
-    last: Option<Counted>,
+    last: Option<CountChange>,
 }
 
 /// A row that is added to the counts of a category, or removed from them.
 #[derive(PartialEq)]
-struct Counted {
+struct CountChange {
     /// `true` if the row is added, `false` if it is removed.
     comes: bool,
     spelling: Option<String>,
     cells: Vec<Cell>,
 }
 
-impl Counted {
+impl CountChange {
     fn undoes(&self, other: &Self) -> bool {
         self.comes != other.comes && self.spelling == other.spelling && self.cells == other.cells
     }
@@ -72,7 +72,7 @@ impl Counted {
     }
 }
 
-impl<'u> OrderUpdate<'u> {
+impl<'u> CollationUpdate<'u> {
     pub(super) fn open(index: &'u ViewIndex, collation: usize, store: &'u dyn Read, is_watched: bool) -> Result<Self> {
         let rows = collection::Writer::open(store, index.rows(collation), &RowWeights)?;
         Ok(Self {
@@ -160,7 +160,7 @@ impl<'u> OrderUpdate<'u> {
             RowContent::Document(row) => self.count(key, row, false),
             // Without categories and totals, only the number of documents depends on the row.
             RowContent::Counted { .. } => {
-                self.tally(vec![0], Counted { comes: false, spelling: None, cells: Vec::new() })
+                self.tally(vec![0], CountChange { comes: false, spelling: None, cells: Vec::new() })
             }
             RowContent::Category => unreachable!("rows of notes are no categories"),
         }
@@ -171,12 +171,12 @@ impl<'u> OrderUpdate<'u> {
         let (keys, summing) = (self.keys, self.summing);
         each_count(keys, summing, key, row, &mut |record, spelling, cells| {
             let cells = cells.iter().map(|cell| (*cell).clone()).collect();
-            self.tally(record, Counted { comes, spelling: spelling.map(str::to_owned), cells })
+            self.tally(record, CountChange { comes, spelling: spelling.map(str::to_owned), cells })
         })
     }
 
     /// Applies a change to a category record.
-    fn tally(&mut self, key: Vec<u8>, change: Counted) -> Result<()> {
+    fn tally(&mut self, key: Vec<u8>, change: CountChange) -> Result<()> {
         let mut entry = self.tallies.remove(&key).unwrap_or_default();
         entry.last = match entry.last.take() {
             Some(last) if change.undoes(&last) => None,
@@ -190,7 +190,7 @@ impl<'u> OrderUpdate<'u> {
         Ok(())
     }
 
-    fn apply(&mut self, key: &[u8], entry: &mut TallyChange, change: &Counted) -> Result<()> {
+    fn apply(&mut self, key: &[u8], entry: &mut TallyChange, change: &CountChange) -> Result<()> {
         if entry.loaded.is_none() {
             let stored = self.categories()?.find(key)?;
             let tally = match &stored {
@@ -270,14 +270,14 @@ pub(super) fn find_spellings(index: &ViewIndex, collation: usize, store: &dyn Re
 
 /// A callback for each record in which a row counts. It receives the key of the record, the row's spelling of the
 /// category, and the cells of the columns with totals.
-pub(crate) type EachCount<'f> = dyn FnMut(Vec<u8>, Option<&str>, &[&Cell]) -> Result<()> + 'f;
+pub(crate) type CountVisitor<'f> = dyn FnMut(Vec<u8>, Option<&str>, &[&Cell]) -> Result<()> + 'f;
 
 pub(super) fn each_count(
     keys: &Keys,
     summing: &[usize],
     key: &[u8],
     row: &DocumentRow,
-    each: &mut EachCount<'_>,
+    each: &mut CountVisitor<'_>,
 ) -> Result<()> {
     let paths = keys.paths_above(key).ok_or_else(|| damaged(Table::View, key))?;
     let is_main = row.response_level == 0;
