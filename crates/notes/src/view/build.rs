@@ -32,7 +32,7 @@ use crate::view::cycle::Cycles;
 use crate::view::index::{
     DocumentRows, ParentPosition, RowWeights, ViewBackRecord, ViewIndex, encode_state, is_document,
 };
-use crate::view::question::Question;
+use crate::view::question::ViewFormulas;
 use crate::view::record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Keys, Row, mark};
 use crate::view::served::View;
@@ -194,7 +194,7 @@ fn abandon(database: &Database, note: NoteId, index: &ViewIndex) -> Result<()> {
 fn fill(
     database: &Database,
     index: &ViewIndex,
-    question: &dyn Question,
+    question: &dyn ViewFormulas,
     options: &BuildOptions,
     report: &mut BuildProgress<'_>,
 ) -> Result<Option<BuildReport>> {
@@ -213,7 +213,7 @@ struct BuildPass<'s> {
     database: &'s Database,
     reader: &'s dyn Read,
     index: &'s ViewIndex,
-    question: &'s dyn Question,
+    question: &'s dyn ViewFormulas,
     options: &'s BuildOptions,
     /// The rows of each order.
     rows: Vec<Sorter>,
@@ -240,7 +240,7 @@ impl<'s> BuildPass<'s> {
         database: &'s Database,
         reader: &'s dyn Read,
         index: &'s ViewIndex,
-        question: &'s dyn Question,
+        question: &'s dyn ViewFormulas,
         options: &'s BuildOptions,
     ) -> Result<Self> {
         let share = options.memory / (index.orders() + 1);

@@ -2,7 +2,7 @@
 //!
 //! An [`ViewIndex`] knows where the rows are stored and how their keys are made. [`ViewIndex::catch_up`] applies the changes
 //! since the last call, some hundred documents a batch. For each document it takes the old rows (from `viewback`),
-//! evaluates the view's [`Question`] for the new ones, and writes the difference. The applied modseq is written in the
+//! evaluates the view's [`ViewFormulas`] for the new ones, and writes the difference. The applied modseq is written in the
 //! same batch, so after a crash the index is late at most.
 //!
 //! If responses stand under their parents, a document whose rows moved causes an update of its responses, level by
@@ -41,7 +41,7 @@ use crate::view::entry::{self, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::hidden::cache::{HiddenCache, RowChangeStep};
 use crate::view::hidden::follow::RowContent;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
-use crate::view::question::{Answer, Question};
+use crate::view::question::{ViewFormulas, ViewRowValues};
 use crate::view::row::{DocumentRow, Keys, Row};
 
 /// The index of a view: where its rows are stored, and how their keys are made.
@@ -198,7 +198,7 @@ impl ViewIndex {
     pub(crate) fn catch_up(
         &self,
         database: &Database,
-        question: &dyn Question,
+        question: &dyn ViewFormulas,
         limit: usize,
         watched: Option<&HiddenCache>,
     ) -> Result<Option<Progress>> {
@@ -388,7 +388,7 @@ struct IndexUpdate<'u> {
     index: &'u ViewIndex,
     database: &'u Database,
     store: &'u dyn Read,
-    question: &'u dyn Question,
+    question: &'u dyn ViewFormulas,
     orders: Vec<CollationUpdate<'u>>,
     /// The records of the notes that were read, each with `true` if it changed.
     backs: HashMap<NoteId, (ViewBackRecord, bool)>,
@@ -404,7 +404,7 @@ impl<'u> IndexUpdate<'u> {
     fn open(
         index: &'u ViewIndex,
         database: &'u Database,
-        question: &'u dyn Question,
+        question: &'u dyn ViewFormulas,
         is_watched: bool,
     ) -> Result<Self> {
         let store: &dyn Read = database.store.as_ref();
@@ -685,12 +685,12 @@ impl DocumentRows {
 
 impl ViewIndex {
     /// Returns `true` if the rows of a response depend on those of its parent.
-    pub(crate) fn follows_parents(&self, question: &dyn Question) -> bool {
+    pub(crate) fn follows_parents(&self, question: &dyn ViewFormulas) -> bool {
         self.design.responses || question.responses() != SelectedResponses::None
     }
 
     /// Returns `true` if the rows of a document depend on the document alone, at any time.
-    fn rows_follow_from_documents(&self, question: &dyn Question) -> bool {
+    fn rows_follow_from_documents(&self, question: &dyn ViewFormulas) -> bool {
         question.is_steady() && !self.follows_parents(question)
     }
 
@@ -701,7 +701,7 @@ impl ViewIndex {
     /// Computes the rows of a document from the position above it.
     pub(crate) fn place(
         &self,
-        question: &dyn Question,
+        question: &dyn ViewFormulas,
         subject: &Subject<'_>,
         above: ParentPosition<'_>,
     ) -> DocumentRows {
@@ -714,7 +714,7 @@ impl ViewIndex {
         if self.design.no_conflicts && header.flags.has(NoteFlags::CONFLICT) {
             return DocumentRows { cycle, ..self.nowhere() };
         }
-        let Answer { selected, cells } = question.answer(subject);
+        let ViewRowValues { selected, cells } = question.answer(subject);
         let comes_along = parent.is_some_and(|parent| match question.responses() {
             SelectedResponses::None => false,
             SelectedResponses::Children => parent.selected,

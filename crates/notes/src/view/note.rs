@@ -13,7 +13,7 @@ use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
 use crate::item::{self, Item, Value};
 use crate::limits::{FORMULA_BYTES_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
 use crate::view::design::ViewDesign;
-use crate::view::question::{Asks, Compiled};
+use crate::view::question::{CompiledView, ExternalInputs};
 
 /// Name of the item with the selection formula, as it was written.
 pub const SELECTION_ITEM: &str = "$FORMULA";
@@ -78,7 +78,7 @@ impl ViewKind {
 
 impl ViewNote {
     /// Checks that the view can be indexed, and returns the compiled formulas.
-    pub fn check(&self, view: ViewId) -> Result<Compiled> {
+    pub fn check(&self, view: ViewId) -> Result<CompiledView> {
         let named = |name: &String, why: &str| Err(Error::invalid(format!("view name {name:?}"), why));
         for name in std::iter::once(&self.title).chain(&self.aliases) {
             if name.is_empty() || name.len() > FOLDER_NAME_BYTES_MAX || name.chars().any(char::is_control) {
@@ -104,20 +104,20 @@ impl ViewNote {
     }
 
     /// Returns the inputs that selection and columns use besides documents and time.
-    pub(crate) fn asks(&self, view: ViewId) -> Asks {
+    pub(crate) fn asks(&self, view: ViewId) -> ExternalInputs {
         let formulas = self.design.columns.iter().filter_map(|column| column.formula.as_ref());
-        if !formulas.chain([&self.selection]).any(|text| Asks::may_be_in(text)) {
-            return Asks::default();
+        if !formulas.chain([&self.selection]).any(|text| ExternalInputs::may_be_in(text)) {
+            return ExternalInputs::default();
         }
-        self.question(view).map_or_else(|_| Asks::default(), |question| question.asks())
+        self.question(view).map_or_else(|_| ExternalInputs::default(), |question| question.asks())
     }
 
     /// Compiles selection and columns.
-    pub fn question(&self, view: ViewId) -> Result<Compiled> {
+    pub fn question(&self, view: ViewId) -> Result<CompiledView> {
         if self.kind.folder {
-            Compiled::of_folder(view, &self.design)
+            CompiledView::of_folder(view, &self.design)
         } else {
-            Compiled::of_view(&self.selection, &self.design)
+            CompiledView::of_view(&self.selection, &self.design)
         }
     }
 
@@ -186,7 +186,7 @@ pub struct ViewInfo {
     /// The contents of the design note.
     pub view: ViewNote,
     /// The inputs that selection and columns use besides documents and time.
-    pub asks: Asks,
+    pub asks: ExternalInputs,
 }
 
 impl ViewInfo {
@@ -196,7 +196,7 @@ impl ViewInfo {
         ViewId(self.note.0)
     }
 
-    /// Returns the values of the inputs that the formulas use, encoded for comparison ([`Asks`]).
+    /// Returns the values of the inputs that the formulas use, encoded for comparison ([`ExternalInputs`]).
     pub(crate) fn told(&self, database: &Database) -> Vec<u8> {
         self.asks.answers(database, &self.view.title)
     }
@@ -301,11 +301,11 @@ mod tests {
             ViewNote { design, ..by_kind() }.asks(ViewId(1))
         };
         for formula in ["Subject", "\"@ViewTitle\"", "@UserName", "REM \"@DbTitle\"; 1"] {
-            assert_eq!(asks(formula), Asks::default(), "{formula}");
+            assert_eq!(asks(formula), ExternalInputs::default(), "{formula}");
         }
         let different = ["@viewtitle", "@DbTitle", "@Left(@DbName; 3)", "@ReplicaID", "@Eval(Subject)"].map(asks);
         for (number, one) in different.iter().enumerate() {
-            assert!(*one != Asks::default() && !different[..number].contains(one), "{one:?}");
+            assert!(*one != ExternalInputs::default() && !different[..number].contains(one), "{one:?}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The formulas of a view: the selection decides whether a document is in the view, and the columns compute what it
 //! shows.
 //!
-//! [`Compiled`] holds the formulas of a design: a selection formula and, for each column, an item or a formula. An
+//! [`CompiledView`] holds the formulas of a design: a selection formula and, for each column, an item or a formula. An
 //! error in the evaluation of one document concerns only that document. If the selection formula fails, the document is
 //! not selected; if a column formula fails, its cell shows the error.
 //!
 //! A view's formulas cannot change documents. A formula that reads the clock makes the whole view *time-relative*
-//! ([`Compiled::is_time_relative`]): its results hold for the moment that was passed to [`Compiled::at`].
+//! ([`CompiledView::is_time_relative`]): its results hold for the moment that was passed to [`CompiledView::at`].
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::view::cell::Cell;
 use crate::view::design::{Column, ViewDesign};
 
 /// The selection and the columns of a view, evaluated for a document.
-pub trait Question {
+pub trait ViewFormulas {
     /// Evaluates the selection and the columns for a document.
-    fn answer(&self, subject: &Subject<'_>) -> Answer;
+    fn answer(&self, subject: &Subject<'_>) -> ViewRowValues;
 
     /// Returns which responses are included with the selected documents.
     fn responses(&self) -> SelectedResponses;
@@ -38,7 +38,7 @@ pub trait Question {
 
 /// The result of the formulas for a document.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ViewRowValues {
     /// `true` if the selection takes the document by itself.
     pub selected: bool,
     /// The value of each column. They may be absent if the document is not selected.
@@ -47,14 +47,14 @@ pub struct Answer {
 
 /// The inputs of a view's formulas that can change without any document. If one changes, all results may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Asks {
+pub struct ExternalInputs {
     view_title: bool,
     title: bool,
     path: bool,
     replica_id: bool,
 }
 
-impl Asks {
+impl ExternalInputs {
     const EVERYTHING: Self = Self { view_title: true, title: true, path: true, replica_id: true };
 
     /// Returns the inputs that a function uses, by its name.
@@ -126,7 +126,7 @@ const LOOKUP_FUNCTIONS: [&str; 4] = ["@DbColumn", "@DbLookup", "@GetDocField", "
 
 /// The compiled formulas of a design.
 #[derive(Clone, Debug)]
-pub struct Compiled {
+pub struct CompiledView {
     selection: Selection,
     columns: Vec<Source>,
     surroundings: EvaluationContext,
@@ -145,7 +145,7 @@ enum Source {
     Formula(Arc<Formula>),
 }
 
-impl Compiled {
+impl CompiledView {
     /// Compiles selection and columns. An error names the failing formula and the position in it.
     pub fn of_view(selection: &str, design: &ViewDesign) -> Result<Self> {
         let compiled = compile(selection).map_err(|error| wrong("selection", selection, &error))?;
@@ -183,9 +183,11 @@ impl Compiled {
 
     /// Returns the inputs that the results depend on besides documents and time.
     #[must_use]
-    pub fn asks(&self) -> Asks {
-        let asks = |formula| functions(formula).map(Asks::of_function).fold(Asks::default(), Asks::and);
-        self.formulas().map(asks).fold(Asks::default(), Asks::and)
+    pub fn asks(&self) -> ExternalInputs {
+        let asks = |formula| {
+            functions(formula).map(ExternalInputs::of_function).fold(ExternalInputs::default(), ExternalInputs::and)
+        };
+        self.formulas().map(asks).fold(ExternalInputs::default(), ExternalInputs::and)
     }
 
     /// Refuses functions that have no result while an index is made. `design` is the design of these formulas.
@@ -245,13 +247,13 @@ impl Compiled {
     }
 }
 
-impl Question for Compiled {
-    fn answer(&self, subject: &Subject<'_>) -> Answer {
+impl ViewFormulas for CompiledView {
+    fn answer(&self, subject: &Subject<'_>) -> ViewRowValues {
         let selected = self.takes(subject);
         if !selected && (subject.header.parent.is_none() || self.responses() == SelectedResponses::None) {
-            return Answer { selected, cells: Vec::new() };
+            return ViewRowValues { selected, cells: Vec::new() };
         }
-        Answer { selected, cells: self.columns.iter().map(|source| self.cell(source, subject)).collect() }
+        ViewRowValues { selected, cells: self.columns.iter().map(|source| self.cell(source, subject)).collect() }
     }
 
     fn responses(&self) -> SelectedResponses {

@@ -26,7 +26,7 @@ use crate::view::hidden::HiddenRows;
 use crate::view::hidden::cache::{HiddenCache, HiddenKey};
 use crate::view::index::{Progress, ViewIndex};
 use crate::view::note::{ViewInfo, ViewNote};
-use crate::view::question::Compiled;
+use crate::view::question::CompiledView;
 use crate::view::reader::ViewReader;
 use crate::view::record::{self, IndexRecord};
 
@@ -41,7 +41,7 @@ pub struct View {
     pub index: ViewIndex,
     /// The moment for which the index was evaluated, if its formulas depend on the time.
     pub evaluated: Timestamp,
-    question: Compiled,
+    question: CompiledView,
     /// The values of the inputs that the formulas used, from the record of the index.
     told: Vec<u8>,
     hidden: HiddenCache,
@@ -102,7 +102,7 @@ impl View {
     }
 
     /// Returns the formulas prepared for evaluation at a moment.
-    pub(crate) fn question_at(&self, now: Timestamp, database: &Database) -> Compiled {
+    pub(crate) fn question_at(&self, now: Timestamp, database: &Database) -> CompiledView {
         self.question.at(now, database, &self.info.view.title)
     }
 

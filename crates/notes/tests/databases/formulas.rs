@@ -6,7 +6,7 @@ use formula::{Formula, Options};
 use notes::change::ChangeCursor;
 use notes::view::cell::Cell;
 use notes::view::design::{Column, ViewDesign};
-use notes::view::question::{Compiled, Question};
+use notes::view::question::{CompiledView, ViewFormulas};
 use notes::{AclLevel, Item, NewNote, NoteClass, Value};
 
 use crate::world::{World, reader};
@@ -92,7 +92,7 @@ fn a_view_asks_by_items_and_formulas() {
         column("Missing", None),
     ];
     let design = ViewDesign { columns, ..ViewDesign::default() };
-    let question = Compiled::of_view("SELECT Subject = \"one\"", &design).expect("right");
+    let question = CompiledView::of_view("SELECT Subject = \"one\"", &design).expect("right");
     let question = question.at(world.notes.clock().now(), &database, "By subject");
     let access = reader(&database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
@@ -110,7 +110,7 @@ fn a_view_asks_by_items_and_formulas() {
     assert_eq!(rows[0][..2], [text("one"), text("ONEBy subject")]);
     assert!(matches!(rows[0][2], Cell::Error(_)), "a column that fails says so");
     assert_eq!(rows[0][3], Cell::None);
-    assert!(Compiled::of_view("SELECT @Today > Date", &design).expect("right").is_time_relative());
+    assert!(CompiledView::of_view("SELECT @Today > Date", &design).expect("right").is_time_relative());
     assert!(!question.is_time_relative());
 }
 
@@ -121,7 +121,7 @@ fn times_of_day_are_kept_as_texts_in_their_order() {
     let cell = |formula: &str| {
         let column = Column { title: "Time".into(), formula: Some(formula.into()), ..Column::default() };
         let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
-        let question = Compiled::of_view("SELECT @All", &design).expect("right");
+        let question = CompiledView::of_view("SELECT @All", &design).expect("right");
         let question = question.at(world.notes.clock().now(), &database, "Times");
         let access = reader(&database, ANN).expect("a reader");
         let reading = access.read().expect("a snapshot");
@@ -147,7 +147,7 @@ fn what_is_wrong_in_a_design_is_told_with_its_place() {
     let check = |selection: &str, formula: &str, expected: &[&str]| {
         let column = Column { title: "Total".into(), formula: Some(formula.into()), ..Column::default() };
         let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
-        let error = Compiled::of_view(selection, &design).expect_err("wrong").to_string();
+        let error = CompiledView::of_view(selection, &design).expect_err("wrong").to_string();
         assert!(expected.iter().all(|part| error.contains(part)), "{error}");
     };
     check("SELECT (", "1", &["selection", "^"]);

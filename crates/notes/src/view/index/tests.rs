@@ -5,7 +5,7 @@ use base::Timestamp;
 
 use super::*;
 use crate::item::{Item, Value};
-use crate::view::question::Compiled;
+use crate::view::question::CompiledView;
 use crate::view::record::ROW_RULES;
 use crate::view::sort_key::Order;
 
@@ -68,7 +68,7 @@ fn rows_follow_the_rules() {
     for design in designs() {
         design.check().expect("a sound design");
         let question =
-            Compiled::of_view("SELECT Form = \"Memo\" | @Contains(Subject; \"a\")", &design).expect("it compiles");
+            CompiledView::of_view("SELECT Form = \"Memo\" | @Contains(Subject; \"a\")", &design).expect("it compiles");
         assert!(question.is_steady());
         let index = ViewIndex::new(DbNumber(1), ViewId(1), design);
         for number in 1..=24 {
@@ -93,7 +93,7 @@ fn a_question_to_the_host_is_not_steady() {
         [("@DbTitle", false), ("@ViewTitle", false), ("@UserName", false), ("@Text(Price)", true)]
     {
         let design = ViewDesign { columns: vec![column(formula, None)], ..ViewDesign::default() };
-        let question = Compiled::of_view("SELECT @All", &design).expect("it compiles");
+        let question = CompiledView::of_view("SELECT @All", &design).expect("it compiles");
         assert_eq!(question.is_steady(), is_steady, "{formula}");
     }
 }
