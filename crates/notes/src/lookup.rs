@@ -24,7 +24,7 @@ use crate::reading::{DatabaseSnapshot, damaged_note, load_summary_bytes};
 use crate::view::cell::{self, CellValue};
 use crate::view::entries::{EntryReader, Mask, Request, Start};
 use crate::view::navigate::{Expansion, Navigator};
-use crate::view::reader::Shown;
+use crate::view::reader::RowContents;
 
 /// Number of bytes that a value takes in memory in addition to its text.
 const VALUE_BYTES: usize = 32;
@@ -180,7 +180,7 @@ impl<'r> LookupContext<'r> {
             let found = self.told(entries.read(&request))?;
             self.spend(found.looked_at)?;
             for row in &found.rows {
-                let Shown::Document { note, row } = &row.shown else { continue };
+                let RowContents::Document { note, row } = &row.shown else { continue };
                 if has_key && row.response_level > 0 {
                     continue;
                 }

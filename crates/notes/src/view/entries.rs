@@ -19,7 +19,7 @@ use crate::view::cell::Cell;
 use crate::view::design::Total;
 use crate::view::hidden::VisibleRowCursor;
 use crate::view::navigate::{Expansion, Navigator};
-use crate::view::reader::{Outermost, Shown, Tumbler, ViewReader, ViewRow};
+use crate::view::reader::{OutermostCategories, RowContents, Tumbler, ViewReader, ViewRow};
 use crate::view::served::View;
 
 /// The starting point of a request.
@@ -77,7 +77,7 @@ pub struct EntryRow {
     /// Number of rows above it in the hierarchy.
     pub depth: usize,
     /// The contents of the row.
-    pub shown: Shown,
+    pub shown: RowContents,
     /// The totals of a category, each with the index of its column.
     pub totals: Vec<(usize, f64)>,
     /// The tumbler, if requested.
@@ -320,14 +320,16 @@ impl<'r> EntryReader<'r> {
 
     fn is_unread(&self, row: &ViewRow) -> Result<Option<bool>> {
         match &row.shown {
-            Shown::Category { .. } => Ok(None),
-            Shown::Document { note, .. } => Ok(Some(!self.reading.is_read(*note)?)),
+            RowContents::Category { .. } => Ok(None),
+            RowContents::Document { note, .. } => Ok(Some(!self.reading.is_read(*note)?)),
         }
     }
 
     fn may_show(&self, row: &ViewRow) -> Result<bool> {
         match &row.shown {
-            Shown::Document { note, .. } if self.changed.may_be(*note) => Ok(self.reading.header(*note)?.is_some()),
+            RowContents::Document { note, .. } if self.changed.may_be(*note) => {
+                Ok(self.reading.header(*note)?.is_some())
+            }
             _ => Ok(true),
         }
     }
@@ -388,7 +390,7 @@ impl<'r> EntryReader<'r> {
             }
             _ => self.rows.siblings(&row.key)?,
         };
-        let is_document = matches!(row.shown, Shown::Document { .. });
+        let is_document = matches!(row.shown, RowContents::Document { .. });
         if is_document && !(self.has_responses()? && self.rows.has_beneath(&row.key)?) {
             return Ok(Counts { siblings, children: 0, descendants: 0 });
         }
@@ -407,7 +409,7 @@ impl<'r> EntryReader<'r> {
 
     /// Computes the totals that a category shows.
     fn totals(&self, row: &ViewRow, grand: &CategoryTotals) -> Result<Vec<(usize, f64)>> {
-        let Shown::Category { tally, .. } = &row.shown else { return Ok(Vec::new()) };
+        let RowContents::Category { tally, .. } = &row.shown else { return Ok(Vec::new()) };
         let mut totals = Vec::new();
         for (number, column) in self.view.index.summing().iter().enumerate() {
             let sum = tally.totals[number].sum.value();
@@ -447,7 +449,7 @@ impl<'r> EntryReader<'r> {
     fn sum_above(&self, key: &[u8], number: usize, grand: &CategoryTotals) -> Result<f64> {
         let Some(parent) = self.rows.parent_of(key)? else { return Ok(grand.totals[number].sum.value()) };
         match self.rows.find(&parent)?.map(|row| row.shown) {
-            Some(Shown::Category { tally, .. }) => Ok(tally.totals[number].sum.value()),
+            Some(RowContents::Category { tally, .. }) => Ok(tally.totals[number].sum.value()),
             _ => Ok(f64::NAN),
         }
     }
@@ -472,7 +474,7 @@ enum ForwardPath<'w, 'r> {
         skips: bool,
     },
     /// Over the outermost categories only.
-    Categories(Outermost<'w, 'r>),
+    Categories(OutermostCategories<'w, 'r>),
 }
 
 impl ForwardPath<'_, '_> {
@@ -505,8 +507,8 @@ fn place_behind(before: &Tumbler, depth: usize) -> Tumbler {
 /// Returns the estimated size of a row in the reply, in bytes.
 fn size_of(row: &ViewRow) -> usize {
     let cells = match &row.shown {
-        Shown::Category { .. } => 64,
-        Shown::Document { row, .. } => row.cells.iter().map(Cell::byte_count).sum(),
+        RowContents::Category { .. } => 64,
+        RowContents::Document { row, .. } => row.cells.iter().map(Cell::byte_count).sum(),
     };
     row.key.len() + cells
 }

@@ -61,12 +61,12 @@ pub struct ViewRow {
     /// The key by which the row can be found again.
     pub key: Vec<u8>,
     /// The contents of the row.
-    pub shown: Shown,
+    pub shown: RowContents,
 }
 
 /// The contents of a row.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Shown {
+pub enum RowContents {
     /// A category: its level, and the counts and totals beneath it.
     Category { level: u8, tally: CategoryTotals },
     /// A document.
@@ -165,7 +165,8 @@ impl<'r> ViewReader<'r> {
     /// fully collapsed view.
     pub fn outermost(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
         let first = self.rows.hidden.category_among_all(self.category_rank(&[1])?.saturating_add(position));
-        let mut outermost = Outermost { reader: self, scan: self.categories.scan_at(first, Direction::Forward)? };
+        let mut outermost =
+            OutermostCategories { reader: self, scan: self.categories.scan_at(first, Direction::Forward)? };
         let mut rows = Vec::new();
         while rows.len() < limit
             && let Some(row) = outermost.next()?
@@ -176,10 +177,10 @@ impl<'r> ViewReader<'r> {
     }
 
     /// Creates a walk over the outermost categories behind one of them.
-    pub(crate) fn outermost_behind(&self, key: &[u8]) -> Result<Outermost<'_, 'r>> {
+    pub(crate) fn outermost_behind(&self, key: &[u8]) -> Result<OutermostCategories<'_, 'r>> {
         let own = [&[1], &key[..key.len() - 1]].concat();
         let range = KeyRange { start: store::engine::next_key(&own), end: Some(vec![2]) };
-        Ok(Outermost { reader: self, scan: Some(self.categories.scan(&range, Direction::Forward)?) })
+        Ok(OutermostCategories { reader: self, scan: Some(self.categories.scan(&range, Direction::Forward)?) })
     }
 
     /// Returns the flat position of a row, or the position it would have, counted from 0.
@@ -444,13 +445,13 @@ impl<'r> ViewReader<'r> {
     /// Decodes a stored row.
     pub(crate) fn row(&self, key: Vec<u8>, value: &[u8]) -> Result<ViewRow> {
         let shown = match Row::decode(value).map_err(|_| damaged(store::Table::View, &key))? {
-            Row::Document(row) => Shown::Document { note: note_of(&key)?, row },
+            Row::Document(row) => RowContents::Document { note: note_of(&key)?, row },
             Row::Category => {
                 let above = self.index.keys(self.collation).paths_above(&key).ok_or_else(|| not_a_row(&key))?;
                 let level = above.len() as u8 + 1;
                 let tally =
                     self.tally(level, &key[..key.len() - 1])?.ok_or_else(|| damaged(store::Table::View, &key))?;
-                Shown::Category { level, tally }
+                RowContents::Category { level, tally }
             }
         };
         Ok(ViewRow { key, shown })
@@ -458,12 +459,12 @@ impl<'r> ViewReader<'r> {
 }
 
 /// A walk over the outermost categories.
-pub(crate) struct Outermost<'w, 'r> {
+pub(crate) struct OutermostCategories<'w, 'r> {
     reader: &'w ViewReader<'r>,
     scan: Option<Scan<'r>>,
 }
 
-impl Outermost<'_, '_> {
+impl OutermostCategories<'_, '_> {
     pub(crate) fn next(&mut self) -> Result<Option<ViewRow>> {
         let Some(scan) = &mut self.scan else { return Ok(None) };
         while let Some((record, value)) = scan.next()? {
@@ -471,7 +472,7 @@ impl Outermost<'_, '_> {
             if !self.reader.rows.hidden.hides_category(record) {
                 let tally = self.reader.seen_of(record, decode_tally(record, value)?)?;
                 let key = [path, &[mark::ROW]].concat();
-                return Ok(Some(ViewRow { key, shown: Shown::Category { level: 1, tally } }));
+                return Ok(Some(ViewRow { key, shown: RowContents::Category { level: 1, tally } }));
             }
         }
         Ok(None)

@@ -12,7 +12,7 @@ use notes::view::design::{ClickSorts, Column, Total, ViewDesign};
 use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::reader::{Shown, Tumbler};
+use notes::view::reader::{RowContents, Tumbler};
 use notes::view::sort_key::Order;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value, level};
 
@@ -80,8 +80,8 @@ fn request(start: Start, navigator: Navigator, limit: usize) -> Request {
 fn lines(entries: &Entries) -> Vec<String> {
     let line = |row: &notes::view::entries::EntryRow| {
         let text = match &row.shown {
-            Shown::Category { tally, .. } => format!("[{}] {}", tally.name(), row.totals[0].1),
-            Shown::Document { row, .. } => match row.cells[1].one(0) {
+            RowContents::Category { tally, .. } => format!("[{}] {}", tally.name(), row.totals[0].1),
+            RowContents::Document { row, .. } => match row.cells[1].one(0) {
                 CellValue::Text(text) => text.to_owned(),
                 other => format!("{other:?}"),
             },
@@ -165,7 +165,7 @@ fn a_mask_says_what_is_told_of_each_row() {
     let counts = entries.rows[5].counts.expect("asked for");
     assert_eq!((counts.siblings, counts.children, counts.descendants), (3, 2, 5));
     assert_eq!((entries.rows[5].unread, entries.rows[1].unread), (None, Some(true)));
-    let Shown::Document { note, .. } = entries.rows[1].shown else { panic!("a document") };
+    let RowContents::Document { note, .. } = entries.rows[1].shown else { panic!("a document") };
     world.write(&database, BOB, |writer| writer.mark_read(&[note])).expect("marked");
     let unread = Request { skip: (Navigator::NextUnread, 1), ..request(Start::Key(vec![]), Navigator::NextUnread, 2) };
     assert_eq!(lines(&read(&database, BOB, "By Customer", &unread).expect("a view")), [ALL[3], ALL[4]]);
@@ -380,13 +380,13 @@ fn a_calendar_tells_what_happens_in_some_days() {
     assert_sound(&database);
 }
 
-fn article_of(shown: &Shown) -> String {
+fn article_of(shown: &RowContents) -> String {
     match shown {
-        Shown::Document { row, .. } => match row.cells[2].one(0) {
+        RowContents::Document { row, .. } => match row.cells[2].one(0) {
             CellValue::Text(text) => text.to_owned(),
             other => panic!("{other:?} is no article"),
         },
-        Shown::Category { .. } => panic!("a calendar has no categories"),
+        RowContents::Category { .. } => panic!("a calendar has no categories"),
     }
 }
 
@@ -397,7 +397,7 @@ fn deletions_that_were_forgotten_are_found() {
     let whole = request(Start::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     for row in &entries.rows[3..] {
-        if let Shown::Document { note, .. } = row.shown {
+        if let RowContents::Document { note, .. } = row.shown {
             world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
         }
     }
@@ -423,7 +423,7 @@ fn columns_that_tell_names_follow_them() {
         let view = reading.view(note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
         assert_eq!(rows.len(), ORDERS.len());
-        let Shown::Document { row, .. } = &rows[0].shown else { panic!("a document") };
+        let RowContents::Document { row, .. } = &rows[0].shown else { panic!("a document") };
         let CellValue::Text(told) = row.cells[1].one(0) else { panic!("a text") };
         (told.to_owned(), view.index.id())
     };
@@ -465,10 +465,10 @@ fn assert_built_alike(database: &Arc<Database>, name: &str) {
         let view = reading.view(reading.view_find(name).expect("there").note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 10_000).expect("sound");
         let shown = |row: notes::view::reader::ViewRow| match row.shown {
-            Shown::Category { level, tally } => {
+            RowContents::Category { level, tally } => {
                 (row.key, format!("{level} {} {}", tally.name(), tally.documents), Vec::new())
             }
-            Shown::Document { row: document, .. } => (row.key, document.unid.to_string(), document.cells),
+            RowContents::Document { row: document, .. } => (row.key, document.unid.to_string(), document.cells),
         };
         rows.into_iter().map(shown).collect::<Vec<_>>()
     };
@@ -514,7 +514,7 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
     let total = rows.total().expect("sound");
     assert_eq!((total.documents, total.totals[0].sum.value()), (12 * 1_024, 12.0 * 1_024.0 * 2.5));
     let page = rows.page(0, 2).expect("sound");
-    let Shown::Document { row, .. } = &page[1].shown else { panic!("a document") };
+    let RowContents::Document { row, .. } = &page[1].shown else { panic!("a document") };
     assert_eq!(
         (row.cells[0].clone(), row.cells[2].clone()),
         (Cell::Texts(vec![kinds[0].clone()]), Cell::Numbers(vec![2.5]))
@@ -545,8 +545,8 @@ fn threads_of_long_subjects_have_all_their_levels() {
     let view = reading.view(reading.view_find("Threads").expect("there").note).expect("a view");
     let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
     let level = |row: &notes::view::reader::ViewRow| match &row.shown {
-        Shown::Document { row, .. } => usize::from(row.response_level),
-        Shown::Category { .. } => panic!("no categories"),
+        RowContents::Document { row, .. } => usize::from(row.response_level),
+        RowContents::Category { .. } => panic!("no categories"),
     };
     let levels: Vec<usize> = rows.iter().map(level).collect();
     assert_eq!(levels, (0..base::limits::RESPONSE_DEPTH_MAX).collect::<Vec<_>>());
@@ -571,11 +571,11 @@ fn many_long_columns_hide_no_document() {
     let view = reading.view(reading.view_find("Wide").expect("there").note).expect("a view");
     let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
     let first = |row: &notes::view::reader::ViewRow| match &row.shown {
-        Shown::Document { row, .. } => match row.cells[0].one(0) {
+        RowContents::Document { row, .. } => match row.cells[0].one(0) {
             CellValue::Text(text) => text[..1].to_owned(),
             other => panic!("{other:?} is no text"),
         },
-        Shown::Category { .. } => panic!("no categories"),
+        RowContents::Category { .. } => panic!("no categories"),
     };
     assert_eq!(rows.iter().map(first).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
@@ -600,8 +600,8 @@ fn a_category_with_many_spellings_is_called_by_the_smallest() {
         let view = reading.view(reading.view_find("By Customer").expect("there").note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 1).expect("sound");
         match &rows[0].shown {
-            Shown::Category { tally, .. } => (tally.name().to_owned(), tally.documents),
-            Shown::Document { .. } => panic!("a category"),
+            RowContents::Category { tally, .. } => (tally.name().to_owned(), tally.documents),
+            RowContents::Document { .. } => panic!("a category"),
         }
     };
     // Smaller spellings are created last and deleted first.
@@ -634,7 +634,7 @@ fn what_is_deleted_for_good_behind_a_soft_deletion_was_in_no_view() {
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     let mut deleted = Vec::new();
     for row in &entries.rows[2..] {
-        if let Shown::Document { note, .. } = row.shown {
+        if let RowContents::Document { note, .. } = row.shown {
             world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
             refresh(&database, BOB, "By Customer").expect("a view");
             deleted.push(note);

@@ -13,7 +13,7 @@ use notes::view::design::{ClickSorts, Column, Total, ViewDesign};
 use notes::view::entries::{Counts, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
-use notes::view::reader::{Shown, Tumbler, ViewReader, ViewRow};
+use notes::view::reader::{RowContents, Tumbler, ViewReader, ViewRow};
 use notes::view::served::View;
 use notes::view::sort_key::Order;
 use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, NewNote, Value, level};
@@ -300,22 +300,24 @@ impl Bench {
 
 fn line(row: &ViewRow) -> String {
     match &row.shown {
-        Shown::Category { level, tally } => {
+        RowContents::Category { level, tally } => {
             let indent = "  ".repeat(usize::from(*level) - 1);
             format!("{indent}[{}] {} {}", tally.name(), tally.documents, tally.totals[0].sum.value())
         }
-        Shown::Document { row, .. } => format!("{}{}", "  ".repeat(usize::from(row.response_level) + 4), row.unid),
+        RowContents::Document { row, .. } => {
+            format!("{}{}", "  ".repeat(usize::from(row.response_level) + 4), row.unid)
+        }
     }
 }
 
 /// Returns the number of rows above a row: categories, and the documents that it responds to.
 fn depth_of(row: &ViewRow, before: &[ViewRow]) -> usize {
     match &row.shown {
-        Shown::Category { level, .. } => usize::from(*level),
-        Shown::Document { row, .. } => {
+        RowContents::Category { level, .. } => usize::from(*level),
+        RowContents::Document { row, .. } => {
             let category = before.iter().rev().find_map(|row| match row.shown {
-                Shown::Category { level, .. } => Some(usize::from(level)),
-                Shown::Document { .. } => None,
+                RowContents::Category { level, .. } => Some(usize::from(level)),
+                RowContents::Document { .. } => None,
             });
             category.unwrap_or(0) + 1 + usize::from(row.response_level)
         }
@@ -628,11 +630,11 @@ impl List {
     }
 
     fn is_category(&self, index: usize) -> bool {
-        matches!(self.rows[index].shown, Shown::Category { .. })
+        matches!(self.rows[index].shown, RowContents::Category { .. })
     }
 
     fn is_main(&self, index: usize) -> bool {
-        matches!(&self.rows[index].shown, Shown::Document { row, .. } if row.response_level == 0)
+        matches!(&self.rows[index].shown, RowContents::Document { row, .. } if row.response_level == 0)
     }
 
     fn is_shown(&self, index: usize, expansion: &Expansion) -> bool {

@@ -9,7 +9,7 @@ use notes::view::design::Refresh as When;
 use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewInfo;
-use notes::view::reader::{Shown, Tumbler, ViewReader};
+use notes::view::reader::{RowContents, Tumbler, ViewReader};
 use notes::view::served::UpdateWay;
 use notes::view::sort_key::Order;
 use notes::{DatabaseSnapshot, level};
@@ -321,7 +321,7 @@ fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
         ..v1::Entry::default()
     };
     match row.shown {
-        Shown::Category { tally, .. } => {
+        RowContents::Category { tally, .. } => {
             told.category = true;
             told.name = tally.name().to_owned();
             if mask.values {
@@ -329,7 +329,7 @@ fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
                 fill(&mut told.values, row.totals);
             }
         }
-        Shown::Document { note, row } => {
+        RowContents::Document { note, row } => {
             told.note_id = note.0;
             told.unid = if mask.unid { row.unid.0.to_vec() } else { Vec::new() };
             told.response = row.response_level > 0;
