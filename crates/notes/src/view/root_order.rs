@@ -37,18 +37,18 @@ pub(super) fn is_root(locale: &str) -> bool {
 
 /// The bytes that a character adds to a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Added {
+struct AddedBytes {
     /// Number of bytes, or `None` if the collator must compute the key.
     count: Option<u8>,
     bytes: [u8; ADDED_BYTES_MAX],
 }
 
 /// The bytes that each character adds behind characters of one kind.
-type Row = [Added; CHARACTERS];
+type TableRow = [AddedBytes; CHARACTERS];
 
 struct Table {
     /// The rows of the table. The first is for the beginning of a text.
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
     /// The number of the row that applies behind each character.
     behind: [u8; CHARACTERS],
 }
@@ -62,7 +62,7 @@ pub(super) fn write(text: &str, out: &mut Vec<u8>) -> bool {
     let mut row = &table.rows[0];
     for character in text.chars() {
         let added = place(character).map(|place| (place, row[place]));
-        let Some((place, Added { count: Some(count), bytes })) = added else {
+        let Some((place, AddedBytes { count: Some(count), bytes })) = added else {
             out.truncate(start);
             return false;
         };
@@ -104,14 +104,14 @@ impl Table {
 }
 
 /// Computes the bytes that each character adds behind a text, with the collator.
-fn row_behind(collator: &CollatorBorrowed<'_>, before: &str) -> Row {
+fn row_behind(collator: &CollatorBorrowed<'_>, before: &str) -> TableRow {
     let key = |text: &str| {
         let mut key = Vec::new();
         let Ok(()) = collator.write_sort_key_to(text, &mut key);
         key
     };
     let before_key = key(before);
-    let mut row = [Added { count: None, bytes: [0; ADDED_BYTES_MAX] }; CHARACTERS];
+    let mut row = [AddedBytes { count: None, bytes: [0; ADDED_BYTES_MAX] }; CHARACTERS];
     for (character, added) in characters().zip(&mut row) {
         let key = key(&format!("{before}{character}"));
         // A character without weight is excluded: the bytes behind it would depend on the character before it.
