@@ -34,7 +34,7 @@ use crate::view::index::{
 };
 use crate::view::question::ViewFormulas;
 use crate::view::record::{self, IndexRecord};
-use crate::view::row::{CATEGORY_ROW, Keys, Row, mark};
+use crate::view::row::{CATEGORY_ROW, Row, RowKeys, mark};
 use crate::view::served::View;
 
 /// The resources of a build.
@@ -445,7 +445,7 @@ impl Cursor for CountingCursor<'_> {
 /// The sorted document rows, each category row inserted before its first document. Counts both, and computes the totals
 /// of the categories.
 struct RowStream<'b> {
-    keys: &'b Keys,
+    keys: &'b RowKeys,
     summing: &'b [usize],
     id: CollectionId,
     pairs: Sorted,

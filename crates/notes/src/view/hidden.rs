@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::index::{COUNTED_LEVELS, RESTRICTED, RowWeights, ViewIndex, document};
-use crate::view::row::{DocumentRow, Keys, Row, note_of};
+use crate::view::row::{DocumentRow, Row, RowKeys, note_of};
 
 pub(crate) mod cache;
 pub(crate) mod follow;
@@ -297,7 +297,7 @@ pub(crate) struct Order<'o> {
 }
 
 impl Order<'_> {
-    fn keys(&self) -> &Keys {
+    fn keys(&self) -> &RowKeys {
         self.index.keys(self.collation)
     }
 

@@ -42,14 +42,14 @@ use crate::view::hidden::cache::{HiddenCache, RowChangeStep};
 use crate::view::hidden::follow::RowContent;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::question::{ViewFormulas, ViewRowValues};
-use crate::view::row::{DocumentRow, Keys, Row};
+use crate::view::row::{DocumentRow, Row, RowKeys};
 
 /// The index of a view: where its rows are stored, and how their keys are made.
 pub struct ViewIndex {
     database: DbNumber,
     view: ViewId,
     design: ViewDesign,
-    collations: Vec<Keys>,
+    collations: Vec<RowKeys>,
     /// The columns with totals.
     summing: Vec<usize>,
     /// The value of [`ViewIndex::followed`].
@@ -113,7 +113,7 @@ impl ViewIndex {
     /// Creates the index of a view whose design was checked. Stores nothing.
     #[must_use]
     pub fn new(database: DbNumber, view: ViewId, design: ViewDesign) -> Self {
-        let collations = design.collations().iter().map(|collation| Keys::new(&design, collation)).collect();
+        let collations = design.collations().iter().map(|collation| RowKeys::new(&design, collation)).collect();
         let summing = |(index, column): (usize, &Column)| (column.total != Total::None).then_some(index);
         let summing = design.columns.iter().enumerate().filter_map(summing).collect();
         Self { database, view, design, collations, summing, followed: AtomicU64::new(0) }
@@ -152,7 +152,7 @@ impl ViewIndex {
 
     /// Returns the key layout of an order.
     #[must_use]
-    pub fn keys(&self, collation: usize) -> &Keys {
+    pub fn keys(&self, collation: usize) -> &RowKeys {
         &self.collations[collation]
     }
 
@@ -732,7 +732,7 @@ impl ViewIndex {
             cells: Vec::new(),
         };
         let shown = ShownDocument::new(&self.design, head, cells);
-        let rows_in = |order: usize, keys: &Keys| match (self.design.responses, header.parent) {
+        let rows_in = |order: usize, keys: &RowKeys| match (self.design.responses, header.parent) {
             (true, Some(_)) => {
                 let above = parent.and_then(|parent| parent.keys.get(order));
                 shown.response_rows(keys, header.note, above.map_or(&[], Vec::as_slice))
@@ -772,7 +772,7 @@ impl<'d> ShownDocument<'d> {
     }
 
     /// Returns the rows of a response: one beneath each row of its parent. Without a parent in the view there are none.
-    fn response_rows(&self, keys: &Keys, note: NoteId, above: &[Vec<u8>]) -> Vec<KeyAndRow> {
+    fn response_rows(&self, keys: &RowKeys, note: NoteId, above: &[Vec<u8>]) -> Vec<KeyAndRow> {
         // A key contains the document of each level above. All rows of a document are on the same level.
         let level = above.first().and_then(|parent| keys.documents_in(parent)).map_or(usize::MAX, |above| above.len());
         if level > RESPONSE_LEVELS_MAX {
@@ -784,7 +784,7 @@ impl<'d> ShownDocument<'d> {
     }
 
     /// Returns the rows of a main document: one for each of its entries.
-    fn main_rows(&self, keys: &Keys, note: NoteId) -> Vec<KeyAndRow> {
+    fn main_rows(&self, keys: &RowKeys, note: NoteId) -> Vec<KeyAndRow> {
         let Some(entries) = entry::entries(self.design, self.values()) else {
             return vec![(keys.document(self.values(), note, 0), Arc::clone(&self.row))];
         };

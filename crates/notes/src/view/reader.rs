@@ -22,7 +22,7 @@ use crate::limits::TUMBLER_LEVELS_MAX;
 use crate::view::category::CategoryTotals;
 use crate::view::hidden::{HiddenRows, Order, VisibleRowCursor, VisibleRows};
 use crate::view::index::{COUNTED_LEVELS, ViewIndex};
-use crate::view::row::{DocumentRow, Keys, Row, mark, note_of};
+use crate::view::row::{DocumentRow, Row, RowKeys, mark, note_of};
 
 /// A position in a view: the number of a row among its siblings, for the row and each row above it, from the outermost
 /// inwards; counted from 1.
@@ -278,7 +278,7 @@ impl<'r> ViewReader<'r> {
         Ok(self.direct_documents(path)? + self.category_rank(&behind)? - self.category_rank(&first)?)
     }
 
-    pub(crate) fn keys(&self) -> &'r Keys {
+    pub(crate) fn keys(&self) -> &'r RowKeys {
         self.index.keys(self.collation)
     }
 

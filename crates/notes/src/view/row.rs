@@ -1,10 +1,10 @@
 //! The rows of a view and their keys (`docs/views.md`, "Rows and their keys").
 //!
-//! A key begins with the key of its parent, so a subtree is one range of keys directly behind its root. [`Keys`] makes
+//! A key begins with the key of its parent, so a subtree is one range of keys directly behind its root. [`RowKeys`] makes
 //! the keys of one collation; it uses only the cells of documents.
 //!
 //! A key has at most [`KEY_BYTES_MAX`] bytes, however long the values are. The minimum for everything that may follow
-//! is reserved, and each component gets a share of the bytes that are left (`Keys::room`). Rows with the same key up to
+//! is reserved, and each component gets a share of the bytes that are left (`RowKeys::room`). Rows with the same key up to
 //! a component have the same share for it, so the order of the kept parts is correct.
 //!
 //! Invariants: the key of a category row is smaller than all keys beneath it, and the keys beneath it are those that
@@ -189,7 +189,7 @@ impl FirstValues for [Cell] {
 }
 
 /// The key layout of one collation.
-pub struct Keys {
+pub struct RowKeys {
     /// The columns that form categories, in their order.
     categories: Vec<SortedColumn>,
     /// The other sorted columns.
@@ -206,7 +206,7 @@ struct SortedColumn {
     texts: TextOrder,
 }
 
-impl Keys {
+impl RowKeys {
     /// Creates the key layout of one of [`ViewDesign::collations`]. It has categories if all categorised columns come
     /// first in the collation.
     #[must_use]
@@ -488,10 +488,10 @@ mod tests {
         Column { title: title.into(), sort: Some(Order::Ascending), categorised, ..Column::default() }
     }
 
-    fn keys() -> Keys {
+    fn keys() -> RowKeys {
         let columns = vec![sorted("Kind", true), sorted("Name", false)];
         let design = ViewDesign { responses: true, columns, ..ViewDesign::default() };
-        Keys::new(&design, &design.collations()[0])
+        RowKeys::new(&design, &design.collations()[0])
     }
 
     fn cells(kind: &str, name: &str) -> [Cell; 2] {
@@ -571,7 +571,7 @@ mod tests {
             ..sorted("Name", false)
         };
         let design = ViewDesign { columns: vec![sorted("Kind", true), clicked], ..ViewDesign::default() };
-        let keys = Keys::new(&design, &design.collations()[1]);
+        let keys = RowKeys::new(&design, &design.collations()[1]);
         assert!(keys.categories(&cells("A", "b")).is_empty());
         assert!(keys.document(&cells("Z", "a"), NoteId(1), 0) < keys.document(&cells("A", "b"), NoteId(1), 0));
     }
@@ -581,7 +581,7 @@ mod tests {
         let long = |number: usize| format!("{}{number}", "long ".repeat(100));
         let columns: Vec<Column> = (0..VIEW_COLUMNS_MAX).map(|number| sorted(&long(number), number < 2)).collect();
         let design = ViewDesign { responses: true, columns, ..ViewDesign::default() };
-        let keys = Keys::new(&design, &design.collations()[0]);
+        let keys = RowKeys::new(&design, &design.collations()[0]);
         let deep = (0..CATEGORY_LEVELS_MAX).map(long).collect::<Vec<_>>().join("\\");
         let values: Vec<Cell> = (0..VIEW_COLUMNS_MAX)
             .map(|number| Cell::Texts(vec![if number == 0 { deep.clone() } else { long(number) }]))
@@ -604,7 +604,7 @@ mod tests {
     fn long_categories_that_differ_at_their_end_are_two() {
         let columns = (0..31).map(|number| sorted(&number.to_string(), true)).collect();
         let design = ViewDesign { responses: true, columns, ..ViewDesign::default() };
-        let keys = Keys::new(&design, &design.collations()[0]);
+        let keys = RowKeys::new(&design, &design.collations()[0]);
         let values = |last: &str| [vec!["x".repeat(200); 30], vec![format!("{}{last}", "y".repeat(200))]].concat();
         let path = |last: &str| {
             let cells: Vec<Cell> = values(last).into_iter().map(|text| Cell::Texts(vec![text])).collect();

@@ -15,11 +15,11 @@ use crate::error::Result;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::hidden::follow::{RowChange, RowContent};
-use crate::view::row::{DocumentRow, Keys, Row};
+use crate::view::row::{DocumentRow, Row, RowKeys};
 
 /// The changes to the rows and categories of one order.
 pub(super) struct CollationUpdate<'u> {
-    keys: &'u Keys,
+    keys: &'u RowKeys,
     summing: &'u [usize],
     store: &'u dyn Read,
     pub(super) rows: collection::Writer<'u>,
@@ -273,7 +273,7 @@ pub(super) fn find_spellings(index: &ViewIndex, collation: usize, store: &dyn Re
 pub(crate) type CountVisitor<'f> = dyn FnMut(Vec<u8>, Option<&str>, &[&Cell]) -> Result<()> + 'f;
 
 pub(super) fn each_count(
-    keys: &Keys,
+    keys: &RowKeys,
     summing: &[usize],
     key: &[u8],
     row: &DocumentRow,
