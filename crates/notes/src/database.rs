@@ -31,7 +31,7 @@ use crate::reading::{self, DatabaseSnapshot};
 use crate::recent::{RecentChange, RecentChanges};
 use crate::structure::{self, OdsVersion};
 use crate::transaction::Transaction;
-use crate::view::served::Views;
+use crate::view::served::ViewCache;
 
 /// The note that contains the ACL. It is the first note of every database.
 pub const ACL_NOTE: NoteId = NoteId(1);
@@ -362,7 +362,7 @@ pub struct Database {
     keywords: RwLock<Arc<Keywords>>,
     /// The folder designs as of a design modseq. Loaded on demand.
     designs: Mutex<Option<(Modseq, Arc<Vec<FolderDesign>>)>>,
-    pub(crate) views: Views,
+    pub(crate) views: ViewCache,
     /// The last changes, for indexes that follow them.
     recent: Mutex<RecentChanges>,
     /// The lock of the single writer. It guards the counters as the last transaction left them.
@@ -400,7 +400,7 @@ impl Database {
             acl_version: AtomicU64::new(0),
             keywords: RwLock::default(),
             designs: Mutex::default(),
-            views: Views::default(),
+            views: ViewCache::default(),
             recent: Mutex::new(RecentChanges::since(counters.modseq)),
             writer: Mutex::new(counters),
             last: Mutex::new((counters.modseq, Ticket::NONE)),

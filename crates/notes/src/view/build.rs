@@ -35,7 +35,7 @@ use crate::view::index::{
 use crate::view::question::ViewFormulas;
 use crate::view::record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Row, RowKeys, mark};
-use crate::view::served::View;
+use crate::view::served::OpenView;
 
 /// The resources of a build.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl<L: AtLeast<level::Reader>> Access<L> {
 /// Builds a new index that replaces the current one of a view.
 fn build(
     database: &Database,
-    view: &View,
+    view: &OpenView,
     options: &BuildOptions,
     report: &mut BuildProgress<'_>,
 ) -> Result<Option<BuildReport>> {
@@ -154,7 +154,7 @@ fn load_record(reader: &dyn Read, database: &Database, note: NoteId) -> Result<I
 }
 
 /// Replaces the old index by the new one. Fails if the design changed meanwhile.
-fn finish(database: &Database, view: &View, index: &ViewIndex, now: base::Timestamp) -> Result<()> {
+fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Timestamp) -> Result<()> {
     let lock = database.lock();
     database.refuse_when_dropped()?;
     let mut record = load_record(database.store.as_ref(), database, view.info.note)?;

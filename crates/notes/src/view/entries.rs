@@ -20,7 +20,7 @@ use crate::view::design::Total;
 use crate::view::hidden::VisibleRowCursor;
 use crate::view::navigate::{Expansion, Navigator};
 use crate::view::reader::{OutermostCategories, RowContents, Tumbler, ViewReader, ViewRow};
-use crate::view::served::View;
+use crate::view::served::OpenView;
 
 /// The starting point of a request.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -117,7 +117,7 @@ pub struct Entries {
 /// A reader of a view's entries on behalf of the reader of the database.
 pub struct EntryReader<'r> {
     reading: &'r DatabaseSnapshot<'r>,
-    view: &'r View,
+    view: &'r OpenView,
     rows: ViewReader<'r>,
     changed: ChangedNotes,
     /// `true` if the view contains responses; filled at the first use.
@@ -150,7 +150,7 @@ impl ChangedNotes {
 
 impl<'r> EntryReader<'r> {
     /// Opens an order of a view.
-    pub fn open(reading: &'r DatabaseSnapshot<'r>, view: &'r View, collation: usize) -> Result<Self> {
+    pub fn open(reading: &'r DatabaseSnapshot<'r>, view: &'r OpenView, collation: usize) -> Result<Self> {
         let rows = reading.view_rows(view, collation)?;
         let changed = ChangedNotes::since(rows.applied()?, reading);
         Ok(Self { reading, view, rows, changed, has_responses: OnceCell::new() })

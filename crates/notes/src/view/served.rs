@@ -34,7 +34,7 @@ use crate::view::record::{self, IndexRecord};
 const DAY_SECONDS: i64 = 86_400;
 
 /// A view with its index.
-pub struct View {
+pub struct OpenView {
     /// The design note.
     pub info: Arc<ViewInfo>,
     /// The index that holds the rows.
@@ -47,7 +47,7 @@ pub struct View {
     hidden: HiddenCache,
 }
 
-impl View {
+impl OpenView {
     fn new(database: &Database, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
         let question = info.view.question(info.id())?.at(record.evaluated, database, &info.view.title);
         let index = ViewIndex::new(database.number(), record.index, info.view.design.clone());
@@ -55,7 +55,7 @@ impl View {
         Ok(Self { info, index, evaluated: record.evaluated, question, told, hidden })
     }
 
-    /// Returns `true` if the contents change as time passes, so that they hold only for [`View::evaluated`].
+    /// Returns `true` if the contents change as time passes, so that they hold only for [`OpenView::evaluated`].
     #[must_use]
     pub fn is_time_relative(&self) -> bool {
         self.question.is_time_relative()
@@ -116,7 +116,7 @@ impl View {
 
 /// The way in which the index of a view is brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum UpdateWay {
+pub enum UpdateMethod {
     /// By applying the changes: [`Access::view_refresh`].
     Changes,
     /// By building it from all documents: [`Access::view_update`].
@@ -127,30 +127,30 @@ pub enum UpdateWay {
 
 /// The cache of the compiled views of a database.
 #[derive(Default)]
-pub(crate) struct Views {
+pub(crate) struct ViewCache {
     list: Mutex<Option<ViewList>>,
     /// The views as of recent snapshots.
-    compiled: Mutex<HashMap<NoteId, Arc<View>>>,
+    compiled: Mutex<HashMap<NoteId, Arc<OpenView>>>,
     /// The views with their current index. Changed only under the lock of the database.
-    current: Mutex<HashMap<NoteId, Arc<View>>>,
+    current: Mutex<HashMap<NoteId, Arc<OpenView>>>,
     /// The views whose index is being built, with the number of the new index as soon as it has one.
     building: Mutex<HashMap<NoteId, Option<ViewId>>>,
 }
 
 /// The exclusive right to build the index of a view. It ends when the value is dropped.
-pub(crate) struct BuildTurn<'v> {
-    views: &'v Views,
+pub(crate) struct BuildGuard<'v> {
+    views: &'v ViewCache,
     note: NoteId,
 }
 
-impl BuildTurn<'_> {
+impl BuildGuard<'_> {
     /// Sets the number of the index that is being built.
     pub(crate) fn set_index(&self, index: ViewId) {
         self.views.building.lock().unwrap_or_else(PoisonError::into_inner).insert(self.note, Some(index));
     }
 }
 
-impl Drop for BuildTurn<'_> {
+impl Drop for BuildGuard<'_> {
     fn drop(&mut self) {
         self.views.building.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.note);
     }
@@ -163,14 +163,14 @@ struct ViewList {
     views: Arc<[Arc<ViewInfo>]>,
 }
 
-impl Views {
+impl ViewCache {
     /// Acquires the right to build the index of a view. Returns `None` while another build has it.
-    pub(crate) fn begin_build(&self, note: NoteId) -> Option<BuildTurn<'_>> {
+    pub(crate) fn begin_build(&self, note: NoteId) -> Option<BuildGuard<'_>> {
         match self.building.lock().unwrap_or_else(PoisonError::into_inner).entry(note) {
             Entry::Occupied(_) => None,
             Entry::Vacant(vacant) => {
                 vacant.insert(None);
-                Some(BuildTurn { views: self, note })
+                Some(BuildGuard { views: self, note })
             }
         }
     }
@@ -180,12 +180,12 @@ impl Views {
     }
 
     /// Returns a view with its current index. The caller holds the lock of the database.
-    fn current(&self, info: &ViewInfo, database: &Database) -> Option<Arc<View>> {
+    fn current(&self, info: &ViewInfo, database: &Database) -> Option<Arc<OpenView>> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
         current.filter(|view| view.info.sequence == info.sequence && view.told == info.told(database))
     }
 
-    fn set_current(&self, view: &Arc<View>) {
+    fn set_current(&self, view: &Arc<OpenView>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         current.insert(view.info.note, Arc::clone(view));
     }
@@ -233,12 +233,12 @@ impl Views {
         Ok(list)
     }
 
-    fn view(&self, database: &Database, info: &Arc<ViewInfo>, record: &IndexRecord) -> Result<Arc<View>> {
+    fn view(&self, database: &Database, info: &Arc<ViewInfo>, record: &IndexRecord) -> Result<Arc<OpenView>> {
         let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
         if let Some(view) = known.filter(|view| view.is_of(info, record)) {
             return Ok(view);
         }
-        let view = Arc::new(View::new(database, Arc::clone(info), record)?);
+        let view = Arc::new(OpenView::new(database, Arc::clone(info), record)?);
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner).insert(info.note, Arc::clone(&view));
         Ok(view)
     }
@@ -269,7 +269,7 @@ impl DatabaseSnapshot<'_> {
     }
 
     /// Opens a view as of this snapshot. Fails with "not found" unless [`Access::view_refresh`] has created its index.
-    pub fn view(&self, note: NoteId) -> Result<Arc<View>> {
+    pub fn view(&self, note: NoteId) -> Result<Arc<OpenView>> {
         let list = self.all_views()?;
         let info = list.iter().find(|info| info.note == note);
         let not_found = || Error::not_found(format!("view {note} of {}", self.database().path()));
@@ -284,7 +284,7 @@ impl DatabaseSnapshot<'_> {
     }
 
     /// Returns the way in which the index of a view is to be brought up to date.
-    pub fn view_update_way(&self, note: NoteId) -> Result<UpdateWay> {
+    pub fn view_update_way(&self, note: NoteId) -> Result<UpdateMethod> {
         let (notes, now) = (self.counters().notes, self.database().clock.now());
         let wants_build = match self.view(note) {
             Ok(view) => view.wants_build(&self.snapshot, notes, now)?,
@@ -293,14 +293,14 @@ impl DatabaseSnapshot<'_> {
             Err(error) => return Err(error),
         };
         Ok(match wants_build {
-            false => UpdateWay::Changes,
-            true if self.database().views.is_being_built(note) => UpdateWay::Wait,
-            true => UpdateWay::Build,
+            false => UpdateMethod::Changes,
+            true if self.database().views.is_being_built(note) => UpdateMethod::Wait,
+            true => UpdateMethod::Build,
         })
     }
 
     /// Returns the rows of a view in one of its orders.
-    pub fn view_rows<'v>(&'v self, view: &'v View, collation: usize) -> Result<ViewReader<'v>> {
+    pub fn view_rows<'v>(&'v self, view: &'v OpenView, collation: usize) -> Result<ViewReader<'v>> {
         if collation >= view.index.orders() {
             return Err(Error::not_found(format!("order {collation} of view {:?}", view.info.view.title)));
         }
@@ -329,7 +329,7 @@ impl DatabaseSnapshot<'_> {
     }
 
     /// Returns `true` if the reader may read a note with these readers in its row.
-    fn may_read(&self, view: &View, note: NoteId, readers: &ReadersId, names: [u8; 16]) -> Result<bool> {
+    fn may_read(&self, view: &OpenView, note: NoteId, readers: &ReadersId, names: [u8; 16]) -> Result<bool> {
         if let Some(known) = view.hidden.known(names, readers) {
             return Ok(known);
         }
@@ -383,7 +383,7 @@ impl<L: AtLeast<level::Reader>> Access<L> {
 
 impl Database {
     /// Returns a view with its index, or with a new one without rows.
-    pub(crate) fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<View>> {
+    pub(crate) fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<OpenView>> {
         let lock = self.lock();
         self.refuse_when_dropped()?;
         let reader: &dyn Read = self.store.as_ref();

@@ -15,7 +15,7 @@ use notes::change::ChangeCursor;
 use notes::view::build::BuildOptions;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::served::UpdateWay;
+use notes::view::served::UpdateMethod;
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, DatabaseSnapshot,
     FolderReader, Header, Identity, Item, Level, Marks, NewNote, OnConflict, PublicSnapshot, SaveOptions, Value,
@@ -384,7 +384,7 @@ const READING: &[Row] = &[
             Ok(access.read()?.view(c.view).is_ok())
         })
     }),
-    ("Reading::view_update_way", From(Reader), |c| c.read(|r| Ok(r.view_update_way(c.view)? == UpdateWay::Changes))),
+    ("Reading::view_update_way", From(Reader), |c| c.read(|r| Ok(r.view_update_way(c.view)? == UpdateMethod::Changes))),
     ("Access::view_update", From(Reader), |c| {
         c.with(|access: &Access<level::Reader>| {
             access.view_update(c.view, &build_options(), &mut |_, _| ControlFlow::Continue(()))

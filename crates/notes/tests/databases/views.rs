@@ -14,7 +14,7 @@ use notes::view::entries::{Counts, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
 use notes::view::reader::{RowContents, Tumbler, ViewReader, ViewRow};
-use notes::view::served::View;
+use notes::view::served::OpenView;
 use notes::view::sort_key::Order;
 use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, NewNote, Value, level};
 
@@ -110,7 +110,7 @@ impl Bench {
     }
 
     /// Opens the view for a user, or for the server itself.
-    fn look<T>(&self, who: Option<&str>, look: impl FnOnce(&DatabaseSnapshot<'_>, &View) -> T) -> T {
+    fn look<T>(&self, who: Option<&str>, look: impl FnOnce(&DatabaseSnapshot<'_>, &OpenView) -> T) -> T {
         let identity = who.map_or_else(server, identity);
         let access: Access<level::Reader> = self.database.authorize(&identity).expect("a reader");
         let reading = access.read().expect("a snapshot");

@@ -10,7 +10,7 @@ use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewInfo;
 use notes::view::reader::{RowContents, Tumbler, ViewReader};
-use notes::view::served::UpdateWay;
+use notes::view::served::UpdateMethod;
 use notes::view::sort_key::Order;
 use notes::{DatabaseSnapshot, level};
 use proto::v1;
@@ -81,8 +81,8 @@ impl Opening {
             (info.note, when, reading.view_update_way(info.note)?)
         };
         let build = match way {
-            UpdateWay::Wait if asked => Some(Refresh::Build(None)),
-            UpdateWay::Build | UpdateWay::Wait if !asked => {
+            UpdateMethod::Wait if asked => Some(Refresh::Build(None)),
+            UpdateMethod::Build | UpdateMethod::Wait if !asked => {
                 let progress = indexer.build(database, note);
                 progress.map(|progress| Refresh::Build(Some(progress)))
             }
