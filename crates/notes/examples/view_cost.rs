@@ -32,7 +32,7 @@ use notes::view::design::{Column, Total, ViewDesign};
 use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
-use notes::view::sort_key::Order;
+use notes::view::sort_key::SortDirection;
 use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value, level};
 use store::{KeyRange, Options, Store, Table, Ticket};
 
@@ -89,7 +89,7 @@ fn text_of(random: &SeededRandom, bytes: usize) -> String {
     drawn.iter().map(|byte| char::from(b' ' + byte % 64)).collect()
 }
 
-fn sorted(item: &str, order: Order) -> Column {
+fn sorted(item: &str, order: SortDirection) -> Column {
     Column { title: item.into(), item: item.into(), sort: Some(order), ..Column::default() }
 }
 
@@ -105,7 +105,7 @@ fn view(title: &str, columns: Vec<Column>) -> ViewNote {
 
 /// Returns the views of each database. The first has three sorted columns, the second has categories with totals.
 fn views() -> Vec<ViewNote> {
-    let (up, down) = (Order::Ascending, Order::Descending);
+    let (up, down) = (SortDirection::Ascending, SortDirection::Descending);
     let category = Column { categorised: true, ..sorted("Customer", up) };
     let price = Column { total: Total::Sum, ..plain("Price") };
     vec![

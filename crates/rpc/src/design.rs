@@ -7,7 +7,7 @@
 use base::Name;
 use notes::view::design::{ClickSorts, Column, Refresh, Total, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::sort_key::{Differences, Order};
+use notes::view::sort_key::{SortDirection, TextComparison};
 use proto::v1;
 
 use crate::error::{Error, Result};
@@ -62,8 +62,8 @@ pub fn view_in(said: v1::ViewDesign) -> Result<ViewNote> {
 fn column_out(column: &Column) -> v1::ColumnDesign {
     let sort = match column.sort {
         None => v1::SortOrder::None,
-        Some(Order::Ascending) => v1::SortOrder::Ascending,
-        Some(Order::Descending) => v1::SortOrder::Descending,
+        Some(SortDirection::Ascending) => v1::SortOrder::Ascending,
+        Some(SortDirection::Descending) => v1::SortOrder::Descending,
     };
     v1::ColumnDesign {
         title: column.title.clone(),
@@ -86,8 +86,8 @@ fn column_out(column: &Column) -> v1::ColumnDesign {
 fn column_in(said: v1::ColumnDesign) -> Result<Column> {
     let sort = match known::<v1::SortOrder>(said.sort, "an order")? {
         v1::SortOrder::None => None,
-        v1::SortOrder::Ascending => Some(Order::Ascending),
-        v1::SortOrder::Descending => Some(Order::Descending),
+        v1::SortOrder::Ascending => Some(SortDirection::Ascending),
+        v1::SortOrder::Descending => Some(SortDirection::Descending),
     };
     Ok(Column {
         item: if said.item.is_empty() { said.title.clone() } else { said.item },
@@ -98,7 +98,7 @@ fn column_in(said: v1::ColumnDesign) -> Result<Column> {
         separate: said.separate,
         hidden: said.hidden,
         for_responses: said.responses_only,
-        differences: Differences { case: said.case, accents: said.accents },
+        differences: TextComparison { case: said.case, accents: said.accents },
         clicks: ClickSorts { ascending: said.click_ascending, descending: said.click_descending },
         total: total_in(known(said.total, "a total")?),
         format: said.format,
@@ -182,10 +182,10 @@ mod tests {
         ];
         let clicks = ClickSorts { ascending: true, descending: false };
         let mut columns = vec![
-            Column { sort: Some(Order::Ascending), categorised: true, separate: true, ..column("Kind") },
-            Column { sort: Some(Order::Descending), clicks, format: vec![0, 255], ..column("Date") },
+            Column { sort: Some(SortDirection::Ascending), categorised: true, separate: true, ..column("Kind") },
+            Column { sort: Some(SortDirection::Descending), clicks, format: vec![0, 255], ..column("Date") },
             Column { hidden: true, for_responses: true, formula: Some("1 + 1".into()), ..column("Two") },
-            Column { differences: Differences { case: true, accents: false }, ..column("Case") },
+            Column { differences: TextComparison { case: true, accents: false }, ..column("Case") },
             Column { clicks: ClickSorts { ascending: false, descending: true }, ..column("Click") },
         ];
         columns.extend(totals.map(|total| Column { total, ..column("Total") }));

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use notes::view::design::{ClickSorts, Column, Refresh, Total, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::sort_key::{Differences, Order};
+use notes::view::sort_key::{SortDirection, TextComparison};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -258,8 +258,8 @@ impl ViewColumn {
             item: if column.item == column.title { String::new() } else { column.item.clone() },
             formula: column.formula.clone(),
             sort: column.sort.map(|order| match order {
-                Order::Ascending => OrderWord::Ascending,
-                Order::Descending => OrderWord::Descending,
+                SortDirection::Ascending => OrderWord::Ascending,
+                SortDirection::Descending => OrderWord::Descending,
             }),
             click,
             category: column.categorised,
@@ -281,14 +281,14 @@ impl ViewColumn {
             item: if self.item.is_empty() { self.title.clone() } else { self.item.clone() },
             formula: self.formula.clone(),
             sort: self.sort.map(|order| match order {
-                OrderWord::Ascending => Order::Ascending,
-                OrderWord::Descending => Order::Descending,
+                OrderWord::Ascending => SortDirection::Ascending,
+                OrderWord::Descending => SortDirection::Descending,
             }),
             categorised: self.category,
             separate: self.separate,
             hidden: self.hidden,
             for_responses: self.responses_only,
-            differences: Differences { case: self.case, accents: self.accents },
+            differences: TextComparison { case: self.case, accents: self.accents },
             clicks: ClickSorts { ascending: clicks(ClickWord::Ascending), descending: clicks(ClickWord::Descending) },
             total: self.total,
             format: format.map_err(|error| ViewTextError(format!("format of column {:?}: {error}", self.title)))?,

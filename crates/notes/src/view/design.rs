@@ -13,7 +13,7 @@ use crate::limits::{
     COLUMN_FORMAT_BYTES_MAX, COLUMN_TITLE_BYTES_MAX, FORMULA_BYTES_MAX, VIEW_COLLATIONS_MAX, VIEW_COLUMNS_MAX,
     VIEW_LOCALE_BYTES_MAX,
 };
-use crate::view::sort_key::{Differences, Order};
+use crate::view::sort_key::{SortDirection, TextComparison};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -62,7 +62,7 @@ pub struct Column {
     /// The formula for the value. Without a formula the column shows the item.
     pub formula: Option<String>,
     /// The direction in which the column sorts the rows.
-    pub sort: Option<Order>,
+    pub sort: Option<SortDirection>,
     /// `true` if equal values form a category.
     pub categorised: bool,
     /// `true` if each value of a list makes an entry of its own.
@@ -72,7 +72,7 @@ pub struct Column {
     /// `true` if the column is shown for responses only.
     pub for_responses: bool,
     /// The differences between texts that count for the order.
-    pub differences: Differences,
+    pub differences: TextComparison,
     /// The orders that a click on the column selects.
     pub clicks: ClickSorts,
     /// The total of the column.
@@ -109,7 +109,7 @@ pub enum Total {
 }
 
 /// An order of the rows: columns by their index, and directions.
-pub type Collation = Vec<(usize, Order)>;
+pub type Collation = Vec<(usize, SortDirection)>;
 
 impl ViewDesign {
     /// Checks that a view with this design can be indexed.
@@ -148,7 +148,7 @@ impl ViewDesign {
             return wrong("beginning and end are two columns");
         }
         if self.responses
-            || self.sorted().next() != Some((usize::from(begin), Order::Ascending))
+            || self.sorted().next() != Some((usize::from(begin), SortDirection::Ascending))
             || self.category_columns() > 0
         {
             return wrong(
@@ -164,9 +164,10 @@ impl ViewDesign {
         let own: Collation = self.sorted().collect();
         let mut all = vec![own.clone()];
         for (index, column) in self.columns.iter().enumerate() {
-            for (wanted, order) in
-                [(column.clicks.ascending, Order::Ascending), (column.clicks.descending, Order::Descending)]
-            {
+            for (wanted, order) in [
+                (column.clicks.ascending, SortDirection::Ascending),
+                (column.clicks.descending, SortDirection::Descending),
+            ] {
                 let clicked: Collation = std::iter::once((index, order))
                     .chain(own.iter().copied().filter(|(other, _)| *other != index))
                     .collect();
@@ -184,7 +185,7 @@ impl ViewDesign {
         self.columns.iter().filter(|column| column.categorised).count()
     }
 
-    fn sorted(&self) -> impl Iterator<Item = (usize, Order)> {
+    fn sorted(&self) -> impl Iterator<Item = (usize, SortDirection)> {
         self.columns.iter().enumerate().filter_map(|(index, column)| Some((index, column.sort?)))
     }
 
@@ -256,10 +257,10 @@ impl Column {
         out.u8(u8::from(self.formula.is_some())).text(self.formula.as_deref().unwrap_or_default());
         out.u8(match self.sort {
             None => 0,
-            Some(Order::Ascending) => 1,
-            Some(Order::Descending) => 2,
+            Some(SortDirection::Ascending) => 1,
+            Some(SortDirection::Descending) => 2,
         });
-        let Differences { case, accents } = self.differences;
+        let TextComparison { case, accents } = self.differences;
         let ClickSorts { ascending, descending } = self.clicks;
         let bits =
             [self.categorised, self.separate, self.hidden, self.for_responses, case, accents, ascending, descending];
@@ -271,8 +272,8 @@ impl Column {
         let (has_formula, formula) = (input.u8()? == 1, input.text()?.to_owned());
         let sort = match input.u8()? {
             0 => None,
-            1 => Some(Order::Ascending),
-            2 => Some(Order::Descending),
+            1 => Some(SortDirection::Ascending),
+            2 => Some(SortDirection::Descending),
             _ => return Err(InvalidRecord),
         };
         let [categorised, separate, hidden, for_responses, case, accents, ascending, descending] =
@@ -287,7 +288,7 @@ impl Column {
             separate,
             hidden,
             for_responses,
-            differences: Differences { case, accents },
+            differences: TextComparison { case, accents },
             clicks: ClickSorts { ascending, descending },
             total,
             format: input.bytes()?.to_vec(),
@@ -342,12 +343,12 @@ mod tests {
         Column { title: title.to_owned(), item: title.to_lowercase(), ..Column::default() }
     }
 
-    fn sorted(title: &str, order: Order) -> Column {
+    fn sorted(title: &str, order: SortDirection) -> Column {
         Column { sort: Some(order), ..column(title) }
     }
 
     fn category(title: &str) -> Column {
-        Column { categorised: true, ..sorted(title, Order::Ascending) }
+        Column { categorised: true, ..sorted(title, SortDirection::Ascending) }
     }
 
     fn rich() -> ViewDesign {
@@ -361,8 +362,8 @@ mod tests {
                 Column { separate: true, ..category("Category") },
                 Column {
                     clicks,
-                    differences: Differences { case: true, accents: false },
-                    ..sorted("Date", Order::Descending)
+                    differences: TextComparison { case: true, accents: false },
+                    ..sorted("Date", SortDirection::Descending)
                 },
                 Column { total: Total::PercentOfAll, formula: Some("Price * 2".into()), ..column("Price") },
                 Column { clicks, hidden: true, format: vec![1, 2], for_responses: true, ..column("Name") },
@@ -372,7 +373,7 @@ mod tests {
     }
 
     fn calendar() -> ViewDesign {
-        let columns = vec![sorted("Begin", Order::Ascending), column("End")];
+        let columns = vec![sorted("Begin", SortDirection::Ascending), column("End")];
         ViewDesign { range: Some((0, 1)), columns, ..ViewDesign::default() }
     }
 
@@ -390,7 +391,7 @@ mod tests {
 
     #[test]
     fn each_click_is_an_order_before_the_own_one() {
-        let (up, down) = (Order::Ascending, Order::Descending);
+        let (up, down) = (SortDirection::Ascending, SortDirection::Descending);
         let expected: Vec<Collation> = vec![
             vec![(0, up), (1, down)],
             vec![(1, up), (0, up)],
@@ -410,7 +411,7 @@ mod tests {
             let refusal = ViewDesign { columns, ..ViewDesign::default() }.check().expect_err("refused").to_string();
             assert!(refusal.contains(text), "{refusal}");
         };
-        refused(vec![sorted("Date", Order::Ascending), category("Kind")], "\"Kind\"");
+        refused(vec![sorted("Date", SortDirection::Ascending), category("Kind")], "\"Kind\"");
         refused(vec![Column { categorised: true, ..column("Kind") }], "in which direction");
         refused(vec![Column { separate: true, ..column("Kind") }], "sorted");
         refused(vec![Column { total: Total::Sum, ..category("Kind") }], "total");
@@ -443,7 +444,7 @@ mod tests {
         refused(ViewDesign { range: Some((0, 0)), ..calendar() });
         refused(ViewDesign { range: Some((1, 0)), ..calendar() });
         refused(ViewDesign { responses: true, ..calendar() });
-        refused(ViewDesign { columns: vec![sorted("Begin", Order::Descending), column("End")], ..calendar() });
+        refused(ViewDesign { columns: vec![sorted("Begin", SortDirection::Descending), column("End")], ..calendar() });
         refused(ViewDesign { columns: vec![category("Begin"), column("End")], ..calendar() });
     }
 }

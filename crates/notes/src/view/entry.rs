@@ -193,12 +193,13 @@ fn length_within(mut sizes: Vec<usize>, sum_max: usize) -> usize {
 mod tests {
     use super::*;
     use crate::view::design::Column;
-    use crate::view::sort_key::Order;
+    use crate::view::sort_key::SortDirection;
 
     const HOUR: i64 = DAY / 24;
 
     fn calendar() -> ViewDesign {
-        let begin = Column { title: "Begin".into(), sort: Some(Order::Ascending), separate: true, ..Column::default() };
+        let begin =
+            Column { title: "Begin".into(), sort: Some(SortDirection::Ascending), separate: true, ..Column::default() };
         let end = Column { title: "End".into(), ..Column::default() };
         ViewDesign { columns: vec![begin, end], range: Some((0, 1)), ..ViewDesign::default() }
     }
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn the_longest_cells_are_cut_and_categories_last() {
         let text = |length: usize| Cell::Texts(vec!["x".repeat(length)]);
-        let category = Column { categorised: true, sort: Some(Order::Ascending), ..Column::default() };
+        let category = Column { categorised: true, sort: Some(SortDirection::Ascending), ..Column::default() };
         let columns = vec![category, Column::default(), Column::default(), Column::default()];
         let design = ViewDesign { columns, ..ViewDesign::default() };
         let lengths = |sizes: [usize; 4], bytes_max: usize| {

@@ -87,7 +87,7 @@ fn characters() -> impl Iterator<Item = char> {
 
 impl Table {
     fn new() -> Self {
-        let options = super::sort_key::options(super::sort_key::Differences::default());
+        let options = super::sort_key::options(super::sort_key::TextComparison::default());
         let collator = CollatorBorrowed::try_new(icu_collator::CollatorPreferences::default(), options);
         let collator = collator.expect("the root order is compiled in");
         let mut table = Self { rows: vec![row_behind(&collator, "")], behind: [0; CHARACTERS] };
@@ -133,11 +133,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::view::sort_key::{Differences, options};
+    use crate::view::sort_key::{TextComparison, options};
 
     fn collator_key(locale: &str, text: &str) -> Vec<u8> {
         let preferences = CollatorPreferences::from(locale.parse::<Locale>().expect("a locale"));
-        let collator = CollatorBorrowed::try_new(preferences, options(Differences::default())).expect("compiled in");
+        let collator = CollatorBorrowed::try_new(preferences, options(TextComparison::default())).expect("compiled in");
         let mut key = Vec::new();
         let Ok(()) = collator.write_sort_key_to(text, &mut key);
         key

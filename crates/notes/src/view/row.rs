@@ -23,7 +23,7 @@ use crate::view::design::{Collation, ViewDesign};
 use crate::view::limits::{
     CATEGORY_BYTES_MIN, COMPONENT_BYTES_MIN, RESPONSE_SORTED_COLUMNS_MAX, SORTED_COLUMNS_MAX, SPELLING_BYTES_MAX,
 };
-use crate::view::sort_key::{self, Order, Room, TextOrder};
+use crate::view::sort_key::{self, ComponentLimit, SortDirection, TextOrder};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -202,7 +202,7 @@ pub struct RowKeys {
 
 struct SortedColumn {
     index: usize,
-    order: Order,
+    order: SortDirection,
     texts: TextOrder,
 }
 
@@ -213,7 +213,7 @@ impl RowKeys {
     pub fn new(design: &ViewDesign, collation: &Collation) -> Self {
         let count = design.category_columns().min(CATEGORY_LEVELS_MAX);
         let leads = collation.iter().take(count).all(|(index, _)| design.columns[*index].categorised);
-        let sorted = |(index, order): &(usize, Order)| SortedColumn {
+        let sorted = |(index, order): &(usize, SortDirection)| SortedColumn {
             index: *index,
             order: *order,
             texts: TextOrder::of_locale(&design.locale, design.columns[*index].differences),
@@ -240,15 +240,15 @@ impl RowKeys {
     }
 
     /// Returns the space for a sorted column of a document behind the key so far.
-    fn room(&self, key: &[u8], level: usize, column: usize) -> Room {
-        Room::Beginning(COMPONENT_BYTES_MIN + share(key, self.least_behind(level, column)))
+    fn room(&self, key: &[u8], level: usize, column: usize) -> ComponentLimit {
+        ComponentLimit::Beginning(COMPONENT_BYTES_MIN + share(key, self.least_behind(level, column)))
     }
 
     /// Returns the space for a level of categories behind the key so far. Different texts stay different when they are
     /// cut.
-    fn category_room(&self, path: &[u8], levels: usize) -> Room {
+    fn category_room(&self, path: &[u8], levels: usize) -> ComponentLimit {
         let least = (CATEGORY_LEVELS_MAX - levels) * (CATEGORY_BYTES_MIN + 1) + self.least_behind(0, 0);
-        Room::Digest(CATEGORY_BYTES_MIN + share(path, least))
+        ComponentLimit::Digest(CATEGORY_BYTES_MIN + share(path, least))
     }
 
     /// Returns the categories of an entry, from the outermost inwards.
@@ -440,7 +440,13 @@ fn share(key: &[u8], least_behind: usize) -> usize {
 }
 
 /// Writes the component of a value to search for, or the common prefix of all texts that begin with it.
-fn write_value(value: CellValue<'_>, column: &SortedColumn, room: Room, is_beginning: bool, out: &mut Vec<u8>) {
+fn write_value(
+    value: CellValue<'_>,
+    column: &SortedColumn,
+    room: ComponentLimit,
+    is_beginning: bool,
+    out: &mut Vec<u8>,
+) {
     match value {
         CellValue::Text(text) if is_beginning => {
             sort_key::write_beginning(text, column.order, &column.texts, room, out);
@@ -485,7 +491,7 @@ mod tests {
     use crate::view::design::Column;
 
     fn sorted(title: &str, categorised: bool) -> Column {
-        Column { title: title.into(), sort: Some(Order::Ascending), categorised, ..Column::default() }
+        Column { title: title.into(), sort: Some(SortDirection::Ascending), categorised, ..Column::default() }
     }
 
     fn keys() -> RowKeys {

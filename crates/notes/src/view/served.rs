@@ -80,7 +80,7 @@ impl OpenView {
     }
 
     /// Returns the number of the view's own order, or of the order that a click on a column selects.
-    pub fn collation(&self, column: Option<(usize, crate::view::sort_key::Order)>) -> Result<usize> {
+    pub fn collation(&self, column: Option<(usize, crate::view::sort_key::SortDirection)>) -> Result<usize> {
         let Some(clicked) = column else { return Ok(0) };
         let collations = self.info.view.design.collations();
         let found = collations.iter().position(|collation| collation.first() == Some(&clicked));

@@ -15,7 +15,7 @@ use crate::view::root_order;
 
 /// The differences between texts that count besides different letters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub struct Differences {
+pub struct TextComparison {
     /// `true` if `a` and `A` are different.
     pub case: bool,
     /// `true` if `a` and `á` are different.
@@ -24,7 +24,7 @@ pub struct Differences {
 
 /// The direction in which a column is sorted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
+pub enum SortDirection {
     /// The smallest value first.
     Ascending,
     /// The greatest value first.
@@ -41,12 +41,12 @@ pub struct TextOrder {
 impl TextOrder {
     /// Returns the order of a locale (BCP 47), or the root order if the locale is empty or unknown.
     #[must_use]
-    pub fn of_locale(locale: &str, differences: Differences) -> Self {
+    pub fn of_locale(locale: &str, differences: TextComparison) -> Self {
         let preferences = locale.parse::<Locale>().map(CollatorPreferences::from).unwrap_or_default();
         let options = options(differences);
         let root = || CollatorBorrowed::try_new(CollatorPreferences::default(), options);
         let collator = CollatorBorrowed::try_new(preferences, options).or_else(|_| root());
-        let has_table = differences == Differences::default() && root_order::is_root(locale);
+        let has_table = differences == TextComparison::default() && root_order::is_root(locale);
         Self { collator: collator.expect("the root order is compiled in"), has_table }
     }
 
@@ -80,7 +80,7 @@ const LEVEL_SEPARATOR: u8 = 1;
 
 /// Maximum size of a component. A text that takes more bytes is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Room {
+pub enum ComponentLimit {
     /// Texts whose kept parts are equal count as equal.
     Beginning(usize),
     /// A digest replaces the rest, so texts that were different stay different.
@@ -90,7 +90,7 @@ pub enum Room {
 /// Number of bytes of a digest.
 const DIGEST_BYTES: usize = 10;
 
-impl Room {
+impl ComponentLimit {
     /// Returns the number of bytes that are kept of a text's component when it is cut: type byte and text, without the
     /// bytes behind the text.
     fn kept(self) -> usize {
@@ -130,7 +130,7 @@ fn cut_to(length: usize, out: &mut Vec<u8>) {
 }
 
 /// Writes the component of a value. Its size is at most `room`, which must allow at least 9 bytes.
-pub fn write(value: CellValue<'_>, order: Order, texts: &TextOrder, room: Room, out: &mut Vec<u8>) {
+pub fn write(value: CellValue<'_>, order: SortDirection, texts: &TextOrder, room: ComponentLimit, out: &mut Vec<u8>) {
     let start = out.len();
     match value {
         CellValue::None => out.push(0x10),
@@ -149,14 +149,14 @@ pub fn write(value: CellValue<'_>, order: Order, texts: &TextOrder, room: Room, 
         }
         CellValue::Error => out.push(0x70),
     }
-    if order == Order::Descending {
+    if order == SortDirection::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
     }
 }
 
 /// Writes the common prefix of the components of all texts that begin with `text`. If case or accents count, only the
 /// letters are compared.
-pub fn write_beginning(text: &str, order: Order, texts: &TextOrder, room: Room, out: &mut Vec<u8>) {
+pub fn write_beginning(text: &str, order: SortDirection, texts: &TextOrder, room: ComponentLimit, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(0x40);
     texts.write(text, out);
@@ -168,15 +168,15 @@ pub fn write_beginning(text: &str, order: Order, texts: &TextOrder, room: Room, 
     if out.len() > start + room.kept() {
         cut_to(start + room.kept(), out);
     }
-    if order == Order::Descending {
+    if order == SortDirection::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
     }
 }
 
 /// Returns the length of the component at the beginning of the bytes, or `None` if they do not begin with a component.
 #[must_use]
-pub fn length(bytes: &[u8], order: Order) -> Option<usize> {
-    let flip = if order == Order::Descending { 0xFF } else { 0 };
+pub fn length(bytes: &[u8], order: SortDirection) -> Option<usize> {
+    let flip = if order == SortDirection::Descending { 0xFF } else { 0 };
     match bytes.first()? ^ flip {
         0x10 | 0x70 => Some(1),
         0x20 | 0x30 => (bytes.len() >= 9).then_some(9),
@@ -205,7 +205,7 @@ fn number_bits(number: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
 }
 
-pub(super) fn options(differences: Differences) -> CollatorOptions {
+pub(super) fn options(differences: TextComparison) -> CollatorOptions {
     let mut options = CollatorOptions::default();
     options.strength = Some(match (differences.accents, differences.case) {
         (false, _) => Strength::Primary,
@@ -224,20 +224,20 @@ mod tests {
 
     use super::*;
 
-    const PLAIN: Differences = Differences { case: false, accents: false };
-    const ENOUGH: Room = Room::Beginning(usize::MAX);
+    const PLAIN: TextComparison = TextComparison { case: false, accents: false };
+    const ENOUGH: ComponentLimit = ComponentLimit::Beginning(usize::MAX);
 
-    fn component(value: CellValue<'_>, order: Order, differences: Differences) -> Vec<u8> {
+    fn component(value: CellValue<'_>, order: SortDirection, differences: TextComparison) -> Vec<u8> {
         let mut out = Vec::new();
         write(value, order, &TextOrder::of_locale("", differences), ENOUGH, &mut out);
         out
     }
 
-    fn texts_in_order(locale: &str, differences: Differences, texts: &[&str]) {
+    fn texts_in_order(locale: &str, differences: TextComparison, texts: &[&str]) {
         let order = TextOrder::of_locale(locale, differences);
         let key = |text: &str| {
             let mut out = Vec::new();
-            write(CellValue::Text(text), Order::Ascending, &order, ENOUGH, &mut out);
+            write(CellValue::Text(text), SortDirection::Ascending, &order, ENOUGH, &mut out);
             out
         };
         for pair in texts.windows(2) {
@@ -265,8 +265,9 @@ mod tests {
             CellValue::Text("b"),
             CellValue::Error,
         ];
-        let keys: Vec<_> = values.iter().map(|value| component(*value, Order::Ascending, PLAIN)).collect();
-        let downwards: Vec<_> = values.iter().map(|value| component(*value, Order::Descending, PLAIN)).collect();
+        let keys: Vec<_> = values.iter().map(|value| component(*value, SortDirection::Ascending, PLAIN)).collect();
+        let downwards: Vec<_> =
+            values.iter().map(|value| component(*value, SortDirection::Descending, PLAIN)).collect();
         assert!(keys.is_sorted_by(|one, other| one < other));
         assert!(downwards.is_sorted_by(|one, other| one > other));
     }
@@ -274,20 +275,20 @@ mod tests {
     #[test]
     fn equal_values_have_equal_components() {
         assert_eq!(
-            component(CellValue::Number(0.0), Order::Ascending, PLAIN),
-            component(CellValue::Number(-0.0), Order::Ascending, PLAIN)
+            component(CellValue::Number(0.0), SortDirection::Ascending, PLAIN),
+            component(CellValue::Number(-0.0), SortDirection::Ascending, PLAIN)
         );
         assert_eq!(
-            component(CellValue::Text("Élan"), Order::Ascending, PLAIN),
-            component(CellValue::Text("elan"), Order::Ascending, PLAIN)
+            component(CellValue::Text("Élan"), SortDirection::Ascending, PLAIN),
+            component(CellValue::Text("elan"), SortDirection::Ascending, PLAIN)
         );
     }
 
     #[test]
     fn case_and_accents_count_when_asked_for() {
-        texts_in_order("", Differences { case: true, accents: false }, &["role", "Role", "roles"]);
-        texts_in_order("", Differences { case: false, accents: true }, &["role", "rôle", "roles"]);
-        texts_in_order("", Differences { case: true, accents: true }, &["role", "Role", "rôle", "Rôle", "roles"]);
+        texts_in_order("", TextComparison { case: true, accents: false }, &["role", "Role", "roles"]);
+        texts_in_order("", TextComparison { case: false, accents: true }, &["role", "rôle", "roles"]);
+        texts_in_order("", TextComparison { case: true, accents: true }, &["role", "Role", "rôle", "Rôle", "roles"]);
     }
 
     #[test]
@@ -300,31 +301,33 @@ mod tests {
     #[test]
     fn long_texts_are_cut_to_a_bounded_component() {
         let long = "語".repeat(10_000);
-        assert!(component(CellValue::Text(&long), Order::Ascending, PLAIN).len() <= 2 * SORTED_TEXT_BYTES_MAX + 3);
+        assert!(
+            component(CellValue::Text(&long), SortDirection::Ascending, PLAIN).len() <= 2 * SORTED_TEXT_BYTES_MAX + 3
+        );
     }
 
     #[test]
     fn what_there_is_no_room_for_is_cut_in_order() {
         let order = TextOrder::of_locale("", PLAIN);
-        let cut = |text: &str, room: Room, direction: Order| {
+        let cut = |text: &str, room: ComponentLimit, direction: SortDirection| {
             let mut out = Vec::new();
             write(CellValue::Text(text), direction, &order, room, &mut out);
             assert!(out.len() <= room.bytes() && length(&out, direction) == Some(out.len()), "{text}");
             out
         };
         let texts = ["a", "aaaaaa", "aaaaaaaaaaaab", "aaaaaaaaaaaabb", "aaaaaac", "b", "bbbbbbbbbbbbbbbbbbbbbbbbbb"];
-        for (room, equal) in [(Room::Beginning(9), 6), (Room::Digest(16), 0)] {
-            for direction in [Order::Ascending, Order::Descending] {
+        for (room, equal) in [(ComponentLimit::Beginning(9), 6), (ComponentLimit::Digest(16), 0)] {
+            for direction in [SortDirection::Ascending, SortDirection::Descending] {
                 let keys: Vec<_> = texts.iter().map(|text| cut(text, room, direction)).collect();
                 let same = (0..texts.len()).map(|one| keys[one + 1..].iter().filter(|key| **key == keys[one]).count());
                 assert_eq!(same.sum::<usize>(), equal, "{room:?}");
-                assert_eq!(keys[0] < keys[5], direction == Order::Ascending);
-                assert_eq!(keys[2] < keys[6], direction == Order::Ascending);
+                assert_eq!(keys[0] < keys[5], direction == SortDirection::Ascending);
+                assert_eq!(keys[2] < keys[6], direction == SortDirection::Ascending);
             }
             for text in texts {
                 let mut beginning = Vec::new();
-                write_beginning(text, Order::Ascending, &order, room, &mut beginning);
-                assert!(cut(&format!("{text}a"), room, Order::Ascending).starts_with(&beginning), "{text}");
+                write_beginning(text, SortDirection::Ascending, &order, room, &mut beginning);
+                assert!(cut(&format!("{text}a"), room, SortDirection::Ascending).starts_with(&beginning), "{text}");
             }
         }
     }
@@ -332,24 +335,24 @@ mod tests {
     proptest! {
         #[test]
         fn a_cut_component_is_one(text in "\\PC{0,12}", room in 9_usize..24, digest: bool, down: bool) {
-            let room = if digest { Room::Digest(room + 7) } else { Room::Beginning(room) };
-            let order = if down { Order::Descending } else { Order::Ascending };
+            let room = if digest { ComponentLimit::Digest(room + 7) } else { ComponentLimit::Beginning(room) };
+            let order = if down { SortDirection::Descending } else { SortDirection::Ascending };
             let mut out = Vec::new();
-            write(CellValue::Text(&text), order, &TextOrder::of_locale("", Differences { case: true, accents: true }), room, &mut out);
+            write(CellValue::Text(&text), order, &TextOrder::of_locale("", TextComparison { case: true, accents: true }), room, &mut out);
             prop_assert!(out.len() <= room.bytes());
             prop_assert_eq!(length(&out, order), Some(out.len()));
         }
 
         #[test]
         fn no_component_is_the_beginning_of_another(one in ".{0,12}", other in ".{0,12}", down: bool) {
-            let order = if down { Order::Descending } else { Order::Ascending };
+            let order = if down { SortDirection::Descending } else { SortDirection::Ascending };
             let (one, other) = (component(CellValue::Text(&one), order, PLAIN), component(CellValue::Text(&other), order, PLAIN));
             prop_assert!(one == other || !one.starts_with(&other) && !other.starts_with(&one));
         }
 
         #[test]
         fn the_length_is_found_whatever_follows(text in ".{0,12}", number: f64, rest: Vec<u8>, down: bool) {
-            let order = if down { Order::Descending } else { Order::Ascending };
+            let order = if down { SortDirection::Descending } else { SortDirection::Ascending };
             for value in [CellValue::Text(&text), CellValue::Number(number), CellValue::None, CellValue::Error] {
                 let component = component(value, order, PLAIN);
                 prop_assert_eq!(length(&[&component[..], &rest].concat(), order), Some(component.len()));
@@ -359,7 +362,7 @@ mod tests {
 
         #[test]
         fn numbers_compare_as_numbers(one: f64, other: f64) {
-            let key = |number| component(CellValue::Number(number), Order::Ascending, PLAIN);
+            let key = |number| component(CellValue::Number(number), SortDirection::Ascending, PLAIN);
             if let Some(ordering) = one.partial_cmp(&other) {
                 prop_assert_eq!(key(one).cmp(&key(other)), ordering);
             }

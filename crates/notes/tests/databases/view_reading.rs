@@ -13,7 +13,7 @@ use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::reader::{RowContents, Tumbler};
-use notes::view::sort_key::Order;
+use notes::view::sort_key::SortDirection;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value, level};
 
 use crate::world::{World, assert_sound, column, identity, reader, sorted};
@@ -174,8 +174,10 @@ fn a_mask_says_what_is_told_of_each_row() {
 #[test]
 fn rows_are_found_by_the_values_of_their_columns() {
     let (world, database) = world();
-    let flat = view("Flat", vec![column("Customer"), Column { sort: Some(Order::Ascending), ..column("Article") }]);
-    let down = view("Down", vec![column("Customer"), Column { sort: Some(Order::Descending), ..column("Article") }]);
+    let flat =
+        view("Flat", vec![column("Customer"), Column { sort: Some(SortDirection::Ascending), ..column("Article") }]);
+    let down =
+        view("Down", vec![column("Customer"), Column { sort: Some(SortDirection::Descending), ..column("Article") }]);
     for view in [by_customer(), flat, down] {
         world.write(&database, ANN, |writer| writer.view_create(&view)).expect("made");
     }
@@ -214,11 +216,11 @@ fn a_click_on_a_column_gives_another_order() {
     let access = reader(&database, BOB).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let view = reading.view(reading.view_find("Flat").expect("there").note).expect("a view");
-    let order = view.collation(Some((1, Order::Descending))).expect("an order");
+    let order = view.collation(Some((1, SortDirection::Descending))).expect("an order");
     let entries = EntryReader::open(&reading, &view, order).expect("rows");
     let entries = entries.read(&request(Start::Beginning, Navigator::Next, 100)).expect("sound");
     assert_eq!(lines(&entries), ["cart", "car", "Cable", "boat", "anchor", "anchor"]);
-    assert!(view.collation(Some((1, Order::Ascending))).is_err());
+    assert!(view.collation(Some((1, SortDirection::Ascending))).is_err());
     assert!(reading.view_rows(&view, 2).is_err());
 }
 

@@ -15,7 +15,7 @@ use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
 use notes::view::reader::{RowContents, Tumbler, ViewReader, ViewRow};
 use notes::view::served::OpenView;
-use notes::view::sort_key::Order;
+use notes::view::sort_key::SortDirection;
 use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, NewNote, Value, level};
 
 use crate::world::{World, identity, reader, server};
@@ -57,9 +57,9 @@ impl Document {
     }
 }
 
-fn design(responses: bool, name_order: Order, inclusion: SelectedResponses) -> ViewNote {
+fn design(responses: bool, name_order: SortDirection, inclusion: SelectedResponses) -> ViewNote {
     let column = |item: &str| Column { title: item.into(), item: item.into(), ..Column::default() };
-    let up = Some(Order::Ascending);
+    let up = Some(SortDirection::Ascending);
     let selection = match inclusion {
         SelectedResponses::None => "SELECT Take = \"yes\"",
         SelectedResponses::Children => "SELECT Take = \"yes\" | @AllChildren",
@@ -98,7 +98,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(seed: u64, responses: bool, order: Order, inclusion: SelectedResponses) -> Self {
+    fn new(seed: u64, responses: bool, order: SortDirection, inclusion: SelectedResponses) -> Self {
         let world = World::new();
         let database = world.database(&[(BOB, AclLevel::Editor)]);
         let design = design(responses, order, inclusion);
@@ -494,7 +494,7 @@ fn rows_that_follow_from_the_document_alone_are_no_others() {
 /// Creates a view of a database with the given documents: each has a UNID, a parent, and `true` if the selection takes
 /// it.
 fn bench_of(inclusion: SelectedResponses, answers: &[(u8, Option<u8>, bool)]) -> Bench {
-    let mut bench = Bench::new(1, false, Order::Ascending, inclusion);
+    let mut bench = Bench::new(1, false, SortDirection::Ascending, inclusion);
     for (number, parent, take) in answers {
         let (unid, parent) = (Unid([*number; 16]), parent.map(|parent| Unid([parent; 16])));
         let (kinds, name) = (Vec::new(), NAMES[usize::from(*number) % NAMES.len()]);
@@ -592,14 +592,19 @@ fn seeds(first: u64) -> Range<u64> {
 
 /// Makes random changes to documents, and regularly compares their view with a naive evaluation.
 fn live_through(seed: u64, responses: bool, inclusion: SelectedResponses) {
-    let order = if seed.is_multiple_of(2) { Order::Ascending } else { Order::Descending };
+    let order = if seed.is_multiple_of(2) { SortDirection::Ascending } else { SortDirection::Descending };
     let mut bench = Bench::new(seed, responses, order, inclusion);
     for step in 0..80 {
         bench.step();
         if step % 8 == 7 {
             bench.catch_up();
             for who in [None, Some(ANN), Some(BOB)] {
-                check_rows(&bench, who, order == Order::Descending, &format!("seed {seed}, step {step}, {who:?}"));
+                check_rows(
+                    &bench,
+                    who,
+                    order == SortDirection::Descending,
+                    &format!("seed {seed}, step {step}, {who:?}"),
+                );
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
 use notes::view::design::Column;
-use notes::view::sort_key::Order;
+use notes::view::sort_key::SortDirection;
 use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, Writer, level};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
@@ -70,7 +70,7 @@ pub fn column(item: &str) -> Column {
 
 /// Returns a column that shows an item and by which rows are sorted.
 pub fn sorted(item: &str) -> Column {
-    Column { sort: Some(Order::Ascending), ..column(item) }
+    Column { sort: Some(SortDirection::Ascending), ..column(item) }
 }
 
 pub fn identity(who: &str) -> Arc<Identity> {

@@ -11,7 +11,7 @@ use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewInfo;
 use notes::view::reader::{RowContents, Tumbler, ViewReader};
 use notes::view::served::UpdateMethod;
-use notes::view::sort_key::Order;
+use notes::view::sort_key::SortDirection;
 use notes::{DatabaseSnapshot, level};
 use proto::v1;
 use proto::v1::value::Kind;
@@ -219,11 +219,11 @@ fn describe(info: &ViewInfo) -> v1::View {
         title: column.title.clone(),
         item: column.item.clone(),
         sort: sort(index),
-        descending: column.sort == Some(Order::Descending),
+        descending: column.sort == Some(SortDirection::Descending),
         categorized: column.categorised,
         hidden: column.hidden,
-        ascending_collation: clicked(index, Order::Ascending),
-        descending_collation: clicked(index, Order::Descending),
+        ascending_collation: clicked(index, SortDirection::Ascending),
+        descending_collation: clicked(index, SortDirection::Descending),
     };
     v1::View {
         view_id: info.note.0,

@@ -7,7 +7,7 @@ use super::*;
 use crate::item::{Item, Value};
 use crate::view::question::CompiledView;
 use crate::view::record::ROW_RULES;
-use crate::view::sort_key::Order;
+use crate::view::sort_key::SortDirection;
 
 const TEXTS: [&str; 12] =
     ["", "a", "Apple", "apple pie", "Äpfel", "Zürich\\West", "co-op", "Łódź", "日本", "10", "9", "x\u{1}y"];
@@ -34,13 +34,13 @@ fn items(number: usize) -> Vec<Item> {
     ]
 }
 
-fn column(formula: &str, sort: Option<Order>) -> Column {
+fn column(formula: &str, sort: Option<SortDirection>) -> Column {
     Column { title: formula.into(), item: "X".into(), formula: Some(formula.into()), sort, ..Column::default() }
 }
 
 /// Returns designs of views whose columns use many functions of the formula language, in several locales.
 fn designs() -> Vec<ViewDesign> {
-    let (up, down) = (Some(Order::Ascending), Some(Order::Descending));
+    let (up, down) = (Some(SortDirection::Ascending), Some(SortDirection::Descending));
     let category = Column { categorised: true, separate: true, ..column("Categories", up) };
     let texts = "@UpperCase(Subject) : @ProperCase(Subject) : @Left(Subject; 3) : @Right(Subject; \"e\") : @Text(@Length(Subject))";
     let times =
