@@ -18,9 +18,9 @@ use store::memory::Memory;
 use store::{Batch, Direction, Engine, KeyRange, Operation, Read, Table};
 
 /// Three sums from the first three bytes of a value: a mark, another mark, and a signed size.
-struct Three;
+struct ThreeSums;
 
-impl Weigh for Three {
+impl Weigh for ThreeSums {
     fn sums(&self) -> usize {
         3
     }
@@ -51,7 +51,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 fn totals_of<'a>(entries: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>) -> Totals {
     let (mut count, mut sums) = (0, [0; 3]);
     for (key, value) in entries {
-        let weight = Three.weigh(key, value).expect("the model holds sound values");
+        let weight = ThreeSums.weigh(key, value).expect("the model holds sound values");
         count += 1;
         sums.iter_mut().enumerate().for_each(|(sum, total)| *total += weight.value(sum));
     }
@@ -109,7 +109,7 @@ fn apply(writer: &mut Writer<'_>, model: &mut Model, step: &Step) {
 
 /// Runs one transaction against the engine and the model.
 fn transact(engine: &Memory, id: CollectionId, tuning: Tuning, model: &mut Model, steps: &[Step]) {
-    let mut writer = Writer::open_tuned(engine, id, &Three, tuning).unwrap();
+    let mut writer = Writer::open_tuned(engine, id, &ThreeSums, tuning).unwrap();
     for step in steps {
         apply(&mut writer, model, step);
         assert_eq!(writer.totals().unwrap(), totals_of(model.iter()));
@@ -128,7 +128,7 @@ fn transact(engine: &Memory, id: CollectionId, tuning: Tuning, model: &mut Model
 
 /// Compares all results of a reader with the model. `probes` are keys that may or may not exist.
 fn check_reader(reader: &dyn Read, id: CollectionId, model: &Model, probes: &[Vec<u8>]) {
-    assert_eq!(check(reader, id, &Three).unwrap(), []);
+    assert_eq!(check(reader, id, &ThreeSums).unwrap(), []);
     let collection = Reader::open(reader, id).unwrap();
     assert_eq!(collection.totals().unwrap(), totals_of(model.iter()));
     assert_eq!(collection.count().unwrap(), model.len() as u64);
@@ -145,7 +145,7 @@ fn check_reader(reader: &dyn Read, id: CollectionId, model: &Model, probes: &[Ve
 fn check_key(collection: &Reader<'_>, model: &Model, key: &Vec<u8>) {
     assert_eq!(collection.find(key).unwrap().as_ref(), model.get(key));
     assert_eq!(collection.rank(key).unwrap(), model.range(..key.clone()).count() as u64);
-    assert_eq!(collection.totals_before(key, &Three).unwrap(), totals_of(model.range(..key.clone())));
+    assert_eq!(collection.totals_before(key, &ThreeSums).unwrap(), totals_of(model.range(..key.clone())));
     let range = KeyRange { start: key.clone(), end: None };
     let from = collection.scan(&range, Direction::Forward).unwrap().take(4).unwrap();
     assert!(from.into_iter().eq(model.range(key.clone()..).take(4).map(entry)));
@@ -159,11 +159,11 @@ fn check_marked(collection: &Reader<'_>, model: &Model) {
     let marked = model.iter().enumerate().filter(|(_, (_, value))| value[0] & 1 == 1);
     let mut count = 0;
     for (position, expected) in marked {
-        let found = collection.entry_at_sum(0, count, &Three).unwrap();
+        let found = collection.entry_at_sum(0, count, &ThreeSums).unwrap();
         assert_eq!(found, Some((position as u64, entry(expected))));
         count += 1;
     }
-    assert_eq!(collection.entry_at_sum(0, count, &Three).unwrap(), None);
+    assert_eq!(collection.entry_at_sum(0, count, &ThreeSums).unwrap(), None);
 }
 
 /// Compares pages in both directions and counts of ranges.
@@ -186,7 +186,7 @@ fn check_pages(reader: &dyn Read, model: &Model, positions: &[usize]) {
         let end = end.map(|end| end.as_slice());
         assert_eq!(collection.count_range(start, end).unwrap(), (high - low) as u64);
         let expected = totals_of(model.iter().skip(low).take(high - low));
-        assert_eq!(collection.totals_range(start, end, &Three).unwrap(), expected);
+        assert_eq!(collection.totals_range(start, end, &ThreeSums).unwrap(), expected);
     }
 }
 
@@ -288,7 +288,7 @@ proptest! {
         let mut batch = Batch::new();
         let mut builder = Builder::start(ID, 3, tuning, &mut batch);
         for (key, value) in &entries {
-            builder.put(&mut batch, key, value, Three.weigh(key, value).unwrap()).unwrap();
+            builder.put(&mut batch, key, value, ThreeSums.weigh(key, value).unwrap()).unwrap();
         }
         prop_assert_eq!(builder.finish(&mut batch, b"state").unwrap(), totals_of(entries.iter()));
         engine.write(&batch).unwrap();
@@ -303,7 +303,7 @@ proptest! {
 fn load(engine: &Memory, tuning: Tuning, numbers: impl IntoIterator<Item = u32>, at_once: usize) {
     let numbers: Vec<u32> = numbers.into_iter().collect();
     for some in numbers.chunks(at_once) {
-        let mut writer = Writer::open_tuned(engine, ID, &Three, tuning).unwrap();
+        let mut writer = Writer::open_tuned(engine, ID, &ThreeSums, tuning).unwrap();
         for number in some {
             writer.put(&number.to_be_bytes(), &[1, number.to_be_bytes()[3], 0]).unwrap();
         }
@@ -346,7 +346,7 @@ fn what_grows_at_one_end_fills_its_blocks_and_nodes() {
 fn a_transaction_writes_each_entry_and_node_once() {
     let engine = Memory::new(1);
     load(&engine, Tuning::default(), (0..60_000).map(|number| number * 2), 5_000);
-    let mut writer = Writer::open(&engine, ID, &Three).unwrap();
+    let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
     for number in 60_000u32..61_000 {
         writer.put(&number.to_be_bytes(), &[0, 1, 0]).unwrap();
         writer.put(&number.to_be_bytes(), &[1, 1, 0]).unwrap();
@@ -366,7 +366,7 @@ fn what_changes_nothing_writes_nothing() {
     let engine = Memory::new(1);
     load(&engine, SMALL, 0..50, 7);
     let before = Reader::open(&engine, ID).unwrap().totals().unwrap();
-    let mut writer = Writer::open(&engine, ID, &Three).unwrap();
+    let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
     assert_eq!(writer.remove(b"nobody").unwrap(), None);
     assert_eq!(writer.put(&7u32.to_be_bytes(), &[1, 7, 0]).unwrap(), Some(vec![1, 7, 0]));
     assert_eq!(writer.put(b"passing", &[1, 2, 3]).unwrap(), None);
@@ -378,7 +378,7 @@ fn what_changes_nothing_writes_nothing() {
     assert!(batch.operations().all(|operation| !matches!(operation, Operation::Put { table: Table::View, .. })));
     assert_eq!(Reader::open(&engine, ID).unwrap().totals().unwrap(), before);
     // A writer that is dropped leaves nothing either.
-    Writer::open(&engine, ID, &Three).unwrap().put(b"dropped", &[1, 2, 3]).unwrap();
+    Writer::open(&engine, ID, &ThreeSums).unwrap().put(b"dropped", &[1, 2, 3]).unwrap();
     assert_eq!(Reader::open(&engine, ID).unwrap().find(b"dropped").unwrap(), None);
 }
 
@@ -394,12 +394,12 @@ fn an_emptied_collection_gives_its_nodes_back() {
         let mut numbers: Vec<u32> = (0..600).collect();
         numbers.sort_by_key(|number| number.abs_diff(300));
         for some in numbers.chunks(at_once) {
-            let mut writer = Writer::open_tuned(&engine, ID, &Three, tuning).unwrap();
+            let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             for number in some {
                 assert!(writer.remove(&number.to_be_bytes()).unwrap().is_some());
             }
             commit(&engine, writer);
-            assert_eq!(check(&engine, ID, &Three).unwrap(), []);
+            assert_eq!(check(&engine, ID, &ThreeSums).unwrap(), []);
         }
         let expected = Shape { levels: 1, nodes: 1, blocks: 1, entries: 0, ..shape(&engine, ID).unwrap() };
         assert_eq!(shape(&engine, ID).unwrap(), expected);
@@ -415,7 +415,7 @@ fn a_snapshot_keeps_entries_and_counts_together() {
     let snapshot = engine.snapshot().unwrap();
     let model = model_of(&engine);
     load(&engine, SMALL, 200..400, 3);
-    let mut writer = Writer::open_tuned(&engine, ID, &Three, SMALL).unwrap();
+    let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, SMALL).unwrap();
     (0..100u32).for_each(|number| drop(writer.remove(&number.to_be_bytes()).unwrap()));
     commit(&engine, writer);
     check_reader(snapshot.as_ref(), ID, &model, &[]);
@@ -434,11 +434,11 @@ fn long_random_histories_agree_with_the_list() {
             let steps: Vec<Step> =
                 (0..1 + random.below(400)).map(|_| random_step(&random, done < count * 2 / 3)).collect();
             done += steps.len();
-            let mut writer = Writer::open_tuned(&engine, ID, &Three, tuning).unwrap();
+            let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             steps.iter().for_each(|step| apply(&mut writer, &mut model, step));
             assert_eq!(writer.totals().unwrap(), totals_of(model.iter()));
             commit(&engine, writer);
-            assert_eq!(check(&engine, ID, &Three).unwrap(), [], "seed {seed}");
+            assert_eq!(check(&engine, ID, &ThreeSums).unwrap(), [], "seed {seed}");
         }
         let positions: Vec<usize> = (0..100).map(|_| random.below(1 << 20) as usize).collect();
         check_pages(&engine, &model, &positions);
@@ -479,7 +479,7 @@ fn a_crash_leaves_a_sound_collection_of_some_moment() {
             }
         }
         let crashed = engine.crash();
-        assert_eq!(check(&crashed, ID, &Three).unwrap(), [], "seed {seed}");
+        assert_eq!(check(&crashed, ID, &ThreeSums).unwrap(), [], "seed {seed}");
         let survivor = model_of(&crashed);
         assert!(moments[synced..].contains(&survivor), "seed {seed}: what was synced is there");
         check_reader(&crashed, ID, &survivor, &[]);
@@ -504,15 +504,15 @@ fn use_damaged(engine: &Memory) {
         let _ = (collection.totals(), collection.count());
         for number in (0..120u32).step_by(7) {
             let _ = (collection.rank(&number.to_be_bytes()), collection.page(u64::from(number), 3));
-            let _ = collection.totals_before(&number.to_be_bytes(), &Three);
-            let _ = collection.entry_at_sum(0, u64::from(number), &Three);
+            let _ = collection.totals_before(&number.to_be_bytes(), &ThreeSums);
+            let _ = collection.entry_at_sum(0, u64::from(number), &ThreeSums);
             let _ = collection
                 .scan_at(u64::from(number), Direction::Backward)
                 .map(|scan| scan.map(|mut scan| scan.take(3)));
         }
     }
     for number in (0..120u32).step_by(5) {
-        let Ok(mut writer) = Writer::open_tuned(engine, ID, &Three, SMALL) else { return };
+        let Ok(mut writer) = Writer::open_tuned(engine, ID, &ThreeSums, SMALL) else { return };
         let outcome = (number..number + 9).try_for_each(|number| {
             writer.put(&(number * 3).to_be_bytes(), &[1, 2, 3])?;
             writer.remove(&(number * 2).to_be_bytes()).map(drop)
@@ -532,7 +532,7 @@ fn false_tree_records_never_panic_and_are_rebuilt_from_the_entries() {
         for _ in 0..1 + seed % 3 {
             engine.falsify(Table::Tree, &keys[engine.random().below(keys.len() as u64) as usize]);
         }
-        found += u32::from(!check(&engine, ID, &Three).unwrap().is_empty());
+        found += u32::from(!check(&engine, ID, &ThreeSums).unwrap().is_empty());
         use_damaged(&engine);
         repair(&engine, &model);
     }
@@ -541,7 +541,7 @@ fn false_tree_records_never_panic_and_are_rebuilt_from_the_entries() {
 
 fn repair(engine: &Memory, model: &Model) {
     let mut batch = Batch::new();
-    let rebuilt = rebuild(engine, ID, &Three, b"", &mut batch).unwrap();
+    let rebuilt = rebuild(engine, ID, &ThreeSums, b"", &mut batch).unwrap();
     assert_eq!((rebuilt.totals, rebuilt.removed), (totals_of(model.iter()), Vec::new()));
     engine.write(&batch).unwrap();
     check_reader(engine, ID, model, &[]);
@@ -557,13 +557,13 @@ fn damage_is_found_and_named() {
         let mut batch = Batch::new();
         damage(&mut batch);
         engine.write(&batch).unwrap();
-        let findings = check(&engine, ID, &Three).unwrap();
+        let findings = check(&engine, ID, &ThreeSums).unwrap();
         assert!(findings.iter().any(expected), "{findings:?}");
         assert!(findings.iter().all(|finding| !finding.to_string().is_empty()));
         let mut batch = Batch::new();
-        let rebuilt = rebuild(&engine, ID, &Three, b"", &mut batch).unwrap();
+        let rebuilt = rebuild(&engine, ID, &ThreeSums, b"", &mut batch).unwrap();
         engine.write(&batch).unwrap();
-        assert_eq!(check(&engine, ID, &Three).unwrap(), []);
+        assert_eq!(check(&engine, ID, &ThreeSums).unwrap(), []);
         rebuilt
     };
     check_damage(&|batch| batch.delete(Table::View, &entry(50)), &|f| matches!(f, Finding::TotalsDiffer { .. }));
@@ -590,19 +590,19 @@ fn damage_is_found_and_named() {
 fn the_state_survives_a_rebuild_unless_the_root_is_lost() {
     let engine = Memory::new(1);
     load(&engine, SMALL, 0..100, 9);
-    let mut writer = Writer::open(&engine, ID, &Three).unwrap();
+    let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
     writer.set_state(b"kept");
     commit(&engine, writer);
     let rebuilt = |engine: &Memory| {
         let mut batch = Batch::new();
-        let rebuilt = rebuild(engine, ID, &Three, b"given", &mut batch).unwrap();
+        let rebuilt = rebuild(engine, ID, &ThreeSums, b"given", &mut batch).unwrap();
         engine.write(&batch).unwrap();
         (rebuilt.state_lost, Reader::open(engine, ID).unwrap().state().to_vec())
     };
     assert_eq!(rebuilt(&engine), (false, b"kept".to_vec()));
     assert!(engine.damage(Table::Tree, &[ID.prefix().as_slice(), &[0; 4]].concat()));
-    assert!(Reader::open(&engine, ID).is_err() && Writer::open(&engine, ID, &Three).is_err());
-    assert!(matches!(check(&engine, ID, &Three).unwrap()[..], [Finding::NodeUnreadable { number: 0, .. }]));
+    assert!(Reader::open(&engine, ID).is_err() && Writer::open(&engine, ID, &ThreeSums).is_err());
+    assert!(matches!(check(&engine, ID, &ThreeSums).unwrap()[..], [Finding::NodeUnreadable { number: 0, .. }]));
     assert_eq!(rebuilt(&engine), (true, b"given".to_vec()));
 }
 
@@ -627,11 +627,11 @@ fn remembered_changes_outlive_the_levels_above_them() {
         for kept in 1..count.min(12) {
             let engine = Memory::new(1);
             load(&engine, tuning, 0..count, 1_000);
-            let mut writer = Writer::open_tuned(&engine, ID, &Three, tuning).unwrap();
+            let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             writer.put(&0u32.to_be_bytes(), &[3, 0, 0]).unwrap();
             writer.remove(&1u32.to_be_bytes()).unwrap();
             commit(&engine, writer);
-            let mut writer = Writer::open_tuned(&engine, ID, &Three, tuning).unwrap();
+            let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             (kept..count).for_each(|number| drop(writer.remove(&number.to_be_bytes()).unwrap()));
             commit(&engine, writer);
             check_reader(&engine, ID, &model_of(&engine), &[]);
