@@ -186,12 +186,12 @@ fn of_two_savers_the_first_wins() {
 }
 
 /// The contents of a folder as a reader sees them.
-type Seen = BTreeMap<Uid, (NoteId, Marks, Modseq)>;
+type FolderContents = BTreeMap<Uid, (NoteId, Marks, Modseq)>;
 
 /// Reads a folder and checks its counts against its entries.
-fn see(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> Seen {
+fn see(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> FolderContents {
     let reader = reading.folder(folder).expect("the folder is there");
-    let mut seen = Seen::new();
+    let mut seen = FolderContents::new();
     let mut entries = Vec::new();
     reader
         .each_entry(Uid(0), &mut |entry| {
@@ -216,7 +216,12 @@ fn see(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> Seen {
 }
 
 /// Applies the changes after `since` to the contents that were read then.
-fn follow(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId, since: Modseq, mut seen: Seen) -> Seen {
+fn follow(
+    reading: &notes::DatabaseSnapshot<'_>,
+    folder: ViewId,
+    since: Modseq,
+    mut seen: FolderContents,
+) -> FolderContents {
     let reader = reading.folder(folder).expect("the folder is there");
     reading
         .changes(since, &mut |entry| {
@@ -286,7 +291,7 @@ fn readers_see_consistent_snapshots_and_can_follow_the_changes() {
         for _ in 0..2 {
             scope.spawn(|| {
                 let access = access::<level::Reader>(&database);
-                let mut known = (Modseq(0), Seen::new());
+                let mut known = (Modseq(0), FolderContents::new());
                 while !stop.load(Ordering::SeqCst) {
                     let reading = access.read().unwrap();
                     let keywords = database.keywords();
