@@ -327,10 +327,10 @@ fn reopened(world: &World, change: impl FnOnce(&World)) -> (World, Vec<Finding>)
 }
 
 /// A change that loses a record.
-type Loss = Box<dyn FnOnce(&World)>;
+type RecordLoss = Box<dyn FnOnce(&World)>;
 
 /// Returns the three ways in which a record can be lost.
-fn ways_to_lose(table: Table, key: Vec<u8>) -> [Loss; 3] {
+fn ways_to_lose(table: Table, key: Vec<u8>) -> [RecordLoss; 3] {
     let (flipped, garbled, missing) = (key.clone(), key.clone(), key);
     [
         Box::new(move |world| flip(world, table, &[flipped])),
@@ -377,7 +377,7 @@ fn a_database_without_its_keywords_opens_again_with_names_for_all_that_notes_hav
     let short =
         notes::Keywords::decode(&world.notes.store().get(Table::Meta, &key).unwrap().unwrap()).unwrap().encode();
     let short = short[..short.len() - 1].to_vec();
-    let cut: Loss = {
+    let cut: RecordLoss = {
         let key = key.clone();
         Box::new(move |world| damage(world, |batch| batch.put(Table::Meta, &key, &short)))
     };
@@ -400,7 +400,7 @@ fn a_database_without_its_keywords_opens_again_with_names_for_all_that_notes_hav
 fn a_database_without_its_access_control_list_lets_in_its_owner_alone() {
     let (world, database) = rich();
     let record = |part| [&database.number().to_key()[..], &NoteId(1).to_key(), &[part]].concat();
-    let both: [Loss; 1] = {
+    let both: [RecordLoss; 1] = {
         let (header, summary) = (record(0), record(1));
         [Box::new(move |world| {
             damage(world, |batch| [header, summary].iter().for_each(|key| batch.delete(Table::Summary, key)))
