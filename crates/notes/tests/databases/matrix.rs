@@ -61,7 +61,7 @@ impl Exposure {
 
 /// The caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Who {
+enum Caller {
     /// Bob, with a key.
     Key,
     /// Bob, with a password, and a maximum level of Author for passwords.
@@ -70,7 +70,7 @@ enum Who {
     Nobody,
 }
 
-impl Who {
+impl Caller {
     fn identity(self) -> Arc<Identity> {
         match self {
             Self::Key => identity(BOB),
@@ -98,7 +98,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(level: AclLevel, exposure: Exposure, who: Who) -> Self {
+    fn new(level: AclLevel, exposure: Exposure, who: Caller) -> Self {
         let world = World::new();
         let database = world.database(&[]);
         let mut items = vec![Item::text("Subject", "x"), Item::body("Body", Value::RichText("text".into()))];
@@ -129,10 +129,10 @@ impl Case {
     }
 
     /// Adds an ACL entry with the level for the caller.
-    fn let_in(&self, level: AclLevel, exposure: Exposure, who: Who) {
+    fn let_in(&self, level: AclLevel, exposure: Exposure, who: Caller) {
         let mut acl = Acl { internet_max: who.at_most(), ..Acl::private(&Name::new(ANN)) };
         acl.roles.insert("[Crew]".into());
-        let mut entry = AclEntry::new(if who == Who::Nobody { "Anonymous" } else { BOB }, level);
+        let mut entry = AclEntry::new(if who == Caller::Nobody { "Anonymous" } else { BOB }, level);
         entry.roles.extend((exposure == Exposure::ByRole).then(|| "[Crew]".to_owned()));
         if exposure == Exposure::Public {
             entry.flags = AclFlags::PUBLIC_READER.with(AclFlags::PUBLIC_WRITER);
@@ -278,7 +278,7 @@ fn view(title: &str) -> ViewNote {
 
 /// The requirement of an operation.
 #[derive(Clone, Copy)]
-enum Needs {
+enum Requirement {
     /// A level, and that the note is not hidden.
     Note(AclLevel),
     /// A level, for an operation on the database.
@@ -305,12 +305,12 @@ enum Needs {
     Server,
 }
 
-impl Needs {
-    fn met(self, level: AclLevel, exposure: Exposure, who: Who) -> bool {
+impl Requirement {
+    fn met(self, level: AclLevel, exposure: Exposure, who: Caller) -> bool {
         let includes_flags = level >= Designer;
         let level = level.min(who.at_most());
         let is_seen = exposure != Exposure::Hidden;
-        let is_named = who != Who::Nobody;
+        let is_named = who != Caller::Nobody;
         let is_public = exposure == Exposure::Public;
         let is_theirs = exposure == Exposure::Theirs && level == AclLevel::Author && is_named;
         match self {
@@ -330,10 +330,10 @@ impl Needs {
     }
 }
 
-type Row = (&'static str, Needs, fn(&Case) -> bool);
+type Row = (&'static str, Requirement, fn(&Case) -> bool);
 
 use AclLevel::{Author, Designer, Manager, Reader};
-use Needs::{Change, Create, CreatePublic, Delete, Enter, From, Note, Own, Personal, Public, Seen, Server};
+use Requirement::{Change, Create, CreatePublic, Delete, Enter, From, Note, Own, Personal, Public, Seen, Server};
 
 const READING: &[Row] = &[
     ("Reading::header", Note(Reader), |c| c.read(|r| Ok(r.header(c.note)?.is_some()))),
@@ -563,9 +563,9 @@ fn changed(writer: &mut Writer<'_, '_>, case: &Case) -> notes::Result<Vec<Item>>
 #[test]
 fn every_operation_asks_for_the_level_and_for_the_readers() {
     let with_password = [Exposure::Open, Exposure::ByRole, Exposure::Hidden, Exposure::Theirs];
-    let mut asked: Vec<_> = Exposure::ALL.map(|exposure| (exposure, Who::Key)).into();
-    asked.extend(with_password.map(|exposure| (exposure, Who::Password)));
-    asked.extend([Exposure::Open, Exposure::Hidden].map(|exposure| (exposure, Who::Nobody)));
+    let mut asked: Vec<_> = Exposure::ALL.map(|exposure| (exposure, Caller::Key)).into();
+    asked.extend(with_password.map(|exposure| (exposure, Caller::Password)));
+    asked.extend([Exposure::Open, Exposure::Hidden].map(|exposure| (exposure, Caller::Nobody)));
     let all = || AclLevel::ALL.into_iter().flat_map(|level| asked.iter().map(move |asked| (level, *asked)));
     for (name, needs, operation) in READING.iter().chain(WRITING) {
         for (level, (exposure, who)) in all() {
@@ -618,7 +618,7 @@ fn flags_permit_and_forbid_at_their_levels() {
         let row = READING.iter().chain(WRITING).find(|(row, ..)| row == name);
         let (_, _, operation) = row.unwrap_or_else(|| panic!("{name} has no row"));
         for (flags, expected) in [AclFlags::NONE, *flag].into_iter().zip(expected) {
-            let case = Case::new(*level, Exposure::Open, Who::Key);
+            let case = Case::new(*level, Exposure::Open, Caller::Key);
             let mut acl = Acl::private(&Name::new(ANN));
             acl.entries.push(AclEntry { flags, ..AclEntry::new(BOB, *level) });
             case.world.write(&case.database, ANN, |writer| writer.acl_set(acl)).expect("Ann manages the database");
