@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// The readable state of a note.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct NoteState {
     items: Vec<Item>,
     blobs: Vec<BlobId>,
     sequence: u32,
@@ -62,7 +62,7 @@ struct Told {
 }
 
 /// A database with two folders in which Bob makes changes, and the notes that he has created.
-struct Play {
+struct Scenario {
     world: World,
     database: Arc<Database>,
     folders: Vec<ViewId>,
@@ -70,7 +70,7 @@ struct Play {
     notes: Vec<(NoteId, u32)>,
 }
 
-impl Play {
+impl Scenario {
     fn new() -> Self {
         let world = World::new();
         let database = world.database(&[(BOB, AclLevel::Editor)]);
@@ -93,7 +93,7 @@ impl Play {
     }
 
     /// Returns the state of the notes as they read.
-    fn told(&self) -> Vec<Told> {
+    fn told(&self) -> Vec<NoteState> {
         let access = reader(&self.database, BOB).expect("he may");
         let reading = access.read().expect("a snapshot");
         let told = self.notes.iter().map(|(number, _)| {
@@ -103,7 +103,7 @@ impl Play {
             folders.sort_unstable();
             let is_read = reading.is_read(*number).expect("the mark is there");
             let (sequence, marks) = (header.sequence, header.marks);
-            Told { items: note.items, blobs: note.blobs, sequence, marks, folders, is_read }
+            NoteState { items: note.items, blobs: note.blobs, sequence, marks, folders, is_read }
         });
         told.collect()
     }
@@ -174,7 +174,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn one_transaction_leaves_what_several_leave(steps in prop::collection::vec(step(), 1..12), at_once in 2_usize..6) {
-        let (mut each, mut together) = (Play::new(), Play::new());
+        let (mut each, mut together) = (Scenario::new(), Scenario::new());
         each.run(&steps, 1);
         together.run(&steps, at_once);
         prop_assert_eq!(each.told(), together.told());
@@ -189,7 +189,7 @@ proptest! {
 
 #[test]
 fn a_folder_that_gets_a_note_in_the_same_transaction_is_not_empty() {
-    let mut play = Play::new();
+    let mut play = Scenario::new();
     play.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
     let (note, folder) = (play.notes[0].0, play.folders[0]);
     let outcome = play.world.write(&play.database, ANN, |writer| {
@@ -203,7 +203,7 @@ fn a_folder_that_gets_a_note_in_the_same_transaction_is_not_empty() {
 
 #[test]
 fn what_is_told_as_the_last_modseq_is_the_last() {
-    let mut play = Play::new();
+    let mut play = Scenario::new();
     play.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
     let (note, folder, before) = (play.notes[0].0, play.folders[0], play.database.modseq());
     let idle = play.world.write(&play.database, ANN, |writer| {
