@@ -82,7 +82,7 @@ fn design(responses: bool, name_order: SortDirection, inclusion: SelectedRespons
 }
 
 /// A database, a view of it, and the documents that it should show.
-struct Bench {
+struct ViewFixture {
     world: World,
     database: Arc<Database>,
     view: NoteId,
@@ -97,7 +97,7 @@ struct Bench {
     random: SeededRandom,
 }
 
-impl Bench {
+impl ViewFixture {
     fn new(seed: u64, responses: bool, order: SortDirection, inclusion: SelectedResponses) -> Self {
         let world = World::new();
         let database = world.database(&[(BOB, AclLevel::Editor)]);
@@ -347,8 +347,8 @@ fn check_places(reader: &ViewReader<'_>, lines: &[String]) {
 }
 
 /// The expected rows, computed from the documents alone.
-struct Naive<'b> {
-    bench: &'b Bench,
+struct NaiveView<'b> {
+    bench: &'b ViewFixture,
     who: Option<&'static str>,
     descending: bool,
     lines: Vec<String>,
@@ -357,16 +357,16 @@ struct Naive<'b> {
 /// A category under construction: sub-categories by their lower-case name, the documents, and the spellings of its
 /// name.
 #[derive(Default)]
-struct Folder<'b> {
-    below: BTreeMap<String, Folder<'b>>,
+struct NaiveCategory<'b> {
+    below: BTreeMap<String, NaiveCategory<'b>>,
     documents: Vec<&'b Document>,
     names: Vec<&'static str>,
 }
 
-impl<'b> Naive<'b> {
-    fn of(bench: &'b Bench, who: Option<&'static str>, descending: bool) -> Vec<String> {
+impl<'b> NaiveView<'b> {
+    fn of(bench: &'b ViewFixture, who: Option<&'static str>, descending: bool) -> Vec<String> {
         let mut naive = Self { bench, who, descending, lines: Vec::new() };
-        let mut root = Folder::default();
+        let mut root = NaiveCategory::default();
         for document in bench.documents.values().filter(|document| naive.is_taken(document) && naive.sees(document)) {
             if bench.responses && document.parent.is_some() {
                 continue;
@@ -388,7 +388,7 @@ impl<'b> Naive<'b> {
     }
 
     /// Writes the contents of a category, and returns the prices of all its rows.
-    fn folder(&mut self, folder: &Folder<'b>, depth: Option<usize>) -> Vec<Option<f64>> {
+    fn folder(&mut self, folder: &NaiveCategory<'b>, depth: Option<usize>) -> Vec<Option<f64>> {
         let place = self.lines.len();
         let mut prices = Vec::new();
         self.documents(folder.documents.clone(), 0, &mut prices);
@@ -461,9 +461,9 @@ impl<'b> Naive<'b> {
 }
 
 /// Compares the rows that a user sees with a naive evaluation, and at random the navigation too.
-fn check_rows(bench: &Bench, who: Option<&'static str>, is_descending: bool, when: &str) {
+fn check_rows(bench: &ViewFixture, who: Option<&'static str>, is_descending: bool, when: &str) {
     let lines = bench.rows(who, 0);
-    assert_eq!(lines, Naive::of(bench, who, is_descending), "{when}");
+    assert_eq!(lines, NaiveView::of(bench, who, is_descending), "{when}");
     bench.look(who, |reading, view| {
         let reader = reading.view_rows(view, 0).expect("rows");
         check_places(&reader, &lines);
@@ -493,8 +493,8 @@ fn rows_that_follow_from_the_document_alone_are_no_others() {
 
 /// Creates a view of a database with the given documents: each has a UNID, a parent, and `true` if the selection takes
 /// it.
-fn bench_of(inclusion: SelectedResponses, answers: &[(u8, Option<u8>, bool)]) -> Bench {
-    let mut bench = Bench::new(1, false, SortDirection::Ascending, inclusion);
+fn bench_of(inclusion: SelectedResponses, answers: &[(u8, Option<u8>, bool)]) -> ViewFixture {
+    let mut bench = ViewFixture::new(1, false, SortDirection::Ascending, inclusion);
     for (number, parent, take) in answers {
         let (unid, parent) = (Unid([*number; 16]), parent.map(|parent| Unid([parent; 16])));
         let (kinds, name) = (Vec::new(), NAMES[usize::from(*number) % NAMES.len()]);
@@ -517,7 +517,7 @@ fn bench_of(inclusion: SelectedResponses, answers: &[(u8, Option<u8>, bool)]) ->
 }
 
 /// Compares the rows with a naive evaluation after an incremental update and after a rebuild.
-fn check_both_ways(bench: &Bench, when: &str) {
+fn check_both_ways(bench: &ViewFixture, when: &str) {
     bench.catch_up();
     check_rows(bench, None, false, &format!("{when}: followed"));
     let access: Access<level::Designer> = bench.database.authorize(&server()).expect("itself");
@@ -547,7 +547,7 @@ fn a_cycle_that_closes_and_opens_is_no_ancestor_meanwhile() {
     let mut bench =
         bench_of(SelectedResponses::Descendants, &[(1, Some(2), false), (3, Some(1), false), (2, Some(9), true)]);
     check_both_ways(&bench, "open");
-    let at = |bench: &Bench, number: u8| {
+    let at = |bench: &ViewFixture, number: u8| {
         let found = bench.documents.values().find(|document| document.unid == Unid([number; 16])).cloned();
         found.expect("it is there")
     };
@@ -593,7 +593,7 @@ fn seeds(first: u64) -> Range<u64> {
 /// Makes random changes to documents, and regularly compares their view with a naive evaluation.
 fn live_through(seed: u64, responses: bool, inclusion: SelectedResponses) {
     let order = if seed.is_multiple_of(2) { SortDirection::Ascending } else { SortDirection::Descending };
-    let mut bench = Bench::new(seed, responses, order, inclusion);
+    let mut bench = ViewFixture::new(seed, responses, order, inclusion);
     for step in 0..80 {
         bench.step();
         if step % 8 == 7 {
@@ -618,12 +618,12 @@ fn live_through(seed: u64, responses: bool, inclusion: SelectedResponses) {
 }
 
 /// The rows of a view as a list, with a naive version of each step.
-struct List {
+struct RowList {
     rows: Vec<ViewRow>,
     depths: Vec<usize>,
 }
 
-impl List {
+impl RowList {
     fn parent(&self, index: usize) -> Option<usize> {
         (0..index).rev().find(|other| self.depths[*other] < self.depths[index])
     }
@@ -679,7 +679,7 @@ impl List {
 }
 
 /// Compares the positions of rows and the counts around them with the list, for all rows that a navigator reaches.
-fn check_counts(list: &List, entries: &EntryReader<'_>, navigator: Navigator, expansion: &Arc<Expansion>) {
+fn check_counts(list: &RowList, entries: &EntryReader<'_>, navigator: Navigator, expansion: &Arc<Expansion>) {
     let start = if navigator == Navigator::Previous { Start::End } else { Start::Beginning };
     let mask = Mask { place: true, position: true, counts: true, unread: false };
     let expansion = Arc::clone(expansion);
@@ -721,7 +721,7 @@ const NAVIGATORS: [Navigator; 15] = [
 fn check_steps(reader: &ViewReader<'_>, entries: &EntryReader<'_>) {
     let rows = reader.page(0, 1_000).expect("rows");
     let depths = rows.iter().map(|row| reader.depth_of(&row.key).expect("a key")).collect();
-    let list = List { rows, depths };
+    let list = RowList { rows, depths };
     let odd: HashSet<Vec<u8>> = list.rows.iter().skip(1).step_by(3).map(|row| row.key.clone()).collect();
     let expansions =
         [Expansion::default(), Expansion::all_but(odd.clone()).expect("few"), Expansion::none_but(odd).expect("few")];
