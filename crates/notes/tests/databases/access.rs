@@ -2,7 +2,7 @@
 
 use notes::{Acl, AclEntry, AclFlags, AclLevel, Item, Marks, NewNote, NoteClass};
 
-use crate::world::{World, reader, subject};
+use crate::world::{TestServer, reader, subject};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -13,7 +13,7 @@ fn document(items: Vec<Item>) -> NewNote {
 
 /// Returns Bob's rights to a note of Ann's at a level: see, create, change, delete, mark, create a folder, set the ACL.
 fn rights(level: AclLevel, items: Vec<Item>) -> [bool; 7] {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, level)]);
     let note = world.write(&database, ANN, |writer| writer.note_create(document(items.clone()))).unwrap();
     let sees = reader(&database, BOB).is_ok_and(|access| access.read().unwrap().note(note).unwrap().is_some());
@@ -64,7 +64,7 @@ fn readers_items_hide_documents_even_from_managers() {
 
 #[test]
 fn flags_forbid_and_permit() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let set = |level, flags| {
         let mut acl = Acl::private(&base::Name::new(ANN));
@@ -86,7 +86,7 @@ fn flags_forbid_and_permit() {
 
 #[test]
 fn an_editor_changes_no_design_and_nobody_the_list_but_as_a_whole() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let made = world.write(&database, ANN, |writer| {
         let form = writer.note_create(NewNote::of_class(NoteClass::FORM, Vec::new()))?;
@@ -107,9 +107,9 @@ fn an_editor_changes_no_design_and_nobody_the_list_but_as_a_whole() {
 
 #[test]
 fn changes_of_the_list_are_remembered() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
-    let set = |world: &World, database: &std::sync::Arc<notes::Database>, change: &dyn Fn(&mut Acl)| {
+    let set = |world: &TestServer, database: &std::sync::Arc<notes::Database>, change: &dyn Fn(&mut Acl)| {
         let mut acl = reader(database, ANN).unwrap().read().unwrap().acl().as_ref().clone();
         change(&mut acl);
         world.write(database, ANN, |writer| writer.acl_set(acl)).unwrap();
@@ -138,7 +138,7 @@ fn changes_of_the_list_are_remembered() {
 
 #[test]
 fn a_right_that_was_taken_away_is_gone_at_once() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let note = world.write(&database, ANN, |writer| writer.note_create(document(vec![Item::text("Subject", "x")])));
     let access = reader(&database, BOB).unwrap();
@@ -153,7 +153,7 @@ fn a_right_that_was_taken_away_is_gone_at_once() {
 
 #[test]
 fn protected_items_need_an_editor() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Author)]);
     let mut protected = Item::text("Salary", "10");
     protected.flags = protected.flags.with(notes::ItemFlags::PROTECTED);

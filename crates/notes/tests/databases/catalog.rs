@@ -9,7 +9,7 @@ use notes::{
 };
 use store::{KeyRange, Read, Table};
 
-use crate::world::{World, assert_sound, reader, subject};
+use crate::world::{TestServer, assert_sound, reader, subject};
 
 fn new(path: &str) -> NewDatabase {
     NewDatabase::new(path, "A title", DatabaseKind::Standard, Acl::private(&Name::new("Ann/Acme")))
@@ -17,7 +17,7 @@ fn new(path: &str) -> NewDatabase {
 
 #[test]
 fn paths_are_found_in_any_case_and_exist_once() {
-    let world = World::new();
+    let world = TestServer::new();
     world.notes.database_create(&new("mail/Ann.nsf")).unwrap();
     assert!(world.notes.database_open("MAIL/ANN.NSF").is_ok());
     assert!(matches!(world.notes.database_create(&new("mail/ann.nsf")), Err(notes::Error::Exists { .. })));
@@ -26,7 +26,7 @@ fn paths_are_found_in_any_case_and_exist_once() {
 
 #[test]
 fn paths_that_leave_the_data_folder_are_refused() {
-    let world = World::new();
+    let world = TestServer::new();
     for path in ["", "/etc", "../x.nsf", "a//b.nsf", "a/./b.nsf", "a\\b.nsf", "a\0b", &"x".repeat(600)] {
         assert!(matches!(world.notes.database_create(&new(path)), Err(notes::Error::Invalid { .. })), "{path:?}");
     }
@@ -34,7 +34,7 @@ fn paths_that_leave_the_data_folder_are_refused() {
 
 #[test]
 fn databases_are_there_after_a_restart() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let note = world.write(&database, "Ann/Acme", |writer| {
         writer.note_create(NewNote::document(vec![Item::text("Subject", "kept")]))
@@ -48,7 +48,7 @@ fn databases_are_there_after_a_restart() {
 
 #[test]
 fn a_renamed_database_keeps_its_contents() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
     world.notes.database_rename(&access, "archive/docs.nsf").unwrap();
@@ -60,7 +60,7 @@ fn a_renamed_database_keeps_its_contents() {
 
 #[test]
 fn title_and_options_are_kept() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
     let options = DatabaseOptions { quota_bytes: Some(5), ..DatabaseOptions::default() };
@@ -71,7 +71,7 @@ fn title_and_options_are_kept() {
 
 #[test]
 fn a_record_of_any_version_is_read() {
-    let world = World::new();
+    let world = TestServer::new();
     let present = world.database(&[]).record().as_ref().clone();
     let version_4 = present.encode();
     assert_eq!((version_4[0], DatabaseRecord::decode(&version_4).as_ref()), (4, Ok(&present)));
@@ -104,7 +104,7 @@ fn a_record_of_any_version_is_read() {
 
 #[test]
 fn followers_hear_of_every_change() {
-    let world = World::new();
+    let world = TestServer::new();
     let follower = world.notes.follow();
     let database = world.database(&[]);
     assert_eq!((follower.take(), follower.take()), (vec![database.number()], vec![]));
@@ -119,7 +119,7 @@ fn followers_hear_of_every_change() {
 
 #[test]
 fn a_deleted_database_leaves_nothing_but_its_number() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Editor)]);
     world
         .write(&database, "Ann/Acme", |writer| {

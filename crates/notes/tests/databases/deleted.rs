@@ -8,7 +8,7 @@ use notes::change::{Change, ChangeCursor};
 use notes::deleted::purge_deleted;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Item, Marks, NewNote, Value, level};
 
-use crate::world::{World, assert_sound, identity, reader, server};
+use crate::world::{TestServer, assert_sound, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -16,14 +16,14 @@ const PARENT: Unid = Unid([6; 16]);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Sets the number of hours for which a database keeps deleted documents.
-fn keep(world: &World, database: &Arc<Database>, hours: Option<u16>) {
+fn keep(world: &TestServer, database: &Arc<Database>, hours: Option<u16>) {
     let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
     let options = DatabaseOptions { keep_deleted_hours: hours, ..DatabaseOptions::default() };
     world.notes.database_set(&access, "Documents", options).expect("she may");
 }
 
 struct Case {
-    world: World,
+    world: TestServer,
     database: Arc<Database>,
     folders: [ViewId; 2],
     note: NoteId,
@@ -32,7 +32,7 @@ struct Case {
 
 /// Creates a database that keeps deleted documents for two hours, with one document in two folders.
 fn case(bob: AclLevel, more: Vec<Item>) -> Case {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, bob)]);
     keep(&world, &database, Some(2));
     let made = world.write(&database, ANN, |writer| {

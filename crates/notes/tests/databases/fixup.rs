@@ -7,12 +7,12 @@ use notes::fixup::{Finding, check, check_at, repair, repair_at};
 use notes::{AclLevel, Database, Item, Marks, NewNote, Value};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
-use crate::world::{World, assert_sound, identity, reader};
+use crate::world::{TestServer, assert_sound, identity, reader};
 
 const ANN: &str = "Ann/Acme";
 
-fn filled() -> (World, Arc<Database>) {
-    let world = World::new();
+fn filled() -> (TestServer, Arc<Database>) {
+    let world = TestServer::new();
     let database = world.database(&[]);
     world
         .write(&database, ANN, |writer| {
@@ -40,13 +40,13 @@ fn filled() -> (World, Arc<Database>) {
 }
 
 /// Applies a change directly to the store, bypassing the database.
-fn damage(world: &World, change: impl FnOnce(&mut Batch)) {
+fn damage(world: &TestServer, change: impl FnOnce(&mut Batch)) {
     let mut batch = Batch::new();
     change(&mut batch);
     world.notes.store().commit(&batch).unwrap();
 }
 
-fn keys(world: &World, database: &Database, table: Table) -> Vec<Vec<u8>> {
+fn keys(world: &TestServer, database: &Database, table: Table) -> Vec<Vec<u8>> {
     let range = KeyRange::prefix(&database.number().to_key());
     let mut cursor = world.notes.store().scan(table, &range, Direction::Forward).unwrap();
     let mut keys = Vec::new();
@@ -117,8 +117,8 @@ fn a_damaged_note_does_not_take_the_others_with_it() {
 
 /// Creates a database that contains everything that can be damaged: bodies, contents, folders, keywords, a user's
 /// unread marks.
-fn rich() -> (World, Arc<Database>) {
-    let world = World::new();
+fn rich() -> (TestServer, Arc<Database>) {
+    let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Reader)]);
     world
         .write(&database, ANN, |writer| {
@@ -148,14 +148,14 @@ fn rich() -> (World, Arc<Database>) {
 }
 
 /// Flips bits of some records of a table.
-fn flip(world: &World, table: Table, keys: &[Vec<u8>]) {
+fn flip(world: &TestServer, table: Table, keys: &[Vec<u8>]) {
     for key in keys {
         assert!(world.memory.damage(table, key) || matches!(table, Table::Children), "{table:?}");
     }
 }
 
 /// Repairs a database, and asserts that nothing is wrong afterwards, also after a restart. Returns the findings.
-fn mend(world: &World, database: &Arc<Database>) -> Vec<Finding> {
+fn mend(world: &TestServer, database: &Arc<Database>) -> Vec<Finding> {
     let found = check(database).unwrap().findings;
     let repaired = repair(database).unwrap();
     assert!(repaired.repaired && repaired.findings == found, "{found:?}");
@@ -199,7 +199,7 @@ fn who_relied_on_what_was_damaged_compares_everything() {
     });
 }
 
-fn check_compares_everything(changes: usize, break_it: impl Fn(&World, &Database)) {
+fn check_compares_everything(changes: usize, break_it: impl Fn(&TestServer, &Database)) {
     let (world, database) = rich();
     let since = database.modseq();
     break_it(&world, &database);
@@ -300,7 +300,7 @@ fn unread_marks_that_cannot_be_read_are_forgotten() {
 }
 
 /// Damages records of a closed database, and asserts that it opens again after a repair. Returns the findings.
-fn reopened(world: &World, change: impl FnOnce(&World)) -> (World, Vec<Finding>) {
+fn reopened(world: &TestServer, change: impl FnOnce(&TestServer)) -> (TestServer, Vec<Finding>) {
     let world = world.restarted();
     change(&world);
     let refused = world.notes.database_open("docs.nsf").err();
@@ -327,7 +327,7 @@ fn reopened(world: &World, change: impl FnOnce(&World)) -> (World, Vec<Finding>)
 }
 
 /// A change that loses a record.
-type RecordLoss = Box<dyn FnOnce(&World)>;
+type RecordLoss = Box<dyn FnOnce(&TestServer)>;
 
 /// Returns the three ways in which a record can be lost.
 fn ways_to_lose(table: Table, key: Vec<u8>) -> [RecordLoss; 3] {
@@ -418,7 +418,7 @@ fn a_database_without_its_access_control_list_lets_in_its_owner_alone() {
 
 #[test]
 fn a_database_of_nobody_is_the_servers_when_its_access_control_list_is_lost() {
-    let world = World::new();
+    let world = TestServer::new();
     let acl = notes::Acl::open_to_all(AclLevel::Editor);
     let new = notes::NewDatabase::new("all.nsf", "For all", notes::DatabaseKind::Standard, acl);
     let number = world.notes.database_create(&new).unwrap().number();
@@ -435,7 +435,7 @@ fn a_database_of_nobody_is_the_servers_when_its_access_control_list_is_lost() {
 fn everything_that_a_database_keeps_of_itself_may_be_lost_at_once() {
     let (world, database) = rich();
     let own = |key: &[u8]| [&database.number().to_key()[..], key].concat();
-    let lose = |world: &World| {
+    let lose = |world: &TestServer| {
         flip(world, Table::Meta, &[own(b"c"), own(b"k"), own(b"d\0\0\0\x02")]);
         flip(world, Table::Summary, &[[&own(&[])[..], &NoteId(1).to_key(), &[0]].concat(), own(b"\0\0\0\x3e\0")]);
         flip(world, Table::Unid, &[keys(world, &database, Table::Unid)[7].clone()]);
@@ -461,6 +461,6 @@ fn an_open_database_writes_its_access_control_list_again() {
 
 #[test]
 fn a_path_without_a_database_is_no_damage() {
-    let world = World::new();
+    let world = TestServer::new();
     assert!(matches!(check_at(&world.notes, "docs.nsf", &mut |_, _| {}), Err(notes::Error::NotFound { .. })));
 }

@@ -9,13 +9,13 @@ use notes::view::design::{Column, ViewDesign};
 use notes::view::question::{CompiledView, ViewFormulas};
 use notes::{AclLevel, Item, NewNote, NoteClass, Value};
 
-use crate::world::{World, reader};
+use crate::world::{TestServer, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
 
 /// Returns the subjects of the documents that a formula selects for a user, and the modseq that the search reached.
-fn search(world: &World, who: &str, formula: &str, since: Modseq) -> (Vec<String>, Modseq) {
+fn search(world: &TestServer, who: &str, formula: &str, since: Modseq) -> (Vec<String>, Modseq) {
     let database = world.notes.database_open("docs.nsf").expect("it is there");
     let access = reader(&database, who).expect("a reader");
     let reading = access.read().expect("a snapshot");
@@ -30,8 +30,8 @@ fn search(world: &World, who: &str, formula: &str, since: Modseq) -> (Vec<String
     (found, searched.up_to)
 }
 
-fn world() -> World {
-    let world = World::new();
+fn world() -> TestServer {
+    let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Reader)]);
     let memo = |subject: &str, more: Vec<Item>| {
         NewNote::document([vec![Item::text("Form", "Memo"), Item::text("Subject", subject)], more].concat())
@@ -159,7 +159,7 @@ fn what_is_wrong_in_a_design_is_told_with_its_place() {
 /// results as single reads.
 #[test]
 fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let random = SeededRandom::new(5);
     let mut numbers = Vec::new();

@@ -14,12 +14,12 @@ use notes::{
     level,
 };
 
-use crate::world::{World, assert_sound, identity, reader, server};
+use crate::world::{TestServer, assert_sound, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 
 /// Creates a note and returns it as read after a restart.
-fn kept(world: &World, database: &Arc<Database>, new: NewNote) -> Note {
+fn kept(world: &TestServer, database: &Arc<Database>, new: NewNote) -> Note {
     let note = world.write(database, ANN, |writer| writer.note_create(new)).expect("it is within the limits");
     assert_sound(database);
     let restarted = world.restarted();
@@ -32,7 +32,7 @@ fn kept(world: &World, database: &Arc<Database>, new: NewNote) -> Note {
 /// Asserts that a change fails because of this limit, and that nothing is different afterwards, whatever else the
 /// transaction contained.
 fn refused<T>(
-    world: &World,
+    world: &TestServer,
     database: &Arc<Database>,
     max: usize,
     change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
@@ -46,7 +46,7 @@ fn refused<T>(
     assert_sound(database);
 }
 
-fn folders(world: &World, database: &Arc<Database>, count: usize) -> Vec<ViewId> {
+fn folders(world: &TestServer, database: &Arc<Database>, count: usize) -> Vec<ViewId> {
     let make = |writer: &mut Writer<'_, '_>| {
         (0..count).map(|number| writer.folder_create(&format!("F{number}"), &[])).collect::<notes::Result<Vec<_>>>()
     };
@@ -55,7 +55,7 @@ fn folders(world: &World, database: &Arc<Database>, count: usize) -> Vec<ViewId>
 
 #[test]
 fn a_note_is_in_so_many_folders_and_in_each_once() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let folders = folders(&world, &database, FOLDERS_PER_NOTE_MAX + 1);
     let new = |folders: &[ViewId]| NewNote { folders: folders.to_vec(), ..NewNote::document(Vec::new()) };
@@ -69,7 +69,7 @@ fn a_note_is_in_so_many_folders_and_in_each_once() {
 
 #[test]
 fn a_note_has_so_many_keywords_and_each_once() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let keywords = |range: std::ops::Range<usize>| range.map(|number| format!("K{number}")).collect::<Vec<_>>();
     let new = |keywords: Vec<String>| NewNote { keywords, ..NewNote::document(Vec::new()) };
@@ -85,7 +85,7 @@ fn a_note_has_so_many_keywords_and_each_once() {
 
 #[test]
 fn a_database_knows_so_many_keywords_and_none_that_is_too_long() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
     let all: Vec<String> = (0..KEYWORDS_PER_DATABASE_MAX).map(|number| format!("K{number}")).collect();
@@ -96,7 +96,7 @@ fn a_database_knows_so_many_keywords_and_none_that_is_too_long() {
     refused(&world, &database, KEYWORDS_PER_DATABASE_MAX, |writer| writer.marks_set(note, Marks::NONE, &one_more));
     let set = |name: String| world.write(&database, ANN, |writer| writer.marks_set(note, Marks::NONE, &[name]));
     assert!(set("k0".to_owned()).expect("it is known"), "names that are known go on");
-    let other = World::new();
+    let other = TestServer::new();
     let database = other.database(&[]);
     let new = |name: String| NewNote { keywords: vec![name], ..NewNote::document(Vec::new()) };
     let longest = "x".repeat(KEYWORD_BYTES_MAX);
@@ -111,7 +111,7 @@ fn a_database_knows_so_many_keywords_and_none_that_is_too_long() {
 
 #[test]
 fn a_note_has_so_many_items() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let summary = |count: usize| {
         NewNote::document((0..count).map(|number| Item::summary("N", Value::Number(number as f64))).collect())
@@ -131,7 +131,7 @@ fn a_note_has_so_many_items() {
 
 #[test]
 fn the_summary_of_a_note_is_so_large() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let new = |length: usize| {
         NewNote::document(vec![Item::body("Body", Value::RichText("x".into())), Item::text("T", "x".repeat(length))])
@@ -148,7 +148,7 @@ fn the_summary_of_a_note_is_so_large() {
 
 #[test]
 fn a_list_has_so_many_values() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let new = |count: usize| NewNote::document(vec![Item::body("L", Value::NumberList(vec![0.5; count]))]);
     kept(&world, &database, new(LIST_VALUES_MAX));
@@ -157,7 +157,7 @@ fn a_list_has_so_many_values() {
 
 #[test]
 fn a_note_uses_so_many_attachments_and_each_once() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let made = world.write(&database, ANN, |writer| {
         let blob = writer.blob_put(&[1; 5_000])?;
@@ -173,7 +173,7 @@ fn a_note_uses_so_many_attachments_and_each_once() {
 
 #[test]
 fn titles_and_options_are_checked_whenever_they_are_set() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("she manages it");
     let set = |title: &str, options| world.notes.database_set(&access, title, options);
@@ -192,7 +192,7 @@ fn titles_and_options_are_checked_whenever_they_are_set() {
 
 #[test]
 fn two_notes_of_a_transaction_have_not_one_identifier() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let new = || NewNote { unid: Some(Unid([3; 16])), ..NewNote::document(Vec::new()) };
     let made = world.write(&database, ANN, |writer| Ok((writer.note_create(new())?, writer.note_create(new())?)));
@@ -202,7 +202,7 @@ fn two_notes_of_a_transaction_have_not_one_identifier() {
 
 #[test]
 fn responses_have_so_many_levels_within_a_transaction_too() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let unid = |level: usize| Unid([level as u8 + 1; 16]);
     let chain = |writer: &mut Writer<'_, '_>, levels: usize| {
@@ -220,7 +220,7 @@ fn responses_have_so_many_levels_within_a_transaction_too() {
 
 #[test]
 fn nobody_but_the_server_closes_a_cycle() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let (one, other) = (Unid([1; 16]), Unid([2; 16]));
     let answer = |unid, parent| NewNote { unid: Some(unid), parent: Some(parent), ..NewNote::document(Vec::new()) };
@@ -245,7 +245,7 @@ fn nobody_but_the_server_closes_a_cycle() {
 /// A change that fails half-way makes the transaction impossible to commit, so nothing of it is stored.
 #[test]
 fn what_failed_is_not_stored_in_part() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let large = Item::body("Body", Value::MimePart(vec![7; 3 << 20]));
     let too_large = Item::text("Summary", "x".repeat(SUMMARY_BYTES_MAX));
@@ -286,7 +286,7 @@ fn what_failed_is_not_stored_in_part() {
 
 #[test]
 fn who_only_puts_in_files_nothing() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[("Dora/Acme", AclLevel::Depositor), ("Bob/Acme", AclLevel::Author)]);
     let folder = folders(&world, &database, 1);
     let make = |who: &str, folders: Vec<ViewId>| {

@@ -10,7 +10,7 @@ use notes::view::design::{Column, ViewDesign};
 use notes::view::note::ViewNote;
 use notes::{AclLevel, Database, Item, NewNote, Value};
 
-use crate::world::{World, column, reader, sorted};
+use crate::world::{TestServer, column, reader, sorted};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -22,13 +22,13 @@ fn view(title: &str, columns: Vec<Column>) -> ViewNote {
 
 /// A database of tools and toys. Only Ann may read the document about the ball.
 struct Shop {
-    world: World,
+    world: TestServer,
     database: Arc<Database>,
 }
 
 impl Shop {
     fn new() -> Self {
-        let world = World::new();
+        let world = TestServer::new();
         let database = world.database(&[(BOB, AclLevel::Reader)]);
         let shop = Self { world, database };
         for (number, name) in (1..).zip(["saw", "axe", "ball", "bear"]) {

@@ -23,7 +23,7 @@ use notes::{
 };
 use store::BlobId;
 
-use crate::world::{World, assert_sound, identity, reader};
+use crate::world::{TestServer, assert_sound, identity, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -87,7 +87,7 @@ impl Caller {
 
 /// A database with a parent document and the tested note, both in a folder.
 struct Case {
-    world: World,
+    world: TestServer,
     database: Arc<Database>,
     who: Arc<Identity>,
     note: NoteId,
@@ -99,7 +99,7 @@ struct Case {
 
 impl Case {
     fn new(level: AclLevel, exposure: Exposure, who: Caller) -> Self {
-        let world = World::new();
+        let world = TestServer::new();
         let database = world.database(&[]);
         let mut items = vec![Item::text("Subject", "x"), Item::body("Body", Value::RichText("text".into()))];
         items.extend(exposure.items());
@@ -704,7 +704,7 @@ fn every_public_method_has_a_row() {
 
 #[test]
 fn positions_count_what_is_seen() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let secret = || vec![Item::readers("Readers", vec!["Carol/Acme".into()])];
     // Hidden notes at both ends and next to each other, with and without the mark.
@@ -756,7 +756,7 @@ fn check_positions(reader: &FolderReader<'_>, seen: &[u32], unseen: &[u32]) {
 
 #[test]
 fn a_readers_item_counts_wherever_it_is_put() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let mut readers = Item::readers("Readers", vec!["Carol/Acme".into()]);
     readers.flags = notes::ItemFlags::READERS;
@@ -766,7 +766,7 @@ fn a_readers_item_counts_wherever_it_is_put() {
 
 #[test]
 fn content_is_given_only_with_a_note_that_uses_it() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let make = |content: Option<&[u8]>| {
         world

@@ -6,7 +6,7 @@ use base::{NoteId, Uid, ViewId};
 use notes::{Item, Marks, NewNote};
 use proptest::prelude::*;
 
-use crate::world::{World, assert_sound, reader};
+use crate::world::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 
@@ -102,7 +102,7 @@ impl Model {
     }
 }
 
-fn header_of(world: &World, note: NoteId) -> notes::Header {
+fn header_of(world: &TestServer, note: NoteId) -> notes::Header {
     let database = world.notes.database_open("docs.nsf").unwrap();
     let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap();
     header.expect("the model has it")
@@ -112,7 +112,7 @@ fn items(text: u8) -> Vec<Item> {
     vec![Item::text("Subject", format!("{text}"))]
 }
 
-fn apply(world: &World, model: &mut Model, step: &Step) {
+fn apply(world: &TestServer, model: &mut Model, step: &Step) {
     let database = world.notes.database_open("docs.nsf").unwrap();
     let write = |change: &mut dyn FnMut(&mut notes::Writer<'_, '_>) -> notes::Result<()>| {
         world.write(&database, ANN, |writer| change(writer)).unwrap();
@@ -198,13 +198,13 @@ fn apply(world: &World, model: &mut Model, step: &Step) {
     }
 }
 
-fn keep_deleted(world: &World, database: &std::sync::Arc<notes::Database>) {
+fn keep_deleted(world: &TestServer, database: &std::sync::Arc<notes::Database>) {
     let access: notes::Access<notes::level::Manager> = database.authorize(&crate::world::identity(ANN)).unwrap();
     let options = notes::DatabaseOptions { keep_deleted_hours: Some(1), ..notes::DatabaseOptions::default() };
     world.notes.database_set(&access, "", options).unwrap();
 }
 
-fn compare(world: &World, model: &Model) {
+fn compare(world: &TestServer, model: &Model) {
     let database = world.notes.database_open("docs.nsf").unwrap();
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
@@ -273,7 +273,7 @@ proptest! {
 
     #[test]
     fn databases_do_what_the_model_does(steps in proptest::collection::vec(step(), 1..120)) {
-        let mut world = World::new();
+        let mut world = TestServer::new();
         let database = world.database(&[]);
         let views = world.write(&database, ANN, |writer| {
             ["A", "B", "C"].into_iter().map(|name| writer.folder_create(name, &[])).collect::<notes::Result<Vec<_>>>()

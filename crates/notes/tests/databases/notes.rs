@@ -6,13 +6,13 @@ use base::{Modseq, Name, NoteId, Timestamp, Unid};
 use notes::change::{Change, ChangeCursor};
 use notes::{AclLevel, Item, ItemFlags, Marks, NewNote, Value, purge};
 
-use crate::world::{World, assert_sound, reader, server, subject};
+use crate::world::{TestServer, assert_sound, reader, server, subject};
 
 const ANN: &str = "Ann/Acme";
 
 #[test]
 fn every_type_of_item_reads_back() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let items = vec![
         Item::text("Text", "ein Text"),
@@ -48,7 +48,7 @@ fn every_type_of_item_reads_back() {
 
 #[test]
 fn the_first_save_wins() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let save = |note: NoteId, expected: u32, text: &str| {
         world.write(&database, ANN, |writer| writer.note_update(note, expected, &[Item::text("Subject", text)], &[]))
@@ -62,7 +62,7 @@ fn the_first_save_wins() {
 
 #[test]
 fn a_deleted_note_leaves_a_stub_until_it_is_purged() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
     let access = reader(&database, ANN).unwrap();
@@ -84,7 +84,7 @@ fn a_deleted_note_leaves_a_stub_until_it_is_purged() {
 
 #[test]
 fn what_left_a_folder_is_forgotten_after_a_time() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let (note, folder) = world
         .write(&database, ANN, |writer| {
@@ -117,7 +117,7 @@ fn what_left_a_folder_is_forgotten_after_a_time() {
 
 #[test]
 fn a_note_that_comes_back_goes_on_counting() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let new = || NewNote { unid: Some(Unid([3; 16])), ..NewNote::document(Vec::new()) };
     let first = world.write(&database, ANN, |writer| writer.note_create(new())).unwrap();
@@ -134,7 +134,7 @@ fn a_note_that_comes_back_goes_on_counting() {
 
 #[test]
 fn responses_know_their_parent_to_a_depth() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let access = reader(&database, ANN).unwrap();
     let mut parent = None;
@@ -157,7 +157,7 @@ fn responses_know_their_parent_to_a_depth() {
 
 #[test]
 fn the_order_of_changes_tells_each_note_once() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let since = database.modseq();
     let create = || world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
@@ -178,7 +178,7 @@ fn the_order_of_changes_tells_each_note_once() {
 
 #[test]
 fn unread_marks_are_kept_for_each_user() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Reader), ("Eve/Acme", AclLevel::Depositor)]);
     let (ann, bob) = (Name::new(ANN), Name::new("bob/acme"));
     let create = || world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
@@ -204,7 +204,7 @@ fn unread_marks_are_kept_for_each_user() {
 
 #[test]
 fn nobody_touches_the_unread_marks_of_others() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Manager), ("Eve/Acme", AclLevel::Depositor)]);
     let (ann, bob) = (Name::new(ANN), Name::new("Bob/Acme"));
     let create = |items| world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).unwrap();
@@ -239,7 +239,7 @@ fn nobody_touches_the_unread_marks_of_others() {
 
 #[test]
 fn several_databases_change_together_or_not_at_all() {
-    let world = World::new();
+    let world = TestServer::new();
     let one = world.database(&[]);
     let acl = notes::Acl::private(&Name::new(ANN));
     let new = notes::NewDatabase::new("two.nsf", "Two", notes::DatabaseKind::Standard, acl);
@@ -261,7 +261,7 @@ fn several_databases_change_together_or_not_at_all() {
 
 #[test]
 fn names_and_flags_of_items_are_checked() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     for name in [String::new(), "x".repeat(256)] {
         let new = NewNote::document(vec![Item { name, flags: ItemFlags::NONE, value: Value::Number(1.0) }]);
@@ -272,7 +272,7 @@ fn names_and_flags_of_items_are_checked() {
 
 #[test]
 fn pages_of_changes_end_anywhere_and_miss_nothing() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let make = |count: u32| {
         let made = world.write(&database, ANN, |writer| {
@@ -314,7 +314,7 @@ fn pages_of_changes_end_anywhere_and_miss_nothing() {
 
 #[test]
 fn no_note_responds_to_itself() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let unid = |number| Some(Unid([number; 16]));
     let make = |number, parent| {
@@ -334,7 +334,7 @@ fn no_note_responds_to_itself() {
 
 #[test]
 fn who_deposits_may_say_who_reads_it() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Depositor)]);
     let items = vec![Item::text("Subject", "x"), Item::readers("Readers", vec![ANN.into()])];
     let seen = world.write(&database, "Bob/Acme", |writer| {
@@ -350,7 +350,7 @@ fn who_deposits_may_say_who_reads_it() {
 
 #[test]
 fn nobody_takes_the_place_of_a_profile() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let unid = Some(notes::profile::unid_of("Settings", None));
     let new = NewNote { unid, ..NewNote::document(Vec::new()) };

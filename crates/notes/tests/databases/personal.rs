@@ -7,15 +7,15 @@ use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::{Acl, AclEntry, AclFlags, AclLevel, Database, Error, Item, NewNote, NoteClass};
 
-use crate::world::{World, assert_sound, reader};
+use crate::world::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
 const CAROL: &str = "Carol/Acme";
 
 /// Creates a database that Ann manages. Bob and Carol are readers who may have folders of their own.
-fn world() -> (World, Arc<Database>, NoteId) {
-    let world = World::new();
+fn world() -> (TestServer, Arc<Database>, NoteId) {
+    let world = TestServer::new();
     let database = world.database(&[]);
     let mut acl = Acl::private(&base::Name::new(ANN));
     for name in [BOB, CAROL] {

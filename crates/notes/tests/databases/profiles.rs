@@ -3,7 +3,7 @@
 use base::{Name, NoteId};
 use notes::{AclLevel, Item, NewNote, NoteClass};
 
-use crate::world::{World, assert_sound, reader};
+use crate::world::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -14,7 +14,7 @@ fn items(text: &str) -> Vec<Item> {
 
 #[test]
 fn a_profile_is_there_once_and_found_by_its_name() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let ann = Name::new(ANN);
     let set = |name: &str, user: Option<&Name>, text: &str| {
@@ -53,7 +53,7 @@ fn a_profile_is_there_once_and_found_by_its_name() {
 
 #[test]
 fn a_profile_is_no_document_and_no_design() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let design = |_: ()| reader(&database, ANN).unwrap().read().unwrap().counters().design_modseq;
     let before = design(());
@@ -76,7 +76,7 @@ fn a_profile_is_no_document_and_no_design() {
 
 /// Returns Bob's rights at a level: read a shared profile; create, change and delete a shared one, his own, and Ann's.
 fn may(level: AclLevel) -> [bool; 10] {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, level)]);
     let (ann, bob) = (Name::new(ANN), Name::new(BOB));
     let users = [None, Some(&bob), Some(&ann)];
@@ -110,7 +110,7 @@ fn everybody_sets_their_own_from_author_on() {
 
 #[test]
 fn readers_items_hide_a_profile() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let secret = vec![Item::readers("Readers", vec![ANN.into()])];
     world.write(&database, ANN, |writer| writer.profile_set("P", None, &secret, &[])).expect("Ann may");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Name, NoteId, Uid, ViewId};
 use notes::{Access, Acl, AclEntry, AclFlags, AclLevel, Database, Item, NewNote, Value, level};
 
-use crate::world::{World, assert_sound, identity, reader, server};
+use crate::world::{TestServer, assert_sound, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -16,7 +16,7 @@ fn public(subject: &str) -> Vec<Item> {
 }
 
 /// Creates a database of Ann's with an ACL entry for Bob.
-fn database(world: &World, level: AclLevel, flags: AclFlags) -> Arc<Database> {
+fn database(world: &TestServer, level: AclLevel, flags: AclFlags) -> Arc<Database> {
     let database = world.database(&[]);
     let mut acl = Acl::private(&Name::new(ANN));
     acl.entries.push(AclEntry { flags, ..AclEntry::new(BOB, level) });
@@ -24,7 +24,7 @@ fn database(world: &World, level: AclLevel, flags: AclFlags) -> Arc<Database> {
     database
 }
 
-fn create(world: &World, database: &Arc<Database>, who: &str, items: Vec<Item>) -> notes::Result<NoteId> {
+fn create(world: &TestServer, database: &Arc<Database>, who: &str, items: Vec<Item>) -> notes::Result<NoteId> {
     world.write(database, who, |writer| writer.note_create(NewNote::document(items)))
 }
 
@@ -45,7 +45,7 @@ fn seen(database: &Arc<Database>) -> Option<Vec<String>> {
 #[test]
 fn who_may_read_public_documents_reads_those_alone() {
     let check = |level, flags, expected: Option<&[&str]>| {
-        let world = World::new();
+        let world = TestServer::new();
         let database = database(&world, level, flags);
         let secret = vec![Item::readers("Readers", vec!["Carol/Acme".into()])];
         for items in [
@@ -74,7 +74,7 @@ fn who_may_read_public_documents_reads_those_alone() {
 #[test]
 fn who_may_write_public_documents_makes_and_changes_those_alone() {
     let check = |level, flags, may: bool| {
-        let world = World::new();
+        let world = TestServer::new();
         let database = database(&world, level, flags);
         let open = create(&world, &database, ANN, public("open")).expect("Ann may");
         let closed = create(&world, &database, ANN, vec![Item::text("Subject", "closed")]).expect("Ann may");
@@ -107,7 +107,7 @@ fn who_may_write_public_documents_makes_and_changes_those_alone() {
 
 #[test]
 fn an_author_who_may_create_nothing_else_creates_public_documents() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = database(&world, AclLevel::Author, AclFlags::AUTHOR_NO_CREATE.with(AclFlags::PUBLIC_WRITER));
     assert!(create(&world, &database, BOB, Vec::new()).is_err());
     assert!(create(&world, &database, BOB, public("x")).is_ok());
@@ -118,7 +118,7 @@ fn an_author_who_may_create_nothing_else_creates_public_documents() {
 
 #[test]
 fn every_way_to_a_document_looks_whether_it_is_public() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = database(&world, AclLevel::NoAccess, AclFlags::PUBLIC_READER);
     let make = |items: Vec<Item>| {
         let made = world.write(&database, ANN, |writer| {
@@ -153,7 +153,7 @@ fn every_way_to_a_document_looks_whether_it_is_public() {
 }
 
 /// Returns which operations of a user succeed on a folder with restricted readers.
-fn finds(world: &World, database: &Arc<Database>, who: &str, folder: ViewId, note: NoteId) -> [bool; 6] {
+fn finds(world: &TestServer, database: &Arc<Database>, who: &str, folder: ViewId, note: NoteId) -> [bool; 6] {
     let listed = {
         let access = reader(database, who).expect("a reader");
         let reading = access.read().expect("a snapshot");
@@ -177,7 +177,7 @@ fn finds(world: &World, database: &Arc<Database>, who: &str, folder: ViewId, not
 
 #[test]
 fn readers_of_a_folder_alone_know_of_it() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Manager), ("Carol/Acme", AclLevel::Editor)]);
     let set = |folder, names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -9,7 +9,7 @@ use notes::{
     SaveOutcome, Value, Writer,
 };
 
-use crate::world::{World, assert_sound, reader};
+use crate::world::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -31,7 +31,7 @@ fn text_of(note: &Note) -> String {
 /// Saves a document of Ann's as Ann, then as Bob, who has not seen Ann's change. Returns the result of Bob's save, and
 /// the resulting documents as text.
 fn conflict(base: &str, ann: &str, bob: &str, shows_base: bool) -> (Result<SaveOutcome, Error>, Vec<String>) {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let base = items(base);
     let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(base.clone()))).unwrap();
@@ -85,7 +85,7 @@ fn a_conflict_ends_as_the_document_wants() {
 
 #[test]
 fn losers_are_kept_in_bounds_and_only_for_those_who_may_change_the_document() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Author)]);
     let mut protected = Item::text("Salary", "1");
     protected.flags = protected.flags.with(ItemFlags::PROTECTED);
@@ -113,7 +113,7 @@ fn losers_are_kept_in_bounds_and_only_for_those_who_may_change_the_document() {
 
 #[test]
 fn what_is_put_together_keeps_no_content_that_nothing_names() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let file = |writer: &mut Writer<'_, '_>, name: &str, note| {
         let blob = writer.blob_put_for(note, name.as_bytes()).unwrap();
@@ -146,7 +146,7 @@ fn what_is_put_together_keeps_no_content_that_nothing_names() {
 
 #[test]
 fn only_documents_have_losers() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let form = NewNote::of_class(NoteClass::FORM, items("a=1"));
     let note = world.write(&database, ANN, |writer| writer.note_create(form)).unwrap();
@@ -158,7 +158,7 @@ fn only_documents_have_losers() {
 
 #[test]
 fn who_saved_is_noted_down_where_it_is_asked_for() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let names = |note| {
         let item = read(&database, note).item("$UpdatedBy").cloned()?;

@@ -10,7 +10,7 @@ use notes::{
 };
 use store::{Batch, Direction, KeyRange, Read, Table};
 
-use crate::world::{World, assert_sound, identity, server};
+use crate::world::{TestServer, assert_sound, identity, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -26,7 +26,7 @@ const OLD_NOTES: u64 = PUBLIC as u64 + 1;
 type Contents = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
 /// Returns all records of the store.
-fn contents(world: &World) -> Contents {
+fn contents(world: &TestServer) -> Contents {
     let mut found = Contents::new();
     for table in Table::ALL {
         let store = world.notes.store();
@@ -38,7 +38,7 @@ fn contents(world: &World) -> Contents {
     found
 }
 
-fn commit(world: &World, batch: &Batch) {
+fn commit(world: &TestServer, batch: &Batch) {
     let store = world.notes.store();
     store.durable(store.commit(batch).expect("it is written")).wait().expect("it is durable");
 }
@@ -49,8 +49,8 @@ fn manager(database: &Arc<Database>) -> Access<level::Manager> {
 
 /// Creates a database in the format before structure numbers. Returns the world after a restart, and the contents that
 /// an upgrade must produce.
-fn old_world() -> (World, Contents) {
-    let world = World::new();
+fn old_world() -> (TestServer, Contents) {
+    let world = TestServer::new();
     let database = world.database(&[]);
     let mut acl = Acl::private(&Name::new(ANN));
     acl.entries.push(AclEntry { flags: AclFlags::PUBLIC_READER, ..AclEntry::new(BOB, AclLevel::NoAccess) });
@@ -75,7 +75,7 @@ fn old_world() -> (World, Contents) {
 }
 
 /// Returns the changes that convert the present formats back to the oldest.
-fn aged(world: &World, database: &Database) -> Batch {
+fn aged(world: &TestServer, database: &Database) -> Batch {
     let mut batch = Batch::new();
     for ((table, key), value) in contents(world) {
         let is_own = key.starts_with(&database.number().to_key());

@@ -9,7 +9,7 @@ use notes::{AclLevel, Database, Error, Item, Marks, NewNote, Value, Writer};
 use proptest::prelude::*;
 use store::{BlobId, Direction, KeyRange, Read, Table};
 
-use crate::world::{World, assert_sound, reader};
+use crate::world::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -63,7 +63,7 @@ struct NoteState {
 
 /// A database with two folders in which Bob makes changes, and the notes that he has created.
 struct Scenario {
-    world: World,
+    world: TestServer,
     database: Arc<Database>,
     folders: Vec<ViewId>,
     /// The existing notes, with their sequence numbers.
@@ -72,7 +72,7 @@ struct Scenario {
 
 impl Scenario {
     fn new() -> Self {
-        let world = World::new();
+        let world = TestServer::new();
         let database = world.database(&[(BOB, AclLevel::Editor)]);
         let folders = world
             .write(&database, ANN, |writer| Ok(vec![writer.folder_create("F", &[])?, writer.folder_create("G", &[])?]));

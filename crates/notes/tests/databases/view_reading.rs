@@ -16,7 +16,7 @@ use notes::view::reader::{RowContents, Tumbler};
 use notes::view::sort_key::SortDirection;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value, level};
 
-use crate::world::{World, assert_sound, column, identity, reader, sorted};
+use crate::world::{TestServer, assert_sound, column, identity, reader, sorted};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -45,8 +45,8 @@ fn order(customer: &str, article: &str, price: f64) -> Vec<Item> {
     vec![Item::text("Form", "Order"), Item::text("Customer", customer), Item::text("Article", article), price]
 }
 
-fn world() -> (World, Arc<Database>) {
-    let world = World::new();
+fn world() -> (TestServer, Arc<Database>) {
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     for (customer, article, price) in ORDERS {
         let new = NewNote::document(order(customer, article, price));
@@ -347,7 +347,7 @@ fn a_folder_with_columns_shows_what_lies_in_it() {
 
 #[test]
 fn a_calendar_tells_what_happens_in_some_days() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let time = |hours: i64| Timestamp::from_seconds(hours * 3_600);
     for (article, from, to) in [("trip", 20, 60), ("lunch", 36, 37), ("party", 47, 49), ("review", 80, 81)] {
@@ -447,7 +447,7 @@ fn columns_that_tell_names_follow_them() {
 }
 
 /// Returns the size of the rows of all views of a world, in bytes.
-fn row_bytes(world: &World) -> usize {
+fn row_bytes(world: &TestServer) -> usize {
     use store::{Direction, KeyRange, Read, Table};
     let store = world.notes.store();
     let mut cursor = store.scan(Table::View, &KeyRange::all(), Direction::Forward).expect("a scan");
@@ -489,7 +489,7 @@ fn assert_built_alike(database: &Arc<Database>, name: &str) {
 
 #[test]
 fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let kinds: Vec<String> = (0..1_024).map(|number| format!("kind {number:04}")).collect();
     let items = || {
@@ -526,7 +526,7 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
 
 #[test]
 fn threads_of_long_subjects_have_all_their_levels() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let date = Column { formula: Some("@Created".into()), ..sorted("Date") };
     let mut threads = view("Threads", vec![date, sorted("Article")]);
@@ -556,7 +556,7 @@ fn threads_of_long_subjects_have_all_their_levels() {
 
 #[test]
 fn many_long_columns_hide_no_document() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[]);
     let names: Vec<String> = (0..9).map(|number| format!("Text{number}")).collect();
     let columns = names.iter().map(|name| sorted(name)).collect();
@@ -591,7 +591,7 @@ fn spelled(number: usize) -> String {
 
 #[test]
 fn a_category_with_many_spellings_is_called_by_the_smallest() {
-    let world = World::new();
+    let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
     let mut there: Vec<(base::NoteId, String)> = Vec::new();

@@ -18,7 +18,7 @@ use notes::view::served::OpenView;
 use notes::view::sort_key::SortDirection;
 use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, NewNote, Value, level};
 
-use crate::world::{World, identity, reader, server};
+use crate::world::{TestServer, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -83,7 +83,7 @@ fn design(responses: bool, name_order: SortDirection, inclusion: SelectedRespons
 
 /// A database, a view of it, and the documents that it should show.
 struct ViewFixture {
-    world: World,
+    world: TestServer,
     database: Arc<Database>,
     view: NoteId,
     responses: bool,
@@ -99,7 +99,7 @@ struct ViewFixture {
 
 impl ViewFixture {
     fn new(seed: u64, responses: bool, order: SortDirection, inclusion: SelectedResponses) -> Self {
-        let world = World::new();
+        let world = TestServer::new();
         let database = world.database(&[(BOB, AclLevel::Editor)]);
         let design = design(responses, order, inclusion);
         let view = world.write(&database, ANN, |writer| writer.view_create(&design)).expect("the view is made");

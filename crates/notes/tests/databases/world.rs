@@ -10,7 +10,7 @@ use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, N
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 
-pub struct World {
+pub struct TestServer {
     pub notes: Arc<Notes>,
     pub memory: Arc<Memory>,
     pub clock: Arc<SimClock>,
@@ -18,7 +18,7 @@ pub struct World {
     starts: u64,
 }
 
-impl World {
+impl TestServer {
     pub fn new() -> Self {
         Self::over(Arc::new(Memory::new(11)), Arc::new(SimClock::new()), 0)
     }
