@@ -37,7 +37,7 @@ impl LoginError {
 
 /// Result of one step of a SASL exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ExchangeStep {
+pub enum SaslExchangeStep {
     /// The server sends this challenge and waits for a response.
     Challenge(Vec<u8>),
     /// The client has proved its identity.
@@ -50,9 +50,9 @@ pub enum ExchangeStep {
 }
 
 /// The server side of a SASL mechanism with several steps, such as SCRAM-SHA-256.
-pub trait Exchange: Send {
+pub trait SaslExchange: Send {
     /// Processes the client's next message.
-    fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError>;
+    fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError>;
 }
 
 /// Access to passwords and mail files.
@@ -61,7 +61,7 @@ pub trait Credentials: Send + Sync {
     fn authenticate(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError>;
 
     /// Begins a SCRAM-SHA-256 exchange. Returns `None` if the mechanism is not available.
-    fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn Exchange>>;
+    fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn SaslExchange>>;
 
     /// Opens the mail file of an authenticated login.
     fn open(&self, login: &str) -> Result<MailFile, LoginError>;

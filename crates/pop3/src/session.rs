@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use data_encoding::BASE64;
 use wire::Peer;
 
-use crate::backend::{Exchange, LoginError};
+use crate::backend::{LoginError, SaslExchange};
 use crate::cmd;
 use crate::codec::{Awaited, Command, LineError, Outgoing};
 use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
@@ -77,7 +77,7 @@ pub(crate) enum Pending {
     /// LOGIN: the password of this login name.
     LoginPassword(String),
     /// SCRAM: the next message.
-    Scram(Box<dyn Exchange>),
+    Scram(Box<dyn SaslExchange>),
     /// SCRAM: an empty line, after which this login is complete.
     ScramEnd(String),
 }

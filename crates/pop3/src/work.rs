@@ -13,7 +13,7 @@ use notes::Marks;
 use store::Durable;
 use wire::Peer;
 
-use crate::backend::{Credentials, Exchange, ExchangeStep, LoginError};
+use crate::backend::{Credentials, LoginError, SaslExchange, SaslExchangeStep};
 use crate::limits::MESSAGES_MAX;
 
 /// A task for a worker.
@@ -28,7 +28,7 @@ pub enum Work {
     /// Begins a SCRAM-SHA-256 exchange, with the client's first message if it was sent with the command.
     Scram(Option<Vec<u8>>),
     /// Continues an exchange.
-    Exchange(Box<dyn Exchange>, Vec<u8>),
+    Exchange(Box<dyn SaslExchange>, Vec<u8>),
     /// Opens the inbox of a login whose exchange is complete.
     Open(String),
     /// Reads a message. With a number of lines, only its top is sent.
@@ -44,7 +44,7 @@ pub enum Outcome {
     /// The login failed.
     Refused(LoginError),
     /// The exchange continues with this challenge from the server.
-    Challenge(Box<dyn Exchange>, Vec<u8>),
+    Challenge(Box<dyn SaslExchange>, Vec<u8>),
     /// The exchange is complete: the login, and the server's last message.
     Proved(String, Vec<u8>),
     /// A message and the number of its lines to send. The message is `None` if it has vanished.
@@ -118,10 +118,10 @@ fn or_failed(done: mail::Result<Done>) -> Done {
     done.unwrap_or_else(|error| Outcome::Failed(error.to_string()).into())
 }
 
-fn step(mut exchange: Box<dyn Exchange>, response: &[u8]) -> Done {
+fn step(mut exchange: Box<dyn SaslExchange>, response: &[u8]) -> Done {
     let outcome = match exchange.step(response) {
-        Ok(ExchangeStep::Challenge(challenge)) => Outcome::Challenge(exchange, challenge),
-        Ok(ExchangeStep::Done { login, last }) => Outcome::Proved(login, last),
+        Ok(SaslExchangeStep::Challenge(challenge)) => Outcome::Challenge(exchange, challenge),
+        Ok(SaslExchangeStep::Done { login, last }) => Outcome::Proved(login, last),
         Err(error) => Outcome::Refused(error),
     };
     outcome.into()

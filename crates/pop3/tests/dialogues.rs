@@ -12,7 +12,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage, UidSet};
 use notes::{Access, Acl, AclEntry, AclLevel, Authentication, Identity, Notes};
-use pop3::backend::{Credentials, Exchange, ExchangeStep, LoginError};
+use pop3::backend::{Credentials, LoginError, SaslExchange, SaslExchangeStep};
 use pop3::{Service, serve};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
@@ -35,7 +35,7 @@ impl Credentials for Accounts {
         }
     }
 
-    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn Exchange>> {
+    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {
         Some(Box::new(Riddle))
     }
 
@@ -48,11 +48,11 @@ impl Credentials for Accounts {
 /// A stand-in for SCRAM: it expects `first` and then `second`, and the server's last message is `proof`.
 struct Riddle;
 
-impl Exchange for Riddle {
-    fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError> {
+impl SaslExchange for Riddle {
+    fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError> {
         match response {
-            b"first" => Ok(ExchangeStep::Challenge(b"go on".to_vec())),
-            b"second" => Ok(ExchangeStep::Done { login: "ann@acme.test".to_owned(), last: b"proof".to_vec() }),
+            b"first" => Ok(SaslExchangeStep::Challenge(b"go on".to_vec())),
+            b"second" => Ok(SaslExchangeStep::Done { login: "ann@acme.test".to_owned(), last: b"proof".to_vec() }),
             _ => Err(LoginError::Malformed),
         }
     }
