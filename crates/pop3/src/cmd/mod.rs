@@ -22,43 +22,45 @@ mod user;
 mod utf8;
 
 /// The function that executes a command.
-pub(crate) type Run = fn(&mut Session, &Command) -> Step;
+pub(crate) type CommandFn = fn(&mut Session, &Command) -> Step;
 
 /// The session states in which a verb is permitted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum When {
+enum PermittedState {
     Before,
     After,
     Always,
 }
 
-const VERBS: [(&str, When, Run); 16] = [
-    ("CAPA", When::Always, capa::run),
-    ("STLS", When::Before, stls::run),
-    ("USER", When::Before, user::user),
-    ("PASS", When::Before, user::pass),
-    ("AUTH", When::Before, auth::run),
-    ("UTF8", When::Before, utf8::run),
-    ("STAT", When::After, stat::run),
-    ("LIST", When::After, list::run),
-    ("UIDL", When::After, uidl::run),
-    ("RETR", When::After, retr::run),
-    ("TOP", When::After, top::run),
-    ("DELE", When::After, dele::run),
-    ("RSET", When::After, rset::run),
-    ("NOOP", When::After, noop::run),
-    ("QUIT", When::Always, quit::run),
-    ("APOP", When::Before, user::apop),
+const VERBS: [(&str, PermittedState, CommandFn); 16] = [
+    ("CAPA", PermittedState::Always, capa::run),
+    ("STLS", PermittedState::Before, stls::run),
+    ("USER", PermittedState::Before, user::user),
+    ("PASS", PermittedState::Before, user::pass),
+    ("AUTH", PermittedState::Before, auth::run),
+    ("UTF8", PermittedState::Before, utf8::run),
+    ("STAT", PermittedState::After, stat::run),
+    ("LIST", PermittedState::After, list::run),
+    ("UIDL", PermittedState::After, uidl::run),
+    ("RETR", PermittedState::After, retr::run),
+    ("TOP", PermittedState::After, top::run),
+    ("DELE", PermittedState::After, dele::run),
+    ("RSET", PermittedState::After, rset::run),
+    ("NOOP", PermittedState::After, noop::run),
+    ("QUIT", PermittedState::Always, quit::run),
+    ("APOP", PermittedState::Before, user::apop),
 ];
 
 /// Returns the function of a verb in this state. Returns an error text if the verb is unknown or not permitted.
-pub(crate) fn find(verb: &str, state: &State) -> Result<Run, &'static str> {
+pub(crate) fn find(verb: &str, state: &State) -> Result<CommandFn, &'static str> {
     let Some((_, when, run)) = VERBS.iter().find(|(name, _, _)| *name == verb) else {
         return Err("unknown command");
     };
     match (when, state) {
-        (When::Always, _) | (When::Before, State::Authorization(_)) | (When::After, State::Transaction(_)) => Ok(*run),
-        (When::Before, State::Transaction(_)) => Err("you are logged in already"),
-        (When::After, State::Authorization(_)) => Err("log in first"),
+        (PermittedState::Always, _)
+        | (PermittedState::Before, State::Authorization(_))
+        | (PermittedState::After, State::Transaction(_)) => Ok(*run),
+        (PermittedState::Before, State::Transaction(_)) => Err("you are logged in already"),
+        (PermittedState::After, State::Authorization(_)) => Err("log in first"),
     }
 }
