@@ -32,7 +32,7 @@ pub enum LineError {
 
 /// The kind of line that the session expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Awaited {
+pub enum LineKind {
     /// A command.
     Command,
     /// The next message of a SASL exchange.
@@ -40,10 +40,10 @@ pub enum Awaited {
 }
 
 /// Removes the first line from a buffer. Returns `None` if the line is incomplete.
-pub fn take_line(buffer: &mut Vec<u8>, awaited: Awaited) -> Result<Option<String>, LineError> {
+pub fn take_line(buffer: &mut Vec<u8>, awaited: LineKind) -> Result<Option<String>, LineError> {
     let length_max = match awaited {
-        Awaited::Command => COMMAND_LINE_BYTES_MAX,
-        Awaited::Exchange => AUTH_LINE_BYTES_MAX,
+        LineKind::Command => COMMAND_LINE_BYTES_MAX,
+        LineKind::Exchange => AUTH_LINE_BYTES_MAX,
     };
     let Some(end) = memchr::memchr(b'\n', buffer) else {
         return if buffer.len() > length_max { Err(LineError::TooLong) } else { Ok(None) };
@@ -90,7 +90,7 @@ impl Command {
 
 /// Writes a message as a multi-line response, piece by piece.
 #[derive(Debug)]
-pub struct Outgoing {
+pub struct MessageResponse {
     raw: Vec<u8>,
     offset: usize,
     end: usize,
@@ -98,7 +98,7 @@ pub struct Outgoing {
     finished: bool,
 }
 
-impl Outgoing {
+impl MessageResponse {
     /// Creates the response with the complete message.
     #[must_use]
     pub fn whole(raw: Vec<u8>) -> Self {
@@ -179,15 +179,15 @@ mod tests {
 
     use super::*;
 
-    fn sent(mut outgoing: Outgoing, piece: usize) -> Vec<u8> {
+    fn sent(mut outgoing: MessageResponse, piece: usize) -> Vec<u8> {
         let mut out = Vec::new();
         while outgoing.fill(&mut out, piece) {}
         out
     }
 
     fn check(raw: &str, expected: &str) {
-        assert_eq!(String::from_utf8_lossy(&sent(Outgoing::whole(raw.into()), 1)), expected, "{raw:?}");
-        assert_eq!(String::from_utf8_lossy(&sent(Outgoing::whole(raw.into()), 1 << 20)), expected, "{raw:?}");
+        assert_eq!(String::from_utf8_lossy(&sent(MessageResponse::whole(raw.into()), 1)), expected, "{raw:?}");
+        assert_eq!(String::from_utf8_lossy(&sent(MessageResponse::whole(raw.into()), 1 << 20)), expected, "{raw:?}");
     }
 
     #[test]
@@ -203,18 +203,18 @@ mod tests {
     #[test]
     fn top_ends_after_its_lines() {
         let raw = "A: b\r\nC: d\r\n\r\none\r\ntwo\r\nthree\r\n";
-        let top = |lines| String::from_utf8(sent(Outgoing::top(raw.into(), lines), 5)).expect("text");
+        let top = |lines| String::from_utf8(sent(MessageResponse::top(raw.into(), lines), 5)).expect("text");
         assert_eq!(top(0), "A: b\r\nC: d\r\n\r\n.\r\n");
         assert_eq!(top(2), "A: b\r\nC: d\r\n\r\none\r\ntwo\r\n.\r\n");
         assert_eq!(top(99), format!("{raw}.\r\n"));
-        assert_eq!(sent(Outgoing::top("A: b\r\n".into(), 5), 5), b"A: b\r\n.\r\n");
+        assert_eq!(sent(MessageResponse::top("A: b\r\n".into(), 5), 5), b"A: b\r\n.\r\n");
     }
 
     #[test]
     fn lines_come_apart() {
         let take = |text: &str| {
             let mut buffer = text.as_bytes().to_vec();
-            (take_line(&mut buffer, Awaited::Command), buffer.len())
+            (take_line(&mut buffer, LineKind::Command), buffer.len())
         };
         assert_eq!(take("STAT\r\nLIST\r\n"), (Ok(Some("STAT".to_owned())), 6));
         assert_eq!(take("STAT\n"), (Ok(Some("STAT".to_owned())), 0));
@@ -241,10 +241,10 @@ mod tests {
         /// line.
         #[test]
         fn stuffing_can_be_undone(raw in prop::collection::vec(prop::sample::select(b".\r\nab".to_vec()), 0..200), piece in 1usize..50) {
-            let out = sent(Outgoing::whole(raw.clone()), piece);
+            let out = sent(MessageResponse::whole(raw.clone()), piece);
             prop_assert!(out == b".\r\n" || out.ends_with(b"\r\n.\r\n"));
             let body = &out[..out.len() - 3];
-            let octets = Outgoing::whole(raw.clone()).octets();
+            let octets = MessageResponse::whole(raw.clone()).octets();
             prop_assert!(!body.windows(5).any(|window| window == b"\r\n.\r\n") && !body.starts_with(b".\r\n"));
             let mut undone = Vec::new();
             for line in body.split_inclusive(|byte| *byte == b'\n') {
@@ -264,7 +264,7 @@ mod tests {
         #[test]
         fn no_line_brings_it_down(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
             let mut buffer = bytes;
-            while let Ok(Some(line)) = take_line(&mut buffer, Awaited::Command) {
+            while let Ok(Some(line)) = take_line(&mut buffer, LineKind::Command) {
                 let command = Command::parse(&line);
                 let _ = (command.numbers::<1>(), command.words().count());
             }

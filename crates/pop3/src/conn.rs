@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use wire::{Dismissal, Peer, Pool, Shutdown, Stream, Tls};
 
 use crate::backend::Credentials;
-use crate::codec::{Outgoing, take_line};
+use crate::codec::{MessageResponse, take_line};
 use crate::limits::REPLIES_BYTES_MAX;
 use crate::session::{Offers, Session, Step};
 use crate::work::{Outcome, Work};
@@ -138,7 +138,7 @@ impl Connection {
         self.session.finish(outcome)
     }
 
-    async fn message(&mut self, mut outgoing: Outgoing) -> io::Result<()> {
+    async fn message(&mut self, mut outgoing: MessageResponse) -> io::Result<()> {
         while outgoing.fill(&mut self.output, REPLIES_BYTES_MAX) {
             self.send().await?;
         }

@@ -15,7 +15,7 @@ use wire::Peer;
 
 use crate::backend::{LoginError, SaslExchange};
 use crate::cmd;
-use crate::codec::{Awaited, Command, LineError, Outgoing};
+use crate::codec::{Command, LineError, LineKind, MessageResponse};
 use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
 use crate::work::{Listed, Maildrop, Outcome, Work};
 
@@ -24,7 +24,7 @@ pub enum Step {
     /// Sends this reply.
     Reply(String),
     /// Sends this line and then the message.
-    Message(String, Outgoing),
+    Message(String, MessageResponse),
     /// Executes this work and returns the outcome to the session.
     Work(Work),
     /// Sends this reply, discards the received data, and begins TLS.
@@ -104,8 +104,8 @@ impl Session {
 
     /// Returns the kind of line that the session expects next.
     #[must_use]
-    pub fn awaited(&self) -> Awaited {
-        if self.exchange.is_some() { Awaited::Exchange } else { Awaited::Command }
+    pub fn awaited(&self) -> LineKind {
+        if self.exchange.is_some() { LineKind::Exchange } else { LineKind::Command }
     }
 
     /// Processes a line.
@@ -142,10 +142,12 @@ impl Session {
                 Step::Reply(format!("+ {}\r\n", BASE64.encode(&last)))
             }
             Outcome::Message(Some(raw), None) => {
-                let outgoing = Outgoing::whole(raw);
+                let outgoing = MessageResponse::whole(raw);
                 Step::Message(ok(&format!("{} octets", outgoing.octets())), outgoing)
             }
-            Outcome::Message(Some(raw), Some(lines)) => Step::Message(ok("top follows"), Outgoing::top(raw, lines)),
+            Outcome::Message(Some(raw), Some(lines)) => {
+                Step::Message(ok("top follows"), MessageResponse::top(raw, lines))
+            }
             Outcome::Message(None, _) => Step::Reply(err("this message is gone")),
             Outcome::Removed => Step::Close(ok("bye")),
             Outcome::Failed(text) => {
