@@ -65,7 +65,7 @@ struct Connection {
 
 /// The state of the connection after a step.
 #[derive(PartialEq, Eq)]
-enum Course {
+enum ConnectionState {
     Open,
     Closed,
 }
@@ -81,12 +81,12 @@ impl Connection {
             let step = match take_line(&mut self.input, self.session.awaited()) {
                 Ok(Some(line)) => self.session.line(&line),
                 Ok(None) => match self.receive().await? {
-                    Course::Open => continue,
-                    Course::Closed => return Ok(()),
+                    ConnectionState::Open => continue,
+                    ConnectionState::Closed => return Ok(()),
                 },
                 Err(error) => self.session.broken_line(error),
             };
-            if self.follow(step).await? == Course::Closed {
+            if self.follow(step).await? == ConnectionState::Closed {
                 self.send().await?;
                 return self.stream.shutdown().await;
             }
@@ -97,27 +97,27 @@ impl Connection {
     }
 
     /// Performs a step of the session, and the steps that result from it.
-    async fn follow(&mut self, mut step: Step) -> io::Result<Course> {
+    async fn follow(&mut self, mut step: Step) -> io::Result<ConnectionState> {
         loop {
             match step {
                 Step::Reply(text) => {
                     self.output.extend_from_slice(text.as_bytes());
-                    return Ok(Course::Open);
+                    return Ok(ConnectionState::Open);
                 }
                 Step::Message(line, outgoing) => {
                     self.output.extend_from_slice(line.as_bytes());
                     self.message(outgoing).await?;
-                    return Ok(Course::Open);
+                    return Ok(ConnectionState::Open);
                 }
                 Step::Work(work) => step = self.work(work).await,
                 Step::StartTls(text) => {
                     self.output.extend_from_slice(text.as_bytes());
                     self.start_tls().await?;
-                    return Ok(Course::Open);
+                    return Ok(ConnectionState::Open);
                 }
                 Step::Close(text) => {
                     self.output.extend_from_slice(text.as_bytes());
-                    return Ok(Course::Closed);
+                    return Ok(ConnectionState::Closed);
                 }
             }
         }
@@ -159,7 +159,7 @@ impl Connection {
     }
 
     /// Sends the pending output and waits for input from the client.
-    async fn receive(&mut self) -> io::Result<Course> {
+    async fn receive(&mut self) -> io::Result<ConnectionState> {
         self.send().await?;
         if self.input.is_empty() {
             self.input = Vec::new();
@@ -167,18 +167,18 @@ impl Connection {
         tokio::select! {
             received = tokio::time::timeout(self.service.idle_time_max, self.stream.receive(&mut self.input)) => {
                 match received {
-                    Ok(received) => Ok(if received? == 0 { Course::Closed } else { Course::Open }),
+                    Ok(received) => Ok(if received? == 0 { ConnectionState::Closed } else { ConnectionState::Open }),
                     // RFC 1939 §3: a session that times out removes nothing and sends nothing.
-                    Err(_) => Ok(Course::Closed),
+                    Err(_) => Ok(ConnectionState::Closed),
                 }
             }
             () = self.service.shutdown.draining() => {
                 self.output.extend_from_slice(self.session.farewell().as_bytes());
                 self.send().await?;
-                Ok(Course::Closed)
+                Ok(ConnectionState::Closed)
             }
             // The loop in `run` sends the reply.
-            () = self.dismissal.given() => Ok(Course::Open),
+            () = self.dismissal.given() => Ok(ConnectionState::Open),
         }
     }
 
