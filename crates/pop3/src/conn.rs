@@ -14,7 +14,7 @@ use wire::{Dismissal, Peer, Pool, Shutdown, Stream, Tls};
 use crate::backend::Credentials;
 use crate::codec::{MessageResponse, take_line};
 use crate::limits::REPLIES_BYTES_MAX;
-use crate::session::{Offers, Session, Step};
+use crate::session::{Features, Session, Step};
 use crate::work::{Outcome, Work};
 
 /// Data that all connections share.
@@ -38,7 +38,7 @@ pub struct Service {
 /// Serves one connection until it ends. With implicit TLS, the stream must already be encrypted and the peer marked
 /// accordingly.
 pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> io::Result<()> {
-    let offers = Offers { tls: service.tls.is_some() && !peer.tls, scram: service.scram };
+    let offers = Features { tls: service.tls.is_some() && !peer.tls, scram: service.scram };
     let session = Session::new(peer, &service.hostname, offers);
     let greeting = session.greeting();
     let shutdown = service.shutdown.clone();

@@ -35,7 +35,7 @@ pub enum Step {
 
 /// Optional features that a session offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offers {
+pub struct Features {
     /// STLS, as long as the connection is not encrypted.
     pub tls: bool,
     /// SCRAM-SHA-256.
@@ -46,9 +46,9 @@ pub struct Offers {
 pub struct Session {
     pub(crate) peer: Peer,
     pub(crate) hostname: String,
-    pub(crate) offers: Offers,
+    pub(crate) offers: Features,
     pub(crate) state: State,
-    pub(crate) exchange: Option<Pending>,
+    pub(crate) exchange: Option<PendingExchange>,
     failures: u32,
     errors: u32,
 }
@@ -58,18 +58,18 @@ pub(crate) enum State {
     /// Before login, with the name from USER.
     Authorization(Option<String>),
     /// After login.
-    Transaction(Inbox),
+    Transaction(OpenMaildrop),
 }
 
 /// The open maildrop and the messages that are marked in it.
-pub(crate) struct Inbox {
+pub(crate) struct OpenMaildrop {
     pub(crate) maildrop: Maildrop,
     /// Indexes of the messages to remove, counted from 0.
     pub(crate) deleted: BTreeSet<usize>,
 }
 
 /// The expected content of the next line in a SASL exchange.
-pub(crate) enum Pending {
+pub(crate) enum PendingExchange {
     /// PLAIN: the complete message.
     Plain,
     /// LOGIN: the login name.
@@ -85,7 +85,7 @@ pub(crate) enum Pending {
 impl Session {
     /// Creates a session.
     #[must_use]
-    pub fn new(peer: Peer, hostname: &str, offers: Offers) -> Self {
+    pub fn new(peer: Peer, hostname: &str, offers: Features) -> Self {
         let state = State::Authorization(None);
         Self { peer, hostname: hostname.to_owned(), offers, state, exchange: None, failures: 0, errors: 0 }
     }
@@ -134,11 +134,11 @@ impl Session {
             Outcome::Opened(maildrop) => self.opened(maildrop),
             Outcome::Refused(error) => self.refused(error),
             Outcome::Challenge(exchange, challenge) => {
-                self.exchange = Some(Pending::Scram(exchange));
+                self.exchange = Some(PendingExchange::Scram(exchange));
                 Step::Reply(format!("+ {}\r\n", BASE64.encode(&challenge)))
             }
             Outcome::Proved(login, last) => {
-                self.exchange = Some(Pending::ScramEnd(login));
+                self.exchange = Some(PendingExchange::ScramEnd(login));
                 Step::Reply(format!("+ {}\r\n", BASE64.encode(&last)))
             }
             Outcome::Message(Some(raw), None) => {
@@ -186,7 +186,7 @@ impl Session {
     }
 
     /// Returns the inbox. The table of verbs ensures that it is open for the commands that need it.
-    pub(crate) fn inbox(&mut self) -> Option<&mut Inbox> {
+    pub(crate) fn inbox(&mut self) -> Option<&mut OpenMaildrop> {
         match &mut self.state {
             State::Transaction(inbox) => Some(inbox),
             State::Authorization(_) => None,
@@ -194,7 +194,7 @@ impl Session {
     }
 
     fn opened(&mut self, maildrop: Maildrop) -> Step {
-        let inbox = Inbox { maildrop, deleted: BTreeSet::new() };
+        let inbox = OpenMaildrop { maildrop, deleted: BTreeSet::new() };
         let text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.octets()));
         self.state = State::Transaction(inbox);
         Step::Reply(text)
@@ -211,7 +211,7 @@ impl Session {
     }
 }
 
-impl Inbox {
+impl OpenMaildrop {
     /// Returns the number of messages that are not marked.
     pub(crate) fn count(&self) -> usize {
         self.maildrop.messages.len().saturating_sub(self.deleted.len())

@@ -6,7 +6,7 @@ use data_encoding::BASE64;
 
 use super::user::PRIVACY;
 use crate::codec::Command;
-use crate::session::{Pending, Session, Step, ok};
+use crate::session::{PendingExchange, Session, Step, ok};
 use crate::work::Work;
 
 const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
@@ -36,16 +36,16 @@ pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
     };
     match (mechanisms(session).find(|known| known.eq_ignore_ascii_case(mechanism)), initial) {
         (Some("PLAIN"), Some(response)) => plain(session, &response),
-        (Some("PLAIN"), None) => ask(session, Pending::Plain, ""),
+        (Some("PLAIN"), None) => ask(session, PendingExchange::Plain, ""),
         (Some("LOGIN"), Some(name)) => login_name(session, &name),
-        (Some("LOGIN"), None) => ask(session, Pending::LoginName, "Username:"),
+        (Some("LOGIN"), None) => ask(session, PendingExchange::LoginName, "Username:"),
         (Some(_), first) => Step::Work(Work::Scram(first)),
         (None, _) => session.error("[AUTH] this mechanism is not offered"),
     }
 }
 
 /// Processes the client's next line of an exchange.
-pub(crate) fn go_on(session: &mut Session, pending: Pending, line: &str) -> Step {
+pub(crate) fn go_on(session: &mut Session, pending: PendingExchange, line: &str) -> Step {
     if line == "*" {
         return session.error("[AUTH] broken off");
     }
@@ -53,16 +53,16 @@ pub(crate) fn go_on(session: &mut Session, pending: Pending, line: &str) -> Step
         return session.error("[AUTH] this is not base64");
     };
     match pending {
-        Pending::Plain => plain(session, &response),
-        Pending::LoginName => login_name(session, &response),
-        Pending::LoginPassword(login) => Step::Work(Work::Login { login, password: response }),
-        Pending::Scram(exchange) => Step::Work(Work::Exchange(exchange, response)),
-        Pending::ScramEnd(login) if response.is_empty() => Step::Work(Work::Open(login)),
-        Pending::ScramEnd(_) => session.error("[AUTH] there was nothing left to say"),
+        PendingExchange::Plain => plain(session, &response),
+        PendingExchange::LoginName => login_name(session, &response),
+        PendingExchange::LoginPassword(login) => Step::Work(Work::Login { login, password: response }),
+        PendingExchange::Scram(exchange) => Step::Work(Work::Exchange(exchange, response)),
+        PendingExchange::ScramEnd(login) if response.is_empty() => Step::Work(Work::Open(login)),
+        PendingExchange::ScramEnd(_) => session.error("[AUTH] there was nothing left to say"),
     }
 }
 
-fn ask(session: &mut Session, pending: Pending, challenge: &str) -> Step {
+fn ask(session: &mut Session, pending: PendingExchange, challenge: &str) -> Step {
     session.exchange = Some(pending);
     Step::Reply(format!("+ {}\r\n", BASE64.encode(challenge.as_bytes())))
 }
@@ -85,7 +85,7 @@ fn plain(session: &mut Session, response: &[u8]) -> Step {
 
 fn login_name(session: &mut Session, name: &[u8]) -> Step {
     match String::from_utf8(name.to_vec()) {
-        Ok(name) => ask(session, Pending::LoginPassword(name), "Password:"),
+        Ok(name) => ask(session, PendingExchange::LoginPassword(name), "Password:"),
         Err(_) => session.error("[AUTH] the name is no text"),
     }
 }
