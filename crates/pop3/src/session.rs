@@ -17,7 +17,7 @@ use crate::backend::{LoginError, SaslExchange};
 use crate::cmd;
 use crate::codec::{Command, LineError, LineKind, MessageResponse};
 use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
-use crate::work::{Listed, Maildrop, Outcome, Work};
+use crate::work::{Maildrop, MaildropMessage, Outcome, Work};
 
 /// The next action of the connection.
 pub enum Step {
@@ -223,14 +223,14 @@ impl OpenMaildrop {
     }
 
     /// Returns the messages that are not marked, with their message numbers.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = (usize, &Listed)> {
+    pub(crate) fn listed(&self) -> impl Iterator<Item = (usize, &MaildropMessage)> {
         let all = self.maildrop.messages.iter().enumerate();
         all.filter(|(index, _)| !self.deleted.contains(index))
             .map(|(index, message)| (index.saturating_add(1), message))
     }
 
     /// Returns the index and the message for a message number, or `None` if there is no such message or it is marked.
-    pub(crate) fn find(&self, number: u32) -> Option<(usize, Listed)> {
+    pub(crate) fn find(&self, number: u32) -> Option<(usize, MaildropMessage)> {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         let message = self.maildrop.messages.get(index)?;
         (!self.deleted.contains(&index)).then_some((index, *message))

@@ -64,12 +64,12 @@ pub struct Maildrop {
     /// The UIDVALIDITY of the inbox.
     pub uid_validity: u32,
     /// The messages, in ascending order of UID.
-    pub messages: Vec<Listed>,
+    pub messages: Vec<MaildropMessage>,
 }
 
 /// A message of the maildrop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listed {
+pub struct MaildropMessage {
     /// The UID of the message.
     pub uid: Uid,
     /// The note of the message.
@@ -79,14 +79,14 @@ pub struct Listed {
 }
 
 /// An outcome, and the condition under which it may be sent.
-pub struct Done {
+pub struct WorkResult {
     /// The outcome.
     pub outcome: Outcome,
     /// The future to wait for before the outcome is sent.
     pub durable: Option<Durable>,
 }
 
-impl From<Outcome> for Done {
+impl From<Outcome> for WorkResult {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, durable: None }
     }
@@ -95,7 +95,7 @@ impl From<Outcome> for Done {
 impl Work {
     /// Executes the task. May block.
     #[must_use]
-    pub fn execute(self, credentials: &dyn Credentials, peer: &Peer) -> Done {
+    pub fn execute(self, credentials: &dyn Credentials, peer: &Peer) -> WorkResult {
         match self {
             Self::Login { login, password } => match credentials.authenticate(peer, &login, &password) {
                 Ok(login) => open(credentials, &login),
@@ -114,11 +114,11 @@ impl Work {
     }
 }
 
-fn or_failed(done: mail::Result<Done>) -> Done {
+fn or_failed(done: mail::Result<WorkResult>) -> WorkResult {
     done.unwrap_or_else(|error| Outcome::Failed(error.to_string()).into())
 }
 
-fn step(mut exchange: Box<dyn SaslExchange>, response: &[u8]) -> Done {
+fn step(mut exchange: Box<dyn SaslExchange>, response: &[u8]) -> WorkResult {
     let outcome = match exchange.step(response) {
         Ok(SaslExchangeStep::Challenge(challenge)) => Outcome::Challenge(exchange, challenge),
         Ok(SaslExchangeStep::Done { login, last }) => Outcome::Proved(login, last),
@@ -127,38 +127,38 @@ fn step(mut exchange: Box<dyn SaslExchange>, response: &[u8]) -> Done {
     outcome.into()
 }
 
-fn open(credentials: &dyn Credentials, login: &str) -> Done {
+fn open(credentials: &dyn Credentials, login: &str) -> WorkResult {
     match credentials.open(login) {
         Ok(file) => or_failed(list(Arc::new(file))),
         Err(error) => Outcome::Refused(error).into(),
     }
 }
 
-fn list(file: Arc<MailFile>) -> mail::Result<Done> {
+fn list(file: Arc<MailFile>) -> mail::Result<WorkResult> {
     let view = file.view()?;
     let inbox = view.folder("INBOX")?.ok_or_else(|| mail::Error::NoMailbox("INBOX".to_owned()))?;
     let status = view.status(inbox.id)?;
     let mut messages = Vec::new();
     view.entries(inbox.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
         let octets = entry.size.saturating_add(entry.crlf_growth);
-        messages.push(Listed { uid: entry.uid, note: entry.note, octets });
+        messages.push(MaildropMessage { uid: entry.uid, note: entry.note, octets });
         Ok(if messages.len() < MESSAGES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
     let durable = Some(file.durable(view.ticket()));
     drop(view);
     let maildrop = Maildrop { file, folder: inbox.id, uid_validity: status.uid_validity, messages };
-    Ok(Done { outcome: Outcome::Opened(maildrop), durable })
+    Ok(WorkResult { outcome: Outcome::Opened(maildrop), durable })
 }
 
-fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<Done> {
+fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<WorkResult> {
     let view = file.view()?;
     let raw = view.message(note)?.map(|message| message.raw()).transpose()?;
-    Ok(Done { outcome: Outcome::Message(raw, lines), durable: Some(file.durable(view.ticket())) })
+    Ok(WorkResult { outcome: Outcome::Message(raw, lines), durable: Some(file.durable(view.ticket())) })
 }
 
-fn remove(file: &MailFile, folder: ViewId, uids: Vec<Uid>) -> mail::Result<Done> {
+fn remove(file: &MailFile, folder: ViewId, uids: Vec<Uid>) -> mail::Result<WorkResult> {
     let uids: UidSet = uids.into_iter().collect();
     file.store(folder, &uids, &FlagChange::Add(Flags::of(Marks::DELETED)), None)?;
     let gone = file.expunge(folder, Some(&uids))?;
-    Ok(Done { outcome: Outcome::Removed, durable: Some(file.durable(gone.ticket)) })
+    Ok(WorkResult { outcome: Outcome::Removed, durable: Some(file.durable(gone.ticket)) })
 }
