@@ -36,7 +36,7 @@ impl Credentials for Accounts {
     }
 
     fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {
-        Some(Box::new(Riddle))
+        Some(Box::new(FakeScram))
     }
 
     fn open(&self, login: &str) -> Result<MailFile, LoginError> {
@@ -46,9 +46,9 @@ impl Credentials for Accounts {
 }
 
 /// A stand-in for SCRAM: it expects `first` and then `second`, and the server's last message is `proof`.
-struct Riddle;
+struct FakeScram;
 
-impl SaslExchange for Riddle {
+impl SaslExchange for FakeScram {
     fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError> {
         match response {
             b"first" => Ok(SaslExchangeStep::Challenge(b"go on".to_vec())),
