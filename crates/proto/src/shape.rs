@@ -28,7 +28,7 @@ const DEPTH_MAX: usize = 16;
 
 /// Reason why a message is not decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfit {
+pub enum DecodeRefused {
     /// The message would take more memory than allowed.
     TooLarge,
     /// The bytes are not a valid message of this kind.
@@ -37,7 +37,7 @@ pub enum Unfit {
 
 /// Wire format of a field.
 #[derive(Clone, Copy)]
-enum Kind {
+enum WireKind {
     /// A number of variable length; packed in lists.
     Varint,
     /// A number with this number of bytes; packed in lists.
@@ -52,32 +52,32 @@ include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
 
 /// Returns the number of bytes of memory that the request of a call takes when decoded. Fails if it exceeds
 /// `bytes_max`. `path` is the path of the call as in [`crate::METHODS`]; `message` is the uncompressed request.
-pub fn heap_bytes(path: &str, message: &[u8], bytes_max: usize) -> Result<usize, Unfit> {
-    let (_, shape) = REQUESTS.iter().find(|(name, _)| *name == path).ok_or(Unfit::Malformed)?;
-    let mut walk = Walk { left: bytes_max };
+pub fn heap_bytes(path: &str, message: &[u8], bytes_max: usize) -> Result<usize, DecodeRefused> {
+    let (_, shape) = REQUESTS.iter().find(|(name, _)| *name == path).ok_or(DecodeRefused::Malformed)?;
+    let mut walk = CostCounter { left: bytes_max };
     walk.message(*shape, message, DEPTH_MAX)?;
     Ok(bytes_max - walk.left)
 }
 
 /// Traversal of a message with the remaining memory budget.
-struct Walk {
+struct CostCounter {
     left: usize,
 }
 
-impl Walk {
-    fn count(&mut self, bytes: usize) -> Result<(), Unfit> {
-        self.left = self.left.checked_sub(bytes).ok_or(Unfit::TooLarge)?;
+impl CostCounter {
+    fn count(&mut self, bytes: usize) -> Result<(), DecodeRefused> {
+        self.left = self.left.checked_sub(bytes).ok_or(DecodeRefused::TooLarge)?;
         Ok(())
     }
 
-    fn message(&mut self, shape: usize, mut rest: &[u8], depth_max: usize) -> Result<(), Unfit> {
-        let depth_max = depth_max.checked_sub(1).ok_or(Unfit::Malformed)?;
+    fn message(&mut self, shape: usize, mut rest: &[u8], depth_max: usize) -> Result<(), DecodeRefused> {
+        let depth_max = depth_max.checked_sub(1).ok_or(DecodeRefused::Malformed)?;
         while !rest.is_empty() {
-            let (number, wire) = decode_key(&mut rest).map_err(|_| Unfit::Malformed)?;
+            let (number, wire) = decode_key(&mut rest).map_err(|_| DecodeRefused::Malformed)?;
             let known = SHAPES[shape].iter().find(|(other, _)| *other == number).map(|(_, kind)| *kind);
             match wire {
                 WireType::Varint => {
-                    decode_varint(&mut rest).map_err(|_| Unfit::Malformed)?;
+                    decode_varint(&mut rest).map_err(|_| DecodeRefused::Malformed)?;
                     self.count(NUMBER_COST_BYTES)?;
                 }
                 WireType::SixtyFourBit => self.fixed(&mut rest, 8)?,
@@ -86,26 +86,26 @@ impl Walk {
                     let content = take(&mut rest)?;
                     self.content(known, content, depth_max)?;
                 }
-                WireType::StartGroup | WireType::EndGroup => return Err(Unfit::Malformed),
+                WireType::StartGroup | WireType::EndGroup => return Err(DecodeRefused::Malformed),
             }
         }
         Ok(())
     }
 
-    fn fixed(&mut self, rest: &mut &[u8], length: usize) -> Result<(), Unfit> {
-        *rest = rest.get(length..).ok_or(Unfit::Malformed)?;
+    fn fixed(&mut self, rest: &mut &[u8], length: usize) -> Result<(), DecodeRefused> {
+        *rest = rest.get(length..).ok_or(DecodeRefused::Malformed)?;
         self.count(NUMBER_COST_BYTES)
     }
 
     /// Counts a length-delimited field. The decoder skips a field that is not defined, so it costs nothing.
-    fn content(&mut self, known: Option<Kind>, content: &[u8], depth_max: usize) -> Result<(), Unfit> {
+    fn content(&mut self, known: Option<WireKind>, content: &[u8], depth_max: usize) -> Result<(), DecodeRefused> {
         let numbers = |count: usize| count.saturating_mul(NUMBER_COST_BYTES);
         match known {
             None => Ok(()),
-            Some(Kind::Bytes) => self.count(content.len().saturating_add(TEXT_COST_BYTES)),
-            Some(Kind::Fixed(length)) => self.count(numbers(content.len().div_ceil(length))),
-            Some(Kind::Varint) => self.count(numbers(content.iter().filter(|byte| **byte < 0x80).count())),
-            Some(Kind::Message(shape)) => {
+            Some(WireKind::Bytes) => self.count(content.len().saturating_add(TEXT_COST_BYTES)),
+            Some(WireKind::Fixed(length)) => self.count(numbers(content.len().div_ceil(length))),
+            Some(WireKind::Varint) => self.count(numbers(content.iter().filter(|byte| **byte < 0x80).count())),
+            Some(WireKind::Message(shape)) => {
                 self.count(MESSAGE_COST_BYTES)?;
                 self.message(shape, content, depth_max)
             }
@@ -114,9 +114,9 @@ impl Walk {
 }
 
 /// Splits off the content of a length-delimited field.
-fn take<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Unfit> {
+fn take<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], DecodeRefused> {
     let length = decode_varint(rest).ok().and_then(|length| usize::try_from(length).ok());
-    let (content, behind) = length.and_then(|length| rest.split_at_checked(length)).ok_or(Unfit::Malformed)?;
+    let (content, behind) = length.and_then(|length| rest.split_at_checked(length)).ok_or(DecodeRefused::Malformed)?;
     *rest = behind;
     Ok(content)
 }
@@ -130,7 +130,7 @@ mod tests {
 
     const CREATE: &str = "/doublet.v1.Notes/CreateNote";
 
-    fn check(path: &str, message: &[u8], bytes_max: usize, expected: Result<usize, Unfit>) {
+    fn check(path: &str, message: &[u8], bytes_max: usize, expected: Result<usize, DecodeRefused>) {
         assert_eq!(heap_bytes(path, message, bytes_max), expected, "{path} {:?}", &message[..message.len().min(20)]);
     }
 
@@ -139,15 +139,15 @@ mod tests {
         for path in crate::METHODS {
             check(path, &[], 0, Ok(0));
         }
-        check("/doublet.v1.Notes/Nothing", &[], 9, Err(Unfit::Malformed));
+        check("/doublet.v1.Notes/Nothing", &[], 9, Err(DecodeRefused::Malformed));
     }
 
     #[test]
     fn elements_count_for_what_they_become() {
         let empty = [0x1a, 0];
         check(CREATE, &empty.repeat(3), 3 * MESSAGE_COST_BYTES, Ok(3 * MESSAGE_COST_BYTES));
-        check(CREATE, &empty.repeat(3), 3 * MESSAGE_COST_BYTES - 1, Err(Unfit::TooLarge));
-        check(CREATE, &empty.repeat(4_000_000), 96 << 20, Err(Unfit::TooLarge));
+        check(CREATE, &empty.repeat(3), 3 * MESSAGE_COST_BYTES - 1, Err(DecodeRefused::TooLarge));
+        check(CREATE, &empty.repeat(4_000_000), 96 << 20, Err(DecodeRefused::TooLarge));
         let names = v1::LookupNamesRequest { names: vec![String::new(), "ann".to_owned()] };
         check("/doublet.v1.Directory/LookupNames", &names.encode_to_vec(), 999, Ok(2 * TEXT_COST_BYTES + 3));
         let folders = v1::CreateNoteRequest { folder_ids: vec![1, 300, 70_000], ..Default::default() };
@@ -163,7 +163,7 @@ mod tests {
     fn what_is_no_message_is_refused_and_what_is_not_known_passed_over() {
         check(CREATE, &[0xfa, 0x7f, 3, 1, 2, 3], 0, Ok(0));
         for broken in [&[0x1a][..], &[0x1a, 5, 1], &[0x80; 11], &[0x09, 1], &[0x0d, 1], &[0x0b, 0x0c], &[0x00, 0x00]] {
-            check(CREATE, broken, 999, Err(Unfit::Malformed));
+            check(CREATE, broken, 999, Err(DecodeRefused::Malformed));
         }
     }
 

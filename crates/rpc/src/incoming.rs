@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http_body::Frame;
-use proto::shape::{self, Unfit};
+use proto::shape::{self, DecodeRefused};
 use tokio::time::Sleep;
 use tonic::Status;
 
@@ -140,8 +140,10 @@ impl<B> Incoming<B> {
         };
         let heap = shape::heap_bytes(terms.path, &content.bytes()[HEAD_BYTES..], DECODED_BYTES_MAX);
         let heap = heap.map_err(|unfit| match unfit {
-            Unfit::TooLarge => Error::Limit { what: "bytes of a decoded message", max: DECODED_BYTES_MAX as u64 },
-            Unfit::Malformed => Error::invalid("this is no message of the call"),
+            DecodeRefused::TooLarge => {
+                Error::Limit { what: "bytes of a decoded message", max: DECODED_BYTES_MAX as u64 }
+            }
+            DecodeRefused::Malformed => Error::invalid("this is no message of the call"),
         })?;
         let (mut bytes, mut memory) = content.into_parts();
         memory.merge(terms.budget.take(heap)?);
