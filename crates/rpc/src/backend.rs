@@ -48,7 +48,7 @@ pub trait Exchange: Send {
 }
 
 /// A registered login session; dropping it removes the registration.
-pub trait Seat: Send + Sync {
+pub trait SessionSlot: Send + Sync {
     /// Returns the number that identifies the session in a login ([`Peer::connection`]).
     fn number(&self) -> u64;
 
@@ -59,7 +59,7 @@ pub trait Seat: Send + Sync {
 /// Checks passwords.
 pub trait Credentials: Send + Sync {
     /// Registers a session for a client that is about to log in.
-    fn seat(&self) -> Box<dyn Seat>;
+    fn seat(&self) -> Box<dyn SessionSlot>;
 
     /// Checks a password and returns the canonical form of the login.
     fn authenticate(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError>;
@@ -103,7 +103,7 @@ pub struct Template {
 
 /// The reason why a database was not created.
 #[derive(Debug)]
-pub enum MakeError {
+pub enum CreateDatabaseError {
     /// The caller is not permitted to create databases.
     NotAllowed,
     /// The template does not exist.
@@ -115,18 +115,24 @@ pub enum MakeError {
 }
 
 /// Creates databases.
-pub trait Maker: Send + Sync {
+pub trait DatabaseCreator: Send + Sync {
     /// Returns the available templates.
     fn templates(&self) -> Vec<Template>;
 
     /// Creates a database with the identity `maker` as Manager, from a template unless `template` is empty. The
     /// database is durable on return.
-    fn create(&self, maker: &Identity, path: &str, title: &str, template: &str) -> Result<Arc<Database>, MakeError>;
+    fn create(
+        &self,
+        maker: &Identity,
+        path: &str,
+        title: &str,
+        template: &str,
+    ) -> Result<Arc<Database>, CreateDatabaseError>;
 }
 
 /// A message to be submitted to the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deposit {
+pub struct Submission {
     /// The canonical name of the logged-in user.
     pub login: String,
     /// The peer that submits the message.
@@ -141,7 +147,7 @@ pub struct Deposit {
 
 /// The reason why a message is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DepositError {
+pub enum SubmissionError {
     /// The sender or an author is not an address of the logged-in user.
     Sender(String),
     /// A recipient is not valid.
@@ -157,10 +163,10 @@ pub enum DepositError {
 }
 
 /// A future that is ready when an accepted message is durable.
-pub type Durable = Pin<Box<dyn Future<Output = Result<(), DepositError>> + Send>>;
+pub type Durable = Pin<Box<dyn Future<Output = Result<(), SubmissionError>> + Send>>;
 
 /// An accepted message.
-pub struct Deposited {
+pub struct Accepted {
     /// The server's identifier of the message.
     pub id: String,
     /// The condition for the reply to the client.
@@ -168,9 +174,9 @@ pub struct Deposited {
 }
 
 /// Accepts messages from users.
-pub trait Depositor: Send + Sync {
+pub trait SubmissionService: Send + Sync {
     /// Accepts a message, or returns the reason why it is refused. No part of a refused message is kept.
-    fn deposit(&self, deposit: Deposit) -> Result<Deposited, DepositError>;
+    fn deposit(&self, deposit: Submission) -> Result<Accepted, SubmissionError>;
 
     /// Returns the maximum size of a message in bytes.
     fn message_bytes_max(&self) -> u64;

@@ -18,7 +18,7 @@ use data_encoding::BASE64URL_NOPAD;
 use subtle::ConstantTimeEq;
 use wire::Dismissal;
 
-use crate::backend::Seat;
+use crate::backend::SessionSlot;
 use crate::error::{Error, Result};
 use crate::memory::Share;
 
@@ -79,7 +79,7 @@ pub struct Session {
     /// ends the session.
     dismissal: Dismissal,
     /// The session slot, released with the session.
-    _seat: Option<Box<dyn Seat>>,
+    _seat: Option<Box<dyn SessionSlot>>,
 }
 
 impl Session {
@@ -178,7 +178,7 @@ impl Sessions {
     }
 
     /// Starts a session for an authenticated person. Returns its token and the session.
-    pub fn begin(&self, login: String, seat: Box<dyn Seat>) -> Result<(String, Arc<Session>)> {
+    pub fn begin(&self, login: String, seat: Box<dyn SessionSlot>) -> Result<(String, Arc<Session>)> {
         let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
         self.random.fill(&mut id);
         self.random.fill(&mut secret);
@@ -300,7 +300,7 @@ mod tests {
 
     struct TestSeat(Dismissal);
 
-    impl Seat for TestSeat {
+    impl SessionSlot for TestSeat {
         fn number(&self) -> u64 {
             0
         }

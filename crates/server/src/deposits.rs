@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Clock, Random};
 use directory::Directory;
-use rpc::backend::{Deposit, DepositError, Deposited, Depositor};
+use rpc::backend::{Accepted, Submission, SubmissionError, SubmissionService};
 use smtp::Refusal;
 use smtp::backend::{Acceptor, Credentials, RecipientReply, Recipients};
 use smtp::envelope::{Body, Envelope, Place, Protocol, Recipient, Sender};
@@ -53,20 +53,20 @@ impl Deposits {
     }
 
     /// Returns the envelope sender: the given address, or the caller's first address if none is given.
-    fn sender(&self, deposit: &Deposit) -> Result<String, DepositError> {
+    fn sender(&self, deposit: &Submission) -> Result<String, SubmissionError> {
         let own = || {
             let person = self.directory.person(&deposit.login).map_err(|_| unavailable())?;
             let address = person.and_then(|person| person.address().map(ToString::to_string));
-            address.ok_or_else(|| DepositError::Sender("you have no address to send from".to_owned()))
+            address.ok_or_else(|| SubmissionError::Sender("you have no address to send from".to_owned()))
         };
         let address = if deposit.sender.is_empty() { own()? } else { deposit.sender.clone() };
         if self.logins.may_send_as(&deposit.login, &address) {
             return Ok(address);
         }
-        Err(DepositError::Sender(format!("{address} is not an address of yours")))
+        Err(SubmissionError::Sender(format!("{address} is not an address of yours")))
     }
 
-    fn recipients(&self, sender: &Sender, addresses: &[String]) -> Result<Vec<Recipient>, DepositError> {
+    fn recipients(&self, sender: &Sender, addresses: &[String]) -> Result<Vec<Recipient>, SubmissionError> {
         let mut recipients: Vec<Recipient> = Vec::with_capacity(addresses.len());
         for address in addresses {
             let address = address.trim();
@@ -77,10 +77,10 @@ impl Deposits {
                 RecipientReply::Local => Place::Local,
                 RecipientReply::Remote => Place::Remote,
                 RecipientReply::OverQuota => {
-                    return Err(DepositError::MailboxFull(format!("the mailbox of {address} is full")));
+                    return Err(SubmissionError::MailboxFull(format!("the mailbox of {address} is full")));
                 }
                 RecipientReply::Unavailable => return Err(unavailable()),
-                other => return Err(DepositError::Recipient(why(address, other))),
+                other => return Err(SubmissionError::Recipient(why(address, other))),
             };
             recipients.push(Recipient { address: address.to_owned(), place, notify: None, original: None });
         }
@@ -88,10 +88,10 @@ impl Deposits {
     }
 
     /// Returns the message with a trace field, normalised line ends and the missing header fields.
-    fn mended(&self, deposit: &Deposit, sender: &str, id: &str) -> Result<Vec<u8>, DepositError> {
+    fn mended(&self, deposit: &Submission, sender: &str, id: &str) -> Result<Vec<u8>, SubmissionError> {
         let text = smtp::codec::data::normalize_line_ends(&deposit.message);
         if smtp::header::hops(&text) > HOPS_MAX {
-            return Err(DepositError::Invalid("the message has been passed on too often".to_owned()));
+            return Err(SubmissionError::Invalid("the message has been passed on too often".to_owned()));
         }
         let now = self.clock.now();
         let from = address_literal(deposit.peer.ip());
@@ -109,10 +109,10 @@ impl Deposits {
     }
 }
 
-impl Depositor for Deposits {
-    fn deposit(&self, deposit: Deposit) -> Result<Deposited, DepositError> {
+impl SubmissionService for Deposits {
+    fn deposit(&self, deposit: Submission) -> Result<Accepted, SubmissionError> {
         if deposit.message.len() as u64 > self.message_bytes_max {
-            return Err(DepositError::TooLarge("the message is too large".to_owned()));
+            return Err(SubmissionError::TooLarge("the message is too large".to_owned()));
         }
         self.reception.room(deposit.message.len() as u64).map_err(|refusal| refused(&refusal))?;
         let (id, reverse_path) = (self.id(), self.sender(&deposit)?);
@@ -135,7 +135,7 @@ impl Depositor for Deposits {
         };
         let accepted = self.reception.accept(envelope, message).map_err(|refusal| refused(&refusal))?;
         let durable = async move { accepted.durable.await.map_err(|refusal| refused(&refusal)) };
-        Ok(Deposited { id, durable: Box::pin(durable) })
+        Ok(Accepted { id, durable: Box::pin(durable) })
     }
 
     fn message_bytes_max(&self) -> u64 {
@@ -153,17 +153,17 @@ fn why(address: &str, reply: RecipientReply) -> String {
 }
 
 /// Converts an SMTP refusal to an error of the native protocol.
-fn refused(refusal: &Refusal) -> DepositError {
+fn refused(refusal: &Refusal) -> SubmissionError {
     let text = refusal.text.to_string();
     match (refusal.code, refusal.status.1) {
-        (552, _) => DepositError::TooLarge(text),
-        (452, 2) => DepositError::MailboxFull(text),
-        (400..=499, _) => DepositError::Unavailable(text),
-        (_, 7) => DepositError::Sender(text),
-        _ => DepositError::Invalid(text),
+        (552, _) => SubmissionError::TooLarge(text),
+        (452, 2) => SubmissionError::MailboxFull(text),
+        (400..=499, _) => SubmissionError::Unavailable(text),
+        (_, 7) => SubmissionError::Sender(text),
+        _ => SubmissionError::Invalid(text),
     }
 }
 
-fn unavailable() -> DepositError {
-    DepositError::Unavailable("the directory cannot tell now, try again later".to_owned())
+fn unavailable() -> SubmissionError {
+    SubmissionError::Unavailable("the directory cannot tell now, try again later".to_owned())
 }

@@ -252,7 +252,7 @@ serve_room!(rpc, Native, Malformed);
 /// may outlive one, and one connection may carry many sessions.
 struct Seat(Session);
 
-impl rpc::backend::Seat for Seat {
+impl rpc::backend::SessionSlot for Seat {
     fn number(&self) -> u64 {
         self.0.number()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::Name;
 use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase};
-use rpc::backend::{MakeError, Maker, Template as Told};
+use rpc::backend::{CreateDatabaseError, DatabaseCreator, Template as Told};
 
 use crate::admin::databases::{check_title, own_acl};
 use crate::core::Core;
@@ -56,7 +56,7 @@ impl Making {
     }
 }
 
-impl Maker for Making {
+impl DatabaseCreator for Making {
     fn templates(&self) -> Vec<Told> {
         let listed = self.core.templates().all();
         for failure in listed.wrong {
@@ -68,30 +68,40 @@ impl Maker for Making {
         all.into_iter().map(told).collect()
     }
 
-    fn create(&self, maker: &Identity, path: &str, title: &str, template: &str) -> Result<Arc<Database>, MakeError> {
-        if !self.may_make(maker).map_err(MakeError::Directory)? {
-            return Err(MakeError::NotAllowed);
+    fn create(
+        &self,
+        maker: &Identity,
+        path: &str,
+        title: &str,
+        template: &str,
+    ) -> Result<Arc<Database>, CreateDatabaseError> {
+        if !self.may_make(maker).map_err(CreateDatabaseError::Directory)? {
+            return Err(CreateDatabaseError::NotAllowed);
         }
         if path.to_lowercase().starts_with(MAIL_FOLDER) {
-            return Err(MakeError::Refused(format!(
+            return Err(CreateDatabaseError::Refused(format!(
                 "{MAIL_FOLDER} is for mail files, which are made with their users"
             )));
         }
-        check_title(title).map_err(|error| MakeError::Refused(error.to_string()))?;
+        check_title(title).map_err(|error| CreateDatabaseError::Refused(error.to_string()))?;
         let template = match template {
             "" => None,
             name => {
-                let found = self.core.templates().find(name).map_err(|error| MakeError::Refused(error.to_string()))?;
-                Some(found.ok_or(MakeError::NoTemplate)?)
+                let found = self
+                    .core
+                    .templates()
+                    .find(name)
+                    .map_err(|error| CreateDatabaseError::Refused(error.to_string()))?;
+                Some(found.ok_or(CreateDatabaseError::NoTemplate)?)
             }
         };
         let own_title = template.as_ref().map_or(path, |template| template.title.as_str());
         let title = if title.is_empty() { own_title } else { title };
         let new = NewDatabase::new(path, title, DatabaseKind::Standard, self.acl_for(maker));
         let directory = &self.core.directory;
-        let database = directory.database_create(&new).map_err(MakeError::Directory)?;
+        let database = directory.database_create(&new).map_err(CreateDatabaseError::Directory)?;
         let Some(template) = template else { return Ok(database) };
         let applied = apply_to_new(&self.core, &database, &template);
-        applied.map(|()| database).map_err(|error| MakeError::Refused(error.to_string()))
+        applied.map(|()| database).map_err(|error| CreateDatabaseError::Refused(error.to_string()))
     }
 }

@@ -6,7 +6,7 @@ use notes::{AclFlags, AclLevel, Database, DatabaseKind, Grant, level};
 use proto::v1;
 
 use super::Desk;
-use crate::backend::{MakeError, Template};
+use crate::backend::{CreateDatabaseError, Template};
 use crate::error::{Error, Result, access_level};
 use crate::limits::{DATABASE_LOOKS_MAX, DATABASES_PER_PAGE_MAX};
 use crate::service::Done;
@@ -67,10 +67,12 @@ pub(crate) fn create(desk: &Desk, request: v1::CreateDatabaseRequest) -> Result<
     let identity = desk.identity()?;
     let made = desk.ground.maker.create(&identity, &request.path, &request.title, &request.template);
     let database = made.map_err(|error| match error {
-        MakeError::NotAllowed => Error::NoMaker,
-        MakeError::NoTemplate => notes::Error::not_found(format!("the template {:?}", request.template)).into(),
-        MakeError::Refused(text) => Error::Invalid(text),
-        MakeError::Directory(error) => error.into(),
+        CreateDatabaseError::NotAllowed => Error::NoMaker,
+        CreateDatabaseError::NoTemplate => {
+            notes::Error::not_found(format!("the template {:?}", request.template)).into()
+        }
+        CreateDatabaseError::Refused(text) => Error::Invalid(text),
+        CreateDatabaseError::Directory(error) => error.into(),
     })?;
     let access = database.authorize::<level::Depositor>(&identity)?;
     Ok(Done::at_once(describe(&database, &*access.grant()?)))

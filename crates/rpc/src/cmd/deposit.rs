@@ -4,7 +4,7 @@ use proto::v1;
 use tonic::Code;
 
 use super::{Desk, at_most};
-use crate::backend::{Deposit, DepositError, Deposited};
+use crate::backend::{Accepted, Submission, SubmissionError};
 use crate::error::{Error, Result};
 use crate::service::Done;
 
@@ -29,9 +29,9 @@ pub(crate) fn deposit(
     desk: &Desk,
     envelope: v1::deposit_mail_request::Envelope,
     message: Vec<u8>,
-) -> Result<Done<Deposited>> {
+) -> Result<Done<Accepted>> {
     let person = desk.person()?.ok_or_else(|| Error::State("servers send through SMTP".to_owned()))?;
-    let deposit = Deposit {
+    let deposit = Submission {
         login: person.name.canonical().to_owned(),
         peer: desk.caller.peer,
         sender: envelope.sender,
@@ -42,14 +42,14 @@ pub(crate) fn deposit(
 }
 
 /// Converts a refusal to an error of this crate.
-pub(crate) fn refused(error: DepositError) -> Error {
+pub(crate) fn refused(error: SubmissionError) -> Error {
     let (reason, code, text) = match error {
-        DepositError::Sender(text) => ("sender", Code::PermissionDenied, text),
-        DepositError::Recipient(text) => ("recipient", Code::InvalidArgument, text),
-        DepositError::TooLarge(text) => ("limit", Code::ResourceExhausted, text),
-        DepositError::MailboxFull(text) => ("mailbox-full", Code::ResourceExhausted, text),
-        DepositError::Invalid(text) => ("invalid", Code::InvalidArgument, text),
-        DepositError::Unavailable(text) => ("unavailable", Code::Unavailable, text),
+        SubmissionError::Sender(text) => ("sender", Code::PermissionDenied, text),
+        SubmissionError::Recipient(text) => ("recipient", Code::InvalidArgument, text),
+        SubmissionError::TooLarge(text) => ("limit", Code::ResourceExhausted, text),
+        SubmissionError::MailboxFull(text) => ("mailbox-full", Code::ResourceExhausted, text),
+        SubmissionError::Invalid(text) => ("invalid", Code::InvalidArgument, text),
+        SubmissionError::Unavailable(text) => ("unavailable", Code::Unavailable, text),
     };
     Error::Mail { reason, code, text }
 }

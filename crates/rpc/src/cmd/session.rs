@@ -3,7 +3,7 @@
 use proto::v1;
 
 use super::Desk;
-use crate::backend::{Exchange, ExchangeStep, LoginError, Seat};
+use crate::backend::{Exchange, ExchangeStep, LoginError, SessionSlot};
 use crate::error::{Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, SECRET_BYTES_MAX};
 use crate::service::Done;
@@ -34,7 +34,7 @@ pub(crate) fn logout(desk: &Desk, _: v1::LogoutRequest) -> Result<Done<v1::Logou
 
 /// A SASL exchange in progress.
 pub(crate) struct Dialogue {
-    seat: Box<dyn Seat>,
+    seat: Box<dyn SessionSlot>,
     exchange: Box<dyn Exchange>,
 }
 
@@ -65,7 +65,7 @@ impl Dialogue {
     }
 }
 
-fn begin(desk: &Desk, login: String, seat: Box<dyn Seat>) -> Result<v1::LoginReply> {
+fn begin(desk: &Desk, login: String, seat: Box<dyn SessionSlot>) -> Result<v1::LoginReply> {
     let (token, session) = desk.sessions.begin(login, seat)?;
     Ok(v1::LoginReply { token, session: Some(describe(desk, &session)?) })
 }

@@ -20,7 +20,7 @@ use tonic::codec::CompressionEncoding;
 use tower_service::Service as _;
 use wire::{Pool, Shutdown};
 
-use crate::backend::{Credentials, Depositor, Indexer, Maker};
+use crate::backend::{Credentials, DatabaseCreator, Indexer, SubmissionService};
 use crate::cmd::Desk;
 use crate::error::{Error, Result};
 use crate::gate::Caller;
@@ -67,9 +67,9 @@ pub struct Ground {
     /// The service that builds the indexes of views.
     pub indexer: Arc<dyn Indexer>,
     /// The service that creates databases.
-    pub maker: Arc<dyn Maker>,
+    pub maker: Arc<dyn DatabaseCreator>,
     /// The service that accepts mail.
-    pub depositor: Arc<dyn Depositor>,
+    pub depositor: Arc<dyn SubmissionService>,
     /// The pool that runs the verbs.
     pub pool: Pool,
     /// The clock.
