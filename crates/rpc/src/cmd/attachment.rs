@@ -20,7 +20,7 @@ const PIECES_PER_STEP: u64 = 4;
 const FILE_ITEM: &str = "$FILE";
 
 /// Content that is being streamed to a client.
-pub(crate) struct Content {
+pub(crate) struct ContentReader {
     source: Source,
     /// The offset at which the next step starts.
     at: u64,
@@ -34,14 +34,14 @@ enum Source {
 }
 
 /// The chunks of one step, and the rest of the content.
-pub(crate) struct Pieces {
+pub(crate) struct ContentStep {
     /// The chunks for the client.
     pub chunks: Vec<v1::Chunk>,
     /// The remaining content; `None` after the last step.
-    pub rest: Option<Content>,
+    pub rest: Option<ContentReader>,
 }
 
-impl Content {
+impl ContentReader {
     /// Starts reading an attachment.
     pub(crate) fn of_attachment(request: v1::ReadAttachmentRequest) -> Self {
         Self { at: request.offset_bytes, source: Source::Attachment(request), told: false }
@@ -53,7 +53,7 @@ impl Content {
     }
 
     /// Reads the next chunks.
-    pub(crate) fn step(mut self, desk: &Desk) -> Result<Done<Pieces>> {
+    pub(crate) fn step(mut self, desk: &Desk) -> Result<Done<ContentStep>> {
         let database = match &self.source {
             Source::Attachment(request) => request.database.clone(),
             Source::Item(request) => request.database.clone(),
@@ -77,7 +77,7 @@ impl Content {
         }
         let is_over = bytes.is_empty() || self.at >= total;
         let ticket = reading.ticket();
-        Ok(Done::after(Pieces { chunks, rest: (!is_over).then_some(self) }, ticket))
+        Ok(Done::after(ContentStep { chunks, rest: (!is_over).then_some(self) }, ticket))
     }
 }
 

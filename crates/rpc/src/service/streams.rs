@@ -8,7 +8,7 @@ use proto::v1::attach_file_request::Part;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, Service, replies, take};
-use crate::cmd::attachment::{self, Content};
+use crate::cmd::attachment::{self, ContentReader};
 use crate::cmd::deposit;
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ type Outcome<R> = std::result::Result<Response<R>, Status>;
 /// Serves `ReadItem`.
 pub(super) fn read_item(service: &Service, request: Request<v1::ReadItemRequest>) -> Outcome<Replies<v1::Chunk>> {
     let (caller, message) = take(request)?;
-    Ok(Response::new(content(service, caller, Content::of_item(message))))
+    Ok(Response::new(content(service, caller, ContentReader::of_item(message))))
 }
 
 /// Serves `ReadAttachment`.
@@ -29,16 +29,16 @@ pub(super) fn read_attachment(
     request: Request<v1::ReadAttachmentRequest>,
 ) -> Outcome<Replies<v1::Chunk>> {
     let (caller, message) = take(request)?;
-    Ok(Response::new(content(service, caller, Content::of_attachment(message))))
+    Ok(Response::new(content(service, caller, ContentReader::of_attachment(message))))
 }
 
 /// Chunks that were read but not sent yet, and the remaining content.
 struct Flow {
     ready: VecDeque<v1::Chunk>,
-    rest: Option<Content>,
+    rest: Option<ContentReader>,
 }
 
-fn content(service: &Service, caller: crate::gate::Caller, content: Content) -> Replies<v1::Chunk> {
+fn content(service: &Service, caller: crate::gate::Caller, content: ContentReader) -> Replies<v1::Chunk> {
     let start = Flow { ready: VecDeque::new(), rest: Some(content) };
     replies(service.clone(), caller, start, |service, caller, mut flow: Flow| async move {
         if flow.ready.is_empty()
