@@ -16,13 +16,13 @@ use crate::service::Done;
 pub(crate) type Changed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A change stream: its request and its position.
-pub(crate) struct Watch {
+pub(crate) struct ChangeStream {
     request: v1::WatchChangesRequest,
     at: ChangeCursor,
 }
 
 /// The result of one read of a change stream.
-pub(crate) struct Look {
+pub(crate) struct ChangePage {
     /// The changes, and the modseq that they reach.
     pub batch: v1::ChangeBatch,
     /// `true` if more changes can be read at once.
@@ -31,7 +31,7 @@ pub(crate) struct Look {
     pub changed: Changed,
 }
 
-impl Watch {
+impl ChangeStream {
     /// Starts a stream at the client's modseq.
     pub(crate) fn begin(request: v1::WatchChangesRequest) -> Self {
         Self { at: ChangeCursor::behind(Modseq(request.since_modseq)), request }
@@ -43,7 +43,7 @@ impl Watch {
     }
 
     /// Reads the next changes. Returns them with the stream at its new position.
-    pub(crate) fn look(mut self, desk: &Desk) -> Result<Done<(Look, Self)>> {
+    pub(crate) fn look(mut self, desk: &Desk) -> Result<Done<(ChangePage, Self)>> {
         let access = desk.access::<level::Reader>(self.request.database.clone())?;
         // Registered before reading, so that a change after the read is noticed.
         let changed = access.database().listen();
@@ -59,7 +59,7 @@ impl Watch {
         self.at = page.next;
         let more = self.at.modseq < reading.modseq();
         let ticket = reading.ticket();
-        Ok(Done::after((Look { batch, more, changed: Box::pin(changed) }, self), ticket))
+        Ok(Done::after((ChangePage { batch, more, changed: Box::pin(changed) }, self), ticket))
     }
 }
 

@@ -5,7 +5,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::{Request, Response, Status};
 
 use super::{Replies, Service, replies, take};
-use crate::cmd::change::{self, Watch};
+use crate::cmd::change::{self, ChangeStream};
 use crate::cmd::view::{Opening, Refresh};
 use crate::error::Result;
 use crate::gate::Caller;
@@ -44,7 +44,7 @@ pub(super) fn watch_changes(
     request: Request<v1::WatchChangesRequest>,
 ) -> Outcome<Replies<v1::ChangeBatch>> {
     let (caller, message) = take(request)?;
-    let start = Following { watch: Watch::begin(message), is_over: false, told: None };
+    let start = Following { watch: ChangeStream::begin(message), is_over: false, told: None };
     Ok(Response::new(replies(service.clone(), caller, start, |service, caller, following| async move {
         follow(&service, &caller, following).await
     })))
@@ -52,7 +52,7 @@ pub(super) fn watch_changes(
 
 /// The state of a change stream between two messages.
 struct Following {
-    watch: Watch,
+    watch: ChangeStream,
     is_over: bool,
     /// The modseq last sent to the client.
     told: Option<u64>,
