@@ -61,7 +61,7 @@ pub(crate) fn update(desk: &Desk, request: v1::UpdateNoteRequest) -> Result<Done
     };
     let base = request.base.map(|base| items_in(base.items)).transpose()?;
     let edit = Edit::new(request.items, request.remove, request.replace_all)?;
-    let read = Read { sequence: request.expected_sequence, resolves };
+    let read = ExpectedVersion { sequence: request.expected_sequence, resolves };
     change(desk, &access, request.note, read, |note, _| {
         let base = base.map(|base| edit.unmade(&note.items, base));
         edit.make(&mut note.items, &mut note.blobs)?;
@@ -117,7 +117,7 @@ impl Edit {
 }
 
 /// The version of a note that a client has read before changing it.
-pub(crate) struct Read {
+pub(crate) struct ExpectedVersion {
     /// The sequence number of that version; 0 accepts any version.
     sequence: u32,
     /// `true` if a conflict with another save is resolved as the document specifies. Otherwise the client gets an
@@ -125,7 +125,7 @@ pub(crate) struct Read {
     resolves: bool,
 }
 
-impl Read {
+impl ExpectedVersion {
     /// Creates the value for a change that fails on a conflict.
     pub(crate) fn at(sequence: u32) -> Self {
         Self { sequence, resolves: false }
@@ -174,7 +174,7 @@ pub(crate) fn change(
     desk: &Desk,
     access: &Access<level::Author>,
     key: Option<v1::NoteKey>,
-    read: Read,
+    read: ExpectedVersion,
     edit: impl FnOnce(&mut Note, &mut Writer<'_, '_>) -> Result<Option<Vec<Item>>>,
 ) -> Result<Done<v1::SavedNote>> {
     let note = {
