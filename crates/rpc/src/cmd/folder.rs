@@ -145,7 +145,7 @@ pub(crate) fn read(
     at_most(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
     let reader = reading.folder(folder.view)?;
     let count = reader.totals()?.count;
-    let way = Way::of(request)?;
+    let way = Direction::of(request)?;
     let limit = match usize::try_from(request.count).unwrap_or(usize::MAX) {
         0 => ENTRIES_DEFAULT,
         limit => limit.min(ENTRIES_PER_REPLY_MAX),
@@ -171,22 +171,22 @@ pub(crate) fn read(
             reply.entries.push(entry);
         }
         at = match way {
-            Way::Stay => None,
-            Way::Forward => position.checked_add(1),
-            Way::Backward => position.checked_sub(1),
+            Direction::Stay => None,
+            Direction::Forward => position.checked_add(1),
+            Direction::Backward => position.checked_sub(1),
         };
     }
     Ok(reply)
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     Stay,
     Forward,
     Backward,
 }
 
-impl Way {
+impl Direction {
     fn of(request: &v1::ReadEntriesRequest) -> Result<Self> {
         use v1::Navigator as N;
         match request.navigator() {
