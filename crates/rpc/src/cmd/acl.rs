@@ -4,14 +4,14 @@ use notes::database::ACL_NOTE;
 use notes::{AclLevel, DatabaseSnapshot, level};
 use proto::v1;
 
-use super::Desk;
+use super::CallContext;
 use super::edit::check_expected;
 use crate::convert::{acl_in, acl_out};
 use crate::error::{Error, Result};
 use crate::service::Done;
 
 /// Returns the ACL.
-pub(crate) fn get(desk: &Desk, request: v1::GetAclRequest) -> Result<Done<v1::Acl>> {
+pub(crate) fn get(desk: &CallContext, request: v1::GetAclRequest) -> Result<Done<v1::Acl>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
     // The ACL in memory may be newer than the snapshot. In that case it is read together with the sequence number from
@@ -21,7 +21,7 @@ pub(crate) fn get(desk: &Desk, request: v1::GetAclRequest) -> Result<Done<v1::Ac
 }
 
 /// Replaces the ACL.
-pub(crate) fn set(desk: &Desk, request: v1::SetAclRequest) -> Result<Done<v1::Acl>> {
+pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<Done<v1::Acl>> {
     let access = desk.access_to_change::<level::Manager>(request.database)?;
     let before = {
         let reader = access.lower::<level::Reader>();

@@ -7,7 +7,7 @@ use notes::{DatabaseSnapshot, Item, ItemFlags, NoteClass, NoteFlags, Value, leve
 use proto::v1;
 use store::blob::BlobId;
 
-use super::{Desk, edit, find, header_of};
+use super::{CallContext, edit, find, header_of};
 use crate::convert;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, LOGIN_BYTES_MAX};
@@ -53,7 +53,7 @@ impl ContentReader {
     }
 
     /// Reads the next chunks.
-    pub(crate) fn step(mut self, desk: &Desk) -> Result<Done<ContentStep>> {
+    pub(crate) fn step(mut self, desk: &CallContext) -> Result<Done<ContentStep>> {
         let database = match &self.source {
             Source::Attachment(request) => request.database.clone(),
             Source::Item(request) => request.database.clone(),
@@ -155,7 +155,7 @@ pub(crate) fn check(header: &v1::attach_file_request::Header, bytes_max: u64) ->
 ///
 /// All of it is checked again with the content. So is the quota, because the remaining quota depends on the size of the
 /// file that is replaced.
-pub(crate) fn prepare(desk: &Desk, header: v1::attach_file_request::Header) -> Result<Done<()>> {
+pub(crate) fn prepare(desk: &CallContext, header: v1::attach_file_request::Header) -> Result<Done<()>> {
     let access = desk.access_to_change::<level::Author>(header.database)?;
     let reader = access.lower::<level::Reader>();
     let reading = reader.read()?;
@@ -181,7 +181,7 @@ pub(crate) fn prepare(desk: &Desk, header: v1::attach_file_request::Header) -> R
 
 /// Adds a file to a note. Replaces a file of the same name.
 pub(crate) fn attach(
-    desk: &Desk,
+    desk: &CallContext,
     header: v1::attach_file_request::Header,
     content: &[u8],
 ) -> Result<Done<v1::SavedNote>> {
@@ -202,7 +202,7 @@ pub(crate) fn attach(
 }
 
 /// Removes a file from a note.
-pub(crate) fn detach(desk: &Desk, request: v1::DetachFileRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn detach(desk: &CallContext, request: v1::DetachFileRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     edit::change(desk, &access, request.note, edit::ExpectedVersion::at(request.expected_sequence), |note, _| {
         let (before, count) = (blobs_of(&note.items), note.items.len());

@@ -7,7 +7,7 @@ use notes::change::{Change, ChangeCursor, ChangeEntry};
 use notes::{DatabaseSnapshot, FolderDesign, level};
 use proto::v1;
 
-use super::Desk;
+use super::CallContext;
 use crate::error::{Error, Result};
 use crate::limits::STEP_CHANGES;
 use crate::service::Done;
@@ -43,7 +43,7 @@ impl ChangeStream {
     }
 
     /// Reads the next changes. Returns them with the stream at its new position.
-    pub(crate) fn look(mut self, desk: &Desk) -> Result<Done<(ChangePage, Self)>> {
+    pub(crate) fn look(mut self, desk: &CallContext) -> Result<Done<(ChangePage, Self)>> {
         let access = desk.access::<level::Reader>(self.request.database.clone())?;
         // Registered before reading, so that a change after the read is noticed.
         let changed = access.database().listen();
@@ -103,7 +103,7 @@ fn told(reading: &DatabaseSnapshot<'_>, entry: &ChangeEntry, documents_only: boo
 const INBOX: &str = "INBOX";
 
 /// Reads the state of the caller's inbox. Also returns the condition to wait for before the next read.
-pub(crate) fn poll(desk: &Desk, state: &[u8]) -> Result<Done<(v1::PollNewMailReply, Changed)>> {
+pub(crate) fn poll(desk: &CallContext, state: &[u8]) -> Result<Done<(v1::PollNewMailReply, Changed)>> {
     let person = desk.person()?.ok_or_else(|| Error::State("a server has no mail file".to_owned()))?;
     if person.mail_file.is_empty() {
         return Err(Error::State("there is no mail file".to_owned()));

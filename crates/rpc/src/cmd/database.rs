@@ -5,14 +5,14 @@ use std::sync::Arc;
 use notes::{AclFlags, AclLevel, Database, DatabaseKind, Grant, level};
 use proto::v1;
 
-use super::Desk;
+use super::CallContext;
 use crate::backend::{CreateDatabaseError, Template};
 use crate::error::{Error, Result, access_level};
 use crate::limits::{DATABASE_LOOKS_MAX, DATABASES_PER_PAGE_MAX};
 use crate::service::Done;
 
 /// Lists the databases to which the caller has any access.
-pub(crate) fn list(desk: &Desk, request: v1::ListDatabasesRequest) -> Result<Done<v1::ListDatabasesReply>> {
+pub(crate) fn list(desk: &CallContext, request: v1::ListDatabasesRequest) -> Result<Done<v1::ListDatabasesReply>> {
     let identity = desk.identity()?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => DATABASES_PER_PAGE_MAX,
@@ -44,7 +44,7 @@ pub(crate) fn list(desk: &Desk, request: v1::ListDatabasesRequest) -> Result<Don
 }
 
 /// Describes a database and the caller's rights in it.
-pub(crate) fn open(desk: &Desk, request: v1::OpenDatabaseRequest) -> Result<Done<v1::Database>> {
+pub(crate) fn open(desk: &CallContext, request: v1::OpenDatabaseRequest) -> Result<Done<v1::Database>> {
     let access = desk.access::<level::Depositor>(request.database)?;
     let grant = access.grant()?;
     let mut reply = describe(access.database(), &grant);
@@ -63,7 +63,7 @@ pub(crate) fn open(desk: &Desk, request: v1::OpenDatabaseRequest) -> Result<Done
 }
 
 /// Creates a database with the caller as Manager.
-pub(crate) fn create(desk: &Desk, request: v1::CreateDatabaseRequest) -> Result<Done<v1::Database>> {
+pub(crate) fn create(desk: &CallContext, request: v1::CreateDatabaseRequest) -> Result<Done<v1::Database>> {
     let identity = desk.identity()?;
     let made = desk.ground.maker.create(&identity, &request.path, &request.title, &request.template);
     let database = made.map_err(|error| match error {
@@ -79,7 +79,7 @@ pub(crate) fn create(desk: &Desk, request: v1::CreateDatabaseRequest) -> Result<
 }
 
 /// Lists the templates.
-pub(crate) fn templates(desk: &Desk, _: v1::ListTemplatesRequest) -> Result<Done<v1::ListTemplatesReply>> {
+pub(crate) fn templates(desk: &CallContext, _: v1::ListTemplatesRequest) -> Result<Done<v1::ListTemplatesReply>> {
     desk.identity()?;
     let told = |Template { name, title, about }| v1::Template { name, title, about };
     let templates = desk.ground.maker.templates().into_iter().map(told).collect();

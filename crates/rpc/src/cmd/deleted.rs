@@ -7,14 +7,17 @@ use proto::v1;
 
 use super::edit::saved;
 use super::note::{ENVELOPE_BYTES, Wanted, pick, too_much};
-use super::{Desk, header_of};
+use super::{CallContext, header_of};
 use crate::convert::{NoteName, note_name};
 use crate::error::{Error, Result};
 use crate::limits::{DELETED_DEFAULT, DELETED_LOOKS_MAX, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
 use crate::service::Done;
 
 /// Lists the documents that the caller may restore.
-pub(crate) fn list(desk: &Desk, request: v1::ListDeletedNotesRequest) -> Result<Done<v1::ListDeletedNotesReply>> {
+pub(crate) fn list(
+    desk: &CallContext,
+    request: v1::ListDeletedNotesRequest,
+) -> Result<Done<v1::ListDeletedNotesReply>> {
     let access = desk.access::<level::Author>(request.database)?.lower::<level::Reader>();
     let wanted = Wanted::read(request.items)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
@@ -66,7 +69,7 @@ fn told(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &Wanted, bytes_max
 }
 
 /// Restores a document.
-pub(crate) fn restore(desk: &Desk, request: v1::RestoreNoteRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn restore(desk: &CallContext, request: v1::RestoreNoteRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let name = note_name(request.note)?;
     desk.write(&access, |writer| {

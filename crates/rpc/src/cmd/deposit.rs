@@ -3,7 +3,7 @@
 use proto::v1;
 use tonic::Code;
 
-use super::{Desk, at_most};
+use super::{CallContext, at_most};
 use crate::backend::{Accepted, Submission, SubmissionError};
 use crate::error::{Error, Result};
 use crate::service::Done;
@@ -26,7 +26,7 @@ pub(crate) fn check(
 
 /// Submits a message.
 pub(crate) fn deposit(
-    desk: &Desk,
+    desk: &CallContext,
     envelope: v1::deposit_mail_request::Envelope,
     message: Vec<u8>,
 ) -> Result<Done<Accepted>> {

@@ -14,14 +14,14 @@ use proto::v1;
 use proto::v1::saved_note::Outcome;
 use store::blob::BlobId;
 
-use super::{Desk, at_most, find, header_of};
+use super::{CallContext, at_most, find, header_of};
 use crate::convert::{class_in, item_in, note_name, unid_in_or_none};
 use crate::error::{Error, Result};
 use crate::limits::{EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX};
 use crate::service::Done;
 
 /// Creates a note.
-pub(crate) fn create(desk: &Desk, request: v1::CreateNoteRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn create(desk: &CallContext, request: v1::CreateNoteRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Depositor>(request.database)?;
     let class = class_in(request.note_class)?;
     if class == NoteClass::ACL || class == NoteClass::VIEW {
@@ -53,7 +53,7 @@ pub(crate) fn saved(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1::Sav
 }
 
 /// Changes items of a note.
-pub(crate) fn update(desk: &Desk, request: v1::UpdateNoteRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn update(desk: &CallContext, request: v1::UpdateNoteRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let resolves = match v1::update_note_request::OnConflict::try_from(request.on_conflict) {
         Ok(wish) => wish == v1::update_note_request::OnConflict::Resolve,
@@ -133,7 +133,7 @@ impl ExpectedVersion {
 }
 
 /// Deletes a note.
-pub(crate) fn delete(desk: &Desk, request: v1::DeleteNoteRequest) -> Result<Done<v1::DeleteNoteReply>> {
+pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Result<Done<v1::DeleteNoteReply>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     if request.soft && request.for_good {
         return Err(Error::invalid("a note is deleted softly or for good, not both"));
@@ -171,7 +171,7 @@ pub(crate) fn delete(desk: &Desk, request: v1::DeleteNoteRequest) -> Result<Done
 /// Reads, edits and saves a note in one transaction. The function `edit` changes the note and returns the items of the
 /// version on which the client based its change, if known.
 pub(crate) fn change(
-    desk: &Desk,
+    desk: &CallContext,
     access: &Access<level::Author>,
     key: Option<v1::NoteKey>,
     read: ExpectedVersion,

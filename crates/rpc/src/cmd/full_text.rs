@@ -6,14 +6,14 @@ use proto::v1;
 use search::{Error as SearchError, Page, Query, Sort};
 
 use super::note::{ENVELOPE_BYTES, too_much};
-use super::{Desk, at_most};
+use super::{CallContext, at_most};
 use crate::convert::item_out;
 use crate::error::{Error, Result};
 use crate::limits::{FOLDER_ITEMS_MAX, HITS_DEFAULT, MESSAGE_BYTES_MAX, QUERY_BYTES_MAX, QUERY_TIME_MAX, STEP_BYTES};
 use crate::service::Done;
 
 /// Runs a full-text query.
-pub(crate) fn search(desk: &Desk, request: v1::SearchFullTextRequest) -> Result<Done<v1::SearchFullTextReply>> {
+pub(crate) fn search(desk: &CallContext, request: v1::SearchFullTextRequest) -> Result<Done<v1::SearchFullTextReply>> {
     at_most(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
     at_most(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
     let access = desk.access::<level::Reader>(request.database.clone())?;

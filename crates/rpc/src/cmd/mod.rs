@@ -33,13 +33,13 @@ pub(crate) mod unread;
 pub(crate) mod view;
 
 /// The context of a call: the services, the sessions and the caller.
-pub(crate) struct Desk {
+pub(crate) struct CallContext {
     pub ground: Arc<Ground>,
     pub sessions: Arc<Sessions>,
     pub caller: Caller,
 }
 
-impl Desk {
+impl CallContext {
     pub(crate) fn new(ground: Arc<Ground>, sessions: Arc<Sessions>, caller: Caller) -> Self {
         Self { ground, sessions, caller }
     }

@@ -4,20 +4,20 @@ use directory::{Group, Person, Resolution};
 use proto::v1;
 use proto::v1::name_entry::Kind;
 
-use super::{Desk, at_most};
+use super::{CallContext, at_most};
 use crate::error::Result;
 use crate::limits::{LOGIN_BYTES_MAX, LOOKUPS_MAX};
 use crate::service::Done;
 
 /// Resolves names to the people, groups and remote addresses that they stand for.
-pub(crate) fn lookup(desk: &Desk, request: v1::LookupNamesRequest) -> Result<Done<v1::LookupNamesReply>> {
+pub(crate) fn lookup(desk: &CallContext, request: v1::LookupNamesRequest) -> Result<Done<v1::LookupNamesReply>> {
     desk.identity()?;
     at_most(request.names.len(), "names of a call", LOOKUPS_MAX)?;
     let entries = request.names.into_iter().map(|query| look_up(desk, query)).collect::<Result<_>>()?;
     Ok(Done::at_once(v1::LookupNamesReply { entries }))
 }
 
-fn look_up(desk: &Desk, query: String) -> Result<v1::NameEntry> {
+fn look_up(desk: &CallContext, query: String) -> Result<v1::NameEntry> {
     let directory = &desk.ground.directory;
     let entry = v1::NameEntry { query, ..v1::NameEntry::default() };
     if entry.query.len() > LOGIN_BYTES_MAX {

@@ -9,7 +9,7 @@ use prost::Message;
 use proto::v1;
 use proto::v1::item_selection::Extent;
 
-use super::{Desk, at_most, find, find_named};
+use super::{CallContext, at_most, find, find_named};
 use crate::convert::{self, header_out, item_out};
 use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX};
@@ -62,7 +62,7 @@ impl Wanted {
 }
 
 /// Opens a note.
-pub(crate) fn open(desk: &Desk, request: v1::OpenNoteRequest) -> Result<Done<v1::Note>> {
+pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<Done<v1::Note>> {
     let access = match request.mark_read {
         true => desk.access_to_change::<level::Reader>(request.database)?,
         false => desk.access::<level::Reader>(request.database)?,
@@ -88,7 +88,7 @@ pub(crate) fn open(desk: &Desk, request: v1::OpenNoteRequest) -> Result<Done<v1:
 }
 
 /// Opens several notes.
-pub(crate) fn open_many(desk: &Desk, request: v1::OpenNotesRequest) -> Result<Done<v1::OpenNotesReply>> {
+pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Result<Done<v1::OpenNotesReply>> {
     at_most(request.notes.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
     let access = desk.access::<level::Reader>(request.database)?;
     let wanted = Wanted::read(request.items)?;

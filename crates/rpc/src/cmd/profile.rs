@@ -7,14 +7,14 @@ use proto::v1;
 
 use super::edit::{Edit, check_expected, check_quota, saved};
 use super::note::{ENVELOPE_BYTES, Wanted, gather};
-use super::{Desk, header_of};
+use super::{CallContext, header_of};
 use crate::convert::NoteName;
 use crate::error::Result;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::service::Done;
 
 /// Opens a profile document.
-pub(crate) fn open(desk: &Desk, request: v1::OpenProfileRequest) -> Result<Done<v1::Note>> {
+pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Result<Done<v1::Note>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let user = owner(desk, &*access.grant()?, &request.user)?;
     let wanted = Wanted::read(request.items)?;
@@ -26,7 +26,7 @@ pub(crate) fn open(desk: &Desk, request: v1::OpenProfileRequest) -> Result<Done<
 }
 
 /// Changes items of a profile document, or creates it.
-pub(crate) fn update(desk: &Desk, request: v1::UpdateProfileRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let edit = Edit::new(request.items, request.remove, false)?;
     let (profile, user) = (request.profile, owner(desk, &*access.grant()?, &request.user)?);
@@ -44,7 +44,7 @@ pub(crate) fn update(desk: &Desk, request: v1::UpdateProfileRequest) -> Result<D
 }
 
 /// Deletes a profile document.
-pub(crate) fn delete(desk: &Desk, request: v1::DeleteProfileRequest) -> Result<Done<v1::DeleteNoteReply>> {
+pub(crate) fn delete(desk: &CallContext, request: v1::DeleteProfileRequest) -> Result<Done<v1::DeleteNoteReply>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let user = owner(desk, &*access.grant()?, &request.user)?;
     let lower = access.lower::<level::Depositor>();
@@ -61,7 +61,7 @@ pub(crate) fn delete(desk: &Desk, request: v1::DeleteProfileRequest) -> Result<D
 
 /// Returns the user of a personal profile, in the spelling from which its UNID is derived. Returns `None` for the
 /// shared profile.
-fn owner(desk: &Desk, grant: &Grant, said: &str) -> Result<Option<Name>> {
+fn owner(desk: &CallContext, grant: &Grant, said: &str) -> Result<Option<Name>> {
     if said.is_empty() {
         return Ok(None);
     }

@@ -17,7 +17,7 @@ use notes::{DatabaseSnapshot, Header, NoteClass, level};
 use prost::Message;
 use proto::v1;
 
-use super::Desk;
+use super::CallContext;
 use super::change::check_known;
 use super::note::{Wanted, gather};
 use crate::convert::class_in;
@@ -108,7 +108,7 @@ impl Search {
     }
 
     /// Examines the next notes.
-    pub(crate) fn step(mut self, desk: &Desk) -> Result<Done<Step>> {
+    pub(crate) fn step(mut self, desk: &CallContext) -> Result<Done<Step>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
         if self.deletions {
@@ -170,7 +170,7 @@ impl Search {
     /// Examines the next changes and returns the headers of the notes that the search selects.
     fn look(
         &mut self,
-        desk: &Desk,
+        desk: &CallContext,
         reading: &DatabaseSnapshot<'_>,
         lookups: &LookupContext<'_>,
         entries: &[ChangeEntry],

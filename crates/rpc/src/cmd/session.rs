@@ -2,7 +2,7 @@
 
 use proto::v1;
 
-use super::Desk;
+use super::CallContext;
 use crate::backend::{Exchange, ExchangeStep, LoginError, SessionSlot};
 use crate::error::{Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, SECRET_BYTES_MAX};
@@ -10,7 +10,7 @@ use crate::service::Done;
 use crate::session::{Session, Who};
 
 /// Checks a password and starts a session.
-pub(crate) fn login(desk: &Desk, request: v1::LoginRequest) -> Result<Done<v1::LoginReply>> {
+pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<Done<v1::LoginReply>> {
     if request.login.len() > LOGIN_BYTES_MAX || request.password.len() > SECRET_BYTES_MAX {
         return Err(Error::Login(LoginError::Wrong));
     }
@@ -22,12 +22,12 @@ pub(crate) fn login(desk: &Desk, request: v1::LoginRequest) -> Result<Done<v1::L
 }
 
 /// Returns information about the caller's session.
-pub(crate) fn get(desk: &Desk, _: v1::GetSessionRequest) -> Result<Done<v1::Session>> {
+pub(crate) fn get(desk: &CallContext, _: v1::GetSessionRequest) -> Result<Done<v1::Session>> {
     Ok(Done::at_once(describe(desk, desk.caller.session()?)?))
 }
 
 /// Ends the caller's session.
-pub(crate) fn logout(desk: &Desk, _: v1::LogoutRequest) -> Result<Done<v1::LogoutReply>> {
+pub(crate) fn logout(desk: &CallContext, _: v1::LogoutRequest) -> Result<Done<v1::LogoutReply>> {
     desk.sessions.end(desk.caller.session()?);
     Ok(Done::at_once(v1::LogoutReply {}))
 }
@@ -40,7 +40,7 @@ pub(crate) struct Dialogue {
 
 impl Dialogue {
     /// Starts an exchange.
-    pub(crate) fn begin(desk: &Desk, mechanism: &str) -> Result<Self> {
+    pub(crate) fn begin(desk: &CallContext, mechanism: &str) -> Result<Self> {
         if !mechanism.eq_ignore_ascii_case("SCRAM-SHA-256") {
             return Err(Error::Missing("this mechanism"));
         }
@@ -51,7 +51,7 @@ impl Dialogue {
     }
 
     /// Processes the client's next message. Returns the reply, and the exchange unless it has ended.
-    pub(crate) fn step(mut self, desk: &Desk, response: &[u8]) -> Result<(v1::AuthenticateReply, Option<Self>)> {
+    pub(crate) fn step(mut self, desk: &CallContext, response: &[u8]) -> Result<(v1::AuthenticateReply, Option<Self>)> {
         if response.len() > SECRET_BYTES_MAX {
             return Err(Error::Login(LoginError::Malformed));
         }
@@ -65,12 +65,12 @@ impl Dialogue {
     }
 }
 
-fn begin(desk: &Desk, login: String, seat: Box<dyn SessionSlot>) -> Result<v1::LoginReply> {
+fn begin(desk: &CallContext, login: String, seat: Box<dyn SessionSlot>) -> Result<v1::LoginReply> {
     let (token, session) = desk.sessions.begin(login, seat)?;
     Ok(v1::LoginReply { token, session: Some(describe(desk, &session)?) })
 }
 
-fn describe(desk: &Desk, session: &Session) -> Result<v1::Session> {
+fn describe(desk: &CallContext, session: &Session) -> Result<v1::Session> {
     let (name, mail_file) = match &session.who {
         Who::Person(login) => {
             let person = desk.ground.directory.person(login)?.ok_or(Error::NoSession)?;

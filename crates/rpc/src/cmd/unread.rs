@@ -4,14 +4,14 @@ use base::NoteId;
 use notes::level;
 use proto::v1;
 
-use super::Desk;
+use super::CallContext;
 use super::note::find_all;
 use crate::error::Result;
 use crate::limits::{UNREAD_LOOKS_MAX, UNREAD_PER_PAGE_MAX};
 use crate::service::Done;
 
 /// Marks notes as read or unread.
-pub(crate) fn mark(desk: &Desk, request: v1::MarkNotesRequest) -> Result<Done<v1::MarkNotesReply>> {
+pub(crate) fn mark(desk: &CallContext, request: v1::MarkNotesRequest) -> Result<Done<v1::MarkNotesReply>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let notes = {
         let reading = access.read()?;
@@ -28,7 +28,7 @@ pub(crate) fn mark(desk: &Desk, request: v1::MarkNotesRequest) -> Result<Done<v1
 }
 
 /// Lists the documents that the caller has not read.
-pub(crate) fn list(desk: &Desk, request: v1::ListUnreadRequest) -> Result<Done<v1::ListUnreadReply>> {
+pub(crate) fn list(desk: &CallContext, request: v1::ListUnreadRequest) -> Result<Done<v1::ListUnreadReply>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => UNREAD_PER_PAGE_MAX,

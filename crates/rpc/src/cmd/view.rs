@@ -17,14 +17,14 @@ use proto::v1;
 use proto::v1::value::Kind;
 use tokio::sync::watch;
 
-use super::{Desk, at_most, folder};
+use super::{CallContext, at_most, folder};
 use crate::backend::BuildProgress;
 use crate::error::{Error, Result};
 use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, REFRESH_STEP_CHANGES};
 use crate::service::Done;
 
 /// Lists views and folders.
-pub(crate) fn list(desk: &Desk, request: v1::ListViewsRequest) -> Result<Done<v1::ListViewsReply>> {
+pub(crate) fn list(desk: &CallContext, request: v1::ListViewsRequest) -> Result<Done<v1::ListViewsReply>> {
     use v1::list_views_request::Kind as Wanted;
     let access = desk.access::<level::Reader>(request.database.clone())?;
     let reading = access.read()?;
@@ -63,7 +63,7 @@ pub(crate) enum Refresh {
 impl Opening {
     /// Applies some changes to the index. If the index must be built, requests a build, unless `asked` is `true`: then
     /// a requested build has already ended.
-    pub(crate) fn refresh(&self, desk: &Desk, asked: bool) -> Result<Done<Refresh>> {
+    pub(crate) fn refresh(&self, desk: &CallContext, asked: bool) -> Result<Done<Refresh>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let (database, indexer) = (access.database().number(), &desk.ground.indexer);
         let (note, when, way) = {
@@ -102,7 +102,7 @@ impl Opening {
     /// Describes the collection with its size.
     pub(crate) fn describe(
         &self,
-        desk: &Desk,
+        desk: &CallContext,
         late: bool,
         progress: Option<BuildProgress>,
     ) -> Result<Done<v1::Collection>> {
@@ -131,7 +131,7 @@ impl Opening {
 }
 
 /// Reads entries.
-pub(crate) fn read(desk: &Desk, request: v1::ReadEntriesRequest) -> Result<Done<v1::ReadEntriesReply>> {
+pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Result<Done<v1::ReadEntriesReply>> {
     let access = desk.access::<level::Reader>(request.database.clone())?;
     let reading = access.read()?;
     let Some(info) = find(&reading, request.view.as_ref())? else {
@@ -156,7 +156,7 @@ pub(crate) fn read(desk: &Desk, request: v1::ReadEntriesRequest) -> Result<Done<
 }
 
 /// Finds entries by the values of their sorted columns.
-pub(crate) fn find_by_key(desk: &Desk, request: v1::FindByKeyRequest) -> Result<Done<v1::FindByKeyReply>> {
+pub(crate) fn find_by_key(desk: &CallContext, request: v1::FindByKeyRequest) -> Result<Done<v1::FindByKeyReply>> {
     at_most(request.keys.len().max(request.to_keys.len()), "values of a key", FIND_KEYS_MAX)?;
     if request.partial && !request.to_keys.is_empty() {
         return Err(Error::invalid("a range has no partial keys"));

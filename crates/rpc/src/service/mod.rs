@@ -1,6 +1,6 @@
 //! The tables of calls, grouped by the services of the protocol, and the execution of a call on a worker.
 //!
-//! A call with one message and one reply is a *verb*: a synchronous function that gets a [`Desk`] and the message, runs
+//! A call with one message and one reply is a *verb*: a synchronous function that gets a [`CallContext`] and the message, runs
 //! on the worker pool, and returns a [`Done`]. The reply is sent when the ticket in the [`Done`] is durable. Streaming
 //! calls consist of such steps.
 
@@ -21,7 +21,7 @@ use tower_service::Service as _;
 use wire::{Pool, Shutdown};
 
 use crate::backend::{Credentials, DatabaseCreator, Indexer, SubmissionService};
-use crate::cmd::Desk;
+use crate::cmd::CallContext;
 use crate::error::{Error, Result};
 use crate::gate::Caller;
 use crate::incoming::Incoming;
@@ -119,9 +119,9 @@ impl Service {
     pub(crate) async fn work<R, F>(&self, caller: &Caller, work: F) -> Result<R>
     where
         R: Send + 'static,
-        F: FnOnce(&Desk) -> Result<Done<R>> + Send + 'static,
+        F: FnOnce(&CallContext) -> Result<Done<R>> + Send + 'static,
     {
-        let desk = Desk::new(Arc::clone(&self.ground), Arc::clone(&self.sessions), caller.clone());
+        let desk = CallContext::new(Arc::clone(&self.ground), Arc::clone(&self.sessions), caller.clone());
         let ran = self.ground.pool.run_awaited(move || work(&desk)).await;
         let done = ran.map_err(|error| {
             tracing::error!(target: "rpc", %error, "a call was not run to its end");
@@ -137,7 +137,7 @@ impl Service {
     pub(crate) async fn unary<Q, R>(
         &self,
         request: tonic::Request<Q>,
-        verb: fn(&Desk, Q) -> Result<Done<R>>,
+        verb: fn(&CallContext, Q) -> Result<Done<R>>,
     ) -> std::result::Result<tonic::Response<R>, Status>
     where
         Q: Send + 'static,
