@@ -6,7 +6,7 @@ use prost::Message;
 use proto::v1;
 
 use super::edit::saved;
-use super::note::{ENVELOPE_BYTES, Wanted, pick, too_much};
+use super::note::{ENVELOPE_BYTES, ItemSelection, pick, too_much};
 use super::{CallContext, header_of};
 use crate::convert::{NoteName, note_name};
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ pub(crate) fn list(
     request: v1::ListDeletedNotesRequest,
 ) -> Result<Done<v1::ListDeletedNotesReply>> {
     let access = desk.access::<level::Author>(request.database)?.lower::<level::Reader>();
-    let wanted = Wanted::read(request.items)?;
+    let wanted = ItemSelection::read(request.items)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => DELETED_DEFAULT,
         limit => limit.min(DELETED_PER_PAGE_MAX),
@@ -38,7 +38,7 @@ pub(crate) fn list(
                 break;
             }
             // The note does not fit into any page, so only its header is returned.
-            Err(Error::Limit { .. }) => (told(&reading, found.header.note, &Wanted::header(), room)?, true),
+            Err(Error::Limit { .. }) => (told(&reading, found.header.note, &ItemSelection::header(), room)?, true),
             Err(error) => return Err(error),
         };
         let told = v1::DeletedNote {
@@ -57,7 +57,7 @@ pub(crate) fn list(
 
 /// Reads the requested items of a deleted document. If its body items alone exceed `bytes_max`, they are not read and
 /// an error is returned.
-fn told(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
+fn told(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
     let mut bytes = 0_u64;
     let note = reading.deleted_note(note, &mut |body| {
         let is_wanted = wanted.takes_body(&body.name);

@@ -19,13 +19,13 @@ use crate::service::Done;
 pub(crate) const ENVELOPE_BYTES: usize = 64 << 10;
 
 /// The requested items of a note.
-pub(crate) struct Wanted {
+pub(crate) struct ItemSelection {
     extent: Extent,
     /// The item names in lower case.
     names: HashSet<String>,
 }
 
-impl Wanted {
+impl ItemSelection {
     /// Reads the selection of a request.
     pub(crate) fn read(selection: Option<v1::ItemSelection>) -> Result<Self> {
         let selection = selection.unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<D
         true => desk.access_to_change::<level::Reader>(request.database)?,
         false => desk.access::<level::Reader>(request.database)?,
     };
-    let wanted = Wanted::read(request.items)?;
+    let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
     let note = find(&reading, request.note)?;
     let header = reading.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
@@ -91,7 +91,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<D
 pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Result<Done<v1::OpenNotesReply>> {
     at_most(request.notes.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
     let access = desk.access::<level::Reader>(request.database)?;
-    let wanted = Wanted::read(request.items)?;
+    let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
     let mut reply = v1::OpenNotesReply::default();
     let mut room = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
@@ -118,7 +118,7 @@ pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Re
 pub(crate) fn gather(
     reading: &DatabaseSnapshot<'_>,
     header: &Header,
-    wanted: &Wanted,
+    wanted: &ItemSelection,
     bytes_max: usize,
 ) -> Result<v1::Note> {
     let unread = !reading.is_read(header.note)?;
@@ -137,7 +137,7 @@ pub(crate) fn gather(
 }
 
 /// Selects the requested items of a note that has been read completely. Returns an error if they exceed `bytes_max`.
-pub(crate) fn pick(note: &Note, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
+pub(crate) fn pick(note: &Note, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
     let items = note.items.iter().filter(|item| wanted.takes(item)).map(item_out).collect();
     let told = v1::Note { header: Some(header_out(&note.header, false)), items };
     if told.encoded_len() > bytes_max { Err(too_much()) } else { Ok(told) }
@@ -145,7 +145,7 @@ pub(crate) fn pick(note: &Note, wanted: &Wanted, bytes_max: usize) -> Result<v1:
 
 /// Returns the ordinals of the requested body items. Returns an error if they alone exceed `bytes_max`, so that they
 /// are not read in vain.
-fn bodies(summary: &Summary, wanted: &Wanted, bytes_max: usize) -> Result<Vec<u16>> {
+fn bodies(summary: &Summary, wanted: &ItemSelection, bytes_max: usize) -> Result<Vec<u16>> {
     let taken = summary.body.iter().filter(|body: &&BodyDirectoryEntry| wanted.takes_body(&body.name));
     let bytes = taken.clone().fold(0_u64, |sum, body| sum.saturating_add(body.length));
     if bytes > bytes_max as u64 {

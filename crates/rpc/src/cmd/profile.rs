@@ -6,7 +6,7 @@ use notes::{Grant, NoteClass, level};
 use proto::v1;
 
 use super::edit::{Edit, check_expected, check_quota, saved};
-use super::note::{ENVELOPE_BYTES, Wanted, gather};
+use super::note::{ENVELOPE_BYTES, ItemSelection, gather};
 use super::{CallContext, header_of};
 use crate::convert::NoteName;
 use crate::error::Result;
@@ -17,7 +17,7 @@ use crate::service::Done;
 pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Result<Done<v1::Note>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let user = owner(desk, &*access.grant()?, &request.user)?;
-    let wanted = Wanted::read(request.items)?;
+    let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
     let header = header_of(&reading, NoteName::Unid(unid_of(&request.profile, user.as_ref())))?;
     let header = header.filter(|header| header.class == NoteClass::PROFILE && !header.is_stub());

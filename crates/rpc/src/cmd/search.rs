@@ -19,7 +19,7 @@ use proto::v1;
 
 use super::CallContext;
 use super::change::check_known;
-use super::note::{Wanted, gather};
+use super::note::{ItemSelection, gather};
 use crate::convert::class_in;
 use crate::error::{Error, Result};
 use crate::limits::{FORMULA_BYTES_MAX, MESSAGE_BYTES_MAX, STEP_BYTES, STEP_CHANGES};
@@ -45,7 +45,7 @@ pub(crate) struct Search {
     classes: Vec<NoteClass>,
     since: Timestamp,
     until: Timestamp,
-    wanted: Wanted,
+    wanted: ItemSelection,
     deletions: bool,
     /// Number of notes that may still be returned.
     left: u64,
@@ -97,7 +97,7 @@ impl Search {
             classes,
             since: Timestamp(request.since_us),
             until: end(request.until_us),
-            wanted: Wanted::read(request.items)?,
+            wanted: ItemSelection::read(request.items)?,
             deletions: request.deletions && request.since_modseq > 0,
             left: if request.limit == 0 { u64::MAX } else { request.limit.into() },
             at: ChangeCursor::behind(Modseq(request.since_modseq)),
