@@ -33,12 +33,12 @@ pub(crate) fn logout(desk: &CallContext, _: v1::LogoutRequest) -> Result<Done<v1
 }
 
 /// A SASL exchange in progress.
-pub(crate) struct Dialogue {
+pub(crate) struct SaslExchange {
     seat: Box<dyn SessionSlot>,
     exchange: Box<dyn Exchange>,
 }
 
-impl Dialogue {
+impl SaslExchange {
     /// Starts an exchange.
     pub(crate) fn begin(desk: &CallContext, mechanism: &str) -> Result<Self> {
         if !mechanism.eq_ignore_ascii_case("SCRAM-SHA-256") {
