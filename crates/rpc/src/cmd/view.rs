@@ -43,7 +43,7 @@ pub(crate) fn list(desk: &CallContext, request: v1::ListViewsRequest) -> Result<
 
 /// A request to open a collection: its view, and whether its index must be updated.
 #[derive(Clone)]
-pub(crate) struct Opening {
+pub(crate) struct CollectionRequest {
     pub database: Option<v1::DatabaseKey>,
     pub view: Option<v1::ViewKey>,
     /// `true` if the index is updated even though its refresh option does not require it now.
@@ -51,7 +51,7 @@ pub(crate) struct Opening {
 }
 
 /// The next step that brings an index closer to the documents.
-pub(crate) enum Refresh {
+pub(crate) enum RefreshStep {
     /// No further step: the index is up to date, or stays as it is.
     Done,
     /// Another step, because changes remain.
@@ -60,15 +60,15 @@ pub(crate) enum Refresh {
     Build(Option<watch::Receiver<BuildProgress>>),
 }
 
-impl Opening {
+impl CollectionRequest {
     /// Applies some changes to the index. If the index must be built, requests a build, unless `asked` is `true`: then
     /// a requested build has already ended.
-    pub(crate) fn refresh(&self, desk: &CallContext, asked: bool) -> Result<Done<Refresh>> {
+    pub(crate) fn refresh(&self, desk: &CallContext, asked: bool) -> Result<Done<RefreshStep>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let (database, indexer) = (access.database().number(), &desk.ground.indexer);
         let (note, when, way) = {
             let reading = access.read()?;
-            let Some(info) = find(&reading, self.view.as_ref())? else { return Ok(Done::at_once(Refresh::Done)) };
+            let Some(info) = find(&reading, self.view.as_ref())? else { return Ok(Done::at_once(RefreshStep::Done)) };
             let when = info.view.design.refresh;
             let rests = match when {
                 When::Manual => true,
@@ -76,15 +76,15 @@ impl Opening {
                 When::Automatic | When::AfterFirstUse => false,
             };
             if rests && !self.by_hand && reading.view(info.note).is_ok() {
-                return Ok(Done::at_once(Refresh::Done));
+                return Ok(Done::at_once(RefreshStep::Done));
             }
             (info.note, when, reading.view_update_way(info.note)?)
         };
         let build = match way {
-            UpdateMethod::Wait if asked => Some(Refresh::Build(None)),
+            UpdateMethod::Wait if asked => Some(RefreshStep::Build(None)),
             UpdateMethod::Build | UpdateMethod::Wait if !asked => {
                 let progress = indexer.build(database, note);
-                progress.map(|progress| Refresh::Build(Some(progress)))
+                progress.map(|progress| RefreshStep::Build(Some(progress)))
             }
             _ => None,
         };
@@ -96,7 +96,7 @@ impl Opening {
         if is_complete && matches!(when, When::Hours(_)) {
             indexer.refreshed(database, note);
         }
-        Ok(Done::at_once(if is_complete { Refresh::Done } else { Refresh::More }))
+        Ok(Done::at_once(if is_complete { RefreshStep::Done } else { RefreshStep::More }))
     }
 
     /// Describes the collection with its size.

@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::{Replies, Service, replies, take};
 use crate::cmd::change::{self, ChangeStream};
-use crate::cmd::view::{Opening, Refresh};
+use crate::cmd::view::{CollectionRequest, RefreshStep};
 use crate::error::Result;
 use crate::gate::Caller;
 use crate::limits::{HEARTBEAT, POLL_TIME_MAX, REFRESH_TIME_MAX};
@@ -16,16 +16,20 @@ type Outcome<R> = std::result::Result<Response<R>, Status>;
 /// Serves `OpenCollection` and `UpdateCollection`. Applies changes to the index step by step, so that other writes can
 /// come between the steps, and waits if the index is being built. Gives up after [`REFRESH_TIME_MAX`] and reports the
 /// collection as late.
-pub(super) async fn open_collection(service: &Service, caller: &Caller, opening: Opening) -> Result<v1::Collection> {
+pub(super) async fn open_collection(
+    service: &Service,
+    caller: &Caller,
+    opening: CollectionRequest,
+) -> Result<v1::Collection> {
     let until = Instant::now() + REFRESH_TIME_MAX;
     let (mut asked, mut progress) = (false, None);
     let late = loop {
         let step = opening.clone();
         match service.work(caller, move |desk| step.refresh(desk, asked)).await? {
-            Refresh::Done => break false,
-            Refresh::More if Instant::now() < until => {}
-            Refresh::More | Refresh::Build(None) => break true,
-            Refresh::Build(Some(mut told)) => {
+            RefreshStep::Done => break false,
+            RefreshStep::More if Instant::now() < until => {}
+            RefreshStep::More | RefreshStep::Build(None) => break true,
+            RefreshStep::Build(Some(mut told)) => {
                 let over = async { while told.changed().await.is_ok() {} };
                 if timeout_at(until, over).await.is_err() {
                     progress = Some(*told.borrow());
