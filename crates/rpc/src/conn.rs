@@ -56,8 +56,11 @@ async fn run(
     let is_known = server.is_some();
     let server = server.map(|name| Session::of_server(name, dismissal, service.sessions.share()));
     let line = Arc::new(Line { service, peer, server, reading: Arc::default() });
-    let use_of =
-        Arc::new(Use { running: AtomicUsize::new(0), known: AtomicBool::new(is_known), touched: AtomicUsize::new(0) });
+    let use_of = Arc::new(Activity {
+        running: AtomicUsize::new(0),
+        known: AtomicBool::new(is_known),
+        touched: AtomicUsize::new(0),
+    });
     let tasks = Tasks::default();
     let answer = {
         let (line, use_of) = (Arc::clone(&line), Arc::clone(&use_of));
@@ -94,7 +97,7 @@ async fn run(
 }
 
 /// The activity of a connection.
-struct Use {
+struct Activity {
     /// Number of running calls.
     running: AtomicUsize,
     /// `true` after a call with a session was made.
@@ -104,9 +107,9 @@ struct Use {
 }
 
 /// Decrements the number of running calls when dropped.
-struct Running(Arc<Use>);
+struct RunningCall(Arc<Activity>);
 
-impl Drop for Running {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
@@ -114,12 +117,12 @@ impl Drop for Running {
 
 async fn answer(
     line: Arc<Line>,
-    use_of: Arc<Use>,
+    use_of: Arc<Activity>,
     request: Request<hyper::body::Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     use_of.running.fetch_add(1, Ordering::Relaxed);
     use_of.touched.fetch_add(1, Ordering::Relaxed);
-    let running = Running(Arc::clone(&use_of));
+    let running = RunningCall(Arc::clone(&use_of));
     let response = gate::answer(&line, request, Box::new(running)).await;
     if response.extensions().get::<gate::Known>().is_some() {
         use_of.known.store(true, Ordering::Relaxed);
