@@ -142,7 +142,7 @@ pub fn class_in(class: i32) -> Result<NoteClass> {
 
 /// The key that identifies a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoteName {
+pub enum NoteKey {
     /// The note ID.
     Number(NoteId),
     /// The UNID.
@@ -150,10 +150,10 @@ pub enum NoteName {
 }
 
 /// Converts the key of a note from a client.
-pub fn note_name(key: Option<v1::NoteKey>) -> Result<NoteName> {
+pub fn note_name(key: Option<v1::NoteKey>) -> Result<NoteKey> {
     match key.and_then(|key| key.key) {
-        Some(v1::note_key::Key::NoteId(number)) => Ok(NoteName::Number(NoteId(number))),
-        Some(v1::note_key::Key::Unid(unid)) => Ok(NoteName::Unid(unid_in(&unid)?)),
+        Some(v1::note_key::Key::NoteId(number)) => Ok(NoteKey::Number(NoteId(number))),
+        Some(v1::note_key::Key::Unid(unid)) => Ok(NoteKey::Unid(unid_in(&unid)?)),
         None => Err(Error::invalid("no note is named")),
     }
 }

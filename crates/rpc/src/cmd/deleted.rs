@@ -8,7 +8,7 @@ use proto::v1;
 use super::edit::saved;
 use super::note::{ENVELOPE_BYTES, ItemSelection, pick, too_much};
 use super::{CallContext, header_of};
-use crate::convert::{NoteName, note_name};
+use crate::convert::{NoteKey, note_name};
 use crate::error::{Error, Result};
 use crate::limits::{DELETED_DEFAULT, DELETED_LOOKS_MAX, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
 use crate::service::Done;
@@ -82,7 +82,7 @@ pub(crate) fn restore(desk: &CallContext, request: v1::RestoreNoteRequest) -> Re
     })
 }
 
-fn find_deleted(reading: &DatabaseSnapshot<'_>, name: NoteName) -> Result<NoteId> {
+fn find_deleted(reading: &DatabaseSnapshot<'_>, name: NoteKey) -> Result<NoteId> {
     match header_of(reading, name)? {
         Some(header) if header.is_soft_deleted() => Ok(header.note),
         Some(header) if !header.is_stub() => Err(Error::State("the note is not deleted".to_owned())),

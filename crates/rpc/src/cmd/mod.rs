@@ -7,7 +7,7 @@ use directory::Person;
 use notes::{Access, AtLeast, Database, DatabaseKind, DatabaseSnapshot, Header, Identity, Level, Writer, level};
 use proto::v1;
 
-use crate::convert::{self, NoteName};
+use crate::convert::{self, NoteKey};
 use crate::error::{Error, Result};
 use crate::gate::Caller;
 use crate::service::Done;
@@ -130,16 +130,16 @@ pub(crate) fn find(reading: &DatabaseSnapshot<'_>, key: Option<v1::NoteKey>) -> 
 }
 
 /// Finds a note. Returns `None` if it does not exist or the caller may not read it.
-pub(crate) fn find_named(reading: &DatabaseSnapshot<'_>, name: NoteName) -> Result<Option<NoteId>> {
+pub(crate) fn find_named(reading: &DatabaseSnapshot<'_>, name: NoteKey) -> Result<Option<NoteId>> {
     Ok(header_of(reading, name)?.filter(|header| !header.is_stub()).map(|header| header.note))
 }
 
 /// Returns the header of a note, including deletion stubs. Returns `None` if it does not exist or the caller may not
 /// read it.
-pub(crate) fn header_of(reading: &DatabaseSnapshot<'_>, name: NoteName) -> Result<Option<Header>> {
+pub(crate) fn header_of(reading: &DatabaseSnapshot<'_>, name: NoteKey) -> Result<Option<Header>> {
     let note = match name {
-        NoteName::Number(note) => Some(note),
-        NoteName::Unid(unid) => reading.find(unid)?,
+        NoteKey::Number(note) => Some(note),
+        NoteKey::Unid(unid) => reading.find(unid)?,
     };
     match note {
         Some(note) => Ok(reading.header(note)?),

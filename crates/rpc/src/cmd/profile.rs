@@ -8,7 +8,7 @@ use proto::v1;
 use super::edit::{Edit, check_expected, check_quota, saved};
 use super::note::{ENVELOPE_BYTES, ItemSelection, gather};
 use super::{CallContext, header_of};
-use crate::convert::NoteName;
+use crate::convert::NoteKey;
 use crate::error::Result;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::service::Done;
@@ -19,7 +19,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Resul
     let user = owner(desk, &*access.grant()?, &request.user)?;
     let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
-    let header = header_of(&reading, NoteName::Unid(unid_of(&request.profile, user.as_ref())))?;
+    let header = header_of(&reading, NoteKey::Unid(unid_of(&request.profile, user.as_ref())))?;
     let header = header.filter(|header| header.class == NoteClass::PROFILE && !header.is_stub());
     let header = header.ok_or_else(|| notes::Error::not_found(format!("the profile {:?}", request.profile)))?;
     Ok(Done::after(gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
