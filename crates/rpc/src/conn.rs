@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::{Dismissal, Peer, Stream};
 
-use crate::gate::{self, Line};
+use crate::gate::{self, ConnectionState};
 use crate::limits::{
     BROKEN_CALLS_MAX, CALL_WINDOW_BYTES, CALLS_PER_CONNECTION_MAX, CONNECTION_WINDOW_BYTES, HEADER_BYTES_MAX,
     LOGIN_TIME_MAX, LOOK_EVERY, PING_TIME_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX,
@@ -55,7 +55,7 @@ async fn run(
     let silence_max = service.sessions.bounds().idle;
     let is_known = server.is_some();
     let server = server.map(|name| Session::of_server(name, dismissal, service.sessions.share()));
-    let line = Arc::new(Line { service, peer, server, reading: Arc::default() });
+    let line = Arc::new(ConnectionState { service, peer, server, reading: Arc::default() });
     let use_of = Arc::new(Activity {
         running: AtomicUsize::new(0),
         known: AtomicBool::new(is_known),
@@ -116,7 +116,7 @@ impl Drop for RunningCall {
 }
 
 async fn answer(
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
     use_of: Arc<Activity>,
     request: Request<hyper::body::Incoming>,
 ) -> Result<Response<Body>, Infallible> {
@@ -124,7 +124,7 @@ async fn answer(
     use_of.touched.fetch_add(1, Ordering::Relaxed);
     let running = RunningCall(Arc::clone(&use_of));
     let response = gate::answer(&line, request, Box::new(running)).await;
-    if response.extensions().get::<gate::Known>().is_some() {
+    if response.extensions().get::<gate::Authenticated>().is_some() {
         use_of.known.store(true, Ordering::Relaxed);
     }
     Ok(response)

@@ -83,7 +83,7 @@ impl Caller {
 }
 
 /// The state shared by the calls of one connection.
-pub struct Line {
+pub struct ConnectionState {
     /// The service.
     pub service: Arc<Service>,
     /// The peer of the connection.
@@ -96,10 +96,14 @@ pub struct Line {
 
 /// A marker on the response to a caller with a session.
 #[derive(Clone)]
-pub struct Known;
+pub struct Authenticated;
 
 /// Serves one call. `held` is kept until the reply body is dropped.
-pub async fn answer(line: &Line, request: Request<hyper::body::Incoming>, held: Box<dyn Send>) -> Response<Body> {
+pub async fn answer(
+    line: &ConnectionState,
+    request: Request<hyper::body::Incoming>,
+    held: Box<dyn Send>,
+) -> Response<Body> {
     let mut budget = line.service.budget.clone();
     let mut is_known = false;
     let outcome = match admit(line, &request) {
@@ -114,7 +118,7 @@ pub async fn answer(line: &Line, request: Request<hyper::body::Incoming>, held: 
     };
     let (mut parts, body) = outcome.into_parts();
     if is_known {
-        parts.extensions.insert(Known);
+        parts.extensions.insert(Authenticated);
     }
     Response::from_parts(parts, Body::new(body, budget, Arc::clone(&line.reading), held))
 }
@@ -130,7 +134,7 @@ enum Refused {
 
 /// Determines the call and its caller. Returns the reason if the call is refused.
 fn admit(
-    line: &Line,
+    line: &ConnectionState,
     request: &Request<hyper::body::Incoming>,
 ) -> std::result::Result<(&'static str, Caller), Refused> {
     if request.method() != Method::POST {
@@ -148,7 +152,7 @@ fn admit(
     Ok((path, Caller { peer: line.peer, session, deadline, held: Held::default() }))
 }
 
-fn find(line: &Line, headers: &HeaderMap) -> Result<Arc<Session>> {
+fn find(line: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
     let Some(authorization) = headers.get(http::header::AUTHORIZATION) else {
         return line.server.clone().ok_or(Error::NoSession);
     };
@@ -162,7 +166,7 @@ fn find(line: &Line, headers: &HeaderMap) -> Result<Arc<Session>> {
 
 /// Returns the time limit of a call: that of the client, but at most that of the server. Calls that last have no limit
 /// of the server.
-fn time_max(line: &Line, path: &str, headers: &HeaderMap) -> Option<Duration> {
+fn time_max(line: &ConnectionState, path: &str, headers: &HeaderMap) -> Option<Duration> {
     let said = headers.get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?));
     if LASTING.contains(&path) {
         return said;
@@ -190,7 +194,7 @@ fn timeout(text: &str) -> Option<Duration> {
 }
 
 async fn serve(
-    line: &Line,
+    line: &ConnectionState,
     (path, caller): (&'static str, Caller),
     request: Request<hyper::body::Incoming>,
 ) -> Response<tonic::body::Body> {
