@@ -14,7 +14,7 @@ use tonic::Status;
 use wire::Peer;
 
 use crate::error::{Error, Result};
-use crate::incoming::{Incoming, Terms};
+use crate::incoming::{RequestBody, RequestLimits};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::{Budget, Held};
 use crate::outgoing::{Body, Reading};
@@ -199,7 +199,7 @@ async fn serve(
     request: Request<hyper::body::Incoming>,
 ) -> Response<tonic::body::Body> {
     let (mut parts, body) = request.into_parts();
-    let body = Incoming::new(body, terms(path, caller.budget(&line.service.budget), &caller));
+    let body = RequestBody::new(body, terms(path, caller.budget(&line.service.budget), &caller));
     parts.extensions.insert(caller.clone());
     let request = Request::from_parts(parts, body);
     let is_logout = path == LOGOUT;
@@ -212,11 +212,11 @@ async fn serve(
 }
 
 /// Returns the limits for the request of a call.
-fn terms(path: &'static str, budget: Budget, caller: &Caller) -> Terms {
+fn terms(path: &'static str, budget: Budget, caller: &Caller) -> RequestLimits {
     let bytes_max = if OPEN.contains(&path) { LOGIN_MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX };
     match STREAMED.iter().find(|(streamed, _)| *streamed == path) {
-        Some((_, messages_max)) => Terms { path, budget, bytes_max, messages_max: *messages_max, held: None },
-        None => Terms { path, budget, bytes_max, messages_max: 1, held: Some(caller.held.clone()) },
+        Some((_, messages_max)) => RequestLimits { path, budget, bytes_max, messages_max: *messages_max, held: None },
+        None => RequestLimits { path, budget, bytes_max, messages_max: 1, held: Some(caller.held.clone()) },
     }
 }
 

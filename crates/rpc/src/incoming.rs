@@ -29,7 +29,7 @@ use crate::memory::{Budget, Gathered, Held, Memory};
 const HEAD_BYTES: usize = 5;
 
 /// The limits for the request of a call.
-pub struct Terms {
+pub struct RequestLimits {
     /// The path of the call, as in [`proto::METHODS`].
     pub path: &'static str,
     /// The budget for its memory.
@@ -43,9 +43,9 @@ pub struct Terms {
 }
 
 /// The body of a request.
-pub struct Incoming<B = hyper::body::Incoming> {
+pub struct RequestBody<B = hyper::body::Incoming> {
     inner: B,
-    terms: Terms,
+    terms: RequestLimits,
     /// Received bytes that have not been processed yet.
     data: Bytes,
     /// The received bytes of the current message's prefix.
@@ -64,10 +64,10 @@ pub struct Incoming<B = hyper::body::Incoming> {
     is_over: bool,
 }
 
-impl<B> Incoming<B> {
+impl<B> RequestBody<B> {
     /// Creates the body.
     #[must_use]
-    pub fn new(inner: B, terms: Terms) -> Self {
+    pub fn new(inner: B, terms: RequestLimits) -> Self {
         Self {
             inner,
             terms,
@@ -185,7 +185,7 @@ fn unpack(packed: &[u8], budget: &Budget, bytes_max: usize) -> Result<Gathered, 
     }
 }
 
-impl<B> Incoming<B>
+impl<B> RequestBody<B>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
@@ -237,7 +237,7 @@ fn broken_off() -> Status {
     Status::aborted("the request broke off")
 }
 
-impl<B> http_body::Body for Incoming<B>
+impl<B> http_body::Body for RequestBody<B>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
@@ -311,7 +311,7 @@ mod tests {
     struct World {
         budget: Budget,
         held: Held,
-        body: Incoming<Pieces>,
+        body: RequestBody<Pieces>,
     }
 
     impl World {
@@ -320,7 +320,7 @@ mod tests {
         fn new(path: &'static str, bytes_max: usize, bytes: &[u8], (size, end): (usize, End)) -> Self {
             let (budget, held) = (Budget::new(BUDGET_BYTES), Held::default());
             let is_whole = path != ATTACH;
-            let terms = Terms {
+            let terms = RequestLimits {
                 path,
                 budget: budget.clone(),
                 bytes_max,
@@ -328,7 +328,7 @@ mod tests {
                 held: is_whole.then(|| held.clone()),
             };
             let pieces = bytes.chunks(size).map(<[u8]>::to_vec).collect();
-            Self { budget, held, body: Incoming::new(Pieces { pieces, end }, terms) }
+            Self { budget, held, body: RequestBody::new(Pieces { pieces, end }, terms) }
         }
 
         /// Returns the next message without its prefix, or `None` at the end.

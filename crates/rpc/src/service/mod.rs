@@ -24,7 +24,7 @@ use crate::backend::{Credentials, DatabaseCreator, Indexer, SubmissionService};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
 use crate::gate::Caller;
-use crate::incoming::Incoming;
+use crate::incoming::RequestBody;
 use crate::limits::{ACCOUNT_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::Budget;
 use crate::session::{Bounds, Sessions};
@@ -216,7 +216,7 @@ pub(crate) async fn interruption(service: &Service, caller: &Caller) -> Status {
 }
 
 /// Passes a call to the service named in its path.
-pub(crate) async fn route(service: &Arc<Service>, request: Request<Incoming>) -> Response<tonic::body::Body> {
+pub(crate) async fn route(service: &Arc<Service>, request: Request<RequestBody>) -> Response<tonic::body::Body> {
     let name = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
     macro_rules! on {
         ($($module:ident::$Server:ident),+) => {
