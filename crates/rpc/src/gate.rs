@@ -16,7 +16,7 @@ use wire::Peer;
 use crate::error::{Error, Result};
 use crate::incoming::{RequestBody, RequestLimits};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
-use crate::memory::{Budget, Held};
+use crate::memory::{Budget, RequestMemory};
 use crate::outgoing::{Body, Reading};
 use crate::service::Service;
 use crate::session::Session;
@@ -50,7 +50,7 @@ pub struct Caller {
     pub deadline: Option<Instant>,
     /// The memory of the request. It is held until the last clone of this value is dropped, so a job that continues
     /// after its caller has gone still holds it.
-    pub held: Held,
+    pub held: RequestMemory,
 }
 
 impl Caller {
@@ -149,7 +149,7 @@ fn admit(
     let session = if OPEN.contains(&path) { None } else { Some(find(line, request.headers()).map_err(Refused::Call)?) };
     let time_max = time_max(line, path, request.headers());
     let deadline = time_max.and_then(|time_max| Instant::now().checked_add(time_max));
-    Ok((path, Caller { peer: line.peer, session, deadline, held: Held::default() }))
+    Ok((path, Caller { peer: line.peer, session, deadline, held: RequestMemory::default() }))
 }
 
 fn find(line: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn strangers_are_held_to_small_messages_and_few() {
-        let caller = Caller { peer: Peer::local(), session: None, deadline: None, held: Held::default() };
+        let caller = Caller { peer: Peer::local(), session: None, deadline: None, held: RequestMemory::default() };
         for path in proto::METHODS {
             let terms = terms(path, Budget::new(1), &caller);
             let is_stream = STREAMED.iter().any(|(streamed, _)| streamed == path);

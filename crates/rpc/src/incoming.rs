@@ -3,7 +3,7 @@
 //! A message is held back until it is complete. Then it is decompressed if necessary, and its fields are counted
 //! ([`proto::shape`]). The memory of its bytes and of its decoded form is taken from the budget. Only then is it passed
 //! on, always uncompressed. If a call takes one message, the message is passed on when the request has ended, and the
-//! code that serves the call keeps its memory ([`Held`]). If a call takes several messages, the memory of one is kept
+//! code that serves the call keeps its memory ([`RequestMemory`]). If a call takes several messages, the memory of one is kept
 //! until the next.
 //!
 //! Promises: no decompressed message is larger than its call allows, and no message is passed on without being counted;
@@ -23,7 +23,7 @@ use tonic::Status;
 
 use crate::error::Error;
 use crate::limits::{DECODED_BYTES_MAX, READ_TIME_MAX};
-use crate::memory::{Budget, Gathered, Held, Memory};
+use crate::memory::{Budget, MemoryPermit, MeteredBuffer, RequestMemory};
 
 /// Length in bytes of the gRPC message prefix: the compression flag and the length of the message.
 const HEAD_BYTES: usize = 5;
@@ -39,7 +39,7 @@ pub struct RequestLimits {
     /// Maximum number of messages.
     pub messages_max: usize,
     /// The holder of the message's memory if the call takes one message; `None` if it takes several.
-    pub held: Option<Held>,
+    pub held: Option<RequestMemory>,
 }
 
 /// The body of a request.
@@ -53,11 +53,11 @@ pub struct RequestBody<B = hyper::body::Incoming> {
     is_packed: bool,
     /// The announced length of the current message.
     length: usize,
-    content: Option<Gathered>,
+    content: Option<MeteredBuffer>,
     /// The complete message of a call that takes one, until the request has ended.
     ready: Option<Bytes>,
     /// The memory of the previous message if the call takes several.
-    passing: Option<Memory>,
+    passing: Option<MemoryPermit>,
     count: usize,
     /// The timer that runs while nothing is received.
     silence: Option<Pin<Box<Sleep>>>,
@@ -124,14 +124,14 @@ impl<B> RequestBody<B> {
             return Err(too_long(self.terms.bytes_max));
         }
         (self.is_packed, self.length) = (flag == 1, length);
-        let mut content = Gathered::new(&self.terms.budget)?;
+        let mut content = MeteredBuffer::new(&self.terms.budget)?;
         content.append(&head_of(length), HEAD_BYTES)?;
         self.content = Some(content);
         Ok(())
     }
 
     /// Measures a complete message and takes the memory that it needs.
-    fn finish(&mut self, content: Gathered) -> Result<Bytes, Error> {
+    fn finish(&mut self, content: MeteredBuffer) -> Result<Bytes, Error> {
         let terms = &self.terms;
         let content = if self.is_packed {
             unpack(&content.bytes()[HEAD_BYTES..], &terms.budget, terms.bytes_max)?
@@ -168,8 +168,8 @@ fn head_of(length: usize) -> [u8; HEAD_BYTES] {
 }
 
 /// Decompresses a message. The result starts with space for its prefix.
-fn unpack(packed: &[u8], budget: &Budget, bytes_max: usize) -> Result<Gathered, Error> {
-    let mut unpacked = Gathered::new(budget)?;
+fn unpack(packed: &[u8], budget: &Budget, bytes_max: usize) -> Result<MeteredBuffer, Error> {
+    let mut unpacked = MeteredBuffer::new(budget)?;
     unpacked.append(&head_of(0), HEAD_BYTES)?;
     let mut decoder = GzDecoder::new(packed);
     let mut piece = [0; 4_096];
@@ -310,7 +310,7 @@ mod tests {
 
     struct World {
         budget: Budget,
-        held: Held,
+        held: RequestMemory,
         body: RequestBody<Pieces>,
     }
 
@@ -318,7 +318,7 @@ mod tests {
         /// Creates a body that arrives in pieces of `size` bytes. The call takes one message, or several for
         /// [`ATTACH`].
         fn new(path: &'static str, bytes_max: usize, bytes: &[u8], (size, end): (usize, End)) -> Self {
-            let (budget, held) = (Budget::new(BUDGET_BYTES), Held::default());
+            let (budget, held) = (Budget::new(BUDGET_BYTES), RequestMemory::default());
             let is_whole = path != ATTACH;
             let terms = RequestLimits {
                 path,

@@ -1,9 +1,9 @@
 //! The memory of calls: one budget for the bytes of all requests and replies in transit.
 //!
 //! Code that stores bytes of a peer first takes the same number from the budget ([`Budget::take`]) and holds the
-//! [`Memory`] for as long as it holds the bytes. If the budget is exhausted, the call fails and others continue. An
+//! [`MemoryPermit`] for as long as it holds the bytes. If the budget is exhausted, the call fails and others continue. An
 //! account has a [`Share`] of the budget and gets no more, however many sessions and connections it has, so that no
-//! account can lock out the others. Content that arrives in pieces is collected in a [`Gathered`], which takes memory
+//! account can lock out the others. Content that arrives in pieces is collected in a [`MeteredBuffer`], which takes memory
 //! as the pieces arrive and not as they were announced.
 //!
 //! [`crate::incoming`] accounts for requests, [`crate::outgoing`] for replies.
@@ -43,9 +43,9 @@ impl Budget {
     }
 
     /// Takes `bytes` bytes. Returns [`Error::Full`] if the budget or the share has fewer left.
-    pub fn take(&self, bytes: usize) -> Result<Memory, Error> {
+    pub fn take(&self, bytes: usize) -> Result<MemoryPermit, Error> {
         let share = self.share.as_ref().map(|share| take(&share.0, bytes, SHARE_FULL)).transpose()?;
-        Ok(Memory { all: take(&self.all, bytes, FULL)?, share })
+        Ok(MemoryPermit { all: take(&self.all, bytes, FULL)?, share })
     }
 }
 
@@ -74,12 +74,12 @@ const FULL: &str = "the server has no memory for this call now, try again later"
 const SHARE_FULL: &str = "the calls of this account hold as much memory as one account may, wait for some of them";
 
 /// Bytes taken from a budget; dropping the value returns them.
-pub struct Memory {
+pub struct MemoryPermit {
     all: OwnedSemaphorePermit,
     share: Option<OwnedSemaphorePermit>,
 }
 
-impl Memory {
+impl MemoryPermit {
     /// Returns the number of bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -98,11 +98,11 @@ impl Memory {
 /// The memory of a call's request. It is held until the last clone of the handle is dropped, that is, until all code
 /// that serves the call has finished.
 #[derive(Clone, Default)]
-pub struct Held(Arc<OnceLock<Memory>>);
+pub struct RequestMemory(Arc<OnceLock<MemoryPermit>>);
 
-impl Held {
+impl RequestMemory {
     /// Stores the memory of the call's only message.
-    pub fn keep(&self, memory: Memory) {
+    pub fn keep(&self, memory: MemoryPermit) {
         let kept = self.0.set(memory);
         debug_assert!(kept.is_ok(), "a call has one message");
     }
@@ -110,13 +110,13 @@ impl Held {
 
 /// Bytes that arrive in pieces, and the memory that they take. The capacity of the buffer never exceeds the memory
 /// taken for it.
-pub struct Gathered {
+pub struct MeteredBuffer {
     bytes: Vec<u8>,
     budget: Budget,
-    memory: Memory,
+    memory: MemoryPermit,
 }
 
-impl Gathered {
+impl MeteredBuffer {
     /// Creates an empty buffer.
     pub fn new(budget: &Budget) -> Result<Self, Error> {
         Ok(Self { bytes: Vec::new(), budget: budget.clone(), memory: budget.take(0)? })
@@ -145,7 +145,7 @@ impl Gathered {
 
     /// Returns the bytes and the memory that must be held for as long as they are.
     #[must_use]
-    pub fn into_parts(self) -> (Vec<u8>, Memory) {
+    pub fn into_parts(self) -> (Vec<u8>, MemoryPermit) {
         (self.bytes, self.memory)
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn what_a_call_holds_goes_with_the_last_who_serves_it() {
         let budget = Budget::new(100);
-        let held = Held::default();
+        let held = RequestMemory::default();
         let job = held.clone();
         held.keep(budget.take(60).expect("there is room"));
         drop(held);
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn memory_is_taken_as_the_pieces_come() {
         let budget = Budget::new(1_000);
-        let mut gathered = Gathered::new(&budget).expect("nothing is always there");
+        let mut gathered = MeteredBuffer::new(&budget).expect("nothing is always there");
         assert_eq!(budget.left(), 1_000, "however much is announced");
         let taken: Vec<usize> = [100, 50, 60, 300, 90]
             .map(|length| {

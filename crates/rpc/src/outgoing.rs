@@ -18,7 +18,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 use tonic::Status;
 
-use crate::memory::{Budget, Memory};
+use crate::memory::{Budget, MemoryPermit};
 
 /// Tracks whether the peer of a connection reads its replies.
 pub struct Reading {
@@ -71,11 +71,11 @@ impl Default for Reading {
 pub struct Piece {
     bytes: Bytes,
     reading: Arc<Reading>,
-    _memory: Memory,
+    _memory: MemoryPermit,
 }
 
 impl Piece {
-    fn new(bytes: Bytes, reading: Arc<Reading>, memory: Memory) -> Self {
+    fn new(bytes: Bytes, reading: Arc<Reading>, memory: MemoryPermit) -> Self {
         reading.begin_to_wait();
         Self { bytes, reading, _memory: memory }
     }

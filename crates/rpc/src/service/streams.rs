@@ -13,7 +13,7 @@ use crate::cmd::deposit;
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
 use crate::limits::CHUNK_BYTES;
-use crate::memory::Gathered;
+use crate::memory::MeteredBuffer;
 
 type Outcome<R> = std::result::Result<Response<R>, Status>;
 
@@ -86,7 +86,7 @@ pub(super) async fn attach_file(
     let length = usize::try_from(header.length_bytes).map_err(|_| Error::Unavailable)?;
     // The store accepts content only as a whole. The budget limits how much content may wait for the rest and for the
     // disk.
-    let mut content = Gathered::new(&caller.budget(&service.budget))?;
+    let mut content = MeteredBuffer::new(&caller.budget(&service.budget))?;
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
             return Err(Error::invalid("the other messages have content").into());
@@ -105,7 +105,7 @@ pub(super) async fn attach_file(
 }
 
 /// Appends a piece of streamed content. Returns an error if the piece, or the content as a whole, is too long.
-fn append(content: &mut Gathered, piece: &[u8], length_max: usize) -> Result<()> {
+fn append(content: &mut MeteredBuffer, piece: &[u8], length_max: usize) -> Result<()> {
     if piece.len() > CHUNK_BYTES {
         return Err(Error::Limit { what: "bytes of a piece", max: CHUNK_BYTES as u64 });
     }
@@ -136,7 +136,7 @@ pub(super) async fn deposit_mail(
     deposit::check(&envelope, depositor.recipients_max(), depositor.message_bytes_max())?;
     let announced = usize::try_from(envelope.length_bytes).ok().filter(|length| *length > 0);
     let bytes_max = announced.unwrap_or(usize::try_from(depositor.message_bytes_max()).unwrap_or(usize::MAX));
-    let mut content = Gathered::new(&caller.budget(&service.budget))?;
+    let mut content = MeteredBuffer::new(&caller.budget(&service.budget))?;
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
             return Err(Error::invalid("the other messages have content").into());
