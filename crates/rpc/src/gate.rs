@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::incoming::{RequestBody, RequestLimits};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::{Budget, RequestMemory};
-use crate::outgoing::{Body, Reading};
+use crate::outgoing::{Body, ReadProgress};
 use crate::service::Service;
 use crate::session::Session;
 
@@ -91,7 +91,7 @@ pub struct ConnectionState {
     /// The session of the server that presented its certificate, if any.
     pub server: Option<Arc<Session>>,
     /// Tracks the peer's progress in reading its replies.
-    pub reading: Arc<Reading>,
+    pub reading: Arc<ReadProgress>,
 }
 
 /// A marker on the response to a caller with a session.

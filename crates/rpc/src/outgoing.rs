@@ -3,7 +3,7 @@
 //!
 //! HTTP/2 accepts a piece of a reply long before the peer does. If the peer's window has one byte left, hyper hands
 //! over the whole piece, and h2 keeps it until the window has let all of it through. Therefore neither the request for
-//! the next piece nor the drop of the body shows that anything was read. Only the piece itself does: a [`Piece`] holds
+//! the next piece nor the drop of the body shows that anything was read. Only the piece itself does: a [`ResponseChunk`] holds
 //! its memory, and counts as waiting, until h2 has written its last byte or has discarded it with its stream.
 
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use tonic::Status;
 use crate::memory::{Budget, MemoryPermit};
 
 /// Tracks whether the peer of a connection reads its replies.
-pub struct Reading {
+pub struct ReadProgress {
     /// Number of pieces that have not been written completely.
     waiting: AtomicUsize,
     begun: Instant,
@@ -30,7 +30,7 @@ pub struct Reading {
     progress_ms: AtomicUsize,
 }
 
-impl Reading {
+impl ReadProgress {
     /// Creates the value with the present time as its start.
     #[must_use]
     pub fn new() -> Self {
@@ -61,27 +61,27 @@ impl Reading {
     }
 }
 
-impl Default for Reading {
+impl Default for ReadProgress {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// Bytes of a reply in transit, and the memory that they take.
-pub struct Piece {
+pub struct ResponseChunk {
     bytes: Bytes,
-    reading: Arc<Reading>,
+    reading: Arc<ReadProgress>,
     _memory: MemoryPermit,
 }
 
-impl Piece {
-    fn new(bytes: Bytes, reading: Arc<Reading>, memory: MemoryPermit) -> Self {
+impl ResponseChunk {
+    fn new(bytes: Bytes, reading: Arc<ReadProgress>, memory: MemoryPermit) -> Self {
         reading.begin_to_wait();
         Self { bytes, reading, _memory: memory }
     }
 }
 
-impl Buf for Piece {
+impl Buf for ResponseChunk {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -96,7 +96,7 @@ impl Buf for Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for ResponseChunk {
     fn drop(&mut self) {
         self.reading.waiting.fetch_sub(1, Ordering::AcqRel);
     }
@@ -106,7 +106,7 @@ impl Drop for Piece {
 pub struct Body {
     inner: tonic::body::Body,
     budget: Budget,
-    reading: Arc<Reading>,
+    reading: Arc<ReadProgress>,
     /// The resources that the call holds until its reply is complete.
     _held: Box<dyn Send>,
     is_over: bool,
@@ -115,18 +115,18 @@ pub struct Body {
 impl Body {
     /// Creates the body. `held` is dropped with it.
     #[must_use]
-    pub fn new(inner: tonic::body::Body, budget: Budget, reading: Arc<Reading>, held: Box<dyn Send>) -> Self {
+    pub fn new(inner: tonic::body::Body, budget: Budget, reading: Arc<ReadProgress>, held: Box<dyn Send>) -> Self {
         Self { inner, budget, reading, _held: held, is_over: false }
     }
 
     /// Takes memory for an outgoing frame. If none is left, the reply ends with trailers that contain the error.
-    fn count(&mut self, frame: Frame<Bytes>) -> Frame<Piece> {
+    fn count(&mut self, frame: Frame<Bytes>) -> Frame<ResponseChunk> {
         let bytes = match frame.into_data() {
             Ok(bytes) => bytes,
             Err(other) => return Frame::trailers(other.into_trailers().unwrap_or_default()),
         };
         match self.budget.take(bytes.len()) {
-            Ok(memory) => Frame::data(Piece::new(bytes, Arc::clone(&self.reading), memory)),
+            Ok(memory) => Frame::data(ResponseChunk::new(bytes, Arc::clone(&self.reading), memory)),
             Err(error) => {
                 self.is_over = true;
                 Frame::trailers(trailers(&error.into()))
@@ -144,7 +144,7 @@ fn trailers(status: &Status) -> HeaderMap {
 }
 
 impl http_body::Body for Body {
-    type Data = Piece;
+    type Data = ResponseChunk;
     type Error = Status;
 
     fn poll_frame(
@@ -192,7 +192,7 @@ mod tests {
 
     struct World {
         budget: Budget,
-        reading: Arc<Reading>,
+        reading: Arc<ReadProgress>,
     }
 
     impl World {
@@ -212,13 +212,13 @@ mod tests {
     }
 
     /// Returns the next frame.
-    fn next(body: &mut Body) -> Option<Frame<Piece>> {
+    fn next(body: &mut Body) -> Option<Frame<ResponseChunk>> {
         let frame = Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop()));
         let Poll::Ready(frame) = frame else { panic!("a body in memory is never late") };
         frame.map(|frame| frame.expect("failures are told in trailers"))
     }
 
-    fn next_piece(body: &mut Body) -> Piece {
+    fn next_piece(body: &mut Body) -> ResponseChunk {
         next(body).and_then(|frame| frame.into_data().ok()).expect("a piece")
     }
 
