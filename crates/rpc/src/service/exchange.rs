@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 
 /// The state of an exchange between two messages of the client.
-struct Exchange {
+struct AuthenticateState {
     messages: Streaming<v1::AuthenticateRequest>,
     /// The SASL exchange; `None` before the first and after the last message.
     dialogue: Option<SaslExchange>,
@@ -24,7 +24,7 @@ pub(super) fn authenticate(
     request: Request<Streaming<v1::AuthenticateRequest>>,
 ) -> std::result::Result<Response<Replies<v1::AuthenticateReply>>, Status> {
     let (caller, messages) = take(request)?;
-    let start = Exchange { messages, dialogue: None, steps: 0, is_over: false };
+    let start = AuthenticateState { messages, dialogue: None, steps: 0, is_over: false };
     Ok(Response::new(replies(service.clone(), caller, start, |service, caller, exchange| async move {
         if exchange.is_over {
             return Ok(None);
@@ -36,8 +36,8 @@ pub(super) fn authenticate(
 async fn step(
     service: &Service,
     caller: &crate::gate::Caller,
-    mut exchange: Exchange,
-) -> Result<Option<(v1::AuthenticateReply, Exchange)>> {
+    mut exchange: AuthenticateState,
+) -> Result<Option<(v1::AuthenticateReply, AuthenticateState)>> {
     let message = exchange.messages.message().await.map_err(|status| broken_off(&status))?;
     let Some(message) = message else { return Ok(None) };
     exchange.steps += 1;
