@@ -38,4 +38,4 @@ pub mod service;
 pub mod session;
 
 pub use conn::serve;
-pub use service::{Ground, Options, Service};
+pub use service::{Options, Service, Services};

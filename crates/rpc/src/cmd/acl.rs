@@ -8,20 +8,20 @@ use super::CallContext;
 use super::edit::check_expected;
 use crate::convert::{acl_in, acl_out};
 use crate::error::{Error, Result};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Returns the ACL.
-pub(crate) fn get(desk: &CallContext, request: v1::GetAclRequest) -> Result<Done<v1::Acl>> {
+pub(crate) fn get(desk: &CallContext, request: v1::GetAclRequest) -> Result<CallOutcome<v1::Acl>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
     // The ACL in memory may be newer than the snapshot. In that case it is read together with the sequence number from
     // its own transaction.
     let reply = acl_out(&reading.acl(), sequence(&reading)?);
-    Ok(Done::after(reply, reading.ticket()))
+    Ok(CallOutcome::after(reply, reading.ticket()))
 }
 
 /// Replaces the ACL.
-pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<Done<v1::Acl>> {
+pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<CallOutcome<v1::Acl>> {
     let access = desk.access_to_change::<level::Manager>(request.database)?;
     let before = {
         let reader = access.lower::<level::Reader>();

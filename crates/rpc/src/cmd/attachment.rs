@@ -11,7 +11,7 @@ use super::{CallContext, edit, find, header_of};
 use crate::convert;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, LOGIN_BYTES_MAX};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Maximum number of chunks that one step of a stream reads.
 const PIECES_PER_STEP: u64 = 4;
@@ -53,7 +53,7 @@ impl ContentReader {
     }
 
     /// Reads the next chunks.
-    pub(crate) fn step(mut self, desk: &CallContext) -> Result<Done<ContentStep>> {
+    pub(crate) fn step(mut self, desk: &CallContext) -> Result<CallOutcome<ContentStep>> {
         let database = match &self.source {
             Source::Attachment(request) => request.database.clone(),
             Source::Item(request) => request.database.clone(),
@@ -77,7 +77,7 @@ impl ContentReader {
         }
         let is_over = bytes.is_empty() || self.at >= total;
         let ticket = reading.ticket();
-        Ok(Done::after(ContentStep { chunks, rest: (!is_over).then_some(self) }, ticket))
+        Ok(CallOutcome::after(ContentStep { chunks, rest: (!is_over).then_some(self) }, ticket))
     }
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn check(header: &v1::attach_file_request::Header, bytes_max: u64) ->
 ///
 /// All of it is checked again with the content. So is the quota, because the remaining quota depends on the size of the
 /// file that is replaced.
-pub(crate) fn prepare(desk: &CallContext, header: v1::attach_file_request::Header) -> Result<Done<()>> {
+pub(crate) fn prepare(desk: &CallContext, header: v1::attach_file_request::Header) -> Result<CallOutcome<()>> {
     let access = desk.access_to_change::<level::Author>(header.database)?;
     let reader = access.lower::<level::Reader>();
     let reading = reader.read()?;
@@ -176,7 +176,7 @@ pub(crate) fn prepare(desk: &CallContext, header: v1::attach_file_request::Heade
         return Err(notes::Error::NotAuthor { database, who, note: found.note }.into());
     }
     edit::check_expected(header.expected_sequence, found.sequence, found.unid)?;
-    Ok(Done::at_once(()))
+    Ok(CallOutcome::at_once(()))
 }
 
 /// Adds a file to a note. Replaces a file of the same name.
@@ -184,7 +184,7 @@ pub(crate) fn attach(
     desk: &CallContext,
     header: v1::attach_file_request::Header,
     content: &[u8],
-) -> Result<Done<v1::SavedNote>> {
+) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(header.database)?;
     edit::change(desk, &access, header.note, edit::ExpectedVersion::at(header.expected_sequence), |note, writer| {
         let before = blobs_of(&note.items);
@@ -202,7 +202,7 @@ pub(crate) fn attach(
 }
 
 /// Removes a file from a note.
-pub(crate) fn detach(desk: &CallContext, request: v1::DetachFileRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn detach(desk: &CallContext, request: v1::DetachFileRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     edit::change(desk, &access, request.note, edit::ExpectedVersion::at(request.expected_sequence), |note, _| {
         let (before, count) = (blobs_of(&note.items), note.items.len());

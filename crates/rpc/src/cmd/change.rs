@@ -10,7 +10,7 @@ use proto::v1;
 use super::CallContext;
 use crate::error::{Error, Result};
 use crate::limits::STEP_CHANGES;
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// A future that is ready when the database may have changed.
 pub(crate) type Changed = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -43,7 +43,7 @@ impl ChangeStream {
     }
 
     /// Reads the next changes. Returns them with the stream at its new position.
-    pub(crate) fn look(mut self, desk: &CallContext) -> Result<Done<(ChangePage, Self)>> {
+    pub(crate) fn look(mut self, desk: &CallContext) -> Result<CallOutcome<(ChangePage, Self)>> {
         let access = desk.access::<level::Reader>(self.request.database.clone())?;
         // Registered before reading, so that a change after the read is noticed.
         let changed = access.database().listen();
@@ -59,7 +59,7 @@ impl ChangeStream {
         self.at = page.next;
         let more = self.at.modseq < reading.modseq();
         let ticket = reading.ticket();
-        Ok(Done::after((ChangePage { batch, more, changed: Box::pin(changed) }, self), ticket))
+        Ok(CallOutcome::after((ChangePage { batch, more, changed: Box::pin(changed) }, self), ticket))
     }
 }
 
@@ -103,7 +103,7 @@ fn told(reading: &DatabaseSnapshot<'_>, entry: &ChangeEntry, documents_only: boo
 const INBOX: &str = "INBOX";
 
 /// Reads the state of the caller's inbox. Also returns the condition to wait for before the next read.
-pub(crate) fn poll(desk: &CallContext, state: &[u8]) -> Result<Done<(v1::PollNewMailReply, Changed)>> {
+pub(crate) fn poll(desk: &CallContext, state: &[u8]) -> Result<CallOutcome<(v1::PollNewMailReply, Changed)>> {
     let person = desk.person()?.ok_or_else(|| Error::State("a server has no mail file".to_owned()))?;
     if person.mail_file.is_empty() {
         return Err(Error::State("there is no mail file".to_owned()));
@@ -125,5 +125,5 @@ pub(crate) fn poll(desk: &CallContext, state: &[u8]) -> Result<Done<(v1::PollNew
     };
     let reply = v1::PollNewMailReply { state: now, new_mail, unread: totals.unseen, messages: totals.count };
     let ticket = reading.ticket();
-    Ok(Done::after((reply, Box::pin(changed) as Changed), ticket))
+    Ok(CallOutcome::after((reply, Box::pin(changed) as Changed), ticket))
 }

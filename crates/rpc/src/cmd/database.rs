@@ -9,10 +9,13 @@ use super::CallContext;
 use crate::backend::{CreateDatabaseError, Template};
 use crate::error::{Error, Result, access_level};
 use crate::limits::{DATABASE_LOOKS_MAX, DATABASES_PER_PAGE_MAX};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Lists the databases to which the caller has any access.
-pub(crate) fn list(desk: &CallContext, request: v1::ListDatabasesRequest) -> Result<Done<v1::ListDatabasesReply>> {
+pub(crate) fn list(
+    desk: &CallContext,
+    request: v1::ListDatabasesRequest,
+) -> Result<CallOutcome<v1::ListDatabasesReply>> {
     let identity = desk.identity()?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => DATABASES_PER_PAGE_MAX,
@@ -25,7 +28,7 @@ pub(crate) fn list(desk: &CallContext, request: v1::ListDatabasesRequest) -> Res
     let records = records.into_iter().filter(|record| is_meant(&record.path.to_lowercase()));
     for (looked_at, record) in records.enumerate() {
         if reply.databases.len() >= limit || looked_at >= DATABASE_LOOKS_MAX {
-            return Ok(Done::at_once(reply));
+            return Ok(CallOutcome::at_once(reply));
         }
         reply.next.clone_from(&record.path);
         // A database that was deleted in the meantime or cannot be opened is not listed.
@@ -40,16 +43,16 @@ pub(crate) fn list(desk: &CallContext, request: v1::ListDatabasesRequest) -> Res
         });
     }
     reply.next.clear();
-    Ok(Done::at_once(reply))
+    Ok(CallOutcome::at_once(reply))
 }
 
 /// Describes a database and the caller's rights in it.
-pub(crate) fn open(desk: &CallContext, request: v1::OpenDatabaseRequest) -> Result<Done<v1::Database>> {
+pub(crate) fn open(desk: &CallContext, request: v1::OpenDatabaseRequest) -> Result<CallOutcome<v1::Database>> {
     let access = desk.access::<level::Depositor>(request.database)?;
     let grant = access.grant()?;
     let mut reply = describe(access.database(), &grant);
     if grant.level() < AclLevel::Reader {
-        return Ok(Done::at_once(reply));
+        return Ok(CallOutcome::at_once(reply));
     }
     let reader = access.database().authorize::<level::Reader>(&desk.identity()?)?;
     let reading = reader.read()?;
@@ -59,11 +62,11 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenDatabaseRequest) -> Resu
     if grant.level() >= AclLevel::Manager {
         (reply.notes, reply.size_bytes) = (counters.notes, counters.bytes);
     }
-    Ok(Done::after(reply, reading.ticket()))
+    Ok(CallOutcome::after(reply, reading.ticket()))
 }
 
 /// Creates a database with the caller as Manager.
-pub(crate) fn create(desk: &CallContext, request: v1::CreateDatabaseRequest) -> Result<Done<v1::Database>> {
+pub(crate) fn create(desk: &CallContext, request: v1::CreateDatabaseRequest) -> Result<CallOutcome<v1::Database>> {
     let identity = desk.identity()?;
     let made = desk.ground.maker.create(&identity, &request.path, &request.title, &request.template);
     let database = made.map_err(|error| match error {
@@ -75,15 +78,18 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateDatabaseRequest) -> 
         CreateDatabaseError::Directory(error) => error.into(),
     })?;
     let access = database.authorize::<level::Depositor>(&identity)?;
-    Ok(Done::at_once(describe(&database, &*access.grant()?)))
+    Ok(CallOutcome::at_once(describe(&database, &*access.grant()?)))
 }
 
 /// Lists the templates.
-pub(crate) fn templates(desk: &CallContext, _: v1::ListTemplatesRequest) -> Result<Done<v1::ListTemplatesReply>> {
+pub(crate) fn templates(
+    desk: &CallContext,
+    _: v1::ListTemplatesRequest,
+) -> Result<CallOutcome<v1::ListTemplatesReply>> {
     desk.identity()?;
     let told = |Template { name, title, about }| v1::Template { name, title, about };
     let templates = desk.ground.maker.templates().into_iter().map(told).collect();
-    Ok(Done::at_once(v1::ListTemplatesReply { templates }))
+    Ok(CallOutcome::at_once(v1::ListTemplatesReply { templates }))
 }
 
 fn describe(database: &Arc<Database>, grant: &Grant) -> v1::Database {

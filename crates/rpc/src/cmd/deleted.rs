@@ -11,13 +11,13 @@ use super::{CallContext, header_of};
 use crate::convert::{NoteKey, note_name};
 use crate::error::{Error, Result};
 use crate::limits::{DELETED_DEFAULT, DELETED_LOOKS_MAX, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Lists the documents that the caller may restore.
 pub(crate) fn list(
     desk: &CallContext,
     request: v1::ListDeletedNotesRequest,
-) -> Result<Done<v1::ListDeletedNotesReply>> {
+) -> Result<CallOutcome<v1::ListDeletedNotesReply>> {
     let access = desk.access::<level::Author>(request.database)?.lower::<level::Reader>();
     let wanted = ItemSelection::read(request.items)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
@@ -52,7 +52,7 @@ pub(crate) fn list(
         last = found.header.note.0;
         reply.notes.push(told);
     }
-    Ok(Done::after(reply, reading.ticket()))
+    Ok(CallOutcome::after(reply, reading.ticket()))
 }
 
 /// Reads the requested items of a deleted document. If its body items alone exceed `bytes_max`, they are not read and
@@ -69,7 +69,7 @@ fn told(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &ItemSelection, by
 }
 
 /// Restores a document.
-pub(crate) fn restore(desk: &CallContext, request: v1::RestoreNoteRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn restore(desk: &CallContext, request: v1::RestoreNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let name = note_name(request.note)?;
     desk.write(&access, |writer| {

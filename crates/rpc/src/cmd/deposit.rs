@@ -6,7 +6,7 @@ use tonic::Code;
 use super::{CallContext, at_most};
 use crate::backend::{Accepted, Submission, SubmissionError};
 use crate::error::{Error, Result};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Checks the envelope before the message arrives.
 pub(crate) fn check(
@@ -29,7 +29,7 @@ pub(crate) fn deposit(
     desk: &CallContext,
     envelope: v1::deposit_mail_request::Envelope,
     message: Vec<u8>,
-) -> Result<Done<Accepted>> {
+) -> Result<CallOutcome<Accepted>> {
     let person = desk.person()?.ok_or_else(|| Error::State("servers send through SMTP".to_owned()))?;
     let deposit = Submission {
         login: person.name.canonical().to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn deposit(
         recipients: envelope.recipients,
         message,
     };
-    Ok(Done::at_once(desk.ground.depositor.deposit(deposit).map_err(refused)?))
+    Ok(CallOutcome::at_once(desk.ground.depositor.deposit(deposit).map_err(refused)?))
 }
 
 /// Converts a refusal to an error of this crate.

@@ -11,10 +11,13 @@ use super::edit::{check_quota, check_sequence, saved};
 use super::{CallContext, folder, view};
 use crate::design::{view_in, view_out};
 use crate::error::{Error, Result};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Returns the design of a view.
-pub(crate) fn get(desk: &CallContext, request: v1::GetViewDesignRequest) -> Result<Done<v1::GetViewDesignReply>> {
+pub(crate) fn get(
+    desk: &CallContext,
+    request: v1::GetViewDesignRequest,
+) -> Result<CallOutcome<v1::GetViewDesignReply>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
     let Some(info) = view::find(&reading, request.view.as_ref())? else {
@@ -27,11 +30,11 @@ pub(crate) fn get(desk: &CallContext, request: v1::GetViewDesignRequest) -> Resu
         sequence: info.sequence,
         design: Some(view_out(&info.view)),
     };
-    Ok(Done::after(reply, reading.ticket()))
+    Ok(CallOutcome::after(reply, reading.ticket()))
 }
 
 /// Creates a view.
-pub(crate) fn create(desk: &CallContext, request: v1::CreateViewRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn create(desk: &CallContext, request: v1::CreateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let view = said(request.design)?;
     desk.write(&access, |writer| {
@@ -42,7 +45,7 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateViewRequest) -> Resu
 }
 
 /// Replaces the design of a view, or adds columns to a folder.
-pub(crate) fn update(desk: &CallContext, request: v1::UpdateViewRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn update(desk: &CallContext, request: v1::UpdateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let view = said(request.design)?;
     let note = find(&access, request.view)?;
@@ -58,7 +61,7 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateViewRequest) -> Resu
 }
 
 /// Deletes a view.
-pub(crate) fn delete(desk: &CallContext, request: v1::DeleteViewRequest) -> Result<Done<v1::DeleteViewReply>> {
+pub(crate) fn delete(desk: &CallContext, request: v1::DeleteViewRequest) -> Result<CallOutcome<v1::DeleteViewReply>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let note = find(&access, request.view)?;
     if access.read()?.folders()?.iter().any(|folder| folder.view.0 == note.0) {

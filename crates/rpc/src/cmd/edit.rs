@@ -18,10 +18,10 @@ use super::{CallContext, at_most, find, header_of};
 use crate::convert::{class_in, item_in, note_name, unid_in_or_none};
 use crate::error::{Error, Result};
 use crate::limits::{EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Creates a note.
-pub(crate) fn create(desk: &CallContext, request: v1::CreateNoteRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn create(desk: &CallContext, request: v1::CreateNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Depositor>(request.database)?;
     let class = class_in(request.note_class)?;
     if class == NoteClass::ACL || class == NoteClass::VIEW {
@@ -53,7 +53,7 @@ pub(crate) fn saved(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1::Sav
 }
 
 /// Changes items of a note.
-pub(crate) fn update(desk: &CallContext, request: v1::UpdateNoteRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn update(desk: &CallContext, request: v1::UpdateNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let resolves = match v1::update_note_request::OnConflict::try_from(request.on_conflict) {
         Ok(wish) => wish == v1::update_note_request::OnConflict::Resolve,
@@ -133,7 +133,7 @@ impl ExpectedVersion {
 }
 
 /// Deletes a note.
-pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Result<Done<v1::DeleteNoteReply>> {
+pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Result<CallOutcome<v1::DeleteNoteReply>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     if request.soft && request.for_good {
         return Err(Error::invalid("a note is deleted softly or for good, not both"));
@@ -155,7 +155,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
     let mut writer = transaction.on(0);
     let Some(note) = note else {
         let ticket = writer.last_ticket();
-        return Ok(Done::after(v1::DeleteNoteReply::default(), ticket));
+        return Ok(CallOutcome::after(v1::DeleteNoteReply::default(), ticket));
     };
     check_class(&mut writer, note)?;
     check_sequence(&mut writer, note, request.expected_sequence)?;
@@ -165,7 +165,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
     }
     let deleted = if request.for_good { writer.note_delete_for_good(note)? } else { writer.note_delete(note)? };
     let reply = v1::DeleteNoteReply { deleted, modseq: writer.modseq().0, soft: deleted && keeps && is_document };
-    Ok(Done::after(reply, transaction.commit()?))
+    Ok(CallOutcome::after(reply, transaction.commit()?))
 }
 
 /// Reads, edits and saves a note in one transaction. The function `edit` changes the note and returns the items of the
@@ -176,7 +176,7 @@ pub(crate) fn change(
     key: Option<v1::NoteKey>,
     read: ExpectedVersion,
     edit: impl FnOnce(&mut Note, &mut Writer<'_, '_>) -> Result<Option<Vec<Item>>>,
-) -> Result<Done<v1::SavedNote>> {
+) -> Result<CallOutcome<v1::SavedNote>> {
     let note = {
         let reader = access.lower::<level::Reader>();
         let reading = reader.read()?;

@@ -10,10 +10,10 @@ use super::{CallContext, at_most};
 use crate::convert;
 use crate::error::{Error, Result};
 use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX, STEP_BYTES};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Creates a folder.
-pub(crate) fn create(desk: &CallContext, request: v1::CreateFolderRequest) -> Result<Done<v1::View>> {
+pub(crate) fn create(desk: &CallContext, request: v1::CreateFolderRequest) -> Result<CallOutcome<v1::View>> {
     let name = request.name;
     design(desk, request.database, |writer| {
         let (folder, flags) = match request.personal {
@@ -31,7 +31,7 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateFolderRequest) -> Re
 }
 
 /// Renames a folder.
-pub(crate) fn rename(desk: &CallContext, request: v1::RenameFolderRequest) -> Result<Done<v1::View>> {
+pub(crate) fn rename(desk: &CallContext, request: v1::RenameFolderRequest) -> Result<CallOutcome<v1::View>> {
     let folder = find(desk, request.database.clone(), request.folder)?;
     design(desk, request.database, |writer| {
         writer.folder_rename(folder.view, &request.name)?;
@@ -40,7 +40,10 @@ pub(crate) fn rename(desk: &CallContext, request: v1::RenameFolderRequest) -> Re
 }
 
 /// Deletes a folder, which must be empty.
-pub(crate) fn delete(desk: &CallContext, request: v1::DeleteFolderRequest) -> Result<Done<v1::DeleteFolderReply>> {
+pub(crate) fn delete(
+    desk: &CallContext,
+    request: v1::DeleteFolderRequest,
+) -> Result<CallOutcome<v1::DeleteFolderReply>> {
     let folder = find(desk, request.database.clone(), request.folder)?;
     design(desk, request.database, |writer| {
         match writer.folder_delete(folder.view) {
@@ -52,7 +55,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteFolderRequest) -> Re
 }
 
 /// Adds notes to one folder and removes them from another.
-pub(crate) fn move_notes(desk: &CallContext, request: v1::MoveNotesRequest) -> Result<Done<v1::MoveNotesReply>> {
+pub(crate) fn move_notes(desk: &CallContext, request: v1::MoveNotesRequest) -> Result<CallOutcome<v1::MoveNotesReply>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let (notes, into, out_of) = {
         let reader = access.lower::<level::Reader>();
@@ -78,7 +81,7 @@ fn design<R>(
     desk: &CallContext,
     database: Option<v1::DatabaseKey>,
     change: impl FnOnce(&mut notes::Writer<'_, '_>) -> Result<R>,
-) -> Result<Done<R>> {
+) -> Result<CallOutcome<R>> {
     let access = desk.access_to_change::<level::Reader>(database)?;
     desk.write(&access, change)
 }

@@ -10,10 +10,13 @@ use super::{CallContext, at_most};
 use crate::convert::item_out;
 use crate::error::{Error, Result};
 use crate::limits::{FOLDER_ITEMS_MAX, HITS_DEFAULT, MESSAGE_BYTES_MAX, QUERY_BYTES_MAX, QUERY_TIME_MAX, STEP_BYTES};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Runs a full-text query.
-pub(crate) fn search(desk: &CallContext, request: v1::SearchFullTextRequest) -> Result<Done<v1::SearchFullTextReply>> {
+pub(crate) fn search(
+    desk: &CallContext,
+    request: v1::SearchFullTextRequest,
+) -> Result<CallOutcome<v1::SearchFullTextReply>> {
     at_most(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
     at_most(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
     let access = desk.access::<level::Reader>(request.database.clone())?;
@@ -70,7 +73,7 @@ pub(crate) fn search(desk: &CallContext, request: v1::SearchFullTextRequest) -> 
     let next = count(request.offset).saturating_add(passed);
     let is_over = next as u64 >= found.total || passed == 0;
     reply.next_offset = if is_over { 0 } else { u32::try_from(next).unwrap_or(0) };
-    Ok(Done::after(reply, reading.ticket()))
+    Ok(CallOutcome::after(reply, reading.ticket()))
 }
 
 fn refused(error: SearchError, path: &str) -> Error {

@@ -10,8 +10,8 @@ use proto::v1;
 use crate::convert::{self, NoteKey};
 use crate::error::{Error, Result};
 use crate::gate::Caller;
-use crate::service::Done;
-use crate::service::Ground;
+use crate::service::CallOutcome;
+use crate::service::Services;
 use crate::session::{Sessions, Who};
 
 pub(crate) mod acl;
@@ -34,13 +34,13 @@ pub(crate) mod view;
 
 /// The context of a call: the services, the sessions and the caller.
 pub(crate) struct CallContext {
-    pub ground: Arc<Ground>,
+    pub ground: Arc<Services>,
     pub sessions: Arc<Sessions>,
     pub caller: Caller,
 }
 
 impl CallContext {
-    pub(crate) fn new(ground: Arc<Ground>, sessions: Arc<Sessions>, caller: Caller) -> Self {
+    pub(crate) fn new(ground: Arc<Services>, sessions: Arc<Sessions>, caller: Caller) -> Self {
         Self { ground, sessions, caller }
     }
 
@@ -104,12 +104,12 @@ impl CallContext {
         &self,
         access: &Access<L>,
         change: impl FnOnce(&mut Writer<'_, '_>) -> Result<R>,
-    ) -> Result<Done<R>> {
+    ) -> Result<CallOutcome<R>> {
         let lower = access.lower::<level::Depositor>();
         let accesses = [&lower];
         let mut transaction = self.ground.notes.transaction(&accesses)?;
         let reply = change(&mut transaction.on(0))?;
-        Ok(Done::after(reply, transaction.commit()?))
+        Ok(CallOutcome::after(reply, transaction.commit()?))
     }
 
     fn path_of_replica(&self, id: &str) -> Result<String> {

@@ -7,14 +7,14 @@ use proto::v1::name_entry::Kind;
 use super::{CallContext, at_most};
 use crate::error::Result;
 use crate::limits::{LOGIN_BYTES_MAX, LOOKUPS_MAX};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Resolves names to the people, groups and remote addresses that they stand for.
-pub(crate) fn lookup(desk: &CallContext, request: v1::LookupNamesRequest) -> Result<Done<v1::LookupNamesReply>> {
+pub(crate) fn lookup(desk: &CallContext, request: v1::LookupNamesRequest) -> Result<CallOutcome<v1::LookupNamesReply>> {
     desk.identity()?;
     at_most(request.names.len(), "names of a call", LOOKUPS_MAX)?;
     let entries = request.names.into_iter().map(|query| look_up(desk, query)).collect::<Result<_>>()?;
-    Ok(Done::at_once(v1::LookupNamesReply { entries }))
+    Ok(CallOutcome::at_once(v1::LookupNamesReply { entries }))
 }
 
 fn look_up(desk: &CallContext, query: String) -> Result<v1::NameEntry> {

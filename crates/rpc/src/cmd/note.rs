@@ -13,7 +13,7 @@ use super::{CallContext, at_most, find, find_named};
 use crate::convert::{self, header_out, item_out};
 use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Maximum number of bytes in a message besides the items of its notes.
 pub(crate) const ENVELOPE_BYTES: usize = 64 << 10;
@@ -62,7 +62,7 @@ impl ItemSelection {
 }
 
 /// Opens a note.
-pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<Done<v1::Note>> {
+pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<CallOutcome<v1::Note>> {
     let access = match request.mark_read {
         true => desk.access_to_change::<level::Reader>(request.database)?,
         false => desk.access::<level::Reader>(request.database)?,
@@ -74,7 +74,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<D
     let mut reply = gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?;
     let is_unread = reply.header.as_ref().is_some_and(|header| header.unread);
     if !request.mark_read || !is_unread {
-        return Ok(Done::after(reply, reading.ticket()));
+        return Ok(CallOutcome::after(reply, reading.ticket()));
     }
     let lower = access.lower::<level::Depositor>();
     let accesses = [&lower];
@@ -84,11 +84,11 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<D
     if let Some(header) = &mut reply.header {
         header.unread = false;
     }
-    Ok(Done::after(reply, ticket.max(reading.ticket())))
+    Ok(CallOutcome::after(reply, ticket.max(reading.ticket())))
 }
 
 /// Opens several notes.
-pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Result<Done<v1::OpenNotesReply>> {
+pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Result<CallOutcome<v1::OpenNotesReply>> {
     at_most(request.notes.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
     let access = desk.access::<level::Reader>(request.database)?;
     let wanted = ItemSelection::read(request.items)?;
@@ -111,7 +111,7 @@ pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Re
             Err(error) => return Err(error),
         }
     }
-    Ok(Done::after(reply, reading.ticket()))
+    Ok(CallOutcome::after(reply, reading.ticket()))
 }
 
 /// Reads a note with the requested items. Returns an error if they exceed `bytes_max`.

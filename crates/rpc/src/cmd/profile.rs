@@ -11,10 +11,10 @@ use super::{CallContext, header_of};
 use crate::convert::NoteKey;
 use crate::error::Result;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Opens a profile document.
-pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Result<Done<v1::Note>> {
+pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Result<CallOutcome<v1::Note>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let user = owner(desk, &*access.grant()?, &request.user)?;
     let wanted = ItemSelection::read(request.items)?;
@@ -22,11 +22,11 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Resul
     let header = header_of(&reading, NoteKey::Unid(unid_of(&request.profile, user.as_ref())))?;
     let header = header.filter(|header| header.class == NoteClass::PROFILE && !header.is_stub());
     let header = header.ok_or_else(|| notes::Error::not_found(format!("the profile {:?}", request.profile)))?;
-    Ok(Done::after(gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
+    Ok(CallOutcome::after(gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
 }
 
 /// Changes items of a profile document, or creates it.
-pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> Result<Done<v1::SavedNote>> {
+pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let edit = Edit::new(request.items, request.remove, false)?;
     let (profile, user) = (request.profile, owner(desk, &*access.grant()?, &request.user)?);
@@ -44,7 +44,10 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> R
 }
 
 /// Deletes a profile document.
-pub(crate) fn delete(desk: &CallContext, request: v1::DeleteProfileRequest) -> Result<Done<v1::DeleteNoteReply>> {
+pub(crate) fn delete(
+    desk: &CallContext,
+    request: v1::DeleteProfileRequest,
+) -> Result<CallOutcome<v1::DeleteNoteReply>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let user = owner(desk, &*access.grant()?, &request.user)?;
     let lower = access.lower::<level::Depositor>();
@@ -53,10 +56,10 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteProfileRequest) -> R
     let mut writer = transaction.on(0);
     if !writer.profile_delete(&request.profile, user.as_ref())? {
         let ticket = writer.last_ticket();
-        return Ok(Done::after(v1::DeleteNoteReply::default(), ticket));
+        return Ok(CallOutcome::after(v1::DeleteNoteReply::default(), ticket));
     }
     let reply = v1::DeleteNoteReply { deleted: true, modseq: writer.modseq().0, soft: false };
-    Ok(Done::after(reply, transaction.commit()?))
+    Ok(CallOutcome::after(reply, transaction.commit()?))
 }
 
 /// Returns the user of a personal profile, in the spelling from which its UNID is derived. Returns `None` for the

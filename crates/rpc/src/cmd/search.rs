@@ -23,7 +23,7 @@ use super::note::{ItemSelection, gather};
 use crate::convert::class_in;
 use crate::error::{Error, Result};
 use crate::limits::{FORMULA_BYTES_MAX, MESSAGE_BYTES_MAX, STEP_BYTES, STEP_CHANGES};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Number of bytes of a message that are reserved for everything except notes.
 const ENVELOPE_BYTES: usize = 64 << 10;
@@ -108,7 +108,7 @@ impl Search {
     }
 
     /// Examines the next notes.
-    pub(crate) fn step(mut self, desk: &CallContext) -> Result<Done<Step>> {
+    pub(crate) fn step(mut self, desk: &CallContext) -> Result<CallOutcome<Step>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
         if self.deletions {
@@ -164,7 +164,7 @@ impl Search {
         }
         let ticket = reading.ticket();
         let rest = (!reply.end).then_some(self);
-        Ok(Done::after(Step { reply, rest }, ticket))
+        Ok(CallOutcome::after(Step { reply, rest }, ticket))
     }
 
     /// Examines the next changes and returns the headers of the notes that the search selects.

@@ -6,11 +6,11 @@ use super::CallContext;
 use crate::backend::{Exchange, ExchangeStep, LoginError, SessionSlot};
 use crate::error::{Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, SECRET_BYTES_MAX};
-use crate::service::Done;
+use crate::service::CallOutcome;
 use crate::session::{Session, Who};
 
 /// Checks a password and starts a session.
-pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<Done<v1::LoginReply>> {
+pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<CallOutcome<v1::LoginReply>> {
     if request.login.len() > LOGIN_BYTES_MAX || request.password.len() > SECRET_BYTES_MAX {
         return Err(Error::Login(LoginError::Wrong));
     }
@@ -18,18 +18,18 @@ pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<Don
     let seat = credentials.seat();
     let peer = desk.caller.peer.numbered(seat.number());
     let login = credentials.authenticate(&peer, &request.login, request.password.as_bytes()).map_err(Error::Login)?;
-    Ok(Done::at_once(begin(desk, login, seat)?))
+    Ok(CallOutcome::at_once(begin(desk, login, seat)?))
 }
 
 /// Returns information about the caller's session.
-pub(crate) fn get(desk: &CallContext, _: v1::GetSessionRequest) -> Result<Done<v1::Session>> {
-    Ok(Done::at_once(describe(desk, desk.caller.session()?)?))
+pub(crate) fn get(desk: &CallContext, _: v1::GetSessionRequest) -> Result<CallOutcome<v1::Session>> {
+    Ok(CallOutcome::at_once(describe(desk, desk.caller.session()?)?))
 }
 
 /// Ends the caller's session.
-pub(crate) fn logout(desk: &CallContext, _: v1::LogoutRequest) -> Result<Done<v1::LogoutReply>> {
+pub(crate) fn logout(desk: &CallContext, _: v1::LogoutRequest) -> Result<CallOutcome<v1::LogoutReply>> {
     desk.sessions.end(desk.caller.session()?);
-    Ok(Done::at_once(v1::LogoutReply {}))
+    Ok(CallOutcome::at_once(v1::LogoutReply {}))
 }
 
 /// A SASL exchange in progress.

@@ -8,10 +8,10 @@ use super::CallContext;
 use super::note::find_all;
 use crate::error::Result;
 use crate::limits::{UNREAD_LOOKS_MAX, UNREAD_PER_PAGE_MAX};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Marks notes as read or unread.
-pub(crate) fn mark(desk: &CallContext, request: v1::MarkNotesRequest) -> Result<Done<v1::MarkNotesReply>> {
+pub(crate) fn mark(desk: &CallContext, request: v1::MarkNotesRequest) -> Result<CallOutcome<v1::MarkNotesReply>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let notes = {
         let reading = access.read()?;
@@ -28,7 +28,7 @@ pub(crate) fn mark(desk: &CallContext, request: v1::MarkNotesRequest) -> Result<
 }
 
 /// Lists the documents that the caller has not read.
-pub(crate) fn list(desk: &CallContext, request: v1::ListUnreadRequest) -> Result<Done<v1::ListUnreadReply>> {
+pub(crate) fn list(desk: &CallContext, request: v1::ListUnreadRequest) -> Result<CallOutcome<v1::ListUnreadReply>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => UNREAD_PER_PAGE_MAX,
@@ -43,5 +43,5 @@ pub(crate) fn list(desk: &CallContext, request: v1::ListUnreadRequest) -> Result
         Ok(reply.note_ids.len() < limit)
     })?;
     reply.next = next.map_or(0, |next| next.0);
-    Ok(Done::after(reply, reading.ticket()))
+    Ok(CallOutcome::after(reply, reading.ticket()))
 }

@@ -21,10 +21,10 @@ use super::{CallContext, at_most, folder};
 use crate::backend::BuildProgress;
 use crate::error::{Error, Result};
 use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, REFRESH_STEP_CHANGES};
-use crate::service::Done;
+use crate::service::CallOutcome;
 
 /// Lists views and folders.
-pub(crate) fn list(desk: &CallContext, request: v1::ListViewsRequest) -> Result<Done<v1::ListViewsReply>> {
+pub(crate) fn list(desk: &CallContext, request: v1::ListViewsRequest) -> Result<CallOutcome<v1::ListViewsReply>> {
     use v1::list_views_request::Kind as Wanted;
     let access = desk.access::<level::Reader>(request.database.clone())?;
     let reading = access.read()?;
@@ -38,7 +38,7 @@ pub(crate) fn list(desk: &CallContext, request: v1::ListViewsRequest) -> Result<
         Wanted::Views => !view.folder,
         Wanted::Folders => view.folder,
     });
-    Ok(Done::after(v1::ListViewsReply { views: listed }, reading.ticket()))
+    Ok(CallOutcome::after(v1::ListViewsReply { views: listed }, reading.ticket()))
 }
 
 /// A request to open a collection: its view, and whether its index must be updated.
@@ -63,12 +63,14 @@ pub(crate) enum RefreshStep {
 impl CollectionRequest {
     /// Applies some changes to the index. If the index must be built, requests a build, unless `asked` is `true`: then
     /// a requested build has already ended.
-    pub(crate) fn refresh(&self, desk: &CallContext, asked: bool) -> Result<Done<RefreshStep>> {
+    pub(crate) fn refresh(&self, desk: &CallContext, asked: bool) -> Result<CallOutcome<RefreshStep>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let (database, indexer) = (access.database().number(), &desk.ground.indexer);
         let (note, when, way) = {
             let reading = access.read()?;
-            let Some(info) = find(&reading, self.view.as_ref())? else { return Ok(Done::at_once(RefreshStep::Done)) };
+            let Some(info) = find(&reading, self.view.as_ref())? else {
+                return Ok(CallOutcome::at_once(RefreshStep::Done));
+            };
             let when = info.view.design.refresh;
             let rests = match when {
                 When::Manual => true,
@@ -76,7 +78,7 @@ impl CollectionRequest {
                 When::Automatic | When::AfterFirstUse => false,
             };
             if rests && !self.by_hand && reading.view(info.note).is_ok() {
-                return Ok(Done::at_once(RefreshStep::Done));
+                return Ok(CallOutcome::at_once(RefreshStep::Done));
             }
             (info.note, when, reading.view_update_way(info.note)?)
         };
@@ -90,13 +92,13 @@ impl CollectionRequest {
         };
         if let Some(build) = build {
             access.view_begin(note)?;
-            return Ok(Done::at_once(build));
+            return Ok(CallOutcome::at_once(build));
         }
         let is_complete = access.view_refresh(note, REFRESH_STEP_CHANGES)?.complete;
         if is_complete && matches!(when, When::Hours(_)) {
             indexer.refreshed(database, note);
         }
-        Ok(Done::at_once(if is_complete { RefreshStep::Done } else { RefreshStep::More }))
+        Ok(CallOutcome::at_once(if is_complete { RefreshStep::Done } else { RefreshStep::More }))
     }
 
     /// Describes the collection with its size.
@@ -105,12 +107,12 @@ impl CollectionRequest {
         desk: &CallContext,
         late: bool,
         progress: Option<BuildProgress>,
-    ) -> Result<Done<v1::Collection>> {
+    ) -> Result<CallOutcome<v1::Collection>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
         let Some(info) = find(&reading, self.view.as_ref())? else {
             let folder = folder::find_in(&reading, self.view.clone())?;
-            return Ok(Done::after(folder::open(&reading, &folder)?, reading.ticket()));
+            return Ok(CallOutcome::after(folder::open(&reading, &folder)?, reading.ticket()));
         };
         let view = reading.view(info.note)?;
         let reader = EntryReader::open(&reading, &view, 0)?;
@@ -126,17 +128,17 @@ impl CollectionRequest {
             totals: spread(reader.grand_totals()?, info.view.design.columns.len()),
         };
         drop(reader);
-        Ok(Done::after(collection, reading.ticket()))
+        Ok(CallOutcome::after(collection, reading.ticket()))
     }
 }
 
 /// Reads entries.
-pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Result<Done<v1::ReadEntriesReply>> {
+pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Result<CallOutcome<v1::ReadEntriesReply>> {
     let access = desk.access::<level::Reader>(request.database.clone())?;
     let reading = access.read()?;
     let Some(info) = find(&reading, request.view.as_ref())? else {
         let folder = folder::find_in(&reading, request.view.clone())?;
-        return Ok(Done::after(folder::read(&reading, &folder, &request)?, reading.ticket()));
+        return Ok(CallOutcome::after(folder::read(&reading, &folder, &request)?, reading.ticket()));
     };
     let view = reading.view(info.note)?;
     let reader = EntryReader::open(&reading, &view, collation(request.collation))?;
@@ -152,11 +154,14 @@ pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Resul
         modseq: reader.rows().applied()?.0,
     };
     drop(reader);
-    Ok(Done::after(reply, reading.ticket()))
+    Ok(CallOutcome::after(reply, reading.ticket()))
 }
 
 /// Finds entries by the values of their sorted columns.
-pub(crate) fn find_by_key(desk: &CallContext, request: v1::FindByKeyRequest) -> Result<Done<v1::FindByKeyReply>> {
+pub(crate) fn find_by_key(
+    desk: &CallContext,
+    request: v1::FindByKeyRequest,
+) -> Result<CallOutcome<v1::FindByKeyReply>> {
     at_most(request.keys.len().max(request.to_keys.len()), "values of a key", FIND_KEYS_MAX)?;
     if request.partial && !request.to_keys.is_empty() {
         return Err(Error::invalid("a range has no partial keys"));
@@ -183,7 +188,7 @@ pub(crate) fn find_by_key(desk: &CallContext, request: v1::FindByKeyRequest) -> 
         },
     };
     drop(rows);
-    Ok(Done::after(reply, reading.ticket()))
+    Ok(CallOutcome::after(reply, reading.ticket()))
 }
 
 /// Finds a view by number or name. Returns `None` if there is none, or only a folder without columns.

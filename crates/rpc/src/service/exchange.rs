@@ -4,7 +4,7 @@
 use proto::v1;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::{Done, Replies, Service, replies, take};
+use super::{CallOutcome, Replies, Service, replies, take};
 use crate::cmd::session::SaslExchange;
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
@@ -54,7 +54,7 @@ async fn step(
                 Some(dialogue) => dialogue,
                 None => SaslExchange::begin(desk, &message.mechanism)?,
             };
-            dialogue.step(desk, &message.response).map(Done::at_once)
+            dialogue.step(desk, &message.response).map(CallOutcome::at_once)
         })
         .await?;
     exchange.is_over = dialogue.is_none();

@@ -1,7 +1,7 @@
 //! The tables of calls, grouped by the services of the protocol, and the execution of a call on a worker.
 //!
 //! A call with one message and one reply is a *verb*: a synchronous function that gets a [`CallContext`] and the message, runs
-//! on the worker pool, and returns a [`Done`]. The reply is sent when the ticket in the [`Done`] is durable. Streaming
+//! on the worker pool, and returns a [`CallOutcome`]. The reply is sent when the ticket in the [`CallOutcome`] is durable. Streaming
 //! calls consist of such steps.
 
 use std::pin::Pin;
@@ -55,7 +55,7 @@ pub struct Options {
 pub type FullText = Box<dyn Fn() -> search::Result<Option<Arc<search::Search>>> + Send + Sync>;
 
 /// The services that this crate uses.
-pub struct Ground {
+pub struct Services {
     /// The databases.
     pub notes: Arc<Notes>,
     /// The directory of people and groups.
@@ -83,7 +83,7 @@ pub struct Ground {
 /// The state shared by all connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) ground: Arc<Services>,
     pub(crate) options: Arc<Options>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) budget: Budget,
@@ -93,7 +93,7 @@ pub struct Service {
 impl Service {
     /// Creates the service.
     #[must_use]
-    pub fn new(ground: Ground, options: Options) -> Arc<Self> {
+    pub fn new(ground: Services, options: Options) -> Arc<Self> {
         let largest = usize::try_from(ground.depositor.message_bytes_max()).unwrap_or(usize::MAX);
         let share_bytes = ACCOUNT_MEMORY_BYTES_MAX.max(largest.saturating_add(2 * MESSAGE_BYTES_MAX));
         let (clock, random) = (Arc::clone(&ground.clock), Arc::clone(&ground.random));
@@ -119,7 +119,7 @@ impl Service {
     pub(crate) async fn work<R, F>(&self, caller: &Caller, work: F) -> Result<R>
     where
         R: Send + 'static,
-        F: FnOnce(&CallContext) -> Result<Done<R>> + Send + 'static,
+        F: FnOnce(&CallContext) -> Result<CallOutcome<R>> + Send + 'static,
     {
         let desk = CallContext::new(Arc::clone(&self.ground), Arc::clone(&self.sessions), caller.clone());
         let ran = self.ground.pool.run_awaited(move || work(&desk)).await;
@@ -137,7 +137,7 @@ impl Service {
     pub(crate) async fn unary<Q, R>(
         &self,
         request: tonic::Request<Q>,
-        verb: fn(&CallContext, Q) -> Result<Done<R>>,
+        verb: fn(&CallContext, Q) -> Result<CallOutcome<R>>,
     ) -> std::result::Result<tonic::Response<R>, Status>
     where
         Q: Send + 'static,
@@ -149,14 +149,14 @@ impl Service {
 }
 
 /// The outcome of a verb, with the ticket that must be durable before the reply is sent.
-pub(crate) struct Done<R> {
+pub(crate) struct CallOutcome<R> {
     /// The reply.
     pub reply: R,
     /// The ticket to wait for, or `None` if the reply does not depend on the disk.
     pub ticket: Option<Ticket>,
 }
 
-impl<R> Done<R> {
+impl<R> CallOutcome<R> {
     /// Creates an outcome that does not depend on the disk.
     pub(crate) fn at_once(reply: R) -> Self {
         Self { reply, ticket: None }

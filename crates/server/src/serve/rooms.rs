@@ -154,7 +154,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Recepti
             age: keys.session_time.0,
         },
     };
-    let ground = rpc::service::Ground {
+    let ground = rpc::service::Services {
         notes: Arc::clone(&core.notes),
         directory: Arc::clone(&core.directory),
         credentials: Arc::clone(logins) as Arc<dyn rpc::backend::Credentials>,
