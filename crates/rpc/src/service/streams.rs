@@ -33,19 +33,19 @@ pub(super) fn read_attachment(
 }
 
 /// Chunks that were read but not sent yet, and the remaining content.
-struct Flow {
+struct ChunkStream {
     ready: VecDeque<v1::Chunk>,
     rest: Option<ContentReader>,
 }
 
 fn content(service: &Service, caller: crate::gate::Caller, content: ContentReader) -> Replies<v1::Chunk> {
-    let start = Flow { ready: VecDeque::new(), rest: Some(content) };
-    replies(service.clone(), caller, start, |service, caller, mut flow: Flow| async move {
+    let start = ChunkStream { ready: VecDeque::new(), rest: Some(content) };
+    replies(service.clone(), caller, start, |service, caller, mut flow: ChunkStream| async move {
         if flow.ready.is_empty()
             && let Some(content) = flow.rest.take()
         {
             let pieces = service.work(&caller, move |desk| content.step(desk)).await?;
-            flow = Flow { ready: pieces.chunks.into(), rest: pieces.rest };
+            flow = ChunkStream { ready: pieces.chunks.into(), rest: pieces.rest };
         }
         Ok(flow.ready.pop_front().map(|chunk| (chunk, flow)))
     })
