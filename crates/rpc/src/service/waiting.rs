@@ -48,14 +48,14 @@ pub(super) fn watch_changes(
     request: Request<v1::WatchChangesRequest>,
 ) -> Outcome<Replies<v1::ChangeBatch>> {
     let (caller, message) = take(request)?;
-    let start = Following { watch: ChangeStream::begin(message), is_over: false, told: None };
+    let start = WatchState { watch: ChangeStream::begin(message), is_over: false, told: None };
     Ok(Response::new(replies(service.clone(), caller, start, |service, caller, following| async move {
         follow(&service, &caller, following).await
     })))
 }
 
 /// The state of a change stream between two messages.
-struct Following {
+struct WatchState {
     watch: ChangeStream,
     is_over: bool,
     /// The modseq last sent to the client.
@@ -65,8 +65,8 @@ struct Following {
 async fn follow(
     service: &Service,
     caller: &Caller,
-    mut following: Following,
-) -> Result<Option<(v1::ChangeBatch, Following)>> {
+    mut following: WatchState,
+) -> Result<Option<(v1::ChangeBatch, WatchState)>> {
     if following.is_over {
         return Ok(None);
     }
