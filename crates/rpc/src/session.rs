@@ -4,7 +4,7 @@
 //! looked up by its ID, and the secret is compared in constant time, so that neither can be guessed from response
 //! times. Tokens are kept in memory only: after a restart, all clients must log in again.
 //!
-//! Invariants: an account has at most [`Bounds::per_account`] sessions, and the server at most [`Bounds::total`]; an
+//! Invariants: an account has at most [`SessionLimits::per_account`] sessions, and the server at most [`SessionLimits::total`]; an
 //! additional session of an account ends its session that was idle longest; a session that was dismissed, was idle too
 //! long or is too old is never found again.
 
@@ -30,7 +30,7 @@ pub const TOKEN_CHARACTERS: usize = 64;
 
 /// The limits for the number and the lifetime of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bounds {
+pub struct SessionLimits {
     /// Maximum number of sessions of one account.
     pub per_account: usize,
     /// Maximum number of sessions of all accounts together.
@@ -41,7 +41,7 @@ pub struct Bounds {
     pub age: Duration,
 }
 
-impl Default for Bounds {
+impl Default for SessionLimits {
     fn default() -> Self {
         Self {
             per_account: 100,
@@ -54,7 +54,7 @@ impl Default for Bounds {
 
 /// The owner of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Who {
+pub enum SessionOwner {
     /// A person who has logged in, by canonical name.
     Person(String),
     /// A server that has presented a certificate.
@@ -64,7 +64,7 @@ pub enum Who {
 /// An authenticated session.
 pub struct Session {
     /// The owner.
-    pub who: Who,
+    pub who: SessionOwner,
     /// The time at which the session ends even if it is in use; `None` for a server.
     pub ends: Option<Timestamp>,
     /// The memory that its calls may hold, shared with the account's other sessions.
@@ -87,7 +87,7 @@ impl Session {
     #[must_use]
     pub fn of_server(name: Name, dismissal: Dismissal, share: Share) -> Arc<Self> {
         Arc::new(Self {
-            who: Who::Server(name),
+            who: SessionOwner::Server(name),
             ends: None,
             share,
             id: [0; ID_BYTES],
@@ -113,23 +113,23 @@ impl Session {
 
 /// All sessions.
 pub struct Sessions {
-    bounds: Bounds,
+    bounds: SessionLimits,
     /// The memory that the calls of one account may hold, in bytes.
     share_bytes: usize,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
-    open: Mutex<Table>,
+    open: Mutex<SessionTable>,
 }
 
 /// The sessions by token ID, and by owner.
 #[derive(Default)]
-struct Table {
+struct SessionTable {
     sessions: HashMap<[u8; ID_BYTES], Arc<Session>>,
     /// The token IDs of exactly the entries in `sessions`, by owner. No list is empty.
-    accounts: HashMap<Who, Vec<[u8; ID_BYTES]>>,
+    accounts: HashMap<SessionOwner, Vec<[u8; ID_BYTES]>>,
 }
 
-impl Table {
+impl SessionTable {
     fn insert(&mut self, session: Arc<Session>) {
         self.accounts.entry(session.who.clone()).or_default().push(session.id);
         self.sessions.insert(session.id, session);
@@ -145,13 +145,13 @@ impl Table {
     }
 
     /// Returns the memory share of an owner. Returns `None` if it has no session.
-    fn share_of(&self, who: &Who) -> Option<Share> {
+    fn share_of(&self, who: &SessionOwner) -> Option<Share> {
         let id = self.accounts.get(who)?.first()?;
         self.sessions.get(id).map(|session| session.share.clone())
     }
 
     /// Returns the session that was idle longest if the owner has at least `count` sessions, and `None` otherwise.
-    fn most_silent(&self, who: &Who, count: usize) -> Option<Arc<Session>> {
+    fn most_silent(&self, who: &SessionOwner, count: usize) -> Option<Arc<Session>> {
         let ids = self.accounts.get(who).filter(|ids| ids.len() >= count)?;
         let sessions = ids.iter().filter_map(|id| self.sessions.get(id));
         sessions.min_by_key(|session| session.used_ms.load(Ordering::Relaxed)).cloned()
@@ -161,7 +161,7 @@ impl Table {
 impl Sessions {
     /// Creates an empty registry of sessions. `share_bytes` is the memory that the calls of one account may hold.
     #[must_use]
-    pub fn new(bounds: Bounds, share_bytes: usize, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+    pub fn new(bounds: SessionLimits, share_bytes: usize, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         Self { bounds, share_bytes, clock, random, open: Mutex::default() }
     }
 
@@ -173,7 +173,7 @@ impl Sessions {
 
     /// Returns the limits.
     #[must_use]
-    pub fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &SessionLimits {
         &self.bounds
     }
 
@@ -183,7 +183,7 @@ impl Sessions {
         self.random.fill(&mut id);
         self.random.fill(&mut secret);
         let now_ms = self.now_ms();
-        let who = Who::Person(login);
+        let who = SessionOwner::Person(login);
         let mut open = self.lock();
         let share = open.share_of(&who).unwrap_or_else(|| self.share());
         let session = Arc::new(Session {
@@ -249,7 +249,7 @@ impl Sessions {
     /// Makes capacity for another session: ends the owner's session that was idle longest if the owner has too many,
     /// and removes expired sessions if the server has too many. Returns [`Error::Full`] if the server still has too
     /// many.
-    fn make_room(&self, open: &mut Table, who: &Who, now_ms: u64) -> Result<()> {
+    fn make_room(&self, open: &mut SessionTable, who: &SessionOwner, now_ms: u64) -> Result<()> {
         if let Some(session) = open.most_silent(who, self.bounds.per_account.max(1)) {
             open.remove(&session.id);
             session.dismissal.dismiss();
@@ -278,7 +278,7 @@ impl Sessions {
         u64::try_from(self.clock.monotonic().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -317,7 +317,7 @@ mod tests {
 
     fn world(per_account: usize, total: usize) -> World {
         let clock = Arc::new(SimClock::new());
-        let bounds = Bounds { per_account, total, ..Bounds::default() };
+        let bounds = SessionLimits { per_account, total, ..SessionLimits::default() };
         let random = Arc::new(SeededRandom::new(1));
         let sessions = Sessions::new(bounds, 100, Arc::clone(&clock) as Arc<dyn Clock>, random);
         World { clock, sessions }
@@ -340,7 +340,7 @@ mod tests {
         let token = world.log_in("CN=Ann/O=Acme").expect("there is room");
         assert_eq!(token.len(), TOKEN_CHARACTERS);
         let session = world.sessions.find(&token).expect("it was given out");
-        assert_eq!(session.who, Who::Person("CN=Ann/O=Acme".to_owned()));
+        assert_eq!(session.who, SessionOwner::Person("CN=Ann/O=Acme".to_owned()));
         for index in 0..token.len() {
             let other = if token.as_bytes()[index] == b'A' { "B" } else { "A" };
             let mut forged = token.clone();

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::gate::Caller;
 use crate::service::CallOutcome;
 use crate::service::Services;
-use crate::session::{Sessions, Who};
+use crate::session::{SessionOwner, Sessions};
 
 pub(crate) mod acl;
 pub(crate) mod attachment;
@@ -47,7 +47,7 @@ impl CallContext {
     /// Returns the calling person, or `None` if the caller is a server. Returns [`Error::NoSession`] if the account no
     /// longer exists, is disabled, or is on a deny list.
     pub(crate) fn person(&self) -> Result<Option<Arc<Person>>> {
-        let Who::Person(login) = &self.caller.session()?.who else { return Ok(None) };
+        let SessionOwner::Person(login) = &self.caller.session()?.who else { return Ok(None) };
         let directory = &self.ground.directory;
         let person = directory.person(login)?.filter(|person| !person.disabled).ok_or(Error::NoSession)?;
         if directory.deny_list_of(&person)?.is_some() {
@@ -62,8 +62,8 @@ impl CallContext {
             return Ok(self.ground.directory.identity(&person)?);
         }
         match &self.caller.session()?.who {
-            Who::Server(name) => Ok(Arc::new(server_identity(name))),
-            Who::Person(_) => Err(Error::NoSession),
+            SessionOwner::Server(name) => Ok(Arc::new(server_identity(name))),
+            SessionOwner::Person(_) => Err(Error::NoSession),
         }
     }
 

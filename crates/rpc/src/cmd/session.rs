@@ -7,7 +7,7 @@ use crate::backend::{Exchange, ExchangeStep, LoginError, SessionSlot};
 use crate::error::{Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, SECRET_BYTES_MAX};
 use crate::service::CallOutcome;
-use crate::session::{Session, Who};
+use crate::session::{Session, SessionOwner};
 
 /// Checks a password and starts a session.
 pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<CallOutcome<v1::LoginReply>> {
@@ -72,11 +72,11 @@ fn begin(desk: &CallContext, login: String, seat: Box<dyn SessionSlot>) -> Resul
 
 fn describe(desk: &CallContext, session: &Session) -> Result<v1::Session> {
     let (name, mail_file) = match &session.who {
-        Who::Person(login) => {
+        SessionOwner::Person(login) => {
             let person = desk.ground.directory.person(login)?.ok_or(Error::NoSession)?;
             (person.name.canonical().to_owned(), person.mail_file.clone())
         }
-        Who::Server(name) => (name.canonical().to_owned(), String::new()),
+        SessionOwner::Server(name) => (name.canonical().to_owned(), String::new()),
     };
     let idle = desk.sessions.bounds().idle.as_secs();
     let is_server = session.ends.is_none();

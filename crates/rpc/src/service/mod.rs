@@ -27,7 +27,7 @@ use crate::gate::Caller;
 use crate::incoming::RequestBody;
 use crate::limits::{ACCOUNT_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::Budget;
-use crate::session::{Bounds, Sessions};
+use crate::session::{SessionLimits, Sessions};
 
 mod calls;
 mod exchange;
@@ -48,7 +48,7 @@ pub struct Options {
     /// Maximum duration of one call.
     pub call_time_max: Duration,
     /// The limits for sessions.
-    pub sessions: Bounds,
+    pub sessions: SessionLimits,
 }
 
 /// A function that returns the full-text index, or `None` if there is none. May block.

@@ -147,7 +147,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Recepti
         scram: core.config.directory.scram,
         compression: keys.compression,
         call_time_max: keys.call_timeout.0,
-        sessions: rpc::session::Bounds {
+        sessions: rpc::session::SessionLimits {
             per_account: count(keys.sessions_per_account),
             total: count(keys.sessions),
             idle: keys.idle_timeout.0,
