@@ -95,7 +95,7 @@ fn main() {
     mail.ensure(PATH, "u", &Name::new("u@x"), None).expect("the mail file is made");
     let random = SeededRandom::new(2);
     fill(&mail, &random, count);
-    let contents: Vec<Box<dyn search::Contents>> = vec![Box::new(MessageTextReader { serves_imap: true })];
+    let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];
     let options = search::Options { contents, ..search::Options::default() };
     let index = Arc::new(Search::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
     update(&index, &mail);

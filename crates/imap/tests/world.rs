@@ -95,7 +95,7 @@ pub fn deliver(file: &MailFile, raw: &[u8]) {
 }
 
 fn open_index(notes: &Arc<Notes>, folder: &Path) -> Search {
-    let contents: Vec<Box<dyn search::Contents>> = vec![Box::new(MessageTextReader { serves_imap: true })];
+    let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];
     let options = search::Options { contents, thread_bytes: 16 << 20, ..search::Options::default() };
     Search::open(Arc::clone(notes), folder, options).expect("the index opens")
 }

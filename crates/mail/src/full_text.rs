@@ -6,7 +6,7 @@
 
 use search::extract::{self, Elsewhere, Kind};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
-use search::{Contents, NoteText, Opened, Place, html};
+use search::{ContentReader, NoteText, OpenNote, Place, html};
 
 use crate::error::{Error, Result};
 use crate::mailbox::Message;
@@ -24,8 +24,8 @@ pub struct MessageTextReader {
     pub serves_imap: bool,
 }
 
-impl Contents for MessageTextReader {
-    fn read(&self, note: &Opened<'_>, text: &mut NoteText) -> search::Result<bool> {
+impl ContentReader for MessageTextReader {
+    fn read(&self, note: &OpenNote<'_>, text: &mut NoteText) -> search::Result<bool> {
         if note.summary.body.first().is_none_or(|body| body.name != "$Head") {
             return Ok(false);
         }
@@ -37,7 +37,7 @@ impl Contents for MessageTextReader {
 }
 
 impl MessageTextReader {
-    fn read_message(&self, note: &Opened<'_>, out: &mut NoteText) -> Result<()> {
+    fn read_message(&self, note: &OpenNote<'_>, out: &mut NoteText) -> Result<()> {
         let message = Message::open_once(note.reading, note.header.note)?;
         read(&message, note.elsewhere, out)?;
         if self.serves_imap { read_searched(&message, out) } else { Ok(()) }

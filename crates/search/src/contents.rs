@@ -2,7 +2,7 @@
 //!
 //! This module reads items of general types: texts, rich text, numbers, times and attachments. Items in a format of
 //! their own, such as the parts of a message, can be read only by the crate that wrote them; that crate implements
-//! [`Contents`].
+//! [`ContentReader`].
 
 use notes::item::ItemFlags;
 use notes::{DatabaseSnapshot, Header, Item, Summary, Value};
@@ -14,7 +14,7 @@ use crate::text::{FILE_ITEM, NoteText};
 use crate::{extract, html};
 
 /// Reads the contents of notes that hold more than plain items.
-pub trait Contents: Send + Sync {
+pub trait ContentReader: Send + Sync {
     /// Adds the text of a note's body to `text`. Returns `false` if the note is not of a kind that this reader knows.
     /// The summary items have already been added.
     ///
@@ -22,11 +22,11 @@ pub trait Contents: Send + Sync {
     ///
     /// After an error for which [`Error::is_damage`] is `true`, only the text that could not be read is missing from
     /// the index. Any other error stops the update.
-    fn read(&self, note: &Opened<'_>, text: &mut NoteText) -> Result<bool>;
+    fn read(&self, note: &OpenNote<'_>, text: &mut NoteText) -> Result<bool>;
 }
 
 /// A note whose contents are read.
-pub struct Opened<'n> {
+pub struct OpenNote<'n> {
     /// The snapshot that contains the note.
     pub reading: &'n DatabaseSnapshot<'n>,
     /// The note's header.
@@ -38,21 +38,21 @@ pub struct Opened<'n> {
 }
 
 /// The text of a note, and whether some of it could not be read.
-pub(crate) struct Read {
+pub(crate) struct ReadText {
     pub(crate) text: NoteText,
     pub(crate) damaged: bool,
 }
 
 /// Collects the text of a note.
-pub(crate) fn read(note: &Opened<'_>, readers: &[Box<dyn Contents>]) -> Result<Read> {
+pub(crate) fn read(note: &OpenNote<'_>, readers: &[Box<dyn ContentReader>]) -> Result<ReadText> {
     let mut text = NoteText::new(note.reading.database().number());
     note.summary.items.iter().for_each(|item| take_item(item, &mut text));
     let body =
         readers.iter().find_map(|reader| reader.read(note, &mut text).map(|knows| knows.then_some(())).transpose());
     let body = body.unwrap_or_else(|| read_body(note, &mut text));
     match body {
-        Ok(()) => Ok(Read { text, damaged: false }),
-        Err(error) if error.is_damage() => Ok(Read { text, damaged: true }),
+        Ok(()) => Ok(ReadText { text, damaged: false }),
+        Err(error) if error.is_damage() => Ok(ReadText { text, damaged: true }),
         Err(error) => Err(error),
     }
 }
@@ -61,7 +61,7 @@ pub(crate) fn read(note: &Opened<'_>, readers: &[Box<dyn Contents>]) -> Result<R
 ///
 /// Body items are read one by one, so that only one of them is in memory at a time. Attachments come last, so that
 /// large ones do not take the space of the document's own text.
-fn read_body(note: &Opened<'_>, text: &mut NoteText) -> Result<()> {
+fn read_body(note: &OpenNote<'_>, text: &mut NoteText) -> Result<()> {
     let mut files: Vec<Value> =
         note.summary.items.iter().filter(|item| is_file(item)).map(|item| item.value.clone()).collect();
     for body in &note.summary.body {
@@ -80,7 +80,7 @@ fn is_file(item: &Item) -> bool {
     matches!(item.value, Value::Object { .. })
 }
 
-fn read_attachment(note: &Opened<'_>, file: &Value, text: &mut NoteText) -> Result<()> {
+fn read_attachment(note: &OpenNote<'_>, file: &Value, text: &mut NoteText) -> Result<()> {
     let Value::Object { file_name, media_type, length, blob } = file else { return Ok(()) };
     let Some(kind) = extract::Kind::of(media_type, file_name) else { return Ok(()) };
     if *length > ATTACHMENT_BYTES_MAX as u64 || text.is_full() || !text.has_time_for(kind) {

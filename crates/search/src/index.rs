@@ -23,7 +23,7 @@ use tantivy::directory::MmapDirectory;
 use tantivy::merge_policy::LogMergePolicy;
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument};
 
-use crate::contents::{Contents, Opened};
+use crate::contents::{ContentReader, OpenNote};
 use crate::error::{Error, Result};
 use crate::extract::Elsewhere;
 use crate::limits::{COMMIT_BYTES, COMMIT_DOCUMENTS_MAX, MERGE_DOCUMENTS_MIN};
@@ -34,7 +34,7 @@ use crate::{contents, stored};
 /// Options of the index.
 pub struct Options {
     /// Readers of note contents, tried in order.
-    pub contents: Vec<Box<dyn Contents>>,
+    pub contents: Vec<Box<dyn ContentReader>>,
     /// The reader of files that are not read in this process. If it is `None`, these files are skipped.
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
     /// Number of threads that split and sort words.
@@ -498,7 +498,7 @@ impl Update<'_> {
         }
         let Some(summary) = self.reading.summary(note)? else { return Ok(Finding::Absent) };
         let elsewhere = self.search.options.elsewhere.as_deref();
-        let opened = Opened { reading: self.reading, header: &header, summary: &summary, elsewhere };
+        let opened = OpenNote { reading: self.reading, header: &header, summary: &summary, elsewhere };
         let read = contents::read(&opened, &self.search.options.contents)?;
         self.progress.damaged += usize::from(read.damaged);
         self.writing.bytes += read.text.size_bytes();

@@ -38,7 +38,7 @@ mod plan;
 mod schema;
 mod stored;
 
-pub use contents::{Contents, Opened};
+pub use contents::{ContentReader, OpenNote};
 pub use error::{Error, QueryError, Result};
 pub use find::{Found, Hit, Page, Sort};
 pub use index::{Options, Progress, Search, Status};

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use base::NoteId;
 use notes::{Access, Database, Item, level};
 use search::limits::{SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX};
-use search::{Contents, NoteText, Opened, Place, Search, Sought};
+use search::{ContentReader, NoteText, OpenNote, Place, Search, Sought};
 
 use crate::world::{World, header, server};
 
 /// Reads the items `Head` and `Text` as the texts for substring search, and vouches for notes without an item `Doubt`.
 struct Texts;
 
-impl Contents for Texts {
-    fn read(&self, note: &Opened<'_>, text: &mut NoteText) -> search::Result<bool> {
+impl ContentReader for Texts {
+    fn read(&self, note: &OpenNote<'_>, text: &mut NoteText) -> search::Result<bool> {
         let item = |name| notes::item::find(&note.summary.items, name).and_then(|item| item.value.text());
         if let Some(body) = item("Subject") {
             text.body(body);
