@@ -4,7 +4,7 @@
 //! texts of the parts. Text parts that are displayed with the message go to the body. The names of attachments are
 //! indexed, and so is the text of attachments that contain text. No more of a part is decoded than is indexed.
 
-use search::extract::{self, Elsewhere, Kind};
+use search::extract::{self, IsolatedReader, Kind};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
 use search::{ContentReader, NoteText, OpenNote, Place, html};
 
@@ -44,7 +44,7 @@ impl MessageTextReader {
     }
 }
 
-fn read(message: &Message<'_>, elsewhere: Option<&dyn Elsewhere>, out: &mut NoteText) -> Result<()> {
+fn read(message: &Message<'_>, elsewhere: Option<&dyn IsolatedReader>, out: &mut NoteText) -> Result<()> {
     let mut attachments = 0;
     for (index, part) in message.structure().parts().iter().enumerate() {
         if part.kind != PartKind::Leaf || part.size() == 0 {
@@ -86,7 +86,7 @@ fn is_shown(part: &Part) -> bool {
 fn read_attachment(
     message: &Message<'_>,
     part: &Part,
-    elsewhere: Option<&dyn Elsewhere>,
+    elsewhere: Option<&dyn IsolatedReader>,
     out: &mut NoteText,
 ) -> Result<bool> {
     let (media_type, subtype) = part.media();

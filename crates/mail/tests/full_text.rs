@@ -7,7 +7,7 @@ use base::sim::{SeededRandom, SimClock};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
-use search::extract::Elsewhere;
+use search::extract::IsolatedReader;
 use search::{Page, Query, Search};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
@@ -22,7 +22,7 @@ struct World {
 /// An extractor of PDF text that returns the characters of the file in reverse order.
 struct ReversedPdfText;
 
-impl Elsewhere for ReversedPdfText {
+impl IsolatedReader for ReversedPdfText {
     fn pdf(&self, bytes: &[u8]) -> Option<String> {
         Some(String::from_utf8(bytes.to_vec()).ok()?.chars().rev().collect())
     }

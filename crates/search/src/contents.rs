@@ -8,7 +8,7 @@ use notes::item::ItemFlags;
 use notes::{DatabaseSnapshot, Header, Item, Summary, Value};
 
 use crate::error::{Error, Result};
-use crate::extract::Elsewhere;
+use crate::extract::IsolatedReader;
 use crate::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX};
 use crate::text::{FILE_ITEM, NoteText};
 use crate::{extract, html};
@@ -34,7 +34,7 @@ pub struct OpenNote<'n> {
     /// The note's summary record.
     pub summary: &'n Summary,
     /// The reader of files that are not read in this process.
-    pub elsewhere: Option<&'n dyn Elsewhere>,
+    pub elsewhere: Option<&'n dyn IsolatedReader>,
 }
 
 /// The text of a note, and whether some of it could not be read.

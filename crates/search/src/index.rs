@@ -25,7 +25,7 @@ use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDo
 
 use crate::contents::{ContentReader, OpenNote};
 use crate::error::{Error, Result};
-use crate::extract::Elsewhere;
+use crate::extract::IsolatedReader;
 use crate::limits::{COMMIT_BYTES, COMMIT_DOCUMENTS_MAX, MERGE_DOCUMENTS_MIN};
 use crate::marked::{Listed, Marked};
 use crate::schema::{self, Schema};
@@ -36,7 +36,7 @@ pub struct Options {
     /// Readers of note contents, tried in order.
     pub contents: Vec<Box<dyn ContentReader>>,
     /// The reader of files that are not read in this process. If it is `None`, these files are skipped.
-    pub elsewhere: Option<Arc<dyn Elsewhere>>,
+    pub elsewhere: Option<Arc<dyn IsolatedReader>>,
     /// Number of threads that split and sort words.
     pub threads: usize,
     /// Number of bytes that each thread may use before it writes a segment of the index.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use base::{Clock, DbNumber, Timestamp};
 use notes::{Access, ChangeSubscriber, DatabaseRecord, Identity, Notes, level};
-use search::extract::Elsewhere;
+use search::extract::IsolatedReader;
 use search::{Progress, Search};
 use wire::Shutdown;
 
@@ -80,7 +80,7 @@ impl FullText {
         }
         let options = search::Options {
             contents: vec![Box::new(mail::full_text::MessageTextReader { serves_imap: self.serves_imap })],
-            elsewhere: self.reads_pdf.then(|| Arc::clone(&self.pdf) as Arc<dyn Elsewhere>),
+            elsewhere: self.reads_pdf.then(|| Arc::clone(&self.pdf) as Arc<dyn IsolatedReader>),
             threads: self.threads,
             thread_bytes: self.thread_bytes,
             ..search::Options::default()

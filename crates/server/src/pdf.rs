@@ -21,7 +21,7 @@ use base::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, read, write};
-use search::extract::Elsewhere;
+use search::extract::IsolatedReader;
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX};
 
 use crate::limits::{PDF_CHILDREN_MAX, PDF_FILES_PER_CHILD_MAX, PDF_TIME_MAX};
@@ -129,7 +129,7 @@ impl Pdf {
     }
 }
 
-impl Elsewhere for Pdf {
+impl IsolatedReader for Pdf {
     fn pdf(&self, bytes: &[u8]) -> Option<String> {
         if bytes.len() > ATTACHMENT_BYTES_MAX {
             return None;

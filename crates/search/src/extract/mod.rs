@@ -1,7 +1,7 @@
 //! Text extraction from attachments.
 //!
 //! Attachments are untrusted input. Each extractor limits the bytes it unpacks and its depth. No extractor fails: a
-//! file that cannot be read has no text. PDF cannot be limited this way; its bytes go to [`Elsewhere`], a separate
+//! file that cannot be read has no text. PDF cannot be limited this way; its bytes go to [`IsolatedReader`], a separate
 //! process that is limited by the operating system.
 
 mod office;
@@ -71,7 +71,7 @@ impl Kind {
 }
 
 /// Reads files outside of this process, where they can do no harm.
-pub trait Elsewhere: Send + Sync {
+pub trait IsolatedReader: Send + Sync {
     /// Returns the text of a PDF. Returns `None` if it has no text or cannot be read within the limits. The call takes
     /// a bounded time.
     fn pdf(&self, bytes: &[u8]) -> Option<String>;
@@ -80,7 +80,7 @@ pub trait Elsewhere: Send + Sync {
 /// Returns the text of a file. Returns `None` if it has no text, if it cannot be read, or if it requires `elsewhere`
 /// and that is `None`.
 #[must_use]
-pub fn text(kind: Kind, bytes: &[u8], elsewhere: Option<&dyn Elsewhere>) -> Option<String> {
+pub fn text(kind: Kind, bytes: &[u8], elsewhere: Option<&dyn IsolatedReader>) -> Option<String> {
     if bytes.len() > ATTACHMENT_BYTES_MAX {
         return None;
     }

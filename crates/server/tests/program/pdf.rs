@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use search::extract::Elsewhere;
+use search::extract::IsolatedReader;
 use server::pdf::Pdf;
 
 use crate::Place;
