@@ -65,7 +65,7 @@ pub struct Hit {
 
 /// The result of a query.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct QueryResult {
     /// The hits of the page, in order.
     pub hits: Vec<Hit>,
     /// Number of matching documents that the reader may read.
@@ -93,7 +93,7 @@ impl Search {
         query: &Query,
         page: Page,
         is_too_long: &dyn Fn() -> bool,
-    ) -> Result<Found> {
+    ) -> Result<QueryResult> {
         let published = self.published();
         let database = access.database();
         let applied =
@@ -117,22 +117,22 @@ impl Search {
     }
 
     /// Returns the notes that may differ from their state in the index.
-    fn behind(&self, database: &std::sync::Arc<Database>, applied: Modseq) -> Result<Behind> {
+    fn behind(&self, database: &std::sync::Arc<Database>, applied: Modseq) -> Result<ChangedNotes> {
         let own = database.authorize::<level::Reader>(self.itself())?;
         let now = own.read()?;
         if now.modseq() < applied || !now.is_complete_since(applied) {
-            return Ok(Behind::Unknown);
+            return Ok(ChangedNotes::Unknown);
         }
         let changes = now.changes_some(applied, BEHIND_MAX)?;
         if changes.len() >= BEHIND_MAX {
-            return Ok(Behind::Unknown);
+            return Ok(ChangedNotes::Unknown);
         }
-        Ok(Behind::Notes(changes.iter().map(|change| change.note).collect()))
+        Ok(ChangedNotes::Notes(changes.iter().map(|change| change.note).collect()))
     }
 }
 
 /// The notes that may differ from their state in the index.
-enum Behind {
+enum ChangedNotes {
     /// These notes.
     Notes(HashSet<NoteId>),
     /// Any note.
@@ -152,7 +152,7 @@ struct Candidate {
 struct Collector {
     page: Page,
     window: usize,
-    behind: Behind,
+    behind: ChangedNotes,
     restricted_too: bool,
     best: BinaryHeap<Reverse<Candidate>>,
     total: u64,
@@ -165,7 +165,7 @@ struct Collector {
 const HITS_PER_QUESTION: usize = 1_024;
 
 impl Collector {
-    fn new(page: Page, behind: Behind, restricted_too: bool) -> Self {
+    fn new(page: Page, behind: ChangedNotes, restricted_too: bool) -> Self {
         let window = page.offset.saturating_add(page.limit.min(HITS_MAX)).min(HITS_WINDOW_MAX);
         let (best, doubtful) = (BinaryHeap::new(), Vec::new());
         Self { page, window, behind, restricted_too, best, total: 0, doubtful, is_exact: true }
@@ -214,8 +214,8 @@ impl Collector {
     fn take(&mut self, candidate: Candidate, is_restricted: bool) {
         let is_doubtful = (is_restricted && self.restricted_too)
             || match &self.behind {
-                Behind::Unknown => true,
-                Behind::Notes(notes) => !notes.is_empty() && notes.contains(&candidate.note),
+                ChangedNotes::Unknown => true,
+                ChangedNotes::Notes(notes) => !notes.is_empty() && notes.contains(&candidate.note),
             };
         if !is_doubtful {
             self.keep(candidate);
@@ -241,7 +241,7 @@ impl Collector {
         reading: &DatabaseSnapshot<'_>,
         applied: Modseq,
         is_too_long: &dyn Fn() -> bool,
-    ) -> Result<Found> {
+    ) -> Result<QueryResult> {
         for (count, candidate) in std::mem::take(&mut self.doubtful).into_iter().enumerate() {
             if count % HITS_PER_QUESTION == HITS_PER_QUESTION - 1 && is_too_long() {
                 return Err(Error::TooLong);
@@ -259,8 +259,8 @@ impl Collector {
             let relevance = if self.page.sort == Sort::Relevance { relevance(candidate.rank, highest) } else { 0 };
             hits.push(Hit { note: candidate.note, unid, date: candidate.date, relevance });
         }
-        let is_current = matches!(&self.behind, Behind::Notes(notes) if notes.is_empty());
-        Ok(Found { hits, total: self.total, is_exact: self.is_exact, applied, is_current })
+        let is_current = matches!(&self.behind, ChangedNotes::Notes(notes) if notes.is_empty());
+        Ok(QueryResult { hits, total: self.total, is_exact: self.is_exact, applied, is_current })
     }
 }
 

@@ -40,7 +40,7 @@ mod stored;
 
 pub use contents::{ContentReader, OpenNote};
 pub use error::{Error, QueryError, Result};
-pub use find::{Found, Hit, Page, Sort};
+pub use find::{Hit, Page, QueryResult, Sort};
 pub use index::{Options, Progress, Search, Status};
 pub use query::Query;
 pub use substring::{Lacking, Place, Sought};

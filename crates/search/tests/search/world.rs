@@ -10,7 +10,7 @@ use notes::{
     Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value,
     Writer, level,
 };
-use search::{Found, Page, Query, Search, Sort};
+use search::{Page, Query, QueryResult, Search, Sort};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 
@@ -107,11 +107,11 @@ impl World {
         indexed
     }
 
-    pub fn find(&self, database: &Arc<Database>, who: &str, query: &str) -> Found {
+    pub fn find(&self, database: &Arc<Database>, who: &str, query: &str) -> QueryResult {
         self.find_page(database, who, query, Page { sort: Sort::Oldest, limit: 1_000, offset: 0 })
     }
 
-    pub fn find_page(&self, database: &Arc<Database>, who: &str, query: &str, page: Page) -> Found {
+    pub fn find_page(&self, database: &Arc<Database>, who: &str, query: &str, page: Page) -> QueryResult {
         let access: Access<level::Reader> = database.authorize(&identity(who)).expect("a reader");
         let query = Query::parse(query).expect("a query");
         self.search.query(&access, &query, page, &|| false).expect("an answer")
