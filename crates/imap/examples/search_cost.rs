@@ -19,7 +19,7 @@ use imap::session::{Effect, Options, Session, SessionContext};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
-use search::Search;
+use search::FullTextIndex;
 use store::{Store, SyncMode};
 use wire::Peer;
 
@@ -97,7 +97,8 @@ fn main() {
     fill(&mail, &random, count);
     let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];
     let options = search::Options { contents, ..search::Options::default() };
-    let index = Arc::new(Search::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
+    let index =
+        Arc::new(FullTextIndex::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
     update(&index, &mail);
     let site =
         || SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, Options::default());
@@ -123,7 +124,7 @@ fn fill(mail: &Arc<MailStore>, random: &SeededRandom, count: usize) {
     }
 }
 
-fn update(index: &Search, mail: &Arc<MailStore>) {
+fn update(index: &FullTextIndex, mail: &Arc<MailStore>) {
     let file = mail.open_as_server(PATH).expect("the mail file is there");
     let server = Arc::new(Identity::local_server(""));
     let access: Access<level::Reader> = file.database().authorize(&server).expect("the server may");

@@ -59,7 +59,7 @@ pub trait SaslExchange: Send {
 }
 
 /// A function that returns the full-text index, or `None` if the server has none. May block.
-pub type FullTextProvider = Arc<dyn Fn() -> search::Result<Option<Arc<search::Search>>> + Send + Sync>;
+pub type FullTextProvider = Arc<dyn Fn() -> search::Result<Option<Arc<search::FullTextIndex>>> + Send + Sync>;
 
 /// Access to passwords and mail files.
 pub trait Credentials: Send + Sync {

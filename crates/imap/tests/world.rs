@@ -14,7 +14,7 @@ use imap::session::{Options, SessionContext};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Authentication, Identity, Notes};
-use search::Search;
+use search::FullTextIndex;
 use store::memory::Memory;
 use store::{Store, SyncMode};
 use wire::Peer;
@@ -30,7 +30,7 @@ pub struct TestServer {
     /// Number of times that sessions asked for the index.
     pub index_uses: Arc<AtomicUsize>,
     mail: Arc<MailStore>,
-    index: Arc<Search>,
+    index: Arc<FullTextIndex>,
     _index_folder: tempfile::TempDir,
 }
 
@@ -68,7 +68,7 @@ impl TestServer {
     }
 
     /// Returns the full-text index.
-    pub fn search(&self) -> Arc<Search> {
+    pub fn search(&self) -> Arc<FullTextIndex> {
         Arc::clone(&self.index)
     }
 
@@ -94,10 +94,10 @@ pub fn deliver(file: &MailFile, raw: &[u8]) {
     file.durable(ticket).wait().expect("the store works");
 }
 
-fn open_index(notes: &Arc<Notes>, folder: &Path) -> Search {
+fn open_index(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
     let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];
     let options = search::Options { contents, thread_bytes: 16 << 20, ..search::Options::default() };
-    Search::open(Arc::clone(notes), folder, options).expect("the index opens")
+    FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
 }
 
 struct Accounts {

@@ -22,7 +22,7 @@ use base::{Name, Random};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
-use search::{Page, Query, Search, Sort};
+use search::{FullTextIndex, Page, Query, Sort};
 use store::{Options, Store, SyncMode};
 
 mod generated;
@@ -60,7 +60,7 @@ fn main() {
         threads,
         ..search::Options::default()
     };
-    let search = Search::open(notes, &folder.path().join("full-text"), options).expect("the index opens");
+    let search = FullTextIndex::open(notes, &folder.path().join("full-text"), options).expect("the index opens");
     let mut figures = Figures::default();
     index_all(&search, &files, bytes, &mut figures);
     for (name, sort, phrase) in [
@@ -129,7 +129,7 @@ fn server() -> Arc<Identity> {
     Arc::new(Identity::local_server(""))
 }
 
-fn index_all(search: &Search, files: &[MailFile], bytes: usize, figures: &mut Figures) {
+fn index_all(search: &FullTextIndex, files: &[MailFile], bytes: usize, figures: &mut Figures) {
     const READER: &str = "/proc/thread-self/schedstat";
     let (began, process, reader) = (Instant::now(), process_seconds(), cpu_seconds(READER));
     files.iter().for_each(|file| update(search, file));
@@ -146,7 +146,7 @@ fn index_all(search: &Search, files: &[MailFile], bytes: usize, figures: &mut Fi
     figures.add("pieces of the index", status.segments as f64);
 }
 
-fn update(search: &Search, file: &MailFile) {
+fn update(search: &FullTextIndex, file: &MailFile) {
     let access: Access<level::Reader> = file.database().authorize(&server()).expect("the server may");
     while !search.update(&access, 1_000, &|| false).expect("an update").complete {}
 }
@@ -173,7 +173,7 @@ fn fill(mail: &Arc<MailStore>, random: &SeededRandom, messages: usize, files: us
 }
 
 fn ask(
-    search: &Search,
+    search: &FullTextIndex,
     files: &[MailFile],
     random: &SeededRandom,
     (name, sort, phrase): (&str, Sort, bool),
@@ -198,7 +198,7 @@ fn ask(
 }
 
 /// Measures how soon one additional message can be found, and the cost of the segment merges that it causes.
-fn after_changes(search: &Search, files: &[MailFile], random: &SeededRandom, figures: &mut Figures) {
+fn after_changes(search: &FullTextIndex, files: &[MailFile], random: &SeededRandom, figures: &mut Figures) {
     let (mut times, merging) = (Vec::new(), merge_seconds());
     for _ in 0..ADDED {
         let file = &files[random.below(files.len() as u64) as usize];

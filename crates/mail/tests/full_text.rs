@@ -8,14 +8,14 @@ use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::extract::IsolatedReader;
-use search::{Page, Query, Search};
+use search::{FullTextIndex, Page, Query};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 
 /// A mail file with one message, and its index.
 struct World {
     file: MailFile,
-    search: Search,
+    search: FullTextIndex,
     _folder: tempfile::TempDir,
 }
 
@@ -47,7 +47,7 @@ impl World {
             thread_bytes: 16 << 20,
             ..search::Options::default()
         };
-        let search = Search::open(Arc::clone(&notes), folder.path(), options).expect("the index opens");
+        let search = FullTextIndex::open(Arc::clone(&notes), folder.path(), options).expect("the index opens");
         let database = notes.database_open("mail/ann.nsf").expect("it exists");
         let access = database.authorize(&Arc::new(Identity::local_server(""))).expect("the server may");
         let progress = search.update(&access, 1_000, &|| false).expect("an update");

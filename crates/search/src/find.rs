@@ -15,7 +15,7 @@ use tantivy::schema::Field;
 use tantivy::{DocId, Searcher, SegmentReader, TERMINATED, Term};
 
 use crate::error::{Error, Result};
-use crate::index::Search;
+use crate::index::FullTextIndex;
 use crate::limits::{BEHIND_MAX, HITS_MAX, HITS_WINDOW_MAX, LOOKED_UP_MAX};
 use crate::plan::Plan;
 use crate::query::Query;
@@ -78,7 +78,7 @@ pub struct QueryResult {
     pub is_current: bool,
 }
 
-impl Search {
+impl FullTextIndex {
     /// Executes a query and returns documents that the holder of the access may read now.
     ///
     /// `is_too_long` is called from time to time, because only the caller has a clock.

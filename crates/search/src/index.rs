@@ -1,7 +1,7 @@
 //! The full-text index: its location, its updates and its guarantees (`docs/full-text.md`).
 //!
-//! One index serves all databases of a server. [`Search::update`] applies the changes of a database since its last
-//! update. [`Search::commit`] makes all applied changes durable and visible at once. The applied modseq of each
+//! One index serves all databases of a server. [`FullTextIndex::update`] applies the changes of a database since its last
+//! update. [`FullTextIndex::commit`] makes all applied changes durable and visible at once. The applied modseq of each
 //! database is stored in the index itself, as a document of the same commit. After a crash, the index therefore
 //! continues from the state that it really holds.
 //!
@@ -52,7 +52,7 @@ impl Default for Options {
 }
 
 /// The full-text index of a server.
-pub struct Search {
+pub struct FullTextIndex {
     notes: Arc<Notes>,
     /// The identity of the server itself, for reading changes that a reader may not see.
     itself: Arc<Identity>,
@@ -61,19 +61,19 @@ pub struct Search {
     reader: IndexReader,
     options: Options,
     /// The state of the uncommitted changes. The lock is held by the thread that changes the index.
-    writing: Mutex<Writing>,
+    writing: Mutex<PendingChanges>,
     /// The state that queries see.
-    published: RwLock<Arc<Published>>,
+    published: RwLock<Arc<CommittedState>>,
     was_renewed: bool,
 }
 
 /// A committed state of the index.
-pub(crate) struct Published {
+pub(crate) struct CommittedState {
     pub(crate) searcher: Searcher,
     applied: HashMap<DbNumber, Modseq>,
 }
 
-impl Published {
+impl CommittedState {
     pub(crate) fn applied(&self, database: DbNumber) -> Option<Modseq> {
         self.applied.get(&database).copied()
     }
@@ -81,7 +81,7 @@ impl Published {
 
 /// The changes since the last commit.
 #[derive(Default)]
-struct Writing {
+struct PendingChanges {
     /// The index writer. It is created when first needed, because it starts threads.
     writer: Option<IndexWriter>,
     /// The modseqs up to which the uncommitted changes apply each database. `None` for a dropped database.
@@ -93,7 +93,7 @@ struct Writing {
     /// The store writes that must be durable before the commit.
     ticket: Ticket,
     /// The databases that are compared with the index as a whole, with the progress of the comparison.
-    comparing: HashMap<DbNumber, Comparing>,
+    comparing: HashMap<DbNumber, ComparisonProgress>,
     /// The last note of each database that the index may hold. Notes after it need not be deleted before they are
     /// added.
     last_notes: HashMap<DbNumber, NoteId>,
@@ -101,7 +101,7 @@ struct Writing {
 
 /// The progress of the comparison of a whole database with the index.
 #[derive(Clone, Copy)]
-struct Comparing {
+struct ComparisonProgress {
     /// The last note compared.
     after: NoteId,
     /// The database's modseq when the comparison began.
@@ -110,7 +110,7 @@ struct Comparing {
 
 /// The result of an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
+pub struct UpdateResult {
     /// The modseq up to which changes are applied.
     pub applied: Modseq,
     /// `true` if no changes are left to apply.
@@ -138,7 +138,7 @@ pub struct Status {
 /// splitting words.
 const FOLDER: &str = "index-3";
 
-impl Search {
+impl FullTextIndex {
     /// Opens the index in a folder, or creates an empty one. An index that cannot be read or has another format is
     /// recreated.
     pub fn open(notes: Arc<Notes>, folder: &Path, options: Options) -> Result<Self> {
@@ -148,12 +148,12 @@ impl Search {
         let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let searcher = reader.searcher();
         let applied = stored::applied(&schema, &searcher)?;
-        let published = RwLock::new(Arc::new(Published { searcher, applied }));
+        let published = RwLock::new(Arc::new(CommittedState { searcher, applied }));
         let itself = Arc::new(Identity::local_server(""));
         Ok(Self { notes, itself, schema, index, reader, options, writing: Mutex::default(), published, was_renewed })
     }
 
-    /// Returns `true` if [`Search::open`] found an unusable index and recreated it.
+    /// Returns `true` if [`FullTextIndex::open`] found an unusable index and recreated it.
     #[must_use]
     pub fn was_renewed(&self) -> bool {
         self.was_renewed
@@ -162,12 +162,17 @@ impl Search {
     /// Applies about `limit` changes of a database at most. The caller repeats the call until all changes are applied.
     /// `stop` is called between notes.
     ///
-    /// The changes become visible after [`Search::commit`], which runs automatically after many documents.
+    /// The changes become visible after [`FullTextIndex::commit`], which runs automatically after many documents.
     ///
     /// # Errors
     ///
     /// After an error, all uncommitted changes are discarded. No data is lost, because they are applied again later.
-    pub fn update(&self, access: &Access<level::Reader>, limit: usize, stop: &dyn Fn() -> bool) -> Result<Progress> {
+    pub fn update(
+        &self,
+        access: &Access<level::Reader>,
+        limit: usize,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<UpdateResult> {
         let mut writing = self.lock_writing();
         let done = self.update_with(&mut writing, access, (limit, stop));
         let done = match done {
@@ -175,7 +180,7 @@ impl Search {
             other => other,
         };
         if done.is_err() {
-            *writing = Writing::default();
+            *writing = PendingChanges::default();
         }
         done
     }
@@ -185,7 +190,7 @@ impl Search {
         let mut writing = self.lock_writing();
         let done = self.commit_with(&mut writing);
         if done.is_err() {
-            *writing = Writing::default();
+            *writing = PendingChanges::default();
         }
         done
     }
@@ -196,7 +201,7 @@ impl Search {
         self.delete_database(&mut writing, database)?;
         let done = self.commit_with(&mut writing);
         if done.is_err() {
-            *writing = Writing::default();
+            *writing = PendingChanges::default();
         }
         done
     }
@@ -236,20 +241,20 @@ impl Search {
         &self.itself
     }
 
-    pub(crate) fn published(&self) -> Arc<Published> {
+    pub(crate) fn published(&self) -> Arc<CommittedState> {
         Arc::clone(&self.published.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn lock_writing(&self) -> MutexGuard<'_, Writing> {
+    fn lock_writing(&self) -> MutexGuard<'_, PendingChanges> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn update_with(
         &self,
-        writing: &mut Writing,
+        writing: &mut PendingChanges,
         access: &Access<level::Reader>,
         step: (usize, &dyn Fn() -> bool),
-    ) -> Result<Progress> {
+    ) -> Result<UpdateResult> {
         let reading = access.read()?;
         let database = access.database();
         if !reading.grant().is_server_itself() {
@@ -268,12 +273,12 @@ impl Search {
         if is_lost && !writing.comparing.contains_key(&number) {
             // The comparison works on the committed index.
             self.commit_with(writing)?;
-            writing.comparing.insert(number, Comparing { after: NoteId(0), since: reading.modseq() });
+            writing.comparing.insert(number, ComparisonProgress { after: NoteId(0), since: reading.modseq() });
         }
         self.know_last_note(writing, number)?;
         let comparing = writing.comparing.get(&number).copied();
         let committed = self.published();
-        let progress = Progress::at(applied);
+        let progress = UpdateResult::at(applied);
         let mut update = Update { search: self, reading: &reading, committed: &committed, writing, progress };
         match comparing {
             Some(comparing) => update.compare(comparing, step)?,
@@ -285,11 +290,11 @@ impl Search {
         Ok(progress)
     }
 
-    fn is_much(&self, writing: &Writing) -> bool {
+    fn is_much(&self, writing: &PendingChanges) -> bool {
         writing.touched.len() >= COMMIT_DOCUMENTS_MAX || writing.bytes >= self.options.waiting_bytes
     }
 
-    fn know_last_note(&self, writing: &mut Writing, database: DbNumber) -> Result<()> {
+    fn know_last_note(&self, writing: &mut PendingChanges, database: DbNumber) -> Result<()> {
         if let Entry::Vacant(vacant) = writing.last_notes.entry(database) {
             let known = stored::notes(&self.published().searcher, &self.schema.database_term(database))?;
             vacant.insert(known.into_iter().max().unwrap_or(NoteId(0)));
@@ -297,7 +302,7 @@ impl Search {
         Ok(())
     }
 
-    fn commit_with(&self, writing: &mut Writing) -> Result<()> {
+    fn commit_with(&self, writing: &mut PendingChanges) -> Result<()> {
         if writing.applied.is_empty() {
             return Ok(());
         }
@@ -328,12 +333,12 @@ impl Search {
                 None => applied.remove(&database),
             };
         }
-        let published = Published { searcher: self.reader.searcher(), applied };
+        let published = CommittedState { searcher: self.reader.searcher(), applied };
         *self.published.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(published);
         Ok(())
     }
 
-    fn delete_database(&self, writing: &mut Writing, database: DbNumber) -> Result<()> {
+    fn delete_database(&self, writing: &mut PendingChanges, database: DbNumber) -> Result<()> {
         self.writer(writing)?.delete_term(self.schema.database_term(database));
         writing.applied.insert(database, None);
         writing.comparing.remove(&database);
@@ -341,7 +346,7 @@ impl Search {
         Ok(())
     }
 
-    fn writer<'w>(&self, writing: &'w mut Writing) -> Result<&'w mut IndexWriter> {
+    fn writer<'w>(&self, writing: &'w mut PendingChanges) -> Result<&'w mut IndexWriter> {
         let writer = match writing.writer.take() {
             Some(writer) => writer,
             None => {
@@ -364,14 +369,14 @@ fn merges() -> LogMergePolicy {
     policy
 }
 
-impl Progress {
+impl UpdateResult {
     fn at(applied: Modseq) -> Self {
         Self { applied, complete: false, changes: 0, indexed: 0, damaged: 0 }
     }
 }
 
 /// The state of a note in relation to the index.
-enum Finding {
+enum NoteState {
     /// The note does not exist or is not indexed.
     Absent,
     /// The index holds the current version of the note.
@@ -382,11 +387,11 @@ enum Finding {
 
 /// An update of one database.
 struct Update<'u> {
-    search: &'u Search,
+    search: &'u FullTextIndex,
     reading: &'u DatabaseSnapshot<'u>,
-    committed: &'u Published,
-    writing: &'u mut Writing,
-    progress: Progress,
+    committed: &'u CommittedState,
+    writing: &'u mut PendingChanges,
+    progress: UpdateResult,
 }
 
 impl Update<'_> {
@@ -415,7 +420,7 @@ impl Update<'_> {
 
     /// Compares the whole database with the index. This is necessary if the order of changes no longer has all changes
     /// since the last update.
-    fn compare(&mut self, comparing: Comparing, (limit, stop): (usize, &dyn Fn() -> bool)) -> Result<()> {
+    fn compare(&mut self, comparing: ComparisonProgress, (limit, stop): (usize, &dyn Fn() -> bool)) -> Result<()> {
         let number = self.reading.database().number();
         let mut found = Vec::new();
         let mut is_cut = false;
@@ -442,7 +447,7 @@ impl Update<'_> {
             }
         }
         if is_cut {
-            self.writing.comparing.insert(number, Comparing { after: last, ..comparing });
+            self.writing.comparing.insert(number, ComparisonProgress { after: last, ..comparing });
         } else {
             self.writing.comparing.remove(&number);
             self.progress.applied = comparing.since;
@@ -457,14 +462,14 @@ impl Update<'_> {
         let finding = match self.document(note) {
             Err(error) if error.is_damage() => {
                 self.progress.damaged += 1;
-                Finding::Absent
+                NoteState::Absent
             }
             other => other?,
         };
         let document = match finding {
-            Finding::Same => return Ok(()),
-            Finding::Absent => None,
-            Finding::Document(document) => Some(*document),
+            NoteState::Same => return Ok(()),
+            NoteState::Absent => None,
+            NoteState::Document(document) => Some(*document),
         };
         let may_have = self.may_have(note);
         let writer = self.search.writer(self.writing)?;
@@ -488,21 +493,21 @@ impl Update<'_> {
     }
 
     /// Creates the document of a note for the index.
-    fn document(&mut self, note: NoteId) -> Result<Finding> {
+    fn document(&mut self, note: NoteId) -> Result<NoteState> {
         let Some(header) = self.reading.header(note)?.filter(|header| !header.is_stub() && header.class.is_document())
         else {
-            return Ok(Finding::Absent);
+            return Ok(NoteState::Absent);
         };
         if self.has(&header)? {
-            return Ok(Finding::Same);
+            return Ok(NoteState::Same);
         }
-        let Some(summary) = self.reading.summary(note)? else { return Ok(Finding::Absent) };
+        let Some(summary) = self.reading.summary(note)? else { return Ok(NoteState::Absent) };
         let elsewhere = self.search.options.elsewhere.as_deref();
         let opened = OpenNote { reading: self.reading, header: &header, summary: &summary, elsewhere };
         let read = contents::read(&opened, &self.search.options.contents)?;
         self.progress.damaged += usize::from(read.damaged);
         self.writing.bytes += read.text.size_bytes();
-        Ok(Finding::Document(Box::new(stored::document(
+        Ok(NoteState::Document(Box::new(stored::document(
             &self.search.schema,
             self.reading.database().number(),
             &header,

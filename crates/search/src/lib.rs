@@ -41,7 +41,7 @@ mod stored;
 pub use contents::{ContentReader, OpenNote};
 pub use error::{Error, QueryError, Result};
 pub use find::{Hit, Page, QueryResult, Sort};
-pub use index::{Options, Progress, Search, Status};
+pub use index::{FullTextIndex, Options, Status, UpdateResult};
 pub use query::Query;
 pub use substring::{Lacking, Place, Sought};
 pub use text::NoteText;

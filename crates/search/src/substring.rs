@@ -5,7 +5,7 @@
 //! note's texts as they will be compared ([`crate::NoteText::searched`]), and vouches that these are all. The index
 //! stores those of their words that it does not already hold for queries. A searched text is split in the same way: its
 //! inner words must be words of the note, its beginning must be the end of a word, and its end must be the beginning of
-//! a word. [`Search::lacking`] returns the notes that are vouched for and have no such words. All other notes may
+//! a word. [`FullTextIndex::lacking`] returns the notes that are vouched for and have no such words. All other notes may
 //! contain the text and must be read.
 //!
 //! The index already holds most words, folded in its own way. An ASCII word that is not too long is the same in both
@@ -26,7 +26,7 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, InvertedIndexReader, Searcher, SegmentReader, TERMINATED};
 
 use crate::error::Result;
-use crate::index::Search;
+use crate::index::FullTextIndex;
 use crate::limits::{
     SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX, SUBSTRING_DOCUMENTS_FEW, SUBSTRING_STEPS_MAX, SUBSTRING_WORDS_MAX,
     WORD_BYTES_MAX,
@@ -246,7 +246,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-impl Search {
+impl FullTextIndex {
     /// Returns for each text the notes of a database that do not contain it in any of its parts, as far as the index
     /// knows.
     ///

@@ -17,7 +17,7 @@ use std::time::Duration;
 use base::{Clock, DbNumber, Timestamp};
 use notes::{Access, ChangeSubscriber, DatabaseRecord, Identity, Notes, level};
 use search::extract::IsolatedReader;
-use search::{Progress, Search};
+use search::{FullTextIndex, UpdateResult};
 use wire::Shutdown;
 
 use crate::config::keys::FullTextKeys;
@@ -39,7 +39,7 @@ pub struct FullText {
     threads: usize,
     thread_bytes: usize,
     serves_imap: bool,
-    opened: Mutex<Option<Arc<Search>>>,
+    opened: Mutex<Option<Arc<FullTextIndex>>>,
     /// The reader of PDFs.
     pub pdf: Arc<Pdf>,
     reads_pdf: bool,
@@ -73,7 +73,7 @@ impl FullText {
     }
 
     /// Returns the index. The first call opens it, or creates it if it does not exist.
-    pub fn search(&self) -> search::Result<Arc<Search>> {
+    pub fn search(&self) -> search::Result<Arc<FullTextIndex>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(search) = opened.as_ref() {
             return Ok(Arc::clone(search));
@@ -85,7 +85,7 @@ impl FullText {
             thread_bytes: self.thread_bytes,
             ..search::Options::default()
         };
-        let search = Arc::new(Search::open(Arc::clone(&self.notes), &self.folder, options)?);
+        let search = Arc::new(FullTextIndex::open(Arc::clone(&self.notes), &self.folder, options)?);
         if search.was_renewed() {
             tracing::warn!(target: "full_text", "the index could not be used and is made anew");
         }
@@ -94,7 +94,7 @@ impl FullText {
     }
 
     /// Returns the index if it exists on disk, or `None` otherwise.
-    pub fn existing(&self) -> search::Result<Option<Arc<Search>>> {
+    pub fn existing(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         if self.folder.exists() { self.search().map(Some) } else { Ok(None) }
     }
 
@@ -106,7 +106,7 @@ impl FullText {
     }
 
     /// Applies about [`CHANGES_STEP`] changes of a database to the index, or fewer if `stop` returns `true`.
-    pub fn update(&self, search: &Search, path: &str, stop: &dyn Fn() -> bool) -> search::Result<Progress> {
+    pub fn update(&self, search: &FullTextIndex, path: &str, stop: &dyn Fn() -> bool) -> search::Result<UpdateResult> {
         let database = self.notes.database_open(path)?;
         let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server("")))?;
         let done = search.update(&access, CHANGES_STEP, stop);
@@ -176,7 +176,7 @@ impl Indexer {
         Ok(wanted.into_iter().filter(|record| self.is_due(record, &search, now)).collect())
     }
 
-    fn is_due(&self, record: &DatabaseRecord, search: &Search, now: Timestamp) -> bool {
+    fn is_due(&self, record: &DatabaseRecord, search: &FullTextIndex, now: Timestamp) -> bool {
         let Some(done) = self.done.get(&record.number) else {
             let is_missing = search.applied(record.number).is_none() || self.again.contains(&record.number);
             return is_missing

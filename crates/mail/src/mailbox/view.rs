@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::{Modseq, NoteId, Uid, ViewId};
 use notes::change::Change;
 use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, Keywords};
-use search::{Lacking, Search, Sought};
+use search::{FullTextIndex, Lacking, Sought};
 use store::Ticket;
 
 use crate::error::{Error, Result};
@@ -274,7 +274,7 @@ impl<'f> MailSnapshot<'f> {
     /// # Errors
     ///
     /// Returns the errors of the index.
-    pub fn lacking(&self, index: &Search, texts: &[Vec<Sought>]) -> search::Result<Vec<Lacking>> {
+    pub fn lacking(&self, index: &FullTextIndex, texts: &[Vec<Sought>]) -> search::Result<Vec<Lacking>> {
         index.lacking(&self.reading, texts)
     }
 

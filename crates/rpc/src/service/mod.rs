@@ -52,7 +52,7 @@ pub struct Options {
 }
 
 /// A function that returns the full-text index, or `None` if there is none. May block.
-pub type FullText = Box<dyn Fn() -> search::Result<Option<Arc<search::Search>>> + Send + Sync>;
+pub type FullText = Box<dyn Fn() -> search::Result<Option<Arc<search::FullTextIndex>>> + Send + Sync>;
 
 /// The services that this crate uses.
 pub struct Services {

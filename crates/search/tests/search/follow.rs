@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notes::{Item, Marks, Notes};
-use search::Search;
+use search::FullTextIndex;
 
 use crate::world::{World, open, server};
 
@@ -62,9 +62,9 @@ fn what_was_not_committed_is_applied_again() {
     assert_eq!(world.index(&database), 0);
 }
 
-fn open_with(notes: &Arc<Notes>, folder: &Path, waiting_bytes: usize) -> Search {
+fn open_with(notes: &Arc<Notes>, folder: &Path, waiting_bytes: usize) -> FullTextIndex {
     let options = search::Options { thread_bytes: 16 << 20, waiting_bytes, ..search::Options::default() };
-    Search::open(Arc::clone(notes), folder, options).expect("the index opens")
+    FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
 }
 
 #[test]

@@ -16,7 +16,7 @@ use notes::{
     Notes, Value, level,
 };
 use proptest::prelude::*;
-use search::{Page, Query, Search, Sort};
+use search::{FullTextIndex, Page, Query, Sort};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 
@@ -149,7 +149,7 @@ struct Model {
     memory: Arc<Memory>,
     clock: Arc<SimClock>,
     notes: Arc<Notes>,
-    search: Search,
+    search: FullTextIndex,
     folder: tempfile::TempDir,
     starts: u64,
 }

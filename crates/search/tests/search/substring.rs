@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::NoteId;
 use notes::{Access, Database, Item, level};
 use search::limits::{SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX};
-use search::{ContentReader, NoteText, OpenNote, Place, Search, Sought};
+use search::{ContentReader, FullTextIndex, NoteText, OpenNote, Place, Sought};
 
 use crate::world::{World, header, server};
 
@@ -41,7 +41,7 @@ fn world() -> World {
     let options =
         search::Options { contents: vec![Box::new(Texts)], thread_bytes: 16 << 20, ..search::Options::default() };
     let folder = world.folder.path().join("texts");
-    world.search = Search::open(Arc::clone(&world.notes), &folder, options).expect("the index opens");
+    world.search = FullTextIndex::open(Arc::clone(&world.notes), &folder, options).expect("the index opens");
     world
 }
 

@@ -10,13 +10,13 @@ use notes::{
     Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value,
     Writer, level,
 };
-use search::{Page, Query, QueryResult, Search, Sort};
+use search::{FullTextIndex, Page, Query, QueryResult, Sort};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 
 pub struct World {
     pub notes: Arc<Notes>,
-    pub search: Search,
+    pub search: FullTextIndex,
     pub clock: Arc<SimClock>,
     pub folder: tempfile::TempDir,
 }
@@ -125,9 +125,9 @@ impl World {
     }
 }
 
-pub fn open(notes: &Arc<Notes>, folder: &Path) -> Search {
+pub fn open(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
     let options = search::Options { thread_bytes: 16 << 20, ..search::Options::default() };
-    Search::open(Arc::clone(notes), folder, options).expect("the index opens")
+    FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
 }
 
 pub fn header(database: &Arc<Database>, note: NoteId) -> notes::Header {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use base::NoteId;
 use notes::{Access, Database, DatabaseOptions, DatabaseSnapshot, FullTextSchedule, level};
-use search::{Page, Query, Search, Sort};
+use search::{FullTextIndex, Page, Query, Sort};
 use serde_json::{Value, json};
 
 use super::answer::{moment, record};
@@ -59,7 +59,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>
 }
 
 /// Updates the index of a database. If the progress callback stops the update, the work done so far is kept.
-fn update(core: &Core, search: &Search, database: &Database, report: &mut Report<'_>) -> Result<(), Failure> {
+fn update(core: &Core, search: &FullTextIndex, database: &Database, report: &mut Report<'_>) -> Result<(), Failure> {
     let path = database.path();
     let total = notes_of(core, &path)?;
     let mut done = 0;
