@@ -27,7 +27,7 @@ use crate::contents::{ContentReader, OpenNote};
 use crate::error::{Error, Result};
 use crate::extract::IsolatedReader;
 use crate::limits::{COMMIT_BYTES, COMMIT_DOCUMENTS_MAX, MERGE_DOCUMENTS_MIN};
-use crate::marked::{Listed, Marked};
+use crate::marked::{FieldTokenizer, WordListTokenizer};
 use crate::schema::{self, Schema};
 use crate::{contents, stored};
 
@@ -552,8 +552,8 @@ fn open_at(folder: &Path, schema: &Schema) -> Result<Index> {
 }
 
 fn register_tokenizers(index: &Index) {
-    index.tokenizers().register(schema::TOKENIZER, Marked::default());
-    index.tokenizers().register(schema::LIST_TOKENIZER, Listed::default());
+    index.tokenizers().register(schema::TOKENIZER, FieldTokenizer::default());
+    index.tokenizers().register(schema::LIST_TOKENIZER, WordListTokenizer::default());
 }
 
 /// Removes the files of an unfinished commit. Their numbers are assigned again, and an existing file would make every

@@ -3,7 +3,7 @@
 //! The value of a field is one string: the database prefix, then texts with separators between them. [`NOTE_GAP`]
 //! separates texts so far that neither a phrase nor a proximity query spans them. [`NAME_BEGIN`] and [`NAME_END`]
 //! enclose the name of the item to which the following texts belong. The threads of the index split the string into
-//! terms ([`Marked`]). Words that are already split are a list separated by [`BETWEEN_WORDS`] ([`Listed`]).
+//! terms ([`FieldTokenizer`]). Words that are already split are a list separated by [`BETWEEN_WORDS`] ([`WordListTokenizer`]).
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
@@ -34,18 +34,18 @@ pub(crate) fn push_clean(text: &str, out: &mut String) {
 
 /// Splits the strings joined by [`crate::text::NoteText`] into terms.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Marked {
+pub(crate) struct FieldTokenizer {
     token: Token,
 }
 
-impl Tokenizer for Marked {
-    type TokenStream<'a> = MarkedStream<'a>;
+impl Tokenizer for FieldTokenizer {
+    type TokenStream<'a> = FieldTokenStream<'a>;
 
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> MarkedStream<'a> {
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> FieldTokenStream<'a> {
         self.token.reset();
         let start = DATABASE_LENGTH.min(text.len());
         let piece = Words::new("");
-        MarkedStream {
+        FieldTokenStream {
             text,
             rest: start,
             piece,
@@ -58,7 +58,7 @@ impl Tokenizer for Marked {
 }
 
 /// The terms of one string.
-pub(crate) struct MarkedStream<'a> {
+pub(crate) struct FieldTokenStream<'a> {
     text: &'a str,
     /// The start of the piece after the current one.
     rest: usize,
@@ -72,7 +72,7 @@ pub(crate) struct MarkedStream<'a> {
     token: &'a mut Token,
 }
 
-impl MarkedStream<'_> {
+impl FieldTokenStream<'_> {
     /// Moves to the next piece. Returns `false` at the end.
     fn next_piece(&mut self) -> bool {
         let Some(rest) = self.text.get(self.rest..).filter(|rest| !rest.is_empty()) else { return false };
@@ -97,7 +97,7 @@ impl MarkedStream<'_> {
     }
 }
 
-impl TokenStream for MarkedStream<'_> {
+impl TokenStream for FieldTokenStream<'_> {
     fn advance(&mut self) -> bool {
         self.token.text.clear();
         self.token.text.push_str(&self.prefix);
@@ -131,29 +131,29 @@ pub(crate) const BETWEEN_WORDS: char = '\u{1}';
 
 /// Splits a list of words into terms without further processing. The list begins with the database prefix, too.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Listed {
+pub(crate) struct WordListTokenizer {
     token: Token,
 }
 
-impl Tokenizer for Listed {
-    type TokenStream<'a> = ListedStream<'a>;
+impl Tokenizer for WordListTokenizer {
+    type TokenStream<'a> = WordListTokenStream<'a>;
 
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> ListedStream<'a> {
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> WordListTokenStream<'a> {
         self.token.reset();
         self.token.position = 0;
         let (prefix, words) = text.split_at(DATABASE_LENGTH.min(text.len()));
-        ListedStream { prefix, words: words.split(BETWEEN_WORDS), token: &mut self.token }
+        WordListTokenStream { prefix, words: words.split(BETWEEN_WORDS), token: &mut self.token }
     }
 }
 
 /// The terms of one list.
-pub(crate) struct ListedStream<'a> {
+pub(crate) struct WordListTokenStream<'a> {
     prefix: &'a str,
     words: std::str::Split<'a, char>,
     token: &'a mut Token,
 }
 
-impl TokenStream for ListedStream<'_> {
+impl TokenStream for WordListTokenStream<'_> {
     fn advance(&mut self) -> bool {
         let Some(word) = self.words.next() else { return false };
         self.token.text.clear();
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     fn terms(text: &str) -> Vec<(String, usize)> {
-        let mut tokenizer = Marked::default();
+        let mut tokenizer = FieldTokenizer::default();
         let mut stream = tokenizer.token_stream(text);
         let mut found = Vec::new();
         while stream.advance() {
