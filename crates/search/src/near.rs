@@ -49,7 +49,7 @@ impl Weight for NearWeight {
             let Some(found) = index.read_postings(term, IndexRecordOption::WithFreqsAndPositions)? else {
                 return Ok(Box::new(EmptyScorer));
             };
-            postings.push(Places { postings: found, places: Vec::new(), next: 0 });
+            postings.push(WordPositions { postings: found, places: Vec::new(), next: 0 });
         }
         let mut scorer = NearScorer { all: self.all.scorer(reader, boost)?, postings, span: self.query.span };
         scorer.settle();
@@ -66,7 +66,7 @@ impl Weight for NearWeight {
 }
 
 /// The positions of one word in the current document.
-struct Places {
+struct WordPositions {
     postings: SegmentPostings,
     places: Vec<u32>,
     next: usize,
@@ -74,7 +74,7 @@ struct Places {
 
 struct NearScorer {
     all: Box<dyn Scorer>,
-    postings: Vec<Places>,
+    postings: Vec<WordPositions>,
     span: u32,
 }
 
