@@ -1,6 +1,6 @@
 //! Search for pieces of words in the term dictionary of the index.
 //!
-//! [`WordsWith`] is an automaton that walks the character tree of the dictionary. Branches outside of the database's
+//! [`SubstringAutomaton`] is an automaton that walks the character tree of the dictionary. Branches outside of the database's
 //! prefix are not entered, and for words that do not match, nothing but their characters is read. The automaton tracks
 //! how much of the piece the last characters match (Knuth, Morris, Pratt), so that each character costs the same.
 
@@ -9,7 +9,7 @@ use std::cell::Cell;
 use tantivy_fst::Automaton;
 
 /// Matches the words of one database that contain a piece of text.
-pub(crate) struct WordsWith<'w> {
+pub(crate) struct SubstringAutomaton<'w> {
     /// The prefix of the words, beginning with the database.
     pub(crate) start: &'w [u8],
     piece: &'w [u8],
@@ -25,7 +25,7 @@ pub(crate) struct WordsWith<'w> {
 /// The state from which no match is possible.
 const DEAD: usize = usize::MAX;
 
-impl<'w> WordsWith<'w> {
+impl<'w> SubstringAutomaton<'w> {
     /// Creates an automaton for words with the piece anywhere after the start, or only at the end if `ends` is `true`.
     pub(crate) fn new(start: &'w [u8], piece: &'w [u8], ends: bool, steps: &'w Cell<usize>) -> Self {
         let mut fallback = vec![0; piece.len() + 1];
@@ -45,7 +45,7 @@ impl<'w> WordsWith<'w> {
     }
 }
 
-impl Automaton for WordsWith<'_> {
+impl Automaton for SubstringAutomaton<'_> {
     /// The matched length of the start, plus that of the piece once the start is complete.
     type State = usize;
 
@@ -92,7 +92,7 @@ mod tests {
 
     fn fits(start: &str, piece: &str, ends: bool, word: &str) -> bool {
         let steps = Cell::new(1_000);
-        let automaton = WordsWith::new(start.as_bytes(), piece.as_bytes(), ends, &steps);
+        let automaton = SubstringAutomaton::new(start.as_bytes(), piece.as_bytes(), ends, &steps);
         let mut state = automaton.start();
         for byte in word.bytes() {
             assert!(!automaton.will_always_match(&state) || automaton.is_match(&state));
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn nothing_fits_when_enough_was_looked_at() {
         let steps = Cell::new(3);
-        let automaton = WordsWith::new(b"d", b"b", false, &steps);
+        let automaton = SubstringAutomaton::new(b"d", b"b", false, &steps);
         let state = b"dab".iter().fold(automaton.start(), |state, byte| automaton.accept(&state, *byte));
         assert!(automaton.is_match(&state) && steps.get() == 0);
         assert!(!automaton.can_match(&automaton.accept(&automaton.start(), b'd')));

@@ -32,7 +32,7 @@ use crate::limits::{
     WORD_BYTES_MAX,
 };
 use crate::marked::BETWEEN_WORDS;
-use crate::piece::WordsWith;
+use crate::piece::SubstringAutomaton;
 use crate::schema::{self, Schema};
 use crate::words::{Words, belongs, stands_alone};
 
@@ -344,7 +344,7 @@ impl Look<'_> {
         }
         let (start, steps) = (format!("{prefix}{start}"), Cell::new(self.steps));
         let mut found = Vec::new();
-        let words = WordsWith::new(start.as_bytes(), piece.as_bytes(), ends, &steps);
+        let words = SubstringAutomaton::new(start.as_bytes(), piece.as_bytes(), ends, &steps);
         let mut terms = index.terms().search(words).into_stream()?;
         while terms.advance() && found.len() <= SUBSTRING_WORDS_MAX {
             found.push(terms.value().clone());
