@@ -17,7 +17,7 @@ use tantivy::{DocId, Searcher, SegmentReader, TERMINATED, Term};
 use crate::error::{Error, Result};
 use crate::index::FullTextIndex;
 use crate::limits::{BEHIND_MAX, HITS_MAX, HITS_WINDOW_MAX, LOOKED_UP_MAX};
-use crate::plan::Plan;
+use crate::plan::QueryTranslator;
 use crate::query::Query;
 use crate::schema;
 
@@ -102,7 +102,7 @@ impl FullTextIndex {
         let behind = self.behind(database, applied)?;
         let restricted_too = !reading.grant().is_server_itself();
         let mut collector = Collector::new(page, behind, restricted_too);
-        let asked = Plan::new(self.schema(), &published.searcher, database.number()).ask(&query.root)?;
+        let asked = QueryTranslator::new(self.schema(), &published.searcher, database.number()).ask(&query.root)?;
         let statistics = Statistics::of(&published.searcher, &self.schema().database_term(database.number()))?;
         let scoring = match page.sort {
             Sort::Relevance => EnableScoring::enabled_from_statistics_provider(&statistics, &published.searcher),

@@ -21,7 +21,7 @@ use crate::query::{Fact, Node, Range, Scope};
 use crate::schema::{self, Scalar, Schema};
 
 /// Translates the nodes of a query into queries of the index.
-pub(crate) struct Plan<'p> {
+pub(crate) struct QueryTranslator<'p> {
     schema: &'p Schema,
     searcher: &'p Searcher,
     database: DbNumber,
@@ -29,7 +29,7 @@ pub(crate) struct Plan<'p> {
     compared: usize,
 }
 
-impl<'p> Plan<'p> {
+impl<'p> QueryTranslator<'p> {
     pub(crate) fn new(schema: &'p Schema, searcher: &'p Searcher, database: DbNumber) -> Self {
         Self { schema, searcher, database, compared: 0 }
     }
