@@ -17,7 +17,7 @@ use tantivy::{Searcher, Term};
 use crate::error::{Error, QueryError, Result};
 use crate::limits::{PATTERN_COMPARED_MAX, PATTERN_WORDS_MAX};
 use crate::near::NearQuery;
-use crate::query::{Fact, Node, Range, Scope};
+use crate::query::{Node, NoteProperty, Range, Scope};
 use crate::schema::{self, Scalar, Schema};
 
 /// Translates the nodes of a query into queries of the index.
@@ -154,12 +154,12 @@ impl<'p> QueryTranslator<'p> {
         without_score(Box::new(RangeQuery::new(bound(from, "0"), bound(to, "g"))))
     }
 
-    fn fact(&self, fact: Fact, range: Range) -> Result<Box<dyn Asked>> {
+    fn fact(&self, fact: NoteProperty, range: Range) -> Result<Box<dyn Asked>> {
         let field = match fact {
-            Fact::Received => self.schema.received,
-            Fact::Created => self.schema.created,
-            Fact::Modified => self.schema.modified,
-            Fact::Size => self.schema.size,
+            NoteProperty::Received => self.schema.received,
+            NoteProperty::Created => self.schema.created,
+            NoteProperty::Modified => self.schema.modified,
+            NoteProperty::Size => self.schema.size,
         };
         let (from, to) = match range {
             Range::Times { from, before } => (

@@ -50,7 +50,7 @@ pub(crate) enum Scope {
 
 /// A property that every note has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fact {
+pub(crate) enum NoteProperty {
     /// The time at which the note was received or created.
     Received,
     Created,
@@ -82,7 +82,7 @@ pub(crate) enum Node {
     /// Matches an item whose value is in a range.
     Item { name: String, range: Range },
     /// Matches a property whose value is in a range.
-    Fact { fact: Fact, range: Range },
+    Fact { fact: NoteProperty, range: Range },
     /// Matches if all nodes match.
     And(Vec<Node>),
     /// Matches if any node matches.

@@ -12,7 +12,7 @@
 
 use super::scan::{Case, Scan};
 use super::value::{Comparison, Value};
-use super::{Fact, Node, Scope};
+use super::{Node, NoteProperty, Scope};
 use crate::error::QueryError;
 use crate::limits::{DISTANCE_DEFAULT, DISTANCE_MAX, QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_PARTS_MAX};
 use crate::words;
@@ -255,16 +255,16 @@ impl<'q> Parser<'q> {
         self.word()
     }
 
-    fn fact(&mut self, fact: Fact, comparison: Comparison) -> Result<Part> {
+    fn fact(&mut self, fact: NoteProperty, comparison: Comparison) -> Result<Part> {
         self.scan.skip_blanks();
         let place = self.scan;
         let text = self.scan.take_while(is_value);
         let wrong = |what: &str| place.error(format!("{text:?} is no {what}"));
         let value = Value::parse(text);
         match (fact, value) {
-            (Fact::Size, Some(Value::Number(_)))
-            | (Fact::Received | Fact::Created | Fact::Modified, Some(Value::Time(..))) => {}
-            (Fact::Size, _) => return Err(wrong("number of bytes")),
+            (NoteProperty::Size, Some(Value::Number(_)))
+            | (NoteProperty::Received | NoteProperty::Created | NoteProperty::Modified, Some(Value::Time(..))) => {}
+            (NoteProperty::Size, _) => return Err(wrong("number of bytes")),
             _ => return Err(wrong("date such as 2024-01-31")),
         }
         let range = value.map(|value| value.range(comparison)).ok_or_else(|| wrong("value"))?;
@@ -407,13 +407,13 @@ fn push_piece(piece: &str, pattern: &mut String) -> Option<()> {
 }
 
 /// Returns the property with a reserved name.
-fn fact(name: &str) -> Option<Fact> {
+fn fact(name: &str) -> Option<NoteProperty> {
     let facts = [
-        ("date", Fact::Received),
-        ("received", Fact::Received),
-        ("created", Fact::Created),
-        ("modified", Fact::Modified),
-        ("size", Fact::Size),
+        ("date", NoteProperty::Received),
+        ("received", NoteProperty::Received),
+        ("created", NoteProperty::Created),
+        ("modified", NoteProperty::Modified),
+        ("size", NoteProperty::Size),
     ];
     facts.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, fact)| fact)
 }
