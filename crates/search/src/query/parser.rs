@@ -45,10 +45,10 @@ struct Parser<'q> {
 }
 
 /// A part of the query. `None` if the text has no characters that belong to words.
-type Part = Option<Node>;
+type OptionalNode = Option<Node>;
 
 impl<'q> Parser<'q> {
-    fn either(&mut self) -> Result<Part> {
+    fn either(&mut self) -> Result<OptionalNode> {
         let mut nodes = Vec::new();
         loop {
             let place = self.scan;
@@ -69,7 +69,7 @@ impl<'q> Parser<'q> {
         self.scan.take("||") || self.scan.take("|") || self.scan.take(",") || self.scan.take_keyword("OR", Case::Any)
     }
 
-    fn both(&mut self) -> Result<Part> {
+    fn both(&mut self) -> Result<OptionalNode> {
         let mut nodes = Vec::new();
         let mut wanted = false;
         loop {
@@ -98,7 +98,7 @@ impl<'q> Parser<'q> {
         matches!(ahead.peek(), None | Some(')' | '|' | ',')) || ahead.take_keyword("OR", Case::Any)
     }
 
-    fn negated(&mut self) -> Result<Part> {
+    fn negated(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
         let follows = |scan: &Scan<'_>| scan.peek().is_some_and(|next| !next.is_whitespace());
         let mut ahead = self.scan;
@@ -118,7 +118,7 @@ impl<'q> Parser<'q> {
         }
     }
 
-    fn near(&mut self) -> Result<Part> {
+    fn near(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
         let Some(mut node) = self.primary()? else { return Ok(None) };
         loop {
@@ -138,7 +138,7 @@ impl<'q> Parser<'q> {
         }
     }
 
-    fn primary(&mut self) -> Result<Part> {
+    fn primary(&mut self) -> Result<OptionalNode> {
         self.scan.skip_blanks();
         let place = self.scan;
         if self.scan.take("(") {
@@ -171,7 +171,7 @@ impl<'q> Parser<'q> {
     }
 
     /// Parses the condition after the name of an item: `CONTAINS` with its operand, or a comparison.
-    fn compared(&mut self, name: &str) -> Result<Part> {
+    fn compared(&mut self, name: &str) -> Result<OptionalNode> {
         self.scan.skip_blanks();
         if self.scan.take_keyword("CONTAINS", Case::Any) {
             return self.within(name);
@@ -194,7 +194,7 @@ impl<'q> Parser<'q> {
     }
 
     /// Parses the value with which an item is compared.
-    fn against(&mut self, comparison: Comparison, name: &str) -> Result<Part> {
+    fn against(&mut self, comparison: Comparison, name: &str) -> Result<OptionalNode> {
         self.scan.skip_blanks();
         let place = self.scan;
         let is_quoted = self.scan.take("\"");
@@ -220,7 +220,7 @@ impl<'q> Parser<'q> {
     }
 
     /// Parses the operand that is searched in one item.
-    fn within(&mut self, name: &str) -> Result<Part> {
+    fn within(&mut self, name: &str) -> Result<OptionalNode> {
         let outer = std::mem::replace(&mut self.scope, Scope::of(name));
         let place = self.scan;
         let found = self.deeper(Self::primary);
@@ -231,7 +231,7 @@ impl<'q> Parser<'q> {
         }
     }
 
-    fn named_or_word(&mut self) -> Result<Part> {
+    fn named_or_word(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
         let name = self.scan.take_while(is_name);
         let begins = name.starts_with(|first: char| first.is_alphabetic() || matches!(first, '$' | '_'));
@@ -255,7 +255,7 @@ impl<'q> Parser<'q> {
         self.word()
     }
 
-    fn fact(&mut self, fact: NoteProperty, comparison: Comparison) -> Result<Part> {
+    fn fact(&mut self, fact: NoteProperty, comparison: Comparison) -> Result<OptionalNode> {
         self.scan.skip_blanks();
         let place = self.scan;
         let text = self.scan.take_while(is_value);
@@ -288,7 +288,7 @@ impl<'q> Parser<'q> {
         self.count_words(Node::Phrase { scope, words })
     }
 
-    fn word(&mut self) -> Result<Part> {
+    fn word(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
         let text = self.scan.take_while(is_word);
         if text.is_empty() {
@@ -330,7 +330,7 @@ impl<'q> Parser<'q> {
             .ok_or_else(|| place.error(format!("a number up to {DISTANCE_MAX} stands here")))
     }
 
-    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<Part>) -> Result<Part> {
+    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<OptionalNode>) -> Result<OptionalNode> {
         if self.depth >= QUERY_DEPTH_MAX {
             return Err(self.scan.error(format!("more than {QUERY_DEPTH_MAX} levels")));
         }
@@ -368,7 +368,7 @@ impl Scope {
     }
 }
 
-fn joined(mut nodes: Vec<Node>, join: impl FnOnce(Vec<Node>) -> Node) -> Part {
+fn joined(mut nodes: Vec<Node>, join: impl FnOnce(Vec<Node>) -> Node) -> OptionalNode {
     if nodes.len() > 1 { Some(join(nodes)) } else { nodes.pop() }
 }
 
