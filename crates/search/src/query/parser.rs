@@ -10,7 +10,7 @@
 //! compare = CONTAINS primary | operator value
 //! ```
 
-use super::scan::{Case, Scan};
+use super::scan::{Case, Scanner};
 use super::value::{Comparison, Value};
 use super::{Node, NoteProperty, Scope};
 use crate::error::QueryError;
@@ -21,7 +21,7 @@ type Result<T> = std::result::Result<T, QueryError>;
 
 /// Parses a whole query.
 pub(super) fn parse(text: &str) -> Result<Node> {
-    let mut parser = Parser { scan: Scan::new(text), scope: Scope::Any, depth: 0, parts: 0 };
+    let mut parser = Parser { scan: Scanner::new(text), scope: Scope::Any, depth: 0, parts: 0 };
     if text.len() > QUERY_BYTES_MAX {
         return Err(parser.scan.error(format!("longer than {QUERY_BYTES_MAX} bytes")));
     }
@@ -37,7 +37,7 @@ pub(super) fn parse(text: &str) -> Result<Node> {
 }
 
 struct Parser<'q> {
-    scan: Scan<'q>,
+    scan: Scanner<'q>,
     /// The scope of words at the current position.
     scope: Scope,
     depth: usize,
@@ -100,7 +100,7 @@ impl<'q> Parser<'q> {
 
     fn negated(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
-        let follows = |scan: &Scan<'_>| scan.peek().is_some_and(|next| !next.is_whitespace());
+        let follows = |scan: &Scanner<'_>| scan.peek().is_some_and(|next| !next.is_whitespace());
         let mut ahead = self.scan;
         let is_sign = (ahead.take("!") || ahead.take("-")) && follows(&ahead);
         if !is_sign {
@@ -271,7 +271,7 @@ impl<'q> Parser<'q> {
         self.count(Node::Fact { fact, range }).map(Some)
     }
 
-    fn quoted(&mut self, place: Scan<'q>) -> Result<Node> {
+    fn quoted(&mut self, place: Scanner<'q>) -> Result<Node> {
         let text = self.scan.take_while(|character| character != '"');
         if !self.scan.take("\"") {
             return Err(place.error("the quotation mark is not closed"));

@@ -4,12 +4,12 @@ use crate::error::QueryError;
 
 /// A position in the text of a query.
 #[derive(Clone, Copy)]
-pub(super) struct Scan<'q> {
+pub(super) struct Scanner<'q> {
     text: &'q str,
     at: usize,
 }
 
-impl<'q> Scan<'q> {
+impl<'q> Scanner<'q> {
     pub(super) fn new(text: &'q str) -> Self {
         Self { text, at: 0 }
     }
