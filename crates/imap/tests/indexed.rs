@@ -225,17 +225,17 @@ fn messages_that_the_index_rules_out_are_not_read() {
     deliver(&file, b"Subject: plan\r\n\r\nan aeroplane\r\n");
     let view = |world: &TestServer| {
         let view = file.view().expect("a view");
-        let sought = |place, folded: &str| search::Sought { place, folded: folded.to_owned() };
+        let sought = |place, folded: &str| search::SubstringKey { place, folded: folded.to_owned() };
         let texts = [
-            vec![sought(search::Place::Body, "EROPL")],
-            vec![sought(search::Place::Header, "PLAN")],
+            vec![sought(search::NotePart::Body, "EROPL")],
+            vec![sought(search::NotePart::Header, "PLAN")],
             Vec::new(),
-            vec![sought(search::Place::Body, "PORT NUM")],
-            vec![sought(search::Place::Body, "PORT NUMBER 3")],
-            vec![sought(search::Place::Body, " - ")],
+            vec![sought(search::NotePart::Body, "PORT NUM")],
+            vec![sought(search::NotePart::Body, "PORT NUMBER 3")],
+            vec![sought(search::NotePart::Body, " - ")],
         ];
         let lacking = view.lacking(&world.search(), &texts).expect("the index is sound");
-        lacking.iter().map(search::Lacking::len).collect::<Vec<_>>()
+        lacking.iter().map(search::ExcludedNotes::len).collect::<Vec<_>>()
     };
     assert_eq!(view(&world), [0_usize; 0], "nothing is known before it is indexed");
     world.index("alice");

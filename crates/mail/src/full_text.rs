@@ -6,7 +6,7 @@
 
 use search::extract::{self, IsolatedReader, Kind};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
-use search::{ContentReader, NoteText, OpenNote, Place, html};
+use search::{ContentReader, NotePart, NoteText, OpenNote, html};
 
 use crate::error::{Error, Result};
 use crate::mailbox::Message;
@@ -70,9 +70,9 @@ fn read(message: &Message<'_>, elsewhere: Option<&dyn IsolatedReader>, out: &mut
 /// Passes on the texts that an IMAP search examines.
 fn read_searched(message: &Message<'_>, out: &mut NoteText) -> Result<()> {
     for name in INDEXED_FIELDS {
-        find_in_field(message.header(), name, &mut |text| !out.searched(Place::Header, text));
+        find_in_field(message.header(), name, &mut |text| !out.searched(NotePart::Header, text));
     }
-    find_in_body(message, &mut |text| !out.searched(Place::Body, text))?;
+    find_in_body(message, &mut |text| !out.searched(NotePart::Body, text))?;
     out.vouch();
     Ok(())
 }

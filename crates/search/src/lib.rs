@@ -43,5 +43,5 @@ pub use error::{Error, QueryError, Result};
 pub use find::{Hit, Page, QueryResult, Sort};
 pub use index::{FullTextIndex, Options, Status, UpdateResult};
 pub use query::Query;
-pub use substring::{Lacking, Place, Sought};
+pub use substring::{ExcludedNotes, NotePart, SubstringKey};
 pub use text::NoteText;

@@ -38,14 +38,14 @@ use crate::words::{Words, belongs, stands_alone};
 
 /// The part of a note that contains a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum NotePart {
     /// The header.
     Header,
     /// The part after the header.
     Body,
 }
 
-impl Place {
+impl NotePart {
     /// Returns the prefix of the words of this part in the index.
     fn mark(self) -> char {
         match self {
@@ -60,22 +60,22 @@ const VOUCHED: char = 'v';
 
 /// A text to search for, folded as it is compared, with its part of the note.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sought {
+pub struct SubstringKey {
     /// The part of the note in which the text is searched.
-    pub place: Place,
+    pub place: NotePart,
     /// The folded text.
     pub folded: String,
 }
 
 /// Notes that certainly do not contain a text.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Lacking {
+pub struct ExcludedNotes {
     applied: Modseq,
     /// The notes in ascending order.
     notes: Vec<NoteId>,
 }
 
-impl Lacking {
+impl ExcludedNotes {
     /// Returns `true` if a note does not contain the text in a snapshot with the modseq `snapshot`, in which the note
     /// was last changed at `changed`.
     #[must_use]
@@ -132,23 +132,23 @@ fn run_of_characters(text: &str, from: usize) -> Option<(usize, &str)> {
 
 /// The texts of one note.
 #[derive(Debug, Default)]
-pub(crate) struct Searched {
+pub(crate) struct SubstringTexts {
     header: String,
     body: String,
     is_too_much: bool,
 }
 
-impl Searched {
+impl SubstringTexts {
     /// Adds a text. Returns `false` if the texts together are too long to be kept.
-    pub(crate) fn take(&mut self, place: Place, folded: &str) -> bool {
+    pub(crate) fn take(&mut self, place: NotePart, folded: &str) -> bool {
         let bytes = self.header.len() + self.body.len() + folded.len();
         if self.is_too_much || bytes > SEARCHED_BYTES_MAX {
             *self = Self { is_too_much: true, ..Self::default() };
             return false;
         }
         let texts = match place {
-            Place::Header => &mut self.header,
-            Place::Body => &mut self.body,
+            NotePart::Header => &mut self.header,
+            NotePart::Body => &mut self.body,
         };
         texts.push_str(folded);
         texts.push(BETWEEN_WORDS);
@@ -167,7 +167,7 @@ impl Searched {
         list.push_str(database);
         list.push(VOUCHED);
         for ((place, texts), text) in
-            [(Place::Header, &mut self.header), (Place::Body, &mut self.body)].into_iter().zip(text)
+            [(NotePart::Header, &mut self.header), (NotePart::Body, &mut self.body)].into_iter().zip(text)
         {
             texts.make_ascii_lowercase();
             let mut joined = String::with_capacity(text.len());
@@ -255,25 +255,25 @@ impl FullTextIndex {
     /// # Errors
     ///
     /// Fails if the index fails.
-    pub fn lacking(&self, reading: &DatabaseSnapshot<'_>, texts: &[Vec<Sought>]) -> Result<Vec<Lacking>> {
+    pub fn lacking(&self, reading: &DatabaseSnapshot<'_>, texts: &[Vec<SubstringKey>]) -> Result<Vec<ExcludedNotes>> {
         let (published, database) = (self.published(), reading.database().number());
         let Some(applied) = published.applied(database) else { return Ok(Vec::new()) };
         let mut look =
-            Look { schema: self.schema(), prefix: schema::prefix(database, None), steps: SUBSTRING_STEPS_MAX };
-        let lacking = |places: &Vec<Sought>| {
+            WordLookup { schema: self.schema(), prefix: schema::prefix(database, None), steps: SUBSTRING_STEPS_MAX };
+        let lacking = |places: &Vec<SubstringKey>| {
             if places.is_empty() {
-                return Ok(Lacking::default());
+                return Ok(ExcludedNotes::default());
             }
             let mut notes = look.lacking(&published.searcher, places)?;
             notes.sort_unstable();
-            Ok(Lacking { applied, notes })
+            Ok(ExcludedNotes { applied, notes })
         };
         texts.iter().map(lacking).collect()
     }
 }
 
 /// A lookup in the words of one database.
-struct Look<'l> {
+struct WordLookup<'l> {
     schema: &'l Schema,
     /// The prefix of the database's terms.
     prefix: String,
@@ -281,8 +281,8 @@ struct Look<'l> {
     steps: usize,
 }
 
-impl Look<'_> {
-    fn lacking(&mut self, searcher: &Searcher, sought: &[Sought]) -> Result<Vec<NoteId>> {
+impl WordLookup<'_> {
+    fn lacking(&mut self, searcher: &Searcher, sought: &[SubstringKey]) -> Result<Vec<NoteId>> {
         let mut lacking = Vec::new();
         for segment in searcher.segment_readers() {
             let index = segment.inverted_index(self.schema.searched)?;
@@ -299,10 +299,10 @@ impl Look<'_> {
     }
 
     /// Returns the documents that may contain a text.
-    fn may_hold(&mut self, segment: &SegmentReader, vouched: &Docs, sought: &Sought) -> Result<Docs> {
+    fn may_hold(&mut self, segment: &SegmentReader, vouched: &Docs, sought: &SubstringKey) -> Result<Docs> {
         let known = match sought.place {
-            Place::Header => self.schema.main,
-            Place::Body => self.schema.body,
+            NotePart::Header => self.schema.main,
+            NotePart::Body => self.schema.body,
         };
         let (own, known) = (segment.inverted_index(self.schema.searched)?, segment.inverted_index(known)?);
         let own_prefix = format!("{}{}", self.prefix, sought.place.mark());

@@ -10,7 +10,7 @@ use crate::extract::Kind;
 use crate::limits::{ATTACHMENT_TEXT_BYTES_MAX, PDFS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
 use crate::marked::{NAME_BEGIN, NAME_END, NOTE_GAP, push_clean};
 use crate::schema::{self, Scalar};
-use crate::substring::{Place, Searched};
+use crate::substring::{NotePart, SubstringTexts};
 
 /// The item name under which the names of attachments are indexed.
 pub const FILE_ITEM: &str = "$FILE";
@@ -24,7 +24,7 @@ pub struct NoteText {
     pub(crate) values: Vec<String>,
     /// The words of the texts for substring search. `None` until these texts are declared complete.
     pub(crate) vouched: Option<String>,
-    searched: Searched,
+    searched: SubstringTexts,
     database: String,
     left_bytes: usize,
     left_pdfs: usize,
@@ -34,7 +34,7 @@ impl NoteText {
     pub(crate) fn new(database: DbNumber) -> Self {
         let database = schema::prefix(database, None);
         let empty = || database.clone();
-        let (values, vouched, searched) = (Vec::new(), None, Searched::default());
+        let (values, vouched, searched) = (Vec::new(), None, SubstringTexts::default());
         let (main, body, named) = (empty(), empty(), empty());
         Self { main, body, named, values, vouched, searched, left_bytes: TEXT_BYTES_MAX, left_pdfs: PDFS_MAX, database }
     }
@@ -93,7 +93,7 @@ impl NoteText {
     /// Adds a text for substring search, folded as it is compared there. Queries do not find it.
     ///
     /// Returns `false` if the texts are too long. Further texts need not be added then.
-    pub fn searched(&mut self, place: Place, folded: &str) -> bool {
+    pub fn searched(&mut self, place: NotePart, folded: &str) -> bool {
         self.searched.take(place, folded)
     }
 

@@ -7,7 +7,7 @@ use base::Timestamp;
 use mail::mailbox::{MailSnapshot, Message};
 use mail::mime::{Source, Structure};
 use notes::{FolderEntry, Marks};
-use search::Lacking;
+use search::ExcludedNotes;
 
 use crate::codec::ast::{SystemFlag, SystemFlags};
 use crate::message;
@@ -22,7 +22,7 @@ pub struct MessageEntry<'e> {
     /// The session's view of the mailbox, which records the recent messages.
     pub selected: &'e Selected,
     /// For each searched text, by its number, the messages that are known to lack it.
-    pub lacking: &'e [Lacking],
+    pub lacking: &'e [ExcludedNotes],
 }
 
 const FLAGS: [(Marks, SystemFlag); 5] = [

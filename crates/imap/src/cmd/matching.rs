@@ -8,7 +8,7 @@ use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
 use mail::mailbox::MailSnapshot;
-use search::Lacking;
+use search::ExcludedNotes;
 
 use super::content::{MessageEntry, OpenedMessage};
 use super::fetch;
@@ -30,7 +30,7 @@ pub struct SearchCursor {
     /// Which messages are opened.
     opens: OpenPolicy,
     /// For each text of the plan, by its number, the messages that the full-text index rules out.
-    lacking: Vec<Lacking>,
+    lacking: Vec<ExcludedNotes>,
 }
 
 /// Selects the messages that a search opens.
@@ -117,7 +117,7 @@ impl SearchCursor {
 
 /// Asks the full-text index which messages need not be opened. If the index fails or does not exist, the search is
 /// slower but its result is the same.
-fn lacking(plan: &Plan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -> Vec<Lacking> {
+fn lacking(plan: &Plan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -> Vec<ExcludedNotes> {
     let mut sought = plan.sought();
     sought.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
     if sought.is_empty() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::{Modseq, NoteId, Uid, ViewId};
 use notes::change::Change;
 use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, Keywords};
-use search::{FullTextIndex, Lacking, Sought};
+use search::{ExcludedNotes, FullTextIndex, SubstringKey};
 use store::Ticket;
 
 use crate::error::{Error, Result};
@@ -274,7 +274,7 @@ impl<'f> MailSnapshot<'f> {
     /// # Errors
     ///
     /// Returns the errors of the index.
-    pub fn lacking(&self, index: &FullTextIndex, texts: &[Vec<Sought>]) -> search::Result<Vec<Lacking>> {
+    pub fn lacking(&self, index: &FullTextIndex, texts: &[Vec<SubstringKey>]) -> search::Result<Vec<ExcludedNotes>> {
         index.lacking(&self.reading, texts)
     }
 

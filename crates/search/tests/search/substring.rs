@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::NoteId;
 use notes::{Access, Database, Item, level};
 use search::limits::{SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX};
-use search::{ContentReader, FullTextIndex, NoteText, OpenNote, Place, Sought};
+use search::{ContentReader, FullTextIndex, NotePart, NoteText, OpenNote, SubstringKey};
 
 use crate::world::{World, header, server};
 
@@ -21,10 +21,10 @@ impl ContentReader for Texts {
         let long = "Z".repeat(item("Long").map_or(0, |bytes| bytes.parse().expect("a number")));
         let much = "Z ".repeat(item("Much").map_or(0, |bytes| bytes.parse::<usize>().expect("a number") / 2));
         for (place, found) in [
-            (Place::Header, item("Head").unwrap_or_default()),
-            (Place::Body, item("Text").unwrap_or_default()),
-            (Place::Body, &long),
-            (Place::Body, &much),
+            (NotePart::Header, item("Head").unwrap_or_default()),
+            (NotePart::Body, item("Text").unwrap_or_default()),
+            (NotePart::Body, &long),
+            (NotePart::Body, &much),
         ] {
             text.searched(place, found);
         }
@@ -46,10 +46,10 @@ fn world() -> World {
 }
 
 /// Returns the notes that may contain a text.
-fn candidates(world: &World, database: &Arc<Database>, place: Place, text: &str) -> Vec<u32> {
+fn candidates(world: &World, database: &Arc<Database>, place: NotePart, text: &str) -> Vec<u32> {
     let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
     let reading = access.read().expect("a snapshot");
-    let sought = vec![Sought { place, folded: text.to_owned() }];
+    let sought = vec![SubstringKey { place, folded: text.to_owned() }];
     let lacking = world.search.lacking(&reading, &[sought]).expect("the index is sound");
     let mut found = Vec::new();
     reading
@@ -80,7 +80,7 @@ fn words_within_are_whole_and_those_at_the_ends_are_pieces() {
     note(&world, &other, &[("Text", "QQQ")]);
     let all = [a, b, c];
     let check = |text: &str, expected: &[u32]| {
-        assert_eq!(candidates(&world, &database, Place::Body, text), expected, "{text}");
+        assert_eq!(candidates(&world, &database, NotePart::Body, text), expected, "{text}");
     };
     check("PORT", &all);
     world.index(&database);
@@ -108,8 +108,8 @@ fn words_within_are_whole_and_those_at_the_ends_are_pieces() {
     check("QQQ", &[]);
     check(" - ", &all);
     check("", &all);
-    assert_eq!(candidates(&world, &database, Place::Header, "JO"), [a]);
-    assert_eq!(candidates(&world, &database, Place::Header, "NOWHERE"), [0_u32; 0]);
+    assert_eq!(candidates(&world, &database, NotePart::Header, "JO"), [a]);
+    assert_eq!(candidates(&world, &database, NotePart::Header, "NOWHERE"), [0_u32; 0]);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn what_the_index_cannot_vouch_for_may_hold_anything() {
     let plain = note(&world, &database, &[("Text", "WORD")]);
     world.index(&database);
     let check = |text: &str, expected: &[u32]| {
-        assert_eq!(candidates(&world, &database, Place::Body, text), expected, "{} bytes", text.len());
+        assert_eq!(candidates(&world, &database, NotePart::Body, text), expected, "{} bytes", text.len());
     };
     check("NOWHERE", &[doubtful, too_long, too_much]);
     check("WORD", &[doubtful, too_long, too_much, plain]);
@@ -138,7 +138,7 @@ fn what_has_changed_since_may_hold_anything() {
     let database = world.database("docs.nsf", &[]);
     let notes: Vec<u32> = (0..3).map(|_| note(&world, &database, &[("Text", "WORD")])).collect();
     world.index(&database);
-    let check = |expected: &[u32]| assert_eq!(candidates(&world, &database, Place::Body, "OTHER"), expected);
+    let check = |expected: &[u32]| assert_eq!(candidates(&world, &database, NotePart::Body, "OTHER"), expected);
     check(&[]);
     world.edit(&database, NoteId(notes[1]), &[Item::text("Text", "OTHER")]);
     let new = note(&world, &database, &[("Text", "NEW")]);
@@ -152,7 +152,7 @@ fn what_has_changed_since_may_hold_anything() {
     world.edit(&database, NoteId(notes[1]), &[Item::text("Text", "WORD")]);
     world.index(&database);
     check(&[]);
-    let sought = vec![Sought { place: Place::Body, folded: "OTHER".to_owned() }];
+    let sought = vec![SubstringKey { place: NotePart::Body, folded: "OTHER".to_owned() }];
     let lacking = world.search.lacking(&old, &[sought]).expect("the index is sound");
     let before = header(&database, NoteId(notes[2])).modseq;
     assert!(!lacking[0].has(NoteId(notes[2]), before, old.modseq()));
@@ -167,7 +167,7 @@ fn pieces_that_stand_for_too_many_words_rule_nothing_out() {
     let many = note(&world, &database, &[("Text", &words)]);
     let one = note(&world, &database, &[("Text", "ONE")]);
     world.index(&database);
-    assert_eq!(candidates(&world, &database, Place::Body, "W"), [many, one]);
-    assert_eq!(candidates(&world, &database, Place::Body, "W12"), [many]);
-    assert_eq!(candidates(&world, &database, Place::Body, "W12 W13 ONE"), [0_u32; 0]);
+    assert_eq!(candidates(&world, &database, NotePart::Body, "W"), [many, one]);
+    assert_eq!(candidates(&world, &database, NotePart::Body, "W12"), [many]);
+    assert_eq!(candidates(&world, &database, NotePart::Body, "W12 W13 ONE"), [0_u32; 0]);
 }

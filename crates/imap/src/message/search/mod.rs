@@ -21,7 +21,7 @@ use mail::casemap::Needle;
 use mail::mime::{date, header};
 use mail::searched::{INDEXED_FIELDS, find_in_field};
 
-use search::{Place, Sought};
+use search::{NotePart, SubstringKey};
 
 use super::entry::{EntryData, MessageSource};
 use crate::codec::ast::{AddressField, Date, MessageSet, SearchKey, SystemFlag};
@@ -150,7 +150,7 @@ impl Plan {
     /// Returns the sought texts, by number, that an index can look up, each with the place to look in. A TEXT key
     /// contributes its text in the body. Fields other than [`INDEXED_FIELDS`] contribute an empty list.
     #[must_use]
-    pub fn sought(&self) -> Vec<Vec<Sought>> {
+    pub fn sought(&self) -> Vec<Vec<SubstringKey>> {
         let mut all = Vec::new();
         self.root.sought(&mut all);
         all
@@ -250,7 +250,7 @@ impl Node {
     }
 
     /// Lists the sought texts in the order of their numbers.
-    fn sought(&self, out: &mut Vec<Vec<Sought>>) {
+    fn sought(&self, out: &mut Vec<Vec<SubstringKey>>) {
         match self {
             Self::Content(ContentTest::Field { name, sought }) => {
                 let is_indexed = INDEXED_FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name));
@@ -400,14 +400,14 @@ impl SoughtText {
         Self { needle: Needle::new(text), number: 0 }
     }
 
-    fn in_body(&self) -> Sought {
+    fn in_body(&self) -> SubstringKey {
         let [folded, _] = self.needle.folded();
-        Sought { place: Place::Body, folded: folded.to_owned() }
+        SubstringKey { place: NotePart::Body, folded: folded.to_owned() }
     }
 
-    fn in_header(&self) -> Sought {
+    fn in_header(&self) -> SubstringKey {
         let [_, folded] = self.needle.folded();
-        Sought { place: Place::Header, folded: folded.to_owned() }
+        SubstringKey { place: NotePart::Header, folded: folded.to_owned() }
     }
 }
 

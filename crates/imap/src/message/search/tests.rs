@@ -177,10 +177,11 @@ fn what_an_index_rules_out_is_not_looked_at() {
     let subject = || SearchKey::Subject(" afar".into());
     let keys = SearchKey::And(vec![SearchKey::Text("x".into()), SearchKey::Not(boxed(body())), subject(), subject()]);
     let sought = Plan::new(&keys, Timestamp::default()).sought();
-    let places =
-        |places: &Vec<Sought>| places.iter().map(|sought| (sought.place, sought.folded.clone())).collect::<Vec<_>>();
-    let of_header = |text: &str| (Place::Header, text.to_owned());
-    let of_body = |text: &str| (Place::Body, text.to_owned());
+    let places = |places: &Vec<SubstringKey>| {
+        places.iter().map(|sought| (sought.place, sought.folded.clone())).collect::<Vec<_>>()
+    };
+    let of_header = |text: &str| (NotePart::Header, text.to_owned());
+    let of_body = |text: &str| (NotePart::Body, text.to_owned());
     let expected = [vec![of_header(" AFAR")], vec![of_header(" AFAR")], vec![of_body("X")], vec![of_body("INSIDE")]];
     assert_eq!(sought.iter().map(places).collect::<Vec<_>>(), expected);
     let check = |key: SearchKey, lacking: &[usize], decided: Option<bool>, matches: bool, reads: bool| {
