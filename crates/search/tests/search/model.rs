@@ -76,36 +76,36 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A query in a form that can both be written as text and be evaluated naively.
 #[derive(Clone, Debug)]
-enum Asked {
+enum TestQuery {
     Word(usize),
     InSubject(usize),
     Pair(usize, usize),
     Near(usize, usize),
     Begins(&'static str),
-    Not(Box<Asked>),
-    And(Box<Asked>, Box<Asked>),
-    Or(Box<Asked>, Box<Asked>),
+    Not(Box<TestQuery>),
+    And(Box<TestQuery>, Box<TestQuery>),
+    Or(Box<TestQuery>, Box<TestQuery>),
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = TestQuery> {
     let word = || 0..WORDS.len();
     let leaf = prop_oneof![
-        word().prop_map(Asked::Word),
-        word().prop_map(Asked::InSubject),
-        (word(), word()).prop_map(|(one, two)| Asked::Pair(one, two)),
-        (word(), word()).prop_map(|(one, two)| Asked::Near(one, two)),
-        prop::sample::select(vec!["w", "wa", "x"]).prop_map(Asked::Begins),
+        word().prop_map(TestQuery::Word),
+        word().prop_map(TestQuery::InSubject),
+        (word(), word()).prop_map(|(one, two)| TestQuery::Pair(one, two)),
+        (word(), word()).prop_map(|(one, two)| TestQuery::Near(one, two)),
+        prop::sample::select(vec!["w", "wa", "x"]).prop_map(TestQuery::Begins),
     ];
     leaf.prop_recursive(3, 8, 2, |inner| {
         prop_oneof![
-            inner.clone().prop_map(|one| Asked::Not(Box::new(one))),
-            (inner.clone(), inner.clone()).prop_map(|(one, two)| Asked::And(Box::new(one), Box::new(two))),
-            (inner.clone(), inner).prop_map(|(one, two)| Asked::Or(Box::new(one), Box::new(two))),
+            inner.clone().prop_map(|one| TestQuery::Not(Box::new(one))),
+            (inner.clone(), inner.clone()).prop_map(|(one, two)| TestQuery::And(Box::new(one), Box::new(two))),
+            (inner.clone(), inner).prop_map(|(one, two)| TestQuery::Or(Box::new(one), Box::new(two))),
         ]
     })
 }
 
-impl Asked {
+impl TestQuery {
     fn text(&self) -> String {
         match self {
             Self::Word(word) => WORDS[*word].to_owned(),
@@ -259,7 +259,7 @@ impl Model {
         found
     }
 
-    fn check(&self, asked: &Asked) {
+    fn check(&self, asked: &TestQuery) {
         for who in ["Ann/Acme", "Bob/Acme"] {
             let answers = |document: &Document| asked.is_answered(&document.subject, &document.body);
             let expected: Vec<NoteId> = self
@@ -385,5 +385,5 @@ fn nothing_is_committed_before_it_is_durable_in_the_store() {
     assert_eq!(model.search.applied(database.number()), applied);
     model.apply(&Step::Create { subject: vec![2], body: vec![], is_restricted: false });
     model.catch_up();
-    (0..3).for_each(|word| model.check(&Asked::Word(word)));
+    (0..3).for_each(|word| model.check(&TestQuery::Word(word)));
 }
