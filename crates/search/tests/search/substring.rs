@@ -10,9 +10,9 @@ use search::{ContentReader, FullTextIndex, NotePart, NoteText, OpenNote, Substri
 use crate::world::{World, header, server};
 
 /// Reads the items `Head` and `Text` as the texts for substring search, and vouches for notes without an item `Doubt`.
-struct Texts;
+struct SubstringReader;
 
-impl ContentReader for Texts {
+impl ContentReader for SubstringReader {
     fn read(&self, note: &OpenNote<'_>, text: &mut NoteText) -> search::Result<bool> {
         let item = |name| notes::item::find(&note.summary.items, name).and_then(|item| item.value.text());
         if let Some(body) = item("Subject") {
@@ -35,11 +35,14 @@ impl ContentReader for Texts {
     }
 }
 
-/// Creates a fixture whose index uses [`Texts`].
+/// Creates a fixture whose index uses [`SubstringReader`].
 fn world() -> World {
     let mut world = World::new();
-    let options =
-        search::Options { contents: vec![Box::new(Texts)], thread_bytes: 16 << 20, ..search::Options::default() };
+    let options = search::Options {
+        contents: vec![Box::new(SubstringReader)],
+        thread_bytes: 16 << 20,
+        ..search::Options::default()
+    };
     let folder = world.folder.path().join("texts");
     world.search = FullTextIndex::open(Arc::clone(&world.notes), &folder, options).expect("the index opens");
     world
