@@ -3,7 +3,7 @@
 use notes::{AclLevel, Item, level};
 use search::{Error, Page, Query};
 
-use crate::world::{World, identity};
+use crate::world::{Fixture, identity};
 
 fn restricted(subject: &str, readers: &[&str]) -> Vec<Item> {
     let readers = readers.iter().map(|name| (*name).to_owned()).collect();
@@ -12,7 +12,7 @@ fn restricted(subject: &str, readers: &[&str]) -> Vec<Item> {
 
 #[test]
 fn readers_items_hold_as_they_are_now() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[("Bob/Acme", AclLevel::Reader)]);
     let open = world.document(&database, "plan", "");
     let hidden = world.create(&database, restricted("plan", &["Ann/Acme"]));
@@ -39,7 +39,7 @@ fn readers_items_hold_as_they_are_now() {
 
 #[test]
 fn the_access_list_is_asked_each_time() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[("Bob/Acme", AclLevel::Reader), ("Dan/Acme", AclLevel::Depositor)]);
     world.document(&database, "plan", "");
     assert!(database.authorize::<level::Reader>(&identity("Dan/Acme")).is_err());

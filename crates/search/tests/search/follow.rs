@@ -7,11 +7,11 @@ use std::time::Duration;
 use notes::{Item, Marks, Notes};
 use search::FullTextIndex;
 
-use crate::world::{World, open, server};
+use crate::world::{Fixture, open, server};
 
 #[test]
 fn changes_are_followed() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let a = world.document(&database, "one", "first");
     let b = world.document(&database, "two", "second");
@@ -29,7 +29,7 @@ fn changes_are_followed() {
 
 #[test]
 fn marks_are_no_reason_to_index_again() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let a = world.document(&database, "one", "");
     world.index(&database);
@@ -41,7 +41,7 @@ fn marks_are_no_reason_to_index_again() {
 
 #[test]
 fn what_was_not_committed_is_applied_again() {
-    let mut world = World::new();
+    let mut world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let notes: Vec<u32> = (0..20).map(|number| world.document(&database, "word", &format!("n{number}")).0).collect();
     for limit in [1, 3, 7] {
@@ -70,7 +70,7 @@ fn open_with(notes: &Arc<Notes>, folder: &Path, waiting_bytes: usize) -> FullTex
 #[test]
 fn much_text_under_way_is_committed() {
     for waiting_bytes in [1, 10_000, usize::MAX] {
-        let world = World::new();
+        let world = Fixture::new();
         let database = world.database("docs.nsf", &[]);
         for _ in 0..20 {
             world.document(&database, "word", &"more ".repeat(200));
@@ -100,7 +100,7 @@ fn much_text_under_way_is_committed() {
 #[test]
 fn a_purge_that_the_index_missed_is_made_up_for() {
     for (limit, waiting_bytes) in [(1, usize::MAX), (2, usize::MAX), (1_000, usize::MAX), (1_000, 1)] {
-        let mut world = World::new();
+        let mut world = Fixture::new();
         let elsewhere = tempfile::tempdir().expect("a folder");
         world.search = open_with(&world.notes, elsewhere.path(), waiting_bytes);
         let database = world.database("docs.nsf", &[]);
@@ -122,7 +122,7 @@ fn a_purge_that_the_index_missed_is_made_up_for() {
 
 #[test]
 fn a_dropped_database_is_forgotten() {
-    let mut world = World::new();
+    let mut world = Fixture::new();
     let (one, two) = (world.database("one.nsf", &[]), world.database("two.nsf", &[]));
     world.document(&one, "word", "");
     let kept = world.document(&two, "word", "");
@@ -141,11 +141,11 @@ fn a_dropped_database_is_forgotten() {
 
 #[test]
 fn an_index_that_cannot_be_read_is_made_anew() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let note = world.document(&database, "word", "");
     world.index(&database);
-    let World { notes, search, folder, clock } = world;
+    let Fixture { notes, search, folder, clock } = world;
     drop(search);
     for damage in ["meta.json", "a segment", "another format"] {
         let own = folder.path().join("index-3");
@@ -163,7 +163,7 @@ fn an_index_that_cannot_be_read_is_made_anew() {
         }
         let search = open(&notes, folder.path());
         assert!(search.was_renewed(), "{damage}");
-        let anew = World {
+        let anew = Fixture {
             notes: notes.clone(),
             search,
             folder: tempfile::tempdir().expect("a folder"),

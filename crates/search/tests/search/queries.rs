@@ -4,11 +4,11 @@ use base::Timestamp;
 use notes::{Item, Value};
 use search::{Page, Sort};
 
-use crate::world::World;
+use crate::world::Fixture;
 
 #[test]
 fn words_phrases_and_operators() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let other = world.database("other.nsf", &[]);
     let a = world.document(&database, "The quick brown fox", "<p>jumps over the lazy dog</p>").0;
@@ -50,7 +50,7 @@ fn words_phrases_and_operators() {
 
 #[test]
 fn internal_items_are_found_under_their_names() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let note = world.create(&database, vec![Item::text("$MessageID", "<one@two>"), Item::text("$file", "plan.txt")]).0;
     world.index(&database);
@@ -61,7 +61,7 @@ fn internal_items_are_found_under_their_names() {
 
 #[test]
 fn numbers_and_times_are_compared() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let item = |amount: f64, due: i64| {
         vec![
@@ -94,7 +94,7 @@ fn numbers_and_times_are_compared() {
 
 #[test]
 fn orders_and_pages() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let notes: Vec<u32> = (0..10).map(|number| world.document(&database, &"word ".repeat(number + 1), "").0).collect();
     world.document(&database, "other", "");
@@ -116,7 +116,7 @@ fn orders_and_pages() {
 
 #[test]
 fn queries_that_cost_too_much_are_refused() {
-    let world = World::new();
+    let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let words: String = (0..5_000).map(|number| format!("w{number} ")).collect();
     world.document(&database, "", &words);

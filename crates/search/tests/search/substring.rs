@@ -7,7 +7,7 @@ use notes::{Access, Database, Item, level};
 use search::limits::{SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX};
 use search::{ContentReader, FullTextIndex, NotePart, NoteText, OpenNote, SubstringKey};
 
-use crate::world::{World, header, server};
+use crate::world::{Fixture, header, server};
 
 /// Reads the items `Head` and `Text` as the texts for substring search, and vouches for notes without an item `Doubt`.
 struct SubstringReader;
@@ -36,8 +36,8 @@ impl ContentReader for SubstringReader {
 }
 
 /// Creates a fixture whose index uses [`SubstringReader`].
-fn world() -> World {
-    let mut world = World::new();
+fn world() -> Fixture {
+    let mut world = Fixture::new();
     let options = search::Options {
         contents: vec![Box::new(SubstringReader)],
         thread_bytes: 16 << 20,
@@ -49,7 +49,7 @@ fn world() -> World {
 }
 
 /// Returns the notes that may contain a text.
-fn candidates(world: &World, database: &Arc<Database>, place: NotePart, text: &str) -> Vec<u32> {
+fn candidates(world: &Fixture, database: &Arc<Database>, place: NotePart, text: &str) -> Vec<u32> {
     let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
     let reading = access.read().expect("a snapshot");
     let sought = vec![SubstringKey { place, folded: text.to_owned() }];
@@ -68,7 +68,7 @@ fn candidates(world: &World, database: &Arc<Database>, place: NotePart, text: &s
     found
 }
 
-fn note(world: &World, database: &Arc<Database>, items: &[(&str, &str)]) -> u32 {
+fn note(world: &Fixture, database: &Arc<Database>, items: &[(&str, &str)]) -> u32 {
     world.create(database, items.iter().map(|(name, text)| Item::text(*name, *text)).collect()).0
 }
 

@@ -14,14 +14,14 @@ use search::{FullTextIndex, Page, Query, QueryResult, Sort};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 
-pub struct World {
+pub struct Fixture {
     pub notes: Arc<Notes>,
     pub search: FullTextIndex,
     pub clock: Arc<SimClock>,
     pub folder: tempfile::TempDir,
 }
 
-impl World {
+impl Fixture {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder for the index");
         let clock = Arc::new(SimClock::new());
