@@ -6,11 +6,11 @@ use directory::{Directory, Person, Resolution};
 use mail::router::{AddressResolver, LocalMailbox, Target};
 
 /// Resolves addresses for the router from the directory.
-pub struct DirectoryAddressing {
+pub struct DirectoryResolver {
     directory: Arc<Directory>,
 }
 
-impl DirectoryAddressing {
+impl DirectoryResolver {
     /// Creates an address resolver on a directory.
     #[must_use]
     pub fn new(directory: Arc<Directory>) -> Self {
@@ -18,7 +18,7 @@ impl DirectoryAddressing {
     }
 }
 
-impl AddressResolver for DirectoryAddressing {
+impl AddressResolver for DirectoryResolver {
     fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
         let undeliverable = |reply: &str| vec![Target::Undeliverable(format!("{reply}: {address}"))];
         let found = self.directory.resolve(address).map_err(as_mail_error)?;
@@ -70,7 +70,7 @@ mod tests {
     use crate::sample::Sample;
 
     fn check(sample: &Sample, address: &str, expected: &[&str]) {
-        let addressing = DirectoryAddressing::new(Arc::clone(&sample.core.directory));
+        let addressing = DirectoryResolver::new(Arc::clone(&sample.core.directory));
         let shown = |target: &Target| match target {
             Target::Local(mailbox) => mailbox.mail_file.clone(),
             Target::Remote(address) => address.clone(),

@@ -14,7 +14,7 @@ use mail::router::{Router, RouterOptions, Schedule};
 use notes::Notes;
 use store::{BlobOptions, Store};
 
-use crate::addressing::DirectoryAddressing;
+use crate::addressing::DirectoryResolver;
 use crate::config::Config;
 use crate::config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use crate::counts::MailCounts;
@@ -120,7 +120,7 @@ impl Core {
         let hostname = server_name(&config);
         let directory = Arc::new(Directory::open(&notes, directory_options(&config, &hostname), &clock)?);
         let mail = MailStore::new(Arc::clone(&notes), mail_options(&config));
-        let addressing = Arc::new(DirectoryAddressing::new(Arc::clone(&directory)));
+        let addressing = Arc::new(DirectoryResolver::new(Arc::clone(&directory)));
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));
         let pdf = Pdf::new(ITSELF.into());
