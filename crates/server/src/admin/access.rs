@@ -132,7 +132,7 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
     if change.level.is_none() && change.kind.is_none() && change.flags.is_empty() && change.roles.is_empty() {
         return Err(Failure::nothing_to_change("db acl PATH set"));
     }
-    let subject = Subject::find(core, &change.who)?;
+    let subject = EntryTarget::find(core, &change.who)?;
     let roles = roles(&change.roles)?;
     let (entry, new, most) = edit(core, path, |acl| {
         let at = acl.entries.iter().position(|entry| entry.name == subject.entry.name);
@@ -175,7 +175,7 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
 }
 
 fn remove(core: &Core, path: &str, who: &str) -> Outcome {
-    let subject = Subject::find(core, who)?;
+    let subject = EntryTarget::find(core, who)?;
     if subject.entry.name == base::Name::new(DEFAULT_ENTRY) {
         return Err(Failure::Refused(format!(
             "{DEFAULT_ENTRY} is for everybody who is not named and stays; \
@@ -223,7 +223,7 @@ fn log(access: &Access<level::Manager>, before: &Acl, after: &Acl) {
 }
 
 /// The user, group or server that an entry is about.
-struct Subject {
+struct EntryTarget {
     /// The entry to add if the list has none for this name yet.
     entry: AclEntry,
     /// Set if the directory knows the name, or if the name needs no lookup: `-Default-`, `Anonymous`, a pattern that
@@ -231,7 +231,7 @@ struct Subject {
     is_known: bool,
 }
 
-impl Subject {
+impl EntryTarget {
     fn find(core: &Core, who: &str) -> Result<Self, Failure> {
         let entry = |name: &str, kind| AclEntry { kind, ..AclEntry::new(name, AclLevel::Reader) };
         let special = if who.eq_ignore_ascii_case("default") { DEFAULT_ENTRY } else { who };
