@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use wire::{ConnectionLimits, Connections, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
 use crate::admin::request::TlsRequest;
-use crate::admin::{self, Answer, Report, Request};
+use crate::admin::{self, Answer, ProgressCallback, Request};
 use crate::certificate::CertificateFiles;
 use crate::config::Config;
 use crate::control;
@@ -296,7 +296,7 @@ impl Server {
 
 impl Server {
     /// Returns the status of the data folder, extended by the data that only a running server has.
-    fn status(&self, report: &mut Report<'_>) -> admin::Outcome {
+    fn status(&self, report: &mut ProgressCallback<'_>) -> admin::Outcome {
         let mut answer = admin::execute(&self.core, Request::Status { running: false }, report)?;
         if let Some(fields) = answer.data.as_object_mut() {
             let pool = self.pool.report();
@@ -309,7 +309,7 @@ impl Server {
 }
 
 impl control::server::Execute for Server {
-    fn execute(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
+    fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, String> {
         let changes_queue = matches!(request, Request::Queue(_));
         let outcome = match request {
             Request::Tls(TlsRequest::Reload) => match self.files.reload(&self.tls) {

@@ -1,6 +1,6 @@
 //! Periodic background tasks: each task pauses, runs, and repeats. No two runs of the same task overlap.
 //!
-//! A task is synchronous code on a thread that may block. It gets a [`Report`] closure, which returns *break* when the
+//! A task is synchronous code on a thread that may block. It gets a [`ProgressCallback`] closure, which returns *break* when the
 //! server drains, so that long tasks end early. A failure is logged and does not end the schedule. The pause starts
 //! when the task has ended.
 
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use wire::Shutdown;
 
-use crate::admin::{Failure, Progress, Report, Unit, step};
+use crate::admin::{Failure, Progress, ProgressCallback, Unit, step};
 use crate::core::Core;
 
 /// The function of a task. Returns a text for the log, or `None` if there is nothing to report.
-type Run = fn(&Core, &mut Report<'_>) -> Result<Option<String>, Failure>;
+type Run = fn(&Core, &mut ProgressCallback<'_>) -> Result<Option<String>, Failure>;
 
 /// A task and its pause.
 #[derive(Debug, Clone, Copy)]
@@ -58,14 +58,14 @@ pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
     }
 }
 
-fn collect_blobs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, Failure> {
+fn collect_blobs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
     let (count, bytes) = crate::admin::maintenance::collect(core, report)?;
     let counted = core.store.blobs().report(&core.store.snapshot()?)?;
     *core.blobs_counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
     Ok((count > 0).then(|| format!("removed {count} attachments without users, {bytes} bytes")))
 }
 
-fn purge_stubs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, Failure> {
+fn purge_stubs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
     let databases = core.notes.database_list()?;
     let total = Some(databases.len() as u64);
     let (mut removed, mut failed) = (0, None);
@@ -101,7 +101,7 @@ fn purge_database(core: &Core, path: &str) -> notes::Result<usize> {
     }
 }
 
-fn close_idle(core: &Core, _report: &mut Report<'_>) -> Result<Option<String>, Failure> {
+fn close_idle(core: &Core, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
     let closed = core.notes.close_idle();
     Ok((closed > 0).then(|| format!("closed {closed} databases that nobody uses")))
 }

@@ -106,7 +106,7 @@ pub enum Unit {
 }
 
 /// Callback that receives the progress of a command and decides whether the command continues.
-pub type Report<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+pub type ProgressCallback<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// Returns a timestamp as text, or null if there is no timestamp.
 #[must_use]

@@ -10,7 +10,7 @@ use store::{KeyRange, Table};
 use super::answer::{moment, record};
 use super::people::{manager, read_quota};
 use super::request::{CompactRequest, DbChange, DbRequest, Switch};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, counted, deleted, full_text, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, step};
 use crate::config::units::Span;
 use crate::core::Core;
 use crate::template::apply_to_new;
@@ -18,7 +18,7 @@ use crate::template::apply_to_new;
 /// Seconds per day.
 const DAY_SECONDS: u64 = 86_400;
 
-pub(super) fn execute(core: &Core, request: DbRequest, report: &mut Report<'_>) -> Outcome {
+pub(super) fn execute(core: &Core, request: DbRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     match request {
         DbRequest::Views { path } => super::views::list(core, &path),
         DbRequest::List => list(core),
@@ -244,7 +244,7 @@ fn disk_bytes(core: &Core, facts: &DatabaseRecord) -> Result<u64, Failure> {
 
 /// Reclaims disk space of one database or of all. If the request asks for it, upgrades the databases to the present
 /// structure first.
-fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Outcome {
+fn compact(core: &Core, request: &CompactRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
         None => core.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
@@ -295,7 +295,7 @@ fn upgrade(
     core: &Core,
     access: &Access<level::Manager>,
     dry_run: bool,
-    report: &mut Report<'_>,
+    report: &mut ProgressCallback<'_>,
 ) -> Result<Vec<(&'static str, Value)>, Failure> {
     let path = access.database().path();
     let mut upgrade = if dry_run { Upgrade::plan(&core.notes, access) } else { Upgrade::begin(&core.notes, access) };
@@ -318,7 +318,7 @@ fn compact_tables(
     core: &Core,
     tables: impl Iterator<Item = Table>,
     range: &KeyRange,
-    report: &mut Report<'_>,
+    report: &mut ProgressCallback<'_>,
 ) -> Result<(), Failure> {
     let tables: Vec<Table> = tables.collect();
     let total = Some(tables.len() as u64);

@@ -26,13 +26,13 @@ use super::flag_list::{self, FlagWriter};
 use super::import::{AS_IS_ENDING, Skipped};
 use super::mail_files::{create, make_folder, system_time, way_of};
 use super::request::{ExportRequest, MailFormat};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, people, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, step};
 use crate::core::Core;
 
 /// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
 
-pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut Report<'_>) -> Outcome {
+pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let person = people::find(core, &request.user)?;
     let file = core.mail.open_as_tool(&person.mail_file, &core.directory.options().server)?;
     let view = file.view()?;
@@ -84,7 +84,7 @@ struct Export<'a, 'v, 'r> {
     bytes: u64,
     skipped: Skipped,
     keywords_left_out: usize,
-    report: &'a mut Report<'r>,
+    report: &'a mut ProgressCallback<'r>,
 }
 
 /// A message to be written into a file.

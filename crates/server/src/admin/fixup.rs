@@ -14,7 +14,7 @@ use store::{Direction, KeyRange, Table};
 
 use super::answer::record;
 use super::request::FixupRequest;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, maintenance, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, maintenance, step};
 use crate::core::Ground;
 use crate::limits::MEND_ROUNDS_MAX;
 
@@ -29,7 +29,7 @@ const ATTACHMENTS: &str = "attachments";
 const KEPT: [Table; 2] = [Table::Catalog, Table::Store];
 
 /// Checks or repairs databases while other tasks use the store. The files of the store are not replaced.
-pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
+pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
         found.store(notes, report)?;
@@ -40,7 +40,7 @@ pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut Report
 
 /// Checks or repairs databases while no other process uses the data folder, so that damaged files can be replaced. No
 /// database needs to open.
-pub fn execute_alone(ground: Ground, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
+pub fn execute_alone(ground: Ground, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
         found.store(&ground.notes, report)?;
@@ -106,7 +106,12 @@ struct Findings {
 }
 
 impl Findings {
-    fn databases(&mut self, notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
+    fn databases(
+        &mut self,
+        notes: &Notes,
+        request: &FixupRequest,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<(), Failure> {
         let paths = if request.paths.is_empty() {
             notes.database_list()?.into_iter().map(|record| record.path).collect()
         } else {
@@ -156,7 +161,7 @@ impl Findings {
     }
 
     /// Reads every byte of the store and of the attachments.
-    fn store(&mut self, notes: &Notes, report: &mut Report<'_>) -> Result<(), Failure> {
+    fn store(&mut self, notes: &Notes, report: &mut ProgressCallback<'_>) -> Result<(), Failure> {
         let mut flow = ControlFlow::Continue(());
         let mut read = |what: &str, done| {
             if flow.is_continue() {
@@ -182,7 +187,12 @@ impl Findings {
     ///
     /// The databases have recorded by now what is lost with these blocks. If one of them could not record it, the
     /// blocks stay, because the information could not be recovered afterwards.
-    fn mend(&mut self, ground: Ground, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
+    fn mend(
+        &mut self,
+        ground: Ground,
+        request: &FixupRequest,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<(), Failure> {
         if self.rows.iter().any(|row| row.kind == Kind::Prevented) {
             return Ok(());
         }
@@ -203,7 +213,7 @@ impl Findings {
     }
 
     /// Replaces damaged files table by table. A table that fails does not stop the repair of the others.
-    fn replace_files(&mut self, mut ground: Ground, report: &mut Report<'_>) -> Result<Ground, Failure> {
+    fn replace_files(&mut self, mut ground: Ground, report: &mut ProgressCallback<'_>) -> Result<Ground, Failure> {
         let mut damage = std::mem::take(&mut self.damage);
         for _ in 0..MEND_ROUNDS_MAX {
             let mut taken = Vec::new();

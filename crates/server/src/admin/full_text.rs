@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::answer::{moment, record};
 use super::databases::open;
 use super::request::{IndexRequest, SearchOrder, SearchRequest};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, step};
 use crate::core::Core;
 use crate::limits::QUERY_TIME_MAX;
 
@@ -21,7 +21,7 @@ const TITLE_CHARACTERS_MAX: usize = 80;
 const TITLE_ITEMS: [&str; 5] = ["Subject", "Title", "Topic", "FullName", "Name"];
 
 /// Sets when a database is indexed, and updates its index now.
-pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>) -> Outcome {
+pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let access = open(core, &request.path)?;
     let database = access.database();
     let facts = database.record();
@@ -59,7 +59,12 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>
 }
 
 /// Updates the index of a database. If the progress callback stops the update, the work done so far is kept.
-fn update(core: &Core, search: &FullTextIndex, database: &Database, report: &mut Report<'_>) -> Result<(), Failure> {
+fn update(
+    core: &Core,
+    search: &FullTextIndex,
+    database: &Database,
+    report: &mut ProgressCallback<'_>,
+) -> Result<(), Failure> {
     let path = database.path();
     let total = notes_of(core, &path)?;
     let mut done = 0;

@@ -31,7 +31,7 @@ use serde_json::json;
 use super::flag_list::{self, FlagList};
 use super::mail_files::{self, Found, name_of};
 use super::request::{ImportRequest, MailFormat};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, people, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, step};
 use crate::core::Core;
 use crate::data::read_limited;
 
@@ -50,7 +50,7 @@ const NAMED_MAX: usize = 10_000;
 /// Maximum number of left-out files named in the final error message.
 const COMPLAINTS_MAX: usize = 10;
 
-pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Report<'_>) -> Outcome {
+pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let person = people::find(core, &request.user)?;
     core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
     let tool = core.mail.open_as_tool(&person.mail_file, &core.directory.options().server)?;
@@ -100,7 +100,7 @@ struct Import<'a, 'p, 'r> {
     sources: Vec<String>,
     /// Messages about sources that have changed since their import was interrupted.
     changed: Vec<String>,
-    report: &'p mut Report<'r>,
+    report: &'p mut ProgressCallback<'r>,
 }
 
 /// Files and messages that could not be imported or exported, with the reasons.

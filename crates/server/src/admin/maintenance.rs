@@ -7,14 +7,14 @@ use notes::{Notes, fixup};
 use serde_json::json;
 
 use super::request::BlobRequest;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, step};
 use crate::core::Core;
 use crate::limits::COLLECT_STEP;
 
 /// Maximum number of notes listed as users of one missing attachment.
 const USERS_NAMED_MAX: usize = 100;
 
-pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut Report<'_>) -> Outcome {
+pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut ProgressCallback<'_>) -> Outcome {
     refuse_within_data(core, folder)?;
     let mut flow = ControlFlow::Continue(());
     let done = store::backup::backup(&core.store, folder, &mut |progress| {
@@ -56,7 +56,7 @@ pub(crate) fn bytes_done(what: &str, progress: store::backup::Progress) -> Progr
     Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
 
-pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut Report<'_>) -> Outcome {
+pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let mut says = Vec::new();
     if request.collect {
         let (count, bytes) = collect(core, report)?;
@@ -121,7 +121,7 @@ pub(super) fn rebuild(notes: &Notes) -> Result<String, Failure> {
 }
 
 /// Removes unused attachments step by step. Returns their number and their size in bytes.
-pub(crate) fn collect(core: &Core, report: &mut Report<'_>) -> Result<(u64, u64), Failure> {
+pub(crate) fn collect(core: &Core, report: &mut ProgressCallback<'_>) -> Result<(u64, u64), Failure> {
     let (mut count, mut bytes) = (0_u64, 0_u64);
     loop {
         let step_done = core.store.blobs().collect(&core.store, core.clock.now(), COLLECT_STEP)?;

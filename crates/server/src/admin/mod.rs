@@ -37,7 +37,7 @@ pub mod status;
 pub mod table;
 pub mod views;
 
-pub use answer::{Answer, Progress, Report, Unit, counted};
+pub use answer::{Answer, Progress, ProgressCallback, Unit, counted};
 pub use request::Request;
 
 use std::path::{Path, PathBuf};
@@ -126,7 +126,7 @@ impl Failure {
 }
 
 /// Executes a request on an open data folder.
-pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcome {
+pub fn execute(core: &Core, request: Request, report: &mut ProgressCallback<'_>) -> Outcome {
     match request {
         Request::User(request) => people::execute(core, request),
         Request::Group(request) => groups::execute(core, request),
@@ -149,7 +149,7 @@ pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcom
 }
 
 /// Reports progress. Fails with [`Failure::BrokenOff`] if the callback cancels the command.
-pub(crate) fn step(report: &mut Report<'_>, progress: Progress) -> Result<(), Failure> {
+pub(crate) fn step(report: &mut ProgressCallback<'_>, progress: Progress) -> Result<(), Failure> {
     if report(progress).is_break() { Err(Failure::BrokenOff) } else { Ok(()) }
 }
 

@@ -27,7 +27,7 @@ use self::mark::{Mark, name_of};
 use self::rows::{Fault, Row, Rows};
 use super::answer::record;
 use super::request::TableImport;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, databases, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases, step};
 use crate::core::Core;
 use crate::limits::TABLE_REFUSALS_MAX;
 
@@ -38,7 +38,7 @@ const ROWS_PER_TRANSACTION: usize = 500;
 const BYTES_PER_TRANSACTION: usize = 8 << 20;
 
 /// Imports the rows of a file into a database.
-pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>) -> Outcome {
+pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCallback<'_>) -> Outcome {
     let access = open(core, &request.path)?;
     let kind = access.database().record().kind;
     if matches!(kind, DatabaseKind::Directory | DatabaseKind::MailBox) {

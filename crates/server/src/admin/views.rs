@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::answer::{moment, record};
 use super::request::UpdallRequest;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, databases};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases};
 use crate::core::Core;
 use crate::updater::build_options;
 
 /// Updates or rebuilds the views of one database or of all.
-pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Report<'_>) -> Outcome {
+pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
         None => core.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
@@ -47,7 +47,7 @@ fn one(
     access: &Access<level::Designer>,
     info: &ViewInfo,
     rebuild: bool,
-    report: &mut Report<'_>,
+    report: &mut ProgressCallback<'_>,
 ) -> Result<Value, Failure> {
     let (path, title) = (access.database().path(), &info.view.title);
     let mut tell = |done, total: u64| {

@@ -13,7 +13,7 @@ use super::{Failure, Place, export_command, print};
 use crate::admin::request::{
     DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordArgument, Secret, UserRequest,
 };
-use crate::admin::{self, Answer, Report, Request};
+use crate::admin::{self, Answer, ProgressCallback, Request};
 use crate::config::Config;
 use crate::control::client;
 use crate::core::{Core, Ground};
@@ -63,7 +63,7 @@ impl Office {
     }
 
     /// Executes a request and returns its answer.
-    pub(super) fn ask(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, Failure> {
+    pub(super) fn ask(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
         match self {
             Self::Here(core) => admin::execute(core, request, report).map_err(Failure::of),
             Self::Server(data) => {
@@ -76,7 +76,7 @@ impl Office {
 
 /// Executes a fixup: through the running server, or else in this process. In this process only the store is opened,
 /// because everything above it may be damaged.
-fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut Report<'_>) -> Result<Answer, Failure> {
+fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
     match take(config, false)? {
         (data, Some(lock)) => {
             let ground = Ground::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;

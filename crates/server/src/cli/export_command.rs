@@ -14,7 +14,7 @@ use super::Failure;
 use super::admin_command::Office;
 use super::terminal::human;
 use crate::admin::request::{DbRequest, TableExport, TableForm};
-use crate::admin::{Answer, Report, Request};
+use crate::admin::{Answer, ProgressCallback, Request};
 use crate::config::Config;
 use crate::data::DataFolder;
 
@@ -48,7 +48,11 @@ impl Drop for Spool {
 }
 
 /// Writes a table to standard output, and the messages to standard error.
-pub(super) fn run(config: &Arc<Config>, mut export: TableExport, report: &mut Report<'_>) -> Result<(), Failure> {
+pub(super) fn run(
+    config: &Arc<Config>,
+    mut export: TableExport,
+    report: &mut ProgressCallback<'_>,
+) -> Result<(), Failure> {
     let name = format!("export-{}.tmp", std::process::id());
     let spool =
         Spool(std::path::absolute(DataFolder::new(&config.server.data).path().join(name)).map_err(Failure::of)?);

@@ -6,11 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::{Call, Reply};
-use crate::admin::{Answer, Report, Request};
+use crate::admin::{Answer, ProgressCallback, Request};
 use crate::limits::CONTROL_LINE_BYTES_MAX;
 
 /// Sends a request to a running server and returns its result. The error is a text for the user at the terminal.
-pub fn call(socket: &Path, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
+pub fn call(socket: &Path, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, String> {
     let stream = UnixStream::connect(socket).map_err(|error| {
         format!(
             "a server has the data folder open, but {} cannot be opened: {error}\n\

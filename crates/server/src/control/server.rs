@@ -14,13 +14,13 @@ use tokio::sync::{Semaphore, mpsc};
 use wire::Shutdown;
 
 use super::{Call, Reply};
-use crate::admin::{Answer, Report, Request};
+use crate::admin::{Answer, ProgressCallback, Request};
 use crate::limits::{CONTROL_CALLS_MAX, CONTROL_REPLIES_MAX, CONTROL_REQUEST_BYTES_MAX};
 
 /// Executes administration requests. May block.
 pub trait Execute: Send + Sync + 'static {
     /// Executes the request. The error text says what to do next.
-    fn execute(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, String>;
+    fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, String>;
 }
 
 /// Accepts requests until the server drains.

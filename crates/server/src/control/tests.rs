@@ -9,7 +9,7 @@ use tokio::net::{UnixListener, UnixStream};
 use wire::Shutdown;
 
 use super::server::Execute;
-use crate::admin::{Answer, Progress, Report, Request, Unit};
+use crate::admin::{Answer, Progress, ProgressCallback, Request, Unit};
 
 /// A task that counts to ten and records the last step whose report was accepted.
 struct Counting {
@@ -17,7 +17,7 @@ struct Counting {
 }
 
 impl Execute for Counting {
-    fn execute(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
+    fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, String> {
         if !matches!(request, Request::Status { .. }) {
             return Err("only status; try `doublet status`".to_owned());
         }

@@ -16,14 +16,14 @@ use notes::{DatabaseSnapshot, Item, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableForm};
-use super::super::{Answer, Failure, Outcome, Progress, Report, Unit, answer, counted, step};
+use super::super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, answer, counted, step};
 use super::columns::{TYPES, UNID, untold_type};
 use super::open;
 use crate::core::Core;
 use crate::limits::TABLE_COLUMNS_MAX;
 
 /// Writes the documents of a database to a file.
-pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut Report<'_>) -> Outcome {
+pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut ProgressCallback<'_>) -> Outcome {
     let access = open(core, &request.path)?;
     let selection = request.formula.as_deref().unwrap_or("SELECT @All");
     let formula = formula::Formula::compile(selection, &formula::Options::default())
