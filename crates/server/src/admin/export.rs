@@ -88,7 +88,7 @@ struct Export<'a, 'v, 'r> {
 }
 
 /// A message to be written into a file.
-struct Letter {
+struct OutgoingMessage {
     raw: Vec<u8>,
     form: FileQuirks,
     uid: Uid,
@@ -97,7 +97,7 @@ struct Letter {
 }
 
 /// Destination for the messages of one folder.
-enum Sink {
+enum FolderWriter {
     Mbox { out: MboxWriter<BufWriter<File>>, path: PathBuf, flags: Option<FlagWriter> },
     Maildir { folder: PathBuf, keywords: KeywordTable },
     Eml { folder: PathBuf, flags: Option<FlagWriter> },
@@ -105,7 +105,7 @@ enum Sink {
 
 impl Export<'_, '_, '_> {
     fn folder(&mut self, folder: &Folder) -> Result<(), Failure> {
-        let mut sink = Sink::open(self.request, &folder.name)?;
+        let mut sink = FolderWriter::open(self.request, &folder.name)?;
         let view = self.view;
         let mut failure = None;
         let mut last = Uid(0);
@@ -128,7 +128,7 @@ impl Export<'_, '_, '_> {
         }
     }
 
-    fn message(&mut self, sink: &mut Sink, folder: &str, entry: &FolderEntry) -> Result<(), Failure> {
+    fn message(&mut self, sink: &mut FolderWriter, folder: &str, entry: &FolderEntry) -> Result<(), Failure> {
         match self.read(entry) {
             Ok(Some(letter)) => {
                 self.keywords_left_out += sink.write(&letter)?;
@@ -146,17 +146,17 @@ impl Export<'_, '_, '_> {
         Ok(())
     }
 
-    fn read(&self, entry: &FolderEntry) -> mail::Result<Option<Letter>> {
+    fn read(&self, entry: &FolderEntry) -> mail::Result<Option<OutgoingMessage>> {
         let Some(message) = self.view.message(entry.note)? else {
             return Ok(None);
         };
         let (raw, form) = (message.raw()?, message.file_form()?);
         let flags = self.view.flags(entry);
-        Ok(Some(Letter { raw, form, uid: entry.uid, received: entry.received, flags }))
+        Ok(Some(OutgoingMessage { raw, form, uid: entry.uid, received: entry.received, flags }))
     }
 }
 
-impl Sink {
+impl FolderWriter {
     fn open(request: &ExportRequest, mailbox: &str) -> Result<Self, Failure> {
         let to = &request.to;
         let list = |path: &Path| request.flags.then(|| FlagWriter::create(path)).transpose();
@@ -187,7 +187,7 @@ impl Sink {
     }
 
     /// Writes a message. Returns the number of its keywords that the format has no place for.
-    fn write(&mut self, letter: &Letter) -> Result<usize, Failure> {
+    fn write(&mut self, letter: &OutgoingMessage) -> Result<usize, Failure> {
         let wanted = |usual| letter.form.line_ends.unwrap_or(usual);
         match self {
             Self::Mbox { out, path, flags } => {
@@ -237,7 +237,7 @@ impl Sink {
     }
 }
 
-fn note_flags(list: &mut Option<FlagWriter>, message: &str, letter: &Letter) -> Result<(), Failure> {
+fn note_flags(list: &mut Option<FlagWriter>, message: &str, letter: &OutgoingMessage) -> Result<(), Failure> {
     list.as_mut().map_or(Ok(()), |list| list.write(message, &letter.flags, letter.received))
 }
 
