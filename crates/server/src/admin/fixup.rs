@@ -1,6 +1,6 @@
 //! `doublet fixup`: finds damage and repairs derived data.
 //!
-//! The steps and their order are described in `docs/operating.md`. Every finding is a [`Row`] of the answer, and the
+//! The steps and their order are described in `docs/operating.md`. Every finding is a [`ReportedFinding`] of the answer, and the
 //! command succeeds if every row is repaired. Later steps keep the findings of earlier ones. They mark a finding as not
 //! repaired if that turns out, and add their own.
 
@@ -60,17 +60,17 @@ pub fn execute_alone(ground: Ground, request: &FixupRequest, report: &mut Progre
 
 /// One finding in the form in which it is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Row {
+struct ReportedFinding {
     /// The path of a database, or [`STORE`] or [`ATTACHMENTS`].
     place: String,
     what: String,
-    kind: Kind,
+    kind: FindingKind,
     mended: bool,
 }
 
 /// The kind of a finding, which decides how it can be repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FindingKind {
     /// A damaged block in the engine's files. It is repaired once it is no longer there.
     Block,
     /// Damage that a repair of the database fixes.
@@ -96,7 +96,7 @@ fn told(path: &str, stage: Stage, total: u64) -> Progress {
 /// Findings of a fixup so far.
 #[derive(Default)]
 struct Findings {
-    rows: Vec<Row>,
+    rows: Vec<ReportedFinding>,
     /// Parts of the engine's files that cannot be read.
     damage: Vec<store::Error>,
     /// Paths of databases that lost their access control lists.
@@ -134,7 +134,7 @@ impl Findings {
                     {
                         self.add(
                             path,
-                            Kind::Failed,
+                            FindingKind::Failed,
                             format!("its first mailboxes cannot be made again: {error}"),
                             false,
                         );
@@ -142,7 +142,7 @@ impl Findings {
                 }
                 Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
                 Err(error) => {
-                    let kind = if error.is_damage() { Kind::Failed } else { Kind::Prevented };
+                    let kind = if error.is_damage() { FindingKind::Failed } else { FindingKind::Prevented };
                     self.add(path, kind, error.to_string(), false);
                 }
             }
@@ -152,8 +152,8 @@ impl Findings {
 
     fn take(&mut self, path: &str, result: &FixupReport) {
         for finding in &result.findings {
-            let kind = if finding.is_repairable() { Kind::Derived } else { Kind::Lost };
-            self.add(path, kind, finding.to_string(), result.repaired && kind == Kind::Derived);
+            let kind = if finding.is_repairable() { FindingKind::Derived } else { FindingKind::Lost };
+            self.add(path, kind, finding.to_string(), result.repaired && kind == FindingKind::Derived);
             if matches!(finding, Finding::AccessControlLost { .. }) {
                 self.unlisted.push(path.to_owned());
             }
@@ -169,15 +169,17 @@ impl Findings {
             }
         };
         for error in notes.store().engine().verify(&mut |bytes| read("reading the store", bytes))? {
-            self.add(STORE, Kind::Block, error.to_string(), false);
+            self.add(STORE, FindingKind::Block, error.to_string(), false);
             self.damage.push(error);
         }
         let blobs = notes.store().blobs();
         match blobs.verify_all(notes.store().as_ref(), &mut |bytes| read("reading attachments", bytes)) {
             Ok(damage) => {
-                damage.iter().for_each(|error| self.add(ATTACHMENTS, Kind::Lost, error.to_string(), false));
+                damage.iter().for_each(|error| self.add(ATTACHMENTS, FindingKind::Lost, error.to_string(), false));
             }
-            Err(error @ store::Error::Damaged { .. }) => self.add(ATTACHMENTS, Kind::Failed, error.to_string(), false),
+            Err(error @ store::Error::Damaged { .. }) => {
+                self.add(ATTACHMENTS, FindingKind::Failed, error.to_string(), false)
+            }
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -193,7 +195,7 @@ impl Findings {
         request: &FixupRequest,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), Failure> {
-        if self.rows.iter().any(|row| row.kind == Kind::Prevented) {
+        if self.rows.iter().any(|row| row.kind == FindingKind::Prevented) {
             return Ok(());
         }
         let were_references =
@@ -241,14 +243,16 @@ impl Findings {
     /// Adds a reason why files cannot be replaced, unless it is reported already.
     fn add_once(&mut self, what: String) {
         if !self.rows.iter().any(|row| row.place == STORE && row.what == what) {
-            self.add(STORE, Kind::Prevented, what, false);
+            self.add(STORE, FindingKind::Prevented, what, false);
         }
     }
 
     fn rebuild_references(&mut self, notes: &Notes) {
         match maintenance::rebuild(notes) {
             Ok(done) => self.says.push(done),
-            Err(error) => self.add(ATTACHMENTS, Kind::Failed, format!("who uses which cannot be told: {error}"), false),
+            Err(error) => {
+                self.add(ATTACHMENTS, FindingKind::Failed, format!("who uses which cannot be told: {error}"), false)
+            }
         }
     }
 
@@ -257,26 +261,26 @@ impl Findings {
     /// The position at which a read meets a damaged block depends on the data before it. The earlier report of a block
     /// therefore does not show whether damage found now is the same.
     fn settle_blocks(&mut self, left: &[store::Error]) {
-        for row in self.rows.iter_mut().filter(|row| row.kind == Kind::Block) {
+        for row in self.rows.iter_mut().filter(|row| row.kind == FindingKind::Block) {
             row.mended = true;
         }
         for error in left {
             let what = error.to_string();
-            self.rows.retain(|row| row.kind != Kind::Block || row.what != what);
-            self.add(STORE, Kind::Block, what, false);
+            self.rows.retain(|row| row.kind != FindingKind::Block || row.what != what);
+            self.add(STORE, FindingKind::Block, what, false);
         }
     }
 
     /// Merges the findings of a second repair of all databases. Findings of a database on which the second repair
     /// failed count as not repaired.
     fn settle_databases(&mut self, again: Self) {
-        let is_failure = |row: &&Row| matches!(row.kind, Kind::Failed | Kind::Prevented);
+        let is_failure = |row: &&ReportedFinding| matches!(row.kind, FindingKind::Failed | FindingKind::Prevented);
         for failed in again.rows.iter().filter(is_failure) {
             self.rows.iter_mut().filter(|row| row.place == failed.place).for_each(|row| row.mended = false);
         }
         // Failures of the first repair are dropped, because their cause, for example the damaged filter of a file, may
         // be removed by now.
-        self.rows.retain(|row| row.kind != Kind::Failed || row.place == ATTACHMENTS);
+        self.rows.retain(|row| row.kind != FindingKind::Failed || row.place == ATTACHMENTS);
         for row in again.rows {
             match self.rows.iter_mut().find(|told| told.place == row.place && told.what == row.what) {
                 Some(told) => told.mended &= row.mended,
@@ -293,7 +297,7 @@ impl Findings {
         let findings = counted(self.rows.len(), "finding", "findings");
         let lines: Vec<String> = self.left().map(|row| format!("  {}: {}", row.place, row.what)).collect();
         if lines.is_empty() {
-            let rows = self.rows.into_iter().map(Row::told).collect();
+            let rows = self.rows.into_iter().map(ReportedFinding::told).collect();
             let answer = Answer::list(rows).and(format!("{findings}, all mended."));
             return Ok(self.says.into_iter().fold(answer, Answer::and));
         }
@@ -302,19 +306,19 @@ impl Findings {
     }
 
     /// Returns the findings that are not repaired.
-    fn left(&self) -> impl Iterator<Item = &Row> {
+    fn left(&self) -> impl Iterator<Item = &ReportedFinding> {
         self.rows.iter().filter(|row| !row.mended)
     }
 
     /// Returns advice about the findings that are not repaired.
     fn next_step(&self, check_only: bool) -> String {
         let count = |kind| self.left().filter(|row| row.kind == kind).count();
-        let repairable = if check_only { count(Kind::Derived) } else { 0 };
+        let repairable = if check_only { count(FindingKind::Derived) } else { 0 };
         let mut says = Vec::new();
         if repairable > 0 {
             says.push(format!("`doublet fixup` without --check-only mends {repairable} of them."));
         }
-        if self.left().count() > count(Kind::Block) + repairable {
+        if self.left().count() > count(FindingKind::Block) + repairable {
             says.push(
                 "What a backup has of the rest, restoring it brings back; notes that cannot be read were or will be put \
                  aside, so that the others work on."
@@ -324,7 +328,7 @@ impl Findings {
         if let Some(path) = self.unlisted.last() {
             says.push(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in again."));
         }
-        if count(Kind::Block) > 0 {
+        if count(FindingKind::Block) > 0 {
             says.push(
                 "The damaged places stay in the store's files: it refuses changes when it meets them while tidying up. Stop the server and run \
                  `doublet fixup` again, which replaces what files it can. If they are still there, export what is newer than the last backup, look at the disk, \
@@ -335,8 +339,8 @@ impl Findings {
         says.join("\n")
     }
 
-    fn add(&mut self, place: &str, kind: Kind, what: String, mended: bool) {
-        self.rows.push(Row { place: place.to_owned(), what, kind, mended });
+    fn add(&mut self, place: &str, kind: FindingKind, what: String, mended: bool) {
+        self.rows.push(ReportedFinding { place: place.to_owned(), what, kind, mended });
     }
 }
 
@@ -361,7 +365,7 @@ fn tables_of(damage: &[store::Error]) -> BTreeSet<Table> {
     damage.iter().filter_map(table).collect()
 }
 
-impl Row {
+impl ReportedFinding {
     fn told(self) -> Value {
         record(vec![("database", json!(self.place)), ("finding", json!(self.what)), ("mended", json!(self.mended))])
     }

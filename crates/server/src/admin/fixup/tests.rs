@@ -13,9 +13,10 @@ use crate::data::DataFolder;
 use crate::sample::Sample;
 
 /// Creates findings from `(kind, place, what)`. Those of the kind `Derived` count as repaired.
-fn findings(rows: &[(Kind, &str, &str)]) -> Findings {
+fn findings(rows: &[(FindingKind, &str, &str)]) -> Findings {
     let mut findings = Findings::default();
-    rows.iter().for_each(|(kind, place, what)| findings.add(place, *kind, (*what).to_owned(), *kind == Kind::Derived));
+    rows.iter()
+        .for_each(|(kind, place, what)| findings.add(place, *kind, (*what).to_owned(), *kind == FindingKind::Derived));
     findings
 }
 
@@ -30,12 +31,12 @@ fn block(key: &[u8]) -> store::Error {
 #[test]
 fn a_block_that_stays_is_told_wherever_it_is_met() {
     let told = block(b"where the first reading met it").to_string();
-    let mut found = findings(&[(Kind::Block, STORE, &told), (Kind::Lost, "a.nsf", "note 7")]);
+    let mut found = findings(&[(FindingKind::Block, STORE, &told), (FindingKind::Lost, "a.nsf", "note 7")]);
     found.settle_blocks(&[block(b"elsewhere")]);
     assert_eq!(left(&found), ["note 7", &block(b"elsewhere").to_string()]);
     let failure = found.answer(false).expect_err("not everything is mended").to_string();
     assert!(failure.starts_with("3 findings, 2 of them not mended:\n  a.nsf: note 7\n  store: damaged"), "{failure}");
-    let mut found = findings(&[(Kind::Block, STORE, &told)]);
+    let mut found = findings(&[(FindingKind::Block, STORE, &told)]);
     found.settle_blocks(&[block(b"where the first reading met it")]);
     assert_eq!(left(&found), [&told]);
     found.settle_blocks(&[]);
@@ -44,14 +45,17 @@ fn a_block_that_stays_is_told_wherever_it_is_met() {
 
 #[test]
 fn a_repair_that_failed_has_mended_nothing() {
-    let derived =
-        [(Kind::Derived, "a.nsf", "order"), (Kind::Derived, "a.nsf", "folder"), (Kind::Derived, "b.nsf", "order")];
+    let derived = [
+        (FindingKind::Derived, "a.nsf", "order"),
+        (FindingKind::Derived, "a.nsf", "folder"),
+        (FindingKind::Derived, "b.nsf", "order"),
+    ];
     let mut found = findings(&derived);
-    found.settle_databases(findings(&[(Kind::Failed, "a.nsf", "no space left")]));
+    found.settle_databases(findings(&[(FindingKind::Failed, "a.nsf", "no space left")]));
     assert_eq!(left(&found), ["order", "folder", "no space left"]);
     assert!(found.rows.iter().filter(|row| row.place == "b.nsf").all(|row| row.mended));
     let mut found = findings(&derived);
-    found.settle_databases(findings(&[(Kind::Lost, "a.nsf", "note 7")]));
+    found.settle_databases(findings(&[(FindingKind::Lost, "a.nsf", "note 7")]));
     assert_eq!(left(&found), ["note 7"]);
 }
 

@@ -1,7 +1,7 @@
 //! Reader for the rows of an imported file: texts of CSV, or objects of JSON lines.
 //!
 //! A row takes at most [`TABLE_LINE_BYTES_MAX`] bytes of the file in memory. An invalid row, or a line that is longer,
-//! is an error of this row only, and reading continues after it ([`Fault::Row`]). After a CSV row that is longer, or a
+//! is an error of this row only, and reading continues after it ([`Fault::ReportedFinding`]). After a CSV row that is longer, or a
 //! quote that is never closed, reading stops, because the beginning of the next row is unknown ([`Fault::Rest`]). An
 //! I/O error ends the import.
 
