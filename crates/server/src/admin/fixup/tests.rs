@@ -64,14 +64,14 @@ fn message(text: &str) -> NewMessage {
 }
 
 /// A data folder that no program has open, and the configuration to open it.
-struct Closed {
+struct ClosedDataFolder {
     config: Arc<Config>,
     folder: tempfile::TempDir,
     /// The sorted file of each table.
     files: HashMap<Table, PathBuf>,
 }
 
-impl Closed {
+impl ClosedDataFolder {
     /// Creates a sample with mail that has attachments. Each table lies in one file of the last level.
     fn new() -> Self {
         let Sample { core, folder } = Sample::new();
@@ -126,7 +126,7 @@ impl Closed {
 #[test]
 fn what_is_derived_works_again_whatever_block_was_lost() {
     for table in [Table::Unid, Table::Bymod, Table::View, Table::Tree, Table::ViewBack, Table::Meta] {
-        let closed = Closed::new();
+        let closed = ClosedDataFolder::new();
         closed.flip(table);
         let answer = closed.fixup().unwrap_or_else(|failure| panic!("{table:?}: {failure}"));
         assert!(answer.says[0].ends_with("findings, all mended."), "{table:?}: {answer:?}");
@@ -144,7 +144,7 @@ fn what_is_derived_works_again_whatever_block_was_lost() {
 
 #[test]
 fn a_server_whose_first_notes_are_lost_opens_again() {
-    let closed = Closed::new();
+    let closed = ClosedDataFolder::new();
     closed.flip(Table::Summary);
     let told = closed.fixup().expect_err("it tells what is lost").to_string();
     assert!(told.contains("names.nsf: ") && told.contains("mail/bob.nsf: ") && !told.contains("store: "), "{told}");
@@ -191,7 +191,7 @@ fn lost_mailboxes_come_back_under_their_names() {
 
 #[test]
 fn a_fixup_that_was_killed_is_finished_by_the_next() {
-    let closed = Closed::new();
+    let closed = ClosedDataFolder::new();
     let core = Core::open(Arc::clone(&closed.config)).expect("it opens");
     core.store.blobs().references_lost(&core.store).expect("noted");
     drop(core);
@@ -203,7 +203,7 @@ fn a_fixup_that_was_killed_is_finished_by_the_next() {
 
 #[test]
 fn references_to_attachments_are_made_anew() {
-    let closed = Closed::new();
+    let closed = ClosedDataFolder::new();
     closed.flip(Table::BlobRef);
     closed.fixup().expect_err("the lengths of attachments were in the same block");
     let core = Core::open(Arc::clone(&closed.config)).expect("it opens");
