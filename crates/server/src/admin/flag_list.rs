@@ -33,7 +33,7 @@ const LINES_MAX: usize = 10_000_000;
 
 /// A line of the list, for one message.
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
+struct FlagRecord {
     message: String,
     flags: Vec<String>,
     received: i64,
@@ -58,7 +58,7 @@ impl FlagList {
             if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).map_err(Failure::file(path))? == 0 {
                 break;
             }
-            let Ok(line) = serde_json::from_slice::<Line>(&bytes) else { continue };
+            let Ok(line) = serde_json::from_slice::<FlagRecord>(&bytes) else { continue };
             let mut flags = Flags::none();
             line.flags.iter().for_each(|name| status::add(&mut flags, name));
             list.messages.insert(line.message, (flags, Timestamp::from_seconds(line.received)));
@@ -88,7 +88,7 @@ impl FlagWriter {
     /// Adds a line for a message.
     pub fn write(&mut self, message: &str, found: &Flags, received: Timestamp) -> Result<(), Failure> {
         let marks = flags::mark_names(found.marks).map(str::to_owned);
-        let line = Line {
+        let line = FlagRecord {
             message: message.to_owned(),
             flags: marks.chain(found.keywords.iter().cloned()).collect(),
             received: received.seconds(),
