@@ -133,11 +133,11 @@ impl Skipped {
 
 /// Flag lists beside the files. Only the last list is cached.
 #[derive(Default)]
-struct Lists {
+struct FlagListCache {
     last: Option<(PathBuf, FlagList)>,
 }
 
-impl Lists {
+impl FlagListCache {
     /// Returns the list for the folder of a file.
     fn beside(&mut self, file: &Path) -> Result<&FlagList, Failure> {
         let path = file.with_file_name(flag_list::FOLDER_LIST);
@@ -153,7 +153,7 @@ impl Lists {
 }
 
 /// A message in a file of its own.
-struct Letter {
+struct MessageFile {
     file: Found,
     mailbox: String,
     /// Name that identifies the file as long as it stays in its folder.
@@ -165,7 +165,7 @@ struct Letter {
     as_is: bool,
 }
 
-impl Letter {
+impl MessageFile {
     /// Returns a checksum that identifies this message in the progress record.
     fn check(&self) -> u64 {
         Position::digest(format!("{}\0{}\0{}", self.mailbox, self.base, self.file.size).as_bytes())
@@ -301,8 +301,8 @@ impl<'a> Import<'a, '_, '_> {
         self.post(paths, &letters, FileLineEnding::Crlf)
     }
 
-    fn letters_named(&mut self, files: &[PathBuf]) -> Vec<Letter> {
-        let mut lists = Lists::default();
+    fn letters_named(&mut self, files: &[PathBuf]) -> Vec<MessageFile> {
+        let mut lists = FlagListCache::default();
         let mut letters = Vec::new();
         for path in files {
             match lists.beside(path) {
@@ -313,8 +313,8 @@ impl<'a> Import<'a, '_, '_> {
         letters
     }
 
-    fn letters_below(&mut self, path: &Path) -> Result<Vec<Letter>, Failure> {
-        let mut lists = Lists::default();
+    fn letters_below(&mut self, path: &Path) -> Result<Vec<MessageFile>, Failure> {
+        let mut lists = FlagListCache::default();
         let mut letters = Vec::new();
         for file in mail_files::files_below(path)? {
             if file.name() == flag_list::FOLDER_LIST {
@@ -336,7 +336,7 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Imports messages from files of their own, in the given order.
-    fn post(&mut self, source: &[PathBuf], letters: &[Letter], usual: FileLineEnding) -> Result<(), Failure> {
+    fn post(&mut self, source: &[PathBuf], letters: &[MessageFile], usual: FileLineEnding) -> Result<(), Failure> {
         let mut importer = self.importer(source, &self.request.folder)?;
         let done = self.post_all(&mut importer, source, letters, usual);
         self.finish(importer, done)
@@ -346,7 +346,7 @@ impl<'a> Import<'a, '_, '_> {
         &mut self,
         importer: &mut Importer<'_>,
         source: &[PathBuf],
-        letters: &[Letter],
+        letters: &[MessageFile],
         usual: FileLineEnding,
     ) -> Result<(), Failure> {
         let mut next = self.letters_done(importer, source, letters)?;
@@ -374,7 +374,7 @@ impl<'a> Import<'a, '_, '_> {
         &mut self,
         importer: &mut Importer<'_>,
         source: &[PathBuf],
-        letters: &[Letter],
+        letters: &[MessageFile],
     ) -> Result<Position, Failure> {
         let Some(position) = importer.position()? else { return Ok(Position::default()) };
         let done = letters.get(..usize::try_from(position.offset).unwrap_or(usize::MAX)).unwrap_or_default();
@@ -496,7 +496,7 @@ fn listed(message: MboxMessage, mailbox: &str, flags: &FlagList) -> ImportedMess
     imported
 }
 
-fn posted(letter: &Letter, raw: Vec<u8>, usual: FileLineEnding, next_position: Position) -> ImportedMessage {
+fn posted(letter: &MessageFile, raw: Vec<u8>, usual: FileLineEnding, next_position: Position) -> ImportedMessage {
     let (raw, line_ends) = if letter.as_is { from_marked_file(raw, usual) } else { from_file(raw, usual) };
     ImportedMessage {
         mailbox: letter.mailbox.clone(),
@@ -509,13 +509,13 @@ fn posted(letter: &Letter, raw: Vec<u8>, usual: FileLineEnding, next_position: P
 }
 
 /// Creates a message from a file of a Maildir. Files in `new` have neither flags nor keywords.
-fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordTable>) -> Letter {
+fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordTable>) -> MessageFile {
     let name = file.name();
     // A delivery sets both times to the same value. Dovecot sets the file's time to the one that the client gave;
     // careless copies make it later.
     let received = maildir::time_of(&name).map(|named| file.modified.map_or(named, |modified| modified.min(named)));
     let size = usize::try_from(file.size).unwrap_or(usize::MAX);
-    Letter {
+    MessageFile {
         mailbox: mailbox.to_owned(),
         base: maildir::base_of(&name).to_owned(),
         flags: keywords.map_or_else(Flags::none, |keywords| maildir::flags_of(&name, keywords)),
@@ -526,14 +526,14 @@ fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordTable>) -
 }
 
 /// Creates a message from a single file.
-fn letter(file: Found, mailbox: String, list: &FlagList) -> Letter {
+fn letter(file: Found, mailbox: String, list: &FlagList) -> MessageFile {
     let name = file.name();
     let (flags, received) = match list.find(&name) {
         Some((flags, received)) => (flags.clone(), Some(*received)),
         None => (Flags::none(), None),
     };
     let as_is = name.ends_with(AS_IS_ENDING);
-    Letter { mailbox, base: file.path.to_string_lossy().into_owned(), flags, received, as_is, file }
+    MessageFile { mailbox, base: file.path.to_string_lossy().into_owned(), flags, received, as_is, file }
 }
 
 /// Suffix of a single file whose message has bare LFs on the wire too.
