@@ -29,7 +29,7 @@ use mail::transport::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, 
 use serde_json::json;
 
 use super::flag_list::{self, FlagList};
-use super::mail_files::{self, Found, name_of};
+use super::mail_files::{self, FileEntry, name_of};
 use super::request::{ImportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, step};
 use crate::core::Core;
@@ -154,7 +154,7 @@ impl FlagListCache {
 
 /// A message in a file of its own.
 struct MessageFile {
-    file: Found,
+    file: FileEntry,
     mailbox: String,
     /// Name that identifies the file as long as it stays in its folder.
     base: String,
@@ -306,7 +306,7 @@ impl<'a> Import<'a, '_, '_> {
         let mut letters = Vec::new();
         for path in files {
             match lists.beside(path) {
-                Ok(list) => letters.push(letter(Found::of(path), self.request.folder.clone(), list)),
+                Ok(list) => letters.push(letter(FileEntry::of(path), self.request.folder.clone(), list)),
                 Err(failure) => self.skipped.add(failure),
             }
         }
@@ -509,7 +509,7 @@ fn posted(letter: &MessageFile, raw: Vec<u8>, usual: FileLineEnding, next_positi
 }
 
 /// Creates a message from a file of a Maildir. Files in `new` have neither flags nor keywords.
-fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordTable>) -> MessageFile {
+fn maildir_letter(file: FileEntry, mailbox: &str, keywords: Option<&KeywordTable>) -> MessageFile {
     let name = file.name();
     // A delivery sets both times to the same value. Dovecot sets the file's time to the one that the client gave;
     // careless copies make it later.
@@ -526,7 +526,7 @@ fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordTable>) -
 }
 
 /// Creates a message from a single file.
-fn letter(file: Found, mailbox: String, list: &FlagList) -> MessageFile {
+fn letter(file: FileEntry, mailbox: String, list: &FlagList) -> MessageFile {
     let name = file.name();
     let (flags, received) = match list.find(&name) {
         Some((flags, received)) => (flags.clone(), Some(*received)),

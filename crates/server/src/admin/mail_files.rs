@@ -25,7 +25,7 @@ const ENDINGS: [&str; 5] = [".mbox", ".mbx", ".sbd", ".eml", ".jsonl"];
 
 /// A file with the metadata read when its folder was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FileEntry {
     /// Path of the file.
     pub path: PathBuf,
     /// Its size in bytes.
@@ -34,7 +34,7 @@ pub struct Found {
     pub modified: Option<Timestamp>,
 }
 
-impl Found {
+impl FileEntry {
     /// Reads the metadata of one file.
     pub fn of(path: &Path) -> Self {
         let facts = std::fs::metadata(path).ok();
@@ -50,12 +50,12 @@ impl Found {
 }
 
 /// Lists the files of a folder in the order of their names.
-pub fn files_of(folder: &Path) -> Result<Vec<Found>, Failure> {
+pub fn files_of(folder: &Path) -> Result<Vec<FileEntry>, Failure> {
     Ok(listed(folder)?.0)
 }
 
 /// Lists the files of a folder and its subfolders.
-pub fn files_below(folder: &Path) -> Result<Vec<Found>, Failure> {
+pub fn files_below(folder: &Path) -> Result<Vec<FileEntry>, Failure> {
     let mut found = Vec::new();
     let mut waiting = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = waiting.pop() {
@@ -69,7 +69,7 @@ pub fn files_below(folder: &Path) -> Result<Vec<Found>, Failure> {
 }
 
 /// Returns the files and the subfolders of a folder. Symbolic links to folders are left out.
-fn listed(folder: &Path) -> Result<(Vec<Found>, Vec<PathBuf>), Failure> {
+fn listed(folder: &Path) -> Result<(Vec<FileEntry>, Vec<PathBuf>), Failure> {
     let (mut files, mut folders) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(folder).map_err(Failure::file(folder))? {
         let path = entry.map_err(Failure::file(folder))?.path();
@@ -78,7 +78,7 @@ fn listed(folder: &Path) -> Result<(Vec<Found>, Vec<PathBuf>), Failure> {
                 folders.push(path);
             }
         } else {
-            files.push(Found::of(&path));
+            files.push(FileEntry::of(&path));
         }
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));

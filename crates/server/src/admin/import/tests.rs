@@ -143,7 +143,7 @@ fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64)
 /// Returns all files below a folder: relative path and content.
 fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let found = mail_files::files_below(folder).expect("readable");
-    let way = |found: &Found| found.path.strip_prefix(folder).expect("below").to_string_lossy().into_owned();
+    let way = |found: &FileEntry| found.path.strip_prefix(folder).expect("below").to_string_lossy().into_owned();
     found.iter().map(|found| (way(found), std::fs::read(&found.path).expect("readable"))).collect()
 }
 
