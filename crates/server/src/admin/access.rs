@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::answer::{moment, record};
 use super::databases::open;
-use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest, AclSettings, Switch};
+use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest, AclSettings, OnOff};
 use super::{Answer, Failure, Outcome};
 use crate::core::Core;
 
@@ -114,7 +114,7 @@ fn set_settings(core: &Core, path: &str, settings: &AclSettings) -> Outcome {
     let (added, removed) = (roles(add_role)?, roles(remove_role)?);
     edit(core, path, |acl| {
         acl.internet_max = max_internet_access.map_or(acl.internet_max, level_of);
-        acl.uniform = enforce.map_or(acl.uniform, |switch| switch == Switch::On);
+        acl.uniform = enforce.map_or(acl.uniform, |switch| switch == OnOff::On);
         if let Some(unknown) = removed.iter().find(|role| !acl.roles.contains(*role)) {
             return Err(Failure::Refused(format!("there is no role {unknown} in {path}")));
         }
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(level_in(&sample, "ann"), AclLevel::Editor, "she has a password and no key");
         let settings = AclSettings {
             max_internet_access: Some(AccessLevel::Reader),
-            enforce: Some(Switch::On),
+            enforce: Some(OnOff::On),
             add_role: vec!["Boss".to_owned()],
             remove_role: vec!["[Planner]".to_owned()],
         };

@@ -9,7 +9,7 @@ use store::{KeyRange, Table};
 
 use super::answer::{moment, record};
 use super::people::{manager, read_quota};
-use super::request::{CompactRequest, DbChange, DbRequest, Switch};
+use super::request::{CompactRequest, DbChange, DbRequest, OnOff};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, step};
 use crate::config::units::Span;
 use crate::core::Core;
@@ -105,8 +105,8 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
         }
         options.keep_deleted_hours = hours(text)?;
     }
-    options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == Switch::Off);
-    options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == Switch::Off);
+    options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
+    options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
     core.notes.database_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
     Ok(Answer::say(format!("{path} was changed.")))
 }
@@ -458,7 +458,7 @@ mod tests {
         let all = DbChange {
             title: Some("Plans".to_owned()),
             purge_interval: Some("12w".to_owned()),
-            unread_marks: Some(Switch::Off),
+            unread_marks: Some(OnOff::Off),
             quota: Some("2MiB".to_owned()),
             keep_deleted: Some("2d".to_owned()),
             ..DbChange::default()

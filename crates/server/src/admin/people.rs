@@ -257,7 +257,7 @@ pub(super) fn read_quota(text: &str) -> Result<Option<u64>, Failure> {
 mod tests {
     use super::*;
     use crate::admin::Request;
-    use crate::admin::request::{PasswordArgument, Secret};
+    use crate::admin::request::{PasswordOptions, Secret};
     use crate::sample::{PASSWORD, Sample};
 
     fn user(sample: &Sample, request: UserRequest) -> Result<Answer, Failure> {
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn a_refused_change_leaves_the_password_alone() {
         let sample = Sample::new();
-        let password = PasswordArgument { password: Some(Secret("another one".to_owned())), ..Default::default() };
+        let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
         let bad =
             UserChange { who: "ann".to_owned(), password, add_aliases: vec!["bad".to_owned()], ..Default::default() };
         user(&sample, UserRequest::Set(bad.clone())).expect_err("no address");
@@ -293,7 +293,7 @@ mod tests {
         let number = manager(&sample.core, "mail/ann.nsf").expect("it is there").database().number();
         damage(&sample, store::Table::Meta, &[&number.to_key()[..], b"c"].concat());
         let before = find(&sample.core, "ann").expect("she is there");
-        let password = PasswordArgument { password: Some(Secret("another one".to_owned())), ..Default::default() };
+        let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
         let change =
             UserChange { who: "ann".to_owned(), password, quota: Some("1GiB".to_owned()), ..Default::default() };
         for request in [UserRequest::Set(change), UserRequest::Remove { who: "ann".to_owned(), delete_mail: true }] {
@@ -313,7 +313,7 @@ mod tests {
             name: None,
             aliases: Vec::new(),
             quota: None,
-            password: PasswordArgument::default(),
+            password: PasswordOptions::default(),
             batch: None,
         };
         let failure = user(&sample, zoe).expect_err("no database can be made");

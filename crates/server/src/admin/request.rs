@@ -74,7 +74,7 @@ impl std::fmt::Debug for Secret {
 
 /// Source of a password.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
-pub struct PasswordArgument {
+pub struct PasswordOptions {
     /// Reads the password from the first line of standard input.
     #[arg(long)]
     #[serde(skip)]
@@ -112,7 +112,7 @@ pub enum UserRequest {
         quota: Option<String>,
         #[command(flatten)]
         #[serde(flatten)]
-        password: PasswordArgument,
+        password: PasswordOptions,
     },
     /// Adds people whose lines in a file have been parsed already.
     #[command(skip)]
@@ -173,7 +173,7 @@ pub struct UserChange {
     pub who: String,
     #[command(flatten)]
     #[serde(flatten)]
-    pub password: PasswordArgument,
+    pub password: PasswordOptions,
     /// First and last name. Login names stay as they are.
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
@@ -233,7 +233,7 @@ pub enum GroupRequest {
         group: String,
     },
     /// Changes a group. Properties that are not named stay.
-    Set(GroupUpdate),
+    Set(GroupChange),
     /// Removes a group. Its members stay.
     Remove {
         /// Address or name of the group.
@@ -243,7 +243,7 @@ pub enum GroupRequest {
 
 /// Changes to a group.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
-pub struct GroupUpdate {
+pub struct GroupChange {
     /// Address or name of the group.
     pub group: String,
     /// Adds a member. May be given several times.
@@ -512,10 +512,10 @@ pub struct DbChange {
     pub purge_interval: Option<String>,
     /// Turns unread marks, which record the documents that each user has read, on or off.
     #[arg(long, value_enum)]
-    pub unread_marks: Option<Switch>,
+    pub unread_marks: Option<OnOff>,
     /// Turns background updates of views on or off. Without them a view is updated when it is opened.
     #[arg(long, value_enum)]
-    pub view_updates: Option<Switch>,
+    pub view_updates: Option<OnOff>,
     /// Maximum size of the documents, for example 2GiB; none for no limit. The limit of a person's mailbox is set with
     /// the person (`doublet user set`).
     #[arg(long, value_name = "SIZE|none")]
@@ -554,7 +554,7 @@ pub enum DeletedRequest {
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Switch {
+pub enum OnOff {
     /// Turned on.
     On,
     /// Turned off.
@@ -615,7 +615,7 @@ pub struct AclSettings {
     /// Turns on or off that the list also applies to import and export on this server, and is to be the same in all
     /// replicas.
     #[arg(long, value_enum)]
-    pub enforce: Option<Switch>,
+    pub enforce: Option<OnOff>,
     /// Adds a role, for example HRStaff: at most 16 bytes. May be given several times.
     #[arg(long, value_name = "NAME")]
     pub add_role: Vec<String>,
@@ -719,7 +719,7 @@ pub struct TableImport {
     pub map: Vec<String>,
     /// Format of the file. Default: according to its name.
     #[arg(long, value_enum)]
-    pub format: Option<TableForm>,
+    pub format: Option<TableFormat>,
     /// Separator between the values of a list within a CSV column.
     #[arg(long, default_value = ";")]
     pub list_separator: char,
@@ -763,8 +763,8 @@ impl TableImport {
 
     /// Returns the format of the file, either as requested or according to its name.
     #[must_use]
-    pub fn table_form(&self) -> TableForm {
-        self.format.unwrap_or_else(|| TableForm::of(&self.file))
+    pub fn table_form(&self) -> TableFormat {
+        self.format.unwrap_or_else(|| TableFormat::of(&self.file))
     }
 }
 
@@ -783,20 +783,20 @@ pub struct TableExport {
     pub columns: Vec<String>,
     /// Format of the file. Default: according to its name.
     #[arg(long, value_enum)]
-    pub format: Option<TableForm>,
+    pub format: Option<TableFormat>,
 }
 
 /// Format of a table file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum TableForm {
+pub enum TableFormat {
     /// Comma-separated values (RFC 4180).
     Csv,
     /// JSON objects, one per line.
     Jsonl,
 }
 
-impl TableForm {
+impl TableFormat {
     /// Returns the format for a file name: JSON lines if it ends in .jsonl, .ndjson or .json, otherwise CSV.
     #[must_use]
     pub fn of(file: &std::path::Path) -> Self {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::terminal::{Meter, human, json};
 use super::{Failure, Place, export_command, print};
 use crate::admin::request::{
-    DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordArgument, Secret, UserRequest,
+    DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, Secret, UserRequest,
 };
 use crate::admin::{self, Answer, ProgressCallback, Request};
 use crate::config::Config;
@@ -125,7 +125,7 @@ fn read_password(request: &mut Request) -> Result<(), Failure> {
         _ => return Ok(()),
     };
     if argument.password_stdin {
-        *argument = PasswordArgument { password_stdin: true, password: Some(Secret(first_line()?)) };
+        *argument = PasswordOptions { password_stdin: true, password: Some(Secret(first_line()?)) };
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 
 use self::hints::Looks;
 use super::super::answer::record;
-use super::super::request::{TableForm, TableImport};
+use super::super::request::{TableFormat, TableImport};
 use super::super::{Failure, counted};
 use super::rows::{Row, Rows, refused};
 use crate::limits::TABLE_COLUMNS_MAX;
@@ -234,7 +234,7 @@ impl Columns {
     fn look_for(&mut self, request: &TableImport, said: &[Said<'_>]) -> Result<(), Failure> {
         let mut missing: Vec<&str> = said.iter().map(|said| said.column).collect();
         missing.retain(|column| !self.mappings.iter().any(|mapping| mapping.column.eq_ignore_ascii_case(column)));
-        if missing.is_empty() || request.is_input() || request.table_form() == TableForm::Csv {
+        if missing.is_empty() || request.is_input() || request.table_form() == TableFormat::Csv {
             return Ok(());
         }
         let mut rows = Rows::open(request)?;

@@ -15,7 +15,7 @@ use notes::evaluate::Subject;
 use notes::{DatabaseSnapshot, Item, Value};
 use serde_json::{Map, Value as Json, json};
 
-use super::super::request::{TableExport, TableForm};
+use super::super::request::{TableExport, TableFormat};
 use super::super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, answer, counted, step};
 use super::columns::{TYPES, UNID, untold_type};
 use super::open;
@@ -29,9 +29,9 @@ pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut 
     let formula = formula::Formula::compile(selection, &formula::Options::default())
         .map_err(|error| Failure::Refused(format!("--formula: {}", error.render(selection))))?;
     let reading = access.read()?;
-    let form = request.format.unwrap_or_else(|| TableForm::of(&request.file));
+    let form = request.format.unwrap_or_else(|| TableFormat::of(&request.file));
     let columns = match (form, &request.columns[..]) {
-        (TableForm::Csv, []) => all_columns(&reading, &formula)?,
+        (TableFormat::Csv, []) => all_columns(&reading, &formula)?,
         (_, columns) => columns.to_vec(),
     };
     let mut out = Table::create(&request.file, form, columns)?;
@@ -136,11 +136,11 @@ enum FormWriter {
 }
 
 impl Table {
-    fn create(path: &Path, form: TableForm, columns: Vec<String>) -> Result<Self, Failure> {
+    fn create(path: &Path, form: TableFormat, columns: Vec<String>) -> Result<Self, Failure> {
         let out: Box<dyn Write> = Box::new(BufWriter::new(File::create(path).map_err(Failure::file(path))?));
         let writer = match form {
-            TableForm::Jsonl => FormWriter::Lines(out),
-            TableForm::Csv => {
+            TableFormat::Jsonl => FormWriter::Lines(out),
+            TableFormat::Csv => {
                 let mut writer = csv::Writer::from_writer(out);
                 let names = [UNID].into_iter().chain(columns.iter().map(String::as_str));
                 writer.write_record(names).map_err(written)?;

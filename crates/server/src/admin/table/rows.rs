@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-use super::super::request::{TableForm, TableImport};
+use super::super::request::{TableFormat, TableImport};
 use super::super::{Failure, counted};
 use super::columns::quoted;
 use super::quotes::{Quotes, delimiter_of};
@@ -122,8 +122,8 @@ impl Rows {
             Box::new(File::open(&request.file).map_err(Failure::file(&request.file))?)
         };
         let source = match request.table_form() {
-            TableForm::Csv => Source::Csv(Box::new(CsvSource::open(request, input)?)),
-            TableForm::Jsonl => Source::Lines(Box::new(BufReader::new(input))),
+            TableFormat::Csv => Source::Csv(Box::new(CsvSource::open(request, input)?)),
+            TableFormat::Jsonl => Source::Lines(Box::new(BufReader::new(input))),
         };
         Ok(Self { source, ahead: VecDeque::new() })
     }
