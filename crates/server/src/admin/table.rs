@@ -46,7 +46,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
             if kind == DatabaseKind::Directory { "`doublet user`, `group` and `domain`" } else { "mail alone" };
         return Err(Failure::Refused(format!("{} is filled by {commands}", request.path)));
     }
-    let _running = Running::begin(core, request)?;
+    let _running = ImportGuard::begin(core, request)?;
     let mark = Mark::begin(request, &access)?;
     let mut rows = Rows::open(request)?;
     let mut columns = Columns::find(request, &mut rows, &access)?;
@@ -89,12 +89,12 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
 
 /// Guard that keeps others from running the same import at the same time. While it exists, a progress record in the
 /// database does not mean that the import was interrupted.
-struct Running<'c> {
+struct ImportGuard<'c> {
     core: &'c Core,
     what: (String, String),
 }
 
-impl<'c> Running<'c> {
+impl<'c> ImportGuard<'c> {
     fn begin(core: &'c Core, request: &TableImport) -> Result<Self, Failure> {
         let what = (request.path.to_lowercase(), name_of(&request.file));
         if core.imports.lock().unwrap_or_else(PoisonError::into_inner).insert(what.clone()) {
@@ -105,14 +105,14 @@ impl<'c> Running<'c> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for ImportGuard<'_> {
     fn drop(&mut self) {
         self.core.imports.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.what);
     }
 }
 
 /// Function that writes the progress of the import within a transaction.
-type NoteDown = fn(&mut Mark, &mut Writer<'_, '_>) -> Result<(), notes::Error>;
+type RecordProgress = fn(&mut Mark, &mut Writer<'_, '_>) -> Result<(), notes::Error>;
 
 /// A running import.
 struct Import<'i> {
@@ -204,7 +204,7 @@ impl Import<'_> {
 
     /// Creates the documents of the waiting rows and records the progress with `note_down`. On return the previous
     /// transaction is durable.
-    fn flush(&mut self, note_down: NoteDown) -> Result<(), Failure> {
+    fn flush(&mut self, note_down: RecordProgress) -> Result<(), Failure> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         self.mark.documents += waiting.len() as u64;
@@ -219,7 +219,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn commit(&mut self, documents: Vec<NewNote>, note_down: NoteDown) -> Result<Ticket, Failure> {
+    fn commit(&mut self, documents: Vec<NewNote>, note_down: RecordProgress) -> Result<Ticket, Failure> {
         let writing = self.access.lower::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = self.core.notes.transaction(&accesses)?;
