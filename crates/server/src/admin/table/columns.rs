@@ -40,7 +40,7 @@ const QUOTED_BYTES_MAX: usize = 100;
 
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ColumnType {
     Text,
     Number,
     Time,
@@ -53,7 +53,7 @@ enum Kind {
     Names,
 }
 
-impl Kind {
+impl ColumnType {
     const ALL: [(&'static str, Self); 10] = [
         ("text", Self::Text),
         ("number", Self::Number),
@@ -90,13 +90,13 @@ impl Kind {
 pub(super) fn untold_type(items: &[&Item]) -> Option<&'static str> {
     let has = |flag| items.iter().any(|item| item.flags.has(flag));
     let kind = if has(ItemFlags::READERS) {
-        Kind::Readers
+        ColumnType::Readers
     } else if has(ItemFlags::AUTHORS) {
-        Kind::Authors
+        ColumnType::Authors
     } else if has(ItemFlags::NAMES) {
-        Kind::Names
+        ColumnType::Names
     } else if items.iter().any(|item| matches!(item.value, Value::RichText(_))) {
-        Kind::RichText
+        ColumnType::RichText
     } else {
         return None;
     };
@@ -104,20 +104,20 @@ pub(super) fn untold_type(items: &[&Item]) -> Option<&'static str> {
 }
 
 /// Parses the column types that an object declares.
-fn types_of(object: &serde_json::Map<String, Json>) -> Result<Vec<(&str, Kind)>, String> {
+fn types_of(object: &serde_json::Map<String, Json>) -> Result<Vec<(&str, ColumnType)>, String> {
     let Some(types) = object.get(TYPES) else { return Ok(Vec::new()) };
     let Json::Object(types) = types else { return Err(format!("{TYPES} is no object")) };
     let mut said = Vec::with_capacity(types.len());
     for (name, kind) in types {
         let wrong = || format!("{TYPES}: {} is no type of column {}", quoted(&kind.to_string()), quoted(name));
-        said.push((name.as_str(), kind.as_str().and_then(Kind::named).ok_or_else(wrong)?));
+        said.push((name.as_str(), kind.as_str().and_then(ColumnType::named).ok_or_else(wrong)?));
     }
     Ok(said)
 }
 
 /// Source of the type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TypeFrom {
+enum TypeSource {
     /// The values of the sampled rows.
     Values,
     /// The form given with `--form`.
@@ -132,10 +132,10 @@ struct Mapping {
     column: String,
     /// Name of the item, or `None` if the column is left out.
     item: Option<String>,
-    kind: Kind,
-    type_from: TypeFrom,
+    kind: ColumnType,
+    type_from: TypeSource,
     /// The type declared by the rows themselves; the last declaration counts.
-    declared: Option<Kind>,
+    declared: Option<ColumnType>,
     /// The first row in which the value is an object, counted from one.
     object_row: Option<u64>,
     /// Apparent format of the texts in the sampled rows.
@@ -147,9 +147,9 @@ struct Mapping {
 impl Mapping {
     /// Maps a column to the item of the same name. A column without a name, or with a name that starts with `$`, is
     /// left out.
-    fn new(column: String, kind: Kind) -> Self {
+    fn new(column: String, kind: ColumnType) -> Self {
         let item = (!column.is_empty() && !column.starts_with('$')).then(|| column.clone());
-        let type_from = TypeFrom::Values;
+        let type_from = TypeSource::Values;
         Self {
             column,
             item,
@@ -164,18 +164,18 @@ impl Mapping {
 
     /// Takes the type from the form, if the form has a field of this name.
     fn follow(&mut self, fields: &HashMap<String, String>) {
-        if let Some(kind) = fields.get(&self.column.to_lowercase()).and_then(|kind| Kind::named(kind)) {
-            (self.kind, self.type_from) = (kind, TypeFrom::Form);
+        if let Some(kind) = fields.get(&self.column.to_lowercase()).and_then(|kind| ColumnType::named(kind)) {
+            (self.kind, self.type_from) = (kind, TypeSource::Form);
         }
     }
 
     /// Returns the reported type and its source.
-    fn told(&self) -> (Kind, &'static str) {
+    fn told(&self) -> (ColumnType, &'static str) {
         match (self.type_from, self.declared) {
-            (TypeFrom::Map, _) => (self.kind, "--map"),
+            (TypeSource::Map, _) => (self.kind, "--map"),
             (_, Some(kind)) => (kind, "the file"),
-            (TypeFrom::Form, None) => (self.kind, "the form"),
-            (TypeFrom::Values, None) => (self.kind, "its values"),
+            (TypeSource::Form, None) => (self.kind, "the form"),
+            (TypeSource::Values, None) => (self.kind, "its values"),
         }
     }
 
@@ -221,7 +221,7 @@ impl Columns {
         let known = mappings.iter().map(|mapping| mapping.column.clone()).collect();
         let form_hint = if fields.is_empty() { hints::of_form(request, access)? } else { None };
         let mut columns = Self { mappings, known, fields, separator: request.list_separator, form_hint };
-        let said = request.map.iter().map(|text| Said::read(text)).collect::<Result<Vec<_>, _>>()?;
+        let said = request.map.iter().map(|text| MapOption::read(text)).collect::<Result<Vec<_>, _>>()?;
         columns.look_for(request, &said)?;
         for said in said {
             columns.change(said, request)?;
@@ -231,7 +231,7 @@ impl Columns {
 
     /// Searches the whole file for columns that are named in `--map` and missing in the sampled rows, before any
     /// document is created. CSV files have no such columns.
-    fn look_for(&mut self, request: &TableImport, said: &[Said<'_>]) -> Result<(), Failure> {
+    fn look_for(&mut self, request: &TableImport, said: &[MapOption<'_>]) -> Result<(), Failure> {
         let mut missing: Vec<&str> = said.iter().map(|said| said.column).collect();
         missing.retain(|column| !self.mappings.iter().any(|mapping| mapping.column.eq_ignore_ascii_case(column)));
         if missing.is_empty() || request.is_input() || request.table_form() == TableFormat::Csv {
@@ -256,7 +256,7 @@ impl Columns {
         check_count(request, self.mappings.len())
     }
 
-    fn change(&mut self, said: Said<'_>, request: &TableImport) -> Result<(), Failure> {
+    fn change(&mut self, said: MapOption<'_>, request: &TableImport) -> Result<(), Failure> {
         let column = said.column;
         let mapping = self.mappings.iter_mut().find(|mapping| mapping.column.eq_ignore_ascii_case(column));
         let mapping = mapping.ok_or_else(|| {
@@ -269,7 +269,7 @@ impl Columns {
         })?;
         mapping.item = said.item.map(str::to_owned);
         if let Some(kind) = said.kind {
-            (mapping.kind, mapping.type_from) = (kind, TypeFrom::Map);
+            (mapping.kind, mapping.type_from) = (kind, TypeSource::Map);
         }
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Columns {
         self.mappings.iter_mut().find(|mapping| mapping.column == name)
     }
 
-    fn add(&mut self, name: &str, kind: Kind, row: u64) {
+    fn add(&mut self, name: &str, kind: ColumnType, row: u64) {
         let mut mapping = Mapping { first_row: Some(row), ..Mapping::new(name.to_owned(), kind) };
         mapping.follow(&self.fields);
         self.mappings.push(mapping);
@@ -323,7 +323,7 @@ impl Columns {
         let mut items = Vec::with_capacity(self.mappings.len() + 1);
         for (index, mapping) in self.mappings.iter().enumerate() {
             let Some(item) = mapping.item.as_ref().filter(|item| !item.eq_ignore_ascii_case(UNID)) else { continue };
-            let said = types.iter().find(|(name, _)| *name == mapping.column && mapping.type_from != TypeFrom::Map);
+            let said = types.iter().find(|(name, _)| *name == mapping.column && mapping.type_from != TypeSource::Map);
             let kind = said.map_or(mapping.kind, |(_, kind)| *kind);
             let texts = self.texts(row, index, kind);
             if texts.is_empty() {
@@ -345,7 +345,7 @@ impl Columns {
     pub(super) fn unid(&self, row: &Row) -> Result<Option<Unid>, String> {
         let is_unid = |mapping: &Mapping| mapping.item.as_ref().is_some_and(|item| item.eq_ignore_ascii_case(UNID));
         let Some(index) = self.mappings.iter().position(is_unid) else { return Ok(None) };
-        match &self.texts(row, index, Kind::Text)[..] {
+        match &self.texts(row, index, ColumnType::Text)[..] {
             [] => Ok(None),
             [text, ..] => text.trim().parse().map(Some).map_err(|_| {
                 let column = quoted(&self.mappings[index].column);
@@ -355,7 +355,7 @@ impl Columns {
     }
 
     /// Returns the texts of a row in a column. Empty texts are removed, except within text lists.
-    fn texts(&self, row: &Row, index: usize, kind: Kind) -> Vec<String> {
+    fn texts(&self, row: &Row, index: usize, kind: ColumnType) -> Vec<String> {
         let mapping = &self.mappings[index];
         let mut texts: Vec<String> = match row {
             Row::Fields(fields) => match fields.get(index) {
@@ -368,7 +368,7 @@ impl Columns {
             Row::Object(object) => object.get(&mapping.column).map(texts_of).unwrap_or_default(),
         };
         // An empty entry of a text list keeps its position.
-        if kind != Kind::TextList || texts.iter().all(String::is_empty) {
+        if kind != ColumnType::TextList || texts.iter().all(String::is_empty) {
             texts.retain(|text| !text.is_empty());
         }
         texts
@@ -407,18 +407,18 @@ impl Columns {
 }
 
 /// A parsed `--map` option: `COLUMN=ITEM:TYPE`.
-struct Said<'r> {
+struct MapOption<'r> {
     column: &'r str,
     /// Name of the item, or `None` to leave the column out.
     item: Option<&'r str>,
-    kind: Option<Kind>,
+    kind: Option<ColumnType>,
 }
 
-impl<'r> Said<'r> {
+impl<'r> MapOption<'r> {
     fn read(text: &'r str) -> Result<Self, Failure> {
         let (column, target) = text.split_once('=').ok_or_else(|| wrong_map(text))?;
         let (item, kind) = match target.rsplit_once(':') {
-            Some((item, kind)) => (item, Some(Kind::named(kind).ok_or_else(|| wrong_map(text))?)),
+            Some((item, kind)) => (item, Some(ColumnType::named(kind).ok_or_else(|| wrong_map(text))?)),
             None => (target, None),
         };
         if item.len() > ITEM_NAME_BYTES_MAX {
@@ -430,7 +430,7 @@ impl<'r> Said<'r> {
 }
 
 fn wrong_map(text: &str) -> Failure {
-    let kinds: Vec<&str> = Kind::ALL.iter().map(|(name, _)| *name).collect();
+    let kinds: Vec<&str> = ColumnType::ALL.iter().map(|(name, _)| *name).collect();
     Failure::Refused(format!(
         "--map {text:?}: write COLUMN=ITEM, COLUMN=ITEM:TYPE or COLUMN= to leave a column out; types are {}",
         kinds.join(", ")
@@ -440,7 +440,7 @@ fn wrong_map(text: &str) -> Failure {
 /// Determines the columns and their types from the first rows.
 fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failure> {
     let mut names = rows.names().to_vec();
-    let mut found: Vec<(Option<Kind>, Looks)> = vec![Default::default(); names.len()];
+    let mut found: Vec<(Option<ColumnType>, Looks)> = vec![Default::default(); names.len()];
     for row in rows.look_ahead()?.iter().flat_map(|(row, _)| row) {
         match row {
             Row::Fields(fields) => {
@@ -464,9 +464,9 @@ fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failu
         }
     }
     check_count(request, names.len())?;
-    let mapping = |(column, (kind, looks)): (String, (Option<Kind>, Looks))| Mapping {
+    let mapping = |(column, (kind, looks)): (String, (Option<ColumnType>, Looks))| Mapping {
         looks,
-        ..Mapping::new(column, kind.unwrap_or(Kind::Text))
+        ..Mapping::new(column, kind.unwrap_or(ColumnType::Text))
     };
     Ok(names.into_iter().zip(found).map(mapping).collect())
 }
@@ -479,43 +479,45 @@ fn check_count(request: &TableImport, count: usize) -> Result<(), Failure> {
 }
 
 /// Returns a type that can hold values of both types. Text can hold everything.
-fn united(one: Option<Kind>, other: Option<Kind>) -> Option<Kind> {
+fn united(one: Option<ColumnType>, other: Option<ColumnType>) -> Option<ColumnType> {
     match (one, other) {
         (None, kind) | (kind, None) => kind,
         (Some(one), Some(other)) if one == other => Some(one),
-        (Some(one), Some(other)) => Some(if is_list(one) || is_list(other) { Kind::TextList } else { Kind::Text }),
+        (Some(one), Some(other)) => {
+            Some(if is_list(one) || is_list(other) { ColumnType::TextList } else { ColumnType::Text })
+        }
     }
 }
 
-fn kind_of_text(text: &str) -> Option<Kind> {
+fn kind_of_text(text: &str) -> Option<ColumnType> {
     let text = text.trim();
     if text.is_empty() {
         None
     } else if number(text).is_some() {
-        Some(Kind::Number)
+        Some(ColumnType::Number)
     } else if time(text).is_some() {
-        Some(Kind::Time)
+        Some(ColumnType::Time)
     } else {
-        Some(Kind::Text)
+        Some(ColumnType::Text)
     }
 }
 
 /// Returns the type of a value, or `None` if it is empty. An object has the type text, because it is stored as its JSON
 /// text.
-fn kind_of_json(value: &Json) -> Option<Kind> {
+fn kind_of_json(value: &Json) -> Option<ColumnType> {
     match value {
         Json::Null => None,
-        Json::Object(_) => Some(Kind::Text),
-        Json::Number(digits) if number(&digits.to_string()).is_none() => Some(Kind::Text),
-        Json::Bool(_) | Json::Number(_) => Some(Kind::Number),
+        Json::Object(_) => Some(ColumnType::Text),
+        Json::Number(digits) if number(&digits.to_string()).is_none() => Some(ColumnType::Text),
+        Json::Bool(_) | Json::Number(_) => Some(ColumnType::Number),
         Json::String(text) if text.is_empty() => None,
-        Json::String(text) => Some(if time(text).is_some() { Kind::Time } else { Kind::Text }),
+        Json::String(text) => Some(if time(text).is_some() { ColumnType::Time } else { ColumnType::Text }),
         Json::Array(values) => {
             let kinds = values.iter().filter_map(kind_of_json).map(Some);
             Some(match kinds.reduce(united).flatten()? {
-                Kind::Number | Kind::NumberList => Kind::NumberList,
-                Kind::Time | Kind::TimeList => Kind::TimeList,
-                _ => Kind::TextList,
+                ColumnType::Number | ColumnType::NumberList => ColumnType::NumberList,
+                ColumnType::Time | ColumnType::TimeList => ColumnType::TimeList,
+                _ => ColumnType::TextList,
             })
         }
     }
@@ -548,8 +550,8 @@ fn time(text: &str) -> Option<base::Timestamp> {
     Some(base::Timestamp(midnight.timestamp().as_microsecond()))
 }
 
-fn is_list(kind: Kind) -> bool {
-    !matches!(kind, Kind::Text | Kind::Number | Kind::Time | Kind::RichText)
+fn is_list(kind: ColumnType) -> bool {
+    !matches!(kind, ColumnType::Text | ColumnType::Number | ColumnType::Time | ColumnType::RichText)
 }
 
 /// Returns `true` if a value is an object or a list that contains one. The object is stored as its JSON text.
@@ -572,7 +574,7 @@ fn texts_of(value: &Json) -> Vec<String> {
     }
 }
 
-fn value(kind: Kind, mut texts: Vec<String>) -> Result<Value, String> {
+fn value(kind: ColumnType, mut texts: Vec<String>) -> Result<Value, String> {
     let no_number = |text: &String| number(text.trim()).ok_or_else(|| format!("{} is no number", quoted(text)));
     let no_time = |text: &String| {
         time(text.trim())
@@ -580,14 +582,16 @@ fn value(kind: Kind, mut texts: Vec<String>) -> Result<Value, String> {
     };
     let numbers = || texts.iter().map(no_number).collect::<Result<Vec<f64>, String>>();
     Ok(match kind {
-        Kind::Text if texts.len() == 1 => Value::Text(texts.swap_remove(0)),
-        Kind::Text | Kind::TextList | Kind::Readers | Kind::Authors | Kind::Names => Value::TextList(texts),
-        Kind::RichText => Value::RichText(texts.join("\n")),
-        Kind::Number | Kind::NumberList => match numbers()?[..] {
+        ColumnType::Text if texts.len() == 1 => Value::Text(texts.swap_remove(0)),
+        ColumnType::Text | ColumnType::TextList | ColumnType::Readers | ColumnType::Authors | ColumnType::Names => {
+            Value::TextList(texts)
+        }
+        ColumnType::RichText => Value::RichText(texts.join("\n")),
+        ColumnType::Number | ColumnType::NumberList => match numbers()?[..] {
             [number] => Value::Number(number),
             ref numbers => Value::NumberList(numbers.to_vec()),
         },
-        Kind::Time | Kind::TimeList => {
+        ColumnType::Time | ColumnType::TimeList => {
             let times = texts.iter().map(no_time).collect::<Result<Vec<_>, String>>()?;
             if let [time] = times[..] { Value::Time(time) } else { Value::TimeList(times) }
         }

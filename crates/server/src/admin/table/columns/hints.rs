@@ -7,7 +7,7 @@ use notes::{Access, NoteClass, level};
 
 use super::super::super::Failure;
 use super::super::super::request::TableImport;
-use super::{Kind, Mapping, TypeFrom, UNID, counted, number, quoted};
+use super::{ColumnType, Mapping, TypeSource, UNID, counted, number, quoted};
 
 /// Maximum number of hints of one sort. Further ones are only counted.
 const HINTS_MAX: usize = 10;
@@ -182,7 +182,7 @@ fn of_name(mapping: &Mapping) -> Option<String> {
 }
 
 fn of_looks(mapping: &Mapping) -> Option<String> {
-    let is_text = mapping.item.is_some() && mapping.kind == Kind::Text && mapping.type_from == TypeFrom::Values;
+    let is_text = mapping.item.is_some() && mapping.kind == ColumnType::Text && mapping.type_from == TypeSource::Values;
     let hint = mapping.looks.hint().filter(|_| is_text)?;
     Some(format!("Column {} is taken as text. It {hint}.", quoted(&mapping.column)))
 }
@@ -193,7 +193,7 @@ fn of_rights(mapping: &Mapping) -> Option<String> {
     let name = mapping.column.to_ascii_lowercase();
     let wanted = ["readers", "authors"].into_iter().find(|wanted| name.ends_with(wanted))?;
     let (kind, _) = mapping.told();
-    if kind.flags() != notes::ItemFlags::NONE || mapping.type_from == TypeFrom::Map {
+    if kind.flags() != notes::ItemFlags::NONE || mapping.type_from == TypeSource::Map {
         return None;
     }
     let what = if wanted == "readers" { "hides no document" } else { "lets nobody change a document" };
