@@ -16,7 +16,7 @@ use base::limits::ITEM_NAME_BYTES_MAX;
 use notes::{Access, Item, ItemFlags, Value, level};
 use serde_json::{Value as Json, json};
 
-use self::hints::Looks;
+use self::hints::TextShape;
 use super::super::answer::record;
 use super::super::request::{TableFormat, TableImport};
 use super::super::{Failure, counted};
@@ -139,7 +139,7 @@ struct Mapping {
     /// The first row in which the value is an object, counted from one.
     object_row: Option<u64>,
     /// Apparent format of the texts in the sampled rows.
-    looks: Looks,
+    looks: TextShape,
     /// The row in which the column first occurs, counted from one, if it does not occur in the sampled rows.
     first_row: Option<u64>,
 }
@@ -157,7 +157,7 @@ impl Mapping {
             type_from,
             declared: None,
             object_row: None,
-            looks: Looks::default(),
+            looks: TextShape::default(),
             first_row: None,
         }
     }
@@ -440,7 +440,7 @@ fn wrong_map(text: &str) -> Failure {
 /// Determines the columns and their types from the first rows.
 fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failure> {
     let mut names = rows.names().to_vec();
-    let mut found: Vec<(Option<ColumnType>, Looks)> = vec![Default::default(); names.len()];
+    let mut found: Vec<(Option<ColumnType>, TextShape)> = vec![Default::default(); names.len()];
     for row in rows.look_ahead()?.iter().flat_map(|(row, _)| row) {
         match row {
             Row::Fields(fields) => {
@@ -464,7 +464,7 @@ fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failu
         }
     }
     check_count(request, names.len())?;
-    let mapping = |(column, (kind, looks)): (String, (Option<ColumnType>, Looks))| Mapping {
+    let mapping = |(column, (kind, looks)): (String, (Option<ColumnType>, TextShape))| Mapping {
         looks,
         ..Mapping::new(column, kind.unwrap_or(ColumnType::Text))
     };

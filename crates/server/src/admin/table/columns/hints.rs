@@ -14,7 +14,7 @@ const HINTS_MAX: usize = 10;
 
 /// Apparent format of the texts in a column.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Looks {
+pub(super) struct TextShape {
     /// The first text that would be a number except for its comma.
     comma_number: Option<String>,
     /// The first text that looks like a date in a local format.
@@ -23,7 +23,7 @@ pub(super) struct Looks {
     has_others: bool,
 }
 
-impl Looks {
+impl TextShape {
     /// Adds a text. Empty texts are ignored.
     pub(super) fn see(&mut self, text: &str) {
         let text = text.trim();
