@@ -34,7 +34,7 @@ pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut 
         (TableFormat::Csv, []) => all_columns(&reading, &formula)?,
         (_, columns) => columns.to_vec(),
     };
-    let mut out = Table::create(&request.file, form, columns)?;
+    let mut out = TableFile::create(&request.file, form, columns)?;
     let mut done = 0;
     let mut ended = Ok(());
     let total = Some(reading.counters().notes);
@@ -53,7 +53,7 @@ pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut 
     Ok(told(request, done, searched.stopped, &written))
 }
 
-fn told(request: &TableExport, documents: u64, documents_left_out: u64, written: &Written) -> Answer {
+fn told(request: &TableExport, documents: u64, documents_left_out: u64, written: &ExportStatistics) -> Answer {
     let values_left_out = written.values_left_out;
     let mut answer = Answer::record(vec![
         ("documents", json!(documents)),
@@ -114,46 +114,46 @@ fn all_columns(reading: &DatabaseSnapshot<'_>, formula: &formula::Formula) -> Re
 }
 
 /// The output file.
-struct Table {
-    writer: FormWriter,
+struct TableFile {
+    writer: FormatWriter,
     /// The exported items. An empty list stands for all items, which is only possible for JSON lines.
     columns: Vec<String>,
-    written: Written,
+    written: ExportStatistics,
 }
 
 /// Statistics about exported values.
 #[derive(Default)]
-struct Written {
+struct ExportStatistics {
     /// Number of values without a text form.
     values_left_out: u64,
     /// Types of CSV columns that an import would not detect.
     untold: BTreeMap<String, &'static str>,
 }
 
-enum FormWriter {
+enum FormatWriter {
     Csv(Box<csv::Writer<Box<dyn Write>>>),
     Lines(Box<dyn Write>),
 }
 
-impl Table {
+impl TableFile {
     fn create(path: &Path, form: TableFormat, columns: Vec<String>) -> Result<Self, Failure> {
         let out: Box<dyn Write> = Box::new(BufWriter::new(File::create(path).map_err(Failure::file(path))?));
         let writer = match form {
-            TableFormat::Jsonl => FormWriter::Lines(out),
+            TableFormat::Jsonl => FormatWriter::Lines(out),
             TableFormat::Csv => {
                 let mut writer = csv::Writer::from_writer(out);
                 let names = [UNID].into_iter().chain(columns.iter().map(String::as_str));
                 writer.write_record(names).map_err(written)?;
-                FormWriter::Csv(Box::new(writer))
+                FormatWriter::Csv(Box::new(writer))
             }
         };
-        Ok(Self { writer, columns, written: Written::default() })
+        Ok(Self { writer, columns, written: ExportStatistics::default() })
     }
 
     fn write(&mut self, header: &notes::Header, items: &[Item]) -> Result<(), Failure> {
         let groups = by_name(items);
         match &mut self.writer {
-            FormWriter::Csv(out) => {
+            FormatWriter::Csv(out) => {
                 let place: HashMap<String, usize> =
                     (0..).zip(&groups).map(|(index, group)| (group[0].name.to_ascii_lowercase(), index)).collect();
                 out.write_field(header.unid.to_string()).map_err(written)?;
@@ -169,7 +169,7 @@ impl Table {
                 }
                 out.write_record(None::<&[u8]>).map_err(written)
             }
-            FormWriter::Lines(out) => {
+            FormatWriter::Lines(out) => {
                 let mut object = Map::new();
                 object.insert(UNID.to_owned(), json!(header.unid.to_string()));
                 if let Some(parent) = header.parent {
@@ -191,10 +191,10 @@ impl Table {
     }
 
     /// Flushes the file.
-    fn finish(self, path: &Path) -> Result<Written, Failure> {
+    fn finish(self, path: &Path) -> Result<ExportStatistics, Failure> {
         match self.writer {
-            FormWriter::Csv(mut out) => out.flush().map_err(Failure::file(path))?,
-            FormWriter::Lines(mut out) => out.flush().map_err(Failure::file(path))?,
+            FormatWriter::Csv(mut out) => out.flush().map_err(Failure::file(path))?,
+            FormatWriter::Lines(mut out) => out.flush().map_err(Failure::file(path))?,
         }
         Ok(self.written)
     }
