@@ -23,7 +23,7 @@ use store::Ticket;
 
 use self::columns::Columns;
 pub(super) use self::export::export;
-use self::mark::{Mark, name_of};
+use self::mark::{ImportProgress, name_of};
 use self::rows::{Fault, Row, Rows};
 use super::answer::record;
 use super::request::TableImport;
@@ -47,7 +47,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
         return Err(Failure::Refused(format!("{} is filled by {commands}", request.path)));
     }
     let _running = ImportGuard::begin(core, request)?;
-    let mark = Mark::begin(request, &access)?;
+    let mark = ImportProgress::begin(request, &access)?;
     let mut rows = Rows::open(request)?;
     let mut columns = Columns::find(request, &mut rows, &access)?;
     for number in 1..=mark.rows {
@@ -82,7 +82,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
             ended.map_err(|failure| work.broken_off(failure))?;
         }
     }
-    work.flush(if work.unread.is_some() { Mark::put_unread } else { Mark::end })?;
+    work.flush(if work.unread.is_some() { ImportProgress::put_unread } else { ImportProgress::end })?;
     work.settle()?;
     Ok(work.answer())
 }
@@ -112,7 +112,7 @@ impl Drop for ImportGuard<'_> {
 }
 
 /// Function that writes the progress of the import within a transaction.
-type RecordProgress = fn(&mut Mark, &mut Writer<'_, '_>) -> Result<(), notes::Error>;
+type RecordProgress = fn(&mut ImportProgress, &mut Writer<'_, '_>) -> Result<(), notes::Error>;
 
 /// A running import.
 struct Import<'i> {
@@ -128,11 +128,11 @@ struct Import<'i> {
     /// Number of bytes of the rows in `waiting`.
     waiting_bytes: usize,
     /// Progress including the rows that are not committed yet.
-    mark: Mark,
+    mark: ImportProgress,
     /// The transaction that is being written to disk while the next rows are read, with its progress.
-    under_way: Option<(Ticket, Mark)>,
+    under_way: Option<(Ticket, ImportProgress)>,
     /// Progress that is durable.
-    durable: Mark,
+    durable: ImportProgress,
     /// The first rejected rows.
     refusals: Vec<Json>,
     /// The reason why the next row, and with it the rest of the file, cannot be read.
@@ -163,7 +163,7 @@ impl Import<'_> {
         }
         self.mark.rows = number;
         let is_enough = self.waiting.len() >= ROWS_PER_TRANSACTION || self.waiting_bytes >= BYTES_PER_TRANSACTION;
-        if is_enough { self.flush(Mark::put) } else { Ok(()) }
+        if is_enough { self.flush(ImportProgress::put) } else { Ok(()) }
     }
 
     fn refuse(&mut self, number: u64, why: &str) {

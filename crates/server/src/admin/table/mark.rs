@@ -16,7 +16,7 @@ const NAME_BYTES_MAX: usize = 200;
 
 /// Progress of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct ImportProgress {
     /// Name of the profile document, or `None` if no progress is recorded.
     name: Option<String>,
     /// Size of the file in bytes. Zero if another size is expected, because the next row must be corrected first.
@@ -31,7 +31,7 @@ pub(super) struct Mark {
     is_stored: bool,
 }
 
-impl Mark {
+impl ImportProgress {
     /// Determines the row at which the import begins: after the rows of an interrupted import if the request resumes
     /// it, otherwise at the first row. Fails if the request does not fit the stored progress.
     pub(super) fn begin(request: &TableImport, access: &Access<level::Designer>) -> Result<Self, Failure> {
