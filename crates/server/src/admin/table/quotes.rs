@@ -9,7 +9,7 @@ const DELIMITERS: [u8; 4] = *b",;\t|";
 
 /// Position of the last byte within its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum QuoteState {
     /// At the beginning of a field.
     Start,
     Plain,
@@ -20,9 +20,9 @@ enum At {
 
 /// Tracks the quotes of a file from its first byte.
 #[derive(Debug, Clone)]
-pub(super) struct Quotes {
+pub(super) struct QuoteTracker {
     delimiter: u8,
-    at: At,
+    at: QuoteState,
     /// The current line, counted from one.
     line: u64,
     is_after_return: bool,
@@ -30,9 +30,9 @@ pub(super) struct Quotes {
     opened: u64,
 }
 
-impl Quotes {
+impl QuoteTracker {
     pub(super) fn new(delimiter: u8) -> Self {
-        Self { delimiter, at: At::Start, line: 1, is_after_return: false, opened: 0 }
+        Self { delimiter, at: QuoteState::Start, line: 1, is_after_return: false, opened: 0 }
     }
 
     pub(super) fn follow(&mut self, bytes: &[u8]) {
@@ -41,20 +41,20 @@ impl Quotes {
 
     /// Returns the line in which the open quote was opened, or `None` if no quote is open.
     pub(super) fn open(&self) -> Option<u64> {
-        (self.at == At::Quoted).then_some(self.opened)
+        (self.at == QuoteState::Quoted).then_some(self.opened)
     }
 
     fn step(&mut self, byte: u8) {
         self.at = match (self.at, byte) {
-            (At::Start, b'"') => {
+            (QuoteState::Start, b'"') => {
                 self.opened = self.line;
-                At::Quoted
+                QuoteState::Quoted
             }
-            (At::Quoted, b'"') => At::Quote,
-            (At::Quoted, _) | (At::Quote, b'"') => At::Quoted,
-            (_, b'\r' | b'\n') => At::Start,
-            (_, byte) if byte == self.delimiter => At::Start,
-            _ => At::Plain,
+            (QuoteState::Quoted, b'"') => QuoteState::Quote,
+            (QuoteState::Quoted, _) | (QuoteState::Quote, b'"') => QuoteState::Quoted,
+            (_, b'\r' | b'\n') => QuoteState::Start,
+            (_, byte) if byte == self.delimiter => QuoteState::Start,
+            _ => QuoteState::Plain,
         };
         let ends_line = byte == b'\r' || (byte == b'\n' && !self.is_after_return);
         self.line += u64::from(ends_line);
@@ -65,7 +65,7 @@ impl Quotes {
     fn delimiters(mut self, bytes: &[u8]) -> usize {
         let (mut count, mut has_begun) = (0, false);
         for byte in bytes {
-            let is_within = self.at == At::Quoted;
+            let is_within = self.at == QuoteState::Quoted;
             self.step(*byte);
             match byte {
                 b'\r' | b'\n' if has_begun && !is_within => break,
@@ -85,5 +85,5 @@ impl Quotes {
 pub(super) fn delimiter_of(beginning: &[u8]) -> u8 {
     // `max_by_key` returns the last of several equal maxima.
     let likeliest_last = DELIMITERS.into_iter().rev();
-    likeliest_last.max_by_key(|delimiter| Quotes::new(*delimiter).delimiters(beginning)).unwrap_or(b',')
+    likeliest_last.max_by_key(|delimiter| QuoteTracker::new(*delimiter).delimiters(beginning)).unwrap_or(b',')
 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json};
 use super::super::request::{TableFormat, TableImport};
 use super::super::{Failure, counted};
 use super::columns::quoted;
-use super::quotes::{Quotes, delimiter_of};
+use super::quotes::{QuoteTracker, delimiter_of};
 use crate::limits::{TABLE_COLUMNS_MAX, TABLE_LINE_BYTES_MAX};
 
 /// Maximum number of rows sampled to determine the types of columns.
@@ -76,7 +76,7 @@ struct CsvSource {
 struct Bounded {
     input: Box<dyn Read>,
     left: u64,
-    quotes: Quotes,
+    quotes: QuoteTracker,
     /// Set when the end of the file is reached.
     is_at_end: bool,
     /// Set when a row exceeds the limit.
@@ -189,7 +189,7 @@ impl CsvSource {
         }
         let delimiter = said.unwrap_or_else(|| delimiter_of(&beginning));
         let input: Box<dyn Read> = Box::new(Cursor::new(beginning).chain(input));
-        let quotes = Quotes::new(delimiter);
+        let quotes = QuoteTracker::new(delimiter);
         let input = Bounded { input, left: TABLE_LINE_BYTES_MAX, quotes, is_at_end: false, is_too_long: false };
         let mut reader = csv::ReaderBuilder::new();
         let reader = reader.flexible(true).trim(csv::Trim::Headers).delimiter(delimiter);
