@@ -24,7 +24,7 @@ use store::Ticket;
 use self::columns::Columns;
 pub(super) use self::export::export;
 use self::mark::{ImportProgress, name_of};
-use self::rows::{Fault, Row, Rows};
+use self::rows::{Row, RowError, Rows};
 use super::answer::record;
 use super::request::TableImport;
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases, step};
@@ -140,9 +140,9 @@ struct Import<'i> {
 }
 
 impl Import<'_> {
-    fn take(&mut self, row: Result<Row, Fault>, length: usize) -> Result<(), Failure> {
+    fn take(&mut self, row: Result<Row, RowError>, length: usize) -> Result<(), Failure> {
         let number = self.mark.rows + 1;
-        let new = match row.and_then(|row| self.document(&row, number).map_err(Fault::Row)) {
+        let new = match row.and_then(|row| self.document(&row, number).map_err(RowError::Row)) {
             Ok(new) => self.check_unid(new)?,
             fault => fault,
         };
@@ -151,11 +151,11 @@ impl Import<'_> {
                 self.waiting.push(new);
                 self.waiting_bytes += length;
             }
-            Err(Fault::Row(why)) => {
+            Err(RowError::Row(why)) => {
                 self.mark.refused += 1;
                 self.refuse(number, &why);
             }
-            Err(Fault::Rest(why)) => {
+            Err(RowError::Rest(why)) => {
                 self.refuse(number, &format!("{why}; nothing from here on was read"));
                 self.unread = Some(why);
                 return Ok(());
@@ -186,16 +186,16 @@ impl Import<'_> {
     }
 
     /// Rejects a document whose UNID is in use or reserved for profile documents.
-    fn check_unid(&mut self, new: NewNote) -> Result<Result<NewNote, Fault>, Failure> {
+    fn check_unid(&mut self, new: NewNote) -> Result<Result<NewNote, RowError>, Failure> {
         let Some(unid) = new.unid else { return Ok(Ok(new)) };
         let reader: Access<level::Reader> = self.access.lower();
         let reading = reader.read()?;
         let header = reading.find(unid)?.map(|note| reading.header(note)).transpose()?.flatten();
         let is_taken = header.is_some_and(|header| !header.is_stub()) || self.unids.contains(&unid);
         Ok(if is_taken {
-            Err(Fault::Row(format!("there is a document with the UNID {unid} already")))
+            Err(RowError::Row(format!("there is a document with the UNID {unid} already")))
         } else if notes::profile::is_profile(unid) {
-            Err(Fault::Row(format!("the UNID {unid} is one of profile documents")))
+            Err(RowError::Row(format!("the UNID {unid} is one of profile documents")))
         } else {
             self.unids.insert(unid);
             Ok(new)

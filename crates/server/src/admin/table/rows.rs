@@ -1,8 +1,8 @@
 //! Reader for the rows of an imported file: texts of CSV, or objects of JSON lines.
 //!
 //! A row takes at most [`TABLE_LINE_BYTES_MAX`] bytes of the file in memory. An invalid row, or a line that is longer,
-//! is an error of this row only, and reading continues after it ([`Fault::ReportedFinding`]). After a CSV row that is longer, or a
-//! quote that is never closed, reading stops, because the beginning of the next row is unknown ([`Fault::Rest`]). An
+//! is an error of this row only, and reading continues after it ([`RowError::ReportedFinding`]). After a CSV row that is longer, or a
+//! quote that is never closed, reading stops, because the beginning of the next row is unknown ([`RowError::Rest`]). An
 //! I/O error ends the import.
 
 use std::cmp::Ordering;
@@ -38,14 +38,14 @@ pub(super) enum Row {
 pub(super) struct Rows {
     source: Source,
     /// Sampled rows that are not consumed yet. They are kept because standard input cannot be read twice.
-    ahead: VecDeque<Found>,
+    ahead: VecDeque<RowResult>,
 }
 
 /// A row or the reason why it cannot be read, and its length in bytes.
-pub(super) type Found = (Result<Row, Fault>, usize);
+pub(super) type RowResult = (Result<Row, RowError>, usize);
 
 /// Reason why a row is rejected.
-pub(super) enum Fault {
+pub(super) enum RowError {
     /// Only this row is invalid.
     Row(String),
     /// The row has no end, so nothing after it can be read either.
@@ -59,7 +59,7 @@ enum Source {
 }
 
 struct CsvSource {
-    reader: csv::Reader<Bounded>,
+    reader: csv::Reader<BoundedInput>,
     /// The names of the columns.
     names: Vec<String>,
     delimiter: u8,
@@ -73,7 +73,7 @@ struct CsvSource {
 ///
 /// A quote that is never closed would turn the rest of the file into one row. The number of bytes read between two rows
 /// is therefore limited, and open quotes are tracked.
-struct Bounded {
+struct BoundedInput {
     input: Box<dyn Read>,
     left: u64,
     quotes: QuoteTracker,
@@ -83,7 +83,7 @@ struct Bounded {
     is_too_long: bool,
 }
 
-impl Read for Bounded {
+impl Read for BoundedInput {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let count = self.input.read(into)?;
         self.quotes.follow(&into[..count]);
@@ -99,7 +99,7 @@ impl Read for Bounded {
     }
 }
 
-impl Bounded {
+impl BoundedInput {
     /// Returns the reason why the row read last has no end, or `None` if it is complete. An earlier row cannot be the
     /// cause, because its end was found before the end of the file.
     fn endless(&self) -> Option<String> {
@@ -145,7 +145,7 @@ impl Rows {
     }
 
     /// Reads the first rows without consuming them.
-    pub(super) fn look_ahead(&mut self) -> Result<&VecDeque<Found>, Failure> {
+    pub(super) fn look_ahead(&mut self) -> Result<&VecDeque<RowResult>, Failure> {
         let mut bytes = 0;
         while self.ahead.len() < SAMPLE_ROWS && bytes < SAMPLE_BYTES_MAX {
             let Some(found) = self.source.next()? else { break };
@@ -156,14 +156,14 @@ impl Rows {
     }
 
     /// Returns the next row, or `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Found>, Failure> {
+    pub(super) fn next(&mut self) -> Result<Option<RowResult>, Failure> {
         self.ahead.pop_front().map_or_else(|| self.source.next(), |found| Ok(Some(found)))
     }
 }
 
 impl Source {
     /// Returns the next row, or `None` at the end.
-    fn next(&mut self) -> Result<Option<Found>, Failure> {
+    fn next(&mut self) -> Result<Option<RowResult>, Failure> {
         match self {
             Self::Csv(source) => source.next(),
             Self::Lines(input) => next_object(input.as_mut()),
@@ -190,7 +190,7 @@ impl CsvSource {
         let delimiter = said.unwrap_or_else(|| delimiter_of(&beginning));
         let input: Box<dyn Read> = Box::new(Cursor::new(beginning).chain(input));
         let quotes = QuoteTracker::new(delimiter);
-        let input = Bounded { input, left: TABLE_LINE_BYTES_MAX, quotes, is_at_end: false, is_too_long: false };
+        let input = BoundedInput { input, left: TABLE_LINE_BYTES_MAX, quotes, is_at_end: false, is_too_long: false };
         let mut reader = csv::ReaderBuilder::new();
         let reader = reader.flexible(true).trim(csv::Trim::Headers).delimiter(delimiter);
         let mut reader = reader.from_reader(input);
@@ -206,7 +206,7 @@ impl CsvSource {
         Ok(Self { reader, names, delimiter, takes_short: request.short_rows, has_ended: false })
     }
 
-    fn next(&mut self) -> Result<Option<Found>, Failure> {
+    fn next(&mut self) -> Result<Option<RowResult>, Failure> {
         if self.has_ended {
             return Ok(None);
         }
@@ -215,7 +215,7 @@ impl CsvSource {
         let read = self.reader.read_byte_record(&mut row);
         if let Some(why) = self.reader.get_ref().endless() {
             self.has_ended = true;
-            return Ok(Some((Err(Fault::Rest(why)), 0)));
+            return Ok(Some((Err(RowError::Rest(why)), 0)));
         }
         if !read.map_err(|error| Failure::Refused(format!("cannot read on: {error}")))? {
             return Ok(None);
@@ -230,7 +230,7 @@ impl CsvSource {
             Ordering::Greater => Err(not_as_many(found, wanted)),
             Ordering::Less | Ordering::Equal => texts_of(&row, &self.names),
         };
-        Ok(Some((fields.map(Row::Fields).map_err(Fault::Row), row.as_slice().len())))
+        Ok(Some((fields.map(Row::Fields).map_err(RowError::Row), row.as_slice().len())))
     }
 }
 
@@ -256,7 +256,7 @@ fn texts_of(row: &csv::ByteRecord, names: &[String]) -> Result<Vec<String>, Stri
 }
 
 /// Reads the next non-empty line. Returns `None` at the end.
-fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
+fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, Failure> {
     let mut line = Vec::new();
     let unread = |error: std::io::Error| Failure::Refused(format!("cannot read on: {error}"));
     while line.trim_ascii().is_empty() {
@@ -267,7 +267,7 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
     }
     if line.len() as u64 > TABLE_LINE_BYTES_MAX && !line.ends_with(b"\n") {
         input.skip_until(b'\n').map_err(unread)?;
-        return Ok(Some((Err(Fault::Row(format!("it is longer than {TABLE_LINE_BYTES_MAX} bytes"))), 0)));
+        return Ok(Some((Err(RowError::Row(format!("it is longer than {TABLE_LINE_BYTES_MAX} bytes"))), 0)));
     }
     let row = match serde_json::from_slice::<Json>(line.trim_ascii_end()) {
         Ok(Json::Object(object)) => Ok(Row::Object(object)),
@@ -279,7 +279,7 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
             Err(format!("it is no JSON: {what} (byte {column} of the line)"))
         }
     };
-    Ok(Some((row.map_err(Fault::Row), line.len())))
+    Ok(Some((row.map_err(RowError::Row), line.len())))
 }
 
 pub(super) fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
