@@ -102,7 +102,7 @@ impl CertificateFiles {
     }
 
     /// Reads the description of the certificate from its file.
-    pub fn describe(&self) -> Result<Description, CertificateError> {
+    pub fn describe(&self) -> Result<CertificateDescription, CertificateError> {
         let chain = read_limited(&self.chain, PEM_BYTES_MAX as u64)?;
         describe(&chain).ok_or_else(|| CertificateError::Unreadable(self.chain.clone()))
     }
@@ -147,7 +147,7 @@ impl CertificateFiles {
 
 /// Description of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Description {
+pub struct CertificateDescription {
     /// Names for which the certificate is valid.
     pub names: Vec<String>,
     /// Issuer of the certificate.
@@ -183,7 +183,7 @@ pub fn server_of(certificate: &[u8], organization: &str) -> Option<Name> {
 }
 
 /// Parses the first certificate of a chain.
-fn describe(chain: &[u8]) -> Option<Description> {
+fn describe(chain: &[u8]) -> Option<CertificateDescription> {
     let pem = Pem::iter_from_buffer(chain).next()?.ok()?;
     let certificate = pem.parse_x509().ok()?;
     let alternative = certificate.subject_alternative_name().ok().flatten();
@@ -192,7 +192,7 @@ fn describe(chain: &[u8]) -> Option<Description> {
         other => other.to_string(),
     });
     let moment = |at: ASN1Time| Timestamp::from_seconds(at.timestamp());
-    Some(Description {
+    Some(CertificateDescription {
         names: names.collect(),
         issuer: certificate.issuer().to_string(),
         not_before: moment(certificate.validity().not_before),
