@@ -35,7 +35,7 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
             return export_command::run(&config, export, &mut report);
         }
         Request::Fixup(request) => fixup(&config, request, &mut report)?,
-        request => Office::open(&config, makes_data(&request))?.ask(request, &mut report)?,
+        request => AdminTarget::open(&config, makes_data(&request))?.ask(request, &mut report)?,
     };
     drop(meter);
     print(&if place.json { json(&answer) } else { human(&answer) });
@@ -43,14 +43,14 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
 }
 
 /// Target of administration requests: the process that has the data folder open.
-pub(super) enum Office {
+pub(super) enum AdminTarget {
     /// This process.
     Here(Box<Core>),
     /// A running server, reached through its control socket.
     Server(DataFolder),
 }
 
-impl Office {
+impl AdminTarget {
     /// Opens the data folder, unless a server uses it. `may_begin` allows creating a new data folder.
     pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, Failure> {
         match take(config, may_begin)? {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::admin_command::Office;
+use super::admin_command::AdminTarget;
 use super::terminal::{Meter, human, json as as_json};
 use super::{Failure, Place, print};
 use crate::admin::answer::record;
@@ -34,7 +34,7 @@ pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
         let length = opened.metadata().map_err(refuse)?.len();
         (Box::new(BufReader::new(opened)), Some(length))
     };
-    let office = Office::open(&config, true)?;
+    let office = AdminTarget::open(&config, true)?;
     let mut meter = Meter::new();
     let mut add = |people: Vec<NewPerson>| {
         let answer =
