@@ -44,7 +44,7 @@ pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
     let mut report = |done| {
         let _ = meter.step(&Progress { what: "adding people".to_owned(), done, total, unit: Unit::Bytes });
     };
-    let Work { added, refused, ended } = work_through(input, &mut add, &mut report);
+    let BatchResult { added, refused, ended } = work_through(input, &mut add, &mut report);
     drop(meter);
     let count = refused.len();
     let done = format!("{} added.", counted(added, "person was", "people were"));
@@ -66,10 +66,10 @@ pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
 }
 
 /// Function that adds people. It returns one value per person: null, or the text of the error.
-type Add<'a> = dyn FnMut(Vec<NewPerson>) -> Result<Vec<Value>, Failure> + 'a;
+type AddPeople<'a> = dyn FnMut(Vec<NewPerson>) -> Result<Vec<Value>, Failure> + 'a;
 
 /// Result of processing a file.
-struct Work {
+struct BatchResult {
     /// Number of people added.
     added: u64,
     /// A record for each rejected line.
@@ -79,26 +79,26 @@ struct Work {
 }
 
 /// Processes all lines.
-fn work_through(mut input: Box<dyn BufRead>, add: &mut Add<'_>, report: &mut dyn FnMut(u64)) -> Work {
-    let mut part = Part::default();
+fn work_through(mut input: Box<dyn BufRead>, add: &mut AddPeople<'_>, report: &mut dyn FnMut(u64)) -> BatchResult {
+    let mut part = PendingPart::default();
     let ended = part.take_lines(&mut input, add, report);
-    Work { added: part.added, refused: part.refused, ended }
+    BatchResult { added: part.added, refused: part.refused, ended }
 }
 
 /// People that were read and not passed on yet, with the result of all earlier lines.
 #[derive(Default)]
-struct Part {
+struct PendingPart {
     people: Vec<(u64, NewPerson)>,
     bytes: u64,
     added: u64,
     refused: Vec<Value>,
 }
 
-impl Part {
+impl PendingPart {
     fn take_lines(
         &mut self,
         input: &mut dyn BufRead,
-        add: &mut Add<'_>,
+        add: &mut AddPeople<'_>,
         report: &mut dyn FnMut(u64),
     ) -> Result<(), Failure> {
         let mut columns: Option<Vec<String>> = None;
@@ -136,7 +136,7 @@ impl Part {
         Ok(())
     }
 
-    fn hand_on(&mut self, add: &mut Add<'_>) -> Result<(), Failure> {
+    fn hand_on(&mut self, add: &mut AddPeople<'_>) -> Result<(), Failure> {
         self.bytes = 0;
         let people = std::mem::take(&mut self.people);
         if people.is_empty() {
@@ -297,7 +297,7 @@ mod tests {
             Ok(outcomes)
         };
         let input = Box::new(Cursor::new(text.as_ref().to_owned()));
-        let Work { added, refused, ended } = work_through(input, &mut add, &mut |_| {});
+        let BatchResult { added, refused, ended } = work_through(input, &mut add, &mut |_| {});
         ended.expect("it is read");
         let refused: Vec<(u64, String)> = refused
             .iter()
