@@ -51,12 +51,12 @@ pub struct DocumentArguments {
 }
 
 /// A document in memory.
-struct Paper {
+struct MemoryDocument {
     items: Vec<(String, Value<'static>)>,
     made: Timestamp,
 }
 
-impl Document for Paper {
+impl Document for MemoryDocument {
     fn item(&self, _: Option<usize>, name: &str) -> Option<Value<'_>> {
         self.items.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.lend())
     }
@@ -74,9 +74,9 @@ impl Document for Paper {
     }
 }
 
-struct World(Timestamp);
+struct FormulaHost(Timestamp);
 
-impl Host for World {
+impl Host for FormulaHost {
     fn now(&self) -> Timestamp {
         self.0
     }
@@ -107,7 +107,7 @@ pub fn run(place: &Place, command: &FormulaCommand) -> Result<(), Failure> {
 fn eval(place: &Place, source: &str, arguments: &DocumentArguments) -> Result<(), Failure> {
     let paper = paper(arguments)?;
     let formula = compile(source, &options(arguments)?).map_err(Failure)?;
-    let world = World(SystemClock::new().now());
+    let world = FormulaHost(SystemClock::new().now());
     let outcome = formula.evaluate(&paper, &world).map_err(|stop| Failure(stop.to_string()))?;
     if let Value::Error(failure) = &outcome.value {
         return Err(Failure(failure.render(source)));
@@ -160,9 +160,9 @@ fn repl(arguments: &DocumentArguments) -> Result<(), Failure> {
 }
 
 /// Evaluates one line and keeps the fields it sets.
-fn line_of(line: &str, paper: &mut Paper, options: &Options, now: Timestamp) -> Result<String, String> {
+fn line_of(line: &str, paper: &mut MemoryDocument, options: &Options, now: Timestamp) -> Result<String, String> {
     let formula = compile(line, options)?;
-    let world = World(now);
+    let world = FormulaHost(now);
     let (text, changes) = {
         let outcome = formula.evaluate(paper, &world).map_err(|stop| stop.to_string())?;
         if let Value::Error(failure) = &outcome.value {
@@ -191,7 +191,7 @@ fn options(arguments: &DocumentArguments) -> Result<Options, Failure> {
     Ok(Options { zone, ..Options::default() })
 }
 
-fn paper(arguments: &DocumentArguments) -> Result<Paper, Failure> {
+fn paper(arguments: &DocumentArguments) -> Result<MemoryDocument, Failure> {
     let mut items: Vec<(String, Vec<Json>)> = Vec::new();
     let mut add = |name: &str, value: Json| match items.iter_mut().find(|(own, _)| own.eq_ignore_ascii_case(name)) {
         Some((_, values)) => values.push(value),
@@ -215,7 +215,7 @@ fn paper(arguments: &DocumentArguments) -> Result<Paper, Failure> {
         add(name, number.map_or_else(|| json!(value), |number| json!(number)));
     }
     let items = items.into_iter().map(|(name, values)| (name, value_of(&values))).collect();
-    Ok(Paper { items, made: SystemClock::new().now() })
+    Ok(MemoryDocument { items, made: SystemClock::new().now() })
 }
 
 /// Converts JSON values into a list: of numbers or times if all values have that type, otherwise of texts.
