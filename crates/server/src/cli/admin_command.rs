@@ -9,7 +9,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use super::terminal::{Meter, human, json};
-use super::{Failure, Place, export_command, print};
+use super::{Failure, GlobalOptions, export_command, print};
 use crate::admin::request::{
     DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, Secret, UserRequest,
 };
@@ -21,7 +21,7 @@ use crate::data::{DataError, DataFolder, DataLock};
 use crate::limits::PASSWORD_LINE_BYTES_MAX;
 
 /// Executes a request and prints its answer.
-pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
     if let Request::User(UserRequest::Add { batch: Some(file), .. }) = &request {
         return super::batch::run(place, file);
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::admin_command::AdminTarget;
 use super::terminal::{Meter, human, json as as_json};
-use super::{Failure, Place, print};
+use super::{Failure, GlobalOptions, print};
 use crate::admin::answer::record;
 use crate::admin::request::{NewPerson, Secret, UserRequest};
 use crate::admin::{Answer, Progress, Request, Unit, counted};
@@ -24,7 +24,7 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_LINE_BYTES_MAX, BATCH_PEOPLE_MAX};
 const COLUMNS: [&str; 3] = ["address", "name", "password"];
 
 /// Adds all people in a file; `-` is standard input.
-pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
     let config = Arc::new(place.load()?);
     let (input, total): (Box<dyn BufRead>, _) = if file == Path::new("-") {
         (Box::new(BufReader::new(std::io::stdin())), None)

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Failure, Place, print};
+use super::{Failure, GlobalOptions, print};
 use crate::admin::counted;
 use crate::config::{KEYS, Source, reference};
 
@@ -26,7 +26,7 @@ pub enum ConfigCommand {
 }
 
 /// Runs the command.
-pub fn run(place: &Place, command: &ConfigCommand) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions, command: &ConfigCommand) -> Result<(), Failure> {
     match command {
         ConfigCommand::Check => check(place),
         ConfigCommand::Show { changed } => show(place, *changed),
@@ -37,7 +37,7 @@ pub fn run(place: &Place, command: &ConfigCommand) -> Result<(), Failure> {
     }
 }
 
-fn check(place: &Place) -> Result<(), Failure> {
+fn check(place: &GlobalOptions) -> Result<(), Failure> {
     let config = place.load()?;
     let problems = crate::serve::check_files(&config);
     if !problems.is_empty() {
@@ -56,7 +56,7 @@ fn check(place: &Place) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(place: &Place, changed_only: bool) -> Result<(), Failure> {
+fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), Failure> {
     let mut effective = place.load()?.effective();
     effective.retain(|key| !changed_only || key.source != Source::Default);
     if place.json {
@@ -75,7 +75,7 @@ fn show(place: &Place, changed_only: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn keys(place: &Place, markdown: bool) {
+fn keys(place: &GlobalOptions, markdown: bool) {
     if place.json {
         let object = |key: &crate::config::Key| {
             serde_json::json!({

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::{Failure, Place, print};
+use super::{Failure, GlobalOptions, print};
 use crate::config::{self, Origin};
 use crate::core::Core;
 use crate::listen::Bound;
 use crate::{demo, log, serve};
 
 /// Sets up the demo data on the first start and runs the demo server.
-pub fn run(place: &Place) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions) -> Result<(), Failure> {
     let preset = demo::PRESET.iter().map(|text| (*text).to_owned()).collect();
     let config = Arc::new(config::load(&Origin { preset, ..place.origin() }).map_err(Failure::of)?);
     log::start(&config.log).map_err(Failure)?;

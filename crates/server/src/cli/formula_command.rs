@@ -14,7 +14,7 @@ use formula::outcome::FieldChange;
 use formula::{Document, Formula, Host, Moment, Options, Text, Value, Zone};
 use serde_json::{Value as Json, json};
 
-use super::{Failure, Place, print};
+use super::{Failure, GlobalOptions, print};
 use crate::data::read_limited;
 use crate::limits::FILE_BYTES_MAX;
 use crate::system::{SystemClock, SystemRandom};
@@ -97,14 +97,14 @@ impl Host for FormulaHost {
 }
 
 /// Runs the command.
-pub fn run(place: &Place, command: &FormulaCommand) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions, command: &FormulaCommand) -> Result<(), Failure> {
     match command {
         FormulaCommand::Eval { formula, document } => eval(place, formula, document),
         FormulaCommand::Repl { document } => repl(document),
     }
 }
 
-fn eval(place: &Place, source: &str, arguments: &DocumentArguments) -> Result<(), Failure> {
+fn eval(place: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> Result<(), Failure> {
     let paper = paper(arguments)?;
     let formula = compile(source, &options(arguments)?).map_err(Failure)?;
     let world = FormulaHost(SystemClock::new().now());

@@ -33,7 +33,7 @@ pub mod terminal;
 
 /// Location of the configuration and the data; the same options for every command.
 #[derive(Debug, Clone, Args)]
-pub struct Place {
+pub struct GlobalOptions {
     /// Configuration file (TOML). Without a file every key has its default.
     #[arg(long, short, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub struct Place {
                         Documentation: docs/operating.md and docs/configuration.md.")]
 struct CommandLine {
     #[command(flatten)]
-    place: Place,
+    place: GlobalOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -100,7 +100,7 @@ impl Failure {
 
 /// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ExitStatus {
     /// The command succeeded.
     Done,
     /// The data read was not up to date. Standard error says so.
@@ -127,8 +127,8 @@ pub fn run() -> ExitCode {
         command.error(ErrorKind::ArgumentConflict, why).exit();
     }
     match dispatch(&line.place, line.command) {
-        Ok(End::Done) => ExitCode::SUCCESS,
-        Ok(End::Late) => ExitCode::from(LATE_CODE),
+        Ok(ExitStatus::Done) => ExitCode::SUCCESS,
+        Ok(ExitStatus::Late) => ExitCode::from(LATE_CODE),
         Err(failure) => {
             eprintln!("doublet: {}", display_width::lines(&failure.0));
             ExitCode::FAILURE
@@ -174,7 +174,7 @@ fn refuse_person(line: &CommandLine) -> Result<(), String> {
     ))
 }
 
-fn dispatch(place: &Place, command: Command) -> Result<End, Failure> {
+fn dispatch(place: &GlobalOptions, command: Command) -> Result<ExitStatus, Failure> {
     match command {
         Command::Serve => serve_command::run(place)?,
         Command::Demo => demo_command::run(place)?,
@@ -195,10 +195,10 @@ fn dispatch(place: &Place, command: Command) -> Result<End, Failure> {
         Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(place, &path),
         Command::Admin(request) => admin_command::run(place, request)?,
     }
-    Ok(End::Done)
+    Ok(ExitStatus::Done)
 }
 
-impl Place {
+impl GlobalOptions {
     /// Returns the sources of the configuration.
     #[must_use]
     pub fn origin(&self) -> Origin {

@@ -12,7 +12,7 @@ use serde_json::json;
 use store::backup::{self, Destination};
 
 use super::terminal::{Meter, human, json as as_json};
-use super::{Failure, Place, print};
+use super::{Failure, GlobalOptions, print};
 use crate::admin::answer::record;
 use crate::admin::maintenance::bytes_done;
 use crate::admin::{Answer, counted};
@@ -36,7 +36,7 @@ pub struct RestoreCommand {
 }
 
 /// Runs the command.
-pub fn run(place: &Place, command: &RestoreCommand) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions, command: &RestoreCommand) -> Result<(), Failure> {
     let answer = if command.list {
         list(command)?
     } else if command.verify {
@@ -70,7 +70,7 @@ fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
     Ok(Answer::say(format!("Backup {} is whole: {files}, {bytes}.", checked.number)))
 }
 
-fn restore(place: &Place, command: &RestoreCommand) -> Result<Answer, Failure> {
+fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Failure> {
     let config = Arc::new(place.load()?);
     let data = DataFolder::new(&config.server.data);
     let lock = data

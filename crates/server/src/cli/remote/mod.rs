@@ -15,7 +15,7 @@ use client::{Client, Code, Options, Trust};
 use serde_json::Value;
 
 use super::terminal::{human, json};
-use super::{End, Failure, Place, print};
+use super::{ExitStatus, Failure, GlobalOptions, print};
 use crate::admin::Answer;
 use crate::admin::request::SearchRequest;
 use crate::certificate::CertificateFiles;
@@ -123,7 +123,7 @@ impl From<Answer> for Told {
 }
 
 /// Runs a command and prints its answer.
-pub fn run(place: &Place, command: RemoteCommand) -> Result<End, Failure> {
+pub fn run(place: &GlobalOptions, command: RemoteCommand) -> Result<ExitStatus, Failure> {
     match command {
         RemoteCommand::Note(command) => call(place, |client| note::run(client, command)),
         RemoteCommand::View(command) if command.reads_input() && place.remote.reads_input() => Err(Failure(
@@ -135,34 +135,34 @@ pub fn run(place: &Place, command: RemoteCommand) -> Result<End, Failure> {
 }
 
 /// Lists the databases that the caller has access to.
-pub fn list_databases(place: &Place) -> Result<End, Failure> {
+pub fn list_databases(place: &GlobalOptions) -> Result<ExitStatus, Failure> {
     call(place, database::list)
 }
 
 /// Runs a full-text query on a database.
-pub fn search(place: &Place, request: SearchRequest) -> Result<End, Failure> {
+pub fn search(place: &GlobalOptions, request: SearchRequest) -> Result<ExitStatus, Failure> {
     call(place, |client| search::search(client, request))
 }
 
 /// Creates a database with the caller as its manager.
 pub fn create_database(
-    place: &Place,
+    place: &GlobalOptions,
     path: String,
     title: Option<String>,
     template: Option<String>,
-) -> Result<End, Failure> {
+) -> Result<ExitStatus, Failure> {
     let (title, template) = (title.unwrap_or_default(), template.unwrap_or_default());
     call(place, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
 }
 
 /// Opens a database and shows its properties.
-pub fn open_database(place: &Place, path: &str) -> Result<End, Failure> {
+pub fn open_database(place: &GlobalOptions, path: &str) -> Result<ExitStatus, Failure> {
     let path = path.to_owned();
     call(place, |client| database::open(client, path))
 }
 
 /// Connects, logs in, runs a command and prints its result.
-fn call<F, T>(place: &Place, work: impl FnOnce(Client) -> F) -> Result<End, Failure>
+fn call<F, T>(place: &GlobalOptions, work: impl FnOnce(Client) -> F) -> Result<ExitStatus, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
     T: Into<Told>,
@@ -190,7 +190,7 @@ where
 }
 
 /// Prints the output of a command.
-fn say(told: Told, is_json: bool) -> Result<End, Failure> {
+fn say(told: Told, is_json: bool) -> Result<ExitStatus, Failure> {
     let Told { mut answer, people, late } = told;
     if is_json {
         print(&json(&answer));
@@ -201,12 +201,12 @@ fn say(told: Told, is_json: bool) -> Result<End, Failure> {
     if let Some(complaint) = answer.complaint {
         return Err(Failure(complaint));
     }
-    let Some(late) = late else { return Ok(End::Done) };
+    let Some(late) = late else { return Ok(ExitStatus::Done) };
     eprintln!("doublet: {late}");
-    Ok(End::Late)
+    Ok(ExitStatus::Late)
 }
 
-fn options(place: &Place, config: &Config) -> Result<Options, Failure> {
+fn options(place: &GlobalOptions, config: &Config) -> Result<Options, Failure> {
     let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(Failure::of);
     let data = DataFolder::new(&config.server.data);
     let Some(server) = &place.remote.server else {
