@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// The view to read and the number and order of its entries.
 #[derive(Debug, Clone, Args)]
-pub struct Reading {
+pub struct ViewOptions {
     /// Path of the database in the catalog.
     database: String,
     /// Name of the view.
@@ -58,7 +58,7 @@ pub struct Reading {
 
 /// First entry and expanded categories.
 #[derive(Debug, Clone, Args)]
-pub struct Part {
+pub struct EntryRange {
     /// Number of the first entry, counted from 1 over the shown entries.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     from: u64,
@@ -76,7 +76,7 @@ pub struct Part {
     close: Vec<v1::Tumbler>,
 }
 
-impl Part {
+impl EntryRange {
     /// Returns `true` if some categories are collapsed.
     fn is_closed_somewhere(&self) -> bool {
         self.collapsed || !self.close.is_empty()
@@ -99,7 +99,7 @@ impl Part {
 
 /// Values to find.
 #[derive(Debug, Clone, Args)]
-pub struct Wanted {
+pub struct SearchKeys {
     /// Values of the sorted columns, for example Oslo, number=5 or time=2026-01-31T12:00:00Z. A value without a type is
     /// a text, or, if no entry has that text, a number or a time.
     #[arg(value_name = "[TYPE=]VALUE", required = true)]
@@ -113,8 +113,8 @@ pub struct Wanted {
 }
 
 /// Shows entries of a view.
-pub(super) async fn entries(client: Client, reading: Reading, part: Part) -> Result<Told, Failure> {
-    let opened = Opened::open(&client, &reading).await?;
+pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRange) -> Result<Told, Failure> {
+    let opened = OpenView::open(&client, &reading).await?;
     let mut request =
         v1::ReadEntriesRequest { start: part.at.clone(), expansion: Some(part.expansion()), ..opened.request.clone() };
     match (part.at.is_none(), part.is_closed_somewhere()) {
@@ -143,9 +143,9 @@ pub(super) async fn entries(client: Client, reading: Reading, part: Part) -> Res
 }
 
 /// Finds entries by the values of the sorted columns.
-pub(super) async fn find(client: Client, reading: Reading, wanted: Wanted) -> Result<Told, Failure> {
+pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKeys) -> Result<Told, Failure> {
     let (keys, to_keys) = (read_keys(&wanted.keys)?, read_keys(&wanted.to)?);
-    let opened = Opened::open(&client, &reading).await?;
+    let opened = OpenView::open(&client, &reading).await?;
     let said = |keys: &[Key]| keys.iter().map(|key| key.said.clone()).collect();
     let as_said = v1::FindByKeyRequest {
         database: opened.request.database.clone(),
@@ -186,7 +186,7 @@ fn limit_of(said: u32) -> usize {
 }
 
 /// An opened view.
-struct Opened {
+struct OpenView {
     collection: v1::Collection,
     columns: Vec<Column>,
     /// Request for its entries, starting at the first one.
@@ -203,9 +203,9 @@ struct Column {
     is_share: bool,
 }
 
-impl Opened {
+impl OpenView {
     /// Opens a view, waits for its index, and determines the requested sort order.
-    async fn open(client: &Client, reading: &Reading) -> Result<Self, Failure> {
+    async fn open(client: &Client, reading: &ViewOptions) -> Result<Self, Failure> {
         let collection = patiently(client, reading).await?;
         let columns = collection.view.as_ref().map_or(&[][..], |view| &view.columns);
         let (database, view) = (Some(key(reading.database.clone())), Some(named(reading.view.clone())));
@@ -240,7 +240,7 @@ impl Opened {
 }
 
 /// Opens a view repeatedly until its index is complete or the time is over. Reports the progress of a build.
-async fn patiently(client: &Client, reading: &Reading) -> Result<v1::Collection, Failure> {
+async fn patiently(client: &Client, reading: &ViewOptions) -> Result<v1::Collection, Failure> {
     let clock = SystemClock::new();
     let began = clock.monotonic();
     let wait = Duration::from_secs(reading.wait.into());
@@ -274,7 +274,7 @@ fn late(opened: &v1::Collection) -> Option<String> {
 }
 
 /// Returns the number of the requested collation. Fails if the view cannot be sorted in this way.
-fn collation(columns: &[v1::Column], reading: &Reading) -> Result<u32, Failure> {
+fn collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, Failure> {
     let Some(wanted) = &reading.sort else { return Ok(0) };
     let is_meant =
         |column: &&v1::Column| [&column.title, &column.item].iter().any(|name| name.eq_ignore_ascii_case(wanted));
@@ -432,7 +432,7 @@ mod tests {
             column("Plain", "Plain"),
         ];
         let check = |columns: &[v1::Column], wanted: &str, descending, expected: &str| {
-            let reading = Reading {
+            let reading = ViewOptions {
                 database: String::new(),
                 view: String::new(),
                 limit: 0,
@@ -458,7 +458,7 @@ mod tests {
     fn what_is_opened_is_opened_with_what_is_around_it() {
         let places = |texts: &[&str]| texts.iter().map(|text| place(text).expect("a place")).collect::<Vec<_>>();
         let part = |collapsed, open: &[&str], close: &[&str]| {
-            let part = Part { from: 1, at: None, collapsed, open: places(open), close: places(close) };
+            let part = EntryRange { from: 1, at: None, collapsed, open: places(open), close: places(close) };
             let told = part.expansion();
             (told.collapsed, told.exceptions.iter().map(written).collect::<Vec<_>>())
         };

@@ -7,7 +7,7 @@ use client::{Client, v1};
 use serde_json::json;
 
 use super::database::key;
-use super::entries::{self, Part, Reading, Wanted};
+use super::entries::{self, EntryRange, SearchKeys, ViewOptions};
 use super::{Told, design, refused};
 use crate::admin::Answer;
 use crate::admin::answer::record;
@@ -24,16 +24,16 @@ pub enum ViewCommand {
     /// Shows the entries of a view or folder.
     Entries {
         #[command(flatten)]
-        reading: Reading,
+        reading: ViewOptions,
         #[command(flatten)]
-        part: Part,
+        part: EntryRange,
     },
     /// Finds entries by the values of the sorted columns, from left to right.
     Find {
         #[command(flatten)]
-        reading: Reading,
+        reading: ViewOptions,
         #[command(flatten)]
-        wanted: Wanted,
+        wanted: SearchKeys,
     },
     /// Shows the design of a view, in the file format of `change` and `create`.
     Design {
