@@ -35,41 +35,41 @@ pub enum FolderCommand {
     /// Renames a folder.
     Rename {
         #[command(flatten)]
-        which: Which,
+        which: FolderSelector,
         /// New name of the folder.
         name: String,
     },
     /// Deletes a folder, which must be empty.
     Delete {
         #[command(flatten)]
-        which: Which,
+        which: FolderSelector,
     },
     /// Puts notes into a folder. They also stay in all other folders.
     Add {
         #[command(flatten)]
-        which: Which,
+        which: FolderSelector,
         #[command(flatten)]
-        notes: Notes,
+        notes: NoteSelector,
     },
     /// Takes notes out of a folder. The notes themselves stay.
     Remove {
         #[command(flatten)]
-        which: Which,
+        which: FolderSelector,
         #[command(flatten)]
-        notes: Notes,
+        notes: NoteSelector,
     },
 }
 
 /// Selects a folder.
 #[derive(Debug, Clone, Args)]
-pub struct Which {
+pub struct FolderSelector {
     /// Path of the database in the catalog.
     database: String,
     /// Name of the folder.
     folder: String,
 }
 
-impl Which {
+impl FolderSelector {
     fn keys(&self) -> (Option<v1::DatabaseKey>, Option<v1::ViewKey>) {
         (Some(key(self.database.clone())), Some(named(self.folder.clone())))
     }
@@ -81,13 +81,13 @@ impl Which {
 
 /// Selects notes.
 #[derive(Debug, Clone, Args)]
-pub struct Notes {
+pub struct NoteSelector {
     /// Note numbers, or UNIDs of 32 hexadecimal digits. At most 1,000.
     #[arg(required = true, value_name = "NOTE")]
     notes: Vec<String>,
 }
 
-impl Notes {
+impl NoteSelector {
     fn keys(&self) -> Result<Vec<v1::NoteKey>, Failure> {
         self.notes.iter().map(|text| note::name(text)).collect()
     }
@@ -147,7 +147,7 @@ fn fields(folder: &v1::View) -> Vec<(&'static str, Value)> {
     vec![("folder", json!(folder.view_id)), ("name", json!(folder.name)), ("personal", json!(is_personal(folder)))]
 }
 
-async fn delete(client: &Client, which: Which) -> Result<Answer, Failure> {
+async fn delete(client: &Client, which: FolderSelector) -> Result<Answer, Failure> {
     let (database, folder) = which.keys();
     match client.views().delete_folder(v1::DeleteFolderRequest { database, folder }).await {
         Ok(_) => Ok(Answer::say("The folder was deleted.")),
@@ -161,7 +161,12 @@ async fn delete(client: &Client, which: Which) -> Result<Answer, Failure> {
     }
 }
 
-async fn file(client: &Client, which: &Which, request: v1::MoveNotesRequest, now: &str) -> Result<Answer, Failure> {
+async fn file(
+    client: &Client,
+    which: &FolderSelector,
+    request: v1::MoveNotesRequest,
+    now: &str,
+) -> Result<Answer, Failure> {
     let asked = request.notes.len();
     let outcome = client.views().move_notes(request).await;
     let moved = outcome.map_err(|status| which.missing(status))?.into_inner().moved;
