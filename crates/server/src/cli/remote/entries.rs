@@ -13,7 +13,7 @@ use client::{Client, v1};
 use serde_json::{Value, json};
 
 use super::database::key;
-use super::item::{Key, place, read_keys, shown};
+use super::item::{SearchValue, place, read_keys, shown};
 use super::view::named;
 use super::{Told, refused};
 use crate::admin::answer::{moment, record};
@@ -146,7 +146,7 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
 pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKeys) -> Result<Told, Failure> {
     let (keys, to_keys) = (read_keys(&wanted.keys)?, read_keys(&wanted.to)?);
     let opened = OpenView::open(&client, &reading).await?;
-    let said = |keys: &[Key]| keys.iter().map(|key| key.said.clone()).collect();
+    let said = |keys: &[SearchValue]| keys.iter().map(|key| key.said.clone()).collect();
     let as_said = v1::FindByKeyRequest {
         database: opened.request.database.clone(),
         view: opened.request.view.clone(),
@@ -158,7 +158,7 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
     let mut found = client.views().find_by_key(as_said.clone()).await.map_err(refused)?.into_inner();
     let mut says = None;
     if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.perhaps.is_some()) {
-        let perhaps = |keys: Vec<Key>| keys.into_iter().map(|key| key.perhaps.unwrap_or(key.said)).collect();
+        let perhaps = |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.perhaps.unwrap_or(key.said)).collect();
         // Only a text can have a beginning.
         let partial = wanted.partial && keys.last().is_some_and(|last| last.perhaps.is_none());
         let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..as_said };

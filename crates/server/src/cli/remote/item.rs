@@ -87,7 +87,7 @@ fn time(text: &str) -> Option<i64> {
 
 /// A value to find in a view.
 #[derive(Debug, Clone)]
-pub(super) struct Key {
+pub(super) struct SearchValue {
     /// The value with the type given, or as a text.
     pub said: v1::Value,
     /// The value as a number or a time, if no type was given and the text can be read as one.
@@ -96,15 +96,15 @@ pub(super) struct Key {
 
 /// Parses values to find in a view: `text`, `number=5`, `time=2026-01-31T12:00:00Z`; `text=number=5` for a text that
 /// looks like a typed value.
-pub(super) fn read_keys(keys: &[String]) -> Result<Vec<Key>, Failure> {
+pub(super) fn read_keys(keys: &[String]) -> Result<Vec<SearchValue>, Failure> {
     let value = |kind| v1::Value { kind: Some(kind) };
     let read = |key: &String| {
         if let Some(typed) = key.split_once('=').and_then(|(name, value)| of_type(name, value)) {
             let kind = typed.map_err(|why| Failure(format!("{key:?}: {why}")))?;
-            return Ok(Key { said: value(kind), perhaps: None });
+            return Ok(SearchValue { said: value(kind), perhaps: None });
         }
         let perhaps = number(key).map(Kind::Number).or_else(|| time(key).map(Kind::TimeUs));
-        Ok(Key { said: value(Kind::Text(key.clone())), perhaps: perhaps.map(value) })
+        Ok(SearchValue { said: value(Kind::Text(key.clone())), perhaps: perhaps.map(value) })
     };
     keys.iter().map(read).collect()
 }
