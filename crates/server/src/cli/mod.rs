@@ -48,7 +48,7 @@ pub struct GlobalOptions {
     pub json: bool,
     /// Server that commands connect to.
     #[command(flatten)]
-    pub remote: remote::Remote,
+    pub remote: remote::RemoteOptions,
 }
 
 /// Doublet: a collaboration server. Mail, directory and databases in one program.

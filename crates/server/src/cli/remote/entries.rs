@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::database::key;
 use super::item::{SearchValue, place, read_keys, shown};
 use super::view::named;
-use super::{Told, refused};
+use super::{CommandOutput, refused};
 use crate::admin::answer::{moment, record};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::cli::Failure;
@@ -113,7 +113,7 @@ pub struct SearchKeys {
 }
 
 /// Shows entries of a view.
-pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRange) -> Result<Told, Failure> {
+pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRange) -> Result<CommandOutput, Failure> {
     let opened = OpenView::open(&client, &reading).await?;
     let mut request =
         v1::ReadEntriesRequest { start: part.at.clone(), expansion: Some(part.expansion()), ..opened.request.clone() };
@@ -143,7 +143,7 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
 }
 
 /// Finds entries by the values of the sorted columns.
-pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKeys) -> Result<Told, Failure> {
+pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKeys) -> Result<CommandOutput, Failure> {
     let (keys, to_keys) = (read_keys(&wanted.keys)?, read_keys(&wanted.to)?);
     let opened = OpenView::open(&client, &reading).await?;
     let said = |keys: &[SearchValue]| keys.iter().map(|key| key.said.clone()).collect();
@@ -231,11 +231,11 @@ impl OpenView {
     }
 
     /// Creates the output from the entries read.
-    fn told(self, reply: &v1::ReadEntriesReply, answer: Answer) -> Told {
+    fn told(self, reply: &v1::ReadEntriesReply, answer: Answer) -> CommandOutput {
         let rows = |for_people| reply.entries.iter().map(|entry| row(entry, &self.columns, for_people)).collect();
         let has_shares = self.columns.iter().any(|column| column.is_share);
         let people = has_shares.then(|| rows(true));
-        Told { answer: Answer { data: rows(false), ..answer }, people, late: self.late }
+        CommandOutput { answer: Answer { data: rows(false), ..answer }, people, late: self.late }
     }
 }
 

@@ -47,7 +47,7 @@ pub const HEADING: &str = "Native protocol";
 /// Address of a server and login of the caller; the same options for every command that connects to a server. All other
 /// commands reject them.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Remote {
+pub struct RemoteOptions {
     /// Connects to this server over the native protocol. Default port: 1352.
     #[arg(long, global = true, value_name = "HOST[:PORT]", help_heading = HEADING, hide = true)]
     pub server: Option<String>,
@@ -64,7 +64,7 @@ pub struct Remote {
     pub certificate: Option<PathBuf>,
 }
 
-impl Remote {
+impl RemoteOptions {
     /// Returns `true` if a command that can also work on a data folder is to connect to a server.
     #[must_use]
     pub fn is_meant(&self) -> bool {
@@ -108,7 +108,7 @@ const CALL_TIME: &str = "the server lets a call take (native.call_timeout, a min
 const PORT: u16 = 1352;
 
 /// Output of a command.
-struct Told {
+struct CommandOutput {
     answer: Answer,
     /// The data shown to people, if it differs from the data of the answer.
     people: Option<Value>,
@@ -116,7 +116,7 @@ struct Told {
     late: Option<String>,
 }
 
-impl From<Answer> for Told {
+impl From<Answer> for CommandOutput {
     fn from(answer: Answer) -> Self {
         Self { answer, people: None, late: None }
     }
@@ -165,7 +165,7 @@ pub fn open_database(place: &GlobalOptions, path: &str) -> Result<ExitStatus, Fa
 fn call<F, T>(place: &GlobalOptions, work: impl FnOnce(Client) -> F) -> Result<ExitStatus, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
-    T: Into<Told>,
+    T: Into<CommandOutput>,
 {
     let user = place.remote.user.clone().ok_or_else(|| Failure("who calls? Say it with --user".to_owned()))?;
     let config = place.load()?;
@@ -190,8 +190,8 @@ where
 }
 
 /// Prints the output of a command.
-fn say(told: Told, is_json: bool) -> Result<ExitStatus, Failure> {
-    let Told { mut answer, people, late } = told;
+fn say(told: CommandOutput, is_json: bool) -> Result<ExitStatus, Failure> {
+    let CommandOutput { mut answer, people, late } = told;
     if is_json {
         print(&json(&answer));
     } else {
@@ -251,7 +251,7 @@ fn local(data: &DataFolder) -> Result<String, Failure> {
 }
 
 /// Reads the password from a file, the environment or the terminal.
-fn password(remote: &Remote) -> Result<String, Failure> {
+fn password(remote: &RemoteOptions) -> Result<String, Failure> {
     let line = match &remote.password_file {
         Some(_) if remote.reads_input() => first_line()?,
         Some(path) => {
@@ -293,7 +293,7 @@ fn ask() -> Result<String, Failure> {
 }
 
 /// Converts a connection error into a failure, with advice if the server's certificate is not signed by a trusted root.
-fn unreachable(error: client::Error, remote: &Remote) -> Failure {
+fn unreachable(error: client::Error, remote: &RemoteOptions) -> Failure {
     match error {
         client::Error::Tls { .. } if remote.certificate.is_none() && remote.server.is_some() => Failure(format!(
             "{error}; where nobody has signed the server's certificate, give a copy of it (tls/certificate.pem in its data folder) with --certificate"

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::entries::{self, EntryRange, SearchKeys, ViewOptions};
-use super::{Told, design, refused};
+use super::{CommandOutput, design, refused};
 use crate::admin::Answer;
 use crate::admin::answer::record;
 use crate::cli::Failure;
@@ -103,7 +103,7 @@ impl ViewCommand {
 }
 
 /// Runs a command.
-pub(super) async fn run(client: Client, command: ViewCommand) -> Result<Told, Failure> {
+pub(super) async fn run(client: Client, command: ViewCommand) -> Result<CommandOutput, Failure> {
     match command {
         ViewCommand::List { database } => list(client, database).await,
         ViewCommand::Entries { reading, part } => return entries::entries(client, reading, part).await,
@@ -115,7 +115,7 @@ pub(super) async fn run(client: Client, command: ViewCommand) -> Result<Told, Fa
         }
         ViewCommand::Delete { database, view, expect } => design::delete(&client, database, view, expect).await,
     }
-    .map(Told::from)
+    .map(CommandOutput::from)
 }
 
 /// Creates a view key from the name of a view or folder.
