@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::database::key;
 use super::item::{hex, read, shown};
-use super::note_list::{self, Since};
+use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
 use super::{media_type, refused};
 use crate::admin::Answer;
@@ -50,7 +50,7 @@ pub enum NoteCommand {
         /// change of the database; a number with a note, for example 77/12, starts within a change that a list could
         /// not show completely.
         #[arg(long, value_name = "MODSEQ[/NOTE]", default_value = "0")]
-        since: Since,
+        since: ListPosition,
     },
     /// Shows a note with its items.
     Get {

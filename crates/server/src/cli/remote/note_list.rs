@@ -19,13 +19,13 @@ use crate::cli::Failure;
 
 /// Start of a list: after a change of the database, or after one document of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Since {
+pub struct ListPosition {
     modseq: u64,
     /// The last document shown of the change, or `None` if all documents of it were shown.
     note: Option<u32>,
 }
 
-impl FromStr for Since {
+impl FromStr for ListPosition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -38,28 +38,28 @@ impl FromStr for Since {
     }
 }
 
-impl std::fmt::Display for Since {
+impl std::fmt::Display for ListPosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.modseq)?;
         self.note.map_or(Ok(()), |note| write!(f, "/{note}"))
     }
 }
 
-impl Since {
+impl ListPosition {
     /// Returns the change after which the server is to start.
     fn asked(self) -> u64 {
         if self.note.is_some() { self.modseq.saturating_sub(1) } else { self.modseq }
     }
 
     /// Returns `true` if a document comes after this position.
-    fn is_before(self, found: Found) -> bool {
+    fn is_before(self, found: DocumentPosition) -> bool {
         found.modseq > self.modseq || (found.modseq == self.modseq && self.note.is_some_and(|note| found.note > note))
     }
 }
 
 /// Position of a document in the order of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Found {
+struct DocumentPosition {
     modseq: u64,
     note: u32,
 }
@@ -67,7 +67,7 @@ struct Found {
 /// The documents of a list so far.
 #[derive(Default)]
 struct List {
-    places: Vec<Found>,
+    places: Vec<DocumentPosition>,
     rows: Vec<Value>,
     /// At the end of the search, the last change that it covers.
     reached: Option<u64>,
@@ -77,10 +77,10 @@ struct List {
 
 impl List {
     /// Adds the documents of a reply that come after a position.
-    fn take(&mut self, reply: &v1::SearchNotesReply, since: Since, items: &[String]) {
+    fn take(&mut self, reply: &v1::SearchNotesReply, since: ListPosition, items: &[String]) {
         for note in &reply.notes {
             let header = note.header.clone().unwrap_or_default();
-            let found = Found { modseq: header.modseq, note: header.note_id };
+            let found = DocumentPosition { modseq: header.modseq, note: header.note_id };
             if since.is_before(found) {
                 self.places.push(found);
                 self.rows.push(row(note, &header, items));
@@ -92,19 +92,19 @@ impl List {
 
     /// Truncates the list to `limit` documents; 0 means no limit. Returns the start of the next list, if known, and
     /// whether there are more documents.
-    fn cut(&mut self, limit: usize) -> (Option<Since>, bool) {
+    fn cut(&mut self, limit: usize) -> (Option<ListPosition>, bool) {
         let next = self.places.get(limit).copied().filter(|_| limit > 0);
         let Some(next) = next else {
             let last = self.places.last().map(|last| last.modseq);
             // A message of the server ends between two transactions.
-            return (self.reached.or(last).map(|modseq| Since { modseq, note: None }), false);
+            return (self.reached.or(last).map(|modseq| ListPosition { modseq, note: None }), false);
         };
         self.places.truncate(limit);
         self.rows.truncate(limit);
         let since = self
             .places
             .last()
-            .map(|last| Since { modseq: last.modseq, note: (last.modseq == next.modseq).then_some(last.note) });
+            .map(|last| ListPosition { modseq: last.modseq, note: (last.modseq == next.modseq).then_some(last.note) });
         (since, true)
     }
 }
@@ -115,7 +115,7 @@ pub(super) async fn list(
     client: &Client,
     request: v1::SearchNotesRequest,
     items: &[String],
-    since: Since,
+    since: ListPosition,
     limit: usize,
 ) -> Result<Answer, Failure> {
     // One document more than shown tells that there are more. The server does not know how many documents of a
@@ -157,7 +157,7 @@ pub(super) async fn list(
 }
 
 /// Returns the answer for a search that exceeded the server's time limit. Fails if nothing was found until then.
-fn overdue(rows: Vec<Value>, next: Option<Since>) -> Result<Answer, Failure> {
+fn overdue(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answer, Failure> {
     let narrower = "--since MODSEQ begins later, and `doublet view find` and `doublet db search` answer from an index";
     let Some(next) = next else {
         return Err(Failure(format!(
@@ -203,7 +203,7 @@ mod tests {
     const DOCUMENTS: [(u64, u32); 5] = [(3, 1), (7, 2), (7, 4), (7, 9), (8, 3)];
 
     fn listed(since: &str, limit: usize) -> (Vec<u32>, String, bool) {
-        let since: Since = since.parse().expect("a place");
+        let since: ListPosition = since.parse().expect("a place");
         let mut list = List::default();
         let found: Vec<_> = DOCUMENTS.into_iter().filter(|(modseq, _)| *modseq > since.asked()).collect();
         list.take(&reply(&found, Some(11)), since, &[]);
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_search_that_the_server_ends_tells_how_to_go_on() {
         let mut list = List::default();
-        let beginning = Since { modseq: 0, note: None };
+        let beginning = ListPosition { modseq: 0, note: None };
         list.take(&reply(&DOCUMENTS, None), beginning, &[]);
         let (next, has_more) = list.cut(0);
         assert!(!has_more);
@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn places_read_back() {
         for text in ["0", "77", "77/12"] {
-            assert_eq!(text.parse::<Since>().map(|since| since.to_string()), Ok(text.to_owned()));
+            assert_eq!(text.parse::<ListPosition>().map(|since| since.to_string()), Ok(text.to_owned()));
         }
         for wrong in ["", "x", "7/", "/7", "7/x", "7/8/9"] {
-            assert!(wrong.parse::<Since>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ListPosition>().is_err(), "{wrong}");
         }
     }
 }
