@@ -16,7 +16,7 @@ pub enum ProfileCommand {
     /// Shows a profile document with its items.
     Get {
         #[command(flatten)]
-        which: Which,
+        which: ProfileSelector,
         /// Item to show. May be given several times. Default: all.
         #[arg(long = "item", value_name = "NAME")]
         items: Vec<String>,
@@ -24,20 +24,20 @@ pub enum ProfileCommand {
     /// Changes items of a profile document, which is created if it does not exist; all other items stay.
     Set {
         #[command(flatten)]
-        which: Which,
+        which: ProfileSelector,
         #[command(flatten)]
         edit: Edit,
     },
     /// Deletes a profile document.
     Delete {
         #[command(flatten)]
-        which: Which,
+        which: ProfileSelector,
     },
 }
 
 /// Selects a profile document.
 #[derive(Debug, Clone, Args)]
-pub struct Which {
+pub struct ProfileSelector {
     /// Path of the database in the catalog.
     database: String,
     /// Name of the profile document.
@@ -50,7 +50,7 @@ pub struct Which {
     of: Option<String>,
 }
 
-impl Which {
+impl ProfileSelector {
     /// Returns the database, the name and the user of the profile document.
     async fn key(self, client: &Client) -> Result<(Option<v1::DatabaseKey>, String, String), Failure> {
         let user = match (self.own, self.of) {
