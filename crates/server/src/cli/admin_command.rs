@@ -8,7 +8,7 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
-use super::terminal::{Meter, human, json};
+use super::terminal::{ProgressDisplay, human, json};
 use super::{Failure, GlobalOptions, export_command, print};
 use crate::admin::request::{
     DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, Secret, UserRequest,
@@ -28,7 +28,7 @@ pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
     read_password(&mut request)?;
     make_paths_absolute(&mut request)?;
     let config = Arc::new(place.load()?);
-    let mut meter = Meter::new();
+    let mut meter = ProgressDisplay::new();
     let mut report = |progress| meter.step(&progress);
     let answer = match request {
         Request::Db(DbRequest::Export(export)) if export_command::is_to_output(&export) => {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::admin_command::AdminTarget;
-use super::terminal::{Meter, human, json as as_json};
+use super::terminal::{ProgressDisplay, human, json as as_json};
 use super::{Failure, GlobalOptions, print};
 use crate::admin::answer::record;
 use crate::admin::request::{NewPerson, Secret, UserRequest};
@@ -35,7 +35,7 @@ pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
         (Box::new(BufReader::new(opened)), Some(length))
     };
     let office = AdminTarget::open(&config, true)?;
-    let mut meter = Meter::new();
+    let mut meter = ProgressDisplay::new();
     let mut add = |people: Vec<NewPerson>| {
         let answer =
             office.ask(Request::User(UserRequest::AddMany { people }), &mut |_| std::ops::ControlFlow::Continue(()))?;

@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::json;
 use store::backup::{self, Destination};
 
-use super::terminal::{Meter, human, json as as_json};
+use super::terminal::{ProgressDisplay, human, json as as_json};
 use super::{Failure, GlobalOptions, print};
 use crate::admin::answer::record;
 use crate::admin::maintenance::bytes_done;
@@ -61,7 +61,7 @@ fn list(command: &RestoreCommand) -> Result<Answer, Failure> {
 }
 
 fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
-    let mut meter = Meter::new();
+    let mut meter = ProgressDisplay::new();
     let checked = backup::verify(&command.folder, command.backup, &mut |progress| {
         let _: ControlFlow<()> = meter.step(&bytes_done("verifying", progress));
     });
@@ -78,7 +78,7 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
         .map_err(|error| Failure(format!("{error}; stop the server first, or name a new folder with --data")))?;
     let log_folder = config.store.log_folder.0.as_ref().map(|folder| data.resolve(folder));
     let store = data.store();
-    let mut meter = Meter::new();
+    let mut meter = ProgressDisplay::new();
     let destination = Destination { folder: &store, wal_folder: log_folder.as_deref() };
     let restored = backup::restore(&command.folder, command.backup, destination, &mut |progress| {
         let _: ControlFlow<()> = meter.step(&bytes_done("restoring", progress));

@@ -166,7 +166,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Shows progress until it is dropped.
-pub struct Meter {
+pub struct ProgressDisplay {
     clock: SystemClock,
     /// The progress bar, on a terminal and after the first step.
     bar: Option<ProgressBar>,
@@ -175,7 +175,7 @@ pub struct Meter {
     shown: Option<Duration>,
 }
 
-impl Meter {
+impl ProgressDisplay {
     /// Creates a progress display on standard error.
     #[must_use]
     pub fn new() -> Self {
@@ -223,13 +223,13 @@ impl Meter {
     }
 }
 
-impl Default for Meter {
+impl Default for ProgressDisplay {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Meter {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         self.finish();
     }

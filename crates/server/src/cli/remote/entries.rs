@@ -19,7 +19,7 @@ use super::{CommandOutput, refused};
 use crate::admin::answer::{moment, record};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::cli::Failure;
-use crate::cli::terminal::Meter;
+use crate::cli::terminal::ProgressDisplay;
 use crate::system::SystemClock;
 
 /// Items shown for a folder without columns.
@@ -244,7 +244,7 @@ async fn patiently(client: &Client, reading: &ViewOptions) -> Result<v1::Collect
     let clock = SystemClock::new();
     let began = clock.monotonic();
     let wait = Duration::from_secs(reading.wait.into());
-    let mut meter = Meter::new();
+    let mut meter = ProgressDisplay::new();
     loop {
         let (database, view) = (Some(key(reading.database.clone())), Some(named(reading.view.clone())));
         let request = v1::OpenCollectionRequest { database, view };
