@@ -12,7 +12,7 @@ use crate::log;
 
 /// Returns the contradictions in `config`, except those about keys that are in `known` already.
 pub(super) fn find(config: &Config, known: &[Problem]) -> Vec<Problem> {
-    let mut found = Found { config, known, problems: Vec::new() };
+    let mut found = Contradictions { config, known, problems: Vec::new() };
     let (tls, router) = (&config.tls, &config.router);
     if tls.certificate.0.is_some() != tls.key.0.is_some() {
         let key = if tls.key.0.is_some() { "tls.key" } else { "tls.certificate" };
@@ -36,7 +36,7 @@ pub(super) fn find(config: &Config, known: &[Problem]) -> Vec<Problem> {
     found.problems
 }
 
-fn listeners(keys: &ListenKeys, found: &mut Found<'_>) {
+fn listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
     let all: [(&'static str, &Listen); 9] = [
         ("listen.smtp", &keys.smtp),
         ("listen.submission", &keys.submission),
@@ -60,13 +60,13 @@ fn listeners(keys: &ListenKeys, found: &mut Found<'_>) {
     }
 }
 
-struct Found<'a> {
+struct Contradictions<'a> {
     config: &'a Config,
     known: &'a [Problem],
     problems: Vec<Problem>,
 }
 
-impl Found<'_> {
+impl Contradictions<'_> {
     /// Adds a problem with the first of the keys, unless one of the keys is already known to be wrong.
     fn add(&mut self, keys: &[&'static str], text: &str) {
         let Some(first) = keys.first() else { return };
