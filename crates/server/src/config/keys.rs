@@ -404,13 +404,13 @@ configuration! {
 }
 
 /// The state of the second stage: the given texts, the problems found and the origins of the values.
-struct Stage<'a> {
+struct Checker<'a> {
     raw: &'a Raw,
     problems: Vec<Problem>,
     sources: Vec<(&'static str, Source)>,
 }
 
-impl Stage<'_> {
+impl Checker<'_> {
     fn value<T: Setting>(&mut self, name: &'static str) -> T {
         let key = KEYS.iter().find(|key| key.name == name).expect("the macro makes both from one table");
         let given = self.raw.get(name);
