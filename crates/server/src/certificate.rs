@@ -219,10 +219,11 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::config::{Origin, load};
+    use crate::config::{ConfigSources, load};
 
     fn files(folder: &Path, overrides: &[String]) -> CertificateFiles {
-        let origin = Origin { data: Some(folder.to_owned()), overrides: overrides.to_vec(), ..Origin::default() };
+        let origin =
+            ConfigSources { data: Some(folder.to_owned()), overrides: overrides.to_vec(), ..ConfigSources::default() };
         let config = load(&origin).expect("a valid configuration");
         CertificateFiles::of(&config, &DataFolder::new(folder), "mail.test")
     }

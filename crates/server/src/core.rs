@@ -368,11 +368,14 @@ fn router_options(config: &Config, hostname: &str) -> RouterOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Origin, load};
+    use crate::config::{ConfigSources, load};
 
     fn config(folder: &Path, assignments: &[&str]) -> Arc<Config> {
         let overrides = assignments.iter().map(|text| (*text).to_owned()).collect();
-        Arc::new(load(&Origin { data: Some(folder.to_owned()), overrides, ..Origin::default() }).expect("it is valid"))
+        Arc::new(
+            load(&ConfigSources { data: Some(folder.to_owned()), overrides, ..ConfigSources::default() })
+                .expect("it is valid"),
+        )
     }
 
     #[test]

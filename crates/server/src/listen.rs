@@ -316,14 +316,14 @@ mod tests {
     use wire::ConnectionLimits;
 
     use super::*;
-    use crate::config::{Origin, load};
+    use crate::config::{ConfigSources, load};
 
     const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls native lmtp admin";
 
     fn bind(folder: &Path, assignments: &[&str]) -> Result<Vec<Bound>, ListenError> {
         let off = ALL_OFF.split(' ').map(|name| format!("listen.{name}=off"));
         let overrides = off.chain(assignments.iter().map(|text| format!("listen.{text}"))).collect();
-        let config = load(&Origin { overrides, ..Origin::default() }).expect("a valid configuration");
+        let config = load(&ConfigSources { overrides, ..ConfigSources::default() }).expect("a valid configuration");
         bind_all(&config.listen, &DataFolder::new(folder))
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use directory::{NewUser, UserChange};
 
 use crate::admin::{Answer, Failure, Request, execute, groups, people};
-use crate::config::{Origin, load};
+use crate::config::{ConfigSources, load};
 use crate::core::Core;
 
 /// The password of all sample users.
@@ -31,10 +31,10 @@ impl Sample {
     pub(crate) fn with(assignments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let cheap = ["directory.password_memory=8KiB", "directory.password_rounds=1", "server.name=mail.acme.test"];
-        let origin = Origin {
+        let origin = ConfigSources {
             data: Some(folder.path().join("data")),
             overrides: cheap.iter().chain(assignments).map(|text| (*text).to_owned()).collect(),
-            ..Origin::default()
+            ..ConfigSources::default()
         };
         let core = Core::open(Arc::new(load(&origin).expect("it is valid"))).expect("it is new");
         // The domain gets no DKIM keys, because generating them takes longer than all other steps together.

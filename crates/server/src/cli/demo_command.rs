@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use super::{Failure, GlobalOptions, print};
-use crate::config::{self, Origin};
+use crate::config::{self, ConfigSources};
 use crate::core::Core;
 use crate::listen::Bound;
 use crate::{demo, log, serve};
@@ -12,7 +12,7 @@ use crate::{demo, log, serve};
 /// Sets up the demo data on the first start and runs the demo server.
 pub fn run(place: &GlobalOptions) -> Result<(), Failure> {
     let preset = demo::PRESET.iter().map(|text| (*text).to_owned()).collect();
-    let config = Arc::new(config::load(&Origin { preset, ..place.origin() }).map_err(Failure::of)?);
+    let config = Arc::new(config::load(&ConfigSources { preset, ..place.origin() }).map_err(Failure::of)?);
     log::start(&config.log).map_err(Failure)?;
     let core = Core::open(config).map_err(Failure::of)?;
     let logins = demo::set_up(&core).map_err(Failure::of)?;

@@ -16,7 +16,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::admin::Request;
 use crate::admin::request::DbRequest;
-use crate::config::{self, Config, Origin};
+use crate::config::{self, Config, ConfigSources};
 use crate::pdf;
 
 mod admin_command;
@@ -201,8 +201,13 @@ fn dispatch(place: &GlobalOptions, command: Command) -> Result<ExitStatus, Failu
 impl GlobalOptions {
     /// Returns the sources of the configuration.
     #[must_use]
-    pub fn origin(&self) -> Origin {
-        Origin { file: self.config.clone(), preset: Vec::new(), overrides: self.set.clone(), data: self.data.clone() }
+    pub fn origin(&self) -> ConfigSources {
+        ConfigSources {
+            file: self.config.clone(),
+            preset: Vec::new(),
+            overrides: self.set.clone(),
+            data: self.data.clone(),
+        }
     }
 
     /// Reads and checks the configuration.

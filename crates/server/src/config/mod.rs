@@ -71,7 +71,7 @@ pub struct ConfigError {
 
 /// The sources from which a configuration is loaded.
 #[derive(Debug, Clone, Default)]
-pub struct Origin {
+pub struct ConfigSources {
     /// The configuration file.
     pub file: Option<PathBuf>,
     /// Preset assignments of the form `section.key=value`, which the file overrides.
@@ -105,7 +105,7 @@ impl fmt::Display for Source {
 }
 
 /// Reads and checks a configuration. If it is not valid, the error lists all problems in the order of the file.
-pub fn load(origin: &Origin) -> Result<Config, ConfigError> {
+pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
     let refuse = |problems| ConfigError { file: origin.file.clone(), problems };
     let (mut raw, mut problems) = (Raw::new(), Vec::new());
     merge(&mut raw, &origin.preset, Source::Demo, &mut problems);

@@ -9,7 +9,7 @@ fn check_text(text: &str) -> Result<Config, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("doublet.toml");
     std::fs::write(&file, text).expect("the folder is writable");
-    load(&Origin { file: Some(file), ..Origin::default() }).map_err(|error| lines(&error.problems))
+    load(&ConfigSources { file: Some(file), ..ConfigSources::default() }).map_err(|error| lines(&error.problems))
 }
 
 fn check_refused(text: &str, expected: &str) {
@@ -136,7 +136,7 @@ fn the_command_line_comes_first_and_the_preset_last() {
     let file = folder.path().join("doublet.toml");
     std::fs::write(&file, "[listen]\nimap = \"*:144\"\npop3 = \"*:111\"\n").expect("the folder is writable");
     let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let origin = Origin {
+    let origin = ConfigSources {
         file: Some(file),
         preset: list(&["listen.imap=*:1143", "listen.smtp=*:1025"]),
         overrides: list(&["listen.pop3=off"]),
@@ -150,7 +150,7 @@ fn the_command_line_comes_first_and_the_preset_last() {
     assert_eq!(shown("listen.smtp").as_deref(), Some("*:1025, demo"));
     assert_eq!(shown("listen.pop3").as_deref(), Some("off, command line"));
     assert_eq!(shown("server.data").as_deref(), Some("/tmp/elsewhere, command line"));
-    let nonsense = Origin { overrides: list(&["imap"]), ..Origin::default() };
+    let nonsense = ConfigSources { overrides: list(&["imap"]), ..ConfigSources::default() };
     assert!(load(&nonsense).expect_err("no assignment").to_string().contains("section.key=value"));
 }
 
