@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use super::raw::{Raw, RawValue, Source};
+use super::raw::{RawValue, RawValues, Source};
 use super::setting::{
     AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, Listen, ListenPath, LogFormat,
     LogLevel, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
@@ -405,7 +405,7 @@ configuration! {
 
 /// The state of the second stage: the given texts, the problems found and the origins of the values.
 struct Checker<'a> {
-    raw: &'a Raw,
+    raw: &'a RawValues,
     problems: Vec<Problem>,
     sources: Vec<(&'static str, Source)>,
 }
@@ -445,7 +445,7 @@ fn in_range<T: Setting>(value: T, key: &Key) -> Result<T, String> {
     }
 }
 
-fn unknown_keys(raw: &Raw) -> Vec<Problem> {
+fn unknown_keys(raw: &RawValues) -> Vec<Problem> {
     let unknown = raw.iter().filter(|(name, _)| KEYS.iter().all(|key| key.name != *name));
     unknown.map(|(name, value)| Problem { key: name.clone(), line: value.source.line(), text: suggest(name) }).collect()
 }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub use keys::{Config, Effective, KEYS, Key, SECTIONS, Section};
 pub use raw::Source;
 
-use raw::{Raw, RawValue};
+use raw::{RawValue, RawValues};
 
 use crate::limits::CONFIGURATION_BYTES_MAX;
 
@@ -107,7 +107,7 @@ impl fmt::Display for Source {
 /// Reads and checks a configuration. If it is not valid, the error lists all problems in the order of the file.
 pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
     let refuse = |problems| ConfigError { file: origin.file.clone(), problems };
-    let (mut raw, mut problems) = (Raw::new(), Vec::new());
+    let (mut raw, mut problems) = (RawValues::new(), Vec::new());
     merge(&mut raw, &origin.preset, Source::Demo, &mut problems);
     if let Some(file) = &origin.file {
         let text = read_file(file).map_err(|problem| refuse(vec![problem]))?;
@@ -137,7 +137,7 @@ fn read_file(file: &Path) -> Result<String, Problem> {
     std::fs::read_to_string(file).map_err(|error| Problem::general(format!("the file cannot be read: {error}")))
 }
 
-fn merge(raw: &mut Raw, assignments: &[String], source: Source, problems: &mut Vec<Problem>) {
+fn merge(raw: &mut RawValues, assignments: &[String], source: Source, problems: &mut Vec<Problem>) {
     for assignment in assignments {
         match raw::parse_assignment(assignment, source) {
             Ok((key, value)) => {

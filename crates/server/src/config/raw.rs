@@ -34,13 +34,13 @@ pub enum Source {
 }
 
 /// All keys that were set, by dotted name.
-pub type Raw = BTreeMap<String, RawValue>;
+pub type RawValues = BTreeMap<String, RawValue>;
 
 /// The result of reading a file.
 #[derive(Debug, Default)]
-pub struct Read {
+pub struct ParsedFile {
     /// The keys.
-    pub raw: Raw,
+    pub raw: RawValues,
     /// Sections without any key, and their lines.
     pub empty_sections: Vec<(String, usize)>,
     /// Problems with values of a shape that no key accepts.
@@ -48,7 +48,7 @@ pub struct Read {
 }
 
 /// Parses the text of a file. Returns an error for the whole file if it is too long or is not valid TOML.
-pub fn parse(text: &str) -> Result<Read, Problem> {
+pub fn parse(text: &str) -> Result<ParsedFile, Problem> {
     if text.len() > CONFIGURATION_BYTES_MAX {
         return Err(Problem::general(format!("the file is longer than {CONFIGURATION_BYTES_MAX} bytes")));
     }
@@ -61,7 +61,7 @@ pub fn parse(text: &str) -> Result<Read, Problem> {
         let text = if names_it { error.message().to_owned() } else { format!("{}: {place}", error.message()) };
         Problem { key: String::new(), line, text }
     })?;
-    let mut reader = Reader { text, read: Read::default() };
+    let mut reader = Reader { text, read: ParsedFile::default() };
     reader.table(table.get_ref(), "", 1);
     Ok(reader.read)
 }
@@ -76,7 +76,7 @@ pub fn parse_assignment(assignment: &str, source: Source) -> Result<(String, Raw
 
 struct Reader<'a> {
     text: &'a str,
-    read: Read,
+    read: ParsedFile,
 }
 
 impl Reader<'_> {
