@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use wire::{Admission, Connections, Peer, Shutdown, Stream};
 
 use crate::config::keys::ListenKeys;
-use crate::config::setting::{Bind, Listen};
+use crate::config::setting::{Bind, ListenAddresses};
 use crate::data::{DataError, DataFolder, write_private};
 use crate::limits::{ACCEPT_PAUSE, BACKLOG};
 
@@ -141,7 +141,7 @@ pub struct Bound {
 
 /// Binds all listeners of the configuration.
 pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<Bound>, ListenError> {
-    let network: [(Protocol, &Listen); 9] = [
+    let network: [(Protocol, &ListenAddresses); 9] = [
         (Protocol::Smtp, &keys.smtp),
         (Protocol::Submission, &keys.submission),
         (Protocol::SubmissionTls, &keys.submission_tls),

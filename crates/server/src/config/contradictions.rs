@@ -7,7 +7,7 @@
 
 use super::Problem;
 use super::keys::{Config, ListenKeys};
-use super::setting::{Bind, Listen, is_host_name};
+use super::setting::{Bind, ListenAddresses, is_host_name};
 use crate::log;
 
 /// Returns the contradictions in `config`, except those about keys that are in `known` already.
@@ -37,7 +37,7 @@ pub(super) fn find(config: &Config, known: &[Problem]) -> Vec<Problem> {
 }
 
 fn listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
-    let all: [(&'static str, &Listen); 9] = [
+    let all: [(&'static str, &ListenAddresses); 9] = [
         ("listen.smtp", &keys.smtp),
         ("listen.submission", &keys.submission),
         ("listen.submission_tls", &keys.submission_tls),
@@ -53,7 +53,7 @@ fn listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
     for (index, (name, bind)) in binds.iter().enumerate() {
         let before = binds.get(..index).unwrap_or_default();
         if let Some((other, _)) = before.iter().find(|(_, other)| other.collides(*bind)) {
-            let address = Listen(vec![*bind]);
+            let address = ListenAddresses(vec![*bind]);
             let text = format!("{} is taken by {other} already", super::setting::Setting::show(&address));
             found.add(&[name, other], &text);
         }

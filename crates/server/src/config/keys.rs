@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use super::raw::{RawValue, RawValues, Source};
 use super::setting::{
-    AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, Listen, ListenPath, LogFormat,
-    LogLevel, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
+    AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, ListenAddresses, ListenPath,
+    LogFormat, LogLevel, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
 };
 use super::units::{ByteSize, Span};
 use super::{Problem, suggest};
@@ -157,26 +157,26 @@ configuration! {
     /// ports in use.
     listen: ListenKeys {
         /// Mail from other servers (SMTP, STARTTLS).
-        smtp: Listen = "*:25";
+        smtp: ListenAddresses = "*:25";
         /// Mail from users (SMTP, STARTTLS).
-        submission: Listen = "*:587";
+        submission: ListenAddresses = "*:587";
         /// Mail from users (SMTP, TLS from the first byte).
-        submission_tls: Listen = "*:465";
+        submission_tls: ListenAddresses = "*:465";
         /// IMAP (STARTTLS).
-        imap: Listen = "*:143";
+        imap: ListenAddresses = "*:143";
         /// IMAP (TLS from the first byte).
-        imap_tls: Listen = "*:993";
+        imap_tls: ListenAddresses = "*:993";
         /// POP3 (STLS).
-        pop3: Listen = "*:110";
+        pop3: ListenAddresses = "*:110";
         /// POP3 (TLS from the first byte).
-        pop3_tls: Listen = "*:995";
+        pop3_tls: ListenAddresses = "*:995";
         /// The native protocol (gRPC, TLS from the first byte).
-        native: Listen = "*:1352";
+        native: ListenAddresses = "*:1352";
         /// LMTP over a local socket, for another mail server on this machine. A relative path is resolved in the data
         /// folder. Every process that can reach the socket's folder can deliver mail.
         lmtp: ListenPath = "off";
         /// Health and statistics over HTTP. There is no authentication: keep it on loopback.
-        admin: Listen = "127.0.0.1:8080";
+        admin: ListenAddresses = "127.0.0.1:8080";
     }
     /// TLS. If no certificate is configured, the server creates a self-signed one.
     tls: TlsKeys {

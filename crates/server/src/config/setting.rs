@@ -259,7 +259,7 @@ pub fn is_host_name(text: &str) -> bool {
 
 /// The addresses at which a listener listens; empty if it is off.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Listen(pub Vec<Bind>);
+pub struct ListenAddresses(pub Vec<Bind>);
 
 /// One address to listen at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -323,7 +323,7 @@ impl Bind {
     }
 }
 
-impl Setting for Listen {
+impl Setting for ListenAddresses {
     const KIND: &'static str = "address, list of addresses or off";
 
     fn read(text: &str) -> Result<Self, String> {
@@ -499,9 +499,9 @@ mod tests {
     use super::*;
 
     fn check(text: &str, binds: usize, shown: &str) {
-        let listen = Listen::read(text).expect("an address");
+        let listen = ListenAddresses::read(text).expect("an address");
         assert_eq!((listen.0.len(), listen.show().as_str()), (binds, shown));
-        assert_eq!(Listen::read(shown), Ok(listen));
+        assert_eq!(ListenAddresses::read(shown), Ok(listen));
     }
 
     #[test]
@@ -511,14 +511,14 @@ mod tests {
         check("25", 1, "*:25");
         check("localhost:1025", 1, "127.0.0.1:1025");
         check("127.0.0.1:0, [::1]:0", 2, "127.0.0.1:0, [::1]:0");
-        let list = Listen::read_list(&["*:25".to_owned(), "127.0.0.1:1025".to_owned()]);
+        let list = ListenAddresses::read_list(&["*:25".to_owned(), "127.0.0.1:1025".to_owned()]);
         assert_eq!(list.map(|listen| listen.0.len()), Ok(2));
     }
 
     #[test]
     fn what_is_no_address_is_refused_with_an_example() {
         for text in ["", "mail.test:25", "127.0.0.1", "127.0.0.1:99999", "[::1]", "*", "x"] {
-            let refused = Listen::read(text).expect_err("no address");
+            let refused = ListenAddresses::read(text).expect_err("no address");
             assert!(refused.contains("127.0.0.1:25"), "{refused}");
         }
     }
@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn addresses_collide_where_the_system_says_so() {
         let check = |one: &str, two: &str, expected: bool| {
-            let bind = |text| Listen::read(text).expect("an address").0[0];
+            let bind = |text| ListenAddresses::read(text).expect("an address").0[0];
             assert_eq!(
                 (bind(one).collides(bind(two)), bind(two).collides(bind(one))),
                 (expected, expected),
