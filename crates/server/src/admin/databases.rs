@@ -11,7 +11,7 @@ use super::answer::{moment, record};
 use super::people::{manager, read_quota};
 use super::request::{CompactRequest, DbChange, DbRequest, OnOff};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, step};
-use crate::config::units::Span;
+use crate::config::units::ConfigDuration;
 use crate::core::Core;
 use crate::template::apply_to_new;
 
@@ -180,7 +180,7 @@ fn hours(text: &str) -> Result<Option<u16>, Failure> {
     if text == "none" {
         return Ok(None);
     }
-    let span = Span::parse(text).map_err(Failure::Refused)?.0;
+    let span = ConfigDuration::parse(text).map_err(Failure::Refused)?.0;
     let count = u16::try_from(span.as_secs() / 3_600).unwrap_or(0);
     if count == 0 || u64::from(count) * 3_600 != span.as_secs() || span.subsec_nanos() != 0 {
         return Err(Failure::Refused(format!("{text:?} is no number of whole hours, at least one, as in 48h or 7d")));
@@ -190,7 +190,7 @@ fn hours(text: &str) -> Result<Option<u16>, Failure> {
 
 /// Parses a purge interval in whole days.
 fn days(text: &str) -> Result<u16, Failure> {
-    let span = Span::parse(text).map_err(Failure::Refused)?.0;
+    let span = ConfigDuration::parse(text).map_err(Failure::Refused)?.0;
     let count = u16::try_from(span.as_secs() / DAY_SECONDS).unwrap_or(0);
     if count == 0 || u64::from(count) * DAY_SECONDS != span.as_secs() || span.subsec_nanos() != 0 {
         return Err(Failure::Refused(format!("{text:?} is no number of whole days, at least one, as in 90d or 12w")));

@@ -12,7 +12,7 @@ use super::setting::{
     AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, ListenAddresses, ListenPath,
     LogFormat, LogLevel, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
 };
-use super::units::{ByteSize, Span};
+use super::units::{ByteSize, ConfigDuration};
 use super::{Problem, suggest};
 
 /// The description of a key, without its value.
@@ -142,7 +142,7 @@ configuration! {
         /// Number of threads that serve sockets. `auto` is the number of processors.
         network_threads: AutoCount = "auto" in ["1", "256"];
         /// Time that connections have to finish their current work when the server shuts down.
-        shutdown_time: Span = "20s" in ["0s", "1h"];
+        shutdown_time: ConfigDuration = "20s" in ["0s", "1h"];
     }
     /// The server's log, written to standard error.
     log: LogKeys {
@@ -225,7 +225,7 @@ configuration! {
         /// lost.
         key_file: OptionalPath = "";
         /// Time that content is kept after its last reference has been removed.
-        grace: Span = "1w" in ["0s", "52w"];
+        grace: ConfigDuration = "1w" in ["0s", "52w"];
         /// Compression level (Zstandard) of content for which compression pays.
         compression: u64 = "1" in ["1", "19"];
     }
@@ -260,18 +260,18 @@ configuration! {
         /// Number of failed logins from one address (IPv6: one /64) before a delay is imposed.
         login_failures_per_address: u64 = "50" in ["1", "1000000"];
         /// Maximum delay imposed on an account or address.
-        login_wait: Span = "15min" in ["1s", "1d"];
+        login_wait: ConfigDuration = "15min" in ["1s", "1d"];
     }
     /// SMTP and LMTP.
     smtp: SmtpKeys {
         /// Delay before the greeting is sent to a client that is not authenticated. A client that sends data before the
         /// greeting is refused.
-        greet_delay: Span = "0s" in ["0s", "30s"];
+        greet_delay: ConfigDuration = "0s" in ["0s", "30s"];
         /// The use of SPF, DKIM and DMARC for incoming mail. With `enforce`, a message that cannot be checked now is
         /// deferred with a temporary error.
         authentication: AuthenticationPolicy = "record";
         /// Maximum idle time of a connection.
-        idle_timeout: Span = "5min" in ["5s", "1h"];
+        idle_timeout: ConfigDuration = "5min" in ["5s", "1h"];
         /// Number of failed commands after which a connection is closed.
         errors: u64 = "20" in ["1", "1000"];
         /// Maximum number of messages over one connection.
@@ -289,13 +289,13 @@ configuration! {
         /// Number of queued messages at which new mail is temporarily refused.
         queue: u64 = "100000" in ["10", "10000000"];
         /// Delay after the first failed attempt to reach another server. It doubles with each further attempt.
-        retry_first: Span = "5min" in ["1s", "1d"];
+        retry_first: ConfigDuration = "5min" in ["1s", "1d"];
         /// Maximum delay between two attempts.
-        retry_max: Span = "4h" in ["1s", "1w"];
+        retry_max: ConfigDuration = "4h" in ["1s", "1w"];
         /// Time after which delivery is given up and the sender receives a non-delivery report.
-        expiry: Span = "5d" in ["1min", "30d"];
+        expiry: ConfigDuration = "5d" in ["1min", "30d"];
         /// Time after which the sender is notified that delivery is delayed; 0 disables the notification.
-        delay_warning: Span = "4h" in ["0s", "30d"];
+        delay_warning: ConfigDuration = "4h" in ["0s", "30d"];
         /// The server to which all mail for other servers is sent, as `host`, `host:port` or `[address]:port`. Empty:
         /// mail goes directly to its destination.
         smart_host: OptionalHost = "";
@@ -320,9 +320,9 @@ configuration! {
     /// IMAP.
     imap: ImapKeys {
         /// Maximum idle time of a connection after login. IDLE counts as idle time unless the client renews it.
-        idle_timeout: Span = "30min" in ["1min", "1d"];
+        idle_timeout: ConfigDuration = "30min" in ["1min", "1d"];
         /// Maximum time until a client has logged in.
-        login_timeout: Span = "3min" in ["5s", "1h"];
+        login_timeout: ConfigDuration = "3min" in ["5s", "1h"];
         /// Number of consecutive commands that are unknown, malformed or not allowed in the current state, after which
         /// a connection is closed.
         errors: u64 = "20" in ["1", "1000"];
@@ -334,7 +334,7 @@ configuration! {
     /// POP3.
     pop3: Pop3Keys {
         /// Maximum idle time of a connection.
-        idle_timeout: Span = "10min" in ["10s", "1d"];
+        idle_timeout: ConfigDuration = "10min" in ["10s", "1d"];
     }
     /// Full-text search.
     full_text: FullTextKeys {
@@ -348,9 +348,9 @@ configuration! {
         /// this was off are always read, until `doublet db index PATH --rebuild`.
         imap_search: bool = "true";
         /// Delay between a change and the update of its database's index (FTUpdate_Idle_Time).
-        delay: Span = "5s" in ["0s", "1h"];
+        delay: ConfigDuration = "5s" in ["0s", "1h"];
         /// Pause after the update of one database's index (Update_Idle_Time).
-        idle_time: Span = "0s" in ["0s", "1h"];
+        idle_time: ConfigDuration = "0s" in ["0s", "1h"];
         /// Number of indexing threads.
         threads: u64 = "1" in ["1", "8"];
         /// Memory used by each indexing thread.
@@ -361,15 +361,15 @@ configuration! {
     /// The native protocol.
     native: NativeKeys {
         /// Maximum idle time of a session.
-        idle_timeout: Span = "30min" in ["1min", "1w"];
+        idle_timeout: ConfigDuration = "30min" in ["1min", "1w"];
         /// Maximum lifetime of a session.
-        session_time: Span = "1d" in ["1min", "30d"];
+        session_time: ConfigDuration = "1d" in ["1min", "30d"];
         /// Maximum number of sessions of one account. One more ends the session that was idle longest.
         sessions_per_account: u64 = "100" in ["1", "100000"];
         /// Maximum number of sessions of all accounts together.
         sessions: u64 = "100000" in ["10", "10000000"];
         /// Maximum duration of one call. Clients may ask for less.
-        call_timeout: Span = "1min" in ["1s", "1h"];
+        call_timeout: ConfigDuration = "1min" in ["1s", "1h"];
         /// The users who may create databases over this protocol: addresses, names, groups and wildcards such as
         /// `*/Acme`, separated by commas. The creator becomes Manager of the new database. Empty: database creation is
         /// disabled.
@@ -381,9 +381,9 @@ configuration! {
     views: ViewKeys {
         /// Delay between a change in a database and the update of its views; further changes in that time are covered
         /// by the same update.
-        suppression_time: Span = "15min" in ["0s", "1d"];
+        suppression_time: ConfigDuration = "15min" in ["0s", "1d"];
         /// Pause between two databases.
-        idle_time: Span = "5s" in ["0s", "1h"];
+        idle_time: ConfigDuration = "5s" in ["0s", "1h"];
         /// Maximum number of waiting databases. A view of a database that did not fit is updated when it is opened.
         queue: u64 = "20000" in ["16", "10000000"];
         /// The folder for sorting the rows of a view that is rebuilt and does not fit into the memory below, ideally on
@@ -395,11 +395,11 @@ configuration! {
     /// Background tasks.
     tasks: TaskKeys {
         /// Pause between two searches for content that is no longer referenced.
-        blob_collection: Span = "1h" in ["1min", "1w"];
+        blob_collection: ConfigDuration = "1h" in ["1min", "1w"];
         /// Pause between two purges of deletion stubs that are older than their database's purge interval.
-        stub_purge: Span = "1d" in ["1min", "30d"];
+        stub_purge: ConfigDuration = "1d" in ["1min", "30d"];
         /// Pause between two searches for open databases that are not in use. Closing them frees memory.
-        idle_databases: Span = "10min" in ["1s", "1d"];
+        idle_databases: ConfigDuration = "10min" in ["1s", "1d"];
     }
 }
 

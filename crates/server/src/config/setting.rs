@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use super::units::{ByteSize, Span};
+use super::units::{ByteSize, ConfigDuration};
 
 /// A value of the configuration.
 pub trait Setting: Sized {
@@ -94,7 +94,7 @@ impl Setting for ByteSize {
     }
 }
 
-impl Setting for Span {
+impl Setting for ConfigDuration {
     const KIND: &'static str = "duration";
 
     fn read(text: &str) -> Result<Self, String> {

@@ -14,7 +14,7 @@ pub struct ByteSize(pub u64);
 
 /// A length of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Span(pub Duration);
+pub struct ConfigDuration(pub Duration);
 
 const SIZE_UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
@@ -43,7 +43,7 @@ impl ByteSize {
     }
 }
 
-impl Span {
+impl ConfigDuration {
     /// Parses a duration.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rest = text.trim();
@@ -73,7 +73,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for ConfigDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total_ms = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
         let unit = TIME_UNITS.iter().find(|(_, factor)| total_ms != 0 && total_ms.is_multiple_of(*factor));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn check_span(text: &str, milliseconds: u64, shown: &str) {
-        let span = Span::parse(text).expect("a duration");
+        let span = ConfigDuration::parse(text).expect("a duration");
         assert_eq!((span.0.as_millis(), span.to_string().as_str()), (u128::from(milliseconds), shown), "{text}");
     }
 
@@ -150,7 +150,7 @@ mod tests {
             assert!(ByteSize::parse(text).is_err(), "{text:?}");
         }
         for text in ["", "s", "30", "1.5h", "-1s", "99999999999999999w", "1h30", "1h min", "१s"] {
-            assert!(Span::parse(text).is_err(), "{text:?}");
+            assert!(ConfigDuration::parse(text).is_err(), "{text:?}");
         }
     }
 
@@ -159,13 +159,13 @@ mod tests {
         fn what_is_shown_reads_back(bytes: u64, seconds in 0u64..1 << 40) {
             let size = ByteSize(bytes);
             prop_assert_eq!(ByteSize::parse(&size.to_string()), Ok(size));
-            let span = Span(Duration::from_secs(seconds));
-            prop_assert_eq!(Span::parse(&span.to_string()), Ok(span));
+            let span = ConfigDuration(Duration::from_secs(seconds));
+            prop_assert_eq!(ConfigDuration::parse(&span.to_string()), Ok(span));
         }
 
         #[test]
         fn no_text_brings_it_down(text in ".{0,24}") {
-            let _ = (ByteSize::parse(&text), Span::parse(&text));
+            let _ = (ByteSize::parse(&text), ConfigDuration::parse(&text));
         }
     }
 }
