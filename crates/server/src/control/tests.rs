@@ -12,11 +12,11 @@ use super::server::Execute;
 use crate::admin::{Answer, Progress, ProgressCallback, Request, Unit};
 
 /// A task that counts to ten and records the last step whose report was accepted.
-struct Counting {
+struct CountingTask {
     heard: Arc<Mutex<u64>>,
 }
 
-impl Execute for Counting {
+impl Execute for CountingTask {
     fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, String> {
         if !matches!(request, Request::Status { .. }) {
             return Err("only status; try `doublet status`".to_owned());
@@ -32,21 +32,21 @@ impl Execute for Counting {
     }
 }
 
-struct Running {
+struct RunningServer {
     socket: PathBuf,
     heard: Arc<Mutex<u64>>,
     shutdown: Shutdown,
     _folder: tempfile::TempDir,
 }
 
-fn start() -> Running {
+fn start() -> RunningServer {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("control.sock");
     let listener = UnixListener::bind(&socket).expect("the path is free");
     let (heard, shutdown) = (Arc::default(), Shutdown::new());
-    let tasks = Arc::new(Counting { heard: Arc::clone(&heard) });
+    let tasks = Arc::new(CountingTask { heard: Arc::clone(&heard) });
     tokio::spawn(super::server::serve(listener, tasks, shutdown.clone()));
-    Running { socket, heard, shutdown, _folder: folder }
+    RunningServer { socket, heard, shutdown, _folder: folder }
 }
 
 async fn call(socket: &std::path::Path, request: Request) -> (Result<Answer, String>, Vec<u64>) {
