@@ -66,7 +66,7 @@ pub struct Core {
 
 /// The foundation of a [`Core`]: the store and its databases. A fixup needs only this, so it can run when the data of
 /// the other services is damaged.
-pub struct Ground {
+pub struct Services {
     /// The configuration.
     pub config: Arc<Config>,
     /// The system clock.
@@ -116,7 +116,7 @@ impl Core {
 
     /// Opens a data folder that is locked already.
     pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
-        let Ground { config, clock, random, notes, store, data, lock } = Ground::open_locked(config, data, lock)?;
+        let Services { config, clock, random, notes, store, data, lock } = Services::open_locked(config, data, lock)?;
         let hostname = server_name(&config);
         let directory = Arc::new(Directory::open(&notes, directory_options(&config, &hostname), &clock)?);
         let mail = MailStore::new(Arc::clone(&notes), mail_options(&config));
@@ -146,7 +146,7 @@ impl Core {
     }
 }
 
-impl Ground {
+impl Services {
     /// Opens the store of a data folder that is locked already, but no database in it.
     fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
         let options = store_options(&config, &data);

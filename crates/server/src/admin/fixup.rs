@@ -15,7 +15,7 @@ use store::{Direction, KeyRange, Table};
 use super::answer::record;
 use super::request::FixupRequest;
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, maintenance, step};
-use crate::core::Ground;
+use crate::core::Services;
 use crate::limits::MEND_ROUNDS_MAX;
 
 /// Place of findings about the engine's files.
@@ -40,7 +40,7 @@ pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut Progre
 
 /// Checks or repairs databases while no other process uses the data folder, so that damaged files can be replaced. No
 /// database needs to open.
-pub fn execute_alone(ground: Ground, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub fn execute_alone(ground: Services, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
         found.store(&ground.notes, report)?;
@@ -191,7 +191,7 @@ impl Findings {
     /// blocks stay, because the information could not be recovered afterwards.
     fn mend(
         &mut self,
-        ground: Ground,
+        ground: Services,
         request: &FixupRequest,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), Failure> {
@@ -215,7 +215,7 @@ impl Findings {
     }
 
     /// Replaces damaged files table by table. A table that fails does not stop the repair of the others.
-    fn replace_files(&mut self, mut ground: Ground, report: &mut ProgressCallback<'_>) -> Result<Ground, Failure> {
+    fn replace_files(&mut self, mut ground: Services, report: &mut ProgressCallback<'_>) -> Result<Services, Failure> {
         let mut damage = std::mem::take(&mut self.damage);
         for _ in 0..MEND_ROUNDS_MAX {
             let mut taken = Vec::new();

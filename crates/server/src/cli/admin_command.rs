@@ -16,7 +16,7 @@ use crate::admin::request::{
 use crate::admin::{self, Answer, ProgressCallback, Request};
 use crate::config::Config;
 use crate::control::client;
-use crate::core::{Core, Ground};
+use crate::core::{Core, Services};
 use crate::data::{DataError, DataFolder, DataLock};
 use crate::limits::PASSWORD_LINE_BYTES_MAX;
 
@@ -79,7 +79,7 @@ impl AdminTarget {
 fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
     match take(config, false)? {
         (data, Some(lock)) => {
-            let ground = Ground::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
+            let ground = Services::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
             admin::fixup::execute_alone(ground, &request, report).map_err(Failure::of)
         }
         (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(Failure),

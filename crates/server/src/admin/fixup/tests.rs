@@ -8,7 +8,7 @@ use mail::mailbox::{Flags, MailFile, NewMessage};
 
 use super::*;
 use crate::config::Config;
-use crate::core::{Core, Ground};
+use crate::core::{Core, Services};
 use crate::data::DataFolder;
 use crate::sample::Sample;
 
@@ -111,7 +111,7 @@ impl ClosedDataFolder {
     fn fixup(&self) -> Outcome {
         let data = DataFolder::new(&self.config.server.data);
         let lock = data.lock().expect("nobody works on it");
-        let ground = Ground::open_for_fixup(Arc::clone(&self.config), data, lock).expect("the store opens");
+        let ground = Services::open_for_fixup(Arc::clone(&self.config), data, lock).expect("the store opens");
         execute_alone(ground, &FixupRequest::default(), &mut |_| ControlFlow::Continue(()))
     }
 
