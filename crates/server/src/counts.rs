@@ -31,7 +31,7 @@ pub const WAYS: [&str; 3] = ["smtp", "submission", "lmtp"];
 #[derive(Debug, Default)]
 pub struct MailCounts {
     /// Counters for each protocol, in the order of [`WAYS`].
-    pub by_way: [WayCounts; 3],
+    pub by_way: [ProtocolCounts; 3],
     /// Local mailboxes to which a message was delivered when it was accepted.
     pub delivered: Count,
     /// Recipients for whom an accepted message was queued.
@@ -46,7 +46,7 @@ pub struct MailCounts {
 
 /// Counters of mail that arrived by one protocol.
 #[derive(Debug, Default)]
-pub struct WayCounts {
+pub struct ProtocolCounts {
     /// Messages that were accepted.
     pub accepted: Count,
     /// Total size in bytes of the accepted messages.
@@ -58,7 +58,7 @@ pub struct WayCounts {
 impl MailCounts {
     /// Returns the counters of the protocol by which a message arrived.
     #[must_use]
-    pub fn of(&self, envelope: &Envelope) -> &WayCounts {
+    pub fn of(&self, envelope: &Envelope) -> &ProtocolCounts {
         let [smtp, submission, lmtp] = &self.by_way;
         match (envelope.protocol, &envelope.sender.login) {
             (Protocol::Lmtp, _) => lmtp,
@@ -70,7 +70,7 @@ impl MailCounts {
 
 /// The protocols that support logins, as the statistics name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum LoginProtocol {
     /// IMAP.
     Imap,
     /// POP3.
@@ -81,7 +81,7 @@ pub enum Door {
     Native,
 }
 
-impl Door {
+impl LoginProtocol {
     /// All variants.
     pub const ALL: [Self; 4] = [Self::Imap, Self::Pop3, Self::Submission, Self::Native];
 
@@ -105,25 +105,25 @@ pub struct LoginCounts {
 
 impl LoginCounts {
     /// Counts a login as succeeded or failed.
-    pub fn add<T, E>(&self, door: Door, outcome: &Result<T, E>) {
+    pub fn add<T, E>(&self, door: LoginProtocol, outcome: &Result<T, E>) {
         let (succeeded, failed) = self.at(door);
         if outcome.is_ok() { succeeded.add(1) } else { failed.add(1) }
     }
 
     /// Returns the number of successful and of failed logins.
     #[must_use]
-    pub fn get(&self, door: Door) -> (u64, u64) {
+    pub fn get(&self, door: LoginProtocol) -> (u64, u64) {
         let (succeeded, failed) = self.at(door);
         (succeeded.get(), failed.get())
     }
 
-    fn at(&self, door: Door) -> &(Count, Count) {
+    fn at(&self, door: LoginProtocol) -> &(Count, Count) {
         let [imap, pop3, submission, native] = &self.doors;
         match door {
-            Door::Imap => imap,
-            Door::Pop3 => pop3,
-            Door::Submission => submission,
-            Door::Native => native,
+            LoginProtocol::Imap => imap,
+            LoginProtocol::Pop3 => pop3,
+            LoginProtocol::Submission => submission,
+            LoginProtocol::Native => native,
         }
     }
 }

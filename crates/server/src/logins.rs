@@ -12,7 +12,7 @@ use wire::{Dismissal, Peer};
 
 use crate::config::setting::SenderPolicy;
 use crate::core::Core;
-use crate::counts::{Door, LoginCounts};
+use crate::counts::{LoginCounts, LoginProtocol};
 use crate::sessions::{Session, Sessions};
 
 /// Checks logins and opens mail files.
@@ -42,7 +42,7 @@ enum Denied {
 /// The server side of a SCRAM-SHA-256 exchange.
 struct Scram {
     gate: Arc<Gate>,
-    door: Door,
+    door: LoginProtocol,
     from: Peer,
     /// The state between the client's first and last message.
     challenged: Option<ScramLogin>,
@@ -76,11 +76,11 @@ impl Logins {
 
     /// Returns the number of successful and of failed logins over a protocol.
     #[must_use]
-    pub fn counts(&self, door: Door) -> (u64, u64) {
+    pub fn counts(&self, door: LoginProtocol) -> (u64, u64) {
         self.gate.counts.get(door)
     }
 
-    fn check(&self, door: Door, peer: &Peer, login: &str, password: &[u8]) -> Result<String, Denied> {
+    fn check(&self, door: LoginProtocol, peer: &Peer, login: &str, password: &[u8]) -> Result<String, Denied> {
         let proved = self.gate.directory.authenticate(login, password, peer.ip());
         let outcome =
             proved.map_err(|error| denied(error, peer, login)).and_then(|person| self.gate.admit(peer, &person));
@@ -88,7 +88,7 @@ impl Logins {
         outcome
     }
 
-    fn scram(&self, door: Door, peer: &Peer) -> Scram {
+    fn scram(&self, door: LoginProtocol, peer: &Peer) -> Scram {
         Scram { gate: Arc::clone(&self.gate), door, from: *peer, challenged: None }
     }
 
@@ -276,7 +276,7 @@ mod tests {
         let sample = Sample::new();
         let logins = logins(&sample);
         let check = |login: &str, password: &str, expected: Result<&str, Denied>| {
-            let outcome = logins.check(Door::Imap, &Peer::local(), login, password.as_bytes());
+            let outcome = logins.check(LoginProtocol::Imap, &Peer::local(), login, password.as_bytes());
             assert_eq!(outcome.as_deref(), expected.as_ref().map(|name| *name), "{login}");
         };
         check("ann@acme.test", PASSWORD, Ok("CN=ann/O=acme.test"));
@@ -285,7 +285,7 @@ mod tests {
         check("nobody@acme.test", PASSWORD, Err(Denied::Wrong));
         check("eve@acme.test", PASSWORD, Err(Denied::Disabled));
         check("eve@acme.test", "wrong", Err(Denied::Wrong));
-        assert_eq!(logins.counts(Door::Imap), (2, 4));
+        assert_eq!(logins.counts(LoginProtocol::Imap), (2, 4));
         let pop3: &dyn pop3::backend::Credentials = logins.as_ref();
         assert_eq!(pop3.authenticate(&Peer::local(), "ann", b"wrong"), Err(pop3::backend::LoginError::Wrong));
         let smtp: &dyn smtp::backend::Credentials = logins.as_ref();
@@ -293,7 +293,7 @@ mod tests {
             smtp.authenticate(&Peer::local(), "eve", PASSWORD.as_bytes()),
             Err(smtp::backend::LoginError::Disabled)
         );
-        assert_eq!((logins.counts(Door::Pop3), logins.counts(Door::Submission)), ((0, 1), (0, 1)));
+        assert_eq!((logins.counts(LoginProtocol::Pop3), logins.counts(LoginProtocol::Submission)), ((0, 1), (0, 1)));
     }
 
     #[test]
@@ -329,14 +329,14 @@ mod tests {
     fn broken_exchanges_are_refused() {
         let sample = Sample::new();
         let logins = logins(&sample);
-        assert_eq!(logins.scram(Door::Pop3, &Peer::local()).turn(b"nonsense").err(), Some(Denied::Malformed));
-        let mut exchange = logins.scram(Door::Pop3, &Peer::local());
+        assert_eq!(logins.scram(LoginProtocol::Pop3, &Peer::local()).turn(b"nonsense").err(), Some(Denied::Malformed));
+        let mut exchange = logins.scram(LoginProtocol::Pop3, &Peer::local());
         assert!(matches!(exchange.turn(b"n,,n=ann,r=abcdefghijkl"), Ok(Turn::Challenge(_))));
         assert_eq!(exchange.turn(b"c=biws,r=abcdefghijkl,p=AAAA").err(), Some(Denied::Malformed));
-        assert_eq!(logins.counts(Door::Pop3), (0, 2));
+        assert_eq!(logins.counts(LoginProtocol::Pop3), (0, 2));
         // A login name that does not exist gets a challenge like any other.
         assert!(matches!(
-            logins.scram(Door::Pop3, &Peer::local()).turn(b"n,,n=nobody,r=abcdefghijkl"),
+            logins.scram(LoginProtocol::Pop3, &Peer::local()).turn(b"n,,n=nobody,r=abcdefghijkl"),
             Ok(Turn::Challenge(_))
         ));
     }

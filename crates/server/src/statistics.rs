@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use wire::{Connections, Pool, Shutdown};
 
 use crate::core::Core;
-use crate::counts::{Count, Door, WAYS, WayCounts};
+use crate::counts::{Count, LoginProtocol, ProtocolCounts, WAYS};
 use crate::http::Facts;
 use crate::listen::{Protocol, Traffic};
 use crate::logins::Logins;
@@ -204,7 +204,7 @@ impl Statistics {
     }
 
     fn logins(&self, out: &mut Exposition) {
-        let samples: Vec<_> = Door::ALL
+        let samples: Vec<_> = LoginProtocol::ALL
             .into_iter()
             .flat_map(|door| {
                 let (succeeded, failed) = self.logins.counts(door);
@@ -237,7 +237,7 @@ impl Statistics {
 
     fn transport(&self, out: &mut Exposition) {
         let counts = &self.core.mail_counts;
-        let by_way = |pick: fn(&WayCounts) -> &Count| -> Vec<(&'static str, &'static str, f64)> {
+        let by_way = |pick: fn(&ProtocolCounts) -> &Count| -> Vec<(&'static str, &'static str, f64)> {
             WAYS.into_iter().zip(&counts.by_way).map(|(way, of)| ("via", way, pick(of).get() as f64)).collect()
         };
         out.family(Kind::Counter, "mail_accepted_total", "Messages accepted.", &by_way(|way| &way.accepted));
