@@ -16,7 +16,7 @@ const LARGE_BYTES: usize = 3 << 20;
 
 /// A message and its envelope.
 #[derive(Debug, Clone)]
-pub struct Letter {
+pub struct DemoMessage {
     /// The sender's address.
     pub from: &'static str,
     /// The recipients' addresses.
@@ -38,8 +38,8 @@ const CAROL: &str = PEOPLE[2].0;
 
 /// Creates all messages, dated in the hours before `now`.
 #[must_use]
-pub fn letters(now: Timestamp, random: &dyn Random) -> Vec<Letter> {
-    let mut desk = Desk { now, random, count: 0 };
+pub fn letters(now: Timestamp, random: &dyn Random) -> Vec<DemoMessage> {
+    let mut desk = MessageBuilder { now, random, count: 0 };
     let mut letters = vec![
         desk.plain(BOB, &[ALICE], "Lunch on Thursday?", LUNCH),
         desk.plain(ALICE, &[GROUP], "Welcome to the team list", WELCOME),
@@ -63,20 +63,20 @@ const WELCOME: &str = "Hello everybody,\n\nthis group reaches all of us: team@de
                        software trips over those.\n\nAlice\n";
 
 /// Builds messages: holds the current time and the random number generator, and numbers the messages.
-struct Desk<'a> {
+struct MessageBuilder<'a> {
     now: Timestamp,
     random: &'a dyn Random,
     count: u32,
 }
 
-impl Desk<'_> {
-    fn plain(&mut self, from: &'static str, to: &[&'static str], subject: &str, text: &str) -> Letter {
+impl MessageBuilder<'_> {
+    fn plain(&mut self, from: &'static str, to: &[&'static str], subject: &str, text: &str) -> DemoMessage {
         let (mut head, _) = self.head(from, to, subject, "");
         head.push_str("Content-Type: text/plain; charset=us-ascii\r\n\r\n");
         letter(from, to, head + &crlf(text))
     }
 
-    fn html(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> Letter {
+    fn html(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
         let (mut head, _) = self.head(from, to, subject, "");
         head.push_str("Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n");
         head.push_str(
@@ -88,7 +88,7 @@ impl Desk<'_> {
         letter(from, to, head)
     }
 
-    fn alternative(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> Letter {
+    fn alternative(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
         let (mut head, boundary) = self.head(from, to, subject, "multipart/alternative");
         let _ = write!(
             head,
@@ -101,7 +101,7 @@ impl Desk<'_> {
         letter(from, to, head)
     }
 
-    fn unicode(&mut self, from: &'static str, to: &[&'static str]) -> Letter {
+    fn unicode(&mut self, from: &'static str, to: &[&'static str]) -> DemoMessage {
         let subject = "Grüße, Привет, 你好, שלום and 🎉";
         let (mut head, _) = self.head(from, to, &encoded_word(subject), "");
         head.push_str("Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n");
@@ -112,7 +112,7 @@ impl Desk<'_> {
         letter(from, to, head)
     }
 
-    fn attachments(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> Letter {
+    fn attachments(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
         let (mut head, boundary) = self.head(from, to, subject, "multipart/mixed");
         let _ = write!(
             head,
@@ -134,7 +134,7 @@ impl Desk<'_> {
         letter(from, to, head)
     }
 
-    fn large(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> Letter {
+    fn large(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
         let (mut head, boundary) = self.head(from, to, subject, "multipart/mixed");
         let _ = write!(
             head,
@@ -147,7 +147,7 @@ impl Desk<'_> {
         letter(from, to, head)
     }
 
-    fn invitation(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> Letter {
+    fn invitation(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
         let (mut head, boundary) = self.head(from, to, subject, "multipart/alternative");
         let start = self.now.after(Duration::from_secs(7 * 86_400));
         let stamp = |at: Timestamp| crate::admin::answer::rfc3339(at).replace(['-', ':'], "");
@@ -171,7 +171,7 @@ impl Desk<'_> {
         letter(from, to, head)
     }
 
-    fn forwarded(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> Letter {
+    fn forwarded(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
         let inner = self.plain(
             "dora@elsewhere.test",
             &[BOB],
@@ -189,7 +189,7 @@ impl Desk<'_> {
     }
 
     /// Creates a thread of three messages, in which three people answer each other.
-    fn thread(&mut self) -> Vec<Letter> {
+    fn thread(&mut self) -> Vec<DemoMessage> {
         let turns = [
             (
                 ALICE,
@@ -241,8 +241,8 @@ impl Desk<'_> {
     }
 }
 
-fn letter(from: &'static str, to: &[&'static str], text: String) -> Letter {
-    Letter { from, to: to.to_vec(), raw: text.into_bytes() }
+fn letter(from: &'static str, to: &[&'static str], text: String) -> DemoMessage {
+    DemoMessage { from, to: to.to_vec(), raw: text.into_bytes() }
 }
 
 fn attach(text: &mut String, boundary: &str, (kind, name): (&str, &str), content: &[u8]) {
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn the_thread_hangs_together() {
         let letters = letters(Timestamp::from_seconds(1_767_225_600), &SeededRandom::new(1));
-        let text = |letter: &Letter| String::from_utf8_lossy(&letter.raw).into_owned();
+        let text = |letter: &DemoMessage| String::from_utf8_lossy(&letter.raw).into_owned();
         let first = text(&letters[9]).lines().find_map(|l| l.strip_prefix("Message-ID: ").map(str::to_owned));
         let first = first.expect("it has an identifier");
         assert!(text(&letters[10]).contains(&format!("In-Reply-To: {first}\r\n")));
