@@ -24,7 +24,7 @@ use crate::reception::Reception;
 const ID_BYTES: usize = 9;
 
 /// Accepts messages from users.
-pub struct Deposits {
+pub struct SubmissionService {
     directory: Arc<Directory>,
     logins: Arc<Logins>,
     reception: Arc<Reception>,
@@ -35,7 +35,7 @@ pub struct Deposits {
     recipients_max: usize,
 }
 
-impl Deposits {
+impl SubmissionService {
     /// Creates the service.
     #[must_use]
     pub fn new(core: &Core, logins: &Arc<Logins>, reception: &Arc<Reception>) -> Arc<Self> {
@@ -109,7 +109,7 @@ impl Deposits {
     }
 }
 
-impl SubmissionService for Deposits {
+impl SubmissionService for SubmissionService {
     fn deposit(&self, deposit: Submission) -> Result<Accepted, SubmissionError> {
         if deposit.message.len() as u64 > self.message_bytes_max {
             return Err(SubmissionError::TooLarge("the message is too large".to_owned()));

@@ -15,7 +15,7 @@ use crate::certificate::server_of;
 use crate::config::Config;
 use crate::config::setting::AuthenticationPolicy;
 use crate::data::read_limited;
-use crate::deposits::Deposits;
+use crate::deposits::SubmissionService;
 use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
 use crate::listen::{Protocol, Serve};
 use crate::logins::Logins;
@@ -164,7 +164,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Recepti
         },
         indexer: Arc::new(Requests { updater: Arc::clone(&server.updater), core: Arc::clone(core) }),
         maker: Arc::new(Making::new(core)),
-        depositor: Deposits::new(core, logins, reception),
+        depositor: SubmissionService::new(core, logins, reception),
         pool: server.pool.clone(),
         clock: Arc::clone(&core.clock),
         random: Arc::clone(&core.random),
