@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use wire::Shutdown;
 
 /// The data source of the administration port.
-pub trait Facts: Send + Sync + 'static {
+pub trait StatusSource: Send + Sync + 'static {
     /// Returns `Ok` if the server is ready, or the reason why it is not. Called on a thread that may block.
     fn ready(&self) -> Result<(), String>;
 
@@ -28,11 +28,11 @@ pub trait Facts: Send + Sync + 'static {
 }
 
 /// Serves the port until the server closes.
-pub async fn serve(listener: TcpListener, facts: Arc<dyn Facts>, shutdown: Shutdown) -> std::io::Result<()> {
+pub async fn serve(listener: TcpListener, facts: Arc<dyn StatusSource>, shutdown: Shutdown) -> std::io::Result<()> {
     axum::serve(listener, router(facts)).with_graceful_shutdown(async move { shutdown.closing().await }).await
 }
 
-fn router(facts: Arc<dyn Facts>) -> Router {
+fn router(facts: Arc<dyn StatusSource>) -> Router {
     Router::new()
         .route("/health/live", get(async || "alive\n"))
         .route("/health/ready", get(ready))
@@ -40,7 +40,7 @@ fn router(facts: Arc<dyn Facts>) -> Router {
         .with_state(facts)
 }
 
-async fn ready(State(facts): State<Arc<dyn Facts>>) -> impl IntoResponse {
+async fn ready(State(facts): State<Arc<dyn StatusSource>>) -> impl IntoResponse {
     // The check queries the free disk space from the system, which may block.
     match tokio::task::spawn_blocking(move || facts.ready()).await {
         Ok(Ok(())) => (StatusCode::OK, "ready\n".to_owned()),
@@ -49,7 +49,7 @@ async fn ready(State(facts): State<Arc<dyn Facts>>) -> impl IntoResponse {
     }
 }
 
-async fn metrics(State(facts): State<Arc<dyn Facts>>) -> impl IntoResponse {
+async fn metrics(State(facts): State<Arc<dyn StatusSource>>) -> impl IntoResponse {
     match tokio::task::spawn_blocking(move || facts.metrics()).await {
         Ok(text) => (StatusCode::OK, [(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text),
         Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], String::new()),
@@ -65,7 +65,7 @@ mod tests {
 
     struct Fixed(Result<(), String>);
 
-    impl Facts for Fixed {
+    impl StatusSource for Fixed {
         fn ready(&self) -> Result<(), String> {
             self.0.clone()
         }

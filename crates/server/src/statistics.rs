@@ -12,7 +12,7 @@ use wire::{Connections, Pool, Shutdown};
 
 use crate::core::Core;
 use crate::counts::{Count, LoginProtocol, ProtocolCounts, WAYS};
-use crate::http::Facts;
+use crate::http::StatusSource;
 use crate::listen::{Protocol, Traffic};
 use crate::logins::Logins;
 use crate::metrics::{Exposition, Kind, process};
@@ -41,7 +41,7 @@ pub struct Statistics {
     pub shutdown: Shutdown,
 }
 
-impl Facts for Statistics {
+impl StatusSource for Statistics {
     fn ready(&self) -> Result<(), String> {
         if self.shutdown.is_draining() {
             return Err("the server is ending".to_owned());
