@@ -130,7 +130,7 @@ impl Drop for SocketFile {
 
 /// A listener that is bound but does not accept yet.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundListener {
     /// The protocol.
     pub protocol: Protocol,
     /// The actual address or path.
@@ -140,7 +140,7 @@ pub struct Bound {
 }
 
 /// Binds all listeners of the configuration.
-pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<Bound>, ListenError> {
+pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<BoundListener>, ListenError> {
     let network: [(Protocol, &ListenAddresses); 9] = [
         (Protocol::Smtp, &keys.smtp),
         (Protocol::Submission, &keys.submission),
@@ -165,7 +165,7 @@ pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<Bound>, List
 }
 
 /// Writes the addresses to a file, for programs that need to find the server.
-pub fn write_addresses(bound: &[Bound], file: &Path) -> Result<(), DataError> {
+pub fn write_addresses(bound: &[BoundListener], file: &Path) -> Result<(), DataError> {
     let mut addresses: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for listener in bound {
         addresses.entry(listener.protocol.name()).or_default().push(&listener.address);
@@ -175,7 +175,7 @@ pub fn write_addresses(bound: &[Bound], file: &Path) -> Result<(), DataError> {
 }
 
 /// Binds a local socket. Replaces a socket file that no server listens at.
-pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<Bound, ListenError> {
+pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<BoundListener, ListenError> {
     use std::os::unix::fs::PermissionsExt;
     let refuse = |source| ListenError::Bind {
         name: protocol.name(),
@@ -191,16 +191,16 @@ pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<Bound, L
     let listener = UnixListener::bind(path).map_err(refuse)?;
     let file = SocketFile(path.to_owned());
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(refuse)?;
-    Ok(Bound { protocol, address: path.display().to_string(), socket: Socket::Unix(listener, file) })
+    Ok(BoundListener { protocol, address: path.display().to_string(), socket: Socket::Unix(listener, file) })
 }
 
-fn bind_network(protocol: Protocol, bind: Bind) -> Result<Bound, ListenError> {
+fn bind_network(protocol: Protocol, bind: Bind) -> Result<BoundListener, ListenError> {
     let mut refused = None;
     for address in bind.candidates() {
         match bind_tcp(address) {
             Ok(listener) => {
                 let address = listener.local_addr().unwrap_or(address).to_string();
-                return Ok(Bound { protocol, address, socket: Socket::Tcp(listener) });
+                return Ok(BoundListener { protocol, address, socket: Socket::Tcp(listener) });
             }
             Err(error) => refused = Some((address, error)),
         }
@@ -227,7 +227,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Counters of one listener.
 #[derive(Debug, Default)]
-pub struct Traffic {
+pub struct ListenerCounts {
     /// Connections that were served.
     pub accepted: AtomicU64,
     /// Connections that were refused because of a limit.
@@ -235,18 +235,18 @@ pub struct Traffic {
 }
 
 /// A function that starts to serve one connection. It is called once for each connection and must not block.
-pub type Serve = Arc<dyn Fn(Stream, Peer, Admission) + Send + Sync>;
+pub type ServeConnection = Arc<dyn Fn(Stream, Peer, Admission) + Send + Sync>;
 
 /// A task that accepts connections of one listener.
 pub struct Acceptor {
     /// The listener.
-    pub bound: Bound,
+    pub bound: BoundListener,
     /// The counter of all connections of the server, which enforces the limits.
     pub connections: Arc<Connections>,
     /// The counters of this listener.
-    pub traffic: Arc<Traffic>,
+    pub traffic: Arc<ListenerCounts>,
     /// The function that serves a connection.
-    pub serve: Serve,
+    pub serve: ServeConnection,
     /// The signal that ends accepting.
     pub shutdown: Shutdown,
 }
@@ -320,7 +320,7 @@ mod tests {
 
     const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls native lmtp admin";
 
-    fn bind(folder: &Path, assignments: &[&str]) -> Result<Vec<Bound>, ListenError> {
+    fn bind(folder: &Path, assignments: &[&str]) -> Result<Vec<BoundListener>, ListenError> {
         let off = ALL_OFF.split(' ').map(|name| format!("listen.{name}=off"));
         let overrides = off.chain(assignments.iter().map(|text| format!("listen.{text}"))).collect();
         let config = load(&ConfigSources { overrides, ..ConfigSources::default() }).expect("a valid configuration");
@@ -371,9 +371,9 @@ mod tests {
         let bound = bind(folder.path(), &["imap=127.0.0.1:0"]).expect("a free port").remove(0);
         let address = bound.address.clone();
         let shutdown = Shutdown::new();
-        let traffic = Arc::new(Traffic::default());
+        let traffic = Arc::new(ListenerCounts::default());
         let kept = Arc::new(Mutex::new(Vec::new()));
-        let serve: Serve = Arc::new({
+        let serve: ServeConnection = Arc::new({
             let kept = Arc::clone(&kept);
             move |stream, peer, admission| {
                 assert!(peer.loopback);

@@ -24,7 +24,7 @@ use crate::control;
 use crate::core::Core;
 use crate::full_text::{self, Indexer};
 use crate::limits::LAST_WORK;
-use crate::listen::{self, Acceptor, Bound, Protocol, Serve, Socket, Traffic};
+use crate::listen::{self, Acceptor, BoundListener, ListenerCounts, Protocol, ServeConnection, Socket};
 use crate::logins::Logins;
 use crate::sessions::{Sessions, Watch};
 use crate::statistics::Statistics;
@@ -68,7 +68,7 @@ pub fn run(config: Arc<Config>) -> Result<(), ServeError> {
 }
 
 /// Runs the server on an open data folder. `started` is called with the listeners when they are bound.
-pub fn run_with(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeError> {
+pub fn run_with(core: Core, started: impl FnOnce(&[BoundListener])) -> Result<(), ServeError> {
     raise_file_limit();
     let threads = core.config.server.network_threads.or_else(processors);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -96,7 +96,7 @@ pub fn check_files(config: &Config) -> Vec<String> {
     problems
 }
 
-async fn serve(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeError> {
+async fn serve(core: Core, started: impl FnOnce(&[BoundListener])) -> Result<(), ServeError> {
     let core = Arc::new(core);
     let files = CertificateFiles::of(&core.config, &core.data, &core.hostname);
     let tls = Arc::new(files.load()?);
@@ -126,7 +126,7 @@ struct Server {
     files: CertificateFiles,
     shutdown: Shutdown,
     connections: Arc<Connections>,
-    traffic: BTreeMap<Protocol, Arc<Traffic>>,
+    traffic: BTreeMap<Protocol, Arc<ListenerCounts>>,
     sessions: Arc<Sessions>,
     logins: Arc<Logins>,
     queued: Arc<Notify>,
@@ -172,7 +172,12 @@ impl Server {
     }
 
     /// Starts the listeners and the background tasks.
-    fn start(self: &Arc<Self>, bound: Vec<Bound>, control: Bound, running: &mut JoinSet<()>) -> Result<(), ServeError> {
+    fn start(
+        self: &Arc<Self>,
+        bound: Vec<BoundListener>,
+        control: BoundListener,
+        running: &mut JoinSet<()>,
+    ) -> Result<(), ServeError> {
         let rooms = Rooms::new(self, &self.logins)?;
         let agent = rooms.agent(self)?;
         running.spawn(agent.run());
@@ -218,7 +223,7 @@ impl Server {
         Ok(Watch::new(Arc::clone(&self.sessions), Arc::clone(directory), access))
     }
 
-    fn start_admin_port(self: &Arc<Self>, bound: Bound, running: &mut JoinSet<()>) {
+    fn start_admin_port(self: &Arc<Self>, bound: BoundListener, running: &mut JoinSet<()>) {
         let Socket::Tcp(listener) = bound.socket else {
             return;
         };
@@ -240,7 +245,7 @@ impl Server {
         });
     }
 
-    fn acceptor(&self, bound: Bound, serve: Serve) -> Acceptor {
+    fn acceptor(&self, bound: BoundListener, serve: ServeConnection) -> Acceptor {
         let traffic = self.traffic.get(&bound.protocol).cloned().unwrap_or_default();
         let (connections, shutdown) = (Arc::clone(&self.connections), self.shutdown.clone());
         Acceptor { bound, connections, traffic, serve, shutdown }

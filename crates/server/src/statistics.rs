@@ -13,7 +13,7 @@ use wire::{Connections, Pool, Shutdown};
 use crate::core::Core;
 use crate::counts::{Count, LoginProtocol, ProtocolCounts, WAYS};
 use crate::http::StatusSource;
-use crate::listen::{Protocol, Traffic};
+use crate::listen::{ListenerCounts, Protocol};
 use crate::logins::Logins;
 use crate::metrics::{Exposition, Kind, process};
 use crate::sessions::Sessions;
@@ -30,7 +30,7 @@ pub struct Statistics {
     /// All connections.
     pub connections: Arc<Connections>,
     /// The counters of each listener.
-    pub traffic: BTreeMap<Protocol, Arc<Traffic>>,
+    pub traffic: BTreeMap<Protocol, Arc<ListenerCounts>>,
     /// The registry of login sessions.
     pub sessions: Arc<Sessions>,
     /// The counters of logins.
@@ -71,8 +71,8 @@ impl StatusSource for Statistics {
 impl Statistics {
     fn listeners(&self, out: &mut Exposition) {
         out.single(Kind::Gauge, "connections", "Connections now.", self.connections.count() as f64);
-        let samples = |pick: fn(&Traffic) -> &AtomicU64| -> Vec<(&'static str, &'static str, f64)> {
-            let sample = |(protocol, traffic): (&Protocol, &Arc<Traffic>)| {
+        let samples = |pick: fn(&ListenerCounts) -> &AtomicU64| -> Vec<(&'static str, &'static str, f64)> {
+            let sample = |(protocol, traffic): (&Protocol, &Arc<ListenerCounts>)| {
                 ("listener", protocol.name(), pick(traffic).load(Ordering::Relaxed) as f64)
             };
             self.traffic.iter().map(sample).collect()

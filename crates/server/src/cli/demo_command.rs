@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Failure, GlobalOptions, print};
 use crate::config::{self, ConfigSources};
 use crate::core::Core;
-use crate::listen::Bound;
+use crate::listen::BoundListener;
 use crate::{demo, log, serve};
 
 /// Sets up the demo data on the first start and runs the demo server.
@@ -20,7 +20,7 @@ pub fn run(place: &GlobalOptions) -> Result<(), Failure> {
     serve::run_with(core, |bound| print(&welcome(bound, &logins, &kept))).map_err(Failure::of)
 }
 
-fn welcome(bound: &[Bound], logins: &[(String, String)], kept: &std::path::Path) -> String {
+fn welcome(bound: &[BoundListener], logins: &[(String, String)], kept: &std::path::Path) -> String {
     let mut text = format!("\nDoublet's demo: domain {}, group team@{0}.\n\n", demo::DOMAIN);
     for (login, password) in logins {
         let _ = writeln!(text, "  {login:18} {password}");

@@ -17,7 +17,7 @@ use crate::config::setting::AuthenticationPolicy;
 use crate::data::read_limited;
 use crate::deposits::SubmissionService;
 use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
-use crate::listen::{Protocol, Serve};
+use crate::listen::{Protocol, ServeConnection};
 use crate::logins::Logins;
 use crate::making::Making;
 use crate::reception::Reception;
@@ -77,7 +77,7 @@ impl Rooms {
     }
 
     /// Returns the function that serves the connections of a listener.
-    pub(super) fn serve(&self, protocol: Protocol, server: &Server) -> Serve {
+    pub(super) fn serve(&self, protocol: Protocol, server: &Server) -> ServeConnection {
         match protocol {
             Protocol::Smtp => serve_smtp(&self.reception, &server.sessions),
             Protocol::Submission => serve_smtp(&self.submission, &server.sessions),
@@ -175,7 +175,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Recepti
 
 /// Performs the handshake in the same task that then serves the connection. This costs nothing, because the HTTP/2
 /// state of a connection is larger than that of the handshake.
-fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> Serve {
+fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection {
     let (service, sessions, tls) = (Arc::clone(service), Arc::clone(&server.sessions), Arc::clone(&server.tls));
     let organization = server.core.config.server.organization.clone();
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
@@ -188,7 +188,7 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> Serve {
     })
 }
 
-fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> Serve {
+fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> ServeConnection {
     let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
@@ -196,7 +196,7 @@ fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> Serve {
     })
 }
 
-fn serve_smtp(service: &Arc<smtp::conn::Service>, sessions: &Arc<Sessions>) -> Serve {
+fn serve_smtp(service: &Arc<smtp::conn::Service>, sessions: &Arc<Sessions>) -> ServeConnection {
     let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
@@ -204,7 +204,7 @@ fn serve_smtp(service: &Arc<smtp::conn::Service>, sessions: &Arc<Sessions>) -> S
     })
 }
 
-fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> Serve {
+fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> ServeConnection {
     let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
@@ -242,7 +242,7 @@ async fn overdue(dismissal: &Dismissal) {
 
 /// Performs the handshake in a separate task before calling `serve`, so that the state of the handshake is not part of
 /// the session's task.
-fn after_handshake(server: &Server, serve: Serve) -> Serve {
+fn after_handshake(server: &Server, serve: ServeConnection) -> ServeConnection {
     let (tls, shutdown) = (Arc::clone(&server.tls), server.shutdown.clone());
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let (tls, shutdown, serve) = (Arc::clone(&tls), shutdown.clone(), Arc::clone(&serve));
