@@ -17,13 +17,13 @@ use crate::sessions::{Session, Sessions};
 
 /// Checks logins and opens mail files.
 pub struct Logins {
-    gate: Arc<Gate>,
+    gate: Arc<LoginCheck>,
     mail: Arc<MailStore>,
     senders: SenderPolicy,
 }
 
 /// The check that every login passes.
-struct Gate {
+struct LoginCheck {
     directory: Arc<Directory>,
     sessions: Arc<Sessions>,
     counts: LoginCounts,
@@ -31,7 +31,7 @@ struct Gate {
 
 /// The reason why a login is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Denied {
+enum LoginRefusal {
     Wrong,
     Disabled,
     Throttled,
@@ -41,7 +41,7 @@ enum Denied {
 
 /// The server side of a SCRAM-SHA-256 exchange.
 struct Scram {
-    gate: Arc<Gate>,
+    gate: Arc<LoginCheck>,
     door: LoginProtocol,
     from: Peer,
     /// The state between the client's first and last message.
@@ -49,20 +49,20 @@ struct Scram {
 }
 
 /// The next step of an exchange.
-enum Turn {
+enum ExchangeStep {
     Challenge(Vec<u8>),
     Done(String, Vec<u8>),
 }
 
-impl Gate {
-    /// Admits a person whose credentials have been verified, and returns the canonical name. Returns [`Denied::Wrong`]
+impl LoginCheck {
+    /// Admits a person whose credentials have been verified, and returns the canonical name. Returns [`LoginRefusal::Wrong`]
     /// if the account was changed in the meantime.
-    fn admit(&self, peer: &Peer, person: &Person) -> Result<String, Denied> {
+    fn admit(&self, peer: &Peer, person: &Person) -> Result<String, LoginRefusal> {
         if self.sessions.admit(peer.connection, person, &self.directory) {
             return Ok(person.name.canonical().to_owned());
         }
         tracing::info!(target: "login", %peer, login = %person.name, "refused a login: the account was changed meanwhile");
-        Err(Denied::Wrong)
+        Err(LoginRefusal::Wrong)
     }
 }
 
@@ -70,7 +70,7 @@ impl Logins {
     /// Creates the service.
     #[must_use]
     pub fn new(core: &Core, sessions: Arc<Sessions>) -> Arc<Self> {
-        let gate = Gate { directory: Arc::clone(&core.directory), sessions, counts: LoginCounts::default() };
+        let gate = LoginCheck { directory: Arc::clone(&core.directory), sessions, counts: LoginCounts::default() };
         Arc::new(Self { gate: Arc::new(gate), mail: Arc::clone(&core.mail), senders: core.config.submission.sender })
     }
 
@@ -80,7 +80,7 @@ impl Logins {
         self.gate.counts.get(door)
     }
 
-    fn check(&self, door: LoginProtocol, peer: &Peer, login: &str, password: &[u8]) -> Result<String, Denied> {
+    fn check(&self, door: LoginProtocol, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginRefusal> {
         let proved = self.gate.directory.authenticate(login, password, peer.ip());
         let outcome =
             proved.map_err(|error| denied(error, peer, login)).and_then(|person| self.gate.admit(peer, &person));
@@ -92,21 +92,21 @@ impl Logins {
         Scram { gate: Arc::clone(&self.gate), door, from: *peer, challenged: None }
     }
 
-    fn person(&self, login: &str) -> Result<Arc<Person>, Denied> {
+    fn person(&self, login: &str) -> Result<Arc<Person>, LoginRefusal> {
         let found = self.gate.directory.person(login).map_err(|error| unavailable("login", &error))?;
         match found {
-            Some(person) if person.disabled => Err(Denied::Disabled),
-            Some(person) if person.mail_file.is_empty() => Err(Denied::Disabled),
+            Some(person) if person.disabled => Err(LoginRefusal::Disabled),
+            Some(person) if person.mail_file.is_empty() => Err(LoginRefusal::Disabled),
             Some(person) => match self.gate.directory.deny_list_of(&person) {
                 Ok(None) => Ok(person),
-                Ok(Some(_)) => Err(Denied::Disabled),
+                Ok(Some(_)) => Err(LoginRefusal::Disabled),
                 Err(error) => Err(unavailable("login", &error)),
             },
-            None => Err(Denied::Wrong),
+            None => Err(LoginRefusal::Wrong),
         }
     }
 
-    fn mail_file(&self, login: &str) -> Result<MailFile, Denied> {
+    fn mail_file(&self, login: &str) -> Result<MailFile, LoginRefusal> {
         let person = self.person(login)?;
         let identity = self.gate.directory.identity(&person).map_err(|error| unavailable("login", &error))?;
         let open = || self.mail.open(&person.mail_file, &identity);
@@ -131,15 +131,15 @@ impl Logins {
 }
 
 impl Scram {
-    fn turn(&mut self, response: &[u8]) -> Result<Turn, Denied> {
+    fn turn(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginRefusal> {
         let outcome = self.advance(response);
-        if !matches!(outcome, Ok(Turn::Challenge(_))) {
+        if !matches!(outcome, Ok(ExchangeStep::Challenge(_))) {
             self.gate.counts.add(self.door, &outcome);
         }
         outcome
     }
 
-    fn advance(&mut self, response: &[u8]) -> Result<Turn, Denied> {
+    fn advance(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginRefusal> {
         let from = self.from;
         let refuse = |error| denied(error, &from, "SCRAM");
         match self.challenged.take() {
@@ -147,39 +147,39 @@ impl Scram {
                 let begun = self.gate.directory.scram_begin(response, from.ip());
                 let (login, challenge) = begun.map_err(refuse)?;
                 self.challenged = Some(login);
-                Ok(Turn::Challenge(challenge.into_bytes()))
+                Ok(ExchangeStep::Challenge(challenge.into_bytes()))
             }
             Some(login) => {
                 let (person, last) = self.gate.directory.scram_finish(login, response).map_err(refuse)?;
-                Ok(Turn::Done(self.gate.admit(&from, &person)?, last.into_bytes()))
+                Ok(ExchangeStep::Done(self.gate.admit(&from, &person)?, last.into_bytes()))
             }
         }
     }
 }
 
 /// Logs a refused login with details that the peer does not receive.
-fn denied(error: AuthError, peer: &Peer, login: &str) -> Denied {
+fn denied(error: AuthError, peer: &Peer, login: &str) -> LoginRefusal {
     let login = Name::new(login).to_string();
     match error {
         AuthError::Unavailable(error) => {
             tracing::error!(target: "login", %peer, login, %error, "cannot check a login");
-            Denied::Unavailable
+            LoginRefusal::Unavailable
         }
         error => {
             tracing::info!(target: "login", %peer, login, reason = %error, "refused a login");
             match error {
-                AuthError::Disabled | AuthError::KeptOut { .. } => Denied::Disabled,
-                AuthError::Throttled { .. } => Denied::Throttled,
-                AuthError::Protocol(_) => Denied::Malformed,
-                AuthError::Refused | AuthError::Unavailable(_) => Denied::Wrong,
+                AuthError::Disabled | AuthError::KeptOut { .. } => LoginRefusal::Disabled,
+                AuthError::Throttled { .. } => LoginRefusal::Throttled,
+                AuthError::Protocol(_) => LoginRefusal::Malformed,
+                AuthError::Refused | AuthError::Unavailable(_) => LoginRefusal::Wrong,
             }
         }
     }
 }
 
-fn unavailable(what: &str, error: &dyn std::fmt::Display) -> Denied {
+fn unavailable(what: &str, error: &dyn std::fmt::Display) -> LoginRefusal {
     tracing::error!(target: "login", %error, "the {what} is not available");
-    Denied::Unavailable
+    LoginRefusal::Unavailable
 }
 
 /// Implements the traits of a protocol crate on top of the functions above.
@@ -250,9 +250,9 @@ serve_room!(rpc, Native, Malformed);
 
 /// A session of the native protocol, registered so that it ends when its account changes. It is not a connection: it
 /// may outlive one, and one connection may carry many sessions.
-struct Seat(Session);
+struct NativeSession(Session);
 
-impl rpc::backend::SessionSlot for Seat {
+impl rpc::backend::SessionSlot for NativeSession {
     fn number(&self) -> u64 {
         self.0.number()
     }
@@ -275,16 +275,16 @@ mod tests {
     fn logins_are_checked_alike_for_all_rooms() {
         let sample = Sample::new();
         let logins = logins(&sample);
-        let check = |login: &str, password: &str, expected: Result<&str, Denied>| {
+        let check = |login: &str, password: &str, expected: Result<&str, LoginRefusal>| {
             let outcome = logins.check(LoginProtocol::Imap, &Peer::local(), login, password.as_bytes());
             assert_eq!(outcome.as_deref(), expected.as_ref().map(|name| *name), "{login}");
         };
         check("ann@acme.test", PASSWORD, Ok("CN=ann/O=acme.test"));
         check("ANN", PASSWORD, Ok("CN=ann/O=acme.test"));
-        check("ann", "wrong", Err(Denied::Wrong));
-        check("nobody@acme.test", PASSWORD, Err(Denied::Wrong));
-        check("eve@acme.test", PASSWORD, Err(Denied::Disabled));
-        check("eve@acme.test", "wrong", Err(Denied::Wrong));
+        check("ann", "wrong", Err(LoginRefusal::Wrong));
+        check("nobody@acme.test", PASSWORD, Err(LoginRefusal::Wrong));
+        check("eve@acme.test", PASSWORD, Err(LoginRefusal::Disabled));
+        check("eve@acme.test", "wrong", Err(LoginRefusal::Wrong));
         assert_eq!(logins.counts(LoginProtocol::Imap), (2, 4));
         let pop3: &dyn pop3::backend::Credentials = logins.as_ref();
         assert_eq!(pop3.authenticate(&Peer::local(), "ann", b"wrong"), Err(pop3::backend::LoginError::Wrong));
@@ -306,8 +306,8 @@ mod tests {
         let access = crate::admin::people::manager(&sample.core, "mail/ann.nsf").expect("it is there");
         sample.core.notes.database_delete(&access).expect("it can go");
         assert!(logins.mail_file("ann").expect("it is made again").view().is_ok());
-        assert_eq!(logins.mail_file("eve").err(), Some(Denied::Disabled));
-        assert_eq!(logins.mail_file("nobody").err(), Some(Denied::Wrong));
+        assert_eq!(logins.mail_file("eve").err(), Some(LoginRefusal::Disabled));
+        assert_eq!(logins.mail_file("nobody").err(), Some(LoginRefusal::Wrong));
     }
 
     #[test]
@@ -329,15 +329,18 @@ mod tests {
     fn broken_exchanges_are_refused() {
         let sample = Sample::new();
         let logins = logins(&sample);
-        assert_eq!(logins.scram(LoginProtocol::Pop3, &Peer::local()).turn(b"nonsense").err(), Some(Denied::Malformed));
+        assert_eq!(
+            logins.scram(LoginProtocol::Pop3, &Peer::local()).turn(b"nonsense").err(),
+            Some(LoginRefusal::Malformed)
+        );
         let mut exchange = logins.scram(LoginProtocol::Pop3, &Peer::local());
-        assert!(matches!(exchange.turn(b"n,,n=ann,r=abcdefghijkl"), Ok(Turn::Challenge(_))));
-        assert_eq!(exchange.turn(b"c=biws,r=abcdefghijkl,p=AAAA").err(), Some(Denied::Malformed));
+        assert!(matches!(exchange.turn(b"n,,n=ann,r=abcdefghijkl"), Ok(ExchangeStep::Challenge(_))));
+        assert_eq!(exchange.turn(b"c=biws,r=abcdefghijkl,p=AAAA").err(), Some(LoginRefusal::Malformed));
         assert_eq!(logins.counts(LoginProtocol::Pop3), (0, 2));
         // A login name that does not exist gets a challenge like any other.
         assert!(matches!(
             logins.scram(LoginProtocol::Pop3, &Peer::local()).turn(b"n,,n=nobody,r=abcdefghijkl"),
-            Ok(Turn::Challenge(_))
+            Ok(ExchangeStep::Challenge(_))
         ));
     }
 }
