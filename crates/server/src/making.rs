@@ -14,11 +14,11 @@ use crate::template::{Template, apply_to_new};
 const MAIL_FOLDER: &str = "mail/";
 
 /// Creates databases for the users whom the operator permits to do so.
-pub struct Making {
+pub struct DatabaseCreator {
     core: Arc<Core>,
 }
 
-impl Making {
+impl DatabaseCreator {
     /// Creates the service, which adds databases to the server's catalog.
     #[must_use]
     pub fn new(core: &Arc<Core>) -> Self {
@@ -56,7 +56,7 @@ impl Making {
     }
 }
 
-impl DatabaseCreator for Making {
+impl DatabaseCreator for DatabaseCreator {
     fn templates(&self) -> Vec<Told> {
         let listed = self.core.templates().all();
         for failure in listed.wrong {

@@ -19,7 +19,7 @@ use crate::deposits::SubmissionService;
 use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
 use crate::listen::{Protocol, ServeConnection};
 use crate::logins::Logins;
-use crate::making::Making;
+use crate::making::DatabaseCreator;
 use crate::reception::Reception;
 use crate::sessions::Sessions;
 use crate::transfer::Agent;
@@ -163,7 +163,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Recepti
             Box::new(move || full_text.existing())
         },
         indexer: Arc::new(Requests { updater: Arc::clone(&server.updater), core: Arc::clone(core) }),
-        maker: Arc::new(Making::new(core)),
+        maker: Arc::new(DatabaseCreator::new(core)),
         depositor: SubmissionService::new(core, logins, reception),
         pool: server.pool.clone(),
         clock: Arc::clone(&core.clock),
