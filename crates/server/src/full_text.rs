@@ -21,7 +21,7 @@ use search::{FullTextIndex, UpdateResult};
 use wire::Shutdown;
 
 use crate::config::keys::FullTextKeys;
-use crate::pdf::Pdf;
+use crate::pdf::PdfReader;
 
 /// Approximate number of changes that one call of [`FullText::update`] applies.
 pub const CHANGES_STEP: usize = 1_000;
@@ -41,7 +41,7 @@ pub struct FullText {
     serves_imap: bool,
     opened: Mutex<Option<Arc<FullTextIndex>>>,
     /// The reader of PDFs.
-    pub pdf: Arc<Pdf>,
+    pub pdf: Arc<PdfReader>,
     reads_pdf: bool,
     /// Counters since the start.
     pub counts: Counts,
@@ -65,7 +65,7 @@ pub struct Counts {
 impl FullText {
     /// Creates the value without accessing the file system.
     #[must_use]
-    pub fn new(notes: Arc<Notes>, folder: PathBuf, pdf: Pdf, keys: &FullTextKeys) -> Self {
+    pub fn new(notes: Arc<Notes>, folder: PathBuf, pdf: PdfReader, keys: &FullTextKeys) -> Self {
         let threads = usize::try_from(keys.threads).unwrap_or(1);
         let (opened, counts) = (Mutex::default(), Counts::default());
         let (pdf, thread_bytes, serves_imap) = (Arc::new(pdf), keys.memory.as_usize(), keys.imap_search);

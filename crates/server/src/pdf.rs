@@ -7,7 +7,7 @@
 //!
 //! At most [`PDF_CHILDREN_MAX`] children run at the same time. Further callers wait for one; the wait is bounded
 //! because the time of each child is. A child reads at most [`PDF_FILES_PER_CHILD_MAX`] files, and idle children end
-//! after a batch of changes has been indexed ([`Pdf::rest`]).
+//! after a batch of changes has been indexed ([`PdfReader::rest`]).
 
 pub mod child;
 
@@ -42,7 +42,7 @@ const ARENA_KIB: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "16384");
 const HEAD_BYTES: usize = 5;
 
 /// Extracts the text of PDFs in child processes.
-pub struct Pdf {
+pub struct PdfReader {
     program: PathBuf,
     /// Maximum time for one file.
     time_max: Duration,
@@ -67,12 +67,12 @@ pub struct Counts {
 #[derive(Default)]
 struct Pool {
     /// Children that wait for a file.
-    idle: Vec<Reader>,
+    idle: Vec<PdfChild>,
     /// Number of children that are reading a file.
     busy: usize,
 }
 
-impl Pdf {
+impl PdfReader {
     /// Creates the service with the path of the program for the children. No child is started yet.
     #[must_use]
     pub fn new(program: PathBuf) -> Self {
@@ -104,14 +104,14 @@ impl Pdf {
     }
 
     /// Waits until fewer than [`PDF_CHILDREN_MAX`] children are busy. Returns an idle child if there is one.
-    fn enter(&self) -> Option<Reader> {
+    fn enter(&self) -> Option<PdfChild> {
         let is_full = |pool: &mut Pool| pool.busy >= PDF_CHILDREN_MAX;
         let mut pool = self.freed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
         pool.busy += 1;
         pool.idle.pop()
     }
 
-    fn leave(&self, reader: Option<Reader>) {
+    fn leave(&self, reader: Option<PdfChild>) {
         let mut pool = self.lock();
         assert!(pool.busy > 0 && pool.busy <= PDF_CHILDREN_MAX, "who leaves has entered");
         pool.busy -= 1;
@@ -120,16 +120,16 @@ impl Pdf {
         self.freed.notify_one();
     }
 
-    fn ask(&self, reader: Option<Reader>, bytes: &[u8]) -> Result<(Reader, Option<String>), Lost> {
+    fn ask(&self, reader: Option<PdfChild>, bytes: &[u8]) -> Result<(PdfChild, Option<String>), ChildFailure> {
         let deadline = self.clock.monotonic() + self.time_max;
         let left = || deadline.saturating_sub(self.clock.monotonic());
-        let mut reader = reader.map_or_else(|| Reader::start(&self.program), Ok)?;
+        let mut reader = reader.map_or_else(|| PdfChild::start(&self.program), Ok)?;
         let text = reader.ask(bytes, &left)?;
         Ok((reader, text))
     }
 }
 
-impl IsolatedReader for Pdf {
+impl IsolatedReader for PdfReader {
     fn pdf(&self, bytes: &[u8]) -> Option<String> {
         if bytes.len() > ATTACHMENT_BYTES_MAX {
             return None;
@@ -151,10 +151,10 @@ impl IsolatedReader for Pdf {
 
 /// The reason why a child can no longer be used.
 #[derive(Debug, PartialEq, Eq)]
-struct Lost(&'static str);
+struct ChildFailure(&'static str);
 
 /// A child process; killed when dropped.
-struct Reader {
+struct PdfChild {
     child: Child,
     questions: ChildStdin,
     answers: ChildStdout,
@@ -162,22 +162,22 @@ struct Reader {
     files: usize,
 }
 
-impl Reader {
-    fn start(program: &PathBuf) -> Result<Self, Lost> {
+impl PdfChild {
+    fn start(program: &PathBuf) -> Result<Self, ChildFailure> {
         let mut command = Command::new(program);
         command.arg(COMMAND).env_clear().env(ARENA_KIB.0, ARENA_KIB.1).current_dir("/");
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = started.map_err(|_| Lost("no child can be started"))?;
+        let mut child = started.map_err(|_| ChildFailure("no child can be started"))?;
         let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Lost("a child has no pipes"));
+            return Err(ChildFailure("a child has no pipes"));
         };
         let reader = Self { child, questions, answers, files: 0 };
-        let flags = fcntl_getfl(&reader.questions).map_err(|_| Lost("a pipe cannot be set"))?;
-        fcntl_setfl(&reader.questions, flags | OFlags::NONBLOCK).map_err(|_| Lost("a pipe cannot be set"))?;
+        let flags = fcntl_getfl(&reader.questions).map_err(|_| ChildFailure("a pipe cannot be set"))?;
+        fcntl_setfl(&reader.questions, flags | OFlags::NONBLOCK).map_err(|_| ChildFailure("a pipe cannot be set"))?;
         Ok(reader)
     }
 
-    fn ask(&mut self, bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<Option<String>, Lost> {
+    fn ask(&mut self, bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<Option<String>, ChildFailure> {
         self.files += 1;
         self.put(&child::head(true, bytes.len()), left)?;
         self.put(bytes, left)?;
@@ -185,41 +185,41 @@ impl Reader {
         self.take(&mut head, left)?;
         let (is_text, length) = child::split_head(head);
         if length > ATTACHMENT_TEXT_BYTES_MAX {
-            return Err(Lost("it said more than it may"));
+            return Err(ChildFailure("it said more than it may"));
         }
         let mut text = vec![0; length];
         self.take(&mut text, left)?;
-        let text = String::from_utf8(text).map_err(|_| Lost("what it said is no text"))?;
+        let text = String::from_utf8(text).map_err(|_| ChildFailure("what it said is no text"))?;
         Ok(Some(text).filter(|_| is_text))
     }
 
-    fn put(&self, mut bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<(), Lost> {
+    fn put(&self, mut bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<(), ChildFailure> {
         while !bytes.is_empty() {
             wait(PollFd::new(&self.questions, PollFlags::OUT), left())?;
             match write(&self.questions, bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => return Err(Lost("it died")),
+                Err(_) => return Err(ChildFailure("it died")),
             }
         }
         Ok(())
     }
 
-    fn take(&self, mut into: &mut [u8], left: &dyn Fn() -> Duration) -> Result<(), Lost> {
+    fn take(&self, mut into: &mut [u8], left: &dyn Fn() -> Duration) -> Result<(), ChildFailure> {
         while !into.is_empty() {
             wait(PollFd::new(&self.answers, PollFlags::IN), left())?;
             match read(&self.answers, &mut *into) {
-                Ok(0) => return Err(Lost("it died")),
+                Ok(0) => return Err(ChildFailure("it died")),
                 Ok(count) => into = &mut into[count..],
                 Err(Errno::INTR) => {}
-                Err(_) => return Err(Lost("it died")),
+                Err(_) => return Err(ChildFailure("it died")),
             }
         }
         Ok(())
     }
 }
 
-impl Drop for Reader {
+impl Drop for PdfChild {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -227,11 +227,11 @@ impl Drop for Reader {
 }
 
 /// Waits until the pipe is ready or its other end is closed. Returns an error after the time `left`.
-fn wait(pipe: PollFd<'_>, left: Duration) -> Result<(), Lost> {
-    let left = Timespec::try_from(left).map_err(|_| Lost("it took too long"))?;
+fn wait(pipe: PollFd<'_>, left: Duration) -> Result<(), ChildFailure> {
+    let left = Timespec::try_from(left).map_err(|_| ChildFailure("it took too long"))?;
     match poll(&mut [pipe], Some(&left)) {
-        Ok(0) => Err(Lost("it took too long")),
+        Ok(0) => Err(ChildFailure("it took too long")),
         Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(_) => Err(Lost("its pipe fails")),
+        Err(_) => Err(ChildFailure("its pipe fails")),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use search::extract::IsolatedReader;
-use server::pdf::Pdf;
+use server::pdf::PdfReader;
 
 use crate::Place;
 
@@ -116,11 +116,11 @@ fn hostile() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn pdf() -> Pdf {
-    Pdf::new(env!("CARGO_BIN_EXE_doublet").into())
+fn pdf() -> PdfReader {
+    PdfReader::new(env!("CARGO_BIN_EXE_doublet").into())
 }
 
-fn counts(pdf: &Pdf) -> (u64, u64, u64) {
+fn counts(pdf: &PdfReader) -> (u64, u64, u64) {
     let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
     (count(&pdf.counts.read), count(&pdf.counts.empty), count(&pdf.counts.lost))
 }
@@ -161,7 +161,7 @@ fn a_child_that_says_nothing_or_nonsense_is_ended() {
         let program = place.path("child");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("the folder is writable");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        let pdf = Pdf::new(program).within(Duration::from_millis(300));
+        let pdf = PdfReader::new(program).within(Duration::from_millis(300));
         assert_eq!(pdf.pdf(bytes), None, "{script}");
         assert_eq!((counts(&pdf), pdf.child_count()), ((0, 0, 1), 0), "{script}");
     };
@@ -171,7 +171,7 @@ fn a_child_that_says_nothing_or_nonsense_is_ended() {
     check("exit 0", &large);
     check("exec cat", &large);
     check("exec yes", b"it says more than it may");
-    let nowhere = Pdf::new(place.path("nowhere"));
+    let nowhere = PdfReader::new(place.path("nowhere"));
     assert_eq!((nowhere.pdf(b"x"), counts(&nowhere)), (None, (0, 0, 1)));
 }
 
