@@ -18,7 +18,7 @@ use smtp::trace::{address_literal, date};
 
 use crate::core::Core;
 use crate::logins::Logins;
-use crate::reception::Reception;
+use crate::reception::SmtpBackend;
 
 /// Number of random bytes in a message identifier.
 const ID_BYTES: usize = 9;
@@ -27,7 +27,7 @@ const ID_BYTES: usize = 9;
 pub struct SubmissionService {
     directory: Arc<Directory>,
     logins: Arc<Logins>,
-    reception: Arc<Reception>,
+    reception: Arc<SmtpBackend>,
     hostname: String,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
@@ -38,7 +38,7 @@ pub struct SubmissionService {
 impl SubmissionService {
     /// Creates the service.
     #[must_use]
-    pub fn new(core: &Core, logins: &Arc<Logins>, reception: &Arc<Reception>) -> Arc<Self> {
+    pub fn new(core: &Core, logins: &Arc<Logins>, reception: &Arc<SmtpBackend>) -> Arc<Self> {
         let limits = &core.config.limits;
         Arc::new(Self {
             directory: Arc::clone(&core.directory),

@@ -19,7 +19,7 @@ use crate::counts::MailCounts;
 use crate::signing::Signing;
 
 /// Checks recipients and accepts messages for SMTP and LMTP.
-pub struct Reception {
+pub struct SmtpBackend {
     directory: Arc<Directory>,
     mail: Arc<MailStore>,
     router: Arc<Router>,
@@ -31,7 +31,7 @@ pub struct Reception {
     queued: Arc<Notify>,
 }
 
-impl Reception {
+impl SmtpBackend {
     /// Creates the service. `queued` is notified whenever a message is added to the queue.
     #[must_use]
     pub fn new(core: &Core, queued: &Arc<Notify>) -> Arc<Self> {
@@ -118,7 +118,7 @@ impl Reception {
     }
 }
 
-impl Recipients for Reception {
+impl Recipients for SmtpBackend {
     fn check(&self, _sender: &Sender, address: &str) -> RecipientReply {
         let refused = |code, status, text: String| RecipientReply::Refused(Refusal::new(code, status, text));
         match self.directory.resolve(address) {
@@ -165,7 +165,7 @@ impl Recipients for Reception {
     }
 }
 
-impl Acceptor for Reception {
+impl Acceptor for SmtpBackend {
     fn accept(&self, envelope: Envelope, message: Vec<u8>) -> Result<Accepted, Refusal> {
         let counts = self.counts.of(&envelope);
         self.take(envelope, message).inspect_err(|_| counts.refused.add(1))
@@ -267,8 +267,8 @@ mod tests {
         }
     }
 
-    fn reception(sample: &Sample) -> Arc<Reception> {
-        Reception::new(&sample.core, &Arc::new(Notify::new()))
+    fn reception(sample: &Sample) -> Arc<SmtpBackend> {
+        SmtpBackend::new(&sample.core, &Arc::new(Notify::new()))
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn users_send_in_their_own_names() {
         let sample = Sample::new();
-        let check = |reception: &Reception, login: Option<&str>, from: &str, code: Option<u16>| {
+        let check = |reception: &SmtpBackend, login: Option<&str>, from: &str, code: Option<u16>| {
             let letter = format!("{from}Subject: x\r\n\r\nFrom: bob@acme.test\r\n");
             let outcome = reception.accept(envelope(&["ann@acme.test"], login), letter.into_bytes());
             assert_eq!(outcome.err().map(|refusal| refusal.code), code, "{login:?} {from:?}");
@@ -371,7 +371,7 @@ mod tests {
     async fn a_message_is_accepted_durably_for_everybody() {
         let sample = Sample::new();
         let queued = Arc::new(Notify::new());
-        let reception = Reception::new(&sample.core, &queued);
+        let reception = SmtpBackend::new(&sample.core, &queued);
         reception.room(1_000).expect("there is room");
         let accepted = reception.accept(envelope(&["team@acme.test"], None), b"Subject: x\r\n\r\n".to_vec());
         let accepted = accepted.expect("it is taken");

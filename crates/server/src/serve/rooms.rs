@@ -20,7 +20,7 @@ use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
 use crate::listen::{Protocol, ServeConnection};
 use crate::logins::Logins;
 use crate::making::DatabaseCreator;
-use crate::reception::Reception;
+use crate::reception::SmtpBackend;
 use crate::sessions::Sessions;
 use crate::transfer::Agent;
 use crate::updater::Requests;
@@ -38,7 +38,7 @@ pub(super) struct Rooms {
 impl Rooms {
     pub(super) fn new(server: &Server, logins: &Arc<Logins>) -> Result<Self, ServeError> {
         let (core, config) = (&server.core, &server.core.config);
-        let reception = Reception::new(core, &server.queued);
+        let reception = SmtpBackend::new(core, &server.queued);
         let hostname = core.hostname.as_str();
         let verifier = verifier(config)?;
         let smtp = |rules: Rules, verifier: Option<&Arc<Verifier>>| {
@@ -138,7 +138,7 @@ fn imap_options(config: &Config) -> imap::session::Options {
     }
 }
 
-fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Reception>) -> Arc<rpc::Service> {
+fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<SmtpBackend>) -> Arc<rpc::Service> {
     let (core, keys) = (&server.core, &server.core.config.native);
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let options = rpc::Options {
