@@ -34,7 +34,7 @@ use crate::updater::{self, Updater};
 
 mod rooms;
 
-use rooms::Rooms;
+use rooms::ProtocolServices;
 
 /// The error returned if the server cannot run. For the operator.
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +178,7 @@ impl Server {
         control: BoundListener,
         running: &mut JoinSet<()>,
     ) -> Result<(), ServeError> {
-        let rooms = Rooms::new(self, &self.logins)?;
+        let rooms = ProtocolServices::new(self, &self.logins)?;
         let agent = rooms.agent(self)?;
         running.spawn(agent.run());
         running.spawn(self.watch()?.run(self.shutdown.clone()));

@@ -26,7 +26,7 @@ use crate::transfer::Agent;
 use crate::updater::Requests;
 
 /// The services of all protocols.
-pub(super) struct Rooms {
+pub(super) struct ProtocolServices {
     reception: Arc<smtp::conn::Service>,
     submission: Arc<smtp::conn::Service>,
     lmtp: Arc<smtp::conn::Service>,
@@ -35,7 +35,7 @@ pub(super) struct Rooms {
     native: Arc<rpc::Service>,
 }
 
-impl Rooms {
+impl ProtocolServices {
     pub(super) fn new(server: &Server, logins: &Arc<Logins>) -> Result<Self, ServeError> {
         let (core, config) = (&server.core, &server.core.config);
         let reception = SmtpBackend::new(core, &server.queued);

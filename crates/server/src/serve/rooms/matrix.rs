@@ -142,7 +142,7 @@ impl Caller {
 /// A server with all users and groups of the table.
 struct World {
     server: Arc<Server>,
-    rooms: Rooms,
+    rooms: ProtocolServices,
     _folder: tempfile::TempDir,
 }
 
@@ -182,7 +182,7 @@ impl World {
         let files = CertificateFiles::of(&core.config, &core.data, &core.hostname);
         let tls = Arc::new(files.load().expect("it makes one"));
         let server = Server::new(Arc::new(core), tls, files, Shutdown::new()).expect("it can be set up");
-        let rooms = Rooms::new(&server, &server.logins).expect("they can be set up");
+        let rooms = ProtocolServices::new(&server, &server.logins).expect("they can be set up");
         let world = Self { server, rooms, _folder: folder };
         world.switch_off("disabled", true);
         world.fill("full");
