@@ -140,13 +140,13 @@ impl Caller {
 }
 
 /// A server with all users and groups of the table.
-struct World {
+struct TestServer {
     server: Arc<Server>,
     rooms: ProtocolServices,
     _folder: tempfile::TempDir,
 }
 
-impl World {
+impl TestServer {
     fn new(senders: &str) -> Self {
         let senders = format!("submission.sender={senders}");
         // Many rows fail to log in, so the delays after failed logins are switched off.
@@ -219,7 +219,7 @@ impl World {
     }
 
     /// Starts a session and brings it to the caller's initial state.
-    async fn session(&self, caller: Caller) -> Talk {
+    async fn session(&self, caller: Caller) -> ClientSession {
         let service = match caller {
             Caller::Stranger | Caller::Local => &self.rooms.reception,
             Caller::Front => &self.rooms.lmtp,
@@ -228,7 +228,7 @@ impl World {
         let (stream, theirs) = Stream::duplex(1 << 16);
         let mut served = JoinSet::new();
         served.spawn(smtp::conn::serve(theirs, caller.peer(), Arc::clone(service), Dismissal::default()));
-        let mut talk = Talk { stream, heard: Vec::new(), caller, _served: served };
+        let mut talk = ClientSession { stream, heard: Vec::new(), caller, _served: served };
         assert_eq!(talk.reply().await, "220");
         let hello = if caller == Caller::Front { "LHLO c.test" } else { "EHLO c.test" };
         assert_eq!(talk.ask(hello).await, "250");
@@ -262,7 +262,7 @@ impl World {
 }
 
 /// The client side of a session.
-struct Talk {
+struct ClientSession {
     stream: Stream,
     heard: Vec<u8>,
     caller: Caller,
@@ -270,7 +270,7 @@ struct Talk {
     _served: JoinSet<smtp::Result<()>>,
 }
 
-impl Talk {
+impl ClientSession {
     async fn line(&mut self) -> String {
         loop {
             if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
@@ -339,7 +339,7 @@ fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
 
 #[tokio::test]
 async fn every_verb_answers_everybody_as_the_table_says() {
-    let (own, any) = (World::new("own"), World::new("any"));
+    let (own, any) = (TestServer::new("own"), TestServer::new("any"));
     let mut wrong = Vec::new();
     for (lines, replies) in rows() {
         assert_eq!(replies.len(), Caller::ALL.len(), "{lines}");
@@ -362,7 +362,7 @@ async fn every_verb_answers_everybody_as_the_table_says() {
 /// both.
 #[tokio::test]
 async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
-    let world = World::new("own");
+    let world = TestServer::new("own");
     let itself = Arc::new(notes::Identity::local_server(""));
     let files =
         ["mail/ann.nsf", "mail/bob.nsf"].map(|path| world.server.core.mail.open_as_server(path).expect("it is there"));
@@ -393,7 +393,7 @@ async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
 
 #[tokio::test]
 async fn every_verb_sender_and_recipient_has_a_row() {
-    let world = World::new("own");
+    let world = TestServer::new("own");
     let mut verbs: BTreeSet<String> = BTreeSet::from(["WHAT".to_owned()]);
     for caller in [Caller::Stranger, Caller::Front, Caller::Tls] {
         let mut talk = world.session(caller).await;
