@@ -26,7 +26,7 @@ use crate::full_text::{self, Indexer};
 use crate::limits::LAST_WORK;
 use crate::listen::{self, Acceptor, BoundListener, ListenerCounts, Protocol, ServeConnection, Socket};
 use crate::logins::Logins;
-use crate::sessions::{Sessions, Watch};
+use crate::sessions::{DirectoryWatch, Sessions};
 use crate::statistics::Statistics;
 use crate::system::processors;
 use crate::tasks;
@@ -215,12 +215,12 @@ impl Server {
     }
 
     /// Returns the task that ends the sessions of changed accounts.
-    fn watch(&self) -> Result<Watch, ServeError> {
+    fn watch(&self) -> Result<DirectoryWatch, ServeError> {
         let directory = &self.core.directory;
         let server = Arc::new(notes::Identity::local_server(directory.options().server.clone()));
         let access = directory.database().authorize(&server).map_err(directory::Error::from);
         let access = access.map_err(crate::core::CoreError::from)?;
-        Ok(Watch::new(Arc::clone(&self.sessions), Arc::clone(directory), access))
+        Ok(DirectoryWatch::new(Arc::clone(&self.sessions), Arc::clone(directory), access))
     }
 
     fn start_admin_port(self: &Arc<Self>, bound: BoundListener, running: &mut JoinSet<()>) {

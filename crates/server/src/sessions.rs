@@ -153,7 +153,7 @@ impl Sessions {
 }
 
 /// Follows the changes of the directory and ends sessions.
-pub struct Watch {
+pub struct DirectoryWatch {
     sessions: Arc<Sessions>,
     directory: Arc<Directory>,
     access: Access<level::Reader>,
@@ -161,7 +161,7 @@ pub struct Watch {
     seen: Modseq,
 }
 
-impl Watch {
+impl DirectoryWatch {
     /// Creates a watch that starts with the present state of the directory.
     #[must_use]
     pub fn new(sessions: Arc<Sessions>, directory: Arc<Directory>, access: Access<level::Reader>) -> Self {
@@ -228,7 +228,7 @@ mod tests {
     struct World {
         sample: Sample,
         sessions: Arc<Sessions>,
-        watch: Watch,
+        watch: DirectoryWatch,
     }
 
     impl World {
@@ -236,7 +236,7 @@ mod tests {
             let sample = Sample::new();
             let sessions = Arc::new(Sessions::default());
             let access = crate::admin::people::manager(&sample.core, "names.nsf").expect("it is there").lower();
-            let watch = Watch::new(Arc::clone(&sessions), Arc::clone(&sample.core.directory), access);
+            let watch = DirectoryWatch::new(Arc::clone(&sessions), Arc::clone(&sample.core.directory), access);
             Self { sample, sessions, watch }
         }
 
