@@ -14,7 +14,7 @@ use crate::admin::{Failure, Progress, ProgressCallback, Unit, step};
 use crate::core::Core;
 
 /// The function of a task. Returns a text for the log, or `None` if there is nothing to report.
-type Run = fn(&Core, &mut ProgressCallback<'_>) -> Result<Option<String>, Failure>;
+type TaskFn = fn(&Core, &mut ProgressCallback<'_>) -> Result<Option<String>, Failure>;
 
 /// A task and its pause.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct Task {
     pub name: &'static str,
     /// The pause between two runs.
     pub pause: Duration,
-    run: Run,
+    run: TaskFn,
 }
 
 /// Returns the tasks of a server.
