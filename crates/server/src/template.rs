@@ -87,7 +87,7 @@ impl FieldKind {
 
 /// The changes made by applying a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct DesignChanges {
     /// Titles of design notes that were created.
     pub made: Vec<String>,
     /// Titles of design notes that were changed.
@@ -134,12 +134,17 @@ impl Template {
     }
 
     /// Applies the template to a database in one transaction, and waits until the transaction is durable.
-    pub fn apply(&self, notes: &Notes, access: &Access<level::Designer>) -> Result<Applied, Failure> {
+    pub fn apply(&self, notes: &Notes, access: &Access<level::Designer>) -> Result<DesignChanges, Failure> {
         let stored = design_notes(access)?;
         let writing = access.lower::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = notes.transaction(&accesses)?;
-        let mut work = Work { template: self, writer: transaction.on(0), stored, applied: Applied::default() };
+        let mut work = TemplateApplication {
+            template: self,
+            writer: transaction.on(0),
+            stored,
+            applied: DesignChanges::default(),
+        };
         work.icon()?;
         work.views()?;
         work.forms()?;
@@ -192,14 +197,14 @@ fn design_notes(access: &Access<level::Designer>) -> Result<Vec<Note>, Failure> 
 }
 
 /// The state of applying a template to a database.
-struct Work<'w, 'a, 't> {
+struct TemplateApplication<'w, 'a, 't> {
     template: &'w Template,
     writer: Writer<'a, 't>,
     stored: Vec<Note>,
-    applied: Applied,
+    applied: DesignChanges,
 }
 
-impl Work<'_, '_, '_> {
+impl TemplateApplication<'_, '_, '_> {
     fn mark(&self) -> Item {
         Item::text(TEMPLATE_ITEM, self.template.name.clone())
     }
@@ -342,7 +347,11 @@ mod tests {
             assert_eq!(applied.made.len(), template.views.len() + template.forms.len());
             assert_eq!(template_of(&access).expect("sound").as_deref(), Some(template.name.as_str()));
             let again = template.apply(&sample.core.notes, &access).expect("applied");
-            assert_eq!(again, Applied { kept: applied.made.len(), ..Applied::default() }, "nothing is changed twice");
+            assert_eq!(
+                again,
+                DesignChanges { kept: applied.made.len(), ..DesignChanges::default() },
+                "nothing is changed twice"
+            );
         }
     }
 

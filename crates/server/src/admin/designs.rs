@@ -9,7 +9,7 @@ use super::answer::record;
 use super::request::DesignRequest;
 use super::{Answer, Failure, Outcome, databases};
 use crate::core::Core;
-use crate::template::{Applied, Template, template_of};
+use crate::template::{DesignChanges, Template, template_of};
 use crate::templates::Listed;
 
 pub(super) fn execute(core: &Core, request: &DesignRequest) -> Outcome {
@@ -67,7 +67,7 @@ fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
 
 /// Applies a template and reports the changes.
 pub(super) fn apply(core: &Core, access: &notes::Access<level::Designer>, template: &Template, path: &str) -> Outcome {
-    let Applied { made, changed, removed, kept, left } = template.apply(&core.notes, access)?;
+    let DesignChanges { made, changed, removed, kept, left } = template.apply(&core.notes, access)?;
     let answer = Answer::record(vec![
         ("database", json!(path)),
         ("template", json!(template.name)),
