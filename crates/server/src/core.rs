@@ -23,7 +23,7 @@ use crate::full_text::FullText;
 use crate::pdf::{ITSELF, PdfReader};
 use crate::signing::Signing;
 use crate::system::{SystemClock, SystemRandom, host_name, pause};
-use crate::templates::Templates;
+use crate::templates::TemplateCatalog;
 
 /// Length in bytes of the key of encrypted attachments.
 const BLOB_KEY_BYTES: usize = 32;
@@ -200,8 +200,8 @@ pub fn server_name(config: &Config) -> String {
 impl Core {
     /// Returns the templates from which databases can be created.
     #[must_use]
-    pub fn templates(&self) -> Templates {
-        Templates::of(self.data.templates())
+    pub fn templates(&self) -> TemplateCatalog {
+        TemplateCatalog::of(self.data.templates())
     }
 
     /// Returns the reason why changes are refused, or `None` if they are accepted.

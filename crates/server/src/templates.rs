@@ -28,13 +28,13 @@ pub fn supplied() -> impl Iterator<Item = Template> {
 
 /// The templates of a server.
 #[derive(Debug, Clone)]
-pub struct Templates {
+pub struct TemplateCatalog {
     folder: PathBuf,
 }
 
 /// All templates.
 #[derive(Debug, Default)]
-pub struct Listed {
+pub struct TemplateList {
     /// Custom templates, in the order of their names.
     pub own: Vec<Template>,
     /// Supplied templates that are not replaced by a custom one.
@@ -43,7 +43,7 @@ pub struct Listed {
     pub wrong: Vec<Failure>,
 }
 
-impl Templates {
+impl TemplateCatalog {
     /// Creates the value with the folder of custom templates, which need not exist.
     #[must_use]
     pub fn of(folder: PathBuf) -> Self {
@@ -52,8 +52,8 @@ impl Templates {
 
     /// Reads all templates.
     #[must_use]
-    pub fn all(&self) -> Listed {
-        let mut listed = Listed::default();
+    pub fn all(&self) -> TemplateList {
+        let mut listed = TemplateList::default();
         let names = self.own_names().unwrap_or_else(|failure| {
             listed.wrong.push(failure);
             Vec::new()
@@ -181,13 +181,13 @@ mod tests {
 
     struct Place {
         folder: tempfile::TempDir,
-        templates: Templates,
+        templates: TemplateCatalog,
     }
 
     impl Place {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
-            let templates = Templates::of(folder.path().join("own"));
+            let templates = TemplateCatalog::of(folder.path().join("own"));
             Self { folder, templates }
         }
 
@@ -199,7 +199,7 @@ mod tests {
 
         /// Returns the names of the custom templates, the names of the supplied ones, and the number of invalid files.
         fn listed(&self) -> (Vec<String>, Vec<String>, usize) {
-            let Listed { own, supplied, wrong } = self.templates.all();
+            let TemplateList { own, supplied, wrong } = self.templates.all();
             let names = |all: Vec<Template>| all.into_iter().map(|template| template.name).collect();
             (names(own), names(supplied), wrong.len())
         }
@@ -278,7 +278,7 @@ mod tests {
     fn a_folder_that_cannot_be_read_is_told_and_leaves_those_of_the_program() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("own"), "no folder").expect("written");
-        let listed = Templates::of(folder.path().join("own")).all();
+        let listed = TemplateCatalog::of(folder.path().join("own")).all();
         assert_eq!((listed.own.len(), listed.supplied.len(), listed.wrong.len()), (0, FILES.len(), 1));
     }
 }

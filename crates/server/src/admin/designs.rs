@@ -10,7 +10,7 @@ use super::request::DesignRequest;
 use super::{Answer, Failure, Outcome, databases};
 use crate::core::Core;
 use crate::template::{DesignChanges, Template, template_of};
-use crate::templates::Listed;
+use crate::templates::TemplateList;
 
 pub(super) fn execute(core: &Core, request: &DesignRequest) -> Outcome {
     match request {
@@ -35,7 +35,7 @@ fn list(core: &Core) -> Outcome {
             ("from", json!(from)),
         ])
     };
-    let Listed { own, supplied, wrong } = core.templates().all();
+    let TemplateList { own, supplied, wrong } = core.templates().all();
     let rows = own.iter().map(|own| row(own, "operator")).chain(supplied.iter().map(|one| row(one, "program")));
     let mut answer = Answer::list(rows.collect());
     answer.says.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));
