@@ -23,7 +23,7 @@ use crate::limits::QUEUE_LOOK_EVERY;
 const JOBS_HERE_MAX: usize = 4;
 
 /// Runs the jobs of the queue.
-pub struct Agent {
+pub struct TransferAgent {
     /// The router with its queue.
     pub router: Arc<Router>,
     /// The transfer to other servers, or `None` while mail for other servers stays in the queue.
@@ -42,7 +42,7 @@ pub struct Agent {
     pub counts: Arc<MailCounts>,
 }
 
-impl Agent {
+impl TransferAgent {
     /// Runs until the server drains, then waits until running jobs have ended or the server closes.
     pub async fn run(self: Arc<Self>) {
         let here = Arc::new(Semaphore::new(JOBS_HERE_MAX));

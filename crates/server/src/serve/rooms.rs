@@ -22,7 +22,7 @@ use crate::logins::Logins;
 use crate::making::DatabaseCreator;
 use crate::reception::SmtpBackend;
 use crate::sessions::Sessions;
-use crate::transfer::Agent;
+use crate::transfer::TransferAgent;
 use crate::updater::Requests;
 
 /// The services of all protocols.
@@ -93,11 +93,11 @@ impl ProtocolServices {
     }
 
     /// Returns the agent that processes the queue.
-    pub(super) fn agent(&self, server: &Server) -> Result<Arc<Agent>, ServeError> {
+    pub(super) fn agent(&self, server: &Server) -> Result<Arc<TransferAgent>, ServeError> {
         let (core, keys) = (&server.core, &server.core.config.router);
         let router: Arc<Router> = Arc::clone(&core.router);
         let transfer = if keys.outbound { Some(Arc::new(transfer(server)?)) } else { None };
-        Ok(Arc::new(Agent {
+        Ok(Arc::new(TransferAgent {
             router,
             transfer,
             smart_host: smart_host(&core.config)?,
