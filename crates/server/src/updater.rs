@@ -54,7 +54,7 @@ pub struct Updater {
 
 /// A request in the immediate queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum UpdateRequest {
     /// The views of a database that are due according to their designs.
     Database(DbNumber),
     /// One view, regardless of its design.
@@ -63,7 +63,7 @@ enum Wanted {
 
 #[derive(Default)]
 struct Queues {
-    immediate: VecDeque<Wanted>,
+    immediate: VecDeque<UpdateRequest>,
     /// The progress of requested views. Waiting callers observe the end when the sender is dropped.
     awaited: HashMap<(DbNumber, NoteId), watch::Sender<BuildProgress>>,
     /// Changed databases, ordered by due time and then by arrival.
@@ -84,8 +84,8 @@ impl Updater {
     /// Adds a database to the immediate queue.
     pub fn request(&self, database: DbNumber, core: &Core) {
         let mut queues = self.queues();
-        if !queues.immediate.contains(&Wanted::Database(database)) {
-            self.push(&mut queues, Wanted::Database(database), core);
+        if !queues.immediate.contains(&UpdateRequest::Database(database)) {
+            self.push(&mut queues, UpdateRequest::Database(database), core);
         }
     }
 
@@ -101,7 +101,7 @@ impl Updater {
         if let Some(awaited) = queues.awaited.get(&(database, view)) {
             return Some(awaited.subscribe());
         }
-        if !self.push(&mut queues, Wanted::View(database, view), core) {
+        if !self.push(&mut queues, UpdateRequest::View(database, view), core) {
             return None;
         }
         let (sender, receiver) = watch::channel(BuildProgress::default());
@@ -110,7 +110,7 @@ impl Updater {
     }
 
     /// Adds a request to the immediate queue. Returns `false` if the queues are full.
-    fn push(&self, queues: &mut Queues, wanted: Wanted, core: &Core) -> bool {
+    fn push(&self, queues: &mut Queues, wanted: UpdateRequest, core: &Core) -> bool {
         if queues.len() >= queue_max(core) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -150,7 +150,7 @@ impl Updater {
     }
 
     /// Removes and returns the next request. If none is due, returns the time to wait.
-    fn next(&self, now: Timestamp) -> Result<Wanted, Duration> {
+    fn next(&self, now: Timestamp) -> Result<UpdateRequest, Duration> {
         let mut queues = self.queues();
         if let Some(wanted) = queues.immediate.pop_front() {
             return Ok(wanted);
@@ -160,7 +160,7 @@ impl Updater {
                 let (key, database) = (*key, *database);
                 queues.deferred.remove(&key);
                 queues.waiting.remove(&database);
-                Ok(Wanted::Database(database))
+                Ok(UpdateRequest::Database(database))
             }
             Some((key, _)) => Err(key.0.since(now).min(LOOK_PAUSE)),
             None => Err(LOOK_PAUSE),
@@ -168,12 +168,12 @@ impl Updater {
     }
 
     /// Performs a request.
-    fn work(&self, wanted: Wanted, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
+    fn work(&self, wanted: UpdateRequest, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
         match wanted {
-            Wanted::Database(database) => self.update(database, core, stop),
-            Wanted::View(database, view) => {
+            UpdateRequest::Database(database) => self.update(database, core, stop),
+            UpdateRequest::View(database, view) => {
                 // Whatever the outcome, waiting callers are notified of the end.
-                let _end = End { updater: self, key: (database, view) };
+                let _end = ProgressGuard { updater: self, key: (database, view) };
                 self.update_view(database, view, core, stop)
             }
         }
@@ -284,12 +284,12 @@ impl Updater {
 }
 
 /// Ends the wait of the callers that requested a view, when dropped.
-struct End<'u> {
+struct ProgressGuard<'u> {
     updater: &'u Updater,
     key: (DbNumber, NoteId),
 }
 
-impl Drop for End<'_> {
+impl Drop for ProgressGuard<'_> {
     fn drop(&mut self) {
         self.updater.queues().awaited.remove(&self.key);
     }
@@ -302,14 +302,14 @@ impl Queues {
 }
 
 /// Passes views whose index is to be built to the Update task.
-pub struct Requests {
+pub struct UpdateRequests {
     /// The task.
     pub updater: Arc<Updater>,
     /// The services that the task works with.
     pub core: Arc<Core>,
 }
 
-impl Indexer for Requests {
+impl Indexer for UpdateRequests {
     fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
         self.updater.request_view(database, view, &self.core)
     }
@@ -373,7 +373,7 @@ pub async fn run(updater: Arc<Updater>, core: Arc<Core>, shutdown: Shutdown) {
     }
 }
 
-async fn work(updater: &Arc<Updater>, wanted: Wanted, core: &Arc<Core>, shutdown: &Shutdown) {
+async fn work(updater: &Arc<Updater>, wanted: UpdateRequest, core: &Arc<Core>, shutdown: &Shutdown) {
     let (updater, core, stop) = (Arc::clone(updater), Arc::clone(core), shutdown.clone());
     let done = tokio::task::spawn_blocking(move || updater.work(wanted, &core, &|| stop.is_draining())).await;
     match done {
@@ -465,7 +465,7 @@ pub(crate) mod tests {
         clock.advance(Duration::from_secs(3_600));
         work_off(&updater, core);
         assert_eq!((rows(&database), updater.waiting()), (Some(2), 0));
-        let requests = Requests { updater: Arc::clone(&updater), core: Arc::new(sample.core) };
+        let requests = UpdateRequests { updater: Arc::clone(&updater), core: Arc::new(sample.core) };
         let view = authorize(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
         assert!(requests.is_recent(database.number(), view, 2) && !requests.is_recent(database.number(), view, 0));
         clock.advance(Duration::from_secs(7_200));

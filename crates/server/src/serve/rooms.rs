@@ -23,7 +23,7 @@ use crate::making::DatabaseCreator;
 use crate::reception::SmtpBackend;
 use crate::sessions::Sessions;
 use crate::transfer::TransferAgent;
-use crate::updater::Requests;
+use crate::updater::UpdateRequests;
 
 /// The services of all protocols.
 pub(super) struct ProtocolServices {
@@ -162,7 +162,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<SmtpBac
             let full_text = Arc::clone(&core.full_text);
             Box::new(move || full_text.existing())
         },
-        indexer: Arc::new(Requests { updater: Arc::clone(&server.updater), core: Arc::clone(core) }),
+        indexer: Arc::new(UpdateRequests { updater: Arc::clone(&server.updater), core: Arc::clone(core) }),
         maker: Arc::new(DatabaseCreator::new(core)),
         depositor: SubmissionService::new(core, logins, reception),
         pool: server.pool.clone(),
