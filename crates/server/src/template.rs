@@ -16,7 +16,7 @@ use crate::admin::Failure;
 use crate::core::Core;
 use crate::limits::TEMPLATE_NAME_BYTES_MAX;
 use crate::updater::authorize;
-use crate::view_text::View;
+use crate::view_text::ViewText;
 
 /// The item of a design note with the name of the template it comes from; on the icon note, the name of the database's
 /// template.
@@ -36,7 +36,7 @@ pub struct Template {
     /// A description of the template's purpose.
     pub about: String,
     #[serde(default, rename = "view")]
-    views: Vec<View>,
+    views: Vec<ViewText>,
     #[serde(default, rename = "form")]
     forms: Vec<Form>,
 }

@@ -1,6 +1,6 @@
 //! The text form of views in templates (`docs/templates.md`): parsing and formatting.
 //!
-//! Templates and the command line share this form. A [`View`] that is created from a design and parsed again yields the
+//! Templates and the command line share this form. A [`ViewText`] that is created from a design and parsed again yields the
 //! same design, whatever it contains; default values are not written. Whether the design can be indexed is checked by
 //! [`ViewNote::check`] and by the server that receives it.
 
@@ -25,7 +25,7 @@ pub struct ViewTextError(String);
 /// A view in the text form of templates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct View {
+pub struct ViewText {
     title: String,
     #[serde(default, skip_serializing_if = "is_default")]
     aliases: Vec<String>,
@@ -133,14 +133,14 @@ enum TotalWord {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default, rename = "view")]
-    views: Vec<View>,
+    views: Vec<ViewText>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-impl View {
+impl ViewText {
     /// Parses a file with exactly one view in the form of a template.
     pub fn read(text: &str) -> Result<Self, ViewTextError> {
         let File { mut views } =
@@ -152,7 +152,7 @@ impl View {
         }
     }
 
-    /// Formats the view as a file that [`View::read`] accepts and that can also be part of a template.
+    /// Formats the view as a file that [`ViewText::read`] accepts and that can also be part of a template.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = "[[view]]\n".to_owned();
@@ -361,20 +361,20 @@ x := "a";
 "#;
 
     fn read(text: &str) -> Result<ViewNote, ViewTextError> {
-        View::read(text)?.note()
+        ViewText::read(text)?.note()
     }
 
     #[test]
     fn a_view_is_written_as_it_is_read() {
         let view = read(BY_CATEGORY).expect("right");
-        assert_eq!(View::of(&view).text(), BY_CATEGORY);
+        assert_eq!(ViewText::of(&view).text(), BY_CATEGORY);
         assert_eq!((view.title.as_str(), view.design.refresh), ("Shelves\\By Category", Refresh::Hours(12)));
         let columns = &view.design.columns;
         assert_eq!((columns[1].item.as_str(), columns[2].format.as_slice()), ("Title", &[1, 0, 255][..]));
         assert_eq!(columns[3].formula.as_deref(), Some("x := \"a\";\n@Length(x)"));
         view.check(base::ViewId(1)).expect("it can be indexed");
         let short = "[[view]]\ntitle = \"All\"\nselection = \"SELECT @All\"\ncolumns = []\n";
-        assert_eq!(View::of(&read(short).expect("right")).text(), short);
+        assert_eq!(ViewText::of(&read(short).expect("right")).text(), short);
     }
 
     #[test]
@@ -384,7 +384,7 @@ x := "a";
         {
             let text = format!("[[view]]\ntitle = \"All\"\n{words}\ncolumns = []\n");
             let view = read(&text).expect("right");
-            assert_eq!(View::of(&view).text(), text);
+            assert_eq!(ViewText::of(&view).text(), text);
             assert_ne!(view, ViewNote { title: "All".into(), ..ViewNote::default() });
         }
         assert_eq!(read("[[view]]\ntitle=\"\"\ncolumns=[]\ncalendar=true").expect("right").design.range, Some((0, 1)));
@@ -414,7 +414,7 @@ x := "a";
             let column = Column { title: selection.clone(), item: "Item".into(), formula: Some(title.clone()), format, ..Column::default() };
             let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
             let view = ViewNote { title, selection: selection.clone(), readers: vec![selection], design, ..ViewNote::default() };
-            let text = View::of(&view).text();
+            let text = ViewText::of(&view).text();
             prop_assert_eq!(read(&text).expect(&text), view);
         }
     }

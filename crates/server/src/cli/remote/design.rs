@@ -16,7 +16,7 @@ use crate::admin::Answer;
 use crate::cli::Failure;
 use crate::data::read_limited;
 use crate::limits::VIEW_FILE_BYTES_MAX;
-use crate::view_text::View;
+use crate::view_text::ViewText;
 
 /// Shows the design of a view.
 pub(super) async fn show(client: &Client, database: String, view: String) -> Result<Answer, Failure> {
@@ -24,7 +24,7 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
     let reply = client.views().get_view_design(request).await;
     let told = reply.map_err(|status| missing(status, &database, &view))?.into_inner();
     let design = view_in(told.design.unwrap_or_default()).map_err(Failure::of)?;
-    let words = View::of(&design);
+    let words = ViewText::of(&design);
     let (number, sequence) = (told.view_id, told.sequence);
     let head = format!("# View {number} of {database}, sequence number {sequence} (--expect {sequence}).");
     let answer = Answer::record(vec![
@@ -94,7 +94,7 @@ fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
         ))
     };
     let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
-    let view = View::read(&text).and_then(|view| view.note()).map_err(|error| wrong(&error))?;
+    let view = ViewText::read(&text).and_then(|view| view.note()).map_err(|error| wrong(&error))?;
     Ok(view_out(&view))
 }
 
