@@ -65,7 +65,7 @@ fn mail(place: &Place) -> BTreeSet<String> {
 
 /// Counts of the results of fixups of damaged stores.
 #[derive(Default, Debug)]
-struct Told {
+struct FixupCounts {
     /// Stores that could not be opened or mended.
     refused: usize,
     /// Mended stores in which nothing was lost.
@@ -74,7 +74,7 @@ struct Told {
     lost: usize,
 }
 
-fn flip_and_fix(place: &Place, file: &Path, told: &mut Told) {
+fn flip_and_fix(place: &Place, file: &Path, told: &mut FixupCounts) {
     let output = place.run(&["fixup"], "");
     let (said, complaint) = (text(&output.stdout), text(&output.stderr));
     let name = file.display();
@@ -113,7 +113,7 @@ fn fixup_replaces_damaged_files_and_keeps_good_mail() {
     assert_eq!(mail(&place).len(), MESSAGES);
     let (store, sound) = (place.data().join("store"), place.path("sound"));
     copy(&store, &sound);
-    let mut told = Told::default();
+    let mut told = FixupCounts::default();
     for file in sorted_files(&sound) {
         let length = fs::metadata(&file).expect("a file").len() as usize;
         for spot in [length / 10, length / 2] {
