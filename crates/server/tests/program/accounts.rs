@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::{Dialogue, Place, Server, collect, deliver, text};
+use crate::{Dialogue, Server, TestFolder, collect, deliver, text};
 
 fn imap(server: &Server) -> Dialogue {
     let mut imap = server.dial("imap");
@@ -40,7 +40,7 @@ fn wait_for_the_end((mut dialogue, good_bye): (Dialogue, &str)) {
 
 #[test]
 fn open_sessions_end_with_the_account() {
-    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
     let server = place.serve();
     for change in ["--disable", "--password-stdin"] {
         let mut idle = imap(&server);
@@ -67,7 +67,7 @@ fn open_sessions_end_with_the_account() {
 
 #[test]
 fn a_deny_list_keeps_people_out() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     place.check(&["group", "add", "staff", "--member", "ann"], "was added");
     place.check(&["group", "add", "gone", "--kind", "deny-list"], "was added");
     let server = place.serve();
@@ -89,8 +89,8 @@ fn a_deny_list_keeps_people_out() {
 
 #[test]
 fn scram_can_be_switched_off() {
-    let mut place = Place::with_people(&["ann@acme.test"]);
-    let offers_scram = |place: &Place| {
+    let mut place = TestFolder::with_people(&["ann@acme.test"]);
+    let offers_scram = |place: &TestFolder| {
         let server = place.serve();
         let (mut imap, mut pop3, mut smtp) = (server.dial("imap"), server.dial("pop3"), server.dial("submission"));
         imap.expect("* OK");
@@ -108,7 +108,7 @@ fn scram_can_be_switched_off() {
 
 #[test]
 fn users_send_with_addresses_of_their_own() {
-    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
     let server = place.serve();
     let mut smtp = server.submission();
     smtp.ask("MAIL FROM:<bob@acme.test>", "553 5.7.1");
@@ -125,7 +125,7 @@ fn users_send_with_addresses_of_their_own() {
 
 #[test]
 fn many_people_are_added_from_a_file() {
-    let place = Place::with_people(&[]);
+    let place = TestFolder::with_people(&[]);
     let lines: String = (0..700).map(|number| format!("u{number}@acme.test,User {number},sesame street\n")).collect();
     std::fs::write(place.path("people.csv"), &lines).expect("the folder is writable");
     place.check(&["user", "add", "--batch", "people.csv"], "700 people were added");
@@ -150,7 +150,7 @@ fn many_people_are_added_from_a_file() {
 
 #[test]
 fn mailboxes_are_renamed_with_their_owner_and_spared() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let server = place.serve();
     deliver(&server, "ann@acme.test", "Subject: one\r\n\r\n");
     place.check(&["db", "rename", "mail/ann.nsf", "mail/moved.nsf"], "still the mailbox of user ann@acme.test");
@@ -169,7 +169,7 @@ fn mailboxes_are_renamed_with_their_owner_and_spared() {
 
 #[test]
 fn a_command_that_fails_changes_nothing() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     place.check_fails(&["domain", "add", "third.test", "--catch-all", "nobody@acme.test"], "does not exist");
     place.check_fails(&["domain", "show", "third.test"], "there is no domain third.test");
     place.check(&["domain", "add", "third.test", "--catch-all", "ann@acme.test"], "was added");
@@ -188,7 +188,7 @@ fn a_command_that_fails_changes_nothing() {
 
 #[test]
 fn access_is_listed_and_changed() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     place.check(&["db", "create", "plans.nsf"], "db acl plans.nsf set");
     place.check(&["db", "acl", "plans.nsf", "set", "-Default-", "--level", "reader"], "Reader");
     place.check(
@@ -214,7 +214,7 @@ fn access_is_listed_and_changed() {
 
 #[test]
 fn files_that_the_configuration_names_are_looked_at() {
-    let mut place = Place::new();
+    let mut place = TestFolder::new();
     place.check(&["config", "check"], "is valid");
     for assignment in ["tls.certificate=/nowhere/c.pem", "tls.key=/nowhere/k.pem"] {
         place.options.extend(["--set".to_owned(), assignment.to_owned()]);

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::native::PASSWORD;
 use crate::native_notes::{PLAN, plan};
-use crate::{Place, text};
+use crate::{TestFolder, text};
 
 /// Runs a command as a logged-in user and returns its readable output.
-fn seen(place: &Place, who: &str, words: &[&str]) -> String {
+fn seen(place: &TestFolder, who: &str, words: &[&str]) -> String {
     let words = [words, &["--user", who, "--password-file", "-"]].concat();
     place.check_input(&words, &format!("{PASSWORD}\n"), "")
 }
@@ -17,19 +17,19 @@ fn field(rows: &Value, name: &str) -> Vec<Value> {
     rows.as_array().expect("a list").iter().map(|row| row[name].clone()).collect()
 }
 
-fn import(place: &Place, rows: &str) {
+fn import(place: &TestFolder, rows: &str) {
     std::fs::write(place.path("rows.csv"), rows).expect("there is room");
     place.check(&["db", "import", PLAN, "rows.csv", "--form", "Order"], "");
 }
 
-fn make_view(place: &Place, design: &str) {
+fn make_view(place: &TestFolder, design: &str) {
     std::fs::write(place.path("view.toml"), design).expect("there is room");
     place.as_user("ann", &["view", "create", PLAN, "view.toml"]);
 }
 
 #[test]
 fn an_operators_commands_refuse_the_options_of_a_person() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.check(&["db", "create", PLAN], "was made");
     std::fs::write(place.path("in.csv"), "A\n1\n").expect("there is room");
     for words in [
@@ -236,7 +236,7 @@ fn notes_are_made_with_what_was_said_and_not_without() {
 
 #[test]
 fn a_table_goes_to_standard_output() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.check(&["db", "create", PLAN], "was made");
     import(&place, ORDERS);
     let export = ["db", "export", PLAN, "-", "--columns", "Subject,Year"];

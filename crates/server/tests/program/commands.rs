@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::Place;
+use crate::TestFolder;
 
 /// Runs a fixed sequence of commands, with or without a running server.
-fn check_people(place: &Place) {
+fn check_people(place: &TestFolder) {
     place.check_fails(
         &["user", "add", "ann@acme.test"],
         "acme.test is not a domain of this server; add it first: `doublet domain add acme.test`",
@@ -32,7 +32,7 @@ fn check_people(place: &Place) {
     assert_eq!(place.json(&["user", "show", "ann"])["forward"], "bob@acme.test");
 }
 
-fn check_groups_and_domains(place: &Place) {
+fn check_groups_and_domains(place: &TestFolder) {
     place.check(
         &["group", "add", "team@acme.test", "--member", "ann@acme.test", "--member", "nobody@acme.test"],
         "nobody here: nobody@acme.test",
@@ -61,7 +61,7 @@ fn check_groups_and_domains(place: &Place) {
     place.check_fails(&["user", "show", "bob@acme.test"], "`doublet user list` shows all");
 }
 
-fn check_databases(place: &Place) {
+fn check_databases(place: &TestFolder) {
     place.check(&["db", "create", "projects/plan.nsf", "--title", "The plan"], "was made");
     place.check_fails(&["db", "create", "../plan.nsf"], "path");
     place.check(&["db", "rename", "projects/plan.nsf", "plan.nsf"], "is now plan.nsf");
@@ -90,7 +90,7 @@ fn check_databases(place: &Place) {
 
 #[test]
 fn the_administration_works_without_a_server() {
-    let place = Place::new();
+    let place = TestFolder::new();
     check_people(&place);
     check_groups_and_domains(&place);
     check_databases(&place);
@@ -101,7 +101,7 @@ fn the_administration_works_without_a_server() {
 
 #[test]
 fn the_administration_works_through_a_running_server() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let server = place.serve();
     check_people(&place);
     check_groups_and_domains(&place);
@@ -115,7 +115,7 @@ fn the_administration_works_through_a_running_server() {
 
 #[test]
 fn a_data_folder_is_not_made_by_mistake() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.check_fails(&["user", "list"], "there is no data in");
     place.check_fails(&["import", "eml", "x.eml", "--user", "ann"], "is --data right?");
     assert!(!place.data().exists());
@@ -125,7 +125,7 @@ fn a_data_folder_is_not_made_by_mistake() {
 
 #[test]
 fn the_configuration_can_be_checked_and_shown() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.check(&["config", "check"], "is valid");
     let shown = place.json(&["config", "show"]);
     assert_eq!(shown["listen.imap"], json!({ "value": "127.0.0.1:0", "source": "command line" }));
@@ -140,7 +140,7 @@ fn the_configuration_can_be_checked_and_shown() {
 
 #[test]
 fn a_second_server_is_refused() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let server = place.serve();
     place.check_fails(&["serve"], &format!("in use by another doublet, process {}", server.child.id()));
     server.stop();

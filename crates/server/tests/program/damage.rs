@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{Place, text};
+use crate::{TestFolder, text};
 
 const MESSAGES: usize = 300;
 
@@ -16,8 +16,8 @@ fn letter(number: usize) -> String {
 }
 
 /// Creates a data folder with mail in Ann's mailbox, whose files were written by an orderly shutdown.
-fn filled() -> Place {
-    let place = Place::with_people(&["ann@acme.test"]);
+fn filled() -> TestFolder {
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let mbox: String = (0..MESSAGES).map(letter).collect();
     fs::write(place.path("old.mbox"), mbox).expect("the folder is writable");
     place.check(&["import", "mbox", "old.mbox", "--user", "ann"], "");
@@ -48,7 +48,7 @@ fn flip(file: &Path, place: usize) {
 }
 
 /// Exports Ann's mail and returns the messages. Checks that each is one of the imported messages.
-fn mail(place: &Place) -> BTreeSet<String> {
+fn mail(place: &TestFolder) -> BTreeSet<String> {
     let _ = fs::remove_dir_all(place.path("out"));
     let _ = place.run(&["export", "mbox", "out", "--user", "ann"], "");
     let mbox = fs::read_to_string(place.path("out/INBOX.mbox")).unwrap_or_default();
@@ -74,7 +74,7 @@ struct FixupCounts {
     lost: usize,
 }
 
-fn flip_and_fix(place: &Place, file: &Path, told: &mut FixupCounts) {
+fn flip_and_fix(place: &TestFolder, file: &Path, told: &mut FixupCounts) {
     let output = place.run(&["fixup"], "");
     let (said, complaint) = (text(&output.stdout), text(&output.stderr));
     let name = file.display();

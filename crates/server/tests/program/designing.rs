@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::native::PASSWORD;
-use crate::{Place, Server, text};
+use crate::{Server, TestFolder, text};
 
 const PLAN: &str = "plan.nsf";
 
@@ -21,8 +21,8 @@ columns = [
 "#;
 
 /// Creates a database in which ann is Designer, and bob is Reader and may have private folders and views.
-fn plan() -> (Place, Server) {
-    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+fn plan() -> (TestFolder, Server) {
+    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
     place.check(&["db", "create", PLAN], "was made");
     place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
     place.check(&["db", "acl", PLAN, "set", "ann@acme.test", "--level", "designer"], "");
@@ -35,11 +35,11 @@ fn plan() -> (Place, Server) {
 }
 
 /// Runs a command with the password in a file and `input` on its standard input. Returns its readable output.
-fn with_input(place: &Place, who: &str, words: &[&str], input: &str) -> String {
+fn with_input(place: &TestFolder, who: &str, words: &[&str], input: &str) -> String {
     place.check_input(&[words, &["--user", who, "--password-file", "password"]].concat(), input, "")
 }
 
-fn task(place: &Place, room: &str, subject: &str) -> Value {
+fn task(place: &TestFolder, room: &str, subject: &str) -> Value {
     let items = [format!("Room={room}"), format!("Subject={subject}")];
     place.as_user("ann", &["note", "create", PLAN, "Form=Task", &items[0], &items[1]])
 }
@@ -184,7 +184,7 @@ fn folders_are_filled_and_emptied() {
 
 #[test]
 fn help_shows_what_a_file_looks_like() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let help = text(&place.run(&["view", "create", "--help"], "").stdout);
     let example = help.split_once("[[view]]").expect("an example").1.split("\n\n").next().expect("it ends");
     for word in ["title = ", "selection = ", "columns = ["] {

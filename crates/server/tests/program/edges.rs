@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use wire::{ClientTls, Stream};
 
-use crate::{Place, collect};
+use crate::{TestFolder, collect};
 
 /// Connects with TLS, from the first byte or after the plaintext dialogue `start`. Sends `first` and returns the first
 /// line received.
@@ -36,7 +36,7 @@ fn encrypted(address: &str, start: &[(&str, &str)], first: &str) -> String {
 
 #[test]
 fn every_door_can_be_encrypted() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let server = place.serve();
     let check = |listener: &str, start: &[(&str, &str)], first: &str, expected: &str| {
         let heard = encrypted(&server.listeners[listener], start, first);
@@ -61,7 +61,7 @@ fn every_door_can_be_encrypted() {
 
 #[test]
 fn another_mail_server_delivers_through_the_socket() {
-    let mut place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let mut place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
     place.options.extend(["--set".to_owned(), "listen.lmtp=lmtp.sock".to_owned()]);
     let server = place.serve();
     let stream = UnixStream::connect(&server.listeners["lmtp"]).expect("it listens");
@@ -90,7 +90,7 @@ fn another_mail_server_delivers_through_the_socket() {
 
 #[test]
 fn connections_beyond_the_limit_hear_why() {
-    let mut place = Place::new();
+    let mut place = TestFolder::new();
     place.options.extend(["--set".to_owned(), "limits.connections=2".to_owned()]);
     let server = place.serve();
     let mut first = server.dial("imap");
@@ -106,7 +106,7 @@ fn connections_beyond_the_limit_hear_why() {
 
 #[test]
 fn logs_are_json_when_that_is_wanted() {
-    let mut place = Place::new();
+    let mut place = TestFolder::new();
     place.options.extend(["--set".to_owned(), "log.format=json".to_owned()]);
     let mut child = place.command(&["serve"]).stderr(std::process::Stdio::piped()).spawn().expect("the program starts");
     let log = BufReader::new(child.stderr.take().expect("it is piped"));
@@ -123,7 +123,7 @@ fn logs_are_json_when_that_is_wanted() {
 
 #[test]
 fn a_message_under_way_is_taken_before_the_server_ends() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let mut server = place.serve();
     let mut smtp = server.reception();
     smtp.ask("MAIL FROM:<dora@elsewhere.test>", "250 ");
@@ -143,7 +143,7 @@ fn a_message_under_way_is_taken_before_the_server_ends() {
 
 #[test]
 fn a_second_signal_does_not_wait() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let mut server = place.serve();
     let mut smtp = server.reception();
     smtp.ask("MAIL FROM:<dora@elsewhere.test>", "250 ");
@@ -157,7 +157,7 @@ fn a_second_signal_does_not_wait() {
 
 #[test]
 fn attachments_are_encrypted_when_that_is_wanted_and_lost_without_the_key() {
-    let mut place = Place::with_people(&[]);
+    let mut place = TestFolder::with_people(&[]);
     std::fs::remove_dir_all(place.data()).expect("it is ours");
     place.options.extend(["--set".to_owned(), "blobs.encryption=true".to_owned()]);
     place.check(&["domain", "add", "acme.test"], "was added");

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use serde_json::json;
 
-use crate::{Place, collect};
+use crate::{TestFolder, collect};
 
 const MX: u16 = 15;
 const A: u16 = 1;
@@ -65,7 +65,7 @@ fn name_server(zone: Zone) -> SocketAddr {
 
 #[test]
 fn mail_finds_its_way_by_mx_records() {
-    let mut other = Place::with_people_of("other.example", &["dora@other.example"]);
+    let mut other = TestFolder::with_people_of("other.example", &["dora@other.example"]);
     other.options.extend(["--set".to_owned(), "server.name=mx.other.example".to_owned()]);
     let there = other.serve();
     let zone = Zone::from([
@@ -73,7 +73,7 @@ fn mail_finds_its_way_by_mx_records() {
         (("mx.other.example", A), Ipv4Addr::LOCALHOST.octets().to_vec()),
         (("null.example", MX), vec![0, 0, 0]),
     ]);
-    let mut place = Place::with_people(&["ann@acme.test"]);
+    let mut place = TestFolder::with_people(&["ann@acme.test"]);
     let (_, port) = there.listeners["smtp"].rsplit_once(':').expect("an address has a port");
     let settings = [format!("server.name_servers={}", name_server(zone)), format!("router.port={port}")];
     for setting in settings.into_iter().chain(["log.filter=mail=debug".to_owned()]) {

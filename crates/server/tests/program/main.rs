@@ -37,7 +37,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A data folder and the options that every command gets.
-struct Place {
+struct TestFolder {
     folder: tempfile::TempDir,
     options: Vec<String>,
 }
@@ -45,7 +45,7 @@ struct Place {
 const LISTENERS: [&str; 9] =
     ["smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "admin"];
 
-impl Place {
+impl TestFolder {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut options = vec!["--data".to_owned(), folder.path().join("data").display().to_string()];

@@ -5,11 +5,11 @@ use std::future::Future;
 use client::{Client, Code, Options, Trust, v1};
 use serde_json::json;
 
-use crate::{Place, Server};
+use crate::{Server, TestFolder};
 
 pub const PASSWORD: &str = "sesame street";
 
-impl Place {
+impl TestFolder {
     /// Runs a command as a logged-in user and returns its JSON output.
     pub fn as_user(&self, who: &str, words: &[&str]) -> serde_json::Value {
         let words = [words, &["--user", who, "--password-file", "-", "--json"]].concat();
@@ -32,7 +32,12 @@ impl Place {
 }
 
 /// Runs `work` with a client that has logged in.
-pub fn with_client<F: Future<Output = ()>>(place: &Place, server: &Server, who: &str, work: impl FnOnce(Client) -> F) {
+pub fn with_client<F: Future<Output = ()>>(
+    place: &TestFolder,
+    server: &Server,
+    who: &str,
+    work: impl FnOnce(Client) -> F,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let options = place.options(server);
     runtime.block_on(async {
@@ -65,7 +70,7 @@ pub fn reason_of<T: std::fmt::Debug>(outcome: Result<T, client::Status>) -> (Cod
 
 #[test]
 fn notes_live_on_the_command_line() {
-    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
     place.check(&["db", "create", "plan.nsf"], "was made");
     place.check(&["db", "acl", "plan.nsf", "set", "ann@acme.test", "--level", "editor"], "");
     let server = place.serve();
@@ -123,7 +128,7 @@ fn notes_live_on_the_command_line() {
 
 #[test]
 fn conflicts_rights_and_missing_notes_are_told_apart() {
-    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
     let server = place.serve();
     with_client(&place, &server, "ann", |client| async move {
         let mail = || database("mail/ann.nsf");
@@ -153,7 +158,7 @@ fn conflicts_rights_and_missing_notes_are_told_apart() {
 
 #[test]
 fn sessions_end_with_logout_and_with_their_account() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let server = place.serve();
     let people = &place;
     with_client(&place, &server, "ann", |client| async move {
@@ -184,7 +189,7 @@ async fn whoami_database(client: &Client) -> Result<(), client::Status> {
 #[test]
 fn what_is_not_the_protocol_ends_the_connection_and_nothing_else() {
     use std::io::{Read, Write};
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let server = place.serve();
     let address = server.listeners.get("native").expect("it listens");
     let garbage: [&[u8]; 4] =

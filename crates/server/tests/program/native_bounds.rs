@@ -5,7 +5,7 @@ use client::{Client, Code, v1};
 
 use crate::native::{database, note, reason_of, text, with_client};
 use crate::native_notes::{PLAN, plan};
-use crate::{Place, deliver};
+use crate::{TestFolder, deliver};
 
 fn all_items() -> Option<v1::ItemSelection> {
     Some(v1::ItemSelection { extent: v1::item_selection::Extent::All.into(), names: Vec::new() })
@@ -94,7 +94,7 @@ fn who_knows_a_later_state_than_the_database_begins_anew() {
 
 #[test]
 fn a_message_stays_what_its_sender_has_written() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let server = place.serve();
     deliver(&server, "ann@acme.test", "Subject: plan\r\n\r\nThe plan.");
     with_client(&place, &server, "ann", |client| async move {

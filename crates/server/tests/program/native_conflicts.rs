@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::native::{PASSWORD, database, note, reason_of, text};
 use crate::native_notes::{PLAN, plan};
-use crate::{Place, Server};
+use crate::{Server, TestFolder};
 
 /// Two users with Editor access, and their operations.
 struct Two {
@@ -16,7 +16,7 @@ struct Two {
 }
 
 /// Runs `work` with two logged-in users.
-fn with_two<F: Future<Output = ()>>(work: impl FnOnce(Two) -> F) -> (Place, Server) {
+fn with_two<F: Future<Output = ()>>(work: impl FnOnce(Two) -> F) -> (TestFolder, Server) {
     let (place, server) = plan(&[("ann", "editor"), ("bob", "editor")]);
     let options = place.options(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -2,7 +2,7 @@
 
 use client::{Client, Code, v1};
 
-use crate::Place;
+use crate::TestFolder;
 use crate::native::{database, reason_of, with_client};
 
 fn create(path: &str, template: &str) -> v1::CreateDatabaseRequest {
@@ -15,7 +15,7 @@ async fn made(client: &Client, request: v1::CreateDatabaseRequest) -> Result<v1:
 
 #[test]
 fn who_may_makes_databases_and_manages_them() {
-    let mut place = Place::with_people(&["ann@acme.test", "bob@acme.test", "eve@acme.test"]);
+    let mut place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test", "eve@acme.test"]);
     place.check(&["group", "add", "makers@acme.test", "--member", "bob@acme.test"], "");
     let makers = "native.database_makers=ann@acme.test, makers@acme.test";
     place.options.extend(["--set".to_owned(), makers.to_owned()]);

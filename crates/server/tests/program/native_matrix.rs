@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use client::{Client, Code, Status, v1};
 
-use crate::Place;
+use crate::TestFolder;
 use crate::native::{PASSWORD, database, note, text};
 
 /// The access levels, which are also the names of the users in this test.
@@ -167,7 +167,7 @@ fn letter() -> client::RequestStream<v1::DepositMailRequest> {
 fn every_call_asks_who_calls() {
     let people: Vec<String> = LEVELS.iter().map(|level| format!("{level}@acme.test")).collect();
     let addresses: Vec<&str> = people.iter().map(String::as_str).collect();
-    let place = Place::with_people(&addresses);
+    let place = TestFolder::with_people(&addresses);
     place.check(&["db", "create", PLAN], "was made");
     place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
     for (level, address) in LEVELS.iter().zip(&addresses).skip(1) {

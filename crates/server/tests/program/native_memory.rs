@@ -5,7 +5,7 @@ use client::{Client, Code, v1};
 
 use crate::native::{PASSWORD, database, note, reason_of, text, with_client};
 use crate::native_notes::{PLAN, plan};
-use crate::{Place, collect};
+use crate::{TestFolder, collect};
 
 /// Number of 256 KiB pieces that exceed the data a client may send ahead: when the last piece has been accepted, the
 /// server has read the first.
@@ -17,7 +17,7 @@ fn limit() -> (Code, String) {
 
 #[test]
 fn strangers_are_held_to_small_messages_however_they_are_packed() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let server = place.serve();
     let options = place.options(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -100,7 +100,7 @@ fn uploads_that_stand_still_keep_nobody_out() {
 #[test]
 fn mail_that_breaks_off_is_not_sent() {
     use v1::deposit_mail_request::{Envelope, Part};
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let server = place.serve();
     let say = |part| v1::DepositMailRequest { part: Some(part) };
     let envelope = move |length_bytes| {

@@ -5,14 +5,14 @@ use client::{Client, Code, v1};
 use serde_json::json;
 
 use crate::native::{PASSWORD, database, note, reason_of, text, with_client};
-use crate::{Place, Server};
+use crate::{Server, TestFolder};
 
 pub const PLAN: &str = "plan.nsf";
 
 /// Creates a database in which the given users have the given levels.
-pub fn plan(people: &[(&str, &str)]) -> (Place, Server) {
+pub fn plan(people: &[(&str, &str)]) -> (TestFolder, Server) {
     let addresses: Vec<String> = people.iter().map(|(name, _)| format!("{name}@acme.test")).collect();
-    let place = Place::with_people(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
+    let place = TestFolder::with_people(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
     place.check(&["db", "create", PLAN], "was made");
     place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
     for ((_, level), address) in people.iter().zip(&addresses) {

@@ -4,7 +4,7 @@ use client::{Client, Code, Trust, v1};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 
 use crate::native::{database, reason_of};
-use crate::{Place, Server};
+use crate::{Server, TestFolder};
 
 /// A certificate authority that signs the certificates of servers.
 struct Root {
@@ -40,7 +40,11 @@ fn named(parts: &[(DnType, &str)]) -> DistinguishedName {
 }
 
 /// Connects with a client certificate. The server presents its self-signed certificate.
-async fn connect(place: &Place, server: &Server, (chain, key): &(String, String)) -> Result<Client, client::Error> {
+async fn connect(
+    place: &TestFolder,
+    server: &Server,
+    (chain, key): &(String, String),
+) -> Result<Client, client::Error> {
     let made = std::fs::read(place.data().join("tls/certificate.pem")).expect("the server has made it");
     let trust = Trust::mutual(&made, chain.as_bytes(), key.as_bytes())?;
     let address = server.listeners.get("native").expect("it listens");
@@ -55,7 +59,7 @@ async fn open(client: &Client, path: &str) -> Result<v1::Database, client::Statu
 
 #[test]
 fn servers_call_with_certificates_that_a_root_has_signed() {
-    let mut place = Place::with_people(&["ann@acme.test"]);
+    let mut place = TestFolder::with_people(&["ann@acme.test"]);
     let (root, stranger) = (Root::new("Our root"), Root::new("Our root"));
     std::fs::write(place.path("peers.pem"), &root.pem).expect("there is room");
     for key in ["tls.peers", "router.roots"] {

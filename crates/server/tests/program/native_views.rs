@@ -4,7 +4,7 @@
 use client::{Client, Code, v1};
 
 use crate::native::{database, note, reason_of, text, with_client};
-use crate::{Place, Server};
+use crate::{Server, TestFolder};
 
 const LIBRARY: &str = "library.nsf";
 
@@ -32,8 +32,8 @@ fn by_category() -> v1::ReadEntriesRequest {
 }
 
 /// Creates a library in which ann is Editor and bob is Reader.
-fn library() -> (Place, Server) {
-    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+fn library() -> (TestFolder, Server) {
+    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
     place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was made");
     place.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "editor"], "");
     place.check(&["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "reader"], "");
@@ -294,7 +294,7 @@ fn what_readers_items_hide_is_not_counted() {
 
 #[test]
 fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
-    let mut place = Place::with_people(&["ann@acme.test"]);
+    let mut place = TestFolder::with_people(&["ann@acme.test"]);
     // With this setting, only opening a view requests its update.
     place.options.extend(["--set".to_owned(), "views.suppression_time=1h".to_owned()]);
     place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was made");
@@ -322,7 +322,7 @@ fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
 }
 
 /// Creates a library in which bob is Designer.
-fn designed_library() -> (Place, Server) {
+fn designed_library() -> (TestFolder, Server) {
     let (place, server) = library();
     place.check(&["db", "acl", LIBRARY, "settings", "--max-internet-access", "manager"], "");
     place.check(&["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "designer"], "");

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use search::extract::IsolatedReader;
 use server::pdf::PdfReader;
 
-use crate::Place;
+use crate::TestFolder;
 
 /// Builds a PDF file from numbered objects; the first is the catalogue.
 fn file(objects: &[Vec<u8>]) -> Vec<u8> {
@@ -156,7 +156,7 @@ fn files_that_are_made_to_do_harm_cost_their_own_text() {
 
 #[test]
 fn a_child_that_says_nothing_or_nonsense_is_ended() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let check = |script: &str, bytes: &[u8]| {
         let program = place.path("child");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("the folder is writable");
@@ -177,7 +177,7 @@ fn a_child_that_says_nothing_or_nonsense_is_ended() {
 
 #[test]
 fn a_pdf_that_comes_by_mail_is_found_by_what_it_says() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let letter = |name: &str, bytes: &[u8]| {
         let lines: Vec<u8> =
             STANDARD.encode(bytes).into_bytes().chunks(76).flat_map(|line| [line, b"\r\n"].concat()).collect();

@@ -1,11 +1,11 @@
 //! Tests of full-text search through the program: delivered mail is found, also after a kill, with and without a
 //! running server.
 
-use crate::{Place, deliver};
+use crate::{TestFolder, deliver};
 
 #[test]
 fn what_is_delivered_is_found() {
-    let mut place = Place::with_people(&["ann@acme.test"]);
+    let mut place = TestFolder::with_people(&["ann@acme.test"]);
     for assignment in ["full_text.delay=0s", "log.filter=full_text=debug"] {
         place.options.extend(["--set".to_owned(), assignment.to_owned()]);
     }
@@ -31,7 +31,7 @@ fn what_is_delivered_is_found() {
 
 #[test]
 fn what_attachments_of_documents_say_is_found() {
-    let mut place = Place::with_people(&["ann@acme.test"]);
+    let mut place = TestFolder::with_people(&["ann@acme.test"]);
     for assignment in ["full_text.delay=0s", "log.filter=full_text=debug"] {
         place.options.extend(["--set".to_owned(), assignment.to_owned()]);
     }

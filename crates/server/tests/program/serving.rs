@@ -4,11 +4,11 @@ use rustix::process::Signal;
 use serde_json::json;
 use std::io::Read;
 
-use crate::{Place, collect, deliver};
+use crate::{TestFolder, collect, deliver};
 
 #[test]
 fn mail_comes_in_and_is_read() {
-    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
     place.check(
         &["group", "add", "team@acme.test", "--member", "ann@acme.test", "--member", "bob@acme.test"],
         "2 members",
@@ -40,7 +40,7 @@ fn mail_comes_in_and_is_read() {
 
 #[test]
 fn what_was_acknowledged_survives_a_kill() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     for round in 0..3 {
         let server = place.serve();
         assert_eq!(collect(&server, "ann@acme.test").len(), round * 2);
@@ -54,7 +54,7 @@ fn what_was_acknowledged_survives_a_kill() {
 
 #[test]
 fn queued_mail_can_be_held_released_and_removed() {
-    let mut place = Place::with_people(&["ann@acme.test"]);
+    let mut place = TestFolder::with_people(&["ann@acme.test"]);
     place.options.extend(["--set".to_owned(), "router.outbound=false".to_owned()]);
     let server = place.serve();
     let mut smtp = server.submission();
@@ -83,7 +83,7 @@ fn queued_mail_can_be_held_released_and_removed() {
 
 #[test]
 fn signals_reload_the_certificate_and_end_the_server() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut server = place.serve();
     server.signal(Signal::HUP);
     server.wait_for_log("the certificate was read again");
@@ -101,7 +101,7 @@ fn signals_reload_the_certificate_and_end_the_server() {
 
 #[test]
 fn health_and_statistics_are_told_on_the_administration_port() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let server = place.serve();
     deliver(&server, "ann@acme.test", "Subject: counted\r\n\r\n");
     assert!(server.get("/health/live").starts_with("HTTP/1.1 200"));
@@ -114,7 +114,7 @@ fn health_and_statistics_are_told_on_the_administration_port() {
 
 #[test]
 fn the_demo_serves_what_it_says() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut child = place
         .command(&["demo"])
         .stdout(std::process::Stdio::piped())
@@ -146,11 +146,11 @@ fn the_demo_serves_what_it_says() {
 
 #[test]
 fn mail_goes_on_to_another_server_and_failures_come_back() {
-    let mut other = Place::with_people_of("other.test", &["dora@other.test"]);
+    let mut other = TestFolder::with_people_of("other.test", &["dora@other.test"]);
     // The two servers need different names; otherwise the transfer would be treated as a loop.
     other.options.extend(["--set".to_owned(), "server.name=mail.other.test".to_owned()]);
     let there = other.serve();
-    let mut place = Place::with_people(&["ann@acme.test"]);
+    let mut place = TestFolder::with_people(&["ann@acme.test"]);
     let smart_host = format!("router.smart_host={}", there.listeners["smtp"]);
     place.options.extend(["--set".to_owned(), smart_host, "--set".to_owned(), "log.filter=mail=debug".to_owned()]);
     let mut here = place.serve();

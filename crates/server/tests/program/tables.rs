@@ -10,7 +10,7 @@ use std::process::Stdio;
 use base::Clock;
 use server::system::SystemClock;
 
-use crate::{Place, Server};
+use crate::{Server, TestFolder};
 
 const PATH: &str = "table.nsf";
 
@@ -92,7 +92,7 @@ fn resident_kib(server: &Server) -> u64 {
 }
 
 /// Starts an import and kills the server when some rows have been imported.
-fn kill_in_the_middle(place: &Place, server: Server, words: &[&str]) {
+fn kill_in_the_middle(place: &TestFolder, server: Server, words: &[&str]) {
     let mut command = place.command(words);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let mut told = BufReader::new(child.stderr.take().expect("it is piped"));
@@ -108,7 +108,7 @@ fn kill_in_the_middle(place: &Place, server: Server, words: &[&str]) {
 
 #[test]
 fn a_table_of_many_rows_survives_a_killed_server() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.check(&["db", "create", PATH], "was made");
     let (file, back) = (place.path("rows.csv"), place.path("back.csv"));
     write_rows(&file);
@@ -139,7 +139,7 @@ fn a_table_of_many_rows_survives_a_killed_server() {
 
 #[test]
 fn a_table_is_taken_from_standard_input_whole() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.check(&["db", "create", PATH], "was made");
     let rows: String = (0..1_500).map(|number| format!("{number},x\n")).collect();
     let lines: String = (0..1_500).map(|number| format!("{{\"Number\":{number}}}\n")).collect();
@@ -157,7 +157,7 @@ fn a_table_is_taken_from_standard_input_whole() {
 
 #[test]
 fn a_table_tells_what_comes_late_and_comes_back_whole() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.check(&["db", "create", PATH], "was made");
     let file = place.path("rows.jsonl");
     let lines: String = (1..=1_000).map(|number| format!("{{\"Number\":{number}}}\n")).collect();
@@ -181,7 +181,7 @@ fn a_table_tells_what_comes_late_and_comes_back_whole() {
 
 #[test]
 fn a_quote_that_is_never_closed_fails_the_import_behind_the_rows_before_it() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.check(&["db", "create", PATH], "was made");
     let file = place.path("rows.csv");
     let rows = |end: u32, quote: &str| -> String {

@@ -4,14 +4,14 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::{Place, collect};
+use crate::{TestFolder, collect};
 
 const MBOX: &str = "From dora@elsewhere.test Sat Jan  3 01:05:34 2026\nFrom: Dora <dora@elsewhere.test>\nSubject: one\n\nHello.\n>From here on it is quoted.\n\n\
                     From eve@elsewhere.test Sat Jan  3 01:06:34 2026\nReturn-Path: <eve@elsewhere.test>\nSubject: two\n\nBye.\n\n";
 
 #[test]
 fn an_mbox_comes_in_and_goes_out_the_same() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     fs::write(place.path("old.mbox"), MBOX).expect("the folder is writable");
     let done = place.json(&["import", "mbox", "old.mbox", "--user", "ann@acme.test", "--folder", "Old/2026"]);
     assert_eq!((&done["messages"], &done["duplicates"]), (&json!(2), &json!(0)));
@@ -28,7 +28,7 @@ fn an_mbox_comes_in_and_goes_out_the_same() {
 
 #[test]
 fn a_maildir_keeps_its_flags_and_folders() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     for folder in ["in/cur", "in/new", "in/.Work.2026/cur"] {
         fs::create_dir_all(place.path(folder)).expect("the folder is writable");
     }
@@ -61,7 +61,7 @@ fn a_maildir_keeps_its_flags_and_folders() {
 
 #[test]
 fn single_files_come_in_through_a_running_server() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     fs::create_dir_all(place.path("letters/sub")).expect("the folder is writable");
     fs::write(place.path("letters/a.eml"), "Subject: a\r\n\r\n").expect("the folder is writable");
     fs::write(place.path("letters/sub/b.eml"), "Subject: b\r\n\r\n").expect("the folder is writable");
@@ -86,7 +86,7 @@ fn single_files_come_in_through_a_running_server() {
 
 #[test]
 fn a_backup_of_a_running_server_is_restored() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     fs::write(place.path("old.mbox"), MBOX).expect("the folder is writable");
     let server = place.serve();
     place.check(&["import", "mbox", "old.mbox", "--user", "ann"], "");
@@ -107,7 +107,7 @@ fn a_backup_of_a_running_server_is_restored() {
 
 #[test]
 fn backups_are_pruned_and_do_not_lie_among_the_data() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     for words in [&["backup", "saved"][..], &["backup", "saved"], &["backup", "saved", "--keep", "2"]] {
         place.check(words, "brings it back");
     }
@@ -128,7 +128,7 @@ fn backups_are_pruned_and_do_not_lie_among_the_data() {
 
 #[test]
 fn a_restore_that_fails_leaves_nothing_to_start_from() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     place.check(&["backup", "saved"], "");
     for object in fs::read_dir(place.path("saved/objects")).expect("a folder") {
         let object = object.expect("an entry").path();
@@ -144,7 +144,7 @@ fn a_restore_that_fails_leaves_nothing_to_start_from() {
 
 #[test]
 fn a_store_without_its_log_or_its_first_file_is_refused_every_time() {
-    let mut place = Place::new();
+    let mut place = TestFolder::new();
     let logs = place.path("log");
     place.options.extend(["--set".to_owned(), format!("store.log_folder={}", logs.display())]);
     place.check(&["domain", "add", "acme.test"], "was added");
@@ -163,7 +163,7 @@ fn a_store_without_its_log_or_its_first_file_is_refused_every_time() {
 
 #[test]
 fn an_orderly_stop_leaves_nothing_to_replay() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     let server = place.serve();
     place.check(&["user", "list"], "ann@acme.test");
     server.stop();
@@ -178,7 +178,7 @@ fn an_orderly_stop_leaves_nothing_to_replay() {
 
 #[test]
 fn flipped_bytes_in_the_files_of_the_store_are_mended_or_told_of() {
-    let place = Place::with_people(&["ann@acme.test"]);
+    let place = TestFolder::with_people(&["ann@acme.test"]);
     fs::write(place.path("old.mbox"), MBOX.repeat(200)).expect("the folder is writable");
     place.check(&["import", "mbox", "old.mbox", "--user", "ann"], "");
     place.serve().stop();
