@@ -10,13 +10,13 @@ use crate::native_notes::{PLAN, plan};
 use crate::{Server, TestFolder};
 
 /// Two users with Editor access, and their operations.
-struct Two {
+struct TwoUsers {
     ann: Client,
     bob: Client,
 }
 
 /// Runs `work` with two logged-in users.
-fn with_two<F: Future<Output = ()>>(work: impl FnOnce(Two) -> F) -> (TestFolder, Server) {
+fn with_two<F: Future<Output = ()>>(work: impl FnOnce(TwoUsers) -> F) -> (TestFolder, Server) {
     let (place, server) = plan(&[("ann", "editor"), ("bob", "editor")]);
     let options = place.options(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -29,7 +29,7 @@ fn with_two<F: Future<Output = ()>>(work: impl FnOnce(Two) -> F) -> (TestFolder,
                 client
             }
         };
-        work(Two { ann: log_in("ann").await, bob: log_in("bob").await }).await;
+        work(TwoUsers { ann: log_in("ann").await, bob: log_in("bob").await }).await;
     });
     (place, server)
 }
@@ -60,7 +60,7 @@ async fn told(client: &Client, number: u32) -> String {
     items.join(" ")
 }
 
-impl Two {
+impl TwoUsers {
     /// Lets Ann create and change a document, and then lets Bob save `change` based on the version before her change.
     /// Returns the outcome and the document's number.
     async fn meet(&self, action: &str, change: v1::UpdateNoteRequest) -> (Result<v1::SavedNote, client::Status>, u32) {
