@@ -16,7 +16,7 @@ const PLAN: &str = "plan.nsf";
 
 /// The callers who may make a call on a document of another user.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum PermittedCallers {
     /// All callers, even without a session.
     Strangers,
     /// All callers with a session.
@@ -25,10 +25,10 @@ enum Who {
     Levels(&'static [usize]),
 }
 
-const FROM_READER: Who = Who::Levels(&[2, 3, 4, 5, 6]);
-const FROM_AUTHOR: Who = Who::Levels(&[3, 4, 5, 6]);
-const FROM_EDITOR: Who = Who::Levels(&[4, 5, 6]);
-const FROM_DESIGNER: Who = Who::Levels(&[5, 6]);
+const FROM_READER: PermittedCallers = PermittedCallers::Levels(&[2, 3, 4, 5, 6]);
+const FROM_AUTHOR: PermittedCallers = PermittedCallers::Levels(&[3, 4, 5, 6]);
+const FROM_EDITOR: PermittedCallers = PermittedCallers::Levels(&[4, 5, 6]);
+const FROM_DESIGNER: PermittedCallers = PermittedCallers::Levels(&[5, 6]);
 
 type Call = fn(Client, u32) -> Pin<Box<dyn Future<Output = Result<(), Status>>>>;
 
@@ -51,20 +51,20 @@ macro_rules! rows {
 /// one about access. An Author may create the shared profile, which from then on belongs to another user for the
 /// others.
 #[rustfmt::skip]
-fn rows() -> Vec<(&'static str, Who, Call)> {
+fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
     use v1::{self as p};
     let mut rows = rows! {
-        "Sessions/GetServer" Who::Strangers, sessions.get_server |_n| p::GetServerRequest {};
-        "Sessions/GetSession" Who::Sessions, sessions.get_session |_n| p::GetSessionRequest {};
-        "Databases/ListDatabases" Who::Sessions, databases.list_databases |_n| p::ListDatabasesRequest::default();
-        "Databases/OpenDatabase" Who::Levels(&[1, 2, 3, 4, 5, 6]), databases.open_database |_n| p::OpenDatabaseRequest { database: database(PLAN) };
-        "Databases/CreateDatabase" Who::Levels(&[]), databases.create_database |_n| p::CreateDatabaseRequest { path: "new.nsf".into(), ..Default::default() };
-        "Databases/ListTemplates" Who::Sessions, databases.list_templates |_n| p::ListTemplatesRequest {};
+        "Sessions/GetServer" PermittedCallers::Strangers, sessions.get_server |_n| p::GetServerRequest {};
+        "Sessions/GetSession" PermittedCallers::Sessions, sessions.get_session |_n| p::GetSessionRequest {};
+        "Databases/ListDatabases" PermittedCallers::Sessions, databases.list_databases |_n| p::ListDatabasesRequest::default();
+        "Databases/OpenDatabase" PermittedCallers::Levels(&[1, 2, 3, 4, 5, 6]), databases.open_database |_n| p::OpenDatabaseRequest { database: database(PLAN) };
+        "Databases/CreateDatabase" PermittedCallers::Levels(&[]), databases.create_database |_n| p::CreateDatabaseRequest { path: "new.nsf".into(), ..Default::default() };
+        "Databases/ListTemplates" PermittedCallers::Sessions, databases.list_templates |_n| p::ListTemplatesRequest {};
         "Databases/GetAcl" FROM_READER, databases.get_acl |_n| p::GetAclRequest { database: database(PLAN) };
-        "Databases/SetAcl" Who::Levels(&[6]), databases.set_acl |_n| p::SetAclRequest { database: database(PLAN), acl: None, expected_sequence: 0 };
+        "Databases/SetAcl" PermittedCallers::Levels(&[6]), databases.set_acl |_n| p::SetAclRequest { database: database(PLAN), acl: None, expected_sequence: 0 };
         "Notes/OpenNote" FROM_READER, notes.open_note |n| p::OpenNoteRequest { database: database(PLAN), note: note(n), ..Default::default() };
         "Notes/OpenNotes" FROM_READER, notes.open_notes |n| p::OpenNotesRequest { database: database(PLAN), notes: note(n).into_iter().collect(), items: None };
-        "Notes/CreateNote" Who::Levels(&[1, 3, 4, 5, 6]), notes.create_note |_n| p::CreateNoteRequest { database: database(PLAN), items: vec![text("A", "b")], ..Default::default() };
+        "Notes/CreateNote" PermittedCallers::Levels(&[1, 3, 4, 5, 6]), notes.create_note |_n| p::CreateNoteRequest { database: database(PLAN), items: vec![text("A", "b")], ..Default::default() };
         "Notes/UpdateNote" FROM_EDITOR, notes.update_note |n| p::UpdateNoteRequest { database: database(PLAN), note: note(n), items: vec![text("A", "c")], ..Default::default() };
         "Notes/DeleteNote" FROM_EDITOR, notes.delete_note |n| p::DeleteNoteRequest { database: database(PLAN), note: note(n), ..Default::default() };
         "Notes/DetachFile" FROM_AUTHOR, notes.detach_file |n| p::DetachFileRequest { database: database(PLAN), note: note(n), expected_sequence: 0, file_name: "a".into() };
@@ -91,10 +91,10 @@ fn rows() -> Vec<(&'static str, Who, Call)> {
         "Views/CreateView" FROM_DESIGNER, views.create_view |n| p::CreateViewRequest { database: database(PLAN), design: design(&format!("own{n}")).map(|design| p::ViewDesign { personal: true, ..design }) };
         "Views/UpdateView" FROM_DESIGNER, views.update_view |_n| p::UpdateViewRequest { database: database(PLAN), view: view(), design: design("view"), expected_sequence: 0 };
         "Views/DeleteView" FROM_DESIGNER, views.delete_view |_n| p::DeleteViewRequest { database: database(PLAN), view: view(), expected_sequence: 0 };
-        "Changes/PollNewMail" Who::Sessions, changes.poll_new_mail |_n| p::PollNewMailRequest::default();
-        "Directory/LookupNames" Who::Sessions, directory.lookup_names |_n| p::LookupNamesRequest { names: vec!["ann".into()] };
+        "Changes/PollNewMail" PermittedCallers::Sessions, changes.poll_new_mail |_n| p::PollNewMailRequest::default();
+        "Directory/LookupNames" PermittedCallers::Sessions, directory.lookup_names |_n| p::LookupNamesRequest { names: vec!["ann".into()] };
         "Search/SearchFullText" FROM_READER, search.search_full_text |_n| p::SearchFullTextRequest { database: database(PLAN), query: "a".into(), ..Default::default() };
-        "Mail/DepositMail" Who::Sessions, mail.deposit_mail |_n| letter();
+        "Mail/DepositMail" PermittedCallers::Sessions, mail.deposit_mail |_n| letter();
     };
     rows.push(("/doublet.v1.Notes/SearchNotes", FROM_READER, |client, _| Box::pin(async move {
         let request = p::SearchNotesRequest { database: database(PLAN), ..Default::default() };
@@ -189,7 +189,7 @@ fn every_call_asks_who_calls() {
         for (path, who, call) in &rows {
             let outcome = call(stranger.clone(), 1).await;
             let is_refused = outcome.is_err_and(|status| status.code() == Code::Unauthenticated);
-            assert_eq!(is_refused, *who != Who::Strangers, "{path} without a session");
+            assert_eq!(is_refused, *who != PermittedCallers::Strangers, "{path} without a session");
         }
         for (number, level) in LEVELS.iter().enumerate() {
             let client = connect().await;
@@ -199,7 +199,7 @@ fn every_call_asks_who_calls() {
                 let create = v1::CreateNoteRequest { database: database(PLAN), items, ..Default::default() };
                 let made = manager.notes().create_note(create).await.expect("a manager may").into_inner();
                 let code = call(client.clone(), made.note_id).await.err().map(|status| status.code());
-                let may = !matches!(who, Who::Levels(levels) if !levels.contains(&number));
+                let may = !matches!(who, PermittedCallers::Levels(levels) if !levels.contains(&number));
                 assert_eq!(code != Some(Code::PermissionDenied), may, "{path} by {level}: {code:?}");
                 match *path {
                     "/doublet.v1.Views/DeleteFolder" if code.is_none() => make_folder(&manager).await,

@@ -1,5 +1,5 @@
 //! Text form of items on the command line: `Name=text`, `Name:number=5`, `Name:time=2026-01-31`,
-//! `Who:readers=Ann/Acme`. The same name several times makes a list.
+//! `PermittedCallers:readers=Ann/Acme`. The same name several times makes a list.
 
 use base::Name;
 use base64::Engine;
