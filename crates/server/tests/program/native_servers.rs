@@ -7,12 +7,12 @@ use crate::native::{database, reason_of};
 use crate::{Server, TestFolder};
 
 /// A certificate authority that signs the certificates of servers.
-struct Root {
+struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
 }
 
-impl Root {
+impl CertificateAuthority {
     fn new(name: &str) -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("a name makes a certificate");
@@ -60,7 +60,7 @@ async fn open(client: &Client, path: &str) -> Result<v1::Database, client::Statu
 #[test]
 fn servers_call_with_certificates_that_a_root_has_signed() {
     let mut place = TestFolder::with_people(&["ann@acme.test"]);
-    let (root, stranger) = (Root::new("Our root"), Root::new("Our root"));
+    let (root, stranger) = (CertificateAuthority::new("Our root"), CertificateAuthority::new("Our root"));
     std::fs::write(place.path("peers.pem"), &root.pem).expect("there is room");
     for key in ["tls.peers", "router.roots"] {
         place.options.extend(["--set".to_owned(), format!("{key}={}", place.path("peers.pem").display())]);
