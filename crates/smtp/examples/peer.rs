@@ -19,15 +19,15 @@ use smtp::{Refusal, Result};
 use tokio::time::Instant;
 use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
-struct Everything;
+struct AcceptAll;
 
-impl Recipients for Everything {
+impl Recipients for AcceptAll {
     fn check(&self, _sender: &Sender, address: &str) -> RecipientReply {
         if address.to_lowercase().ends_with("@b.example") { RecipientReply::Local } else { RecipientReply::Remote }
     }
 }
 
-impl Credentials for Everything {
+impl Credentials for AcceptAll {
     fn authenticate(&self, _peer: &Peer, login: &str, password: &[u8]) -> std::result::Result<String, LoginError> {
         if password == b"secret" { Ok(login.to_owned()) } else { Err(LoginError::Wrong) }
     }
@@ -41,16 +41,16 @@ impl Credentials for Everything {
     }
 }
 
-impl Acceptor for Everything {
+impl Acceptor for AcceptAll {
     fn accept(&self, envelope: Envelope, message: Vec<u8>) -> std::result::Result<Accepted, Refusal> {
         println!("{envelope:?}\n{}", String::from_utf8_lossy(&message));
         Ok(Accepted { id: envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
     }
 }
 
-struct Running(Instant);
+struct ElapsedClock(Instant);
 
-impl Clock for Running {
+impl Clock for ElapsedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_seconds(1_767_225_600).after(self.monotonic())
     }
@@ -84,8 +84,8 @@ async fn listen(address: &str, role: &str) -> Result<()> {
     };
     let made = rcgen::generate_simple_self_signed(vec!["mx.b.example".to_owned()]).expect("a certificate");
     let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit");
-    let clock = Arc::new(Running(Instant::now()));
-    let backend = Arc::new(Everything);
+    let clock = Arc::new(ElapsedClock(Instant::now()));
+    let backend = Arc::new(AcceptAll);
     let service = Arc::new(Service {
         rules: Arc::new(rules),
         recipients: backend.clone(),
@@ -118,7 +118,7 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
         login: None,
         dialect: if dialect == "lmtp" { Dialect::Lmtp } else { Dialect::Smtp },
     };
-    let (route, clock) = (Route::Host(Arc::new(host)), Arc::new(Running(Instant::now())));
+    let (route, clock) = (Route::Host(Arc::new(host)), Arc::new(ElapsedClock(Instant::now())));
     let transfer =
         Transfer::new(Options::new("out.c.example"), Resolver::asking(&[])?, clock, Arc::new(SeededRandom::new(1)))?;
     let recipients: Vec<Recipient> = ["alice@b.example", "bob@b.example"]
