@@ -19,9 +19,9 @@ use smtp::envelope::{Envelope, Sender};
 use smtp::rules::Rules;
 use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream};
 
-struct Nothing;
+struct NullBackend;
 
-impl Recipients for Nothing {
+impl Recipients for NullBackend {
     fn check(&self, _sender: &Sender, _address: &str) -> RecipientReply {
         RecipientReply::Local
     }
@@ -31,7 +31,7 @@ impl Recipients for Nothing {
     }
 }
 
-impl Credentials for Nothing {
+impl Credentials for NullBackend {
     fn authenticate(&self, _peer: &Peer, _login: &str, _password: &[u8]) -> Result<String, LoginError> {
         Err(LoginError::Wrong)
     }
@@ -45,15 +45,15 @@ impl Credentials for Nothing {
     }
 }
 
-impl Acceptor for Nothing {
+impl Acceptor for NullBackend {
     fn accept(&self, envelope: Envelope, _message: Vec<u8>) -> Result<Accepted, Refusal> {
         Ok(Accepted { id: envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
     }
 }
 
-struct Frozen;
+struct FrozenClock;
 
-impl Clock for Frozen {
+impl Clock for FrozenClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_seconds(1_767_225_600)
     }
@@ -81,8 +81,8 @@ fn main() {
 }
 
 fn start_server() -> SocketAddr {
-    let clock = Arc::new(Frozen);
-    let backend = Arc::new(Nothing);
+    let clock = Arc::new(FrozenClock);
+    let backend = Arc::new(NullBackend);
     let service = Arc::new(Service {
         rules: Arc::new(Rules::reception("mx.b.example", "b.example")),
         recipients: backend.clone(),
