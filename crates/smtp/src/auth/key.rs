@@ -48,7 +48,7 @@ impl PrivateKey {
     pub fn generate(algorithm: Algorithm, random: &dyn Random) -> Result<Self> {
         let der = match algorithm {
             Algorithm::Rsa => {
-                let key = RsaPrivateKey::new(&mut Source(random), RSA_BITS).map_err(|error| unusable(&error))?;
+                let key = RsaPrivateKey::new(&mut RandomAdapter(random), RSA_BITS).map_err(|error| unusable(&error))?;
                 key.to_pkcs8_der().map_err(|error| unusable(&error))?.as_bytes().to_vec()
             }
             Algorithm::Ed25519 => {
@@ -161,9 +161,9 @@ fn unusable(why: &dyn fmt::Display) -> Error {
 }
 
 /// The server's random generator in the form that the crate `rsa` requires.
-struct Source<'a>(&'a dyn Random);
+struct RandomAdapter<'a>(&'a dyn Random);
 
-impl RngCore for Source<'_> {
+impl RngCore for RandomAdapter<'_> {
     fn next_u32(&mut self) -> u32 {
         let mut bytes = [0; 4];
         self.0.fill(&mut bytes);
@@ -184,7 +184,7 @@ impl RngCore for Source<'_> {
     }
 }
 
-impl CryptoRng for Source<'_> {}
+impl CryptoRng for RandomAdapter<'_> {}
 
 #[cfg(test)]
 mod tests {
