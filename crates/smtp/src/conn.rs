@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use wire::{Dismissal, Peer, Pool, Shutdown, Stream, Tls};
 
 use crate::auth::results;
-use crate::auth::verify::{Arrival, Verifier};
+use crate::auth::verify::{ClientInfo, Verifier};
 use crate::backend::{Acceptor, Credentials, RecipientReply, Recipients};
 use crate::envelope::{Envelope, Sender};
 use crate::error::{Error, Refusal, Result, Status};
@@ -308,7 +308,7 @@ impl Service {
         let is_stranger = envelope.sender.login.is_none() && !envelope.sender.peer.loopback;
         let (mut message, mut header) = (message, None);
         if let Some(verifier) = self.verifier.as_ref().filter(|_| is_stranger) {
-            let arrival = Arrival {
+            let arrival = ClientInfo {
                 address: envelope.sender.peer.ip(),
                 helo: envelope.helo.clone(),
                 reverse_path: envelope.sender.reverse_path.clone(),

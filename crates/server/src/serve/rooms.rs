@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use mail::router::Router;
-use smtp::auth::verify::{Policy, Verifier};
+use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{Dialect, Host, Options, Route, Security, Transfer};
 use smtp::dns::Resolver;
 use smtp::rules::{Encryption, Rules};
@@ -281,8 +281,8 @@ fn lmtp_rules(config: &Config, rules: Rules) -> Rules {
 fn verifier(config: &Config) -> Result<Option<Arc<Verifier>>, ServeError> {
     let policy = match config.smtp.authentication {
         AuthenticationPolicy::Off => return Ok(None),
-        AuthenticationPolicy::Record => Policy::Record,
-        AuthenticationPolicy::Enforce => Policy::Reject,
+        AuthenticationPolicy::Record => DmarcEnforcement::Record,
+        AuthenticationPolicy::Enforce => DmarcEnforcement::Reject,
     };
     Ok(Some(Arc::new(Verifier::new(resolver(config)?, policy))))
 }

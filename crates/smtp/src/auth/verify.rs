@@ -4,13 +4,13 @@
 //! rejection (`p=reject`), and the configured policy follows it. No other result leads to a refusal here, because SPF
 //! and DKIM alone break too often in transit (RFC 7489 §10.1).
 //!
-//! DMARC is about the domain of the author. Under [`Policy::Reject`] a message must therefore have one: exactly one
+//! DMARC is about the domain of the author. Under [`DmarcEnforcement::Reject`] a message must therefore have one: exactly one
 //! `From` field, in which every address can be parsed (RFC 7489 §6.6.1). Otherwise a sender could evade the check by
 //! writing the field twice, or with a NUL. If the field names several domains, each of them is checked, and one that
 //! asks for rejection is enough.
 //!
 //! The checks run in their own task under one time limit. If they take too long, or if the library fails on the
-//! message, nothing is known. This is recorded as `temperror`, and under [`Policy::Reject`] the sender is asked to
+//! message, nothing is known. This is recorded as `temperror`, and under [`DmarcEnforcement::Reject`] the sender is asked to
 //! retry (451). The same happens in two other cases: if the policy of the author's domain cannot be looked up, or if
 //! that domain rejects and evidence for the message (SPF or DKIM of an aligned domain) cannot be looked up. Until that
 //! is known, a policy can be neither applied nor ignored (RFC 7489 §6.6.2, §6.6.3; RFC 6376 §6.3). A published record
@@ -43,7 +43,7 @@ use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
 
 /// The use of the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy {
+pub enum DmarcEnforcement {
     /// Results are recorded and no message is refused.
     Record,
     /// A message that fails DMARC is refused if the author's domain asks for it. A message without a readable author is
@@ -53,7 +53,7 @@ pub enum Policy {
 
 /// The circumstances in which a message arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Arrival {
+pub struct ClientInfo {
     /// The IP address of the client.
     pub address: IpAddr,
     /// The name from HELO or EHLO.
@@ -67,13 +67,13 @@ pub struct Arrival {
 /// Verifies messages. It is shared by all connections of a listener.
 pub struct Verifier {
     resolver: Resolver,
-    policy: Policy,
+    policy: DmarcEnforcement,
 }
 
 impl Verifier {
     /// Creates a verifier.
     #[must_use]
-    pub fn new(resolver: Resolver, policy: Policy) -> Self {
+    pub fn new(resolver: Resolver, policy: DmarcEnforcement) -> Self {
         Self { resolver, policy }
     }
 
@@ -82,7 +82,7 @@ impl Verifier {
     /// The first `trace_bytes` bytes of the message, its trace field, are skipped.
     pub async fn verdict(
         self: &Arc<Self>,
-        arrival: Arrival,
+        arrival: ClientInfo,
         message: Arc<Vec<u8>>,
         trace_bytes: usize,
     ) -> Result<String, Refusal> {
@@ -92,19 +92,19 @@ impl Verifier {
             let text = message.get(trace_bytes..).unwrap_or_default();
             verifier.check(&arrival, text).await
         };
-        let outcome = finished(checks).await.unwrap_or_else(Outcome::unfinished);
+        let outcome = finished(checks).await.unwrap_or_else(VerificationResult::unfinished);
         match outcome.refusal {
-            Some(refusal) if self.policy == Policy::Reject => Err(refusal),
+            Some(refusal) if self.policy == DmarcEnforcement::Reject => Err(refusal),
             _ => Ok(write(&hostname, &outcome.results)),
         }
     }
 
-    async fn check(&self, arrival: &Arrival, text: &[u8]) -> Outcome {
+    async fn check(&self, arrival: &ClientInfo, text: &[u8]) -> VerificationResult {
         let parsed = AuthenticatedMessage::parse(text);
         let authors = author_domains(text, parsed.as_ref());
-        if let (Err(why), Policy::Reject) = (&authors, self.policy) {
+        if let (Err(why), DmarcEnforcement::Reject) = (&authors, self.policy) {
             // No reply from a name server can change this result, so no lookups are made.
-            return Outcome { results: Vec::new(), refusal: Some(Refusal::new(550, Status(5, 6, 0), *why)) };
+            return VerificationResult { results: Vec::new(), refusal: Some(Refusal::new(550, Status(5, 6, 0), *why)) };
         }
         let (helo, mail_from, mail_from_domain) = self.check_spf(arrival).await;
         let mut results = vec![spf_result(&helo).with("smtp.helo", &arrival.helo)];
@@ -115,7 +115,7 @@ impl Verifier {
             mail_from
         };
         let Some(mut parsed) = parsed else {
-            return Outcome { results, refusal: None };
+            return VerificationResult { results, refusal: None };
         };
         parsed.dkim_headers.truncate(SIGNATURES_MAX);
         let authenticator = self.resolver.authenticator();
@@ -129,28 +129,28 @@ impl Verifier {
             results.push(MethodResult::new("arc", dkim_word(arc.result())).because(dkim_reason(arc.result())));
         }
         let evidence = Evidence { spf: &spf, spf_domain: &mail_from_domain, dkim: &dkim };
-        let mut says = Says::Nothing;
+        let mut says = DmarcVerdict::Nothing;
         // A field that cannot be parsed is passed to the library unchanged, which returns `none` or `temperror`.
         for author in authors.map_or_else(|_| vec![parsed.from.clone()], one_by_one) {
             let (result, of_author) = self.check_dmarc(author, &evidence).await;
             results.push(result);
             says = says.or(of_author);
         }
-        Outcome { results, refusal: says.refusal() }
+        VerificationResult { results, refusal: says.refusal() }
     }
 
     /// Checks DMARC for authors of one domain.
-    async fn check_dmarc(&self, authors: Vec<String>, evidence: &Evidence<'_>) -> (MethodResult, Says) {
+    async fn check_dmarc(&self, authors: Vec<String>, evidence: &Evidence<'_>) -> (MethodResult, DmarcVerdict) {
         let of_author = AuthenticatedMessage { from: authors, ..AuthenticatedMessage::default() };
         let parameters = DmarcParameters::new(&of_author, evidence.dkim, evidence.spf_domain, evidence.spf)
             .with_domain_suffix_fn(organizational_domain);
         let output = self.resolver.authenticator().verify_dmarc(parameters).await;
         let unknown = if self.hides_policy(output.domain()).await {
-            Unknown::Policy
+            MissingInformation::Policy
         } else if evidence.is_incomplete_for(output.domain()) {
-            Unknown::Evidence
+            MissingInformation::Evidence
         } else {
-            Unknown::Nothing
+            MissingInformation::Nothing
         };
         dmarc_result(&output, unknown)
     }
@@ -182,7 +182,7 @@ impl Verifier {
     }
 
     /// Checks SPF of the EHLO name and of the reverse path. Returns both results, and the domain of the latter.
-    async fn check_spf(&self, arrival: &Arrival) -> (SpfOutput, SpfOutput, String) {
+    async fn check_spf(&self, arrival: &ClientInfo) -> (SpfOutput, SpfOutput, String) {
         let authenticator = self.resolver.authenticator();
         let helo = ascii_domain(&arrival.helo).filter(|name| is_domain(name)).unwrap_or_default();
         let (local, domain) = split_address(&arrival.reverse_path);
@@ -200,14 +200,14 @@ impl Verifier {
 }
 
 /// The result of the checks.
-struct Outcome {
+struct VerificationResult {
     results: Vec<MethodResult>,
     /// The refusal if the author's domain asks for rejection of the message, which failed DMARC, if there is no
     /// readable author, or if this cannot be determined now.
     refusal: Option<Refusal>,
 }
 
-impl Outcome {
+impl VerificationResult {
     /// Returns the outcome of checks that did not complete.
     fn unfinished() -> Self {
         let unknown = |method| MethodResult::new(method, "temperror").because(Some("the check did not come to an end"));
@@ -220,7 +220,7 @@ impl Outcome {
 }
 
 /// Runs checks in their own task. Returns `None` if they take too long or panic.
-async fn finished(checks: impl Future<Output = Outcome> + Send + 'static) -> Option<Outcome> {
+async fn finished(checks: impl Future<Output = VerificationResult> + Send + 'static) -> Option<VerificationResult> {
     match tokio::spawn(timeout(VERIFY_TIME_MAX, checks)).await {
         Ok(Ok(outcome)) => Some(outcome),
         Ok(Err(_)) => {
@@ -257,7 +257,7 @@ impl Evidence<'_> {
 
 /// The information about a message that name servers did not provide.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unknown {
+enum MissingInformation {
     Nothing,
     /// It is unknown whether the author's domain has a policy.
     Policy,
@@ -267,7 +267,7 @@ enum Unknown {
 
 /// The verdict of DMARC on a message, for one author or for all of them.
 #[derive(PartialEq, Eq, Debug)]
-enum Says {
+enum DmarcVerdict {
     Nothing,
     /// This domain may ask for rejection of the message, which cannot be determined now.
     Perhaps(String),
@@ -275,7 +275,7 @@ enum Says {
     Reject(String),
 }
 
-impl Says {
+impl DmarcVerdict {
     /// Combines the verdicts of two authors' domains. The stricter one takes precedence; of equal ones, the first.
     fn or(self, other: Self) -> Self {
         match (&self, &other) {
@@ -383,15 +383,15 @@ fn dkim_reason(result: &DkimResult) -> Option<&'static str> {
 }
 
 /// Returns the result of DMARC and the verdict that follows from it.
-fn dmarc_result(output: &DmarcOutput, unknown: Unknown) -> (MethodResult, Says) {
+fn dmarc_result(output: &DmarcOutput, unknown: MissingInformation) -> (MethodResult, DmarcVerdict) {
     let outcomes = [output.spf_result(), output.dkim_result()];
     let record = output.dmarc_record();
     let is = |wanted: fn(&DmarcResult) -> bool| outcomes.iter().any(|outcome| wanted(outcome));
     let word = if is(|outcome| *outcome == DmarcResult::Pass) {
         "pass"
-    } else if unknown == Unknown::Policy
+    } else if unknown == MissingInformation::Policy
         || is(|outcome| matches!(outcome, DmarcResult::TempError(_)))
-        || (unknown == Unknown::Evidence && record.is_some())
+        || (unknown == MissingInformation::Evidence && record.is_some())
     {
         "temperror"
     } else if is(|outcome| matches!(outcome, DmarcResult::PermError(_))) {
@@ -414,14 +414,14 @@ fn dmarc_result(output: &DmarcOutput, unknown: Unknown) -> (MethodResult, Says) 
         result = result.with("policy.dmarc", policy);
     }
     if !is_domain(output.domain()) {
-        return (result, Says::Nothing);
+        return (result, DmarcVerdict::Nothing);
     }
     let rejects = record.is_some() && policy == "reject" && !tried_out;
-    let may_reject = rejects || record.is_none() || unknown == Unknown::Policy;
+    let may_reject = rejects || record.is_none() || unknown == MissingInformation::Policy;
     let says = match word {
-        "fail" if rejects => Says::Reject(output.domain().to_owned()),
-        "temperror" if may_reject => Says::Perhaps(output.domain().to_owned()),
-        _ => Says::Nothing,
+        "fail" if rejects => DmarcVerdict::Reject(output.domain().to_owned()),
+        "temperror" if may_reject => DmarcVerdict::Perhaps(output.domain().to_owned()),
+        _ => DmarcVerdict::Nothing,
     };
     (result, says)
 }
@@ -466,12 +466,12 @@ mod tests {
         assert_eq!(started.elapsed(), VERIFY_TIME_MAX);
         assert!(finished(async { panic!("a fault of the library") }).await.is_none());
         assert_eq!(started.elapsed(), VERIFY_TIME_MAX, "a panic is noticed at once");
-        assert!(finished(async { Outcome { results: Vec::new(), refusal: None } }).await.is_some());
+        assert!(finished(async { VerificationResult { results: Vec::new(), refusal: None } }).await.is_some());
     }
 
     #[test]
     fn checks_without_an_outcome_are_a_temporary_failure() {
-        let outcome = Outcome::unfinished();
+        let outcome = VerificationResult::unfinished();
         assert!(outcome.results.iter().all(|result| result.result == "temperror"));
         let refusal = outcome.refusal.expect("it is put off");
         assert_eq!(refusal.to_string(), "451 4.7.0 The origin of the message cannot be checked now, try again later");
@@ -479,11 +479,12 @@ mod tests {
 
     #[test]
     fn of_several_authors_the_hardest_word_counts() {
-        let (perhaps, reject) = (|| Says::Perhaps("a.test".to_owned()), || Says::Reject("b.test".to_owned()));
-        assert_eq!(Says::Nothing.or(perhaps()), perhaps());
-        assert_eq!(perhaps().or(Says::Nothing), perhaps());
+        let (perhaps, reject) =
+            (|| DmarcVerdict::Perhaps("a.test".to_owned()), || DmarcVerdict::Reject("b.test".to_owned()));
+        assert_eq!(DmarcVerdict::Nothing.or(perhaps()), perhaps());
+        assert_eq!(perhaps().or(DmarcVerdict::Nothing), perhaps());
         assert_eq!(perhaps().or(reject()), reject());
         assert_eq!(reject().or(perhaps()), reject());
-        assert_eq!(Says::Nothing.or(Says::Nothing).refusal(), None);
+        assert_eq!(DmarcVerdict::Nothing.or(DmarcVerdict::Nothing).refusal(), None);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
-use smtp::auth::verify::{Policy, Verifier};
+use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{Dialect, EightBit, Host, Options, Outcome, Outgoing, Route, Security, Transfer};
 use smtp::conn::{Service, serve};
 use smtp::envelope::{Notify, OriginalRecipient, Place, Recipient, Return};
@@ -253,7 +253,7 @@ async fn what_is_not_durable_was_not_accepted() {
 #[tokio::test]
 async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
     let zone = Zone::default().txt("c.example", "v=spf1 ip4:192.0.2.7 -all");
-    let verifier = Verifier::new(zone.serve().await, Policy::Record);
+    let verifier = Verifier::new(zone.serve().await, DmarcEnforcement::Record);
     let mut rules = Rules::reception("mx.b.example", "b.example");
     rules.greet_delay = Duration::ZERO;
     let (service, backend, _) = service(rules, Some(Arc::new(verifier)));

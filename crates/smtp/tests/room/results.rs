@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::sim::SeededRandom;
 use smtp::auth::key::{Algorithm, PrivateKey, key_record};
 use smtp::auth::sign::Signer;
-use smtp::auth::verify::{Arrival, Policy, Verifier};
+use smtp::auth::verify::{ClientInfo, DmarcEnforcement, Verifier};
 
 use smtp::dns::Resolver;
 
@@ -28,13 +28,18 @@ fn zone() -> Zone {
 }
 
 /// Returns the results of a message in one line, or the refusal.
-async fn results(zone: Zone, policy: Policy, client: (&str, &str), message: &str) -> String {
+async fn results(zone: Zone, policy: DmarcEnforcement, client: (&str, &str), message: &str) -> String {
     results_asking(zone.serve().await, policy, client, message).await
 }
 
-async fn results_asking(resolver: Resolver, policy: Policy, (address, from): (&str, &str), message: &str) -> String {
+async fn results_asking(
+    resolver: Resolver,
+    policy: DmarcEnforcement,
+    (address, from): (&str, &str),
+    message: &str,
+) -> String {
     let verifier = Arc::new(Verifier::new(resolver, policy));
-    let arrival = Arrival {
+    let arrival = ClientInfo {
         address: address.parse().expect("an address"),
         helo: "client.author.example".to_owned(),
         reverse_path: from.to_owned(),
@@ -50,17 +55,17 @@ async fn results_asking(resolver: Resolver, policy: Policy, (address, from): (&s
 
 #[tokio::test]
 async fn spf_and_dmarc_are_recorded() {
-    let pass = results(zone(), Policy::Reject, ("192.0.2.7", "ann@author.example"), MESSAGE).await;
+    let pass = results(zone(), DmarcEnforcement::Reject, ("192.0.2.7", "ann@author.example"), MESSAGE).await;
     assert_eq!(
         pass,
         "Authentication-Results: mx.b.example; spf=none smtp.helo=client.author.example; spf=pass \
          smtp.mailfrom=ann@author.example; dkim=none; dmarc=pass header.from=author.example policy.dmarc=reject"
     );
     let forged = ("192.0.2.99", "ann@author.example");
-    let recorded = results(zone(), Policy::Record, forged, MESSAGE).await;
+    let recorded = results(zone(), DmarcEnforcement::Record, forged, MESSAGE).await;
     assert!(recorded.contains("spf=fail smtp.mailfrom=ann@author.example"), "{recorded}");
     assert!(recorded.ends_with("dmarc=fail header.from=author.example policy.dmarc=reject"), "{recorded}");
-    let refused = results(zone(), Policy::Reject, forged, MESSAGE).await;
+    let refused = results(zone(), DmarcEnforcement::Reject, forged, MESSAGE).await;
     assert_eq!(refused, "550 5.7.1 Message fails DMARC, and author.example asks to reject such messages");
 }
 
@@ -69,11 +74,16 @@ async fn only_a_policy_in_force_refuses() {
     for domain in ["tried.example", "lax.example", "silent.example", "garbled.example"] {
         let message = MESSAGE.replace("author.example", domain);
         let from = format!("ann@{domain}");
-        let results = results(zone(), Policy::Reject, ("192.0.2.99", &from), &message).await;
+        let results = results(zone(), DmarcEnforcement::Reject, ("192.0.2.99", &from), &message).await;
         assert!(results.starts_with("Authentication-Results:"), "{domain}: {results}");
     }
-    let unaligned =
-        results(zone(), Policy::Reject, ("192.0.2.7", "x@author.example"), &MESSAGE.replace("author", "other")).await;
+    let unaligned = results(
+        zone(),
+        DmarcEnforcement::Reject,
+        ("192.0.2.7", "x@author.example"),
+        &MESSAGE.replace("author", "other"),
+    )
+    .await;
     assert!(unaligned.contains("spf=pass") && unaligned.contains("dmarc=none"), "{unaligned}");
 }
 
@@ -83,9 +93,9 @@ async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
     let check = async |from: &str, (author, more): (&str, &str), enforced: &str, dmarc: &str| {
         let message = format!("{more}{}", MESSAGE.replace("author.example", author));
         let client = ("192.0.2.99", from);
-        let found = results(zone(), Policy::Reject, client, &message).await;
+        let found = results(zone(), DmarcEnforcement::Reject, client, &message).await;
         assert!(found.starts_with(enforced), "{from} {author}: {found}");
-        let recorded = results(zone(), Policy::Record, client, &message).await;
+        let recorded = results(zone(), DmarcEnforcement::Record, client, &message).await;
         assert!(recorded.contains(&format!("; dmarc={dmarc} ")), "{from} {author}: {recorded}");
     };
     let later = |domain: &str| format!("451 4.7.0 DMARC of {domain} cannot be looked up now, try again later");
@@ -110,7 +120,7 @@ async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
     check("x@silent.example", ("tried.example", &signed("tried.example")), taken, "temperror").await;
     // One domain that asks for rejection is enough, regardless of the name servers of the others.
     let both = MESSAGE.replace("ann@author.example", "ann@broken.example, ann@author.example");
-    let found = results(zone(), Policy::Reject, ("192.0.2.99", "x@silent.example"), &both).await;
+    let found = results(zone(), DmarcEnforcement::Reject, ("192.0.2.99", "x@silent.example"), &both).await;
     assert!(found.starts_with(&fails("author.example")), "{found}");
 }
 
@@ -119,14 +129,14 @@ async fn a_name_server_that_never_answers_lets_nobody_through() {
     let client = ("192.0.2.99", "x@silent.example");
     let (resolver, _port) = silent().await;
     let started = tokio::time::Instant::now();
-    let refused = results_asking(resolver.clone(), Policy::Reject, client, MESSAGE).await;
+    let refused = results_asking(resolver.clone(), DmarcEnforcement::Reject, client, MESSAGE).await;
     assert_eq!(refused, "451 4.7.0 The origin of the message cannot be checked now, try again later");
     assert_eq!(started.elapsed(), smtp::limits::VERIFY_TIME_MAX);
-    let recorded = results_asking(resolver.clone(), Policy::Record, client, MESSAGE).await;
+    let recorded = results_asking(resolver.clone(), DmarcEnforcement::Record, client, MESSAGE).await;
     let reason = "temperror reason=\"the check did not come to an end\"";
     let expected = format!("Authentication-Results: mx.b.example; spf={reason}; dkim={reason}; dmarc={reason}");
     assert_eq!(recorded, expected);
-    let illegible = results_asking(resolver, Policy::Reject, client, "Subject: x\r\n\r\n").await;
+    let illegible = results_asking(resolver, DmarcEnforcement::Reject, client, "Subject: x\r\n\r\n").await;
     assert!(illegible.starts_with("550 5.6.0"), "{illegible}");
 }
 
@@ -145,14 +155,14 @@ async fn signatures_of_ours_verify_and_altered_messages_do_not() {
     }
     let elsewhere = ("192.0.2.99", "list@list.example");
     let signed = format!("{signature}{MESSAGE}");
-    let good = results(zone.clone(), Policy::Reject, elsewhere, &signed).await;
+    let good = results(zone.clone(), DmarcEnforcement::Reject, elsewhere, &signed).await;
     assert_eq!(good.matches("dkim=pass header.d=author.example header.s=").count(), 2, "{good}");
     assert!(good.ends_with("dmarc=pass header.from=author.example policy.dmarc=reject"), "{good}");
     let altered = signed.replace("text\r\n", "other\r\n");
-    let bad = results(zone.clone(), Policy::Record, elsewhere, &altered).await;
+    let bad = results(zone.clone(), DmarcEnforcement::Record, elsewhere, &altered).await;
     assert!(bad.contains("reason=\"body hash did not verify\"") && bad.contains("dmarc=fail"), "{bad}");
     let second_author = signed.replacen("From:", "From: evil@evil.example\r\nFrom:", 1);
-    let bad = results(zone, Policy::Record, elsewhere, &second_author).await;
+    let bad = results(zone, DmarcEnforcement::Record, elsewhere, &second_author).await;
     assert!(!bad.contains("dkim=pass"), "{bad}");
 }
 
@@ -166,7 +176,7 @@ async fn what_strangers_write_does_not_stop_the_mail() {
         "DKIM-Signature: v=1; a=rsa-sha256; d=author.example; s=none; c=relaxed/relaxed; h=from; bh=AAAA; b=AAAA\r\nFrom: a@b\r\n\r\n",
         "ARC-Seal: i=1; a=x\r\nARC-Message-Signature: i=1\r\nARC-Authentication-Results: i=1; x\r\nFrom: a@b\r\n\r\n",
     ] {
-        let results = results(zone(), Policy::Record, ("192.0.2.7", ""), message).await;
+        let results = results(zone(), DmarcEnforcement::Record, ("192.0.2.7", ""), message).await;
         assert!(results.starts_with("Authentication-Results: mx.b.example; spf="), "{message:?}: {results}");
     }
 }
@@ -178,9 +188,9 @@ async fn an_author_cannot_be_hidden_from_dmarc() {
     let check = async |from: &str, expected: &str| {
         let message = format!("{from}Subject: x\r\n\r\ntext\r\n");
         let client = ("192.0.2.99", "x@silent.example");
-        let found = results(zone(), Policy::Reject, client, &message).await;
+        let found = results(zone(), DmarcEnforcement::Reject, client, &message).await;
         assert!(found.starts_with(expected), "{from:?}: {found}");
-        let recorded = results(zone(), Policy::Record, client, &message).await;
+        let recorded = results(zone(), DmarcEnforcement::Record, client, &message).await;
         assert!(recorded.starts_with("Authentication-Results: mx.b.example; spf="), "{from:?}: {recorded}");
     };
     let fails = "550 5.7.1 Message fails DMARC, and author.example asks to reject such messages";
