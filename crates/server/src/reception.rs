@@ -8,7 +8,7 @@ use std::sync::Arc;
 use directory::{Directory, Resolution};
 use mail::mailbox::MailStore;
 use mail::router::{self, Router};
-use smtp::backend::{Accepted, Acceptor, Durable, RecipientReply, Recipients};
+use smtp::backend::{Accepted, Acceptor, DurableFuture, RecipientReply, Recipients};
 use smtp::envelope::{Body, Envelope, Protocol, Recipient, Return, Sender};
 use smtp::{Refusal, Status};
 use tokio::sync::Notify;
@@ -108,7 +108,7 @@ impl SmtpBackend {
             self.queued.notify_one();
         }
         let durable = self.mail.notes().store().durable(taken.ticket);
-        let durable: Durable = Box::pin(async move { durable.await.map_err(|error| refusal(&error.into())) });
+        let durable: DurableFuture = Box::pin(async move { durable.await.map_err(|error| refusal(&error.into())) });
         Ok(Accepted { id: envelope.id, durable, refused: Vec::new() })
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
-use smtp::backend::{Accepted, Acceptor, Credentials, Exchange, LoginError, RecipientReply, Recipients};
+use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
 use smtp::client::{Dialect, Host, Options, Outgoing, Route, Security, Transfer};
 use smtp::conn::{Service, serve};
 use smtp::dns::Resolver;
@@ -32,7 +32,7 @@ impl Credentials for AcceptAll {
         if password == b"secret" { Ok(login.to_owned()) } else { Err(LoginError::Wrong) }
     }
 
-    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn Exchange>> {
+    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {
         None
     }
 

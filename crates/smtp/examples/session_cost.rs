@@ -13,7 +13,7 @@ use std::time::Duration;
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
 use smtp::Refusal;
-use smtp::backend::{Accepted, Acceptor, Credentials, Exchange, LoginError, RecipientReply, Recipients};
+use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
 use smtp::conn::{Service, serve};
 use smtp::envelope::{Envelope, Sender};
 use smtp::rules::Rules;
@@ -36,7 +36,7 @@ impl Credentials for NullBackend {
         Err(LoginError::Wrong)
     }
 
-    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn Exchange>> {
+    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {
         None
     }
 

@@ -12,7 +12,7 @@ use crate::envelope::{Envelope, Sender};
 use crate::error::{Refusal, Status};
 
 /// A future that completes when an accepted message is durable.
-pub type Durable = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
+pub type DurableFuture = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
 
 /// The directory's reply about a recipient.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,7 +81,7 @@ pub enum LoginError {
 
 /// The next step of a SASL exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ExchangeStep {
+pub enum SaslStep {
     /// The server sends this challenge and waits for a response.
     Challenge(Vec<u8>),
     /// The client is authenticated. `login` is its login, `last` the final message of the server.
@@ -89,9 +89,9 @@ pub enum ExchangeStep {
 }
 
 /// The server's side of a SASL mechanism with several steps, such as SCRAM-SHA-256.
-pub trait Exchange: Send {
+pub trait SaslExchange: Send {
     /// Processes the client's next message.
-    fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError>;
+    fn step(&mut self, response: &[u8]) -> Result<SaslStep, LoginError>;
 }
 
 /// Checks passwords and the right to send in another's name.
@@ -100,7 +100,7 @@ pub trait Credentials: Send + Sync {
     fn authenticate(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError>;
 
     /// Begins a SCRAM-SHA-256 exchange. Returns `None` if the mechanism is not available.
-    fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn Exchange>>;
+    fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn SaslExchange>>;
 
     /// Returns `true` if a user may send with this reverse path. It is never `<>`, which every user may use.
     fn may_send_as(&self, login: &str, address: &str) -> bool;
@@ -111,7 +111,7 @@ pub struct Accepted {
     /// The queue ID reported to the peer.
     pub id: String,
     /// Completes when the message is durable. The reply is sent after that.
-    pub durable: Durable,
+    pub durable: DurableFuture,
     /// The indexes of recipients for which the message was refused. Used only for [`crate::envelope::Protocol::Lmtp`];
     /// in other protocols the backend accepts the message for all recipients or for none.
     pub refused: Vec<(usize, Refusal)>,

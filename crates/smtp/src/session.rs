@@ -18,7 +18,7 @@ use std::sync::Arc;
 use base::{Clock, Random};
 use wire::Peer;
 
-use crate::backend::{Exchange, ExchangeStep, LoginError, RecipientReply};
+use crate::backend::{LoginError, RecipientReply, SaslExchange, SaslStep};
 use crate::cmd::{self, Call};
 use crate::codec::data::{Content, DataReader, Progress};
 use crate::codec::line::{Line, LineEndings, first_line, split_verb};
@@ -59,7 +59,7 @@ pub enum Question {
     /// Asks whether a password is correct.
     Login { login: String, password: Vec<u8> },
     /// Asks for the next step of SCRAM-SHA-256. Without an exchange, a new one begins.
-    Scram { exchange: Option<Box<dyn Exchange>>, response: Vec<u8> },
+    Scram { exchange: Option<Box<dyn SaslExchange>>, response: Vec<u8> },
     /// Asks whether a message is accepted. Its first `trace_bytes` bytes are this server's trace field.
     Message { envelope: Box<Envelope>, message: Vec<u8>, trace_bytes: usize },
 }
@@ -88,7 +88,7 @@ pub enum Answer {
     /// The login in its canonical spelling.
     Login(Result<String, LoginError>),
     /// The exchange and its next step, or `None` if the mechanism is not available.
-    Scram(Option<(Box<dyn Exchange>, Result<ExchangeStep, LoginError>)>),
+    Scram(Option<(Box<dyn SaslExchange>, Result<SaslStep, LoginError>)>),
     /// The queue ID of the message, which is now durable, and the indexes of recipients for which it was refused.
     Message(Result<Taken, Refusal>),
 }

@@ -9,7 +9,7 @@
 
 use data_encoding::BASE64;
 
-use crate::backend::{Exchange, ExchangeStep, LoginError};
+use crate::backend::{LoginError, SaslExchange, SaslStep};
 use crate::cmd::Call;
 use crate::codec::reply;
 use crate::error::Status;
@@ -33,7 +33,7 @@ pub(crate) enum Awaited {
     /// The password of LOGIN. The variant holds the user name.
     Password(String),
     /// A message of SCRAM. Without an exchange it is the first one.
-    Scram(Option<Box<dyn Exchange>>),
+    Scram(Option<Box<dyn SaslExchange>>),
     /// The empty response to the last message of SCRAM. The variant holds the login.
     End(String),
 }
@@ -94,16 +94,16 @@ pub(crate) fn answered(session: &mut Session, verdict: Result<String, LoginError
 /// Processes the next step of SCRAM.
 pub(crate) fn scram_answered(
     session: &mut Session,
-    next: Option<(Box<dyn Exchange>, Result<ExchangeStep, LoginError>)>,
+    next: Option<(Box<dyn SaslExchange>, Result<SaslStep, LoginError>)>,
     out: &mut Vec<u8>,
 ) -> Flow {
     let Some((exchange, step)) = next else {
         return session.refuse(out, 504, Status(5, 5, 4), "Mechanism not available");
     };
     let (awaited, text) = match step {
-        Ok(ExchangeStep::Challenge(text)) => (Awaited::Scram(Some(exchange)), text),
-        Ok(ExchangeStep::Done { login, last }) if last.is_empty() => return answered(session, Ok(login), out),
-        Ok(ExchangeStep::Done { login, last }) => (Awaited::End(login), last),
+        Ok(SaslStep::Challenge(text)) => (Awaited::Scram(Some(exchange)), text),
+        Ok(SaslStep::Done { login, last }) if last.is_empty() => return answered(session, Ok(login), out),
+        Ok(SaslStep::Done { login, last }) => (Awaited::End(login), last),
         Err(error) => return refuse_login(session, error, out),
     };
     out.extend_from_slice(format!("334 {}\r\n", BASE64.encode(&text)).as_bytes());

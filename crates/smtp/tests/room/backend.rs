@@ -6,7 +6,7 @@
 
 use std::sync::Mutex;
 
-use smtp::backend::{Accepted, Acceptor, Credentials, Exchange, ExchangeStep, LoginError, RecipientReply, Recipients};
+use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange, SaslStep};
 use smtp::envelope::{Envelope, Protocol, Sender};
 use smtp::{Refusal, Status};
 use wire::Peer;
@@ -56,7 +56,7 @@ impl Credentials for Memory {
         }
     }
 
-    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn Exchange>> {
+    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {
         Some(Box::new(Script { step: 0 }))
     }
 
@@ -70,12 +70,12 @@ struct Script {
     step: u32,
 }
 
-impl Exchange for Script {
-    fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError> {
+impl SaslExchange for Script {
+    fn step(&mut self, response: &[u8]) -> Result<SaslStep, LoginError> {
         self.step += 1;
         match (self.step, response) {
-            (1, b"first") => Ok(ExchangeStep::Challenge(b"server first".to_vec())),
-            (2, b"final") => Ok(ExchangeStep::Done { login: "alice".to_owned(), last: b"server final".to_vec() }),
+            (1, b"first") => Ok(SaslStep::Challenge(b"server first".to_vec())),
+            (2, b"final") => Ok(SaslStep::Done { login: "alice".to_owned(), last: b"server final".to_vec() }),
             _ => Err(LoginError::Wrong),
         }
     }
