@@ -18,7 +18,7 @@ use crate::error::Status;
 
 /// The reason why a session or a transaction failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Problem {
+pub enum TransferError {
     /// The server replied with a refusal.
     Refused(Reply),
     /// The TLS handshake failed.
@@ -29,7 +29,7 @@ pub enum Problem {
     Ours { status: Status, text: String },
 }
 
-impl Problem {
+impl TransferError {
     pub(crate) fn permanent(status: Status, text: impl Into<String>) -> Self {
         Self::Ours { status, text: text.into() }
     }
@@ -128,10 +128,10 @@ pub struct Connection {
 
 impl Connection {
     /// Opens a session until it is ready for MAIL.
-    pub(crate) async fn open(target: &Target, options: &Options, anyone: &ClientTls) -> Result<Self, Problem> {
+    pub(crate) async fn open(target: &Target, options: &Options, anyone: &ClientTls) -> Result<Self, TransferError> {
         let limits = &options.timeouts;
         let connected = timeout(limits.connect, TcpStream::connect(target.address)).await;
-        let unreachable = |text: String| Problem::Broken { status: Status(4, 4, 1), text };
+        let unreachable = |text: String| TransferError::Broken { status: Status(4, 4, 1), text };
         let stream = match connected {
             Ok(Ok(stream)) => Stream::tcp(stream),
             Ok(Err(error)) => return Err(unreachable(format!("cannot connect to {}: {error}", target.address))),
@@ -150,7 +150,7 @@ impl Connection {
         }
         let greeting = connection.reply(limits.greeting).await?;
         if !greeting.is_positive() {
-            return Err(Problem::Refused(greeting));
+            return Err(TransferError::Refused(greeting));
         }
         connection.introduce(options).await?;
         connection = connection.secure(target, options, anyone).await?;
@@ -167,29 +167,29 @@ impl Connection {
     }
 
     /// Sends a command (without CRLF) and waits for the reply.
-    pub(crate) async fn command(&mut self, line: &str, limit: Duration) -> Result<Reply, Problem> {
+    pub(crate) async fn command(&mut self, line: &str, limit: Duration) -> Result<Reply, TransferError> {
         self.write(format!("{line}\r\n").as_bytes(), limit).await?;
         self.reply(limit).await
     }
 
     /// Sends bytes unchanged.
-    pub(crate) async fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), Problem> {
+    pub(crate) async fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), TransferError> {
         let sending = async {
             self.stream.write_all(bytes).await?;
             self.stream.flush().await
         };
         match timeout(limit, sending).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Problem::broken(format!("the connection broke: {error}"))),
-            Err(_) => Err(Problem::broken("the server took nothing for too long")),
+            Ok(Err(error)) => Err(TransferError::broken(format!("the connection broke: {error}"))),
+            Err(_) => Err(TransferError::broken("the server took nothing for too long")),
         }
     }
 
     /// Waits for the next reply.
-    pub(crate) async fn reply(&mut self, limit: Duration) -> Result<Reply, Problem> {
+    pub(crate) async fn reply(&mut self, limit: Duration) -> Result<Reply, TransferError> {
         timeout(limit, self.receive_reply())
             .await
-            .unwrap_or_else(|_| Err(Problem::broken("the server did not answer in time")))
+            .unwrap_or_else(|_| Err(TransferError::broken("the server did not answer in time")))
     }
 
     /// Sends QUIT and closes the connection. Errors are ignored.
@@ -199,46 +199,46 @@ impl Connection {
         let _ = timeout(limit, self.stream.shutdown()).await;
     }
 
-    async fn receive_reply(&mut self) -> Result<Reply, Problem> {
+    async fn receive_reply(&mut self) -> Result<Reply, TransferError> {
         loop {
             match Reply::parse(&self.input) {
                 Parsed::Complete(reply, used) => {
                     self.input.drain(..used);
                     return Ok(reply);
                 }
-                Parsed::Invalid => return Err(Problem::broken("the server does not speak SMTP")),
+                Parsed::Invalid => return Err(TransferError::broken("the server does not speak SMTP")),
                 Parsed::Incomplete => {}
             }
             match self.stream.receive(&mut self.input).await {
-                Ok(0) => return Err(Problem::broken("the server closed the connection")),
+                Ok(0) => return Err(TransferError::broken("the server closed the connection")),
                 Ok(_) => {}
-                Err(error) => return Err(Problem::broken(format!("the connection broke: {error}"))),
+                Err(error) => return Err(TransferError::broken(format!("the connection broke: {error}"))),
             }
         }
     }
 
     /// Sends EHLO, or HELO if the server does not support EHLO.
-    async fn introduce(&mut self, options: &Options) -> Result<(), Problem> {
+    async fn introduce(&mut self, options: &Options) -> Result<(), TransferError> {
         let limit = options.timeouts.command;
         let verb = if self.dialect == Dialect::Lmtp { "LHLO" } else { "EHLO" };
         let reply = self.command(&format!("{verb} {}", options.hostname), limit).await?;
         if reply.is_positive() {
             let server = reply.lines.first().and_then(|line| line.split(' ').next()).unwrap_or_default();
             if self.dialect == Dialect::Smtp && server.eq_ignore_ascii_case(&options.hostname) {
-                return Err(Problem::permanent(Status(5, 4, 6), "the server calls itself by our name: a loop"));
+                return Err(TransferError::permanent(Status(5, 4, 6), "the server calls itself by our name: a loop"));
             }
             self.extensions = Extensions::parse(&reply);
             return Ok(());
         }
         self.extensions = Extensions::default();
         if self.dialect == Dialect::Lmtp || !reply.is_permanent() {
-            return Err(Problem::Refused(reply));
+            return Err(TransferError::Refused(reply));
         }
         let reply = self.command(&format!("HELO {}", options.hostname), limit).await?;
-        if reply.is_positive() { Ok(()) } else { Err(Problem::Refused(reply)) }
+        if reply.is_positive() { Ok(()) } else { Err(TransferError::Refused(reply)) }
     }
 
-    async fn secure(mut self, target: &Target, options: &Options, anyone: &ClientTls) -> Result<Self, Problem> {
+    async fn secure(mut self, target: &Target, options: &Options, anyone: &ClientTls) -> Result<Self, TransferError> {
         let tls = match &target.security {
             Security::Clear | Security::Implicit(_) => return Ok(self),
             Security::Opportunistic if !self.extensions.starttls => return Ok(self),
@@ -247,31 +247,37 @@ impl Connection {
         };
         let may_go_on = matches!(target.security, Security::Opportunistic);
         if !self.extensions.starttls {
-            return Err(Problem::temporary(Status(4, 7, 4), "the server has no STARTTLS, and TLS is required"));
+            return Err(TransferError::temporary(Status(4, 7, 4), "the server has no STARTTLS, and TLS is required"));
         }
         let reply = self.command("STARTTLS", options.timeouts.command).await?;
         if !reply.is_positive() {
-            return if may_go_on { Ok(self) } else { Err(Problem::Refused(reply)) };
+            return if may_go_on { Ok(self) } else { Err(TransferError::Refused(reply)) };
         }
         if !self.input.is_empty() {
-            return Err(Problem::TlsFailed("the server spoke in clear after STARTTLS".to_owned()));
+            return Err(TransferError::TlsFailed("the server spoke in clear after STARTTLS".to_owned()));
         }
         let mut connection = self.start_tls(tls).await?;
         connection.introduce(options).await?;
         Ok(connection)
     }
 
-    async fn start_tls(self, tls: &ClientTls) -> Result<Self, Problem> {
+    async fn start_tls(self, tls: &ClientTls) -> Result<Self, TransferError> {
         let Self { stream, name, .. } = self;
         match stream.connect_tls(tls, &name).await {
             Ok(stream) => Ok(Self { stream, name, input: Vec::new(), ..self }),
-            Err(error) => Err(Problem::TlsFailed(error.to_string())),
+            Err(error) => Err(TransferError::TlsFailed(error.to_string())),
         }
     }
 
-    async fn log_in(&mut self, login: &str, password: &str, target: &Target, options: &Options) -> Result<(), Problem> {
+    async fn log_in(
+        &mut self,
+        login: &str,
+        password: &str,
+        target: &Target,
+        options: &Options,
+    ) -> Result<(), TransferError> {
         if !self.is_tls() && !target.address.ip().is_loopback() {
-            return Err(Problem::temporary(Status(4, 7, 11), "the password may not be sent in clear"));
+            return Err(TransferError::temporary(Status(4, 7, 11), "the password may not be sent in clear"));
         }
         let limit = options.timeouts.command;
         let offers = |name: &str| self.extensions.mechanisms.iter().any(|mechanism| mechanism == name);
@@ -287,12 +293,12 @@ impl Connection {
             }
             reply
         } else {
-            return Err(Problem::temporary(Status(4, 7, 0), "the server offers no way to log in that we know"));
+            return Err(TransferError::temporary(Status(4, 7, 0), "the server offers no way to log in that we know"));
         };
         match reply.code {
             235 => Ok(()),
             // Only the operator can correct a wrong password. Until then the mail waits.
-            _ => Err(Problem::temporary(Status(4, 7, 8), format!("the login was refused: {reply}"))),
+            _ => Err(TransferError::temporary(Status(4, 7, 8), format!("the login was refused: {reply}"))),
         }
     }
 }
@@ -319,7 +325,7 @@ mod tests {
     #[test]
     fn problems_are_permanent_or_temporary() {
         let check = |code: u16, text: &str, permanent: bool, status: Status| {
-            let outcome = Problem::Refused(Reply { code, lines: vec![text.to_owned()] }).outcome(None);
+            let outcome = TransferError::Refused(Reply { code, lines: vec![text.to_owned()] }).outcome(None);
             let (Outcome::Permanent(failure) | Outcome::Temporary(failure)) = &outcome else { panic!("{outcome:?}") };
             assert_eq!(failure.status, status);
             assert_eq!(matches!(outcome, Outcome::Permanent(_)), permanent);

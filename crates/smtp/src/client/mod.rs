@@ -29,7 +29,7 @@ use base::{Clock, Random};
 use tokio::time::{Instant, timeout_at};
 use wire::ClientTls;
 
-use crate::client::connection::{Connection, Problem};
+use crate::client::connection::{Connection, TransferError};
 use crate::client::idle::Idle;
 use crate::client::route::{Target, targets};
 use crate::dns::Resolver;
@@ -306,15 +306,15 @@ impl Transfer {
         self.idle.count()
     }
 
-    async fn revive(&self, mut connection: Connection) -> std::result::Result<Connection, Problem> {
+    async fn revive(&self, mut connection: Connection) -> std::result::Result<Connection, TransferError> {
         let reply = connection.command("RSET", self.options.timeouts.command).await?;
-        if reply.is_positive() { Ok(connection) } else { Err(Problem::Refused(reply)) }
+        if reply.is_positive() { Ok(connection) } else { Err(TransferError::Refused(reply)) }
     }
 
     /// Opens a session. If TLS is opportunistic and fails, a second attempt is made without TLS.
-    async fn open(&self, target: &Target) -> std::result::Result<Connection, Problem> {
+    async fn open(&self, target: &Target) -> std::result::Result<Connection, TransferError> {
         match Connection::open(target, &self.options, &self.anyone).await {
-            Err(Problem::TlsFailed(why)) if matches!(target.security, Security::Opportunistic) => {
+            Err(TransferError::TlsFailed(why)) if matches!(target.security, Security::Opportunistic) => {
                 tracing::debug!(host = %target.name, %why, "TLS failed, sending in clear");
                 let in_clear = Target { security: Security::Clear, ..target.clone() };
                 Connection::open(&in_clear, &self.options, &self.anyone).await
@@ -343,10 +343,10 @@ impl Transfer {
 /// Awaits a step of opening a session, until the deadline if there is one.
 async fn before<T>(
     deadline: Option<Instant>,
-    step: impl Future<Output = std::result::Result<T, Problem>>,
-) -> std::result::Result<T, Problem> {
+    step: impl Future<Output = std::result::Result<T, TransferError>>,
+) -> std::result::Result<T, TransferError> {
     let Some(deadline) = deadline else { return step.await };
-    timeout_at(deadline, step).await.unwrap_or_else(|_| Err(Problem::broken("no session was open in time")))
+    timeout_at(deadline, step).await.unwrap_or_else(|_| Err(TransferError::broken("no session was open in time")))
 }
 
 /// The state of an attempt to send a message.
@@ -362,14 +362,14 @@ impl Attempt {
         self.outcomes.iter().all(Option::is_some)
     }
 
-    fn failed(&mut self, problem: &Problem, host: &str) {
+    fn failed(&mut self, problem: &TransferError, host: &str) {
         if !matches!(self.failure, Some(Outcome::Temporary(_))) {
             self.failure = Some(problem.outcome(Some(host)));
         }
     }
 
     fn finish(self) -> Vec<Outcome> {
-        let failure = self.failure.unwrap_or_else(|| Problem::broken("no server took the message").outcome(None));
+        let failure = self.failure.unwrap_or_else(|| TransferError::broken("no server took the message").outcome(None));
         self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| failure.clone())).collect()
     }
 }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use base::Random;
 
-use crate::client::connection::Problem;
+use crate::client::connection::TransferError;
 use crate::client::{Dialect, Options, Route, Security};
 use crate::dns::{Exchanger, LookupError, Resolver};
 use crate::error::Status;
@@ -36,7 +36,7 @@ pub(crate) async fn targets(
     options: &Options,
     resolver: &Resolver,
     random: &dyn Random,
-) -> Result<Vec<Target>, Problem> {
+) -> Result<Vec<Target>, TransferError> {
     match route {
         Route::Host(host) => {
             let addresses = match host.name.parse::<IpAddr>() {
@@ -60,7 +60,7 @@ pub(crate) async fn targets(
 }
 
 /// Removes this server and all exchangers that are not better than it (RFC 5321 §5.1). Fails if none is left.
-fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Vec<Exchanger>, Problem> {
+fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Vec<Exchanger>, TransferError> {
     let is_ours = |name: &str| {
         let own = std::iter::once(&options.hostname).chain(&options.own_names);
         own.into_iter().any(|own| own.trim_end_matches('.').eq_ignore_ascii_case(name))
@@ -70,7 +70,10 @@ fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Ve
     let Some(ours) = ours else { return Ok(exchangers) };
     let better: Vec<Exchanger> = exchangers.into_iter().filter(|exchanger| exchanger.preference < ours).collect();
     if better.is_empty() {
-        return Err(Problem::permanent(Status(5, 4, 6), "the mail exchanger of the domain is this server: a loop"));
+        return Err(TransferError::permanent(
+            Status(5, 4, 6),
+            "the mail exchanger of the domain is this server: a loop",
+        ));
     }
     Ok(better)
 }
@@ -88,14 +91,14 @@ async fn of_domain(
     options: &Options,
     resolver: &Resolver,
     random: &dyn Random,
-) -> Result<Vec<Target>, Problem> {
+) -> Result<Vec<Target>, TransferError> {
     let exchangers = match resolver.exchangers(domain).await {
         Ok(exchangers) => in_order(without_ourselves(exchangers, options)?, random),
         Err(LookupError::NoRecords) => vec![Exchanger { preference: 0, name: domain.to_owned() }],
         Err(error) => return Err(unreachable(error)),
     };
     if exchangers.iter().all(|exchanger| exchanger.name.is_empty()) {
-        return Err(Problem::permanent(Status(5, 1, 10), "the domain takes no mail (null MX)"));
+        return Err(TransferError::permanent(Status(5, 1, 10), "the domain takes no mail (null MX)"));
     }
     let mut targets = Vec::new();
     let mut failure = None;
@@ -117,7 +120,7 @@ async fn of_domain(
     match failure {
         Some(error @ LookupError::Temporary(_)) if targets.is_empty() => Err(unreachable(error)),
         Some(_) if targets.is_empty() => {
-            Err(Problem::permanent(Status(5, 4, 4), "none of the domain's mail exchangers has an address"))
+            Err(TransferError::permanent(Status(5, 4, 4), "none of the domain's mail exchangers has an address"))
         }
         _ => Ok(targets),
     }
@@ -142,11 +145,13 @@ fn literal(domain: &str) -> Option<IpAddr> {
     }
 }
 
-fn unreachable(error: LookupError) -> Problem {
+fn unreachable(error: LookupError) -> TransferError {
     match error {
-        LookupError::NoSuchDomain => Problem::permanent(Status(5, 1, 2), "there is no such domain"),
-        LookupError::NoRecords => Problem::permanent(Status(5, 4, 4), "the domain has no mail server"),
-        LookupError::Temporary(why) => Problem::temporary(Status(4, 4, 3), format!("name resolution failed: {why}")),
+        LookupError::NoSuchDomain => TransferError::permanent(Status(5, 1, 2), "there is no such domain"),
+        LookupError::NoRecords => TransferError::permanent(Status(5, 4, 4), "the domain has no mail server"),
+        LookupError::Temporary(why) => {
+            TransferError::temporary(Status(4, 4, 3), format!("name resolution failed: {why}"))
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use crate::client::connection::{Connection, Problem};
+use crate::client::connection::{Connection, TransferError};
 use crate::client::reply::Reply;
 use crate::client::text::{eight_bit, stuffed};
 use crate::client::{Delivery, Dialect, EightBit, Options, Outcome, Outgoing};
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     options: &Options,
     outgoing: &Outgoing<'_>,
     outcomes: &mut [Option<Outcome>],
-) -> Result<(), Problem> {
+) -> Result<(), TransferError> {
     let plan = match Plan::make(connection, options, outgoing) {
         Ok(plan) => plan,
         Err(problem) => {
@@ -59,26 +59,26 @@ pub(crate) async fn run(
 struct Plan {
     mail: String,
     /// For each recipient its command, or the reason why it cannot be sent.
-    rcpts: Vec<Result<String, Problem>>,
+    rcpts: Vec<Result<String, TransferError>>,
 }
 
 impl Plan {
-    fn make(connection: &Connection, options: &Options, outgoing: &Outgoing<'_>) -> Result<Self, Problem> {
+    fn make(connection: &Connection, options: &Options, outgoing: &Outgoing<'_>) -> Result<Self, TransferError> {
         let extensions = &connection.extensions;
         let (header_is_eight_bit, is_eight_bit) = eight_bit(outgoing.message);
         let size = outgoing.message.len();
         if extensions.size.is_some_and(|limit| limit > 0 && size as u64 > limit) {
-            return Err(Problem::permanent(Status(5, 3, 4), "the message is larger than the server takes"));
+            return Err(TransferError::permanent(Status(5, 3, 4), "the message is larger than the server takes"));
         }
         if is_eight_bit && !extensions.eight_bit_mime && options.eight_bit == EightBit::Bounce {
-            return Err(Problem::permanent(Status(5, 6, 3), "the server takes no 8-bit text"));
+            return Err(TransferError::permanent(Status(5, 6, 3), "the server takes no 8-bit text"));
         }
         let utf8_header = outgoing.smtputf8 && header_is_eight_bit;
         if utf8_header && !extensions.smtputf8 {
             return Err(needs_smtputf8());
         }
         let reverse_path = spelled(outgoing.reverse_path, extensions.smtputf8)?;
-        let rcpts: Vec<Result<String, Problem>> =
+        let rcpts: Vec<Result<String, TransferError>> =
             outgoing.recipients.iter().map(|recipient| rcpt(recipient, connection)).collect();
         let says_utf8 = extensions.smtputf8
             && (utf8_header || !reverse_path.is_ascii() || outgoing.recipients.iter().any(|r| !r.address.is_ascii()));
@@ -109,13 +109,13 @@ impl Plan {
 
 /// The failure that ended a session.
 struct Broken {
-    problem: Problem,
+    problem: TransferError,
     /// `true` if the server may have accepted the message.
     uncertain: bool,
 }
 
-impl From<Problem> for Broken {
-    fn from(problem: Problem) -> Self {
+impl From<TransferError> for Broken {
+    fn from(problem: TransferError) -> Self {
         Self { problem, uncertain: false }
     }
 }
@@ -136,7 +136,7 @@ impl Transaction<'_> {
             match self.plan.rcpts.get(index) {
                 Some(Ok(line)) => sayable.push((index, line.as_str())),
                 Some(Err(problem)) => self.settle(index, problem),
-                None => self.settle(index, &Problem::broken("there is no such recipient")),
+                None => self.settle(index, &TransferError::broken("there is no such recipient")),
             }
         }
         if sayable.is_empty() {
@@ -149,7 +149,7 @@ impl Transaction<'_> {
         };
         let Some(data) = data else { return Ok(()) };
         if data.code != 354 {
-            accepted.iter().for_each(|index| self.settle(*index, &Problem::Refused(data.clone())));
+            accepted.iter().for_each(|index| self.settle(*index, &TransferError::Refused(data.clone())));
             return self.reset().await;
         }
         if accepted.is_empty() {
@@ -160,7 +160,7 @@ impl Transaction<'_> {
     }
 
     /// Sends MAIL, RCPT and DATA together. Returns the accepted recipients and the reply to DATA.
-    async fn open_together(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), Problem> {
+    async fn open_together(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
         let limits = &self.options.timeouts;
         let mut lines = format!("{}\r\n", self.plan.mail);
         sayable.iter().for_each(|(_, line)| {
@@ -174,26 +174,26 @@ impl Transaction<'_> {
         for (index, _) in sayable {
             let reply = self.connection.reply(limits.command).await?;
             if !mail.is_positive() {
-                self.settle(*index, &Problem::Refused(mail.clone()));
+                self.settle(*index, &TransferError::Refused(mail.clone()));
             } else if reply.is_positive() {
                 accepted.push(*index);
             } else {
-                self.settle(*index, &Problem::Refused(reply));
+                self.settle(*index, &TransferError::Refused(reply));
             }
         }
         let data = self.connection.reply(limits.data_begin).await?;
         if !mail.is_positive() && mail.code == 421 {
-            return Err(Problem::broken("the server is closing"));
+            return Err(TransferError::broken("the server is closing"));
         }
         Ok((accepted, Some(data)))
     }
 
     /// Sends MAIL, RCPT and DATA one after the other. If DATA was not sent, the reply is `None`.
-    async fn open_in_turn(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), Problem> {
+    async fn open_in_turn(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
         let limits = &self.options.timeouts;
         let mail = self.connection.command(&self.plan.mail, limits.command).await?;
         if !mail.is_positive() {
-            sayable.iter().for_each(|(index, _)| self.settle(*index, &Problem::Refused(mail.clone())));
+            sayable.iter().for_each(|(index, _)| self.settle(*index, &TransferError::Refused(mail.clone())));
             return Ok((Vec::new(), None));
         }
         let mut accepted = Vec::new();
@@ -202,7 +202,7 @@ impl Transaction<'_> {
             if reply.is_positive() {
                 accepted.push(*index);
             } else {
-                self.settle(*index, &Problem::Refused(reply));
+                self.settle(*index, &TransferError::Refused(reply));
             }
         }
         if accepted.is_empty() {
@@ -237,7 +237,7 @@ impl Transaction<'_> {
 
     fn conclude(&mut self, index: usize, reply: &Reply) {
         if !reply.is_positive() {
-            return self.settle(index, &Problem::Refused(reply.clone()));
+            return self.settle(index, &TransferError::Refused(reply.clone()));
         }
         let delivery = Delivery {
             host: self.connection.name.clone(),
@@ -248,7 +248,7 @@ impl Transaction<'_> {
         settle(self.outcomes, index, || Outcome::Delivered(delivery));
     }
 
-    fn settle(&mut self, index: usize, problem: &Problem) {
+    fn settle(&mut self, index: usize, problem: &TransferError) {
         base::always!(index < self.outgoing.recipients.len(), "an outcome needs its recipient");
         settle(self.outcomes, index, || problem.outcome(Some(&self.connection.name)));
     }
@@ -266,7 +266,7 @@ fn settle_all(outcomes: &mut [Option<Outcome>], outcome: &Outcome) {
     }
 }
 
-fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, Problem> {
+fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, TransferError> {
     let address = spelled(&recipient.address, connection.extensions.smtputf8)?;
     let mut line = format!("RCPT TO:<{address}>");
     if connection.extensions.dsn {
@@ -283,12 +283,12 @@ fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, Proble
 
 /// Returns an address in a form that the server accepts. Without SMTPUTF8 the domain is converted to ASCII; a non-ASCII
 /// local part is an error.
-fn spelled(address: &str, smtputf8: bool) -> Result<String, Problem> {
+fn spelled(address: &str, smtputf8: bool) -> Result<String, TransferError> {
     if address.contains(|c: char| c.is_control() || c == '<' || c == '>') && !address.starts_with('"') {
-        return Err(Problem::permanent(Status(5, 1, 3), "the address cannot be sent"));
+        return Err(TransferError::permanent(Status(5, 1, 3), "the address cannot be sent"));
     }
     if address.contains(char::is_control) {
-        return Err(Problem::permanent(Status(5, 1, 3), "the address cannot be sent"));
+        return Err(TransferError::permanent(Status(5, 1, 3), "the address cannot be sent"));
     }
     if smtputf8 || address.is_ascii() {
         return Ok(address.to_owned());
@@ -300,8 +300,8 @@ fn spelled(address: &str, smtputf8: bool) -> Result<String, Problem> {
     }
 }
 
-fn needs_smtputf8() -> Problem {
-    Problem::permanent(Status(5, 6, 7), "the message needs SMTPUTF8, which the server does not have")
+fn needs_smtputf8() -> TransferError {
+    TransferError::permanent(Status(5, 6, 7), "the message needs SMTPUTF8, which the server does not have")
 }
 
 #[cfg(test)]
