@@ -17,13 +17,13 @@ struct Entry {
 }
 
 /// Idle connections, oldest first.
-pub(crate) struct Idle {
+pub(crate) struct IdlePool {
     entries: Mutex<Vec<Entry>>,
     count_max: usize,
     time_max: Duration,
 }
 
-impl Idle {
+impl IdlePool {
     pub(crate) fn new(count_max: usize, time_max: Duration) -> Self {
         Self { entries: Mutex::default(), count_max, time_max }
     }

@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout_at};
 use wire::ClientTls;
 
 use crate::client::connection::{Connection, TransferError};
-use crate::client::idle::Idle;
+use crate::client::idle::IdlePool;
 use crate::client::route::{Target, targets};
 use crate::dns::Resolver;
 use crate::envelope::{Recipient, Return};
@@ -235,7 +235,7 @@ pub struct Transfer {
     resolver: Resolver,
     /// The TLS settings for servers whose certificate is not checked.
     anyone: ClientTls,
-    idle: Idle,
+    idle: IdlePool,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 }
@@ -244,7 +244,7 @@ impl Transfer {
     /// Creates a client.
     pub fn new(options: Options, resolver: Resolver, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
         let anyone = ClientTls::opportunistic().map_err(|error| crate::Error::Tls(error.to_string()))?;
-        let idle = Idle::new(options.idle_connections_max, options.reuse);
+        let idle = IdlePool::new(options.idle_connections_max, options.reuse);
         Ok(Self { options, resolver, anyone, idle, clock, random })
     }
 
