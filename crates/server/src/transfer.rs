@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use mail::router::{Destination, Job, Notify as WantedReports, ReturnContent, Router, TransferOutcome};
-use smtp::client::{Failure, Outcome, Outgoing, Route, Transfer};
+use smtp::client::{Failure, Outcome, Outgoing, Route, SmtpClient};
 use smtp::envelope;
 use tokio::sync::{Notify, Semaphore};
 use wire::{Pool, Shutdown};
@@ -27,7 +27,7 @@ pub struct TransferAgent {
     /// The router with its queue.
     pub router: Arc<Router>,
     /// The transfer to other servers, or `None` while mail for other servers stays in the queue.
-    pub transfer: Option<Arc<Transfer>>,
+    pub transfer: Option<Arc<SmtpClient>>,
     /// The configured smart host. If `None`, mail is routed by the DNS records of each domain.
     pub smart_host: Option<Route>,
     /// The worker pool for code that blocks.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
 use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
-use smtp::client::{Dialect, Host, Options, Outgoing, Route, Security, Transfer};
+use smtp::client::{ClientProtocol, Options, Outgoing, Route, Security, SmartHost, SmtpClient};
 use smtp::conn::{Service, serve};
 use smtp::dns::Resolver;
 use smtp::envelope::{Envelope, Place, Recipient, Sender};
@@ -111,16 +111,16 @@ async fn listen(address: &str, role: &str) -> Result<()> {
 }
 
 async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
-    let host = Host {
+    let host = SmartHost {
         name: address.ip().to_string(),
         port: address.port(),
         security: Security::Opportunistic,
         login: None,
-        dialect: if dialect == "lmtp" { Dialect::Lmtp } else { Dialect::Smtp },
+        dialect: if dialect == "lmtp" { ClientProtocol::Lmtp } else { ClientProtocol::Smtp },
     };
     let (route, clock) = (Route::Host(Arc::new(host)), Arc::new(ElapsedClock(Instant::now())));
     let transfer =
-        Transfer::new(Options::new("out.c.example"), Resolver::asking(&[])?, clock, Arc::new(SeededRandom::new(1)))?;
+        SmtpClient::new(Options::new("out.c.example"), Resolver::asking(&[])?, clock, Arc::new(SeededRandom::new(1)))?;
     let recipients: Vec<Recipient> = ["alice@b.example", "bob@b.example"]
         .iter()
         .map(|address| Recipient { address: (*address).to_owned(), place: Place::Remote, notify: None, original: None })

@@ -5,7 +5,7 @@
 //! | other servers | reception, port 25 | [`conn::serve`] with [`rules::Rules::reception`] |
 //! | clients of local users | submission, ports 587 and 465 | [`conn::serve`] with [`rules::Rules::submission`] |
 //! | a front-end server | LMTP | [`conn::serve`] with [`rules::Rules::lmtp`] |
-//! | the router of this server | transfer to other servers | [`client::Transfer`] |
+//! | the router of this server | transfer to other servers | [`client::SmtpClient`] |
 //!
 //! The crate implements SMTP (RFC 5321), LMTP (2033), submission (6409), STARTTLS (3207), AUTH (4954) with PLAIN, LOGIN
 //! and SCRAM-SHA-256, PIPELINING (2920), SIZE (1870), 8BITMIME (6152), SMTPUTF8 (6531), CHUNKING (3030), DSN (3461),

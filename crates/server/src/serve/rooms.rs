@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mail::router::Router;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
-use smtp::client::{Dialect, Host, Options, Route, Security, Transfer};
+use smtp::client::{ClientProtocol, Options, Route, Security, SmartHost, SmtpClient};
 use smtp::dns::Resolver;
 use smtp::rules::{Encryption, Rules};
 use wire::{Admission, ClientTls, Dismissal, Peer, Stream};
@@ -301,11 +301,11 @@ fn name_servers(text: &str) -> Option<Vec<SocketAddr>> {
     text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(address).collect()
 }
 
-fn transfer(server: &Server) -> Result<Transfer, ServeError> {
+fn transfer(server: &Server) -> Result<SmtpClient, ServeError> {
     let keys = &server.core.config.router;
     let mut options = Options::new(&server.core.hostname);
     options.port = u16::try_from(keys.port).unwrap_or(25);
-    Transfer::new(
+    SmtpClient::new(
         options,
         resolver(&server.core.config)?,
         Arc::clone(&server.core.clock),
@@ -333,7 +333,7 @@ pub(super) fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
         }
         _ => None,
     };
-    Ok(Some(Route::Host(Arc::new(Host { name, port, security, login, dialect: Dialect::Smtp }))))
+    Ok(Some(Route::Host(Arc::new(SmartHost { name, port, security, login, dialect: ClientProtocol::Smtp }))))
 }
 
 fn anyone() -> Result<ClientTls, ServeError> {

@@ -13,7 +13,7 @@ use wire::{ClientTls, Stream};
 
 use crate::client::reply::{Parsed, Reply};
 use crate::client::route::Target;
-use crate::client::{Dialect, Failure, Options, Outcome, Security};
+use crate::client::{ClientProtocol, Failure, Options, Outcome, Security};
 use crate::error::Status;
 
 /// The reason why a session or a transaction failed.
@@ -121,7 +121,7 @@ pub struct Connection {
     /// The extensions that the server offers.
     pub extensions: Extensions,
     /// The protocol of the session.
-    pub dialect: Dialect,
+    pub dialect: ClientProtocol,
     /// Number of messages sent over this connection.
     pub messages: u32,
 }
@@ -220,18 +220,18 @@ impl Connection {
     /// Sends EHLO, or HELO if the server does not support EHLO.
     async fn introduce(&mut self, options: &Options) -> Result<(), TransferError> {
         let limit = options.timeouts.command;
-        let verb = if self.dialect == Dialect::Lmtp { "LHLO" } else { "EHLO" };
+        let verb = if self.dialect == ClientProtocol::Lmtp { "LHLO" } else { "EHLO" };
         let reply = self.command(&format!("{verb} {}", options.hostname), limit).await?;
         if reply.is_positive() {
             let server = reply.lines.first().and_then(|line| line.split(' ').next()).unwrap_or_default();
-            if self.dialect == Dialect::Smtp && server.eq_ignore_ascii_case(&options.hostname) {
+            if self.dialect == ClientProtocol::Smtp && server.eq_ignore_ascii_case(&options.hostname) {
                 return Err(TransferError::permanent(Status(5, 4, 6), "the server calls itself by our name: a loop"));
             }
             self.extensions = Extensions::parse(&reply);
             return Ok(());
         }
         self.extensions = Extensions::default();
-        if self.dialect == Dialect::Lmtp || !reply.is_permanent() {
+        if self.dialect == ClientProtocol::Lmtp || !reply.is_permanent() {
             return Err(TransferError::Refused(reply));
         }
         let reply = self.command(&format!("HELO {}", options.hostname), limit).await?;

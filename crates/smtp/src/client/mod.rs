@@ -1,6 +1,6 @@
 //! The SMTP client: sends one message to the servers of one destination and returns the outcome of each recipient.
 //!
-//! The router passes a [`Route`] and an [`Outgoing`]. [`Transfer::send`] finds the hosts ([`route`]), opens a session
+//! The router passes a [`Route`] and an [`Outgoing`]. [`SmtpClient::send`] finds the hosts ([`route`]), opens a session
 //! or reuses an idle one ([`connection`], [`idle`]), runs the transaction ([`transaction`]) and returns an [`VerificationResult`]
 //! for each recipient, in their order. It stores nothing on disk, schedules no retries and writes no bounces: retries
 //! and notifications are the responsibility of the router (`mail::router`).
@@ -134,7 +134,7 @@ pub enum Security {
 
 /// The protocol of the remote host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dialect {
+pub enum ClientProtocol {
     /// SMTP.
     Smtp,
     /// LMTP, with a reply for each recipient after the message data.
@@ -143,7 +143,7 @@ pub enum Dialect {
 
 /// A host that is configured instead of looked up: a smart host or an LMTP server.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct SmartHost {
     /// The name or address.
     pub name: String,
     /// The port.
@@ -153,7 +153,7 @@ pub struct Host {
     /// Login and password. They are sent only over TLS or to this machine.
     pub login: Option<(String, String)>,
     /// The protocol.
-    pub dialect: Dialect,
+    pub dialect: ClientProtocol,
 }
 
 /// The next hop of a message.
@@ -162,7 +162,7 @@ pub enum Route {
     /// The mail exchangers of a domain, or the host of an address literal such as `[192.0.2.1]`.
     Domain(String),
     /// A host configured by the operator.
-    Host(Arc<Host>),
+    Host(Arc<SmartHost>),
 }
 
 /// An outgoing message.
@@ -230,7 +230,7 @@ impl fmt::Display for Failure {
 }
 
 /// Sends messages to other servers. There is one per server, shared by all sending tasks.
-pub struct Transfer {
+pub struct SmtpClient {
     options: Options,
     resolver: Resolver,
     /// The TLS settings for servers whose certificate is not checked.
@@ -240,7 +240,7 @@ pub struct Transfer {
     random: Arc<dyn Random>,
 }
 
-impl Transfer {
+impl SmtpClient {
     /// Creates a client.
     pub fn new(options: Options, resolver: Resolver, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
         let anyone = ClientTls::opportunistic().map_err(|error| crate::Error::Tls(error.to_string()))?;
@@ -253,7 +253,7 @@ impl Transfer {
         self.send_until(None, route, outgoing).await
     }
 
-    /// Like [`Transfer::send`], but gives up on servers that are not ready for the message within `limit`. The limit
+    /// Like [`SmtpClient::send`], but gives up on servers that are not ready for the message within `limit`. The limit
     /// covers name resolution, connection, greeting and handshake. A transaction that has begun by then continues,
     /// because the server may already have accepted the message.
     pub async fn send_opening_within(&self, limit: Duration, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {

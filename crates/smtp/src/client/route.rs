@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use base::Random;
 
 use crate::client::connection::TransferError;
-use crate::client::{Dialect, Options, Route, Security};
+use crate::client::{ClientProtocol, Options, Route, Security};
 use crate::dns::{Exchanger, LookupError, Resolver};
 use crate::error::Status;
 use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
@@ -27,7 +27,7 @@ pub struct Target {
     /// Login and password.
     pub login: Option<(String, String)>,
     /// The protocol.
-    pub dialect: Dialect,
+    pub dialect: ClientProtocol,
 }
 
 /// Returns the addresses to try, best first. There is at least one.
@@ -132,7 +132,7 @@ fn relay(name: &str, address: IpAddr, options: &Options) -> Target {
         address: SocketAddr::new(address, options.port),
         security: options.security.clone(),
         login: None,
-        dialect: Dialect::Smtp,
+        dialect: ClientProtocol::Smtp,
     }
 }
 

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use crate::client::connection::{Connection, TransferError};
 use crate::client::reply::Reply;
 use crate::client::text::{eight_bit, stuffed};
-use crate::client::{Delivery, Dialect, EightBit, Options, Outcome, Outgoing};
+use crate::client::{ClientProtocol, Delivery, EightBit, Options, Outcome, Outgoing};
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
 use crate::dns::ascii_domain;
@@ -218,7 +218,7 @@ impl Transaction<'_> {
         let limits = &self.options.timeouts;
         let uncertain = |problem| Broken { problem, uncertain: true };
         self.connection.write(text, limits.data_block).await.map_err(uncertain)?;
-        if self.connection.dialect == Dialect::Lmtp {
+        if self.connection.dialect == ClientProtocol::Lmtp {
             for index in accepted {
                 let reply = self.connection.reply(limits.data_end).await.map_err(uncertain)?;
                 self.conclude(*index, &reply);
@@ -242,7 +242,7 @@ impl Transaction<'_> {
         let delivery = Delivery {
             host: self.connection.name.clone(),
             reply: reply.to_string(),
-            reports: self.connection.extensions.dsn && self.connection.dialect == Dialect::Smtp,
+            reports: self.connection.extensions.dsn && self.connection.dialect == ClientProtocol::Smtp,
             tls: self.connection.is_tls(),
         };
         settle(self.outcomes, index, || Outcome::Delivered(delivery));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
-use smtp::client::{Dialect, EightBit, Host, Options, Outcome, Outgoing, Route, Security, Transfer};
+use smtp::client::{ClientProtocol, EightBit, Options, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient};
 use smtp::conn::{Service, serve};
 use smtp::envelope::{Notify, OriginalRecipient, Place, Recipient, Return};
 use smtp::rules::{Authentication, Encryption, Rules};
@@ -121,12 +121,12 @@ async fn listening(change: impl FnOnce(&mut Rules), handshake: Handshake) -> Sit
     Site { backend, address, shutdown, dismissal, certificate }
 }
 
-async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> Transfer {
+async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> SmtpClient {
     let mut options = Options::new("out.c.example");
     options.port = port;
     change(&mut options);
     let (clock, random) = (Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
-    Transfer::new(options, zone.serve().await, clock, random).expect("a transfer")
+    SmtpClient::new(options, zone.serve().await, clock, random).expect("a transfer")
 }
 
 fn zone() -> Zone {
@@ -207,12 +207,12 @@ async fn submission_over_the_network_wants_a_login() {
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
     let to = recipients(&["x@elsewhere.example"]);
     let host = |password: &str, security: Security| {
-        Route::Host(Arc::new(Host {
+        Route::Host(Arc::new(SmartHost {
             name: "127.0.0.1".to_owned(),
             port: site.address.port(),
             security,
             login: Some(("a".to_owned(), password.to_owned())),
-            dialect: Dialect::Smtp,
+            dialect: ClientProtocol::Smtp,
         }))
     };
     let outcomes = transfer.send(&host("secret", Security::Required), &outgoing(&to, MESSAGE)).await;
@@ -230,8 +230,8 @@ async fn certificates_are_checked_where_that_is_asked_for() {
     let to = recipients(&["x@elsewhere.example"]);
     for (name, expected) in [("mx.b.example", "+ 250"), ("other.b.example", "? 4.7.5 TLS failed")] {
         let login = Some(("a".to_owned(), "secret".to_owned()));
-        let (port, dialect) = (site.address.port(), Dialect::Smtp);
-        let host = Host { name: name.to_owned(), port, security: trust(), login, dialect };
+        let (port, dialect) = (site.address.port(), ClientProtocol::Smtp);
+        let host = SmartHost { name: name.to_owned(), port, security: trust(), login, dialect };
         let outcomes = short(&transfer.send(&Route::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await);
         assert!(outcomes[0].starts_with(expected), "{name}: {outcomes:?}");
     }
@@ -284,12 +284,12 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
 async fn lmtp_gives_an_outcome_for_each_recipient() {
     let site = site(|rules| *rules = Rules::lmtp("mx.b.example", "b.example")).await;
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
-    let host = Host {
+    let host = SmartHost {
         name: "127.0.0.1".to_owned(),
         port: site.address.port(),
         security: Security::Clear,
         login: None,
-        dialect: Dialect::Lmtp,
+        dialect: ClientProtocol::Lmtp,
     };
     let to = recipients(&["alice@b.example", "late@b.example", "nobody@b.example"]);
     let outcomes = transfer.send(&Route::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await;
