@@ -10,7 +10,7 @@ use base::sim::{SeededRandom, SimClock};
 use wire::Peer;
 
 use crate::backend::{LoginError, RecipientReply};
-use crate::client::reply::{Parsed, Reply};
+use crate::client::reply::{ParseResult, Reply};
 use crate::client::text::stuffed;
 use crate::codec::data::{Content, DataReader, Progress, has_bare_line_end};
 use crate::codec::{parameters, path};
@@ -64,7 +64,7 @@ pub fn message(input: &[u8]) {
 
 /// Parses a server's replies.
 pub fn reply(input: &[u8]) {
-    if let Parsed::Complete(reply, used) = Reply::parse(input) {
+    if let ParseResult::Complete(reply, used) = Reply::parse(input) {
         assert!(used <= input.len() && !reply.lines.is_empty(), "a reply has a line and lies within the input");
         let _ = (reply.status(), reply.to_string());
     }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use wire::{ClientTls, Stream};
 
-use crate::client::reply::{Parsed, Reply};
+use crate::client::reply::{ParseResult, Reply};
 use crate::client::route::Target;
 use crate::client::{ClientProtocol, Failure, Options, Outcome, Security};
 use crate::error::Status;
@@ -202,12 +202,12 @@ impl Connection {
     async fn receive_reply(&mut self) -> Result<Reply, TransferError> {
         loop {
             match Reply::parse(&self.input) {
-                Parsed::Complete(reply, used) => {
+                ParseResult::Complete(reply, used) => {
                     self.input.drain(..used);
                     return Ok(reply);
                 }
-                Parsed::Invalid => return Err(TransferError::broken("the server does not speak SMTP")),
-                Parsed::Incomplete => {}
+                ParseResult::Invalid => return Err(TransferError::broken("the server does not speak SMTP")),
+                ParseResult::Incomplete => {}
             }
             match self.stream.receive(&mut self.input).await {
                 Ok(0) => return Err(TransferError::broken("the server closed the connection")),

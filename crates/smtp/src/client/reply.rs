@@ -21,7 +21,7 @@ pub struct Reply {
 
 /// The result of parsing the beginning of the input.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Parsed {
+pub enum ParseResult {
     /// The reply is incomplete.
     Incomplete,
     /// A reply, and the number of bytes it occupies.
@@ -33,7 +33,7 @@ pub enum Parsed {
 impl Reply {
     /// Parses the reply at the beginning of the input.
     #[must_use]
-    pub fn parse(input: &[u8]) -> Parsed {
+    pub fn parse(input: &[u8]) -> ParseResult {
         let mut lines = Vec::new();
         let mut code = None;
         let mut position = 0;
@@ -41,18 +41,18 @@ impl Reply {
             let rest = input.get(position..).unwrap_or_default();
             let Some(end) = memchr(b'\n', rest).filter(|end| *end < REPLY_LINE_BYTES_MAX) else {
                 let too_long = rest.len() >= REPLY_LINE_BYTES_MAX;
-                return if too_long { Parsed::Invalid } else { Parsed::Incomplete };
+                return if too_long { ParseResult::Invalid } else { ParseResult::Incomplete };
             };
             let Some((line_code, is_last, text)) = parse_line(rest.get(..end).unwrap_or_default()) else {
-                return Parsed::Invalid;
+                return ParseResult::Invalid;
             };
             if *code.get_or_insert(line_code) != line_code || lines.len() >= REPLY_LINES_MAX {
-                return Parsed::Invalid;
+                return ParseResult::Invalid;
             }
             lines.push(text);
             position += end + 1;
             if is_last {
-                return Parsed::Complete(Self { code: line_code, lines }, position);
+                return ParseResult::Complete(Self { code: line_code, lines }, position);
             }
         }
     }
@@ -110,11 +110,11 @@ fn parse_line(line: &[u8]) -> Option<(u16, bool, String)> {
 mod tests {
     use super::*;
 
-    fn check(input: &str, expected: Parsed) {
+    fn check(input: &str, expected: ParseResult) {
         assert_eq!(Reply::parse(input.as_bytes()), expected, "{input:?}");
         for cut in 0..input.len() {
-            if matches!(expected, Parsed::Complete(_, used) if cut < used) {
-                assert_eq!(Reply::parse(&input.as_bytes()[..cut]), Parsed::Incomplete, "{input:?} up to {cut}");
+            if matches!(expected, ParseResult::Complete(_, used) if cut < used) {
+                assert_eq!(Reply::parse(&input.as_bytes()[..cut]), ParseResult::Incomplete, "{input:?} up to {cut}");
             }
         }
     }
@@ -125,19 +125,19 @@ mod tests {
 
     #[test]
     fn replies_are_one_line_or_many() {
-        check("250 ok\r\n", Parsed::Complete(reply(250, &["ok"]), 8));
-        check("250\r\n", Parsed::Complete(reply(250, &[""]), 5));
-        check("250-a\r\n250-b\n250 c\r\n354 x\r\n", Parsed::Complete(reply(250, &["a", "b", "c"]), 20));
-        check("220 a\tb\r\n", Parsed::Complete(reply(220, &["a?b"]), 9));
+        check("250 ok\r\n", ParseResult::Complete(reply(250, &["ok"]), 8));
+        check("250\r\n", ParseResult::Complete(reply(250, &[""]), 5));
+        check("250-a\r\n250-b\n250 c\r\n354 x\r\n", ParseResult::Complete(reply(250, &["a", "b", "c"]), 20));
+        check("220 a\tb\r\n", ParseResult::Complete(reply(220, &["a?b"]), 9));
     }
 
     #[test]
     fn what_is_no_reply_is_told() {
         for input in ["abc\r\n", "25\r\n", "250:x\r\n", "250-a\r\n251 b\r\n", "150 x\r\n", "600 x\r\n", "\r\n"] {
-            check(input, Parsed::Invalid);
+            check(input, ParseResult::Invalid);
         }
-        check(&"2".repeat(REPLY_LINE_BYTES_MAX), Parsed::Invalid);
-        check(&"250-x\r\n".repeat(REPLY_LINES_MAX + 1), Parsed::Invalid);
+        check(&"2".repeat(REPLY_LINE_BYTES_MAX), ParseResult::Invalid);
+        check(&"250-x\r\n".repeat(REPLY_LINES_MAX + 1), ParseResult::Invalid);
     }
 
     #[test]
