@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use wire::{ClientTls, Stream};
 
 use crate::client::reply::{ParseResult, Reply};
-use crate::client::route::Target;
+use crate::client::route::ServerAddress;
 use crate::client::{ClientProtocol, Failure, Options, Outcome, Security};
 use crate::error::Status;
 
@@ -128,7 +128,11 @@ pub struct Connection {
 
 impl Connection {
     /// Opens a session until it is ready for MAIL.
-    pub(crate) async fn open(target: &Target, options: &Options, anyone: &ClientTls) -> Result<Self, TransferError> {
+    pub(crate) async fn open(
+        target: &ServerAddress,
+        options: &Options,
+        anyone: &ClientTls,
+    ) -> Result<Self, TransferError> {
         let limits = &options.timeouts;
         let connected = timeout(limits.connect, TcpStream::connect(target.address)).await;
         let unreachable = |text: String| TransferError::Broken { status: Status(4, 4, 1), text };
@@ -238,7 +242,12 @@ impl Connection {
         if reply.is_positive() { Ok(()) } else { Err(TransferError::Refused(reply)) }
     }
 
-    async fn secure(mut self, target: &Target, options: &Options, anyone: &ClientTls) -> Result<Self, TransferError> {
+    async fn secure(
+        mut self,
+        target: &ServerAddress,
+        options: &Options,
+        anyone: &ClientTls,
+    ) -> Result<Self, TransferError> {
         let tls = match &target.security {
             Security::Clear | Security::Implicit(_) => return Ok(self),
             Security::Opportunistic if !self.extensions.starttls => return Ok(self),
@@ -273,7 +282,7 @@ impl Connection {
         &mut self,
         login: &str,
         password: &str,
-        target: &Target,
+        target: &ServerAddress,
         options: &Options,
     ) -> Result<(), TransferError> {
         if !self.is_tls() && !target.address.ip().is_loopback() {

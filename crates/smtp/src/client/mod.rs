@@ -31,7 +31,7 @@ use wire::ClientTls;
 
 use crate::client::connection::{Connection, TransferError};
 use crate::client::idle::IdlePool;
-use crate::client::route::{Target, targets};
+use crate::client::route::{ServerAddress, targets};
 use crate::dns::Resolver;
 use crate::envelope::{Recipient, Return};
 use crate::error::{Result, Status};
@@ -312,11 +312,11 @@ impl SmtpClient {
     }
 
     /// Opens a session. If TLS is opportunistic and fails, a second attempt is made without TLS.
-    async fn open(&self, target: &Target) -> std::result::Result<Connection, TransferError> {
+    async fn open(&self, target: &ServerAddress) -> std::result::Result<Connection, TransferError> {
         match Connection::open(target, &self.options, &self.anyone).await {
             Err(TransferError::TlsFailed(why)) if matches!(target.security, Security::Opportunistic) => {
                 tracing::debug!(host = %target.name, %why, "TLS failed, sending in clear");
-                let in_clear = Target { security: Security::Clear, ..target.clone() };
+                let in_clear = ServerAddress { security: Security::Clear, ..target.clone() };
                 Connection::open(&in_clear, &self.options, &self.anyone).await
             }
             outcome => outcome,

@@ -17,7 +17,7 @@ use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
 
 /// One address of a server, with the settings for its connection.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct ServerAddress {
     /// The server's name, for TLS and for reports.
     pub name: String,
     /// The socket address.
@@ -36,14 +36,14 @@ pub(crate) async fn targets(
     options: &Options,
     resolver: &Resolver,
     random: &dyn Random,
-) -> Result<Vec<Target>, TransferError> {
+) -> Result<Vec<ServerAddress>, TransferError> {
     match route {
         Route::Host(host) => {
             let addresses = match host.name.parse::<IpAddr>() {
                 Ok(address) => vec![address],
                 Err(_) => resolver.addresses(&host.name).await.map_err(unreachable)?,
             };
-            let target = |address| Target {
+            let target = |address| ServerAddress {
                 name: host.name.clone(),
                 address: SocketAddr::new(address, host.port),
                 security: host.security.clone(),
@@ -91,7 +91,7 @@ async fn of_domain(
     options: &Options,
     resolver: &Resolver,
     random: &dyn Random,
-) -> Result<Vec<Target>, TransferError> {
+) -> Result<Vec<ServerAddress>, TransferError> {
     let exchangers = match resolver.exchangers(domain).await {
         Ok(exchangers) => in_order(without_ourselves(exchangers, options)?, random),
         Err(LookupError::NoRecords) => vec![Exchanger { preference: 0, name: domain.to_owned() }],
@@ -126,8 +126,8 @@ async fn of_domain(
     }
 }
 
-fn relay(name: &str, address: IpAddr, options: &Options) -> Target {
-    Target {
+fn relay(name: &str, address: IpAddr, options: &Options) -> ServerAddress {
+    ServerAddress {
         name: name.to_owned(),
         address: SocketAddr::new(address, options.port),
         security: options.security.clone(),
