@@ -27,7 +27,7 @@ pub(crate) async fn run(
     outgoing: &Outgoing<'_>,
     outcomes: &mut [Option<Outcome>],
 ) -> Result<(), TransferError> {
-    let plan = match Plan::make(connection, options, outgoing) {
+    let plan = match TransactionCommands::make(connection, options, outgoing) {
         Ok(plan) => plan,
         Err(problem) => {
             settle_all(outcomes, &problem.outcome(Some(&connection.name)));
@@ -43,7 +43,7 @@ pub(crate) async fn run(
             return Ok(());
         }
         let mut transaction = Transaction { connection, options, outgoing, plan: &plan, outcomes };
-        if let Err(Broken { problem, uncertain }) = transaction.send(&group, &text).await {
+        if let Err(SessionFailure { problem, uncertain }) = transaction.send(&group, &text).await {
             // Only recipients whose message data was sent are settled, because the server may have accepted it. The
             // others may be tried elsewhere.
             if uncertain {
@@ -56,13 +56,13 @@ pub(crate) async fn run(
 }
 
 /// The MAIL and RCPT commands for this server and message.
-struct Plan {
+struct TransactionCommands {
     mail: String,
     /// For each recipient its command, or the reason why it cannot be sent.
     rcpts: Vec<Result<String, TransferError>>,
 }
 
-impl Plan {
+impl TransactionCommands {
     fn make(connection: &Connection, options: &Options, outgoing: &Outgoing<'_>) -> Result<Self, TransferError> {
         let extensions = &connection.extensions;
         let (header_is_eight_bit, is_eight_bit) = eight_bit(outgoing.message);
@@ -108,13 +108,13 @@ impl Plan {
 }
 
 /// The failure that ended a session.
-struct Broken {
+struct SessionFailure {
     problem: TransferError,
     /// `true` if the server may have accepted the message.
     uncertain: bool,
 }
 
-impl From<TransferError> for Broken {
+impl From<TransferError> for SessionFailure {
     fn from(problem: TransferError) -> Self {
         Self { problem, uncertain: false }
     }
@@ -124,13 +124,13 @@ struct Transaction<'a> {
     connection: &'a mut Connection,
     options: &'a Options,
     outgoing: &'a Outgoing<'a>,
-    plan: &'a Plan,
+    plan: &'a TransactionCommands,
     outcomes: &'a mut [Option<Outcome>],
 }
 
 impl Transaction<'_> {
     /// Sends the message to a group of recipients. On success, each of them has an outcome.
-    async fn send(&mut self, group: &[usize], text: &[u8]) -> Result<(), Broken> {
+    async fn send(&mut self, group: &[usize], text: &[u8]) -> Result<(), SessionFailure> {
         let mut sayable = Vec::new();
         for &index in group {
             match self.plan.rcpts.get(index) {
@@ -214,9 +214,9 @@ impl Transaction<'_> {
     }
 
     /// Sends the message data, and settles the recipients according to the server's reply.
-    async fn finish(&mut self, text: &[u8], accepted: &[usize]) -> Result<(), Broken> {
+    async fn finish(&mut self, text: &[u8], accepted: &[usize]) -> Result<(), SessionFailure> {
         let limits = &self.options.timeouts;
-        let uncertain = |problem| Broken { problem, uncertain: true };
+        let uncertain = |problem| SessionFailure { problem, uncertain: true };
         self.connection.write(text, limits.data_block).await.map_err(uncertain)?;
         if self.connection.dialect == ClientProtocol::Lmtp {
             for index in accepted {
@@ -230,7 +230,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    async fn reset(&mut self) -> Result<(), Broken> {
+    async fn reset(&mut self) -> Result<(), SessionFailure> {
         self.connection.command("RSET", self.options.timeouts.command).await?;
         Ok(())
     }
