@@ -124,7 +124,7 @@ pub(crate) enum Phase {
     /// The rest of a line that is too long.
     SkipLine,
     /// A line of an authentication exchange.
-    Auth(cmd::auth::Awaited),
+    Auth(cmd::auth::ExpectedResponse),
     /// Message data after DATA.
     Data(DataReader),
     /// A chunk after BDAT.

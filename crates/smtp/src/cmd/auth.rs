@@ -25,7 +25,7 @@ pub(crate) fn mechanisms(rules: &Rules) -> impl Iterator<Item = &'static str> + 
 }
 
 /// The content of the client's next line.
-pub(crate) enum Awaited {
+pub(crate) enum ExpectedResponse {
     /// The single message of PLAIN.
     Plain,
     /// The user name of LOGIN.
@@ -50,9 +50,9 @@ pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
     }
     let (mechanism, initial) = call.arguments.split_once(' ').unwrap_or((call.arguments, ""));
     let awaited = match mechanisms(&session.rules).find(|known| known.eq_ignore_ascii_case(mechanism)) {
-        Some("PLAIN") => Awaited::Plain,
-        Some("LOGIN") => Awaited::Name,
-        Some(_) => Awaited::Scram(None),
+        Some("PLAIN") => ExpectedResponse::Plain,
+        Some("LOGIN") => ExpectedResponse::Name,
+        Some(_) => ExpectedResponse::Scram(None),
         None => return session.refuse(call.out, 504, Status(5, 5, 4), "Unknown mechanism"),
     };
     match initial.trim() {
@@ -69,7 +69,7 @@ pub(crate) fn is_offered(session: &Session) -> bool {
 }
 
 /// Processes the client's next line.
-pub(crate) fn take_line(session: &mut Session, awaited: Awaited, line: &[u8], out: &mut Vec<u8>) -> Flow {
+pub(crate) fn take_line(session: &mut Session, awaited: ExpectedResponse, line: &[u8], out: &mut Vec<u8>) -> Flow {
     if line == b"*" {
         return session.refuse(out, 501, Status(5, 7, 0), "Authentication cancelled");
     }
@@ -101,9 +101,9 @@ pub(crate) fn scram_answered(
         return session.refuse(out, 504, Status(5, 5, 4), "Mechanism not available");
     };
     let (awaited, text) = match step {
-        Ok(SaslStep::Challenge(text)) => (Awaited::Scram(Some(exchange)), text),
+        Ok(SaslStep::Challenge(text)) => (ExpectedResponse::Scram(Some(exchange)), text),
         Ok(SaslStep::Done { login, last }) if last.is_empty() => return answered(session, Ok(login), out),
-        Ok(SaslStep::Done { login, last }) => (Awaited::End(login), last),
+        Ok(SaslStep::Done { login, last }) => (ExpectedResponse::End(login), last),
         Err(error) => return refuse_login(session, error, out),
     };
     out.extend_from_slice(format!("334 {}\r\n", BASE64.encode(&text)).as_bytes());
@@ -111,36 +111,36 @@ pub(crate) fn scram_answered(
     Flow::Continue
 }
 
-fn challenge(session: &mut Session, awaited: Awaited, out: &mut Vec<u8>) -> Flow {
+fn challenge(session: &mut Session, awaited: ExpectedResponse, out: &mut Vec<u8>) -> Flow {
     let text: &[u8] = match &awaited {
-        Awaited::Name => b"Username:",
-        Awaited::Password(_) => b"Password:",
-        Awaited::Plain | Awaited::Scram(_) | Awaited::End(_) => b"",
+        ExpectedResponse::Name => b"Username:",
+        ExpectedResponse::Password(_) => b"Password:",
+        ExpectedResponse::Plain | ExpectedResponse::Scram(_) | ExpectedResponse::End(_) => b"",
     };
     out.extend_from_slice(format!("334 {}\r\n", BASE64.encode(text)).as_bytes());
     session.phase = Phase::Auth(awaited);
     Flow::Continue
 }
 
-fn take(session: &mut Session, awaited: Awaited, response: Vec<u8>, out: &mut Vec<u8>) -> Flow {
+fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out: &mut Vec<u8>) -> Flow {
     match awaited {
-        Awaited::Plain => match parse_plain(&response) {
+        ExpectedResponse::Plain => match parse_plain(&response) {
             Some(Plain { login, password, acts_for_other: false }) => ask_login(session, login, password),
             // Acting as another user is refused whatever the password is (RFC 4954 §4: 535).
             Some(Plain { acts_for_other: true, .. }) => refuse_login(session, LoginError::Wrong, out),
             None => session.refuse(out, 501, Status(5, 5, 2), "Malformed response"),
         },
-        Awaited::Name => match String::from_utf8(response) {
-            Ok(name) => challenge(session, Awaited::Password(name), out),
+        ExpectedResponse::Name => match String::from_utf8(response) {
+            Ok(name) => challenge(session, ExpectedResponse::Password(name), out),
             Err(_) => session.refuse(out, 501, Status(5, 5, 2), "The name is not UTF-8"),
         },
-        Awaited::Password(login) => ask_login(session, login, response),
-        Awaited::Scram(exchange) => {
+        ExpectedResponse::Password(login) => ask_login(session, login, response),
+        ExpectedResponse::Scram(exchange) => {
             session.phase = Phase::Asked(Asked::Scram);
             Flow::Ask(Question::Scram { exchange, response })
         }
-        Awaited::End(login) if response.is_empty() => answered(session, Ok(login), out),
-        Awaited::End(_) => refuse_login(session, LoginError::Wrong, out),
+        ExpectedResponse::End(login) if response.is_empty() => answered(session, Ok(login), out),
+        ExpectedResponse::End(_) => refuse_login(session, LoginError::Wrong, out),
     }
 }
 
