@@ -19,7 +19,7 @@ use base::{Clock, Random};
 use wire::Peer;
 
 use crate::backend::{LoginError, RecipientReply, SaslExchange, SaslStep};
-use crate::cmd::{self, Call};
+use crate::cmd::{self, CallContext};
 use crate::codec::data::{Content, DataReader, Progress};
 use crate::codec::line::{Line, LineEndings, first_line, split_verb};
 use crate::codec::reply;
@@ -358,7 +358,7 @@ impl Session {
             self.end(out, 554, Status(5, 5, 0), "Protocol error: wait for the answer before you go on");
             return Flow::Close;
         }
-        (verb.run)(self, &mut Call { arguments, out })
+        (verb.run)(self, &mut CallContext { arguments, out })
     }
 
     fn skip_line(&mut self, input: &[u8]) -> (usize, Flow) {

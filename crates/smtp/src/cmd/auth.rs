@@ -10,7 +10,7 @@
 use data_encoding::BASE64;
 
 use crate::backend::{LoginError, SaslExchange, SaslStep};
-use crate::cmd::Call;
+use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::Status;
 use crate::rules::{Authentication, Rules};
@@ -38,7 +38,7 @@ pub(crate) enum ExpectedResponse {
     End(String),
 }
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     if session.rules.authentication == Authentication::Off {
         return session.refuse(call.out, 502, Status(5, 5, 1), "AUTH is not available");
     }

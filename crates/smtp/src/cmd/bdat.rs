@@ -4,13 +4,13 @@
 //! already sent it. After a refused chunk, all further chunks are refused until RSET or MAIL. As with DATA, at least
 //! one recipient is required.
 
-use crate::cmd::Call;
+use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::{Refusal, Status};
 use crate::limits::OVERSIZE_BYTES_MAX;
 use crate::session::{Chunk, Flow, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     let Some((size, last)) = parse(call.arguments) else {
         // The end of the chunk is unknown. If the session continued, the content would be read as commands.
         reply::write(call.out, 501, Status(5, 5, 4), "Syntax: BDAT size [LAST]; closing connection");

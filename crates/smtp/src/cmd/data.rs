@@ -1,11 +1,11 @@
 //! DATA (RFC 5321 §4.1.1.4): the message data follows, ended by CRLF.CRLF.
 
-use crate::cmd::Call;
+use crate::cmd::CallContext;
 use crate::codec::data::DataReader;
 use crate::error::{Refusal, Status};
 use crate::session::{Flow, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     if let Some(refusal) = refusal_before(session, call.arguments) {
         return session.fail(call.out, &refusal);
     }

@@ -3,7 +3,7 @@
 //! The client's name is kept for the trace field and for SPF. It is never trusted, and it is not compared with
 //! anything, as §4.1.4 requires. Each of the three verbs ends a transaction in progress.
 
-use crate::cmd::{Call, auth, starttls};
+use crate::cmd::{CallContext, auth, starttls};
 use crate::codec::reply::write_lines;
 use crate::envelope::Protocol;
 use crate::error::Status;
@@ -11,19 +11,19 @@ use crate::limits::HELO_BYTES_MAX;
 use crate::rules::Disclosure;
 use crate::session::{Flow, Session};
 
-pub(crate) fn run_ehlo(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run_ehlo(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     greet(session, call, Protocol::Esmtp)
 }
 
-pub(crate) fn run_lhlo(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run_lhlo(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     greet(session, call, Protocol::Lmtp)
 }
 
-pub(crate) fn run_helo(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run_helo(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     greet(session, call, Protocol::Smtp)
 }
 
-fn greet(session: &mut Session, call: &mut Call<'_>, protocol: Protocol) -> Flow {
+fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: Protocol) -> Flow {
     let name = call.arguments;
     if name.is_empty() || name.len() > HELO_BYTES_MAX || name.contains(char::is_control) {
         return session.refuse(call.out, 501, Status(5, 5, 4), "Say your name: a domain or an address literal");

@@ -1,11 +1,11 @@
 //! EXPN (RFC 5321 §3.5): returns the members of a list, if the rules disclose them.
 
-use crate::cmd::{Call, vrfy};
+use crate::cmd::{CallContext, vrfy};
 use crate::codec::reply;
 use crate::error::Status;
 use crate::session::{Asked, Flow, Phase, Question, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     if !vrfy::is_disclosed(session) {
         return session.refuse(call.out, 502, Status(5, 7, 0), "EXPN is not available");
     }

@@ -1,11 +1,11 @@
 //! HELP (RFC 5321 §4.1.1.8): lists the verbs, or returns the usage of one. The text is derived from the table of verbs.
 
-use crate::cmd::{Call, VERBS, find, is_known};
+use crate::cmd::{CallContext, VERBS, find, is_known};
 use crate::codec::reply::{write, write_lines};
 use crate::error::Status;
 use crate::session::{Flow, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     let role = session.rules.role;
     if call.arguments.is_empty() {
         let known: Vec<&str> = VERBS.iter().filter(|verb| is_known(verb, role)).map(|verb| verb.name).collect();

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::cmd::Call;
+use crate::cmd::CallContext;
 use crate::codec::parameters::{ParameterError, parse_mail};
 use crate::codec::path;
 use crate::envelope::Sender;
@@ -14,7 +14,7 @@ use crate::error::{Refusal, Status};
 use crate::rules::Authentication;
 use crate::session::{Asked, Flow, Phase, Question, Session, Transaction};
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     if let Some(refusal) = refusal_before(session) {
         return session.fail(call.out, &refusal);
     }

@@ -21,7 +21,7 @@ use crate::rules::Role;
 use crate::session::{Flow, Session};
 
 /// The context of a command besides the session.
-pub(crate) struct Call<'a> {
+pub(crate) struct CallContext<'a> {
     /// The text after the verb, trimmed.
     pub arguments: &'a str,
     /// The buffer for replies.
@@ -35,7 +35,7 @@ pub(crate) struct Verb {
     /// The syntax, for HELP.
     pub usage: &'static str,
     /// The implementation.
-    pub run: fn(&mut Session, &mut Call<'_>) -> Flow,
+    pub run: fn(&mut Session, &mut CallContext<'_>) -> Flow,
     /// `true` if the command must be the last of a pipelined group (RFC 2920 §3.1).
     pub ends_group: bool,
     /// `true` if the command is accepted even if encryption is required and missing (RFC 3207 §4).
@@ -45,7 +45,7 @@ pub(crate) struct Verb {
 }
 
 impl Verb {
-    const fn new(name: &'static str, usage: &'static str, run: fn(&mut Session, &mut Call<'_>) -> Flow) -> Self {
+    const fn new(name: &'static str, usage: &'static str, run: fn(&mut Session, &mut CallContext<'_>) -> Flow) -> Self {
         Self { name, usage, run, ends_group: false, in_clear: false, long_line: false }
     }
 

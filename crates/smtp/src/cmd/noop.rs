@@ -1,9 +1,9 @@
 //! NOOP (RFC 5321 §4.1.1.9): does nothing. An argument is allowed and ignored.
 
-use crate::cmd::Call;
+use crate::cmd::CallContext;
 use crate::session::{Flow, Session};
 
-pub(crate) fn run(_session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(_session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     call.out.extend_from_slice(b"250 2.0.0 Ok\r\n");
     Flow::Continue
 }

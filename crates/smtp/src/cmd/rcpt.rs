@@ -5,7 +5,7 @@
 //! is local, as §4.5.1 requires.
 
 use crate::backend::RecipientReply;
-use crate::cmd::Call;
+use crate::cmd::CallContext;
 use crate::cmd::mail::{after_keyword, bad_address, refusal_of};
 use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
@@ -13,7 +13,7 @@ use crate::envelope::{Place, Recipient};
 use crate::error::{Refusal, Status};
 use crate::session::{Asked, Flow, Phase, Question, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     match parse(session, call.arguments) {
         Ok(recipient) => {
             let question = Question::Recipient { sender: session.sender(), address: recipient.address.clone() };

@@ -1,10 +1,10 @@
 //! RSET (RFC 5321 §4.1.1.5): ends the transaction and keeps all other state.
 
-use crate::cmd::Call;
+use crate::cmd::CallContext;
 use crate::error::Status;
 use crate::session::{Flow, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     if !call.arguments.is_empty() {
         return session.refuse(call.out, 501, Status(5, 5, 4), "RSET takes no arguments");
     }

@@ -3,12 +3,12 @@
 //! Commands sent in the clear after STARTTLS, by the client or by an attacker in between, never have an effect
 //! (CVE-2011-0411). With strict pipelining they end the session, otherwise the caller discards them.
 
-use crate::cmd::Call;
+use crate::cmd::CallContext;
 use crate::error::Status;
 use crate::rules::Encryption;
 use crate::session::{Flow, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     if !call.arguments.is_empty() {
         return session.refuse(call.out, 501, Status(5, 5, 4), "STARTTLS takes no arguments");
     }

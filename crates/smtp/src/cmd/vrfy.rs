@@ -4,13 +4,13 @@
 //! disclose users get the true reply.
 
 use crate::backend::RecipientReply;
-use crate::cmd::Call;
+use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::Status;
 use crate::rules::Disclosure;
 use crate::session::{Asked, Flow, Phase, Question, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
     if call.arguments.is_empty() {
         return session.refuse(call.out, 501, Status(5, 5, 4), "Syntax: VRFY user");
     }
