@@ -12,7 +12,7 @@ use wire::Peer;
 use crate::backend::{LoginError, RecipientReply};
 use crate::client::reply::{ParseResult, Reply};
 use crate::client::text::stuffed;
-use crate::codec::data::{Content, DataReader, Progress, has_bare_line_end};
+use crate::codec::data::{DataProgress, DataReader, ReceivedData, has_bare_line_end};
 use crate::codec::{parameters, path};
 use crate::header::fields;
 use crate::rules::{Authentication, Role, Rules};
@@ -32,18 +32,18 @@ pub fn arguments(input: &[u8]) {
 /// Reads the data after DATA. Accepted data without bare line ends can be sent and read back unchanged, except that
 /// NULs are sent as spaces.
 pub fn data(input: &[u8]) {
-    let mut reader = DataReader::new(Content::new(b"", 1 << 20, 0));
+    let mut reader = DataReader::new(ReceivedData::new(b"", 1 << 20, 0));
     let (used, progress) = reader.push(input);
     assert!(used <= input.len(), "no more is used than there is");
-    if progress == Progress::More {
+    if progress == DataProgress::More {
         return;
     }
     let is_faulty = reader.content().has_bare_line_end();
     let (kept, _) = reader.into_content().finish();
     let text = stuffed(&kept);
     assert!(!has_bare_line_end(0, &text), "what is sent has no bare line ends");
-    let mut again = DataReader::new(Content::new(b"", 2 << 20, 0));
-    assert_eq!(again.push(&text), (text.len(), Progress::End), "what is sent ends at its end");
+    let mut again = DataReader::new(ReceivedData::new(b"", 2 << 20, 0));
+    assert_eq!(again.push(&text), (text.len(), DataProgress::End), "what is sent ends at its end");
     if !is_faulty {
         let kept: Vec<u8> = kept.into_iter().map(|byte| if byte == 0 { b' ' } else { byte }).collect();
         assert_eq!(again.into_content().finish().0, kept, "what is sent is what was received");

@@ -20,7 +20,7 @@ use wire::Peer;
 
 use crate::backend::{LoginError, RecipientReply, SaslExchange, SaslStep};
 use crate::cmd::{self, CallContext};
-use crate::codec::data::{Content, DataReader, Progress};
+use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::line::{Line, LineEndings, first_line, split_verb};
 use crate::codec::reply;
 use crate::envelope::{Envelope, Place, Protocol, Recipient, Sender};
@@ -307,9 +307,9 @@ impl Session {
                 let too_much =
                     reader.content().received() > OVERSIZE_BYTES_MAX.saturating_add(self.message_bytes_max());
                 match progress {
-                    Progress::End => (taken, self.end_data(out)),
-                    Progress::More if too_much => (taken, self.cut_off(out)),
-                    Progress::More => (taken, Flow::Read),
+                    DataProgress::End => (taken, self.end_data(out)),
+                    DataProgress::More if too_much => (taken, self.cut_off(out)),
+                    DataProgress::More => (taken, Flow::Read),
                 }
             }
             Phase::Chunk(_) => cmd::bdat::take_chunk(self, input, out),
@@ -437,11 +437,11 @@ impl Session {
     }
 
     /// Creates the content of a message with its trace field, to which the message data is appended.
-    pub(crate) fn open_content(&mut self) -> Content {
+    pub(crate) fn open_content(&mut self) -> ReceivedData {
         let received_at = self.clock.now();
         let id = self.next_id();
         let limit = self.rules.message_bytes_max;
-        let Some(transaction) = self.transaction.as_mut() else { return Content::new(b"", limit, 0) };
+        let Some(transaction) = self.transaction.as_mut() else { return ReceivedData::new(b"", limit, 0) };
         let (helo, protocol) = match &self.helo {
             Some((helo, protocol)) => (helo.as_str(), *protocol),
             None => ("", Protocol::Smtp),
@@ -465,7 +465,7 @@ impl Session {
         transaction.id = id;
         transaction.received = received_at;
         let expected = transaction.parameters.size.and_then(|size| usize::try_from(size).ok()).unwrap_or(16 << 10);
-        Content::new(trace.as_bytes(), limit, expected)
+        ReceivedData::new(trace.as_bytes(), limit, expected)
     }
 
     fn end_data(&mut self, out: &mut Vec<u8>) -> Flow {
@@ -475,7 +475,7 @@ impl Session {
     }
 
     /// Checks a completely received message, and asks whether it is accepted.
-    pub(crate) fn submit(&mut self, content: Content, out: &mut Vec<u8>) -> Flow {
+    pub(crate) fn submit(&mut self, content: ReceivedData, out: &mut Vec<u8>) -> Flow {
         let Some(transaction) = self.transaction.take() else { return Flow::Close };
         let recipients = transaction.recipients.len();
         match transaction.complete(self, content) {

@@ -56,7 +56,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::codec::data::{Content, DataReader, Progress};
+    use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 
     fn check(message: &str, text: &str) {
         assert_eq!(String::from_utf8_lossy(&stuffed(message.as_bytes())), text, "{message:?}");
@@ -86,8 +86,8 @@ mod tests {
         fn what_is_sent_is_what_is_received(message in "(\r\n|\\.|\r|\n|\0|a){0,60}") {
             let text = stuffed(message.as_bytes());
             prop_assert!(!has_bare_line_end(0, &text) && !text.contains(&0));
-            let mut reader = DataReader::new(Content::new(b"", 1 << 20, 0));
-            prop_assert_eq!(reader.push(&text), (text.len(), Progress::End));
+            let mut reader = DataReader::new(ReceivedData::new(b"", 1 << 20, 0));
+            prop_assert_eq!(reader.push(&text), (text.len(), DataProgress::End));
             let (kept, _) = reader.into_content().finish();
             let mut expected = normalize_line_ends(message.replace('\0', " ").as_bytes());
             if !expected.is_empty() && !expected.ends_with(b"\r\n") {

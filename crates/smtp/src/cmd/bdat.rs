@@ -92,6 +92,6 @@ fn refusal_before(session: &Session) -> Option<Refusal> {
 
 fn is_too_large(session: &Session, size: u64) -> bool {
     let chunks = session.transaction.as_ref().and_then(|transaction| transaction.chunks.as_ref());
-    let received = chunks.map_or(0, crate::codec::data::Content::received);
+    let received = chunks.map_or(0, crate::codec::data::ReceivedData::received);
     received.saturating_add(size) > session.message_bytes_max()
 }

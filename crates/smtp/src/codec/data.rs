@@ -19,7 +19,7 @@ use crate::limits::MESSAGE_RESERVE_BYTES_MAX;
 
 /// The received data of a message, after a prefix (the trace field).
 #[derive(Debug, Default)]
-pub struct Content {
+pub struct ReceivedData {
     bytes: Vec<u8>,
     /// Length of the prefix that precedes the peer's data.
     start: usize,
@@ -32,7 +32,7 @@ pub struct Content {
     bare: bool,
 }
 
-impl Content {
+impl ReceivedData {
     /// Creates the content with a prefix. The peer may send `limit` bytes and announces `expected` bytes.
     #[must_use]
     pub fn new(prefix: &[u8], limit: usize, expected: usize) -> Self {
@@ -101,7 +101,7 @@ enum State {
 
 /// The state of the reader after some input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
+pub enum DataProgress {
     /// More input is needed.
     More,
     /// CRLF.CRLF was received.
@@ -112,18 +112,18 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct DataReader {
     state: State,
-    content: Content,
+    content: ReceivedData,
 }
 
 impl DataReader {
     /// Creates a reader for the data after the 354 reply.
     #[must_use]
-    pub fn new(content: Content) -> Self {
+    pub fn new(content: ReceivedData) -> Self {
         Self { state: State::LineStart, content }
     }
 
     /// Processes input. Returns the number of bytes that belong to the data, including its end.
-    pub fn push(&mut self, input: &[u8]) -> (usize, Progress) {
+    pub fn push(&mut self, input: &[u8]) -> (usize, DataProgress) {
         let mut position = 0;
         while let Some(&byte) = input.get(position) {
             if self.state == State::Text {
@@ -131,22 +131,22 @@ impl DataReader {
                 continue;
             }
             position += 1;
-            if self.take(byte) == Progress::End {
-                return (position, Progress::End);
+            if self.take(byte) == DataProgress::End {
+                return (position, DataProgress::End);
             }
         }
-        (position, Progress::More)
+        (position, DataProgress::More)
     }
 
     /// Returns the received content.
     #[must_use]
-    pub fn into_content(self) -> Content {
+    pub fn into_content(self) -> ReceivedData {
         self.content
     }
 
     /// Returns a reference to the received content.
     #[must_use]
-    pub fn content(&self) -> &Content {
+    pub fn content(&self) -> &ReceivedData {
         &self.content
     }
 
@@ -167,11 +167,11 @@ impl DataReader {
         rest.len()
     }
 
-    fn take(&mut self, byte: u8) -> Progress {
+    fn take(&mut self, byte: u8) -> DataProgress {
         match (self.state, byte) {
             (State::LineStart, b'.') => self.state = State::Dot,
             (State::Dot, b'\r') => self.state = State::DotCr,
-            (State::DotCr, b'\n') => return Progress::End,
+            (State::DotCr, b'\n') => return DataProgress::End,
             (State::DotCr, _) => {
                 self.content.append(b"\r");
                 self.state = State::Cr;
@@ -183,17 +183,17 @@ impl DataReader {
                 self.state = if byte == b'\r' { State::Cr } else { State::Text };
             }
         }
-        Progress::More
+        DataProgress::More
     }
 
-    fn take_after_cr(&mut self, byte: u8) -> Progress {
+    fn take_after_cr(&mut self, byte: u8) -> DataProgress {
         self.content.append(&[byte]);
         self.state = match byte {
             b'\n' => State::LineStart,
             b'\r' => State::Cr,
             _ => State::Text,
         };
-        Progress::More
+        DataProgress::More
     }
 }
 
@@ -240,13 +240,13 @@ mod tests {
 
     /// Reads data split into pieces. Returns the content, whether it has bare line ends, and the remaining input.
     fn read(input: &[u8], cuts: &[usize]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
-        let mut reader = DataReader::new(Content::new(b"", 1 << 20, 0));
+        let mut reader = DataReader::new(ReceivedData::new(b"", 1 << 20, 0));
         let mut position = 0;
         let ends = cuts.iter().map(|cut| cut % (input.len() + 1)).chain([input.len()]);
         for end in ends {
             let (taken, progress) = reader.push(&input[position..end.max(position)]);
             position += taken;
-            if progress == Progress::End {
+            if progress == DataProgress::End {
                 let bare = reader.content().has_bare_line_end();
                 let (kept, _) = reader.into_content().finish();
                 return Some((kept, bare, input[position..].to_vec()));
@@ -306,9 +306,9 @@ mod tests {
 
     #[test]
     fn a_text_too_large_is_read_to_its_end_and_dropped() {
-        let mut reader = DataReader::new(Content::new(b"Received: x\r\n", 10, 1 << 40));
+        let mut reader = DataReader::new(ReceivedData::new(b"Received: x\r\n", 10, 1 << 40));
         let input = b"0123456789\r\nmore\r\n.\r\nNOOP\r\n";
-        assert_eq!(reader.push(input), (input.len() - 6, Progress::End));
+        assert_eq!(reader.push(input), (input.len() - 6, DataProgress::End));
         assert!(reader.content().is_oversize());
         assert!(reader.into_content().finish().0.len() < 8);
     }
@@ -344,7 +344,7 @@ mod tests {
         #[test]
         fn bare_line_ends_are_found_wherever_the_text_is_cut(input in text(), cut in 0usize..200) {
             let (a, b) = input.split_at(cut % (input.len() + 1));
-            let mut content = Content::new(b"", 1 << 20, 0);
+            let mut content = ReceivedData::new(b"", 1 << 20, 0);
             content.append(a);
             content.append(b);
             prop_assert_eq!(content.has_bare_line_end(), normalize_line_ends(&input) != input);

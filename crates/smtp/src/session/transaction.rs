@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::Timestamp;
 
-use crate::codec::data::{Content, normalize_line_ends};
+use crate::codec::data::{ReceivedData, normalize_line_ends};
 use crate::codec::line::LineEndings;
 use crate::codec::parameters::MailParameters;
 use crate::envelope::{Envelope, Protocol, Recipient, Sender};
@@ -23,7 +23,7 @@ pub(crate) struct Transaction {
     pub parameters: MailParameters,
     pub recipients: Vec<Recipient>,
     /// The data received with BDAT so far. While it is set, DATA is refused.
-    pub chunks: Option<Content>,
+    pub chunks: Option<ReceivedData>,
     /// `true` if a chunk was refused. All further chunks are refused, too.
     pub chunks_failed: bool,
     pub id: String,
@@ -59,7 +59,7 @@ impl Transaction {
     pub(crate) fn complete(
         self,
         session: &Session,
-        content: Content,
+        content: ReceivedData,
     ) -> Result<(Box<Envelope>, Vec<u8>, usize), Refusal> {
         if content.is_oversize() {
             return Err(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
