@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::codec::line::LineEndings;
+use crate::codec::line::BareLineEndPolicy;
 use crate::limits;
 
 /// The purpose of a listener.
@@ -78,7 +78,7 @@ pub struct Rules {
     /// The policy for encryption.
     pub encryption: Encryption,
     /// The handling of bare CR and bare LF.
-    pub line_endings: LineEndings,
+    pub line_endings: BareLineEndPolicy,
     /// The handling of clients that do not wait for replies.
     pub pipelining: Pipelining,
     /// The clients to which VRFY and EXPN disclose users and list members.
@@ -116,7 +116,7 @@ impl Rules {
             authentication: Authentication::Off,
             scram: true,
             encryption: Encryption::Offered,
-            line_endings: LineEndings::Reject,
+            line_endings: BareLineEndPolicy::Reject,
             pipelining: Pipelining::Strict,
             disclosure: Disclosure::Nothing,
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
@@ -138,7 +138,7 @@ impl Rules {
         Self {
             role: Role::Submission,
             authentication: Authentication::Required,
-            line_endings: LineEndings::Normalize,
+            line_endings: BareLineEndPolicy::Normalize,
             disclosure: Disclosure::Users,
             greet_delay: Duration::ZERO,
             ..Self::reception(hostname, domain)
@@ -151,7 +151,7 @@ impl Rules {
         Self {
             role: Role::Lmtp,
             encryption: Encryption::Off,
-            line_endings: LineEndings::Normalize,
+            line_endings: BareLineEndPolicy::Normalize,
             pipelining: Pipelining::Lenient,
             errors_max: u32::MAX,
             commands_max: u64::MAX,

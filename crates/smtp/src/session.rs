@@ -21,7 +21,7 @@ use wire::Peer;
 use crate::backend::{LoginError, RecipientReply, SaslExchange, SaslStep};
 use crate::cmd::{self, CallContext};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
-use crate::codec::line::{Line, LineEndings, first_line, split_verb};
+use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
 use crate::codec::reply;
 use crate::envelope::{Envelope, Place, Protocol, Recipient, Sender};
 use crate::error::{Refusal, Status};
@@ -405,7 +405,7 @@ impl Session {
     }
 
     fn refuse_line_end(&mut self, out: &mut Vec<u8>) -> Flow {
-        if self.rules.line_endings == LineEndings::Reject {
+        if self.rules.line_endings == BareLineEndPolicy::Reject {
             self.end(out, 521, Status(5, 5, 2), "Bare CR or LF in a command, closing connection");
             return Flow::Close;
         }

@@ -1,6 +1,6 @@
 //! Splits the input into command lines.
 //!
-//! A line ends with CRLF. The caller chooses whether a bare LF may also end it ([`LineEndings`]). A CR without LF
+//! A line ends with CRLF. The caller chooses whether a bare LF may also end it ([`BareLineEndPolicy`]). A CR without LF
 //! always makes the line invalid. A line that exceeds the maximum length is discarded up to its end, in whatever pieces
 //! it arrives.
 
@@ -8,7 +8,7 @@ use memchr::memchr;
 
 /// The handling of CR without LF and LF without CR, in commands and in messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LineEndings {
+pub enum BareLineEndPolicy {
     /// Commands are refused and the connection is closed; messages are refused. For other servers.
     Reject,
     /// LF counts as CRLF in commands; messages are normalized. The end of a message remains CRLF.CRLF. For local users.
@@ -30,7 +30,7 @@ pub enum Line<'input> {
 
 /// Returns the first line of the input. `bytes_max` includes the CRLF.
 #[must_use]
-pub fn first_line(input: &[u8], bytes_max: usize, endings: LineEndings) -> Line<'_> {
+pub fn first_line(input: &[u8], bytes_max: usize, endings: BareLineEndPolicy) -> Line<'_> {
     let Some(end) = memchr(b'\n', input) else {
         return if input.len() >= bytes_max { Line::TooLong(input.len()) } else { Line::Incomplete };
     };
@@ -43,7 +43,7 @@ pub fn first_line(input: &[u8], bytes_max: usize, endings: LineEndings) -> Line<
         Some(line) => (line, true),
         None => (line, false),
     };
-    if (!is_crlf && endings == LineEndings::Reject) || memchr(b'\r', line).is_some() {
+    if (!is_crlf && endings == BareLineEndPolicy::Reject) || memchr(b'\r', line).is_some() {
         return Line::Faulty(taken);
     }
     Line::Complete(line, taken)
@@ -63,32 +63,32 @@ pub fn split_verb(line: &str) -> (&str, &str) {
 mod tests {
     use super::*;
 
-    fn check(input: &str, endings: LineEndings, expected: Line<'_>) {
+    fn check(input: &str, endings: BareLineEndPolicy, expected: Line<'_>) {
         assert_eq!(first_line(input.as_bytes(), 16, endings), expected, "{input:?}");
     }
 
     #[test]
     fn lines_end_with_crlf() {
-        check("NOOP", LineEndings::Reject, Line::Incomplete);
-        check("NOOP\r", LineEndings::Reject, Line::Incomplete);
-        check("NOOP\r\nQUIT\r\n", LineEndings::Reject, Line::Complete(b"NOOP", 6));
-        check("\r\n", LineEndings::Reject, Line::Complete(b"", 2));
+        check("NOOP", BareLineEndPolicy::Reject, Line::Incomplete);
+        check("NOOP\r", BareLineEndPolicy::Reject, Line::Incomplete);
+        check("NOOP\r\nQUIT\r\n", BareLineEndPolicy::Reject, Line::Complete(b"NOOP", 6));
+        check("\r\n", BareLineEndPolicy::Reject, Line::Complete(b"", 2));
     }
 
     #[test]
     fn bare_line_ends_are_faulty_or_normalised() {
-        check("NOOP\nQUIT\r\n", LineEndings::Reject, Line::Faulty(5));
-        check("NOOP\nQUIT\r\n", LineEndings::Normalize, Line::Complete(b"NOOP", 5));
-        check("NO\rOP\r\n", LineEndings::Reject, Line::Faulty(7));
-        check("NO\rOP\r\n", LineEndings::Normalize, Line::Faulty(7));
-        check("NOOP\r\r\n", LineEndings::Normalize, Line::Faulty(7));
+        check("NOOP\nQUIT\r\n", BareLineEndPolicy::Reject, Line::Faulty(5));
+        check("NOOP\nQUIT\r\n", BareLineEndPolicy::Normalize, Line::Complete(b"NOOP", 5));
+        check("NO\rOP\r\n", BareLineEndPolicy::Reject, Line::Faulty(7));
+        check("NO\rOP\r\n", BareLineEndPolicy::Normalize, Line::Faulty(7));
+        check("NOOP\r\r\n", BareLineEndPolicy::Normalize, Line::Faulty(7));
     }
 
     #[test]
     fn lines_have_a_longest_length() {
-        check("0123456789012345", LineEndings::Reject, Line::TooLong(16));
-        check("01234567890123456\r\nQ", LineEndings::Reject, Line::TooLong(19));
-        check("01234567890123\r\n", LineEndings::Reject, Line::Complete(b"01234567890123", 16));
+        check("0123456789012345", BareLineEndPolicy::Reject, Line::TooLong(16));
+        check("01234567890123456\r\nQ", BareLineEndPolicy::Reject, Line::TooLong(19));
+        check("01234567890123\r\n", BareLineEndPolicy::Reject, Line::Complete(b"01234567890123", 16));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::Timestamp;
 
 use crate::codec::data::{ReceivedData, normalize_line_ends};
-use crate::codec::line::LineEndings;
+use crate::codec::line::BareLineEndPolicy;
 use crate::codec::parameters::MailParameters;
 use crate::envelope::{Envelope, Protocol, Recipient, Sender};
 use crate::error::{Refusal, Status};
@@ -67,7 +67,7 @@ impl Transaction {
         let bare = content.has_bare_line_end();
         let (mut message, trace_bytes) = content.finish();
         let rules = &session.rules;
-        if bare && rules.line_endings == LineEndings::Reject {
+        if bare && rules.line_endings == BareLineEndPolicy::Reject {
             return Err(Refusal::new(550, Status(5, 6, 0), "Bare CR or LF in the message; lines must end with CRLF"));
         }
         if bare {

@@ -74,7 +74,7 @@ fn reception_refuses_bare_line_ends_and_takes_the_rest_as_text() {
 fn normalisation_makes_one_message_that_nobody_can_read_otherwise() {
     for ending in endings() {
         let mut rules = Rules::reception("mx.example", "b.example");
-        rules.line_endings = smtp::codec::line::LineEndings::Normalize;
+        rules.line_endings = smtp::codec::line::BareLineEndPolicy::Normalize;
         let (replies, accepted) = play(rules, Peer::local(), ending);
         assert_eq!((replies.len(), accepted.len()), (1, 1), "{ending:?}: {replies:?}");
         let sent_on = smtp::client::text::stuffed(&accepted[0]);
