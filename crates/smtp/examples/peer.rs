@@ -11,7 +11,7 @@ use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
 use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
 use smtp::client::{ClientProtocol, Options, Outgoing, Route, Security, SmartHost, SmtpClient};
-use smtp::conn::{Service, serve};
+use smtp::conn::{ListenerServices, serve};
 use smtp::dns::Resolver;
 use smtp::envelope::{Envelope, Place, Recipient, Sender};
 use smtp::rules::Rules;
@@ -86,7 +86,7 @@ async fn listen(address: &str, role: &str) -> Result<()> {
     let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit");
     let clock = Arc::new(ElapsedClock(Instant::now()));
     let backend = Arc::new(AcceptAll);
-    let service = Arc::new(Service {
+    let service = Arc::new(ListenerServices {
         rules: Arc::new(rules),
         recipients: backend.clone(),
         credentials: backend.clone(),

@@ -14,7 +14,7 @@ use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
 use smtp::Refusal;
 use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
-use smtp::conn::{Service, serve};
+use smtp::conn::{ListenerServices, serve};
 use smtp::envelope::{Envelope, Sender};
 use smtp::rules::Rules;
 use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream};
@@ -83,7 +83,7 @@ fn main() {
 fn start_server() -> SocketAddr {
     let clock = Arc::new(FrozenClock);
     let backend = Arc::new(NullBackend);
-    let service = Arc::new(Service {
+    let service = Arc::new(ListenerServices {
         rules: Arc::new(Rules::reception("mx.b.example", "b.example")),
         recipients: backend.clone(),
         credentials: backend.clone(),

@@ -31,7 +31,7 @@ use crate::session::{Answer, Question, Session, Step, Taken};
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
 
 /// The state shared by the connections of one listener.
-pub struct Service {
+pub struct ListenerServices {
     /// The rules of the listener. Without `tls`, its encryption must be off.
     pub rules: Arc<Rules>,
     /// The lookup of recipients.
@@ -55,7 +55,7 @@ pub struct Service {
 }
 
 /// Serves one connection until it ends. With implicit TLS, the caller has completed the handshake and set `peer.tls`.
-pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> Result<()> {
+pub async fn serve(stream: Stream, peer: Peer, service: Arc<ListenerServices>, dismissal: Dismissal) -> Result<()> {
     let rules = Arc::clone(&service.rules);
     let mut session = Session::new(rules, Arc::clone(&service.clock), service.random.as_ref(), peer);
     if peer.tls {
@@ -75,7 +75,7 @@ pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal:
 struct Connection {
     stream: Stream,
     session: Session,
-    service: Arc<Service>,
+    service: Arc<ListenerServices>,
     /// Signals that the account has changed since the login.
     dismissal: Dismissal,
     /// Received bytes, of which the first `used` ones are processed.
@@ -88,7 +88,7 @@ struct Connection {
 }
 
 /// The reason why there is no more input.
-enum Silence {
+enum InputEnd {
     Ended,
     TooLong,
     Draining,
@@ -103,7 +103,7 @@ impl Connection {
         let mut draining = pin!(shutdown.draining());
         loop {
             if self.dismissal.is_given() {
-                self.say_good_bye(&Silence::Dismissed);
+                self.say_good_bye(&InputEnd::Dismissed);
                 return self.close().await;
             }
             let (used, step) = self.session.step(self.input.get(self.used..).unwrap_or_default(), &mut self.out);
@@ -151,35 +151,35 @@ impl Connection {
         &mut self,
         shutdown: &Shutdown,
         draining: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<std::result::Result<(), Silence>> {
+    ) -> Result<std::result::Result<(), InputEnd>> {
         self.flush().await?;
         self.drop_used();
         if shutdown.is_draining() && self.session.is_idle() {
-            return Ok(Err(Silence::Draining));
+            return Ok(Err(InputEnd::Draining));
         }
         let idle_end = Instant::now() + self.service.rules.idle_time_max;
         let deadline = self.ends_at.map_or(idle_end, |end| end.min(idle_end));
         let listen_for_end = self.session.is_idle();
         let received = tokio::select! {
             received = timeout_at(deadline, self.stream.receive(&mut self.input)) => received,
-            () = draining, if listen_for_end => return Ok(Err(Silence::Draining)),
-            () = self.dismissal.given() => return Ok(Err(Silence::Dismissed)),
+            () = draining, if listen_for_end => return Ok(Err(InputEnd::Draining)),
+            () = self.dismissal.given() => return Ok(Err(InputEnd::Dismissed)),
         };
         Ok(match received {
-            Err(_) => Err(Silence::TooLong),
+            Err(_) => Err(InputEnd::TooLong),
             Ok(outcome) => match outcome? {
-                0 => Err(Silence::Ended),
+                0 => Err(InputEnd::Ended),
                 _ => Ok(()),
             },
         })
     }
 
-    fn say_good_bye(&mut self, silence: &Silence) {
+    fn say_good_bye(&mut self, silence: &InputEnd) {
         match silence {
-            Silence::Ended => {}
-            Silence::TooLong => self.session.time_out(&mut self.out),
-            Silence::Draining => self.session.shut_down(&mut self.out),
-            Silence::Dismissed => self.session.dismiss(&mut self.out),
+            InputEnd::Ended => {}
+            InputEnd::TooLong => self.session.time_out(&mut self.out),
+            InputEnd::Draining => self.session.shut_down(&mut self.out),
+            InputEnd::Dismissed => self.session.dismiss(&mut self.out),
         }
     }
 
@@ -227,7 +227,7 @@ impl Connection {
     }
 }
 
-impl Service {
+impl ListenerServices {
     /// Returns the answer to a question of the session.
     async fn ask(&self, peer: Peer, question: Question) -> Answer {
         match question {

@@ -27,9 +27,9 @@ use crate::updater::UpdateRequests;
 
 /// The services of all protocols.
 pub(super) struct ProtocolServices {
-    reception: Arc<smtp::conn::Service>,
-    submission: Arc<smtp::conn::Service>,
-    lmtp: Arc<smtp::conn::Service>,
+    reception: Arc<smtp::conn::ListenerServices>,
+    submission: Arc<smtp::conn::ListenerServices>,
+    lmtp: Arc<smtp::conn::ListenerServices>,
     imap: Arc<imap::Service>,
     pop3: Arc<pop3::Service>,
     native: Arc<rpc::Service>,
@@ -43,7 +43,7 @@ impl ProtocolServices {
         let verifier = verifier(config)?;
         let smtp = |rules: Rules, verifier: Option<&Arc<Verifier>>| {
             let tls = (rules.encryption != Encryption::Off).then(|| Arc::clone(&server.tls));
-            Arc::new(smtp::conn::Service {
+            Arc::new(smtp::conn::ListenerServices {
                 rules: Arc::new(rules),
                 recipients: reception.clone(),
                 credentials: Arc::clone(logins) as Arc<dyn smtp::backend::Credentials>,
@@ -196,7 +196,7 @@ fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> ServeCo
     })
 }
 
-fn serve_smtp(service: &Arc<smtp::conn::Service>, sessions: &Arc<Sessions>) -> ServeConnection {
+fn serve_smtp(service: &Arc<smtp::conn::ListenerServices>, sessions: &Arc<Sessions>) -> ServeConnection {
     let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);

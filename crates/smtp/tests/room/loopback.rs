@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, EightBit, Options, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient};
-use smtp::conn::{Service, serve};
+use smtp::conn::{ListenerServices, serve};
 use smtp::envelope::{Notify, OriginalRecipient, Place, Recipient, Return};
 use smtp::rules::{Authentication, Encryption, Rules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -64,11 +64,11 @@ struct Site {
     certificate: String,
 }
 
-fn service(rules: Rules, verifier: Option<Arc<Verifier>>) -> (Arc<Service>, Arc<Memory>, String) {
+fn service(rules: Rules, verifier: Option<Arc<Verifier>>) -> (Arc<ListenerServices>, Arc<Memory>, String) {
     let backend = Arc::new(Memory::default());
     let clock = Arc::new(SimClock::new());
     let (tls, certificate) = tls();
-    let service = Service {
+    let service = ListenerServices {
         rules: Arc::new(rules),
         recipients: backend.clone(),
         credentials: backend.clone(),
