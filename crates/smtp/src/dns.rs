@@ -38,7 +38,7 @@ pub enum LookupError {
 
 /// A mail exchanger of a domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Exchanger {
+pub struct MailExchanger {
     /// The preference. Lower values are better.
     pub preference: u16,
     /// The host's name without its trailing dot, empty for the null MX (RFC 7505).
@@ -72,11 +72,11 @@ impl Resolver {
     }
 
     /// Returns the mail exchangers of a domain, best first. Those of equal preference are sorted by name.
-    pub async fn exchangers(&self, domain: &str) -> std::result::Result<Vec<Exchanger>, LookupError> {
+    pub async fn exchangers(&self, domain: &str) -> std::result::Result<Vec<MailExchanger>, LookupError> {
         let found = self.authenticator.resolver().mx_lookup(absolute(domain)?).await.map_err(reason)?;
-        let mut exchangers: Vec<Exchanger> = found
+        let mut exchangers: Vec<MailExchanger> = found
             .iter()
-            .map(|record| Exchanger {
+            .map(|record| MailExchanger {
                 preference: record.preference(),
                 name: record.exchange().to_lowercase().to_ascii().trim_end_matches('.').to_owned(),
             })

@@ -11,7 +11,7 @@ use base::Random;
 
 use crate::client::connection::TransferError;
 use crate::client::{ClientProtocol, Options, Route, Security};
-use crate::dns::{Exchanger, LookupError, Resolver};
+use crate::dns::{LookupError, MailExchanger, Resolver};
 use crate::error::Status;
 use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
 
@@ -60,7 +60,7 @@ pub(crate) async fn targets(
 }
 
 /// Removes this server and all exchangers that are not better than it (RFC 5321 §5.1). Fails if none is left.
-fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Vec<Exchanger>, TransferError> {
+fn without_ourselves(exchangers: Vec<MailExchanger>, options: &Options) -> Result<Vec<MailExchanger>, TransferError> {
     let is_ours = |name: &str| {
         let own = std::iter::once(&options.hostname).chain(&options.own_names);
         own.into_iter().any(|own| own.trim_end_matches('.').eq_ignore_ascii_case(name))
@@ -68,7 +68,7 @@ fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Ve
     let ours =
         exchangers.iter().filter(|exchanger| is_ours(&exchanger.name)).map(|exchanger| exchanger.preference).min();
     let Some(ours) = ours else { return Ok(exchangers) };
-    let better: Vec<Exchanger> = exchangers.into_iter().filter(|exchanger| exchanger.preference < ours).collect();
+    let better: Vec<MailExchanger> = exchangers.into_iter().filter(|exchanger| exchanger.preference < ours).collect();
     if better.is_empty() {
         return Err(TransferError::permanent(
             Status(5, 4, 6),
@@ -80,7 +80,7 @@ fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Ve
 
 /// Sorts exchangers by preference, in random order if it is equal. Exchangers beyond the limit are removed from the
 /// end.
-fn in_order(mut exchangers: Vec<Exchanger>, random: &dyn Random) -> Vec<Exchanger> {
+fn in_order(mut exchangers: Vec<MailExchanger>, random: &dyn Random) -> Vec<MailExchanger> {
     exchangers.sort_by_cached_key(|exchanger| (exchanger.preference, random.next_u64()));
     exchangers.truncate(EXCHANGERS_MAX);
     exchangers
@@ -94,7 +94,7 @@ async fn of_domain(
 ) -> Result<Vec<ServerAddress>, TransferError> {
     let exchangers = match resolver.exchangers(domain).await {
         Ok(exchangers) => in_order(without_ourselves(exchangers, options)?, random),
-        Err(LookupError::NoRecords) => vec![Exchanger { preference: 0, name: domain.to_owned() }],
+        Err(LookupError::NoRecords) => vec![MailExchanger { preference: 0, name: domain.to_owned() }],
         Err(error) => return Err(unreachable(error)),
     };
     if exchangers.iter().all(|exchanger| exchanger.name.is_empty()) {
@@ -162,8 +162,9 @@ mod tests {
     fn check(own: &[&str], exchangers: &[(u16, &str)], left: Option<&[&str]>) {
         let mut options = Options::new("mx.own.example");
         options.own_names = own.iter().map(|name| (*name).to_owned()).collect();
-        let exchangers =
-            exchangers.iter().map(|(preference, name)| Exchanger { preference: *preference, name: (*name).to_owned() });
+        let exchangers = exchangers
+            .iter()
+            .map(|(preference, name)| MailExchanger { preference: *preference, name: (*name).to_owned() });
         let found = without_ourselves(exchangers.collect(), &options).ok();
         let found: Option<Vec<String>> = found.map(|found| found.into_iter().map(|exchanger| exchanger.name).collect());
         assert_eq!(found, left.map(|left| left.iter().map(|name| (*name).to_owned()).collect()));
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn exchangers_of_equal_preference_take_turns() {
         let random = base::sim::SeededRandom::new(1);
-        let exchanger = |(preference, name): (u16, &str)| Exchanger { preference, name: name.to_owned() };
+        let exchanger = |(preference, name): (u16, &str)| MailExchanger { preference, name: name.to_owned() };
         let mut firsts = std::collections::BTreeMap::<String, usize>::new();
         for _ in 0..300 {
             let given = [(20, "d"), (10, "a"), (10, "b"), (10, "c"), (5, "z")].map(exchanger).to_vec();

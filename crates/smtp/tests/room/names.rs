@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use mail_auth::hickory_resolver::proto::op::{Message, ResponseCode};
 use mail_auth::hickory_resolver::proto::rr::rdata::{A, AAAA, MX, TXT};
 use mail_auth::hickory_resolver::proto::rr::{Name, RData, Record};
-use smtp::dns::{Exchanger, LookupError, Resolver};
+use smtp::dns::{LookupError, MailExchanger, Resolver};
 use tokio::net::UdpSocket;
 
 /// A zone.
@@ -93,7 +93,7 @@ async fn lookups_end_in_records_or_in_one_of_three_ways() {
         .host("one.b.example", "2001:db8::1")
         .host("xn--mller-kva.example", "192.0.2.2");
     let resolver = zone.serve().await;
-    let exchanger = |preference, name: &str| Exchanger { preference, name: name.to_owned() };
+    let exchanger = |preference, name: &str| MailExchanger { preference, name: name.to_owned() };
     let found = resolver.exchangers("b.example").await;
     assert_eq!(found, Ok(vec![exchanger(10, "one.b.example"), exchanger(20, "two.b.example")]));
     assert_eq!(resolver.exchangers("null.example").await, Ok(vec![exchanger(0, "")]));
