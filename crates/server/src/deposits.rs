@@ -11,7 +11,7 @@ use directory::Directory;
 use rpc::backend::{Accepted, Submission, SubmissionError, SubmissionService};
 use smtp::Refusal;
 use smtp::backend::{Acceptor, Credentials, RecipientReply, Recipients};
-use smtp::envelope::{Body, Envelope, Place, Protocol, Recipient, Sender};
+use smtp::envelope::{Body, Envelope, Protocol, Recipient, RecipientLocation, Sender};
 use smtp::limits::HOPS_MAX;
 use smtp::submission::{Mending, mend};
 use smtp::trace::{address_literal, date};
@@ -74,8 +74,8 @@ impl SubmissionService {
                 continue;
             }
             let place = match self.reception.check(sender, address) {
-                RecipientReply::Local => Place::Local,
-                RecipientReply::Remote => Place::Remote,
+                RecipientReply::Local => RecipientLocation::Local,
+                RecipientReply::Remote => RecipientLocation::Remote,
                 RecipientReply::OverQuota => {
                     return Err(SubmissionError::MailboxFull(format!("the mailbox of {address} is full")));
                 }

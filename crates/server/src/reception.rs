@@ -9,7 +9,7 @@ use directory::{Directory, Resolution};
 use mail::mailbox::MailStore;
 use mail::router::{self, Router};
 use smtp::backend::{Accepted, Acceptor, DurableFuture, RecipientReply, Recipients};
-use smtp::envelope::{Body, Envelope, Protocol, Recipient, Return, Sender};
+use smtp::envelope::{Body, Envelope, Protocol, Recipient, ReturnContent, Sender};
 use smtp::{Refusal, Status};
 use tokio::sync::Notify;
 
@@ -213,8 +213,8 @@ fn router_envelope(envelope: &Envelope) -> router::Envelope {
         envelope_id: envelope.envelope_id.clone(),
         return_content: match envelope.ret {
             None => router::ReturnContent::Unspecified,
-            Some(Return::Full) => router::ReturnContent::Full,
-            Some(Return::Headers) => router::ReturnContent::Headers,
+            Some(ReturnContent::Full) => router::ReturnContent::Full,
+            Some(ReturnContent::Headers) => router::ReturnContent::Headers,
         },
         smtputf8: envelope.smtputf8,
         eight_bit: envelope.body == Body::EightBitMime,
@@ -235,7 +235,7 @@ fn refusal(error: &mail::Error) -> Refusal {
 #[cfg(test)]
 mod tests {
     use base::Timestamp;
-    use smtp::envelope::{OriginalRecipient, Place};
+    use smtp::envelope::{OriginalRecipient, RecipientLocation};
     use wire::Peer;
 
     use super::*;
@@ -249,7 +249,7 @@ mod tests {
     fn envelope(to: &[&str], login: Option<&str>) -> Envelope {
         let recipient = |address: &&str| Recipient {
             address: (*address).to_owned(),
-            place: Place::Local,
+            place: RecipientLocation::Local,
             notify: None,
             original: Some(OriginalRecipient { kind: "rfc822".to_owned(), address: "x@y.test".to_owned() }),
         };
@@ -258,7 +258,7 @@ mod tests {
             sender: sender(login),
             recipients: to.iter().map(recipient).collect(),
             envelope_id: Some("env".to_owned()),
-            ret: Some(Return::Full),
+            ret: Some(ReturnContent::Full),
             body: Body::EightBitMime,
             smtputf8: false,
             helo: "client.test".to_owned(),

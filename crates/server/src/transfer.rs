@@ -144,8 +144,8 @@ impl TransferAgent {
             envelope_id: job.envelope.envelope_id.as_deref(),
             ret: match job.envelope.return_content {
                 ReturnContent::Unspecified => None,
-                ReturnContent::Full => Some(envelope::Return::Full),
-                ReturnContent::Headers => Some(envelope::Return::Headers),
+                ReturnContent::Full => Some(envelope::ReturnContent::Full),
+                ReturnContent::Headers => Some(envelope::ReturnContent::Headers),
             },
             smtputf8: job.envelope.smtputf8,
             message: &message,
@@ -195,7 +195,12 @@ fn recipient(recipient: &mail::router::Recipient) -> envelope::Recipient {
         .map(|(kind, address)| envelope::OriginalRecipient { kind: kind.to_owned(), address: address.to_owned() });
     let notify =
         recipient.notify.map(|WantedReports { success, failure, delay }| envelope::Notify { success, failure, delay });
-    envelope::Recipient { address: recipient.address.clone(), place: envelope::Place::Remote, notify, original }
+    envelope::Recipient {
+        address: recipient.address.clone(),
+        place: envelope::RecipientLocation::Remote,
+        notify,
+        original,
+    }
 }
 
 fn outcome(outcome: Outcome) -> TransferOutcome {

@@ -13,7 +13,7 @@ use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply,
 use smtp::client::{ClientProtocol, Options, Outgoing, Route, Security, SmartHost, SmtpClient};
 use smtp::conn::{ListenerServices, serve};
 use smtp::dns::Resolver;
-use smtp::envelope::{Envelope, Place, Recipient, Sender};
+use smtp::envelope::{Envelope, Recipient, RecipientLocation, Sender};
 use smtp::rules::Rules;
 use smtp::{Refusal, Result};
 use tokio::time::Instant;
@@ -123,7 +123,12 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
         SmtpClient::new(Options::new("out.c.example"), Resolver::asking(&[])?, clock, Arc::new(SeededRandom::new(1)))?;
     let recipients: Vec<Recipient> = ["alice@b.example", "bob@b.example"]
         .iter()
-        .map(|address| Recipient { address: (*address).to_owned(), place: Place::Remote, notify: None, original: None })
+        .map(|address| Recipient {
+            address: (*address).to_owned(),
+            place: RecipientLocation::Remote,
+            notify: None,
+            original: None,
+        })
         .collect();
     let message = b"From: a@c.example\r\nSubject: x\r\n\r\n.a line with a dot\nand a bare LF\r\n";
     for _ in 0..count {

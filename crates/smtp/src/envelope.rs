@@ -1,7 +1,7 @@
 //! The envelope of a message: the sender, the recipients, and the reports they request.
 //!
 //! The same types serve both directions. The server passes an [`Envelope`] to the backend, and the client sends its
-//! parts on ([`Notify`], [`OriginalRecipient`], [`Return`], [`Body`]).
+//! parts on ([`Notify`], [`OriginalRecipient`], [`ReturnContent`], [`Body`]).
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum Body {
 
 /// The part of a message that is returned with a failure report (RFC 3461 §4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Return {
+pub enum ReturnContent {
     /// The whole message.
     Full,
     /// The header section.
@@ -74,7 +74,7 @@ pub struct Recipient {
     /// The address without brackets.
     pub address: String,
     /// The recipient's location when it was accepted, according to the directory.
-    pub place: Place,
+    pub place: RecipientLocation,
     /// The reports requested by the sender. `None` if the sender did not specify them.
     pub notify: Option<Notify>,
     /// The original recipient address given by the sender.
@@ -83,7 +83,7 @@ pub struct Recipient {
 
 /// The location of an accepted recipient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum RecipientLocation {
     /// This server.
     Local,
     /// Another server. The message will be forwarded.
@@ -124,7 +124,7 @@ pub struct Envelope {
     /// The decoded value of `ENVID`.
     pub envelope_id: Option<String>,
     /// The value of `RET`.
-    pub ret: Option<Return>,
+    pub ret: Option<ReturnContent>,
     /// The value of `BODY`, which announces 8-bit data.
     pub body: Body,
     /// `true` if the message was announced with SMTPUTF8.

@@ -23,7 +23,7 @@ use crate::cmd::{self, CallContext};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
 use crate::codec::reply;
-use crate::envelope::{Envelope, Place, Protocol, Recipient, Sender};
+use crate::envelope::{Envelope, Protocol, Recipient, RecipientLocation, Sender};
 use crate::error::{Refusal, Status};
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::rules::{Encryption, Pipelining, Role, Rules};
@@ -516,7 +516,7 @@ impl Session {
     }
 
     /// Returns `true` if this session may send to a recipient in this location.
-    pub(crate) fn may_send_to(&self, place: Place) -> bool {
-        place == Place::Local || (self.login.is_some() && self.rules.role != Role::Lmtp)
+    pub(crate) fn may_send_to(&self, place: RecipientLocation) -> bool {
+        place == RecipientLocation::Local || (self.login.is_some() && self.rules.role != Role::Lmtp)
     }
 }

@@ -14,7 +14,7 @@ use crate::client::{ClientProtocol, Delivery, EightBit, Options, Outcome, Outgoi
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
 use crate::dns::ascii_domain;
-use crate::envelope::{Recipient, Return};
+use crate::envelope::{Recipient, ReturnContent};
 use crate::error::Status;
 use crate::limits::TRANSFER_RECIPIENTS_MAX;
 
@@ -95,8 +95,8 @@ impl TransactionCommands {
         }
         if extensions.dsn {
             match outgoing.ret {
-                Some(Return::Full) => mail.push_str(" RET=FULL"),
-                Some(Return::Headers) => mail.push_str(" RET=HDRS"),
+                Some(ReturnContent::Full) => mail.push_str(" RET=FULL"),
+                Some(ReturnContent::Headers) => mail.push_str(" RET=HDRS"),
                 None => {}
             }
             if let Some(id) = outgoing.envelope_id {

@@ -9,7 +9,7 @@ use crate::cmd::CallContext;
 use crate::cmd::mail::{after_keyword, bad_address, refusal_of};
 use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
-use crate::envelope::{Place, Recipient};
+use crate::envelope::{Recipient, RecipientLocation};
 use crate::error::{Refusal, Status};
 use crate::session::{Asked, Flow, Phase, Question, Session};
 
@@ -30,7 +30,8 @@ pub(crate) fn answered(
     verdict: RecipientReply,
     out: &mut Vec<u8>,
 ) -> Flow {
-    recipient.place = if verdict == RecipientReply::Remote { Place::Remote } else { Place::Local };
+    recipient.place =
+        if verdict == RecipientReply::Remote { RecipientLocation::Remote } else { RecipientLocation::Local };
     if let Some(refusal) = verdict.refusal() {
         return session.fail(out, &refusal);
     }
@@ -67,5 +68,5 @@ fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
         whole if whole.contains('@') => whole.to_owned(),
         _ => return Err(Refusal::new(501, Status(5, 1, 3), "The recipient address has no domain")),
     };
-    Ok(Recipient { address, place: Place::Local, notify: parameters.notify, original: parameters.original })
+    Ok(Recipient { address, place: RecipientLocation::Local, notify: parameters.notify, original: parameters.original })
 }

@@ -4,7 +4,7 @@
 //! 4954). RCPT has `NOTIFY` and `ORCPT` (RFC 3461). An unknown or repeated parameter, or one with an invalid value, is
 //! an error that names it; RFC 5321 §4.1.1.11 forbids ignoring it.
 
-use crate::envelope::{Body, Notify, OriginalRecipient, Return};
+use crate::envelope::{Body, Notify, OriginalRecipient, ReturnContent};
 use crate::limits::{ENVELOPE_ID_BYTES_MAX, ORIGINAL_RECIPIENT_BYTES_MAX, PARAMETERS_MAX};
 
 /// The error of refused parameters.
@@ -28,7 +28,7 @@ pub struct MailParameters {
     /// `SMTPUTF8`.
     pub smtputf8: bool,
     /// `RET=`.
-    pub ret: Option<Return>,
+    pub ret: Option<ReturnContent>,
     /// `ENVID=`, decoded.
     pub envelope_id: Option<String>,
     /// `true` if `AUTH=` was given. Its value is not trusted and not kept.
@@ -154,10 +154,10 @@ fn body(value: Option<&str>) -> Result<Body, ParameterError> {
     }
 }
 
-fn ret(value: Option<&str>) -> Result<Return, ParameterError> {
+fn ret(value: Option<&str>) -> Result<ReturnContent, ParameterError> {
     match value.and_then(|value| known(value, &["FULL", "HDRS"])) {
-        Some("FULL") => Ok(Return::Full),
-        Some(_) => Ok(Return::Headers),
+        Some("FULL") => Ok(ReturnContent::Full),
+        Some(_) => Ok(ReturnContent::Headers),
         None => Err(ParameterError::Value("RET")),
     }
 }
@@ -215,7 +215,7 @@ mod tests {
                 size: Some(1000),
                 body: Some(Body::EightBitMime),
                 smtputf8: true,
-                ret: Some(Return::Headers),
+                ret: Some(ReturnContent::Headers),
                 envelope_id: Some("a b".into()),
                 auth: true,
             }

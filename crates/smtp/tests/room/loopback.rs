@@ -9,7 +9,7 @@ use base::sim::{SeededRandom, SimClock};
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, EightBit, Options, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient};
 use smtp::conn::{ListenerServices, serve};
-use smtp::envelope::{Notify, OriginalRecipient, Place, Recipient, Return};
+use smtp::envelope::{Notify, OriginalRecipient, Recipient, RecipientLocation, ReturnContent};
 use smtp::rules::{Authentication, Encryption, Rules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,7 +23,7 @@ const MESSAGE: &[u8] = b"From: a@c.example\r\nSubject: x\r\n\r\n.dot\r\nend\r\n"
 fn recipients(addresses: &[&str]) -> Vec<Recipient> {
     let recipient = |address: &&str| Recipient {
         address: (*address).to_owned(),
-        place: Place::Remote,
+        place: RecipientLocation::Remote,
         notify: None,
         original: None,
     };
@@ -144,7 +144,7 @@ async fn a_message_passes_from_our_client_to_our_server() {
     let mut to = recipients(&["alice@b.example", "nobody@b.example", "full@b.example", "bob@b.example"]);
     to[0].notify = Some(Notify { success: true, failure: true, delay: false });
     to[0].original = Some(OriginalRecipient { kind: "rfc822".to_owned(), address: "a+b@c.example".to_owned() });
-    let message = Outgoing { ret: Some(Return::Headers), envelope_id: Some("e 1"), ..outgoing(&to, MESSAGE) };
+    let message = Outgoing { ret: Some(ReturnContent::Headers), envelope_id: Some("e 1"), ..outgoing(&to, MESSAGE) };
     let outcomes = transfer.send(&domain(), &message).await;
     assert_eq!(
         short(&outcomes),
@@ -166,7 +166,7 @@ async fn a_message_passes_from_our_client_to_our_server() {
         "{text}"
     );
     assert!(text.contains("\r\n\ttls TLS13_"), "{text}");
-    assert_eq!((envelope.ret, envelope.envelope_id.as_deref()), (Some(Return::Headers), Some("e 1")));
+    assert_eq!((envelope.ret, envelope.envelope_id.as_deref()), (Some(ReturnContent::Headers), Some("e 1")));
     assert_eq!((envelope.recipients[0].notify, &envelope.recipients[0].original), (to[0].notify, &to[0].original));
 }
 
