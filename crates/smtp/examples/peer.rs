@@ -14,7 +14,7 @@ use smtp::client::{ClientProtocol, Options, Outgoing, Route, Security, SmartHost
 use smtp::conn::{ListenerServices, serve};
 use smtp::dns::Resolver;
 use smtp::envelope::{Envelope, Recipient, RecipientLocation, Sender};
-use smtp::rules::Rules;
+use smtp::rules::ListenerRules;
 use smtp::{Refusal, Result};
 use tokio::time::Instant;
 use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
@@ -78,9 +78,9 @@ async fn main() -> Result<()> {
 
 async fn listen(address: &str, role: &str) -> Result<()> {
     let rules = match role {
-        "reception" => Rules::reception("mx.b.example", "b.example"),
-        "submission" => Rules::submission("mx.b.example", "b.example"),
-        _ => Rules::lmtp("mx.b.example", "b.example"),
+        "reception" => ListenerRules::reception("mx.b.example", "b.example"),
+        "submission" => ListenerRules::submission("mx.b.example", "b.example"),
+        _ => ListenerRules::lmtp("mx.b.example", "b.example"),
     };
     let made = rcgen::generate_simple_self_signed(vec!["mx.b.example".to_owned()]).expect("a certificate");
     let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit");

@@ -16,7 +16,7 @@ use smtp::Refusal;
 use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
 use smtp::conn::{ListenerServices, serve};
 use smtp::envelope::{Envelope, Sender};
-use smtp::rules::Rules;
+use smtp::rules::ListenerRules;
 use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream};
 
 struct NullBackend;
@@ -84,7 +84,7 @@ fn start_server() -> SocketAddr {
     let clock = Arc::new(FrozenClock);
     let backend = Arc::new(NullBackend);
     let service = Arc::new(ListenerServices {
-        rules: Arc::new(Rules::reception("mx.b.example", "b.example")),
+        rules: Arc::new(ListenerRules::reception("mx.b.example", "b.example")),
         recipients: backend.clone(),
         credentials: backend.clone(),
         acceptor: backend,

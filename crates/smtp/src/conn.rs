@@ -24,7 +24,7 @@ use crate::auth::verify::{ClientInfo, Verifier};
 use crate::backend::{Acceptor, Credentials, RecipientReply, Recipients};
 use crate::envelope::{Envelope, Sender};
 use crate::error::{Error, Refusal, Result, Status};
-use crate::rules::{Pipelining, Role, Rules};
+use crate::rules::{ListenerRules, Pipelining, Role};
 use crate::session::{Answer, Question, Session, Step, Taken};
 
 /// Maximum capacity of a connection's buffers that is kept while they are empty.
@@ -33,7 +33,7 @@ const BUFFER_BYTES_KEPT: usize = 64 << 10;
 /// The state shared by the connections of one listener.
 pub struct ListenerServices {
     /// The rules of the listener. Without `tls`, its encryption must be off.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<ListenerRules>,
     /// The lookup of recipients.
     pub recipients: Arc<dyn Recipients>,
     /// The check of logins.

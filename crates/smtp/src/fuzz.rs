@@ -15,7 +15,7 @@ use crate::client::text::stuffed;
 use crate::codec::data::{DataProgress, DataReader, ReceivedData, has_bare_line_end};
 use crate::codec::{parameters, path};
 use crate::header::fields;
-use crate::rules::{Authentication, Role, Rules};
+use crate::rules::{Authentication, ListenerRules, Role};
 use crate::session::{Answer, Question, Session, Step, Taken};
 use crate::submission::{Mending, mend};
 
@@ -74,9 +74,10 @@ pub fn reply(input: &[u8]) {
 /// lines.
 pub fn session(input: &[u8]) {
     let Some((&seed, input)) = input.split_first() else { return };
-    let roles = [Rules::reception("h.example", "b.example"), Rules::submission("h.example", "b.example")];
+    let roles =
+        [ListenerRules::reception("h.example", "b.example"), ListenerRules::submission("h.example", "b.example")];
     let mut rules =
-        roles.into_iter().nth(usize::from(seed & 1)).unwrap_or_else(|| Rules::lmtp("h.example", "b.example"));
+        roles.into_iter().nth(usize::from(seed & 1)).unwrap_or_else(|| ListenerRules::lmtp("h.example", "b.example"));
     rules.authentication = if seed & 2 == 0 { Authentication::Offered } else { rules.authentication };
     rules.role = if seed & 12 == 12 { Role::Lmtp } else { rules.role };
     rules.message_bytes_max = 256;

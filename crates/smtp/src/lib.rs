@@ -2,9 +2,9 @@
 //!
 //! | peer | purpose | entry point |
 //! |---|---|---|
-//! | other servers | reception, port 25 | [`conn::serve`] with [`rules::Rules::reception`] |
-//! | clients of local users | submission, ports 587 and 465 | [`conn::serve`] with [`rules::Rules::submission`] |
-//! | a front-end server | LMTP | [`conn::serve`] with [`rules::Rules::lmtp`] |
+//! | other servers | reception, port 25 | [`conn::serve`] with [`rules::ListenerRules::reception`] |
+//! | clients of local users | submission, ports 587 and 465 | [`conn::serve`] with [`rules::ListenerRules::submission`] |
+//! | a front-end server | LMTP | [`conn::serve`] with [`rules::ListenerRules::lmtp`] |
 //! | the router of this server | transfer to other servers | [`client::SmtpClient`] |
 //!
 //! The crate implements SMTP (RFC 5321), LMTP (2033), submission (6409), STARTTLS (3207), AUTH (4954) with PLAIN, LOGIN

@@ -1,6 +1,6 @@
-//! The rules of a listener: its offers and requirements. All sessions of a listener share one [`Rules`].
+//! The rules of a listener: its offers and requirements. All sessions of a listener share one [`ListenerRules`].
 //!
-//! `server` creates it from the configuration. [`Rules::reception`], [`Rules::submission`] and [`Rules::lmtp`] return
+//! `server` creates it from the configuration. [`ListenerRules::reception`], [`ListenerRules::submission`] and [`ListenerRules::lmtp`] return
 //! sensible defaults.
 
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub enum Disclosure {
 
 /// The offers and requirements of a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct ListenerRules {
     /// The purpose of the listener.
     pub role: Role,
     /// The server's name in the greeting, EHLO, `Received` and `Authentication-Results`.
@@ -105,7 +105,7 @@ pub struct Rules {
     pub session_time_max: Duration,
 }
 
-impl Rules {
+impl ListenerRules {
     /// Returns the default rules for port 25.
     #[must_use]
     pub fn reception(hostname: &str, domain: &str) -> Self {

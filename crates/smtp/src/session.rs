@@ -26,7 +26,7 @@ use crate::codec::reply;
 use crate::envelope::{Envelope, Protocol, Recipient, RecipientLocation, Sender};
 use crate::error::{Refusal, Status};
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
-use crate::rules::{Encryption, Pipelining, Role, Rules};
+use crate::rules::{Encryption, ListenerRules, Pipelining, Role};
 use crate::trace::{Hop, received};
 
 mod transaction;
@@ -157,7 +157,7 @@ pub(crate) struct Counts {
 
 /// A session. See the documentation of the module.
 pub struct Session {
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<ListenerRules>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) peer: Peer,
     pub(crate) cipher: Option<&'static str>,
@@ -175,7 +175,7 @@ pub struct Session {
 impl Session {
     /// Creates a session. If `tls` is set in `peer`, the connection has implicit TLS.
     #[must_use]
-    pub fn new(rules: Arc<Rules>, clock: Arc<dyn Clock>, random: &dyn Random, peer: Peer) -> Self {
+    pub fn new(rules: Arc<ListenerRules>, clock: Arc<dyn Clock>, random: &dyn Random, peer: Peer) -> Self {
         Self {
             rules,
             clock,

@@ -7,7 +7,7 @@ use mail::router::Router;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, Options, Route, Security, SmartHost, SmtpClient};
 use smtp::dns::Resolver;
-use smtp::rules::{Encryption, Rules};
+use smtp::rules::{Encryption, ListenerRules};
 use wire::{Admission, ClientTls, Dismissal, Peer, Stream};
 
 use super::{ServeError, Server, encrypt};
@@ -41,7 +41,7 @@ impl ProtocolServices {
         let reception = SmtpBackend::new(core, &server.queued);
         let hostname = core.hostname.as_str();
         let verifier = verifier(config)?;
-        let smtp = |rules: Rules, verifier: Option<&Arc<Verifier>>| {
+        let smtp = |rules: ListenerRules, verifier: Option<&Arc<Verifier>>| {
             let tls = (rules.encryption != Encryption::Off).then(|| Arc::clone(&server.tls));
             Arc::new(smtp::conn::ListenerServices {
                 rules: Arc::new(rules),
@@ -59,9 +59,9 @@ impl ProtocolServices {
         let domain = core.default_domain().map_err(crate::core::CoreError::from)?;
         let domain = domain.as_str();
         Ok(Self {
-            reception: smtp(rules(config, Rules::reception(hostname, domain)), verifier.as_ref()),
-            submission: smtp(rules(config, Rules::submission(hostname, domain)), None),
-            lmtp: smtp(lmtp_rules(config, Rules::lmtp(hostname, domain)), None),
+            reception: smtp(rules(config, ListenerRules::reception(hostname, domain)), verifier.as_ref()),
+            submission: smtp(rules(config, ListenerRules::submission(hostname, domain)), None),
+            lmtp: smtp(lmtp_rules(config, ListenerRules::lmtp(hostname, domain)), None),
             imap: imap_service(server, logins),
             pop3: Arc::new(pop3::Service {
                 credentials: Arc::clone(logins) as Arc<dyn pop3::backend::Credentials>,
@@ -257,11 +257,11 @@ fn after_handshake(server: &Server, serve: ServeConnection) -> ServeConnection {
     })
 }
 
-fn rules(config: &Config, rules: Rules) -> Rules {
+fn rules(config: &Config, rules: ListenerRules) -> ListenerRules {
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let keys = &config.smtp;
     let is_reception = rules.role == smtp::rules::Role::Reception;
-    Rules {
+    ListenerRules {
         scram: config.directory.scram,
         message_bytes_max: config.limits.message_size.as_usize(),
         recipients_max: count(config.limits.recipients),
@@ -273,9 +273,9 @@ fn rules(config: &Config, rules: Rules) -> Rules {
     }
 }
 
-fn lmtp_rules(config: &Config, rules: Rules) -> Rules {
+fn lmtp_rules(config: &Config, rules: ListenerRules) -> ListenerRules {
     let recipients_max = usize::try_from(config.limits.recipients).unwrap_or(usize::MAX);
-    Rules { message_bytes_max: config.limits.message_size.as_usize(), recipients_max, ..rules }
+    ListenerRules { message_bytes_max: config.limits.message_size.as_usize(), recipients_max, ..rules }
 }
 
 fn verifier(config: &Config) -> Result<Option<Arc<Verifier>>, ServeError> {

@@ -13,13 +13,13 @@ use crate::backend::{LoginError, SaslExchange, SaslStep};
 use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::Status;
-use crate::rules::{Authentication, Rules};
+use crate::rules::{Authentication, ListenerRules};
 use crate::session::{Asked, Flow, Phase, Question, Session};
 
 const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
 
 /// Returns the offered mechanisms, best first.
-pub(crate) fn mechanisms(rules: &Rules) -> impl Iterator<Item = &'static str> + use<> {
+pub(crate) fn mechanisms(rules: &ListenerRules) -> impl Iterator<Item = &'static str> + use<> {
     let scram = rules.scram.then_some(SCRAM_SHA_256);
     scram.into_iter().chain(["PLAIN", "LOGIN"])
 }

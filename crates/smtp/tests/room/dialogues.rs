@@ -17,7 +17,7 @@ use base::sim::{SeededRandom, SimClock};
 use smtp::backend::{Acceptor as _, Credentials as _, Recipients as _};
 use smtp::envelope::Envelope;
 use smtp::header::fields;
-use smtp::rules::{Authentication, Disclosure, Encryption, Pipelining, Rules};
+use smtp::rules::{Authentication, Disclosure, Encryption, ListenerRules, Pipelining};
 use smtp::session::{Answer, Question, Session, Step, Taken};
 use wire::Peer;
 
@@ -34,7 +34,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub fn new(rules: Rules, peer: Peer) -> Self {
+    pub fn new(rules: ListenerRules, peer: Peer) -> Self {
         let session = Session::new(Arc::new(rules), Arc::new(SimClock::new()), &SeededRandom::new(1), peer);
         let mut out = Vec::new();
         session.greet(&mut out);
@@ -189,9 +189,9 @@ fn begin(words: &str) -> Stage {
     let mut words = words.split(' ');
     let (host, domain) = ("mx.example", "b.example");
     let mut rules = match words.next() {
-        Some("reception") => Rules::reception(host, domain),
-        Some("submission") => Rules::submission(host, domain),
-        _ => Rules::lmtp(host, domain),
+        Some("reception") => ListenerRules::reception(host, domain),
+        Some("submission") => ListenerRules::submission(host, domain),
+        _ => ListenerRules::lmtp(host, domain),
     };
     rules.message_bytes_max = 100_000;
     rules.recipients_max = 5;

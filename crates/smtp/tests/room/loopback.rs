@@ -10,7 +10,7 @@ use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, EightBit, Options, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient};
 use smtp::conn::{ListenerServices, serve};
 use smtp::envelope::{Notify, OriginalRecipient, Recipient, RecipientLocation, ReturnContent};
-use smtp::rules::{Authentication, Encryption, Rules};
+use smtp::rules::{Authentication, Encryption, ListenerRules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use wire::{ClientTls, Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
@@ -64,7 +64,7 @@ struct Site {
     certificate: String,
 }
 
-fn service(rules: Rules, verifier: Option<Arc<Verifier>>) -> (Arc<ListenerServices>, Arc<Memory>, String) {
+fn service(rules: ListenerRules, verifier: Option<Arc<Verifier>>) -> (Arc<ListenerServices>, Arc<Memory>, String) {
     let backend = Arc::new(Memory::default());
     let clock = Arc::new(SimClock::new());
     let (tls, certificate) = tls();
@@ -83,12 +83,12 @@ fn service(rules: Rules, verifier: Option<Arc<Verifier>>) -> (Arc<ListenerServic
     (Arc::new(service), backend, certificate)
 }
 
-async fn site(change: impl FnOnce(&mut Rules)) -> Site {
+async fn site(change: impl FnOnce(&mut ListenerRules)) -> Site {
     listening(change, Handshake::Later).await
 }
 
 /// Starts a server that performs the TLS handshake before the greeting.
-async fn encrypted_site(change: impl FnOnce(&mut Rules)) -> Site {
+async fn encrypted_site(change: impl FnOnce(&mut ListenerRules)) -> Site {
     listening(change, Handshake::First).await
 }
 
@@ -98,8 +98,8 @@ enum Handshake {
     Later,
 }
 
-async fn listening(change: impl FnOnce(&mut Rules), handshake: Handshake) -> Site {
-    let mut rules = Rules::reception("mx.b.example", "b.example");
+async fn listening(change: impl FnOnce(&mut ListenerRules), handshake: Handshake) -> Site {
+    let mut rules = ListenerRules::reception("mx.b.example", "b.example");
     change(&mut rules);
     let (service, backend, certificate) = service(rules, None);
     let (shutdown, dismissal) = (service.shutdown.clone(), Dismissal::default());
@@ -203,7 +203,7 @@ async fn a_connection_that_died_while_idle_costs_nothing() {
 
 #[tokio::test]
 async fn submission_over_the_network_wants_a_login() {
-    let site = site(|rules| *rules = Rules::submission("mx.b.example", "b.example")).await;
+    let site = site(|rules| *rules = ListenerRules::submission("mx.b.example", "b.example")).await;
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
     let to = recipients(&["x@elsewhere.example"]);
     let host = |password: &str, security: Security| {
@@ -254,7 +254,7 @@ async fn what_is_not_durable_was_not_accepted() {
 async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
     let zone = Zone::default().txt("c.example", "v=spf1 ip4:192.0.2.7 -all");
     let verifier = Verifier::new(zone.serve().await, DmarcEnforcement::Record);
-    let mut rules = Rules::reception("mx.b.example", "b.example");
+    let mut rules = ListenerRules::reception("mx.b.example", "b.example");
     rules.greet_delay = Duration::ZERO;
     let (service, backend, _) = service(rules, Some(Arc::new(verifier)));
     let (mut near, far) = Stream::duplex(1 << 16);
@@ -282,7 +282,7 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
 
 #[tokio::test]
 async fn lmtp_gives_an_outcome_for_each_recipient() {
-    let site = site(|rules| *rules = Rules::lmtp("mx.b.example", "b.example")).await;
+    let site = site(|rules| *rules = ListenerRules::lmtp("mx.b.example", "b.example")).await;
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
     let host = SmartHost {
         name: "127.0.0.1".to_owned(),
@@ -332,7 +332,7 @@ async fn where_a_domain_cannot_be_reached_the_reason_is_told() {
 
 #[tokio::test]
 async fn a_stranger_must_not_talk_before_the_greeting() {
-    let mut rules = Rules::reception("mx.b.example", "b.example");
+    let mut rules = ListenerRules::reception("mx.b.example", "b.example");
     rules.greet_delay = Duration::from_secs(30);
     let (service, _, _) = service(rules, None);
     let (mut near, far) = Stream::duplex(1 << 16);
@@ -346,8 +346,8 @@ async fn a_stranger_must_not_talk_before_the_greeting() {
 
 #[tokio::test(start_paused = true)]
 async fn strangers_wait_for_the_greeting_and_the_silent_are_cut_off() {
-    let check = async |change: fn(&mut Rules), said: &str, seconds: u64| {
-        let mut rules = Rules::reception("mx.b.example", "b.example");
+    let check = async |change: fn(&mut ListenerRules), said: &str, seconds: u64| {
+        let mut rules = ListenerRules::reception("mx.b.example", "b.example");
         rules.greet_delay = Duration::from_secs(7);
         change(&mut rules);
         let (service, _, _) = service(rules, None);

@@ -7,7 +7,7 @@
 //! (SMTP-Smuggling-Tools by T. Longin, 2023: the scanners for receiving, for sending and for analysis), and smtpsmug by
 //! H. Böck (2023). A further list has endings that are missing there but have deceived servers.
 
-use smtp::rules::Rules;
+use smtp::rules::ListenerRules;
 use wire::Peer;
 
 use crate::dialogues::Stage;
@@ -36,7 +36,7 @@ fn endings() -> impl Iterator<Item = &'static str> {
 }
 
 /// Sends a message with the ending and commands after it. Returns the replies and the accepted messages.
-fn play(rules: Rules, peer: Peer, ending: &str) -> (Vec<String>, Vec<Vec<u8>>) {
+fn play(rules: ListenerRules, peer: Peer, ending: &str) -> (Vec<String>, Vec<Vec<u8>>) {
     let mut stage = Stage::new(rules, peer);
     stage.send(b"HELO c.example\r\n");
     stage.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n");
@@ -57,7 +57,7 @@ fn is_bare(ending: &str) -> bool {
 fn reception_refuses_bare_line_ends_and_takes_the_rest_as_text() {
     for ending in endings() {
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
-        let (replies, accepted) = play(Rules::reception("mx.example", "b.example"), peer, ending);
+        let (replies, accepted) = play(ListenerRules::reception("mx.example", "b.example"), peer, ending);
         assert_eq!(replies.len(), 1, "{ending:?}: {replies:?}");
         if is_bare(ending) {
             assert!(replies[0].starts_with("550 5.6.0 Bare CR or LF"), "{ending:?}: {replies:?}");
@@ -73,7 +73,7 @@ fn reception_refuses_bare_line_ends_and_takes_the_rest_as_text() {
 #[test]
 fn normalisation_makes_one_message_that_nobody_can_read_otherwise() {
     for ending in endings() {
-        let mut rules = Rules::reception("mx.example", "b.example");
+        let mut rules = ListenerRules::reception("mx.example", "b.example");
         rules.line_endings = smtp::codec::line::BareLineEndPolicy::Normalize;
         let (replies, accepted) = play(rules, Peer::local(), ending);
         assert_eq!((replies.len(), accepted.len()), (1, 1), "{ending:?}: {replies:?}");
@@ -90,7 +90,7 @@ fn chunks_are_held_to_the_same_rules() {
         [("a\r\nb\r\n", true), ("a\nb\r\n", false), ("a\rb\r\n", false), ("a\r\n.\r\nb", true), ("a\r", false)]
     {
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
-        let mut stage = Stage::new(Rules::reception("mx.example", "b.example"), peer);
+        let mut stage = Stage::new(ListenerRules::reception("mx.example", "b.example"), peer);
         stage.send(b"HELO c.example\r\n");
         stage.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\n");
         let (head, tail) = text.split_at(2);
