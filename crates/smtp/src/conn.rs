@@ -25,7 +25,7 @@ use crate::backend::{Acceptor, Credentials, RecipientReply, Recipients};
 use crate::envelope::{Envelope, Sender};
 use crate::error::{Error, Refusal, Result, Status};
 use crate::rules::{ListenerRules, Pipelining, Role};
-use crate::session::{Answer, Question, Session, Step, Taken};
+use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 
 /// Maximum capacity of a connection's buffers that is kept while they are empty.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
@@ -229,31 +229,35 @@ impl Connection {
 
 impl ListenerServices {
     /// Returns the answer to a question of the session.
-    async fn ask(&self, peer: Peer, question: Question) -> Answer {
+    async fn ask(&self, peer: Peer, question: BackendRequest) -> BackendResponse {
         match question {
-            Question::Sender { sender, size_bytes } => Answer::Sender(self.check_sender(sender, size_bytes).await),
-            Question::Recipient { sender, address } => Answer::Recipient(self.check_recipient(sender, address).await),
-            Question::Members { sender, list } => {
+            BackendRequest::Sender { sender, size_bytes } => {
+                BackendResponse::Sender(self.check_sender(sender, size_bytes).await)
+            }
+            BackendRequest::Recipient { sender, address } => {
+                BackendResponse::Recipient(self.check_recipient(sender, address).await)
+            }
+            BackendRequest::Members { sender, list } => {
                 let recipients = Arc::clone(&self.recipients);
                 let found = self.pool.run(move || recipients.expand(&sender, &list)).await;
-                Answer::Members(found.unwrap_or_default())
+                BackendResponse::Members(found.unwrap_or_default())
             }
-            Question::Login { login, password } => {
+            BackendRequest::Login { login, password } => {
                 let credentials = Arc::clone(&self.credentials);
                 let verdict = self.pool.run(move || credentials.authenticate(&peer, &login, &password)).await;
-                Answer::Login(verdict.unwrap_or(Err(crate::backend::LoginError::Unavailable)))
+                BackendResponse::Login(verdict.unwrap_or(Err(crate::backend::LoginError::Unavailable)))
             }
-            Question::Scram { exchange, response } => {
+            BackendRequest::Scram { exchange, response } => {
                 let credentials = Arc::clone(&self.credentials);
                 let next = move || {
                     let mut exchange = exchange.or_else(|| credentials.scram_sha_256(&peer))?;
                     let step = exchange.step(&response);
                     Some((exchange, step))
                 };
-                Answer::Scram(self.pool.run(next).await.unwrap_or_default())
+                BackendResponse::Scram(self.pool.run(next).await.unwrap_or_default())
             }
-            Question::Message { envelope, message, trace_bytes } => {
-                Answer::Message(self.take(envelope, message, trace_bytes).await)
+            BackendRequest::Message { envelope, message, trace_bytes } => {
+                BackendResponse::Message(self.take(envelope, message, trace_bytes).await)
             }
         }
     }
@@ -285,13 +289,13 @@ impl ListenerServices {
         envelope: Box<Envelope>,
         message: Vec<u8>,
         trace_bytes: usize,
-    ) -> std::result::Result<Taken, Refusal> {
+    ) -> std::result::Result<AcceptedMessage, Refusal> {
         let message = self.with_results(&envelope, message, trace_bytes).await?;
         let acceptor = Arc::clone(&self.acceptor);
         let accepted = self.pool.run(move || acceptor.accept(*envelope, message)).await;
         let accepted = accepted.map_err(|error| unavailable(&error))??;
         accepted.durable.await?;
-        Ok(Taken { id: accepted.id, refused: accepted.refused })
+        Ok(AcceptedMessage { id: accepted.id, refused: accepted.refused })
     }
 
     /// Removes forged results that claim to be this server's, and adds the true ones. Fails if the results require a

@@ -16,7 +16,7 @@ use crate::codec::data::{DataProgress, DataReader, ReceivedData, has_bare_line_e
 use crate::codec::{parameters, path};
 use crate::header::fields;
 use crate::rules::{Authentication, ListenerRules, Role};
-use crate::session::{Answer, Question, Session, Step, Taken};
+use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 use crate::submission::{Mending, mend};
 
 /// Parses paths and parameters. Accepted ones contain no control characters.
@@ -105,18 +105,20 @@ pub fn session(input: &[u8]) {
     assert!(!has_bare_line_end(0, &out), "replies are lines");
 }
 
-fn answer(question: &Question) -> Answer {
+fn answer(question: &BackendRequest) -> BackendResponse {
     match question {
-        Question::Sender { .. } => Answer::Sender(Ok(())),
-        Question::Recipient { address, .. } if address.starts_with('u') => Answer::Recipient(RecipientReply::Unknown),
-        Question::Recipient { .. } => Answer::Recipient(RecipientReply::Local),
-        Question::Members { .. } => Answer::Members(None),
-        Question::Login { password, .. } if password.is_empty() => Answer::Login(Err(LoginError::Wrong)),
-        Question::Login { login, .. } => Answer::Login(Ok(login.clone())),
-        Question::Scram { .. } => Answer::Scram(None),
-        Question::Message { message, trace_bytes, .. } => {
+        BackendRequest::Sender { .. } => BackendResponse::Sender(Ok(())),
+        BackendRequest::Recipient { address, .. } if address.starts_with('u') => {
+            BackendResponse::Recipient(RecipientReply::Unknown)
+        }
+        BackendRequest::Recipient { .. } => BackendResponse::Recipient(RecipientReply::Local),
+        BackendRequest::Members { .. } => BackendResponse::Members(None),
+        BackendRequest::Login { password, .. } if password.is_empty() => BackendResponse::Login(Err(LoginError::Wrong)),
+        BackendRequest::Login { login, .. } => BackendResponse::Login(Ok(login.clone())),
+        BackendRequest::Scram { .. } => BackendResponse::Scram(None),
+        BackendRequest::Message { message, trace_bytes, .. } => {
             assert!(*trace_bytes <= message.len(), "the trace field is part of the message");
-            Answer::Message(Ok(Taken { id: "1".to_owned(), refused: Vec::new() }))
+            BackendResponse::Message(Ok(AcceptedMessage { id: "1".to_owned(), refused: Vec::new() }))
         }
     }
 }

@@ -2,7 +2,7 @@
 //! clock parameter, and never waits.
 //!
 //! [`Session::step`] processes input until it needs more, or until it needs an answer from the rest of the server
-//! ([`Question`]), for example whether a recipient exists, a password is correct, or a message is accepted. The caller
+//! ([`BackendRequest`]), for example whether a recipient exists, a password is correct, or a message is accepted. The caller
 //! passes the answer to [`Session::answer`] and continues. Replies are collected in the caller's buffer, so that the
 //! replies to a pipelined group are sent together.
 //!
@@ -41,7 +41,7 @@ pub enum Step {
     /// Send the replies, then call [`Session::step`] again with the same input.
     Flush,
     /// Find the answer and pass it to [`Session::answer`].
-    Ask(Question),
+    Ask(BackendRequest),
     /// Send the replies, discard all input, perform the TLS handshake, and call [`Session::encrypted`].
     StartTls,
     /// Send the replies and close the connection.
@@ -49,7 +49,7 @@ pub enum Step {
 }
 
 /// A question to the rest of the server.
-pub enum Question {
+pub enum BackendRequest {
     /// Asks whether the sender may send a message of this size. A size of 0 means unknown.
     Sender { sender: Arc<Sender>, size_bytes: u64 },
     /// Asks for the directory's reply about a recipient.
@@ -64,7 +64,7 @@ pub enum Question {
     Message { envelope: Box<Envelope>, message: Vec<u8>, trace_bytes: usize },
 }
 
-impl std::fmt::Debug for Question {
+impl std::fmt::Debug for BackendRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Sender { .. } => "Sender",
@@ -77,8 +77,8 @@ impl std::fmt::Debug for Question {
     }
 }
 
-/// The answer to a [`Question`]. The variants have the same names.
-pub enum Answer {
+/// The answer to a [`BackendRequest`]. The variants have the same names.
+pub enum BackendResponse {
     /// The permission of the sender.
     Sender(Result<(), Refusal>),
     /// The directory's reply about the recipient.
@@ -90,12 +90,12 @@ pub enum Answer {
     /// The exchange and its next step, or `None` if the mechanism is not available.
     Scram(Option<(Box<dyn SaslExchange>, Result<SaslStep, LoginError>)>),
     /// The queue ID of the message, which is now durable, and the indexes of recipients for which it was refused.
-    Message(Result<Taken, Refusal>),
+    Message(Result<AcceptedMessage, Refusal>),
 }
 
 /// An accepted and durable message.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Taken {
+pub struct AcceptedMessage {
     /// The queue ID reported to the peer.
     pub id: String,
     /// The indexes of recipients that were refused after the message data (LMTP only).
@@ -104,13 +104,13 @@ pub struct Taken {
 
 /// The continuation of a session after a command.
 #[derive(Debug)]
-pub(crate) enum Flow {
+pub(crate) enum NextAction {
     /// The session continues with the next input.
     Continue,
     /// The session needs more input.
     Read,
     /// The session needs the answer to a question.
-    Ask(Question),
+    Ask(BackendRequest),
     /// The session continues with TLS.
     StartTls,
     /// The session ends.
@@ -130,13 +130,13 @@ pub(crate) enum Phase {
     /// A chunk after BDAT.
     Chunk(Chunk),
     /// No input is expected, because a question is open.
-    Asked(Asked),
+    Asked(OpenQuestion),
     /// No input is expected, because the session has ended.
     Closed,
 }
 
 /// The subject of the open question, as far as the answer does not contain it.
-pub(crate) enum Asked {
+pub(crate) enum OpenQuestion {
     Sender,
     Recipient(Box<Recipient>),
     Verify(String),
@@ -148,7 +148,7 @@ pub(crate) enum Asked {
 
 /// The counters that are limited per session.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct SessionCounters {
     pub commands: u64,
     pub errors: u32,
     pub auth_failures: u32,
@@ -165,7 +165,7 @@ pub struct Session {
     pub(crate) login: Option<String>,
     pub(crate) transaction: Option<Transaction>,
     pub(crate) phase: Phase,
-    pub(crate) counts: Counts,
+    pub(crate) counts: SessionCounters,
     /// A random number drawn once per session. Together with the number of a message it forms an identifier.
     serial: u64,
     /// Number of messages that have an identifier.
@@ -185,7 +185,7 @@ impl Session {
             login: None,
             transaction: None,
             phase: Phase::Command,
-            counts: Counts::default(),
+            counts: SessionCounters::default(),
             serial: random.next_u64() >> 16,
             numbered: 0,
         }
@@ -205,12 +205,12 @@ impl Session {
             let (taken, flow) = self.take(rest, out);
             used += taken;
             let step = match flow {
-                Flow::Continue if out.len() > REPLIES_BYTES_MAX => Step::Flush,
-                Flow::Continue => continue,
-                Flow::Read => Step::Read,
-                Flow::Ask(question) => Step::Ask(question),
-                Flow::StartTls => Step::StartTls,
-                Flow::Close => {
+                NextAction::Continue if out.len() > REPLIES_BYTES_MAX => Step::Flush,
+                NextAction::Continue => continue,
+                NextAction::Read => Step::Read,
+                NextAction::Ask(question) => Step::Ask(question),
+                NextAction::StartTls => Step::StartTls,
+                NextAction::Close => {
                     self.phase = Phase::Closed;
                     Step::Close
                 }
@@ -220,7 +220,7 @@ impl Session {
     }
 
     /// Processes the answer to the open question and writes the reply.
-    pub fn answer(&mut self, answer: Answer, out: &mut Vec<u8>) {
+    pub fn answer(&mut self, answer: BackendResponse, out: &mut Vec<u8>) {
         let phase = std::mem::replace(&mut self.phase, Phase::Command);
         let Phase::Asked(asked) = phase else {
             base::always!(false, "an answer needs an open question");
@@ -228,15 +228,17 @@ impl Session {
             return;
         };
         let flow = match (asked, answer) {
-            (Asked::Sender, Answer::Sender(verdict)) => cmd::mail::answered(self, verdict, out),
-            (Asked::Recipient(recipient), Answer::Recipient(verdict)) => {
+            (OpenQuestion::Sender, BackendResponse::Sender(verdict)) => cmd::mail::answered(self, verdict, out),
+            (OpenQuestion::Recipient(recipient), BackendResponse::Recipient(verdict)) => {
                 cmd::rcpt::answered(self, *recipient, verdict, out)
             }
-            (Asked::Verify(address), Answer::Recipient(verdict)) => cmd::vrfy::answered(self, &address, verdict, out),
-            (Asked::Members, Answer::Members(members)) => cmd::expn::answered(self, members, out),
-            (Asked::Login, Answer::Login(verdict)) => cmd::auth::answered(self, verdict, out),
-            (Asked::Scram, Answer::Scram(next)) => cmd::auth::scram_answered(self, next, out),
-            (Asked::Message { recipients }, Answer::Message(verdict)) => {
+            (OpenQuestion::Verify(address), BackendResponse::Recipient(verdict)) => {
+                cmd::vrfy::answered(self, &address, verdict, out)
+            }
+            (OpenQuestion::Members, BackendResponse::Members(members)) => cmd::expn::answered(self, members, out),
+            (OpenQuestion::Login, BackendResponse::Login(verdict)) => cmd::auth::answered(self, verdict, out),
+            (OpenQuestion::Scram, BackendResponse::Scram(next)) => cmd::auth::scram_answered(self, next, out),
+            (OpenQuestion::Message { recipients }, BackendResponse::Message(verdict)) => {
                 self.message_answered(recipients, verdict, out)
             }
             _ => {
@@ -244,7 +246,7 @@ impl Session {
                 self.fail(out, &Refusal::later())
             }
         };
-        if matches!(flow, Flow::Close) {
+        if matches!(flow, NextAction::Close) {
             self.phase = Phase::Closed;
         }
     }
@@ -291,14 +293,14 @@ impl Session {
         self.phase = Phase::Closed;
     }
 
-    fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Flow) {
+    fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
         match &mut self.phase {
-            Phase::Closed => (0, Flow::Close),
+            Phase::Closed => (0, NextAction::Close),
             Phase::Asked(_) => {
                 base::always!(false, "no step while a question is open");
-                (0, Flow::Close)
+                (0, NextAction::Close)
             }
-            _ if input.is_empty() => (0, Flow::Read),
+            _ if input.is_empty() => (0, NextAction::Read),
             Phase::Command => self.take_command(input, out),
             Phase::SkipLine => self.skip_line(input),
             Phase::Auth(_) => self.take_auth(input, out),
@@ -309,17 +311,17 @@ impl Session {
                 match progress {
                     DataProgress::End => (taken, self.end_data(out)),
                     DataProgress::More if too_much => (taken, self.cut_off(out)),
-                    DataProgress::More => (taken, Flow::Read),
+                    DataProgress::More => (taken, NextAction::Read),
                 }
             }
             Phase::Chunk(_) => cmd::bdat::take_chunk(self, input, out),
         }
     }
 
-    fn take_command(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Flow) {
+    fn take_command(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
         let (line, taken) = match first_line(input, AUTH_LINE_BYTES_MAX, self.rules.line_endings) {
             Line::Complete(line, taken) => (line, taken),
-            Line::Incomplete => return (0, Flow::Read),
+            Line::Incomplete => return (0, NextAction::Read),
             Line::Faulty(taken) => return (taken, self.refuse_line_end(out)),
             Line::TooLong(taken) => {
                 if input.get(..taken).and_then(<[u8]>::last) != Some(&b'\n') {
@@ -331,13 +333,13 @@ impl Session {
         self.counts.commands = self.counts.commands.saturating_add(1);
         if self.counts.commands > self.rules.commands_max {
             self.end(out, 421, Status(4, 7, 0), "Too many commands, closing connection");
-            return (taken, Flow::Close);
+            return (taken, NextAction::Close);
         }
         let rest = input.get(taken..).unwrap_or_default();
         (taken, self.run(line, rest, out))
     }
 
-    fn run(&mut self, line: &[u8], rest: &[u8], out: &mut Vec<u8>) -> Flow {
+    fn run(&mut self, line: &[u8], rest: &[u8], out: &mut Vec<u8>) -> NextAction {
         let Ok(line) = std::str::from_utf8(line) else {
             return self.refuse(out, 500, Status(5, 5, 2), "Syntax error: not UTF-8");
         };
@@ -356,27 +358,27 @@ impl Session {
         }
         if verb.ends_group && !rest.is_empty() && self.rules.pipelining == Pipelining::Strict {
             self.end(out, 554, Status(5, 5, 0), "Protocol error: wait for the answer before you go on");
-            return Flow::Close;
+            return NextAction::Close;
         }
         (verb.run)(self, &mut CallContext { arguments, out })
     }
 
-    fn skip_line(&mut self, input: &[u8]) -> (usize, Flow) {
+    fn skip_line(&mut self, input: &[u8]) -> (usize, NextAction) {
         match memchr::memchr(b'\n', input) {
             Some(end) => {
                 self.phase = Phase::Command;
-                (end + 1, Flow::Continue)
+                (end + 1, NextAction::Continue)
             }
-            None => (input.len(), Flow::Read),
+            None => (input.len(), NextAction::Read),
         }
     }
 
-    fn take_auth(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Flow) {
+    fn take_auth(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
         match first_line(input, AUTH_LINE_BYTES_MAX, self.rules.line_endings) {
-            Line::Incomplete => (0, Flow::Read),
+            Line::Incomplete => (0, NextAction::Read),
             Line::Complete(line, taken) => {
                 let phase = std::mem::replace(&mut self.phase, Phase::Command);
-                let Phase::Auth(awaited) = phase else { return (taken, Flow::Close) };
+                let Phase::Auth(awaited) = phase else { return (taken, NextAction::Close) };
                 (taken, cmd::auth::take_line(self, awaited, line, out))
             }
             Line::Faulty(taken) => (taken, self.refuse_line_end(out)),
@@ -389,33 +391,33 @@ impl Session {
     }
 
     /// Writes a refusal and counts it as a client error. Too many errors end the session.
-    pub(crate) fn refuse(&mut self, out: &mut Vec<u8>, code: u16, status: Status, text: &str) -> Flow {
+    pub(crate) fn refuse(&mut self, out: &mut Vec<u8>, code: u16, status: Status, text: &str) -> NextAction {
         reply::write(out, code, status, text);
         self.counts.errors = self.counts.errors.saturating_add(1);
         if self.counts.errors >= self.rules.errors_max {
             self.end(out, 421, Status(4, 7, 0), "Too many errors, closing connection");
-            return Flow::Close;
+            return NextAction::Close;
         }
-        Flow::Continue
+        NextAction::Continue
     }
 
     /// Like [`Session::refuse`], for a [`Refusal`].
-    pub(crate) fn fail(&mut self, out: &mut Vec<u8>, refusal: &Refusal) -> Flow {
+    pub(crate) fn fail(&mut self, out: &mut Vec<u8>, refusal: &Refusal) -> NextAction {
         self.refuse(out, refusal.code, refusal.status, &refusal.text)
     }
 
-    fn refuse_line_end(&mut self, out: &mut Vec<u8>) -> Flow {
+    fn refuse_line_end(&mut self, out: &mut Vec<u8>) -> NextAction {
         if self.rules.line_endings == BareLineEndPolicy::Reject {
             self.end(out, 521, Status(5, 5, 2), "Bare CR or LF in a command, closing connection");
-            return Flow::Close;
+            return NextAction::Close;
         }
         self.phase = Phase::Command;
         self.refuse(out, 500, Status(5, 5, 2), "Bare CR in a command")
     }
 
-    pub(crate) fn cut_off(&mut self, out: &mut Vec<u8>) -> Flow {
+    pub(crate) fn cut_off(&mut self, out: &mut Vec<u8>) -> NextAction {
         self.end(out, 552, Status(5, 3, 4), "Message far too large, closing connection");
-        Flow::Close
+        NextAction::Close
     }
 
     pub(crate) fn message_bytes_max(&self) -> u64 {
@@ -468,26 +470,31 @@ impl Session {
         ReceivedData::new(trace.as_bytes(), limit, expected)
     }
 
-    fn end_data(&mut self, out: &mut Vec<u8>) -> Flow {
+    fn end_data(&mut self, out: &mut Vec<u8>) -> NextAction {
         let phase = std::mem::replace(&mut self.phase, Phase::Command);
-        let Phase::Data(reader) = phase else { return Flow::Close };
+        let Phase::Data(reader) = phase else { return NextAction::Close };
         self.submit(reader.into_content(), out)
     }
 
     /// Checks a completely received message, and asks whether it is accepted.
-    pub(crate) fn submit(&mut self, content: ReceivedData, out: &mut Vec<u8>) -> Flow {
-        let Some(transaction) = self.transaction.take() else { return Flow::Close };
+    pub(crate) fn submit(&mut self, content: ReceivedData, out: &mut Vec<u8>) -> NextAction {
+        let Some(transaction) = self.transaction.take() else { return NextAction::Close };
         let recipients = transaction.recipients.len();
         match transaction.complete(self, content) {
             Ok((envelope, message, trace_bytes)) => {
-                self.phase = Phase::Asked(Asked::Message { recipients });
-                Flow::Ask(Question::Message { envelope, message, trace_bytes })
+                self.phase = Phase::Asked(OpenQuestion::Message { recipients });
+                NextAction::Ask(BackendRequest::Message { envelope, message, trace_bytes })
             }
             Err(refusal) => self.refuse_message(recipients, &refusal, out),
         }
     }
 
-    fn message_answered(&mut self, recipients: usize, verdict: Result<Taken, Refusal>, out: &mut Vec<u8>) -> Flow {
+    fn message_answered(
+        &mut self,
+        recipients: usize,
+        verdict: Result<AcceptedMessage, Refusal>,
+        out: &mut Vec<u8>,
+    ) -> NextAction {
         let taken = match verdict {
             Ok(taken) => taken,
             Err(refusal) => return self.refuse_message(recipients, &refusal, out),
@@ -496,7 +503,7 @@ impl Session {
         let text = format!("Ok: queued as {}", taken.id);
         if self.rules.role != Role::Lmtp {
             reply::write(out, 250, Status(2, 0, 0), &text);
-            return Flow::Continue;
+            return NextAction::Continue;
         }
         for index in 0..recipients {
             match taken.refused.iter().find(|(refused, _)| *refused == index) {
@@ -504,11 +511,11 @@ impl Session {
                 None => reply::write(out, 250, Status(2, 0, 0), &text),
             }
         }
-        Flow::Continue
+        NextAction::Continue
     }
 
     /// Refuses a message with one reply, or with one per recipient in LMTP.
-    fn refuse_message(&mut self, recipients: usize, refusal: &Refusal, out: &mut Vec<u8>) -> Flow {
+    fn refuse_message(&mut self, recipients: usize, refusal: &Refusal, out: &mut Vec<u8>) -> NextAction {
         if self.rules.role == Role::Lmtp {
             (1..recipients).for_each(|_| reply::write_refusal(out, refusal));
         }

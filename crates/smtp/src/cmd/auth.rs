@@ -14,7 +14,7 @@ use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::Status;
 use crate::rules::{Authentication, ListenerRules};
-use crate::session::{Asked, Flow, Phase, Question, Session};
+use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
 
@@ -38,7 +38,7 @@ pub(crate) enum ExpectedResponse {
     End(String),
 }
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if session.rules.authentication == Authentication::Off {
         return session.refuse(call.out, 502, Status(5, 5, 1), "AUTH is not available");
     }
@@ -69,7 +69,12 @@ pub(crate) fn is_offered(session: &Session) -> bool {
 }
 
 /// Processes the client's next line.
-pub(crate) fn take_line(session: &mut Session, awaited: ExpectedResponse, line: &[u8], out: &mut Vec<u8>) -> Flow {
+pub(crate) fn take_line(
+    session: &mut Session,
+    awaited: ExpectedResponse,
+    line: &[u8],
+    out: &mut Vec<u8>,
+) -> NextAction {
     if line == b"*" {
         return session.refuse(out, 501, Status(5, 7, 0), "Authentication cancelled");
     }
@@ -80,12 +85,12 @@ pub(crate) fn take_line(session: &mut Session, awaited: ExpectedResponse, line: 
 }
 
 /// Processes the result of a password check.
-pub(crate) fn answered(session: &mut Session, verdict: Result<String, LoginError>, out: &mut Vec<u8>) -> Flow {
+pub(crate) fn answered(session: &mut Session, verdict: Result<String, LoginError>, out: &mut Vec<u8>) -> NextAction {
     match verdict {
         Ok(login) => {
             session.login = Some(login);
             out.extend_from_slice(b"235 2.7.0 Authentication successful\r\n");
-            Flow::Continue
+            NextAction::Continue
         }
         Err(error) => refuse_login(session, error, out),
     }
@@ -96,7 +101,7 @@ pub(crate) fn scram_answered(
     session: &mut Session,
     next: Option<(Box<dyn SaslExchange>, Result<SaslStep, LoginError>)>,
     out: &mut Vec<u8>,
-) -> Flow {
+) -> NextAction {
     let Some((exchange, step)) = next else {
         return session.refuse(out, 504, Status(5, 5, 4), "Mechanism not available");
     };
@@ -108,10 +113,10 @@ pub(crate) fn scram_answered(
     };
     out.extend_from_slice(format!("334 {}\r\n", BASE64.encode(&text)).as_bytes());
     session.phase = Phase::Auth(awaited);
-    Flow::Continue
+    NextAction::Continue
 }
 
-fn challenge(session: &mut Session, awaited: ExpectedResponse, out: &mut Vec<u8>) -> Flow {
+fn challenge(session: &mut Session, awaited: ExpectedResponse, out: &mut Vec<u8>) -> NextAction {
     let text: &[u8] = match &awaited {
         ExpectedResponse::Name => b"Username:",
         ExpectedResponse::Password(_) => b"Password:",
@@ -119,10 +124,10 @@ fn challenge(session: &mut Session, awaited: ExpectedResponse, out: &mut Vec<u8>
     };
     out.extend_from_slice(format!("334 {}\r\n", BASE64.encode(text)).as_bytes());
     session.phase = Phase::Auth(awaited);
-    Flow::Continue
+    NextAction::Continue
 }
 
-fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out: &mut Vec<u8>) -> Flow {
+fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out: &mut Vec<u8>) -> NextAction {
     match awaited {
         ExpectedResponse::Plain => match parse_plain(&response) {
             Some(Plain { login, password, acts_for_other: false }) => ask_login(session, login, password),
@@ -136,17 +141,17 @@ fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out
         },
         ExpectedResponse::Password(login) => ask_login(session, login, response),
         ExpectedResponse::Scram(exchange) => {
-            session.phase = Phase::Asked(Asked::Scram);
-            Flow::Ask(Question::Scram { exchange, response })
+            session.phase = Phase::Asked(OpenQuestion::Scram);
+            NextAction::Ask(BackendRequest::Scram { exchange, response })
         }
         ExpectedResponse::End(login) if response.is_empty() => answered(session, Ok(login), out),
         ExpectedResponse::End(_) => refuse_login(session, LoginError::Wrong, out),
     }
 }
 
-fn ask_login(session: &mut Session, login: String, password: Vec<u8>) -> Flow {
-    session.phase = Phase::Asked(Asked::Login);
-    Flow::Ask(Question::Login { login, password })
+fn ask_login(session: &mut Session, login: String, password: Vec<u8>) -> NextAction {
+    session.phase = Phase::Asked(OpenQuestion::Login);
+    NextAction::Ask(BackendRequest::Login { login, password })
 }
 
 /// The content of the message of PLAIN.
@@ -168,7 +173,7 @@ fn parse_plain(response: &[u8]) -> Option<Plain> {
     Some(Plain { login: String::from_utf8(login.to_vec()).ok()?, password: password.to_vec(), acts_for_other })
 }
 
-fn refuse_login(session: &mut Session, error: LoginError, out: &mut Vec<u8>) -> Flow {
+fn refuse_login(session: &mut Session, error: LoginError, out: &mut Vec<u8>) -> NextAction {
     let (code, status, text) = match error {
         LoginError::Wrong => (535, Status(5, 7, 8), "Authentication failed"),
         LoginError::Disabled => (535, Status(5, 7, 13), "Account disabled"),
@@ -181,5 +186,5 @@ fn refuse_login(session: &mut Session, error: LoginError, out: &mut Vec<u8>) -> 
     }
     reply::write(out, code, status, text);
     reply::write(out, 421, Status(4, 7, 0), "Too many failures, closing connection");
-    Flow::Close
+    NextAction::Close
 }

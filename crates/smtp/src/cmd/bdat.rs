@@ -8,13 +8,13 @@ use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::{Refusal, Status};
 use crate::limits::OVERSIZE_BYTES_MAX;
-use crate::session::{Chunk, Flow, Phase, Session};
+use crate::session::{Chunk, NextAction, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     let Some((size, last)) = parse(call.arguments) else {
         // The end of the chunk is unknown. If the session continued, the content would be read as commands.
         reply::write(call.out, 501, Status(5, 5, 4), "Syntax: BDAT size [LAST]; closing connection");
-        return Flow::Close;
+        return NextAction::Close;
     };
     if size > session.message_bytes_max().saturating_add(OVERSIZE_BYTES_MAX) {
         return session.cut_off(call.out);
@@ -31,12 +31,12 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
         refused = Some(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
     }
     session.phase = Phase::Chunk(Chunk { remaining: size, size, last, refused });
-    if size == 0 { end_chunk(session, call.out) } else { Flow::Continue }
+    if size == 0 { end_chunk(session, call.out) } else { NextAction::Continue }
 }
 
 /// Reads the available part of the chunk.
-pub(crate) fn take_chunk(session: &mut Session, input: &[u8], out: &mut Vec<u8>) -> (usize, Flow) {
-    let Phase::Chunk(chunk) = &mut session.phase else { return (0, Flow::Close) };
+pub(crate) fn take_chunk(session: &mut Session, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
+    let Phase::Chunk(chunk) = &mut session.phase else { return (0, NextAction::Close) };
     let taken = usize::try_from(chunk.remaining).unwrap_or(usize::MAX).min(input.len());
     chunk.remaining = chunk.remaining.saturating_sub(taken as u64);
     let ended = chunk.remaining == 0;
@@ -45,12 +45,12 @@ pub(crate) fn take_chunk(session: &mut Session, input: &[u8], out: &mut Vec<u8>)
     {
         content.append(input.get(..taken).unwrap_or_default());
     }
-    (taken, if ended { end_chunk(session, out) } else { Flow::Read })
+    (taken, if ended { end_chunk(session, out) } else { NextAction::Read })
 }
 
-fn end_chunk(session: &mut Session, out: &mut Vec<u8>) -> Flow {
+fn end_chunk(session: &mut Session, out: &mut Vec<u8>) -> NextAction {
     let phase = std::mem::replace(&mut session.phase, Phase::Command);
-    let Phase::Chunk(chunk) = phase else { return Flow::Close };
+    let Phase::Chunk(chunk) = phase else { return NextAction::Close };
     if let Some(refusal) = chunk.refused {
         if let Some(transaction) = &mut session.transaction {
             transaction.chunks_failed = true;
@@ -63,10 +63,10 @@ fn end_chunk(session: &mut Session, out: &mut Vec<u8>) -> Flow {
     }
     if chunk.last {
         let content = session.transaction.as_mut().and_then(|transaction| transaction.chunks.take());
-        return content.map_or(Flow::Close, |content| session.submit(content, out));
+        return content.map_or(NextAction::Close, |content| session.submit(content, out));
     }
     reply::write(out, 250, Status(2, 0, 0), &format!("Ok: {} octets", chunk.size));
-    Flow::Continue
+    NextAction::Continue
 }
 
 fn parse(arguments: &str) -> Option<(u64, bool)> {

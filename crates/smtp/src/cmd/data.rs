@@ -3,15 +3,15 @@
 use crate::cmd::CallContext;
 use crate::codec::data::DataReader;
 use crate::error::{Refusal, Status};
-use crate::session::{Flow, Phase, Session};
+use crate::session::{NextAction, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if let Some(refusal) = refusal_before(session, call.arguments) {
         return session.fail(call.out, &refusal);
     }
     session.phase = Phase::Data(DataReader::new(session.open_content()));
     call.out.extend_from_slice(b"354 End data with <CR><LF>.<CR><LF>\r\n");
-    Flow::Continue
+    NextAction::Continue
 }
 
 fn refusal_before(session: &Session, arguments: &str) -> Option<Refusal> {

@@ -9,21 +9,21 @@ use crate::envelope::Protocol;
 use crate::error::Status;
 use crate::limits::HELO_BYTES_MAX;
 use crate::rules::Disclosure;
-use crate::session::{Flow, Session};
+use crate::session::{NextAction, Session};
 
-pub(crate) fn run_ehlo(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run_ehlo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     greet(session, call, Protocol::Esmtp)
 }
 
-pub(crate) fn run_lhlo(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run_lhlo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     greet(session, call, Protocol::Lmtp)
 }
 
-pub(crate) fn run_helo(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run_helo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     greet(session, call, Protocol::Smtp)
 }
 
-fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: Protocol) -> Flow {
+fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: Protocol) -> NextAction {
     let name = call.arguments;
     if name.is_empty() || name.len() > HELO_BYTES_MAX || name.contains(char::is_control) {
         return session.refuse(call.out, 501, Status(5, 5, 4), "Say your name: a domain or an address literal");
@@ -35,7 +35,7 @@ fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: Protocol) 
     } else {
         write_extensions(session, call.out);
     }
-    Flow::Continue
+    NextAction::Continue
 }
 
 fn write_extensions(session: &Session, out: &mut Vec<u8>) {

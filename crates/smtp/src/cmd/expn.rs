@@ -3,9 +3,9 @@
 use crate::cmd::{CallContext, vrfy};
 use crate::codec::reply;
 use crate::error::Status;
-use crate::session::{Asked, Flow, Phase, Question, Session};
+use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if !vrfy::is_disclosed(session) {
         return session.refuse(call.out, 502, Status(5, 7, 0), "EXPN is not available");
     }
@@ -13,17 +13,17 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
         return session.refuse(call.out, 501, Status(5, 5, 4), "Syntax: EXPN list");
     }
     let list = call.arguments.trim_start_matches('<').trim_end_matches('>').to_owned();
-    let question = Question::Members { sender: session.sender(), list };
-    session.phase = Phase::Asked(Asked::Members);
-    Flow::Ask(question)
+    let question = BackendRequest::Members { sender: session.sender(), list };
+    session.phase = Phase::Asked(OpenQuestion::Members);
+    NextAction::Ask(question)
 }
 
-pub(crate) fn answered(session: &mut Session, members: Option<Vec<String>>, out: &mut Vec<u8>) -> Flow {
+pub(crate) fn answered(session: &mut Session, members: Option<Vec<String>>, out: &mut Vec<u8>) -> NextAction {
     let Some(members) = members.filter(|members| !members.is_empty()) else {
         return session.refuse(out, 550, Status(5, 1, 1), "No such list");
     };
     let lines: Vec<String> = members.iter().map(|member| format!("2.1.5 <{member}>")).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     reply::write_lines(out, 250, &lines);
-    Flow::Continue
+    NextAction::Continue
 }

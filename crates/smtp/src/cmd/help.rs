@@ -3,19 +3,19 @@
 use crate::cmd::{CallContext, VERBS, find, is_known};
 use crate::codec::reply::{write, write_lines};
 use crate::error::Status;
-use crate::session::{Flow, Session};
+use crate::session::{NextAction, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     let role = session.rules.role;
     if call.arguments.is_empty() {
         let known: Vec<&str> = VERBS.iter().filter(|verb| is_known(verb, role)).map(|verb| verb.name).collect();
         write_lines(call.out, 214, &["2.0.0 Commands:", &format!("2.0.0 {}", known.join(" "))]);
-        return Flow::Continue;
+        return NextAction::Continue;
     }
     match find(call.arguments, role) {
         Some(verb) => {
             write(call.out, 214, Status(2, 0, 0), verb.usage);
-            Flow::Continue
+            NextAction::Continue
         }
         None => session.refuse(call.out, 504, Status(5, 5, 4), "No such command"),
     }

@@ -12,9 +12,9 @@ use crate::codec::path;
 use crate::envelope::Sender;
 use crate::error::{Refusal, Status};
 use crate::rules::Authentication;
-use crate::session::{Asked, Flow, Phase, Question, Session, Transaction};
+use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session, Transaction};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if let Some(refusal) = refusal_before(session) {
         return session.fail(call.out, &refusal);
     }
@@ -23,18 +23,18 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
             let sender = Arc::clone(&transaction.sender);
             let size_bytes = transaction.parameters.size.unwrap_or(0);
             session.transaction = Some(transaction);
-            session.phase = Phase::Asked(Asked::Sender);
-            Flow::Ask(Question::Sender { sender, size_bytes })
+            session.phase = Phase::Asked(OpenQuestion::Sender);
+            NextAction::Ask(BackendRequest::Sender { sender, size_bytes })
         }
         Err(refusal) => session.fail(call.out, &refusal),
     }
 }
 
-pub(crate) fn answered(session: &mut Session, verdict: Result<(), Refusal>, out: &mut Vec<u8>) -> Flow {
+pub(crate) fn answered(session: &mut Session, verdict: Result<(), Refusal>, out: &mut Vec<u8>) -> NextAction {
     match verdict {
         Ok(()) => {
             out.extend_from_slice(b"250 2.1.0 Ok\r\n");
-            Flow::Continue
+            NextAction::Continue
         }
         Err(refusal) => {
             session.transaction = None;

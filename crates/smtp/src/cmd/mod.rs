@@ -18,7 +18,7 @@ pub(crate) mod starttls;
 pub(crate) mod vrfy;
 
 use crate::rules::Role;
-use crate::session::{Flow, Session};
+use crate::session::{NextAction, Session};
 
 /// The context of a command besides the session.
 pub(crate) struct CallContext<'a> {
@@ -35,7 +35,7 @@ pub(crate) struct Verb {
     /// The syntax, for HELP.
     pub usage: &'static str,
     /// The implementation.
-    pub run: fn(&mut Session, &mut CallContext<'_>) -> Flow,
+    pub run: fn(&mut Session, &mut CallContext<'_>) -> NextAction,
     /// `true` if the command must be the last of a pipelined group (RFC 2920 §3.1).
     pub ends_group: bool,
     /// `true` if the command is accepted even if encryption is required and missing (RFC 3207 §4).
@@ -45,7 +45,11 @@ pub(crate) struct Verb {
 }
 
 impl Verb {
-    const fn new(name: &'static str, usage: &'static str, run: fn(&mut Session, &mut CallContext<'_>) -> Flow) -> Self {
+    const fn new(
+        name: &'static str,
+        usage: &'static str,
+        run: fn(&mut Session, &mut CallContext<'_>) -> NextAction,
+    ) -> Self {
         Self { name, usage, run, ends_group: false, in_clear: false, long_line: false }
     }
 

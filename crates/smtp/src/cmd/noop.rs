@@ -1,9 +1,9 @@
 //! NOOP (RFC 5321 §4.1.1.9): does nothing. An argument is allowed and ignored.
 
 use crate::cmd::CallContext;
-use crate::session::{Flow, Session};
+use crate::session::{NextAction, Session};
 
-pub(crate) fn run(_session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(_session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     call.out.extend_from_slice(b"250 2.0.0 Ok\r\n");
-    Flow::Continue
+    NextAction::Continue
 }

@@ -11,14 +11,14 @@ use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
 use crate::envelope::{Recipient, RecipientLocation};
 use crate::error::{Refusal, Status};
-use crate::session::{Asked, Flow, Phase, Question, Session};
+use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     match parse(session, call.arguments) {
         Ok(recipient) => {
-            let question = Question::Recipient { sender: session.sender(), address: recipient.address.clone() };
-            session.phase = Phase::Asked(Asked::Recipient(Box::new(recipient)));
-            Flow::Ask(question)
+            let question = BackendRequest::Recipient { sender: session.sender(), address: recipient.address.clone() };
+            session.phase = Phase::Asked(OpenQuestion::Recipient(Box::new(recipient)));
+            NextAction::Ask(question)
         }
         Err(refusal) => session.fail(call.out, &refusal),
     }
@@ -29,7 +29,7 @@ pub(crate) fn answered(
     mut recipient: Recipient,
     verdict: RecipientReply,
     out: &mut Vec<u8>,
-) -> Flow {
+) -> NextAction {
     recipient.place =
         if verdict == RecipientReply::Remote { RecipientLocation::Remote } else { RecipientLocation::Local };
     if let Some(refusal) = verdict.refusal() {
@@ -42,7 +42,7 @@ pub(crate) fn answered(
         transaction.recipients.push(recipient);
     }
     out.extend_from_slice(b"250 2.1.5 Ok\r\n");
-    Flow::Continue
+    NextAction::Continue
 }
 
 fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {

@@ -2,13 +2,13 @@
 
 use crate::cmd::CallContext;
 use crate::error::Status;
-use crate::session::{Flow, Session};
+use crate::session::{NextAction, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if !call.arguments.is_empty() {
         return session.refuse(call.out, 501, Status(5, 5, 4), "RSET takes no arguments");
     }
     session.transaction = None;
     call.out.extend_from_slice(b"250 2.0.0 Ok\r\n");
-    Flow::Continue
+    NextAction::Continue
 }

@@ -6,9 +6,9 @@
 use crate::cmd::CallContext;
 use crate::error::Status;
 use crate::rules::Encryption;
-use crate::session::{Flow, Session};
+use crate::session::{NextAction, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if !call.arguments.is_empty() {
         return session.refuse(call.out, 501, Status(5, 5, 4), "STARTTLS takes no arguments");
     }
@@ -19,7 +19,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
         return session.refuse(call.out, 502, Status(5, 5, 1), "TLS is not available");
     }
     call.out.extend_from_slice(b"220 2.0.0 Ready to start TLS\r\n");
-    Flow::StartTls
+    NextAction::StartTls
 }
 
 /// Returns `true` if the client may switch to TLS.

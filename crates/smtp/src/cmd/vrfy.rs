@@ -8,24 +8,24 @@ use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::Status;
 use crate::rules::Disclosure;
-use crate::session::{Asked, Flow, Phase, Question, Session};
+use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> Flow {
+pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if call.arguments.is_empty() {
         return session.refuse(call.out, 501, Status(5, 5, 4), "Syntax: VRFY user");
     }
     if !is_disclosed(session) {
         reply::write(call.out, 252, Status(2, 0, 0), "Cannot verify, but will take messages and try to deliver them");
-        return Flow::Continue;
+        return NextAction::Continue;
     }
     let name = call.arguments.trim_start_matches('<').trim_end_matches('>');
     let address = if name.contains('@') { name.to_owned() } else { format!("{name}@{}", session.rules.domain) };
-    let question = Question::Recipient { sender: session.sender(), address: address.clone() };
-    session.phase = Phase::Asked(Asked::Verify(address));
-    Flow::Ask(question)
+    let question = BackendRequest::Recipient { sender: session.sender(), address: address.clone() };
+    session.phase = Phase::Asked(OpenQuestion::Verify(address));
+    NextAction::Ask(question)
 }
 
-pub(crate) fn answered(session: &mut Session, address: &str, verdict: RecipientReply, out: &mut Vec<u8>) -> Flow {
+pub(crate) fn answered(session: &mut Session, address: &str, verdict: RecipientReply, out: &mut Vec<u8>) -> NextAction {
     match verdict {
         RecipientReply::Local => reply::write(out, 250, Status(2, 1, 5), &format!("<{address}>")),
         RecipientReply::Remote => reply::write(out, 252, Status(2, 0, 0), "Not one of our addresses"),
@@ -35,7 +35,7 @@ pub(crate) fn answered(session: &mut Session, address: &str, verdict: RecipientR
             }
         }
     }
-    Flow::Continue
+    NextAction::Continue
 }
 
 /// Returns `true` if the rules disclose users and list members to this client.

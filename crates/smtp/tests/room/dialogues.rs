@@ -18,7 +18,7 @@ use smtp::backend::{Acceptor as _, Credentials as _, Recipients as _};
 use smtp::envelope::Envelope;
 use smtp::header::fields;
 use smtp::rules::{Authentication, Disclosure, Encryption, ListenerRules, Pipelining};
-use smtp::session::{Answer, Question, Session, Step, Taken};
+use smtp::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 use wire::Peer;
 
 use crate::backend::Memory;
@@ -66,32 +66,38 @@ impl Stage {
         self.session.encrypted(Some("TLS13_AES_256_GCM_SHA384"));
     }
 
-    fn answer(&self, question: Question) -> Answer {
+    fn answer(&self, question: BackendRequest) -> BackendResponse {
         let backend = &self.backend;
         match question {
-            Question::Sender { sender, size_bytes } => Answer::Sender(backend.room(size_bytes).and_then(|()| {
-                let login = sender.login.as_deref().filter(|_| !sender.reverse_path.is_empty());
-                match login {
-                    Some(login) if !backend.may_send_as(login, &sender.reverse_path) => {
-                        Err(smtp::Refusal::new(553, smtp::Status(5, 7, 1), "You may not send with this address"))
+            BackendRequest::Sender { sender, size_bytes } => {
+                BackendResponse::Sender(backend.room(size_bytes).and_then(|()| {
+                    let login = sender.login.as_deref().filter(|_| !sender.reverse_path.is_empty());
+                    match login {
+                        Some(login) if !backend.may_send_as(login, &sender.reverse_path) => {
+                            Err(smtp::Refusal::new(553, smtp::Status(5, 7, 1), "You may not send with this address"))
+                        }
+                        _ => Ok(()),
                     }
-                    _ => Ok(()),
-                }
-            })),
-            Question::Recipient { sender, address } => Answer::Recipient(backend.check(&sender, &address)),
-            Question::Members { sender, list } => Answer::Members(backend.expand(&sender, &list)),
-            Question::Login { login, password } => {
-                Answer::Login(backend.authenticate(&Peer::local(), &login, &password))
+                }))
             }
-            Question::Scram { exchange, response } => {
+            BackendRequest::Recipient { sender, address } => {
+                BackendResponse::Recipient(backend.check(&sender, &address))
+            }
+            BackendRequest::Members { sender, list } => BackendResponse::Members(backend.expand(&sender, &list)),
+            BackendRequest::Login { login, password } => {
+                BackendResponse::Login(backend.authenticate(&Peer::local(), &login, &password))
+            }
+            BackendRequest::Scram { exchange, response } => {
                 let exchange = exchange.or_else(|| backend.scram_sha_256(&Peer::local()));
-                Answer::Scram(exchange.map(|mut exchange| {
+                BackendResponse::Scram(exchange.map(|mut exchange| {
                     let step = exchange.step(&response);
                     (exchange, step)
                 }))
             }
-            Question::Message { envelope, message, .. } => Answer::Message(
-                backend.accept(*envelope, message).map(|accepted| Taken { id: accepted.id, refused: accepted.refused }),
+            BackendRequest::Message { envelope, message, .. } => BackendResponse::Message(
+                backend
+                    .accept(*envelope, message)
+                    .map(|accepted| AcceptedMessage { id: accepted.id, refused: accepted.refused }),
             ),
         }
     }
