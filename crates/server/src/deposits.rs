@@ -13,7 +13,7 @@ use smtp::Refusal;
 use smtp::backend::{Acceptor, Credentials, RecipientReply, Recipients};
 use smtp::envelope::{Body, Envelope, Protocol, Recipient, RecipientLocation, Sender};
 use smtp::limits::HOPS_MAX;
-use smtp::submission::{Mending, mend};
+use smtp::submission::{CompletionContext, mend};
 use smtp::trace::{address_literal, date};
 
 use crate::core::Core;
@@ -98,7 +98,7 @@ impl SubmissionService {
         let trace =
             format!("Received: from {from}\r\n\tby {} with DOUBLET id {id};\r\n\t{}\r\n", self.hostname, date(now));
         let message = [trace.as_bytes(), &text].concat();
-        let mending = Mending { hostname: &self.hostname, id, reverse_path: sender, now };
+        let mending = CompletionContext { hostname: &self.hostname, id, reverse_path: sender, now };
         mend(message, trace.len(), &mending).map_err(|refusal| refused(&refusal))
     }
 

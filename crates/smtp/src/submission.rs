@@ -15,7 +15,7 @@ use crate::trace::date;
 
 /// The information needed to complete a message.
 #[derive(Clone, Copy, Debug)]
-pub struct Mending<'a> {
+pub struct CompletionContext<'a> {
     /// This server's name, for `Message-ID`.
     pub hostname: &'a str,
     /// The identifier of the message, unique on this server.
@@ -28,7 +28,7 @@ pub struct Mending<'a> {
 
 /// Completes a message that begins with `trace_bytes` bytes of this server. New fields are inserted directly after
 /// them.
-pub fn mend(message: Vec<u8>, trace_bytes: usize, with: &Mending<'_>) -> Result<Vec<u8>, Refusal> {
+pub fn mend(message: Vec<u8>, trace_bytes: usize, with: &CompletionContext<'_>) -> Result<Vec<u8>, Refusal> {
     let Some(text) = message.get(trace_bytes..) else { return Ok(message) };
     let found = survey(text)?;
     let mut added = String::new();
@@ -64,7 +64,7 @@ pub fn mend(message: Vec<u8>, trace_bytes: usize, with: &Mending<'_>) -> Result<
 
 /// The fields found in a header section.
 #[derive(Default)]
-struct Found {
+struct HeaderSurvey {
     date: bool,
     message_id: bool,
     from: bool,
@@ -74,8 +74,8 @@ struct Found {
     hidden: Vec<Range<usize>>,
 }
 
-fn survey(text: &[u8]) -> Result<Found, Refusal> {
-    let mut found = Found { has_section: text.starts_with(b"\r\n"), ..Found::default() };
+fn survey(text: &[u8]) -> Result<HeaderSurvey, Refusal> {
+    let mut found = HeaderSurvey { has_section: text.starts_with(b"\r\n"), ..HeaderSurvey::default() };
     for field in fields(text) {
         found.has_section = true;
         if field.is("Date") {
@@ -129,8 +129,8 @@ fn refuse(text: &'static str) -> Refusal {
 mod tests {
     use super::*;
 
-    const WITH: Mending<'_> =
-        Mending { hostname: "mx.example", id: "7-1", reverse_path: "a@b.example", now: Timestamp(0) };
+    const WITH: CompletionContext<'_> =
+        CompletionContext { hostname: "mx.example", id: "7-1", reverse_path: "a@b.example", now: Timestamp(0) };
     const DATE: &str = "Date: Thu, 01 Jan 1970 00:00:00 +0000\r\n";
     const MESSAGE_ID: &str = "Message-ID: <7-1@mx.example>\r\n";
 
@@ -170,7 +170,7 @@ mod tests {
         ] {
             assert_eq!(refused(text), 550);
         }
-        let nobody = Mending { reverse_path: "", ..WITH };
+        let nobody = CompletionContext { reverse_path: "", ..WITH };
         assert!(mend(b"Subject: x\r\n\r\n".to_vec(), 0, &nobody).is_err());
         assert!(mend(b"From: \"x y\"@b (z)\r\n\r\n".to_vec(), 0, &nobody).is_ok());
     }

@@ -15,7 +15,7 @@ use crate::error::{Refusal, Status};
 use crate::header::hops;
 use crate::rules::Role;
 use crate::session::Session;
-use crate::submission::{Mending, mend};
+use crate::submission::{CompletionContext, mend};
 
 /// A transaction in progress.
 pub(crate) struct Transaction {
@@ -78,7 +78,7 @@ impl Transaction {
             return Err(Refusal::new(554, Status(5, 4, 6), "Too many hops, this message loops"));
         }
         if rules.role == Role::Submission || session.login.is_some() {
-            let mending = Mending {
+            let mending = CompletionContext {
                 hostname: &rules.hostname,
                 id: &self.id,
                 reverse_path: &self.sender.reverse_path,
