@@ -15,7 +15,7 @@ use crate::envelope::Protocol;
 
 /// The content of a trace field.
 #[derive(Clone, Copy, Debug)]
-pub struct Hop<'a> {
+pub struct ReceivedField<'a> {
     /// The name given by the client.
     pub helo: &'a str,
     /// The remote end of the connection.
@@ -40,7 +40,7 @@ pub struct Hop<'a> {
 
 /// Returns the trace field including its CRLF.
 #[must_use]
-pub fn received(hop: &Hop<'_>) -> String {
+pub fn received(hop: &ReceivedField<'_>) -> String {
     let mut field = String::with_capacity(256);
     let literal = address_literal(hop.peer.ip());
     let is_name = is_domain(hop.helo) || is_address_literal(hop.helo);
@@ -96,7 +96,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 /// Returns the protocol by its name in the registry of mail transmission types (RFC 3848, RFC 6531).
-fn with(hop: &Hop<'_>) -> &'static str {
+fn with(hop: &ReceivedField<'_>) -> &'static str {
     let secure = hop.peer.tls;
     match (hop.protocol, hop.smtputf8, secure, hop.authenticated) {
         (Protocol::Smtp, ..) => "SMTP",
@@ -134,8 +134,8 @@ mod tests {
         check(-1, "Wed, 31 Dec 1969 23:59:59 +0000");
     }
 
-    fn hop<'a>(helo: &'a str, peer: &'a Peer) -> Hop<'a> {
-        Hop {
+    fn hop<'a>(helo: &'a str, peer: &'a Peer) -> ReceivedField<'a> {
+        ReceivedField {
             helo,
             peer,
             hostname: "mx.example",
@@ -161,7 +161,7 @@ mod tests {
             )
         );
         let peer = peer.encrypted();
-        let full = received(&Hop {
+        let full = received(&ReceivedField {
             authenticated: true,
             cipher: Some("TLS13_AES_256_GCM_SHA384"),
             recipient: Some("a@b.example"),
