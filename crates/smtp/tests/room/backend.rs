@@ -13,18 +13,18 @@ use wire::Peer;
 
 /// The backend.
 #[derive(Default)]
-pub struct Memory {
+pub struct MemoryBackend {
     pub accepted: Mutex<Vec<(Envelope, Vec<u8>)>>,
 }
 
-impl Memory {
+impl MemoryBackend {
     /// Returns the messages accepted since the last call.
     pub fn take(&self) -> Vec<(Envelope, Vec<u8>)> {
         std::mem::take(&mut *self.accepted.lock().expect("no test panics while it holds this"))
     }
 }
 
-impl Recipients for Memory {
+impl Recipients for MemoryBackend {
     fn check(&self, _sender: &Sender, address: &str) -> RecipientReply {
         let address = address.to_lowercase();
         let Some((user, "b.example" | "xn--mller-kva.example" | "müller.example")) = address.split_once('@') else {
@@ -46,7 +46,7 @@ impl Recipients for Memory {
     }
 }
 
-impl Credentials for Memory {
+impl Credentials for MemoryBackend {
     fn authenticate(&self, _peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError> {
         match login {
             "carol" => Err(LoginError::Disabled),
@@ -57,7 +57,7 @@ impl Credentials for Memory {
     }
 
     fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {
-        Some(Box::new(Script { step: 0 }))
+        Some(Box::new(ScriptedExchange { step: 0 }))
     }
 
     fn may_send_as(&self, login: &str, address: &str) -> bool {
@@ -66,11 +66,11 @@ impl Credentials for Memory {
 }
 
 /// An exchange with fixed messages: the client must send `first` and `final`.
-struct Script {
+struct ScriptedExchange {
     step: u32,
 }
 
-impl SaslExchange for Script {
+impl SaslExchange for ScriptedExchange {
     fn step(&mut self, response: &[u8]) -> Result<SaslStep, LoginError> {
         self.step += 1;
         match (self.step, response) {
@@ -81,7 +81,7 @@ impl SaslExchange for Script {
     }
 }
 
-impl Acceptor for Memory {
+impl Acceptor for MemoryBackend {
     fn accept(&self, envelope: Envelope, message: Vec<u8>) -> Result<Accepted, Refusal> {
         if envelope.sender.reverse_path.starts_with("refuse@") {
             return Err(Refusal::new(554, Status(5, 7, 1), "Not this message"));

@@ -21,12 +21,12 @@ use smtp::rules::{Authentication, Disclosure, Encryption, ListenerRules, Pipelin
 use smtp::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 use wire::Peer;
 
-use crate::backend::Memory;
+use crate::backend::MemoryBackend;
 
 /// A session with its backend, driven manually.
 pub struct Stage {
     session: Session,
-    pub backend: Memory,
+    pub backend: MemoryBackend,
     input: Vec<u8>,
     pub out: Vec<u8>,
     pub closed: bool,
@@ -38,7 +38,7 @@ impl Stage {
         let session = Session::new(Arc::new(rules), Arc::new(SimClock::new()), &SeededRandom::new(1), peer);
         let mut out = Vec::new();
         session.greet(&mut out);
-        Self { session, backend: Memory::default(), input: Vec::new(), out, closed: false, wants_tls: false }
+        Self { session, backend: MemoryBackend::default(), input: Vec::new(), out, closed: false, wants_tls: false }
     }
 
     pub fn send(&mut self, bytes: &[u8]) {

@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use wire::{ClientTls, Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
-use crate::backend::Memory;
+use crate::backend::MemoryBackend;
 use crate::names::Zone;
 
 const MESSAGE: &[u8] = b"From: a@c.example\r\nSubject: x\r\n\r\n.dot\r\nend\r\n";
@@ -55,7 +55,7 @@ fn tls() -> (Tls, String) {
 
 /// A server of this crate on loopback.
 struct Site {
-    backend: Arc<Memory>,
+    backend: Arc<MemoryBackend>,
     address: SocketAddr,
     shutdown: Shutdown,
     /// Ends all sessions of the server.
@@ -64,8 +64,11 @@ struct Site {
     certificate: String,
 }
 
-fn service(rules: ListenerRules, verifier: Option<Arc<Verifier>>) -> (Arc<ListenerServices>, Arc<Memory>, String) {
-    let backend = Arc::new(Memory::default());
+fn service(
+    rules: ListenerRules,
+    verifier: Option<Arc<Verifier>>,
+) -> (Arc<ListenerServices>, Arc<MemoryBackend>, String) {
+    let backend = Arc::new(MemoryBackend::default());
     let clock = Arc::new(SimClock::new());
     let (tls, certificate) = tls();
     let service = ListenerServices {
