@@ -24,7 +24,7 @@ use wire::Peer;
 use crate::backend::MemoryBackend;
 
 /// A session with its backend, driven manually.
-pub struct Stage {
+pub struct SessionDriver {
     session: Session,
     pub backend: MemoryBackend,
     input: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct Stage {
     pub wants_tls: bool,
 }
 
-impl Stage {
+impl SessionDriver {
     pub fn new(rules: ListenerRules, peer: Peer) -> Self {
         let session = Session::new(Arc::new(rules), Arc::new(SimClock::new()), &SeededRandom::new(1), peer);
         let mut out = Vec::new();
@@ -129,7 +129,7 @@ fn play(text: &str) -> Result<(), String> {
         let Some((kind, rest)) = line.split_once(':').filter(|_| !line.starts_with('#')) else { continue };
         let rest = rest.strip_prefix(' ').unwrap_or(rest);
         if !spoken.is_empty() && kind != "C" {
-            let stage: &mut Stage = stage.as_mut().expect("a dialogue begins with its rules");
+            let stage: &mut SessionDriver = stage.as_mut().expect("a dialogue begins with its rules");
             stage.send(&std::mem::take(&mut spoken));
         }
         if !expected.is_empty()
@@ -139,7 +139,7 @@ fn play(text: &str) -> Result<(), String> {
         {
             return fail(why);
         }
-        let silent = |stage: &Stage| {
+        let silent = |stage: &SessionDriver| {
             if stage.out.is_empty() {
                 Ok(())
             } else {
@@ -191,7 +191,7 @@ fn compare(out: &[u8], expected: &[String]) -> Result<(), String> {
     Err(format!("expected\n  {}\nbut the server said\n  {}", expected.join("\n  "), lines.join("\n  ")))
 }
 
-fn begin(words: &str) -> Stage {
+fn begin(words: &str) -> SessionDriver {
     let mut words = words.split(' ');
     let (host, domain) = ("mx.example", "b.example");
     let mut rules = match words.next() {
@@ -219,7 +219,7 @@ fn begin(words: &str) -> Stage {
             other => panic!("unknown word {other}"),
         }
     }
-    Stage::new(rules, peer)
+    SessionDriver::new(rules, peer)
 }
 
 fn bytes(line: &str) -> Vec<u8> {

@@ -10,7 +10,7 @@
 use smtp::rules::ListenerRules;
 use wire::Peer;
 
-use crate::dialogues::Stage;
+use crate::dialogues::SessionDriver;
 
 /// `inbound_eod_sequences` of SMTP-Smuggling-Tools' smtp_smuggling_scanner.py.
 const SEC_CONSULT_INBOUND: &[&str] = &["\n.\n", "\n.\r", "\r.\n", "\r.\r", "\n.\r\n", "\r.\r\n", "\r\n\0.\r\n"];
@@ -37,7 +37,7 @@ fn endings() -> impl Iterator<Item = &'static str> {
 
 /// Sends a message with the ending and commands after it. Returns the replies and the accepted messages.
 fn play(rules: ListenerRules, peer: Peer, ending: &str) -> (Vec<String>, Vec<Vec<u8>>) {
-    let mut stage = Stage::new(rules, peer);
+    let mut stage = SessionDriver::new(rules, peer);
     stage.send(b"HELO c.example\r\n");
     stage.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n");
     stage.out.clear();
@@ -90,7 +90,7 @@ fn chunks_are_held_to_the_same_rules() {
         [("a\r\nb\r\n", true), ("a\nb\r\n", false), ("a\rb\r\n", false), ("a\r\n.\r\nb", true), ("a\r", false)]
     {
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
-        let mut stage = Stage::new(ListenerRules::reception("mx.example", "b.example"), peer);
+        let mut stage = SessionDriver::new(ListenerRules::reception("mx.example", "b.example"), peer);
         stage.send(b"HELO c.example\r\n");
         stage.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\n");
         let (head, tail) = text.split_at(2);
