@@ -54,7 +54,7 @@ fn tls() -> (Tls, String) {
 }
 
 /// A server of this crate on loopback.
-struct Site {
+struct TestServer {
     backend: Arc<MemoryBackend>,
     address: SocketAddr,
     shutdown: Shutdown,
@@ -86,12 +86,12 @@ fn service(
     (Arc::new(service), backend, certificate)
 }
 
-async fn site(change: impl FnOnce(&mut ListenerRules)) -> Site {
+async fn site(change: impl FnOnce(&mut ListenerRules)) -> TestServer {
     listening(change, Handshake::Later).await
 }
 
 /// Starts a server that performs the TLS handshake before the greeting.
-async fn encrypted_site(change: impl FnOnce(&mut ListenerRules)) -> Site {
+async fn encrypted_site(change: impl FnOnce(&mut ListenerRules)) -> TestServer {
     listening(change, Handshake::First).await
 }
 
@@ -101,7 +101,7 @@ enum Handshake {
     Later,
 }
 
-async fn listening(change: impl FnOnce(&mut ListenerRules), handshake: Handshake) -> Site {
+async fn listening(change: impl FnOnce(&mut ListenerRules), handshake: Handshake) -> TestServer {
     let mut rules = ListenerRules::reception("mx.b.example", "b.example");
     change(&mut rules);
     let (service, backend, certificate) = service(rules, None);
@@ -121,7 +121,7 @@ async fn listening(change: impl FnOnce(&mut ListenerRules), handshake: Handshake
             });
         }
     });
-    Site { backend, address, shutdown, dismissal, certificate }
+    TestServer { backend, address, shutdown, dismissal, certificate }
 }
 
 async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> SmtpClient {
