@@ -16,7 +16,7 @@ use store::{Batch, BlobOwner, Options, Store, SyncMode, Table};
 
 /// The kind of attachment of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Large {
+enum AttachmentKind {
     /// No attachment.
     None,
     /// A value that is put directly into the attachment table. Measures the engine alone.
@@ -34,15 +34,15 @@ fn main() {
         "sync", "threads", "large", "commits/s", "CPU us", "syncs/s", "MB/s"
     );
     for (mode, threads, large) in [
-        (SyncMode::Group, 1, Large::None),
-        (SyncMode::Group, 1, Large::Value),
-        (SyncMode::Group, 1, Large::Blob),
-        (SyncMode::Group, 32, Large::None),
-        (SyncMode::Group, 32, Large::Value),
-        (SyncMode::Group, 32, Large::Blob),
-        (SyncMode::Each, 32, Large::Value),
-        (SyncMode::Off, 1, Large::Value),
-        (SyncMode::Off, 32, Large::Value),
+        (SyncMode::Group, 1, AttachmentKind::None),
+        (SyncMode::Group, 1, AttachmentKind::Value),
+        (SyncMode::Group, 1, AttachmentKind::Blob),
+        (SyncMode::Group, 32, AttachmentKind::None),
+        (SyncMode::Group, 32, AttachmentKind::Value),
+        (SyncMode::Group, 32, AttachmentKind::Blob),
+        (SyncMode::Each, 32, AttachmentKind::Value),
+        (SyncMode::Off, 1, AttachmentKind::Value),
+        (SyncMode::Off, 32, AttachmentKind::Value),
     ] {
         let scratch = tempfile::tempdir().expect("a temporary folder");
         let place = folder.as_deref().unwrap_or(scratch.path());
@@ -50,7 +50,7 @@ fn main() {
     }
 }
 
-fn run(folder: &Path, mode: SyncMode, threads: u64, large: Large, time: Duration) {
+fn run(folder: &Path, mode: SyncMode, threads: u64, large: AttachmentKind, time: Duration) {
     let options = Options { sync: mode, ..Options::default() };
     let store = Store::open(folder, &options).expect("a new store");
     let contents: Vec<Vec<u8>> = (0..64).map(content).collect();
@@ -81,17 +81,17 @@ fn run(folder: &Path, mode: SyncMode, threads: u64, large: Large, time: Duration
 }
 
 /// Delivers one message and returns the size of its batch in bytes.
-fn deliver(store: &Store, owner: BlobOwner, large: Large, contents: &[Vec<u8>]) -> usize {
+fn deliver(store: &Store, owner: BlobOwner, large: AttachmentKind, contents: &[Vec<u8>]) -> usize {
     let mut batch = small_changes(owner);
     let writer = store.blobs().writer();
     let chosen = &contents[owner.note.0 as usize % contents.len()];
     match large {
-        Large::None => {}
-        Large::Value => {
+        AttachmentKind::None => {}
+        AttachmentKind::Value => {
             let key = [&owner.database.to_key()[..], &owner.note.to_key(), &[0; 24]].concat();
             batch.put(Table::Blob, &key, chosen);
         }
-        Large::Blob => {
+        AttachmentKind::Blob => {
             let mut content = chosen.clone();
             content[..4].copy_from_slice(&owner.note.to_key());
             content[4..8].copy_from_slice(&owner.database.to_key());
