@@ -128,7 +128,7 @@ pub fn verify(target: &Path, number: Option<u32>, progress: &mut dyn FnMut(Progr
 
 /// The destination of a restore.
 #[derive(Clone, Copy, Debug)]
-pub struct Destination<'a> {
+pub struct RestoreDestination<'a> {
     /// The folder of the store. It must be empty or not exist.
     pub folder: &'a Path,
     /// The folder of the write-ahead log, if the store will be opened with a separate one. It must not contain a log.
@@ -144,12 +144,12 @@ pub struct Destination<'a> {
 pub fn restore(
     target: &Path,
     number: Option<u32>,
-    destination: Destination<'_>,
+    destination: RestoreDestination<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Backup> {
     let target = Target::open(target)?;
     let (number, manifest) = target.choose(number)?;
-    let place = Restoring::start(destination)?;
+    let place = RestoreInProgress::start(destination)?;
     let mut state = manifest.start();
     for entry in &manifest.files {
         files::copy_checked(&target.object(entry), &place.path_of(&entry.name), entry)?;
@@ -252,16 +252,16 @@ impl Target {
 }
 
 /// A restore in progress. Its gathered files are removed when it is dropped.
-struct Restoring<'d> {
+struct RestoreInProgress<'d> {
     folder: &'d Path,
     wal_folder: Option<&'d Path>,
     /// Whether the folder of the store existed before the restore.
     was_there: bool,
 }
 
-impl<'d> Restoring<'d> {
-    fn start(destination: Destination<'d>) -> Result<Self> {
-        let Destination { folder, wal_folder } = destination;
+impl<'d> RestoreInProgress<'d> {
+    fn start(destination: RestoreDestination<'d>) -> Result<Self> {
+        let RestoreDestination { folder, wal_folder } = destination;
         let was_there = folder.exists();
         for folder in wal_folder.into_iter().chain([folder]) {
             files::make_empty(folder)?;
@@ -296,7 +296,7 @@ impl<'d> Restoring<'d> {
     }
 }
 
-impl Drop for Restoring<'_> {
+impl Drop for RestoreInProgress<'_> {
     fn drop(&mut self) {
         for folder in self.folders() {
             // Leftovers are reported by the next restore and when the store is opened.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
-use store::backup::{self, Destination};
+use store::backup::{self, RestoreDestination};
 
 use super::terminal::{ProgressDisplay, human, json as as_json};
 use super::{Failure, GlobalOptions, print};
@@ -79,7 +79,7 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
     let log_folder = config.store.log_folder.0.as_ref().map(|folder| data.resolve(folder));
     let store = data.store();
     let mut meter = ProgressDisplay::new();
-    let destination = Destination { folder: &store, wal_folder: log_folder.as_deref() };
+    let destination = RestoreDestination { folder: &store, wal_folder: log_folder.as_deref() };
     let restored = backup::restore(&command.folder, command.backup, destination, &mut |progress| {
         let _: ControlFlow<()> = meter.step(&bytes_done("restoring", progress));
     });

@@ -38,7 +38,7 @@ impl World {
 
     fn restore(&self, number: Option<u32>, name: &str) -> Result<Store> {
         let folder = self.path(name);
-        let destination = Destination { folder: &folder, wal_folder: None };
+        let destination = RestoreDestination { folder: &folder, wal_folder: None };
         restore(&self.path("backup"), number, destination, &mut |_| {})?;
         Store::open(&folder, &small())
     }
@@ -167,7 +167,7 @@ fn a_log_goes_where_the_store_will_look_for_it() {
     fill(&store, 1);
     world.backup(&store);
     let (folder, wal_folder) = (world.path("restored"), world.path("log"));
-    let destination = Destination { folder: &folder, wal_folder: Some(&wal_folder) };
+    let destination = RestoreDestination { folder: &folder, wal_folder: Some(&wal_folder) };
     restore(&world.path("backup"), None, destination, &mut |_| {}).expect("restored");
     let options = Options { wal_folder: Some(wal_folder), ..small() };
     let restored = Store::open(&folder, &options).expect("opened");
@@ -252,7 +252,7 @@ fn refusals_tell_the_next_step() {
     world.backup(&store);
     let target = world.path("backup");
     check_refused(verify(&target, Some(7), &mut |_| {}), "no backup 7 in it, but 1");
-    let destination = Destination { folder: &world.path("store"), wal_folder: None };
+    let destination = RestoreDestination { folder: &world.path("store"), wal_folder: None };
     check_refused(restore(&target, None, destination, &mut |_| {}), "restore into a new folder");
     let manifest = target.join(BACKUPS).join("000001");
     fs::write(&manifest, b"doubletb\x01").expect("written");
@@ -308,7 +308,7 @@ fn the_engine_in_memory_is_backed_up_too() {
     fill(&store, 1);
     world.backup(&store);
     let folder = world.path("restored");
-    let destination = Destination { folder: &folder, wal_folder: None };
+    let destination = RestoreDestination { folder: &folder, wal_folder: None };
     restore(&world.path("backup"), None, destination, &mut |_| {}).expect("restored");
     assert_eq!(all(&Memory::open(&folder, 2).expect("opened")), all(&store));
 }
