@@ -17,21 +17,21 @@ use crate::rocks::{RESTORING_FOLDER, make_folder};
 const PIECE_BYTES: usize = 1 << 20;
 
 /// A file to be backed up.
-pub(super) struct Source {
+pub(super) struct SourceFile {
     pub(super) name: String,
     pub(super) length: u64,
     pub(super) modified_ns: i64,
 }
 
 /// Returns the regular files of a folder, sorted by name.
-pub(super) fn list(folder: &Path) -> Result<Vec<Source>> {
+pub(super) fn list(folder: &Path) -> Result<Vec<SourceFile>> {
     let mut sources = Vec::new();
     for name in names(folder)? {
         let path = folder.join(&name);
         let data = at(&path, fs::metadata(&path))?;
         if data.is_file() {
             let modified_ns = data.mtime().saturating_mul(1_000_000_000).saturating_add(data.mtime_nsec());
-            sources.push(Source { name, length: data.len(), modified_ns });
+            sources.push(SourceFile { name, length: data.len(), modified_ns });
         }
     }
     Ok(sources)
