@@ -18,7 +18,7 @@ mod manifest;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-pub use manifest::{Entry, Manifest, decode_manifest};
+pub use manifest::{Manifest, ManifestEntry, decode_manifest};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -73,7 +73,7 @@ pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) 
     let sources = files::list(&checkpoint.folder)?;
     let numbers = target.numbers()?;
     let last = numbers.last().map(|number| target.manifest(*number)).transpose()?;
-    let known: HashMap<&str, &Entry> =
+    let known: HashMap<&str, &ManifestEntry> =
         last.iter().flat_map(|manifest| &manifest.files).map(|entry| (entry.name.as_str(), entry)).collect();
     let mut state = Progress {
         files_total: sources.len() as u64,
@@ -96,7 +96,7 @@ pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) 
         state.files += 1;
         state.bytes += source.length;
         progress(state);
-        entries.push(Entry { name: source.name, length: source.length, modified_ns: source.modified_ns, hash });
+        entries.push(ManifestEntry { name: source.name, length: source.length, modified_ns: source.modified_ns, hash });
     }
     let number = numbers.last().map_or(1, |last| last + 1);
     target.write_manifest(number, &Manifest { files: entries })?;
@@ -242,11 +242,11 @@ impl Target {
         files::write_whole(&self.manifest_path(number), &manifest.encode())
     }
 
-    fn object(&self, entry: &Entry) -> PathBuf {
+    fn object(&self, entry: &ManifestEntry) -> PathBuf {
         self.folder.join(OBJECTS).join(entry.object_name())
     }
 
-    fn has(&self, entry: &Entry) -> bool {
+    fn has(&self, entry: &ManifestEntry) -> bool {
         std::fs::metadata(self.object(entry)).is_ok_and(|data| data.len() == entry.length)
     }
 }

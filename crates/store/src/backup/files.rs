@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::Entry;
+use super::ManifestEntry;
 use crate::error::{Error, Result, hex};
 use crate::limits;
 use crate::rocks::{RESTORING_FOLDER, make_folder};
@@ -57,13 +57,13 @@ pub(super) fn copy_into(source: &Path, objects: &Path) -> Result<[u8; 32]> {
 }
 
 /// Copies an object to its restore path and compares the copy with its manifest entry.
-pub(super) fn copy_checked(object: &Path, target: &Path, entry: &Entry) -> Result<()> {
+pub(super) fn copy_checked(object: &Path, target: &Path, entry: &ManifestEntry) -> Result<()> {
     let hash = copy(object, target)?;
     compare(object, hash, entry)
 }
 
 /// Reads an object and compares it with its manifest entry.
-pub(super) fn check(object: &Path, entry: &Entry) -> Result<()> {
+pub(super) fn check(object: &Path, entry: &ManifestEntry) -> Result<()> {
     let mut hasher = blake3::Hasher::new();
     let mut input = at(object, File::open(object))?;
     pieces(object, &mut input, &mut |piece| {
@@ -190,7 +190,7 @@ fn pieces(path: &Path, input: &mut File, each: &mut dyn FnMut(&[u8]) -> Result<(
     }
 }
 
-fn compare(object: &Path, hash: [u8; 32], entry: &Entry) -> Result<()> {
+fn compare(object: &Path, hash: [u8; 32], entry: &ManifestEntry) -> Result<()> {
     if hash == entry.hash {
         return Ok(());
     }

@@ -17,7 +17,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// A file of a backup.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct ManifestEntry {
     /// Name of the file in the folder of the store.
     pub name: String,
     /// Length of the file in bytes.
@@ -28,7 +28,7 @@ pub struct Entry {
     pub hash: [u8; 32],
 }
 
-impl Entry {
+impl ManifestEntry {
     /// Returns the name of the object in the target that holds the content.
     #[must_use]
     pub fn object_name(&self) -> String {
@@ -40,7 +40,7 @@ impl Entry {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Manifest {
     /// The files of the store.
-    pub files: Vec<Entry>,
+    pub files: Vec<ManifestEntry>,
 }
 
 impl Manifest {
@@ -70,7 +70,7 @@ impl Manifest {
 }
 
 /// Adds a processed file to the progress.
-pub(super) fn advance(progress: &mut Progress, entry: &Entry) {
+pub(super) fn advance(progress: &mut Progress, entry: &ManifestEntry) {
     progress.files += 1;
     progress.bytes = progress.bytes.saturating_add(entry.length);
 }
@@ -115,7 +115,7 @@ pub fn decode_manifest(bytes: &[u8]) -> Result<Manifest, ManifestError> {
     let mut files = Vec::new();
     for _ in 0..count {
         let name = decoder.text()?.to_owned();
-        let entry = Entry { name, length: decoder.u64()?, modified_ns: decoder.i64()?, hash: decoder.array()? };
+        let entry = ManifestEntry { name, length: decoder.u64()?, modified_ns: decoder.i64()?, hash: decoder.array()? };
         if !is_plain(&entry.name) {
             return Err(ManifestError::Damaged);
         }

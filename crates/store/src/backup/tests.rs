@@ -313,10 +313,10 @@ fn the_engine_in_memory_is_backed_up_too() {
     assert_eq!(all(&Memory::open(&folder, 2).expect("opened")), all(&store));
 }
 
-fn entry() -> impl Strategy<Value = Entry> {
+fn entry() -> impl Strategy<Value = ManifestEntry> {
     ("[a-z0-9.-]{1,20}", any::<u64>(), any::<i64>(), any::<[u8; 32]>())
         .prop_filter("a plain name", |(name, ..)| name != "." && name != "..")
-        .prop_map(|(name, length, modified_ns, hash)| Entry { name, length, modified_ns, hash })
+        .prop_map(|(name, length, modified_ns, hash)| ManifestEntry { name, length, modified_ns, hash })
 }
 
 proptest! {
@@ -345,7 +345,7 @@ proptest! {
 #[test]
 fn a_manifest_names_no_path() {
     for name in ["..", ".", "a/b", "/etc/passwd", "a\\b", "a\0b", ""] {
-        let entry = Entry { name: name.into(), length: 0, modified_ns: 0, hash: [0; 32] };
+        let entry = ManifestEntry { name: name.into(), length: 0, modified_ns: 0, hash: [0; 32] };
         let bytes = Manifest { files: vec![entry] }.encode();
         assert_eq!(decode_manifest(&bytes), Err(ManifestError::Damaged), "{name}");
     }
