@@ -454,7 +454,7 @@ fn content_is_not_collected_while_somebody_adds_it_again() {
     });
     world.store().blobs().collect(world.store(), later, usize::MAX).unwrap();
     let report = world.store().blobs().report(world.store().as_ref()).unwrap();
-    assert_eq!(report, store::blob::Report::default(), "nobody uses anything any more");
+    assert_eq!(report, store::blob::BlobReport::default(), "nobody uses anything any more");
     databases.iter().for_each(|database| assert_sound(database));
 }
 

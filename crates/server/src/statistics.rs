@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn families_follow_the_rules_of_prometheus() {
         let (statistics, _folder) = statistics(Sample::new());
-        *statistics.core.blobs_counted.lock().expect("one thread") = Some(store::blob::Report::default());
+        *statistics.core.blobs_counted.lock().expect("one thread") = Some(store::blob::BlobReport::default());
         let text = statistics.metrics();
         let mut kinds = BTreeMap::new();
         for line in text.lines() {
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn every_family_that_the_documentation_names_is_there() {
         let (statistics, _folder) = statistics(Sample::new());
-        *statistics.core.blobs_counted.lock().expect("one thread") = Some(store::blob::Report::default());
+        *statistics.core.blobs_counted.lock().expect("one thread") = Some(store::blob::BlobReport::default());
         let text = statistics.metrics();
         let document = include_str!("../../../docs/operating.md");
         let words = document.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));

@@ -31,7 +31,7 @@ use std::time::Duration;
 use base::{DbNumber, NoteId};
 use quick_cache::sync::Cache;
 
-pub use catalog::{Rebuilt, Report};
+pub use catalog::{BlobReport, RebuildReport};
 pub use chunk::{ChunkError, decode_chunk};
 pub use collect::Collected;
 pub use encryption::BlobCipher;

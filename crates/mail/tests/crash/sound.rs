@@ -54,7 +54,7 @@ pub fn assert_blobs(world: &World) {
     assert_eq!(report.references as usize, uses.len(), "references and uses");
     let mut uses = uses.into_iter().map(Ok);
     let rebuilt = blobs.rebuild(store, &mut uses, world.now()).expect("the reference table can be made anew");
-    assert_eq!(rebuilt, store::blob::Rebuilt::default(), "the reference table was right");
+    assert_eq!(rebuilt, store::blob::RebuildReport::default(), "the reference table was right");
     let damage = blobs.verify_all(store.as_ref(), &mut |_| ()).expect("content can be read");
     assert!(damage.is_empty(), "{damage:?}");
 }

@@ -22,7 +22,7 @@ const BATCH_CHANGES: usize = 1_000;
 
 /// A summary of the reference table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct BlobReport {
     /// Number of blobs.
     pub count: u64,
     /// Size of their contents in bytes.
@@ -46,7 +46,7 @@ pub struct Report {
 
 /// The changes made by a rebuild.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Rebuilt {
+pub struct RebuildReport {
     /// Number of references that notes had and the table lacked.
     pub added: u64,
     /// Number of references in the table that no note had.
@@ -59,8 +59,8 @@ pub struct Rebuilt {
 
 impl Blobs {
     /// Summarizes the reference table.
-    pub fn report(&self, reader: &dyn Read) -> Result<Report> {
-        let mut report = Report::default();
+    pub fn report(&self, reader: &dyn Read) -> Result<BlobReport> {
+        let mut report = BlobReport::default();
         for_each_blob(reader, &mut |entry| {
             report.add(entry);
             Ok(())
@@ -128,9 +128,9 @@ impl Blobs {
         store: &Store,
         uses: &mut dyn Iterator<Item = Result<(BlobOwner, BlobId)>>,
         now: Timestamp,
-    ) -> Result<Rebuilt> {
+    ) -> Result<RebuildReport> {
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        let mut rebuilt = Rebuilt::default();
+        let mut rebuilt = RebuildReport::default();
         let fingerprints = add_missing_references(store, uses, &mut rebuilt)?;
         remove_stale_references(store, &fingerprints, &mut rebuilt)?;
         note_orphans(store, now, &mut rebuilt)?;
@@ -166,7 +166,7 @@ impl Blobs {
     }
 }
 
-impl Report {
+impl BlobReport {
     fn add(&mut self, entry: &Entry) {
         self.references += entry.users;
         let Some((raw_bytes, stored_bytes)) = entry.lengths else {
@@ -234,7 +234,7 @@ fn for_each_key(reader: &dyn Read, each: &mut dyn FnMut(RefKey) -> Result<()>) -
 fn add_missing_references(
     store: &Store,
     uses: &mut dyn Iterator<Item = Result<(BlobOwner, BlobId)>>,
-    rebuilt: &mut Rebuilt,
+    rebuilt: &mut RebuildReport,
 ) -> Result<Vec<u64>> {
     let mut fingerprints = Vec::new();
     let mut batch = Batch::new();
@@ -256,7 +256,7 @@ fn add_missing_references(
     Ok(fingerprints)
 }
 
-fn remove_stale_references(store: &Store, fingerprints: &[u64], rebuilt: &mut Rebuilt) -> Result<()> {
+fn remove_stale_references(store: &Store, fingerprints: &[u64], rebuilt: &mut RebuildReport) -> Result<()> {
     let mut batch = Batch::new();
     for_each_key(store, &mut |key| {
         let RefKey::User(id, owner) = key else { return Ok(()) };
@@ -271,7 +271,7 @@ fn remove_stale_references(store: &Store, fingerprints: &[u64], rebuilt: &mut Re
     commit_rest(store, &batch)
 }
 
-fn note_orphans(store: &Store, now: Timestamp, rebuilt: &mut Rebuilt) -> Result<()> {
+fn note_orphans(store: &Store, now: Timestamp, rebuilt: &mut RebuildReport) -> Result<()> {
     let mut batch = Batch::new();
     for_each_blob(store, &mut |entry| {
         if entry.users > 0 || entry.lengths.is_none() {

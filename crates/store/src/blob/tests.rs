@@ -392,7 +392,7 @@ fn the_reference_table_is_rebuilt_from_the_notes() {
     let gone = BlobId([5; 32]);
     let uses = [(owner(1), kept), (owner(9), kept), (owner(2), lost), (owner(4), gone)];
     let rebuilt = world.store.blobs().rebuild(&world.store, &mut uses.iter().map(|each| Ok(*each)), world.now);
-    let expected = Rebuilt { added: 3, removed: 1, orphaned: 1, missing: vec![(owner(4), gone)] };
+    let expected = RebuildReport { added: 3, removed: 1, orphaned: 1, missing: vec![(owner(4), gone)] };
     assert_eq!(rebuilt.expect("rebuilt"), expected);
     let report = world.store.blobs().report(&world.store).expect("sound");
     assert_eq!((report.count, report.references), (3, 4));
@@ -401,7 +401,7 @@ fn the_reference_table_is_rebuilt_from_the_notes() {
     assert_eq!(world.collect().removed, 1);
     assert!(world.read(&unlisted).is_err() && world.read(&kept).is_ok());
     let again = world.store.blobs().rebuild(&world.store, &mut uses.iter().map(|each| Ok(*each)), world.now);
-    assert_eq!(again.expect("rebuilt"), Rebuilt { missing: vec![(owner(4), gone)], ..Rebuilt::default() });
+    assert_eq!(again.expect("rebuilt"), RebuildReport { missing: vec![(owner(4), gone)], ..RebuildReport::default() });
 }
 
 #[test]
