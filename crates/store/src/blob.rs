@@ -33,7 +33,7 @@ use quick_cache::sync::Cache;
 
 pub use catalog::{BlobReport, RebuildReport};
 pub use chunk::{ChunkError, decode_chunk};
-pub use collect::Collected;
+pub use collect::CollectionReport;
 pub use encryption::BlobCipher;
 pub use head::{BlobHead, decode_head};
 pub use writer::BlobWriter;

@@ -29,7 +29,7 @@ const STEP: usize = 32;
 
 /// The result of a run of the collector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Collected {
+pub struct CollectionReport {
     /// Number of releases examined.
     pub examined: u64,
     /// Number of blobs removed.
@@ -44,12 +44,12 @@ impl Blobs {
     /// Removes content without users. Examines at most `budget` releases.
     ///
     /// Returns [`Error::ReferencesLost`] if references may be missing.
-    pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<Collected> {
+    pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<CollectionReport> {
         if self.are_references_lost(store)? {
             return Err(Error::ReferencesLost);
         }
         let mut due = KeyRange::between(Vec::new(), free_key(now.before(self.grace), &BlobId([0xFF; 32])));
-        let mut collected = Collected::default();
+        let mut collected = CollectionReport::default();
         let mut rest = budget;
         while rest > 0 {
             let wanted = rest.min(STEP);
@@ -80,7 +80,7 @@ impl Blobs {
         store.durable(store.commit(&batch)?).wait()
     }
 
-    fn collect_step(&self, store: &Store, keys: &[Vec<u8>], collected: &mut Collected) -> Result<()> {
+    fn collect_step(&self, store: &Store, keys: &[Vec<u8>], collected: &mut CollectionReport) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
         }

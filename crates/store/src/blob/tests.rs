@@ -69,7 +69,7 @@ impl World {
         self.store.commit(&batch).expect("written");
     }
 
-    fn collect(&self) -> Collected {
+    fn collect(&self) -> CollectionReport {
         self.store.blobs().collect(&self.store, self.now, 1_000).expect("collected")
     }
 
@@ -194,10 +194,14 @@ fn content_goes_after_its_last_user_and_the_grace_period() {
     world.put(owner(2), &content);
     world.release(owner(1), &id);
     world.pass(GRACE * 2);
-    assert_eq!(world.collect(), Collected { examined: 1, ..Collected::default() }, "somebody uses it still");
+    assert_eq!(
+        world.collect(),
+        CollectionReport { examined: 1, ..CollectionReport::default() },
+        "somebody uses it still"
+    );
     world.release(owner(2), &id);
     world.pass(GRACE / 2);
-    assert_eq!(world.collect(), Collected::default(), "the grace period is not over");
+    assert_eq!(world.collect(), CollectionReport::default(), "the grace period is not over");
     assert_eq!(world.read(&id).expect("there"), content);
     world.pass(GRACE);
     let collected = world.collect();
@@ -250,7 +254,7 @@ fn collecting_keeps_to_its_budget() {
     assert_eq!((first.examined, first.removed, first.more), (40, 40, true));
     let second = step(60);
     assert_eq!((second.removed, second.more), (60, false));
-    assert_eq!(step(10), Collected::default());
+    assert_eq!(step(10), CollectionReport::default());
     assert!(step(0).examined == 0);
 }
 
