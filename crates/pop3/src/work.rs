@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::{NoteId, Uid, ViewId};
 use mail::mailbox::{FlagChange, Flags, MailFile, UidSet};
 use notes::Marks;
-use store::Durable;
+use store::DurableFuture;
 use wire::Peer;
 
 use crate::backend::{Credentials, LoginError, SaslExchange, SaslExchangeStep};
@@ -83,7 +83,7 @@ pub struct WorkResult {
     /// The outcome.
     pub outcome: Outcome,
     /// The future to wait for before the outcome is sent.
-    pub durable: Option<Durable>,
+    pub durable: Option<DurableFuture>,
 }
 
 impl From<Outcome> for WorkResult {

@@ -11,7 +11,7 @@
 //! - After a failed sync nothing becomes durable and nothing more is written until the store is reopened, because the
 //!   state of the disk is then unknown. The store is *poisoned*.
 //!
-//! Dropping a [`Durable`] removes its waker. A [`Durable`] that outlives the store does not keep the engine open and
+//! Dropping a [`DurableFuture`] removes its waker. A [`DurableFuture`] that outlives the store does not keep the engine open and
 //! still receives its outcome, because the committer syncs once more when it is dropped. If the sync thread panics, the
 //! store is poisoned, so that no waiter blocks forever.
 
@@ -52,7 +52,7 @@ pub enum SyncMode {
 pub struct Committer {
     engine: Arc<dyn Engine>,
     mode: SyncMode,
-    log: Arc<Log>,
+    log: Arc<CommitState>,
     /// The sync thread. It ends after a last sync when `closing` is set, and is joined on drop. `None` unless the mode
     /// is [`SyncMode::Group`].
     thread: Option<JoinHandle<()>>,
@@ -61,7 +61,7 @@ pub struct Committer {
 impl Committer {
     /// Starts the committer of an engine.
     pub fn start(engine: Arc<dyn Engine>, mode: SyncMode) -> Result<Self> {
-        let log = Arc::new(Log::default());
+        let log = Arc::new(CommitState::default());
         let thread = if mode == SyncMode::Group { Some(spawn(&engine, &log)?) } else { None };
         Ok(Self { engine, mode, log, thread })
     }
@@ -88,9 +88,9 @@ impl Committer {
         Ok(Ticket(ticket))
     }
 
-    /// Returns a future that is ready when the ticket is durable. A thread calls [`Durable::wait`] on it.
-    pub fn durable(&self, ticket: Ticket) -> Durable {
-        Durable { log: Arc::clone(&self.log), ticket: ticket.0, place: None }
+    /// Returns a future that is ready when the ticket is durable. A thread calls [`DurableFuture::wait`] on it.
+    pub fn durable(&self, ticket: Ticket) -> DurableFuture {
+        DurableFuture { log: Arc::clone(&self.log), ticket: ticket.0, place: None }
     }
 
     /// Returns the ticket of the last write.
@@ -134,22 +134,22 @@ impl Drop for Committer {
     }
 }
 
-/// A future that is ready when a write is durable, or can no longer become durable. Threads call [`Durable::wait`].
+/// A future that is ready when a write is durable, or can no longer become durable. Threads call [`DurableFuture::wait`].
 #[must_use = "a write is durable only once this was waited for"]
-pub struct Durable {
-    log: Arc<Log>,
+pub struct DurableFuture {
+    log: Arc<CommitState>,
     ticket: u64,
     /// Key of the waker that this future has left in the log. The waker is removed on drop.
-    place: Option<Place>,
+    place: Option<WaiterKey>,
 }
 
-impl Durable {
+impl DurableFuture {
     /// Blocks until the write is durable.
     pub fn wait(mut self) -> Result<()> {
         if let Some(outcome) = self.log.outcome_at_once(self.ticket) {
             return outcome;
         }
-        let waker = Waker::from(Arc::new(Parked(std::thread::current())));
+        let waker = Waker::from(Arc::new(ThreadWaker(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         loop {
             match Pin::new(&mut self).poll(&mut context) {
@@ -160,7 +160,7 @@ impl Durable {
     }
 }
 
-impl Future for Durable {
+impl Future for DurableFuture {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
@@ -177,7 +177,7 @@ impl Future for Durable {
     }
 }
 
-impl Drop for Durable {
+impl Drop for DurableFuture {
     fn drop(&mut self) {
         if let Some(place) = self.place {
             self.log.lock().wakers.remove(&place);
@@ -185,10 +185,10 @@ impl Drop for Durable {
     }
 }
 
-/// A waker that unparks a thread blocked in [`Durable::wait`].
-struct Parked(Thread);
+/// A waker that unparks a thread blocked in [`DurableFuture::wait`].
+struct ThreadWaker(Thread);
 
-impl Wake for Parked {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -196,11 +196,11 @@ impl Wake for Parked {
 
 /// The key of a waiter: its ticket, then a number of its own. The ticket comes first, so that the waiters covered by a
 /// sync sort first.
-type Place = (u64, u64);
+type WaiterKey = (u64, u64);
 
 /// The state of the log, shared between writers, waiters and the sync thread. Does not hold the engine.
 #[derive(Default)]
-struct Log {
+struct CommitState {
     state: Mutex<State>,
     /// Notified when there is a ticket to sync, and when the committer closes.
     work: Condvar,
@@ -223,7 +223,7 @@ struct State {
     /// Whether the sync thread waits for work, so that a writer must wake it.
     idle: bool,
     /// The wakers of the waiters, in the order of their tickets.
-    wakers: BTreeMap<Place, Waker>,
+    wakers: BTreeMap<WaiterKey, Waker>,
     /// Number of waiters so far. Distinguishes the waiters of one ticket.
     waiters: u64,
 }
@@ -238,7 +238,7 @@ impl State {
         }
     }
 
-    fn leave_waker(&mut self, ticket: u64, place: Option<Place>, waker: &Waker) -> Place {
+    fn leave_waker(&mut self, ticket: u64, place: Option<WaiterKey>, waker: &Waker) -> WaiterKey {
         assert!(place.is_none_or(|(known, _)| known == ticket), "a waiter waits for one ticket");
         assert!(ticket > self.durable && self.poisoned.is_none(), "who leaves a waker has somebody to wake it");
         let place = place.unwrap_or_else(|| {
@@ -251,7 +251,7 @@ impl State {
     }
 
     /// Removes and returns the wakers whose wait is over.
-    fn take_ready(&mut self) -> BTreeMap<Place, Waker> {
+    fn take_ready(&mut self) -> BTreeMap<WaiterKey, Waker> {
         if self.poisoned.is_some() {
             return std::mem::take(&mut self.wakers);
         }
@@ -262,7 +262,7 @@ impl State {
     }
 }
 
-impl Log {
+impl CommitState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -332,10 +332,10 @@ impl Log {
     }
 }
 
-fn spawn(engine: &Arc<dyn Engine>, log: &Arc<Log>) -> Result<JoinHandle<()>> {
+fn spawn(engine: &Arc<dyn Engine>, log: &Arc<CommitState>) -> Result<JoinHandle<()>> {
     let (engine, log) = (Arc::clone(engine), Arc::clone(log));
     let body = move || {
-        let _alarm = Alarm(&log);
+        let _alarm = PanicGuard(&log);
         while let Some(target) = log.next_target() {
             log.finish(target, engine.sync());
         }
@@ -347,9 +347,9 @@ fn spawn(engine: &Arc<dyn Engine>, log: &Arc<Log>) -> Result<JoinHandle<()>> {
 }
 
 /// A guard that poisons the store if the sync thread panics, so that no waiter waits for a dead thread.
-struct Alarm<'log>(&'log Log);
+struct PanicGuard<'log>(&'log CommitState);
 
-impl Drop for Alarm<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.poison(&Error::Failed { what: "sync the log", why: "the log thread panicked".into() });

@@ -33,7 +33,7 @@ mod write_cache;
 
 pub use batch::{Batch, Operation};
 pub use blob::{BlobId, BlobOptions, BlobOwner};
-pub use commit::{Durable, SyncMode, Ticket};
+pub use commit::{DurableFuture, SyncMode, Ticket};
 pub use engine::{Cursor, Direction, Engine, KeyRange, Read, SortedFile, Table};
 pub use error::{Error, Result};
 pub use store::{Options, Snapshot, Store};

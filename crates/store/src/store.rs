@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::batch::Batch;
 use crate::blob::Blobs;
-use crate::commit::{Committer, Durable, Ticket};
+use crate::commit::{Committer, DurableFuture, Ticket};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Read, Table};
 use crate::error::{Error, Result};
 use crate::rocks::Rocks;
@@ -45,7 +45,7 @@ impl Store {
     }
 
     /// Returns a future that is ready when a ticket is durable.
-    pub fn durable(&self, ticket: Ticket) -> Durable {
+    pub fn durable(&self, ticket: Ticket) -> DurableFuture {
         self.committer.durable(ticket)
     }
 

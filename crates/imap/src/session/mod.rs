@@ -237,7 +237,7 @@ impl Session {
     /// Returns a future that must be ready before the output written so far is sent, or `None` if the output can be
     /// sent at once.
     #[must_use]
-    pub fn take_durable(&mut self) -> Option<store::Durable> {
+    pub fn take_durable(&mut self) -> Option<store::DurableFuture> {
         let ticket = std::mem::replace(&mut self.ticket, Ticket::NONE);
         let account = self.account.as_ref().filter(|_| ticket != Ticket::NONE)?;
         Some(account.file.durable(ticket))

@@ -328,7 +328,7 @@ impl MailFile {
     }
 
     /// Returns a handle to wait until a change is durable.
-    pub fn durable(&self, ticket: Ticket) -> store::Durable {
+    pub fn durable(&self, ticket: Ticket) -> store::DurableFuture {
         self.mail.notes.store().durable(ticket)
     }
 

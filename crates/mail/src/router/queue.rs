@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use base::{NoteId, Timestamp};
 use notes::Value;
-use store::{Durable, Ticket};
+use store::{DurableFuture, Ticket};
 
 use crate::error::{Error, Result};
 use crate::limits::{JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, OPENING_TIME_MAX, SETTLE_TRIES_MAX};
@@ -256,7 +256,7 @@ impl Router {
 
     /// Returns a handle to wait for before a job's message is sent elsewhere. Until then a crash can lose the message,
     /// and its sender would send it again.
-    pub fn durable(&self, job: &Job) -> Durable {
+    pub fn durable(&self, job: &Job) -> DurableFuture {
         self.mail.notes().store().durable(job.ticket)
     }
 

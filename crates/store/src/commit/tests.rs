@@ -40,7 +40,7 @@ fn bell() -> (Waker, mpsc::Receiver<()>) {
     (Waker::from(Arc::new(Bell(sender))), receiver)
 }
 
-fn poll(durable: &mut Durable, waker: &Waker) -> Poll<Result<()>> {
+fn poll(durable: &mut DurableFuture, waker: &Waker) -> Poll<Result<()>> {
     Pin::new(durable).poll(&mut Context::from_waker(waker))
 }
 
