@@ -27,9 +27,9 @@ fn batch(number: u64) -> Batch {
 }
 
 /// A waker that reports over a channel.
-struct Bell(mpsc::Sender<()>);
+struct ChannelWaker(mpsc::Sender<()>);
 
-impl Wake for Bell {
+impl Wake for ChannelWaker {
     fn wake(self: Arc<Self>) {
         let _ = self.0.send(());
     }
@@ -37,7 +37,7 @@ impl Wake for Bell {
 
 fn bell() -> (Waker, mpsc::Receiver<()>) {
     let (sender, receiver) = mpsc::channel();
-    (Waker::from(Arc::new(Bell(sender))), receiver)
+    (Waker::from(Arc::new(ChannelWaker(sender))), receiver)
 }
 
 fn poll(durable: &mut DurableFuture, waker: &Waker) -> Poll<Result<()>> {
