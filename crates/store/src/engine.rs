@@ -179,7 +179,7 @@ pub trait Read {
 }
 
 /// Metrics of an engine for the operator: name and value. Sizes are in bytes.
-pub type Figures = Vec<(String, u64)>;
+pub type Metrics = Vec<(String, u64)>;
 
 /// A sorted file of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -249,7 +249,7 @@ pub trait Engine: Read + Send + Sync {
     fn size(&self, table: Table, range: &KeyRange) -> Result<u64>;
 
     /// Returns the engine's metrics for the operator.
-    fn figures(&self) -> Figures;
+    fn figures(&self) -> Metrics;
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use base::sim::SeededRandom;
 pub use faults::Faults;
 
 use crate::batch::{Batch, Operation};
-use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, Table};
+use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Read, Table};
 use crate::error::{Error, Result};
 
 /// Name of the single file of a checkpoint.
@@ -454,7 +454,7 @@ impl Engine for Memory {
         Ok(bytes)
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> Metrics {
         let tables = self.read_lock();
         vec![
             ("batches-written-count".into(), tables.written),

@@ -38,7 +38,7 @@ pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, ma
 pub use read::tombstones_passed;
 
 use crate::batch::{Batch, Operation};
-use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, SortedFile, Table, next_key};
+use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Read, SortedFile, Table, next_key};
 use crate::error::{Error, Result};
 use gaps::Gaps;
 use options::Tuning;
@@ -395,7 +395,7 @@ impl Engine for Rocks {
         Ok(sizes.first().copied().unwrap_or(0) + separate)
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> Metrics {
         figures::collect(self)
     }
 }

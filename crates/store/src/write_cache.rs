@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 
 use crate::batch::{Batch, Operation};
-use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, SortedFile, Table};
+use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Read, SortedFile, Table};
 use crate::error::{Error, Result};
 use crate::limits::{CACHED_KEY_BYTES_MAX, CACHED_VALUE_BYTES_MAX, WRITE_CACHE_BYTES_MAX};
 
@@ -304,7 +304,7 @@ impl Engine for WriteCache {
         self.inner.size(table, range)
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> Metrics {
         let (mut asked, mut told) = (0, 0);
         for shard in self.shards.iter().map(lock) {
             asked += shard.asked;

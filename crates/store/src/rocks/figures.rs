@@ -8,7 +8,7 @@ use rocksdb::statistics::Ticker;
 use rocksdb::{ColumnFamily, DB};
 
 use super::Rocks;
-use crate::engine::{Figures, Table};
+use crate::engine::{Metrics, Table};
 
 /// Number of levels that are queried. The sizes chosen in `options` never lead to more.
 const LEVELS: usize = 7;
@@ -47,8 +47,8 @@ const COUNTERS: [(Ticker, &str); 10] = [
 ];
 
 /// Collects all metrics.
-pub(super) fn collect(rocks: &Rocks) -> Figures {
-    let mut figures = Figures::new();
+pub(super) fn collect(rocks: &Rocks) -> Metrics {
+    let mut figures = Metrics::new();
     let mut add = |name: String, value: u64| figures.push((name, value));
     let (memtable_bytes, cache_bytes) = rocks.tuning.memory();
     add("memtables-bytes".into(), memtable_bytes as u64);
