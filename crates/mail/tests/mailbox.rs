@@ -7,12 +7,12 @@ use base::{Name, Uid};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage, UidSet};
 use mail::mime::Source;
 use notes::{Marks, Notes};
-use store::memory::Memory;
+use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 
 fn mail() -> Arc<MailStore> {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
-    let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
+    let store = Arc::new(Store::over(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
     MailStore::new(notes, MailOptions::default())
 }

@@ -12,7 +12,7 @@ use mail::router::{
     Target, TransferOutcome,
 };
 use notes::Notes;
-use store::memory::Memory;
+use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 
 /// The addresses of acme.test. All users are local, except that `team` is a group and `gone` does not exist.
@@ -42,22 +42,22 @@ struct World {
     clock: Arc<SimClock>,
     mail: Arc<MailStore>,
     router: Arc<Router>,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryEngine>,
 }
 
-fn world_over(memory: Arc<Memory>, clock: Arc<SimClock>) -> World {
+fn world_over(memory: Arc<MemoryEngine>, clock: Arc<SimClock>) -> World {
     build(memory, clock, SyncMode::Each, RouterOptions::default())
 }
 
 fn world_with(options: RouterOptions) -> World {
-    build(Arc::new(Memory::new(3)), Arc::new(SimClock::new()), SyncMode::Each, options)
+    build(Arc::new(MemoryEngine::new(3)), Arc::new(SimClock::new()), SyncMode::Each, options)
 }
 
 fn world_syncing(sync: SyncMode) -> World {
-    build(Arc::new(Memory::new(3)), Arc::new(SimClock::new()), sync, RouterOptions::default())
+    build(Arc::new(MemoryEngine::new(3)), Arc::new(SimClock::new()), sync, RouterOptions::default())
 }
 
-fn build(memory: Arc<Memory>, clock: Arc<SimClock>, sync: SyncMode, router: RouterOptions) -> World {
+fn build(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, sync: SyncMode, router: RouterOptions) -> World {
     let options = Options { sync, ..Options::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));
@@ -68,7 +68,7 @@ fn build(memory: Arc<Memory>, clock: Arc<SimClock>, sync: SyncMode, router: Rout
 }
 
 fn world() -> World {
-    world_over(Arc::new(Memory::new(3)), Arc::new(SimClock::new()))
+    world_over(Arc::new(MemoryEngine::new(3)), Arc::new(SimClock::new()))
 }
 
 const MESSAGE: &[u8] = b"From: bob@acme.test\r\nSubject: hello\r\n\r\nA text.\r\n";

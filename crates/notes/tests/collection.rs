@@ -14,7 +14,7 @@ use notes::collection::{
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
-use store::memory::Memory;
+use store::memory::MemoryEngine;
 use store::{Batch, Direction, Engine, KeyRange, Operation, Read, Table};
 
 /// Three sums from the first three bytes of a value: a mark, another mark, and a signed size.
@@ -108,7 +108,7 @@ fn apply(writer: &mut Writer<'_>, model: &mut Model, step: &Step) {
 }
 
 /// Runs one transaction against the engine and the model.
-fn transact(engine: &Memory, id: CollectionId, tuning: Tuning, model: &mut Model, steps: &[Step]) {
+fn transact(engine: &MemoryEngine, id: CollectionId, tuning: Tuning, model: &mut Model, steps: &[Step]) {
     let mut writer = Writer::open_tuned(engine, id, &ThreeSums, tuning).unwrap();
     for step in steps {
         apply(&mut writer, model, step);
@@ -239,7 +239,7 @@ proptest! {
         probes in vec(some_key(), 0..6),
         positions in vec(any::<usize>(), 2..10),
     ) {
-        let engine = Memory::new(1);
+        let engine = MemoryEngine::new(1);
         let mut model = Model::new();
         let mut state = Vec::new();
         for steps in &transactions {
@@ -263,7 +263,7 @@ proptest! {
             CollectionId::new(DbNumber(7), ViewId(301)),
             CollectionId::new(DbNumber(8), ViewId(0)),
         ];
-        let engine = Memory::new(1);
+        let engine = MemoryEngine::new(1);
         let mut models = vec![Model::new(); 4];
         for (which, steps) in &transactions {
             transact(&engine, ids[*which], SMALL, &mut models[*which], steps);
@@ -284,7 +284,7 @@ proptest! {
         entries in proptest::collection::btree_map(some_key(), some_value(), 0..120),
         steps in vec(some_step(), 0..20),
     ) {
-        let engine = Memory::new(1);
+        let engine = MemoryEngine::new(1);
         let mut batch = Batch::new();
         let mut builder = Builder::start(ID, 3, tuning, &mut batch);
         for (key, value) in &entries {
@@ -300,7 +300,7 @@ proptest! {
 }
 
 /// Writes entries in transactions of `at_once` entries.
-fn load(engine: &Memory, tuning: Tuning, numbers: impl IntoIterator<Item = u32>, at_once: usize) {
+fn load(engine: &MemoryEngine, tuning: Tuning, numbers: impl IntoIterator<Item = u32>, at_once: usize) {
     let numbers: Vec<u32> = numbers.into_iter().collect();
     for some in numbers.chunks(at_once) {
         let mut writer = Writer::open_tuned(engine, ID, &ThreeSums, tuning).unwrap();
@@ -311,7 +311,7 @@ fn load(engine: &Memory, tuning: Tuning, numbers: impl IntoIterator<Item = u32>,
     }
 }
 
-fn commit(engine: &Memory, writer: Writer<'_>) {
+fn commit(engine: &MemoryEngine, writer: Writer<'_>) {
     let mut batch = Batch::new();
     writer.finish(&mut batch).unwrap();
     engine.write(&batch).unwrap();
@@ -319,7 +319,7 @@ fn commit(engine: &Memory, writer: Writer<'_>) {
     engine.sync().unwrap();
 }
 
-fn model_of(engine: &Memory) -> Model {
+fn model_of(engine: &MemoryEngine) -> Model {
     let collection = Reader::open(engine, ID).unwrap();
     let entries = collection.scan(&KeyRange::all(), Direction::Forward).unwrap().take(usize::MAX).unwrap();
     entries.into_iter().map(|entry| (entry.key, entry.value)).collect()
@@ -328,7 +328,7 @@ fn model_of(engine: &Memory) -> Model {
 #[test]
 fn what_grows_at_one_end_fills_its_blocks_and_nodes() {
     let check = |numbers: &mut dyn Iterator<Item = u32>, at_once| {
-        let engine = Memory::new(1);
+        let engine = MemoryEngine::new(1);
         load(&engine, Tuning::default(), numbers, at_once);
         let shape = shape(&engine, ID).unwrap();
         assert_eq!(shape.entries, 20_000);
@@ -344,7 +344,7 @@ fn what_grows_at_one_end_fills_its_blocks_and_nodes() {
 
 #[test]
 fn a_transaction_writes_each_entry_and_node_once() {
-    let engine = Memory::new(1);
+    let engine = MemoryEngine::new(1);
     load(&engine, Tuning::default(), (0..60_000).map(|number| number * 2), 5_000);
     let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
     for number in 60_000u32..61_000 {
@@ -363,7 +363,7 @@ fn a_transaction_writes_each_entry_and_node_once() {
 
 #[test]
 fn what_changes_nothing_writes_nothing() {
-    let engine = Memory::new(1);
+    let engine = MemoryEngine::new(1);
     load(&engine, SMALL, 0..50, 7);
     let before = Reader::open(&engine, ID).unwrap().totals().unwrap();
     let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
@@ -387,7 +387,7 @@ fn an_emptied_collection_gives_its_nodes_back() {
     // The root keeps no recent changes, so the tree reflects each removal at once.
     let tuning = Tuning { recent_max: 0, ..SMALL };
     for at_once in [1, 7, 600] {
-        let engine = Memory::new(1);
+        let engine = MemoryEngine::new(1);
         load(&engine, tuning, (0..600).rev(), 13);
         assert!(shape(&engine, ID).unwrap().levels > 4);
         // From the middle outwards, so that neighbours merge on both sides.
@@ -410,7 +410,7 @@ fn an_emptied_collection_gives_its_nodes_back() {
 
 #[test]
 fn a_snapshot_keeps_entries_and_counts_together() {
-    let engine = Memory::new(1);
+    let engine = MemoryEngine::new(1);
     load(&engine, SMALL, 0..200, 50);
     let snapshot = engine.snapshot().unwrap();
     let model = model_of(&engine);
@@ -427,7 +427,7 @@ fn long_random_histories_agree_with_the_list() {
     for (seed, tuning, count) in
         [(1, SMALL, 3_000), (2, Tuning { recent_max: 16, ..SMALL }, 3_000), (3, MIDDLE, 10_000)]
     {
-        let (engine, random) = (Memory::new(1), SeededRandom::new(seed));
+        let (engine, random) = (MemoryEngine::new(1), SeededRandom::new(seed));
         let mut model = Model::new();
         let mut done = 0;
         while done < count {
@@ -465,7 +465,7 @@ fn random_step(random: &SeededRandom, growing: bool) -> Step {
 #[test]
 fn a_crash_leaves_a_sound_collection_of_some_moment() {
     for seed in 0..40 {
-        let (engine, random) = (Memory::new(seed), SeededRandom::new(seed));
+        let (engine, random) = (MemoryEngine::new(seed), SeededRandom::new(seed));
         let mut model = Model::new();
         let mut moments = vec![model.clone()];
         let mut synced = 0;
@@ -489,7 +489,7 @@ fn a_crash_leaves_a_sound_collection_of_some_moment() {
 }
 
 /// Returns the keys of all records of a table.
-fn keys_of(engine: &Memory, table: Table) -> Vec<Vec<u8>> {
+fn keys_of(engine: &MemoryEngine, table: Table) -> Vec<Vec<u8>> {
     let mut cursor = engine.scan(table, &KeyRange::all(), Direction::Forward).unwrap();
     let mut keys = Vec::new();
     while let Some((key, _)) = cursor.next().unwrap() {
@@ -499,7 +499,7 @@ fn keys_of(engine: &Memory, table: Table) -> Vec<Vec<u8>> {
 }
 
 /// Calls all functions of readers and writers. Errors are allowed, panics are not.
-fn use_damaged(engine: &Memory) {
+fn use_damaged(engine: &MemoryEngine) {
     if let Ok(collection) = Reader::open(engine, ID) {
         let _ = (collection.totals(), collection.count());
         for number in (0..120u32).step_by(7) {
@@ -525,7 +525,7 @@ fn use_damaged(engine: &Memory) {
 fn false_tree_records_never_panic_and_are_rebuilt_from_the_entries() {
     let mut found = 0;
     for seed in 0..400 {
-        let engine = Memory::new(seed);
+        let engine = MemoryEngine::new(seed);
         load(&engine, SMALL, (0..100).map(|number| number * 3), 9);
         let model = model_of(&engine);
         let keys = keys_of(&engine, Table::Tree);
@@ -539,7 +539,7 @@ fn false_tree_records_never_panic_and_are_rebuilt_from_the_entries() {
     assert!(found > 350, "few flips hit what does not matter, such as the next number: {found}");
 }
 
-fn repair(engine: &Memory, model: &Model) {
+fn repair(engine: &MemoryEngine, model: &Model) {
     let mut batch = Batch::new();
     let rebuilt = rebuild(engine, ID, &ThreeSums, b"", &mut batch).unwrap();
     assert_eq!((rebuilt.totals, rebuilt.removed), (totals_of(model.iter()), Vec::new()));
@@ -552,7 +552,7 @@ fn damage_is_found_and_named() {
     let node = |number: u32| [ID.prefix().as_slice(), &number.to_be_bytes()].concat();
     let entry = |number: u32| ID.entry_key(&number.to_be_bytes());
     let check_damage = |damage: &dyn Fn(&mut Batch), expected: &dyn Fn(&Finding) -> bool| {
-        let engine = Memory::new(1);
+        let engine = MemoryEngine::new(1);
         load(&engine, SMALL, 0..100, 9);
         let mut batch = Batch::new();
         damage(&mut batch);
@@ -588,12 +588,12 @@ fn damage_is_found_and_named() {
 
 #[test]
 fn the_state_survives_a_rebuild_unless_the_root_is_lost() {
-    let engine = Memory::new(1);
+    let engine = MemoryEngine::new(1);
     load(&engine, SMALL, 0..100, 9);
     let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
     writer.set_state(b"kept");
     commit(&engine, writer);
-    let rebuilt = |engine: &Memory| {
+    let rebuilt = |engine: &MemoryEngine| {
         let mut batch = Batch::new();
         let rebuilt = rebuild(engine, ID, &ThreeSums, b"given", &mut batch).unwrap();
         engine.write(&batch).unwrap();
@@ -608,7 +608,7 @@ fn the_state_survives_a_rebuild_unless_the_root_is_lost() {
 
 #[test]
 fn a_collection_that_keeps_other_sums_is_refused_until_it_is_rebuilt() {
-    let engine = Memory::new(1);
+    let engine = MemoryEngine::new(1);
     load(&engine, SMALL, 0..100, 9);
     assert!(Writer::open(&engine, ID, &CountOnly).is_err());
     assert!(Reader::open(&engine, ID).unwrap().totals_before(b"x", &CountOnly).is_err());
@@ -625,7 +625,7 @@ fn remembered_changes_outlive_the_levels_above_them() {
     let tuning = Tuning { block_entries_max: 4, node_children_max: 4, recent_max: 8, ..SMALL };
     for count in 10..80u32 {
         for kept in 1..count.min(12) {
-            let engine = Memory::new(1);
+            let engine = MemoryEngine::new(1);
             load(&engine, tuning, 0..count, 1_000);
             let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             writer.put(&0u32.to_be_bytes(), &[3, 0, 0]).unwrap();

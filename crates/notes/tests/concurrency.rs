@@ -22,7 +22,7 @@ use notes::{
     Access, Acl, Database, DatabaseKind, Error, Identity, Item, Marks, NewDatabase, NewNote, Notes, Value, Writer,
     fixup, level,
 };
-use store::memory::Memory;
+use store::memory::MemoryEngine;
 use store::{Direction, KeyRange, Options, Read, Store, SyncMode, Table};
 
 const OWNER: &str = "Ann/Acme";
@@ -33,17 +33,17 @@ fn rounds(count: u64) -> u64 {
 }
 
 struct World {
-    memory: Arc<Memory>,
+    memory: Arc<MemoryEngine>,
     clock: Arc<SimClock>,
     notes: Arc<Notes>,
 }
 
 impl World {
     fn new(sync: SyncMode) -> Self {
-        Self::over(Arc::new(Memory::new(5)), sync)
+        Self::over(Arc::new(MemoryEngine::new(5)), sync)
     }
 
-    fn over(memory: Arc<Memory>, sync: SyncMode) -> Self {
+    fn over(memory: Arc<MemoryEngine>, sync: SyncMode) -> Self {
         let clock = Arc::new(SimClock::new());
         let engine: Arc<dyn store::Engine> = memory.clone();
         let store = Store::over(engine, &Options { sync, ..Options::default() }).expect("a store in memory opens");

@@ -14,7 +14,7 @@ use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMess
 use notes::{Access, Acl, AclEntry, AclLevel, Authentication, Identity, Notes};
 use pop3::backend::{Credentials, LoginError, SaslExchange, SaslExchangeStep};
 use pop3::{Service, serve};
-use store::memory::Memory;
+use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 use tokio::io::AsyncWriteExt;
 use wire::{ClientTls, Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
@@ -69,7 +69,7 @@ fn world(letters: &[&str]) -> World {
 
 fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
-    let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
+    let store = Arc::new(Store::over(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());

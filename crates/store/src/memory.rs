@@ -2,12 +2,12 @@
 //! a seed.
 //!
 //! Each value carries the sequence number of the batch that wrote it, and older values are kept while a reader may
-//! still see them. A snapshot is then just a sequence number, and so is a crash: [`Memory::crash`] returns a new engine
+//! still see them. A snapshot is then just a sequence number, and so is a crash: [`MemoryEngine::crash`] returns a new engine
 //! that contains everything synced and a random prefix of the later batches, as a torn log would. Every value has a
-//! checksum. A bit flipped by [`Memory::damage`] is detected when the value is read, and reported as
+//! checksum. A bit flipped by [`MemoryEngine::damage`] is detected when the value is read, and reported as
 //! [`Error::Damaged`].
 //!
-//! Failures are controlled through [`Memory::faults`]. Several threads may use the engine. A run is reproducible from
+//! Failures are controlled through [`MemoryEngine::faults`]. Several threads may use the engine. A run is reproducible from
 //! its seed if only one thread uses it.
 //!
 //! Not a goal: speed. Every step of a scan takes the lock and searches the map.
@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 const CHECKPOINT_FILE: &str = "memory";
 
 /// An engine in memory.
-pub struct Memory {
+pub struct MemoryEngine {
     tables: RwLock<Tables>,
     faults: Faults,
 }
@@ -74,7 +74,7 @@ struct Tables {
     bytes: u64,
 }
 
-impl Memory {
+impl MemoryEngine {
     /// Creates an empty engine whose faults are derived from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -169,12 +169,12 @@ impl Memory {
         self.tables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hold(&self) -> Held<'_> {
+    fn hold(&self) -> ReadView<'_> {
         let mut tables = self.write_lock();
         let sequence = tables.written;
         assert!(sequence >= tables.floor(), "what a reader begins to see is kept");
         *tables.readers.entry(sequence).or_insert(0) += 1;
-        Held { memory: self, sequence }
+        ReadView { memory: self, sequence }
     }
 }
 
@@ -249,12 +249,12 @@ impl Tables {
 }
 
 /// A read view that keeps the values visible at `sequence`.
-struct Held<'memory> {
-    memory: &'memory Memory,
+struct ReadView<'memory> {
+    memory: &'memory MemoryEngine,
     sequence: u64,
 }
 
-impl Held<'_> {
+impl ReadView<'_> {
     fn value(table: Table, key: &[u8], stored: &Stored) -> Result<Vec<u8>> {
         if checksum(&stored.bytes) == stored.checksum {
             return Ok(stored.bytes.clone());
@@ -263,7 +263,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for ReadView<'_> {
     fn drop(&mut self) {
         let mut tables = self.memory.write_lock();
         assert!(tables.readers.contains_key(&self.sequence), "whoever reads is counted");
@@ -276,12 +276,12 @@ impl Drop for Held<'_> {
     }
 }
 
-impl Read for Held<'_> {
+impl Read for ReadView<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let tables = self.memory.read_lock();
         let versions = tables.maps[table as usize].get(key);
         let stored = versions.and_then(|versions| visible(versions, self.sequence));
-        stored.map(|stored| Held::value(table, key, stored)).transpose()
+        stored.map(|stored| ReadView::value(table, key, stored)).transpose()
     }
 
     fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
@@ -291,14 +291,14 @@ impl Read for Held<'_> {
     fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         let mut tables = self.memory.write_lock();
         *tables.readers.entry(self.sequence).or_insert(0) += 1;
-        let held = Held { memory: self.memory, sequence: self.sequence };
+        let held = ReadView { memory: self.memory, sequence: self.sequence };
         Ok(Box::new(MemoryCursor::new(held, table, range, direction)))
     }
 }
 
 /// A scan in progress: the remaining part of the range and the last returned pair.
 struct MemoryCursor<'memory> {
-    held: Held<'memory>,
+    held: ReadView<'memory>,
     table: Table,
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
@@ -308,7 +308,7 @@ struct MemoryCursor<'memory> {
 }
 
 impl<'memory> MemoryCursor<'memory> {
-    fn new(held: Held<'memory>, table: Table, range: &KeyRange, direction: Direction) -> Self {
+    fn new(held: ReadView<'memory>, table: Table, range: &KeyRange, direction: Direction) -> Self {
         let start = Bound::Included(range.start.clone());
         let end = range.end.clone().map_or(Bound::Unbounded, |end| Bound::Excluded(end.max(range.start.clone())));
         Self { held, table, start, end, direction, key: Vec::new(), value: Vec::new() }
@@ -318,7 +318,7 @@ impl<'memory> MemoryCursor<'memory> {
         let tables = self.held.memory.read_lock();
         let sees = |(key, versions): (&Vec<u8>, &Versions)| {
             let stored = visible(versions, self.held.sequence)?;
-            Some((key.clone(), Held::value(self.table, key, stored)))
+            Some((key.clone(), ReadView::value(self.table, key, stored)))
         };
         let mut rest = tables.maps[self.table as usize].range((self.start.clone(), self.end.clone()));
         match self.direction {
@@ -356,7 +356,7 @@ impl Cursor for MemoryCursor<'_> {
     }
 }
 
-impl Read for Memory {
+impl Read for MemoryEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.hold().get(table, key)
     }
@@ -370,7 +370,7 @@ impl Read for Memory {
     }
 }
 
-impl Engine for Memory {
+impl Engine for MemoryEngine {
     fn room(&self, bytes: u64) -> Result<()> {
         if self.write_lock().bytes.saturating_add(bytes) > self.faults.capacity() {
             return Err(Error::Full("the simulated disk is full".into()));
@@ -475,7 +475,7 @@ fn decode_checkpoint(bytes: &[u8]) -> std::result::Result<Batch, InvalidRecord> 
     Ok(batch)
 }
 
-impl Memory {
+impl MemoryEngine {
     /// Returns the random generator of the faults, for tests that share it.
     #[must_use]
     pub fn random(&self) -> &SeededRandom {

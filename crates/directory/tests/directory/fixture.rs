@@ -16,11 +16,11 @@ use base::{Clock, Random};
 use directory::{Directory, DomainChange, Error, GroupKind, NewGroup, NewUser, Options, UserChange};
 use notes::Notes;
 use store::Store;
-use store::memory::Memory;
+use store::memory::MemoryEngine;
 
 /// A directory with its engine, clock and databases.
 pub struct World {
-    pub engine: Arc<Memory>,
+    pub engine: Arc<MemoryEngine>,
     pub clock: Arc<SimClock>,
     pub notes: Arc<Notes>,
     pub directory: Directory,
@@ -58,13 +58,13 @@ impl World {
     }
 
     pub fn with(options: Options, text: &str) -> Self {
-        let world = Self::over(Arc::new(Memory::new(1)), options, 1);
+        let world = Self::over(Arc::new(MemoryEngine::new(1)), options, 1);
         text.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| world.add(line));
         world
     }
 
     /// Opens the directory stored in an engine.
-    fn over(engine: Arc<Memory>, options: Options, starts: u64) -> Self {
+    fn over(engine: Arc<MemoryEngine>, options: Options, starts: u64) -> Self {
         let clock = Arc::new(SimClock::new());
         let store = Store::over(engine.clone(), &store::Options::default()).expect("the engine is sound");
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(starts));

@@ -13,7 +13,7 @@ use mail::mailbox::{MailFile, MailOptions, MailStore};
 use mail::router::{AddressResolver, LocalMailbox, Router, RouterOptions, Target};
 use notes::Notes;
 use store::blob::BlobOptions;
-use store::memory::Memory;
+use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 
 /// Time for which unused content is kept.
@@ -43,7 +43,7 @@ impl SyncTiming {
 
 /// A mail server.
 pub struct World {
-    pub memory: Arc<Memory>,
+    pub memory: Arc<MemoryEngine>,
     pub clock: Arc<SimClock>,
     pub mail: Arc<MailStore>,
     pub router: Arc<Router>,
@@ -53,12 +53,12 @@ pub struct World {
 impl World {
     /// Starts a server on an empty disk.
     pub fn new(seed: u64, syncing: SyncTiming) -> Self {
-        let memory = Arc::new(Memory::new(seed));
+        let memory = Arc::new(MemoryEngine::new(seed));
         Self::open(memory, Arc::new(SimClock::new()), syncing).expect("an empty disk can be used")
     }
 
     /// Starts a server on the contents of a disk.
-    pub fn open(memory: Arc<Memory>, clock: Arc<SimClock>, syncing: SyncTiming) -> mail::Result<Self> {
+    pub fn open(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, syncing: SyncTiming) -> mail::Result<Self> {
         // The identifiers differ from those before the crash, as with a real generator.
         let random = SeededRandom::new(base::Random::next_u64(memory.random()));
         let mail = open_mail(&memory, clock.clone(), syncing, random)?;
@@ -128,7 +128,7 @@ impl Drop for World {
 }
 
 fn open_mail(
-    memory: &Arc<Memory>,
+    memory: &Arc<MemoryEngine>,
     clock: Arc<SimClock>,
     syncing: SyncTiming,
     random: SeededRandom,

@@ -368,7 +368,7 @@ mod tests {
     use crate::collection::root::{Root, load_node};
     use crate::collection::{CollectionId, CountOnly, Tuning};
     use base::{DbNumber, ViewId};
-    use store::memory::Memory;
+    use store::memory::MemoryEngine;
     use store::{Batch, Engine, Error, Table};
 
     #[test]
@@ -419,7 +419,7 @@ mod tests {
 
     /// Creates a cycle: replaces the number of a node's first child by the node's own number. Returns the fence of the
     /// second child.
-    fn tie_a_knot(engine: &Memory, id: CollectionId) -> Vec<u8> {
+    fn tie_a_knot(engine: &MemoryEngine, id: CollectionId) -> Vec<u8> {
         let root = Root::load(engine, id).expect("the engine reads").expect("it was written");
         let wanted = NodeRef::of(&root.node, 0);
         let node = load_node(engine, id, 0, wanted).expect("the tree is sound");
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_node_below_itself_is_damage_and_no_endless_descent() {
-        let (engine, id) = (Memory::new(1), CollectionId::new(DbNumber(1), ViewId(1)));
+        let (engine, id) = (MemoryEngine::new(1), CollectionId::new(DbNumber(1), ViewId(1)));
         let small = Tuning { block_entries_max: 2, node_children_max: 3, recent_max: 0, ..Tuning::default() };
         let fill = |start: &[u8], count: u8| {
             let mut writer = Writer::open_tuned(&engine, id, &CountOnly, small)?;

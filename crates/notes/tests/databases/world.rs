@@ -7,12 +7,12 @@ use base::{Name, NoteId};
 use notes::view::design::Column;
 use notes::view::sort_key::SortDirection;
 use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, Writer, level};
-use store::memory::Memory;
+use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 
 pub struct TestServer {
     pub notes: Arc<Notes>,
-    pub memory: Arc<Memory>,
+    pub memory: Arc<MemoryEngine>,
     pub clock: Arc<SimClock>,
     /// Number of restarts. It seeds the randomness, so that a restarted world does not repeat it.
     starts: u64,
@@ -20,10 +20,10 @@ pub struct TestServer {
 
 impl TestServer {
     pub fn new() -> Self {
-        Self::over(Arc::new(Memory::new(11)), Arc::new(SimClock::new()), 0)
+        Self::over(Arc::new(MemoryEngine::new(11)), Arc::new(SimClock::new()), 0)
     }
 
-    fn over(memory: Arc<Memory>, clock: Arc<SimClock>, starts: u64) -> Self {
+    fn over(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, starts: u64) -> Self {
         let options = Options { sync: SyncMode::Each, ..Options::default() };
         let engine: Arc<dyn store::Engine> = memory.clone();
         let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));

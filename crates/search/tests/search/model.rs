@@ -17,7 +17,7 @@ use notes::{
 };
 use proptest::prelude::*;
 use search::{FullTextIndex, Page, Query, Sort};
-use store::memory::Memory;
+use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 
 use crate::world::{identity, open, server};
@@ -146,7 +146,7 @@ impl TestQuery {
 }
 
 struct Model {
-    memory: Arc<Memory>,
+    memory: Arc<MemoryEngine>,
     clock: Arc<SimClock>,
     notes: Arc<Notes>,
     search: FullTextIndex,
@@ -156,7 +156,7 @@ struct Model {
 
 impl Model {
     fn new() -> Self {
-        let (memory, clock) = (Arc::new(Memory::new(3)), Arc::new(SimClock::new()));
+        let (memory, clock) = (Arc::new(MemoryEngine::new(3)), Arc::new(SimClock::new()));
         let notes = notes_over(&memory, &clock, 0);
         let mut acl = Acl::private(&Name::new("Ann/Acme"));
         acl.entries.push(AclEntry::new("Bob/Acme", AclLevel::Reader));
@@ -312,7 +312,7 @@ impl Document {
     }
 }
 
-fn notes_over(memory: &Arc<Memory>, clock: &Arc<SimClock>, starts: u64) -> Arc<Notes> {
+fn notes_over(memory: &Arc<MemoryEngine>, clock: &Arc<SimClock>, starts: u64) -> Arc<Notes> {
     let options = Options { sync: SyncMode::Group, ..Options::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));

@@ -12,7 +12,7 @@ use crate::batch::Batch;
 use crate::blob::{BlobId, BlobOwner};
 use crate::engine::tests::{scan_all, small};
 use crate::engine::{Direction, KeyRange, Read, Table};
-use crate::memory::Memory;
+use crate::memory::MemoryEngine;
 use crate::rocks::Options;
 
 struct World {
@@ -304,13 +304,13 @@ fn old_backups_and_what_only_they_need_are_pruned() {
 #[test]
 fn the_engine_in_memory_is_backed_up_too() {
     let world = World::new();
-    let store = Store::over(std::sync::Arc::new(Memory::new(1)), &Options::default()).expect("a store");
+    let store = Store::over(std::sync::Arc::new(MemoryEngine::new(1)), &Options::default()).expect("a store");
     fill(&store, 1);
     world.backup(&store);
     let folder = world.path("restored");
     let destination = RestoreDestination { folder: &folder, wal_folder: None };
     restore(&world.path("backup"), None, destination, &mut |_| {}).expect("restored");
-    assert_eq!(all(&Memory::open(&folder, 2).expect("opened")), all(&store));
+    assert_eq!(all(&MemoryEngine::open(&folder, 2).expect("opened")), all(&store));
 }
 
 fn entry() -> impl Strategy<Value = ManifestEntry> {

@@ -12,7 +12,7 @@ use super::head::{HeadError, RefKey, decode_key, encode_head, head_key, user_key
 use super::*;
 use crate::batch::Batch;
 use crate::engine::{Direction, KeyRange};
-use crate::memory::Memory;
+use crate::memory::MemoryEngine;
 use crate::rocks::Options;
 use crate::store::Store;
 
@@ -20,12 +20,12 @@ const GRACE: Duration = Duration::from_secs(60);
 const CHUNK: usize = limits::BLOB_CHUNK_BYTES as usize;
 
 struct World {
-    engine: Arc<Memory>,
+    engine: Arc<MemoryEngine>,
     store: Store,
     now: Timestamp,
 }
 
-fn world_over(engine: Arc<Memory>, key: Option<[u8; 32]>) -> Result<World> {
+fn world_over(engine: Arc<MemoryEngine>, key: Option<[u8; 32]>) -> Result<World> {
     let blobs = BlobOptions { encryption_key: key, grace: GRACE, ..BlobOptions::default() };
     let options = Options { blobs, ..Options::default() };
     let store = Store::over(Arc::clone(&engine) as Arc<dyn Engine>, &options)?;
@@ -33,7 +33,7 @@ fn world_over(engine: Arc<Memory>, key: Option<[u8; 32]>) -> Result<World> {
 }
 
 fn world() -> World {
-    world_over(Arc::new(Memory::new(1)), None).expect("a new store")
+    world_over(Arc::new(MemoryEngine::new(1)), None).expect("a new store")
 }
 
 fn owner(number: u32) -> BlobOwner {
@@ -94,7 +94,7 @@ impl World {
 #[test]
 fn what_goes_in_comes_out() {
     for key in [None, Some([7; 32])] {
-        let world = world_over(Arc::new(Memory::new(1)), key).expect("a new store");
+        let world = world_over(Arc::new(MemoryEngine::new(1)), key).expect("a new store");
         for (number, length) in [0, 1, 10, 4_096, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5].into_iter().enumerate() {
             for content in [text(number as u64, length), noise(number as u64, length)] {
                 let id = world.put(owner(1), &content);
@@ -292,20 +292,20 @@ fn a_copy_needs_content_that_exists() {
 
 #[test]
 fn encrypted_content_and_its_name_tell_nothing() {
-    let world = world_over(Arc::new(Memory::new(1)), Some([7; 32])).expect("a new store");
+    let world = world_over(Arc::new(MemoryEngine::new(1)), Some([7; 32])).expect("a new store");
     let content = b"a very secret and very repetitive content ".repeat(200);
     let id = world.put(owner(1), &content);
     assert_ne!(id.0, *blake3::hash(&content).as_bytes());
     let stored = world.store.get(Table::Blob, &chunk_key(&id, 0)).expect("sound").expect("a chunk");
     assert!(stored.len() < content.len() / 2, "compressed before it is encrypted");
     assert!(stored.windows(6).all(|window| window != b"secret"));
-    let other = world_over(Arc::new(Memory::new(1)), Some([8; 32])).expect("a new store");
+    let other = world_over(Arc::new(MemoryEngine::new(1)), Some([8; 32])).expect("a new store");
     assert_ne!(other.put(owner(1), &content), id);
 }
 
 #[test]
 fn a_wrong_key_is_refused_at_once() {
-    let engine = Arc::new(Memory::new(1));
+    let engine = Arc::new(MemoryEngine::new(1));
     drop(world_over(Arc::clone(&engine), None).expect("without a key so far"));
     drop(world_over(Arc::clone(&engine), Some([7; 32])).expect("from now on with one"));
     for wrong in [None, Some([8; 32])] {
@@ -469,7 +469,7 @@ fn the_collector_waits_for_a_writer_that_has_found_content() {
 
 #[test]
 fn writers_and_the_collector_do_not_lose_content() {
-    let world = world_over(Arc::new(Memory::new(1)), None).expect("a new store");
+    let world = world_over(Arc::new(MemoryEngine::new(1)), None).expect("a new store");
     let (store, later) = (&world.store, world.now.after(GRACE * 3));
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

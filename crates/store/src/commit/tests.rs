@@ -11,10 +11,10 @@ use base::sim::SeededRandom;
 
 use super::*;
 use crate::engine::{Read, Table};
-use crate::memory::Memory;
+use crate::memory::MemoryEngine;
 
-fn start(mode: SyncMode) -> (Arc<Memory>, Committer) {
-    let engine = Arc::new(Memory::new(1));
+fn start(mode: SyncMode) -> (Arc<MemoryEngine>, Committer) {
+    let engine = Arc::new(MemoryEngine::new(1));
     let committer = Committer::start(Arc::clone(&engine) as Arc<dyn Engine>, mode).expect("a thread can be started");
     (engine, committer)
 }
@@ -236,7 +236,7 @@ fn seeds(short: u64, long: u64) -> std::ops::Range<u64> {
 }
 
 /// Panics unless the engine holds exactly batches 1 to n for some n, and n is at least `acknowledged`. Returns n.
-fn check_prefix(engine: &Memory, written: u64, acknowledged: u64, seed: u64) -> u64 {
+fn check_prefix(engine: &MemoryEngine, written: u64, acknowledged: u64, seed: u64) -> u64 {
     let last = engine.get(Table::Meta, b"last").expect("sound");
     let last = last.map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().expect("eight bytes")));
     assert!(last >= acknowledged, "SEED={seed}: {acknowledged} was acknowledged, {last} is there");
@@ -249,7 +249,7 @@ fn check_prefix(engine: &Memory, written: u64, acknowledged: u64, seed: u64) -> 
 
 /// Simulates one run of a server: writes, waits now and then, and crashes. Returns the engine after the crash and the
 /// number of the last batch in it.
-fn live_once(engine: &Arc<Memory>, first: u64, seed: u64) -> (Memory, u64) {
+fn live_once(engine: &Arc<MemoryEngine>, first: u64, seed: u64) -> (MemoryEngine, u64) {
     let random = SeededRandom::new(seed);
     engine.faults().fail_syncs(random.below(50) as u32);
     let mode = if random.below(4) == 0 { SyncMode::Each } else { SyncMode::Group };
@@ -274,7 +274,7 @@ fn live_once(engine: &Arc<Memory>, first: u64, seed: u64) -> (Memory, u64) {
 #[test]
 fn a_crash_keeps_what_was_acknowledged_and_a_prefix_of_the_rest() {
     for seed in seeds(400, 20_000) {
-        let mut engine = Arc::new(Memory::new(seed));
+        let mut engine = Arc::new(MemoryEngine::new(seed));
         let mut last = 0;
         for life in 0..3 {
             let (crashed, there) = live_once(&engine, last, seed.wrapping_mul(31) + life);
@@ -287,7 +287,7 @@ fn a_crash_keeps_what_was_acknowledged_and_a_prefix_of_the_rest() {
 #[test]
 fn a_crash_keeps_what_was_acknowledged_to_any_of_many_threads() {
     for seed in seeds(20, 1_000) {
-        let engine = Arc::new(Memory::new(seed));
+        let engine = Arc::new(MemoryEngine::new(seed));
         let committer = Committer::start(Arc::clone(&engine) as Arc<dyn Engine>, SyncMode::Group).expect("a thread");
         let acknowledged: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
         let mut crashes = Vec::new();
@@ -319,7 +319,7 @@ fn write_and_note(committer: &Committer, thread: u8, acknowledged: &AtomicU64) {
     }
 }
 
-fn check_thread(engine: &Memory, thread: u8, acknowledged: u64, seed: u64) {
+fn check_thread(engine: &MemoryEngine, thread: u8, acknowledged: u64, seed: u64) {
     let is_there = |number: u64| {
         let key = [&[thread][..], &number.to_be_bytes()].concat();
         engine.get(Table::Summary, &key).expect("sound").is_some()

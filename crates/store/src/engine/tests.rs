@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::Memory;
+use crate::memory::MemoryEngine;
 use crate::rocks::{Options, Rocks};
 use crate::sort::Sorter;
 use crate::write_cache::WriteCache;
@@ -36,8 +36,8 @@ pub(crate) fn small() -> Options {
 
 /// Runs a check over the engine in memory, the write cache over it, and RocksDB.
 fn check(run: impl Fn(&dyn Engine)) {
-    run(&Memory::new(1));
-    run(&WriteCache::new(Arc::new(Memory::new(1))));
+    run(&MemoryEngine::new(1));
+    run(&WriteCache::new(Arc::new(MemoryEngine::new(1))));
     let folder = tempfile::tempdir().expect("a temporary folder");
     run(&Rocks::open(folder.path(), &small()).expect("a new store"));
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 
-fn put(memory: &Memory, key: &[u8], value: &[u8]) {
+fn put(memory: &MemoryEngine, key: &[u8], value: &[u8]) {
     let mut batch = Batch::new();
     batch.put(Table::Body, key, value);
     memory.write(&batch).expect("written");
@@ -11,7 +11,7 @@ fn put(memory: &Memory, key: &[u8], value: &[u8]) {
 
 #[test]
 fn a_crash_keeps_what_was_synced() {
-    let memory = Memory::new(3);
+    let memory = MemoryEngine::new(3);
     put(&memory, b"a", b"1");
     memory.sync().expect("synced");
     put(&memory, b"a", b"2");
@@ -24,7 +24,7 @@ fn a_crash_keeps_what_was_synced() {
 
 #[test]
 fn a_crash_keeps_a_prefix_of_any_length() {
-    let memory = Memory::new(4);
+    let memory = MemoryEngine::new(4);
     (0..4_u8).for_each(|number| put(&memory, &[number], b"x"));
     let mut seen = [false; 5];
     for _ in 0..200 {
@@ -39,7 +39,7 @@ fn a_crash_keeps_a_prefix_of_any_length() {
 
 #[test]
 fn a_removed_key_comes_back_when_the_removal_is_lost() {
-    let memory = Memory::new(5);
+    let memory = MemoryEngine::new(5);
     put(&memory, b"a", b"1");
     memory.sync().expect("synced");
     let mut batch = Batch::new();
@@ -54,7 +54,7 @@ fn a_removed_key_comes_back_when_the_removal_is_lost() {
 
 #[test]
 fn a_failing_sync_makes_nothing_durable() {
-    let memory = Memory::new(6);
+    let memory = MemoryEngine::new(6);
     put(&memory, b"a", b"1");
     memory.faults().fail_next_sync();
     assert!(memory.sync().is_err());
@@ -65,7 +65,7 @@ fn a_failing_sync_makes_nothing_durable() {
 
 #[test]
 fn a_flipped_bit_is_found_when_it_is_read() {
-    let memory = Memory::new(7);
+    let memory = MemoryEngine::new(7);
     put(&memory, b"a", b"value");
     put(&memory, b"b", b"");
     assert!(memory.damage(Table::Body, b"a"));
@@ -79,7 +79,7 @@ fn a_flipped_bit_is_found_when_it_is_read() {
 
 #[test]
 fn a_falsified_value_passes_the_checksum() {
-    let memory = Memory::new(8);
+    let memory = MemoryEngine::new(8);
     put(&memory, b"a", b"value");
     assert!(memory.falsify(Table::Body, b"a"));
     let found = memory.get(Table::Body, b"a").expect("the checksum fits");
@@ -88,8 +88,8 @@ fn a_falsified_value_passes_the_checksum() {
 
 #[test]
 fn old_versions_go_once_nobody_can_see_them() {
-    let memory = Memory::new(9);
-    let count = |memory: &Memory| memory.read_lock().maps[Table::Body as usize][&b"a"[..]].len();
+    let memory = MemoryEngine::new(9);
+    let count = |memory: &MemoryEngine| memory.read_lock().maps[Table::Body as usize][&b"a"[..]].len();
     put(&memory, b"a", b"0");
     memory.sync().expect("synced");
     let snapshot = memory.snapshot().expect("a snapshot");
@@ -106,7 +106,7 @@ fn old_versions_go_once_nobody_can_see_them() {
 #[test]
 fn the_same_seed_fails_in_the_same_places() {
     let run = |seed| {
-        let memory = Memory::new(seed);
+        let memory = MemoryEngine::new(seed);
         memory.faults().fail_syncs(300);
         (0..50_u8).map(|_| memory.sync().is_ok()).collect::<Vec<_>>()
     };
@@ -117,11 +117,11 @@ fn the_same_seed_fails_in_the_same_places() {
 #[test]
 fn a_checkpoint_opens_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let memory = Memory::new(1);
+    let memory = MemoryEngine::new(1);
     put(&memory, b"a", b"1");
     memory.checkpoint(&folder.path().join("copy")).expect("copied");
-    let copy = Memory::open(&folder.path().join("copy"), 2).expect("opened");
+    let copy = MemoryEngine::open(&folder.path().join("copy"), 2).expect("opened");
     assert_eq!(copy.get(Table::Body, b"a").expect("sound"), Some(b"1".to_vec()));
     assert!(memory.checkpoint(&folder.path().join("copy")).is_err(), "the target must not exist");
-    assert!(matches!(Memory::open(folder.path(), 2), Err(Error::Unusable { .. })));
+    assert!(matches!(MemoryEngine::open(folder.path(), 2), Err(Error::Unusable { .. })));
 }

@@ -8,10 +8,10 @@ use base::sim::SeededRandom;
 
 use super::*;
 use crate::engine::tests::scan_all;
-use crate::memory::Memory;
+use crate::memory::MemoryEngine;
 
-fn cache() -> (Arc<Memory>, WriteCache) {
-    let memory = Arc::new(Memory::new(1));
+fn cache() -> (Arc<MemoryEngine>, WriteCache) {
+    let memory = Arc::new(MemoryEngine::new(1));
     (Arc::clone(&memory), WriteCache::new(memory))
 }
 
