@@ -21,12 +21,12 @@ pub struct Faults {
     next_sync_panics: AtomicBool,
     capacity_bytes: AtomicU64,
     syncs: AtomicU64,
-    door: Mutex<Door>,
+    door: Mutex<SyncGate>,
     moved: Condvar,
 }
 
 #[derive(Default)]
-struct Door {
+struct SyncGate {
     closed: bool,
     waiting: usize,
 }
@@ -143,7 +143,7 @@ impl Faults {
         door.waiting -= 1;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Door> {
+    fn lock(&self) -> MutexGuard<'_, SyncGate> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
