@@ -53,7 +53,7 @@ pub const FORMAT: u32 = 1;
 pub const FORMAT_KEY: &[u8] = b"format";
 
 /// An open RocksDB database.
-pub struct Rocks {
+pub struct RocksEngine {
     db: DB,
     folder: PathBuf,
     tuning: Tuning,
@@ -72,7 +72,7 @@ pub struct Rocks {
     last_log: Mutex<LastLog>,
 }
 
-impl Rocks {
+impl RocksEngine {
     /// Opens the database in a folder, or creates one there.
     pub fn open(folder: &Path, options: &Options) -> Result<Self> {
         let origin = placement::prepare(folder, options.wal_folder.as_deref(), options.damaged_log)?;
@@ -262,7 +262,7 @@ fn is_no_space(why: &str) -> bool {
     why.contains("No space left on device") || why.contains("NoSpace") || why.contains("Disk quota exceeded")
 }
 
-impl Read for Rocks {
+impl Read for RocksEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.reader().get(table, key)
     }
@@ -276,7 +276,7 @@ impl Read for Rocks {
     }
 }
 
-impl Engine for Rocks {
+impl Engine for RocksEngine {
     fn write(&self, batch: &Batch) -> Result<()> {
         self.space.take(batch.byte_count())?;
         let mut changes = rocksdb::WriteBatch::with_capacity_bytes(batch.byte_count() + 16 * batch.len() + 32);

@@ -8,7 +8,7 @@ use crate::blob::Blobs;
 use crate::commit::{Committer, DurableFuture, Ticket};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Read, Table};
 use crate::error::{Error, Result};
-use crate::rocks::Rocks;
+use crate::rocks::RocksEngine;
 use crate::write_cache::WriteCache;
 
 pub use crate::rocks::Options;
@@ -27,7 +27,7 @@ pub struct Store {
 impl Store {
     /// Opens the store in a folder, or creates one there.
     pub fn open(folder: &Path, options: &Options) -> Result<Self> {
-        let engine = Arc::new(Rocks::open(folder, options)?);
+        let engine = Arc::new(RocksEngine::open(folder, options)?);
         Self::over(engine, options)
     }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::MemoryEngine;
-use crate::rocks::{Options, Rocks};
+use crate::rocks::{Options, RocksEngine};
 use crate::sort::Sorter;
 use crate::write_cache::WriteCache;
 
@@ -39,7 +39,7 @@ fn check(run: impl Fn(&dyn Engine)) {
     run(&MemoryEngine::new(1));
     run(&WriteCache::new(Arc::new(MemoryEngine::new(1))));
     let folder = tempfile::tempdir().expect("a temporary folder");
-    run(&Rocks::open(folder.path(), &small()).expect("a new store"));
+    run(&RocksEngine::open(folder.path(), &small()).expect("a new store"));
 }
 
 fn put(engine: &dyn Engine, table: Table, pairs: &[(&[u8], &[u8])]) {

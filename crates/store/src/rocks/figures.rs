@@ -7,7 +7,7 @@
 use rocksdb::statistics::Ticker;
 use rocksdb::{ColumnFamily, DB};
 
-use super::Rocks;
+use super::RocksEngine;
 use crate::engine::{Metrics, Table};
 
 /// Number of levels that are queried. The sizes chosen in `options` never lead to more.
@@ -47,7 +47,7 @@ const COUNTERS: [(Ticker, &str); 10] = [
 ];
 
 /// Collects all metrics.
-pub(super) fn collect(rocks: &Rocks) -> Metrics {
+pub(super) fn collect(rocks: &RocksEngine) -> Metrics {
     let mut figures = Metrics::new();
     let mut add = |name: String, value: u64| figures.push((name, value));
     let (memtable_bytes, cache_bytes) = rocks.tuning.memory();
@@ -72,7 +72,7 @@ pub(super) fn collect(rocks: &Rocks) -> Metrics {
     figures
 }
 
-fn levels(rocks: &Rocks, table: Table, add: &mut dyn FnMut(String, u64)) {
+fn levels(rocks: &RocksEngine, table: Table, add: &mut dyn FnMut(String, u64)) {
     let family = rocks.family(table);
     let name = table.name();
     let memtables = property(&rocks.db, family, "rocksdb.cur-size-all-mem-tables");

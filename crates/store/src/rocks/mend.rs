@@ -19,14 +19,14 @@
 
 use rocksdb::LiveFile;
 
-use super::{Rocks, failure};
+use super::{RocksEngine, failure};
 use crate::batch::Batch;
 use crate::engine::{Direction, Engine as _, KeyRange, Read as _, SortedFile, Table, next_key};
 use crate::error::{Error, Result};
 use crate::limits::{MEND_BATCH_BYTES, MEND_PROBES};
 
 /// Rewrites the readable content of the damaged files of a table. Returns these files, which can then be removed.
-pub(super) fn mend(rocks: &Rocks, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
+pub(super) fn mend(rocks: &RocksEngine, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
     if table == Table::Blob {
         return Ok(Vec::new());
     }
@@ -72,7 +72,7 @@ fn sorted_file(table: Table, file: &LiveFile) -> Result<SortedFile> {
 }
 
 /// Rewrites the readable content of a range on top of the existing content. Leaves the unreadable parts as they are.
-fn rescue(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<()> {
+fn rescue(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Result<()> {
     let mut rest = range.clone();
     while let Some(reached) = copy_until_damage(rocks, table, &rest)? {
         let gap = KeyRange { start: reached, end: range.end.clone() };
@@ -85,7 +85,7 @@ fn rescue(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<()> {
 
 /// Copies a range in batches up to the first damage. Returns the first key that could not be read, or `None` at the end
 /// of the range.
-fn copy_until_damage(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<Option<Vec<u8>>> {
+fn copy_until_damage(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Result<Option<Vec<u8>>> {
     let mut cursor = rocks.scan(table, range, Direction::Forward)?;
     let mut piece = Piece::starting(table, range.start.clone());
     loop {
@@ -128,7 +128,7 @@ impl Piece {
     }
 
     /// Writes a batch that replaces the content of the piece up to `end` with its pairs. Returns the next piece.
-    fn write(self, rocks: &Rocks, end: Vec<u8>) -> Result<Self> {
+    fn write(self, rocks: &RocksEngine, end: Vec<u8>) -> Result<Self> {
         let range = KeyRange::between(self.start, end.clone());
         assert!(
             self.pairs.iter().all(|(key, _)| range.contains(key)),
@@ -148,7 +148,7 @@ impl Piece {
 ///
 /// The engine does not reveal where its blocks begin, so this function probes keys in between. Several damaged blocks
 /// may have intact ones between them. An intact stretch that is much smaller than the damage before it may be missed.
-fn first_readable(rocks: &Rocks, table: Table, gap: &KeyRange) -> Result<Option<Vec<u8>>> {
+fn first_readable(rocks: &RocksEngine, table: Table, gap: &KeyRange) -> Result<Option<Vec<u8>>> {
     let end = gap.end.as_ref().expect("the range of a file has an end");
     let is_readable = |key: &[u8]| is_readable(rocks, table, &KeyRange::between(key, end.clone()));
     // Bisect towards the start: `good` is the last readable key found, and `bad` an unreadable key before it.
@@ -198,7 +198,7 @@ fn readable_between(
 }
 
 /// Returns `true` if a scan of a range begins without damage.
-fn is_readable(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<bool> {
+fn is_readable(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Result<bool> {
     match rocks.scan(table, range, Direction::Forward)?.next() {
         Ok(_) => Ok(true),
         Err(Error::Damaged { .. }) => Ok(false),

@@ -7,7 +7,7 @@
 use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{DB, DBRawIteratorWithThreadMode, ReadOptions};
 
-use super::Rocks;
+use super::RocksEngine;
 use super::gaps::Gaps;
 use crate::engine::{Cursor, Direction, KeyRange, Read, Table, next_key};
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::limits::GAP_TOMBSTONES_MIN;
 
 /// A reader of the current state (`moment` is `None`) or of a snapshot.
 pub(super) struct Reader<'rocks> {
-    rocks: &'rocks Rocks,
+    rocks: &'rocks RocksEngine,
     moment: Option<Moment<'rocks>>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Moment<'rocks> {
 }
 
 impl<'rocks> Reader<'rocks> {
-    pub(super) fn new(rocks: &'rocks Rocks, moment: Option<Moment<'rocks>>) -> Self {
+    pub(super) fn new(rocks: &'rocks RocksEngine, moment: Option<Moment<'rocks>>) -> Self {
         Self { rocks, moment }
     }
 
@@ -63,7 +63,7 @@ impl Read for Reader<'_> {
 
 /// A scan in progress.
 pub(super) struct KeyCursor<'rocks> {
-    rocks: &'rocks Rocks,
+    rocks: &'rocks RocksEngine,
     iterator: DBRawIteratorWithThreadMode<'rocks, DB>,
     table: Table,
     direction: Direction,
@@ -84,7 +84,7 @@ enum State {
 impl<'rocks> KeyCursor<'rocks> {
     /// Starts a scan over a range.
     pub(super) fn start(
-        rocks: &'rocks Rocks,
+        rocks: &'rocks RocksEngine,
         moment: Option<&Moment<'rocks>>,
         table: Table,
         range: &KeyRange,
@@ -110,7 +110,7 @@ impl<'rocks> KeyCursor<'rocks> {
     }
 
     /// Starts a scan over a table from a key on. It reads everything once and does not fill the cache.
-    pub(super) fn start_whole(rocks: &'rocks Rocks, table: Table, start: &[u8]) -> Self {
+    pub(super) fn start_whole(rocks: &'rocks RocksEngine, table: Table, start: &[u8]) -> Self {
         let mut options = ReadOptions::default();
         if !start.is_empty() {
             options.set_iterate_lower_bound(start);

@@ -8,11 +8,11 @@ use crate::engine::{SortedFile, prefix_end};
 use crate::limits;
 use crate::store::Store;
 
-fn open(folder: &Path) -> Result<Rocks> {
-    Rocks::open(folder, &small())
+fn open(folder: &Path) -> Result<RocksEngine> {
+    RocksEngine::open(folder, &small())
 }
 
-fn put(rocks: &Rocks, table: Table, key: &[u8], value: &[u8]) {
+fn put(rocks: &RocksEngine, table: Table, key: &[u8], value: &[u8]) {
     let mut batch = Batch::new();
     batch.put(table, key, value);
     rocks.write(&batch).expect("written");
@@ -91,7 +91,7 @@ fn a_log_in_another_place_is_refused() {
     let wal_folder = logs.path().join("log");
     let apart = Options { wal_folder: Some(wal_folder.clone()), ..small() };
     let fill = |options: &Options, key: &[u8]| {
-        let rocks = Rocks::open(folder.path(), options).expect("opened");
+        let rocks = RocksEngine::open(folder.path(), options).expect("opened");
         put(&rocks, Table::Meta, key, b"value");
         rocks.sync().expect("synced");
     };
@@ -105,7 +105,7 @@ fn a_log_in_another_place_is_refused() {
         fs::rename(&log, folder.path().join(log.file_name().expect("a name"))).expect("moved, as the message says");
     }
     fill(&small(), b"c");
-    assert!(matches!(Rocks::open(folder.path(), &apart), Err(Error::Unusable { .. })), "and the other way round");
+    assert!(matches!(RocksEngine::open(folder.path(), &apart), Err(Error::Unusable { .. })), "and the other way round");
     let rocks = open(folder.path()).expect("opened");
     for key in [b"a", b"b", b"c"] {
         assert!(rocks.get(Table::Meta, key).expect("sound").is_some());
@@ -114,14 +114,14 @@ fn a_log_in_another_place_is_refused() {
 
 /// Creates a store with one acknowledged value. The options determine whether its log is in a separate folder.
 fn acknowledged(folder: &Path, options: &Options) {
-    let rocks = Rocks::open(folder, options).expect("a new store");
+    let rocks = RocksEngine::open(folder, options).expect("a new store");
     put(&rocks, Table::Meta, b"key", b"value");
     rocks.sync().expect("synced");
 }
 
 fn check_refused(folder: &Path, options: &Options, expected: &[&str]) {
     for attempt in 1..=3 {
-        let Err(error) = Rocks::open(folder, options) else { panic!("attempt {attempt} is refused") };
+        let Err(error) = RocksEngine::open(folder, options) else { panic!("attempt {attempt} is refused") };
         assert!(matches!(error, Error::Unusable { .. }), "{error}");
         let text = error.to_string();
         assert!(expected.iter().all(|part| text.contains(part)), "attempt {attempt}: {text}");
@@ -149,7 +149,7 @@ fn a_store_without_its_log_is_refused() {
         fs::write(place.join("000001.log"), b"").expect("an older log does not stand for the one that is missing");
         check_refused(folder.path(), &options, &["is missing from"]);
         fs::rename(&away, &log).expect("brought back");
-        let rocks = Rocks::open(folder.path(), &options).expect("nothing was lost");
+        let rocks = RocksEngine::open(folder.path(), &options).expect("nothing was lost");
         assert_eq!(rocks.get(Table::Meta, b"key").expect("sound"), Some(b"value".to_vec()));
     }
 }
@@ -160,7 +160,7 @@ fn a_store_goes_on_without_its_log_when_the_operator_says_so() {
     acknowledged(folder.path(), &small());
     files(folder.path(), ".log").iter().for_each(|log| fs::remove_file(log).expect("removed"));
     let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
-    let rocks = Rocks::open(folder.path(), &options).expect("as the operator asked");
+    let rocks = RocksEngine::open(folder.path(), &options).expect("as the operator asked");
     assert_eq!(rocks.get(Table::Meta, b"key").expect("sound"), None);
     drop(rocks);
     assert!(open(folder.path()).is_ok(), "from then on all is well");
@@ -248,7 +248,7 @@ fn fill_log(folder: &Path, count: u32, sync: impl Fn(u32) -> bool) -> PathBuf {
 }
 
 /// Returns the number of batches in the store and checks that they are a prefix.
-fn prefix(rocks: &Rocks) -> u32 {
+fn prefix(rocks: &RocksEngine) -> u32 {
     let found = scan_all(rocks, Table::Body, &KeyRange::all(), Direction::Forward);
     for (index, (key, _)) in found.iter().enumerate() {
         assert_eq!(*key, (index as u32).to_be_bytes(), "no batch is missing before one that is there");
@@ -298,7 +298,7 @@ fn damage_before_acknowledged_changes_is_refused() {
     assert!(matches!(error, Error::Damaged { table: Table::Store, .. }), "{error}");
     assert!(error.to_string().contains(&*log.to_string_lossy()), "{error}");
     let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
-    let there = prefix(&Rocks::open(folder.path(), &options).expect("as the operator asked"));
+    let there = prefix(&RocksEngine::open(folder.path(), &options).expect("as the operator asked"));
     assert!((40..50).contains(&there), "{there}");
     assert!(open(folder.path()).is_ok(), "from then on all is well");
 }
@@ -345,7 +345,7 @@ fn a_quiet_store_does_not_run_into_damage_by_itself() {
     let quiet = Options { quiet: true, ..small() };
     let folder = folder();
     {
-        let rocks = Rocks::open(folder.path(), &quiet).expect("a new store");
+        let rocks = RocksEngine::open(folder.path(), &quiet).expect("a new store");
         for round in 0..6_u32 {
             for number in 0..100_u32 {
                 let seed = [round.to_be_bytes(), number.to_be_bytes()].concat();
@@ -360,7 +360,7 @@ fn a_quiet_store_does_not_run_into_damage_by_itself() {
     assert_eq!(sorted.len(), 6, "so many are merged as soon as the engine may");
     flip(&sorted[3], 5_000);
     let is_writable = |options: &Options| {
-        let rocks = Rocks::open(folder.path(), options).expect("opened");
+        let rocks = RocksEngine::open(folder.path(), options).expect("opened");
         let waited = rocks.db.wait_for_compact(&rocksdb::WaitForCompactOptions::default());
         let mut batch = Batch::new();
         batch.put(Table::Meta, b"key", b"value");
@@ -386,7 +386,7 @@ fn bytes_that_the_disk_refuses_are_damage_for_who_mends() {
 fn mend(folder: &Path, table: Table, options: &Options) -> usize {
     let mut taken = 0;
     loop {
-        let rocks = Rocks::open(folder, options).expect("opened");
+        let rocks = RocksEngine::open(folder, options).expect("opened");
         let damaged = rocks.mend(table, &[]).expect("mended");
         drop(rocks);
         if damaged.is_empty() {
@@ -400,7 +400,7 @@ fn mend(folder: &Path, table: Table, options: &Options) -> usize {
 /// Creates a table with several levels and several files per level. Each key of `0..KEYS` is written, some are
 /// overwritten once or twice, and some are deleted. Returns the sorted files of each level, from the oldest.
 fn levels(folder: &Path, options: &Options) -> Vec<Vec<PathBuf>> {
-    let rocks = Rocks::open(folder, options).expect("a new store");
+    let rocks = RocksEngine::open(folder, options).expect("a new store");
     let mut levels = Vec::new();
     let mut known = files(folder, ".sst");
     for (round, every) in [(0, 1), (1, 3), (2, 7)] {
@@ -429,7 +429,7 @@ fn levels(folder: &Path, options: &Options) -> Vec<Vec<PathBuf>> {
 
 const KEYS: u32 = 20_000;
 
-fn all_values(rocks: &Rocks) -> Vec<Result<Option<Vec<u8>>>> {
+fn all_values(rocks: &RocksEngine) -> Vec<Result<Option<Vec<u8>>>> {
     (0..KEYS).map(|number| rocks.get(Table::Meta, &number.to_be_bytes())).collect()
 }
 
@@ -443,11 +443,11 @@ fn check_mend(places: &[(usize, usize, &[usize])]) -> (usize, usize) {
     for (level, file, offsets) in places {
         offsets.iter().for_each(|offset| flip(&levels[*level][*file], *offset));
     }
-    let rocks = Rocks::open(folder.path(), &options).expect("opened");
+    let rocks = RocksEngine::open(folder.path(), &options).expect("opened");
     let before = all_values(&rocks);
     drop(rocks);
     assert!(mend(folder.path(), Table::Meta, &options) > 0);
-    let rocks = Rocks::open(folder.path(), &small()).expect("opened");
+    let rocks = RocksEngine::open(folder.path(), &small()).expect("opened");
     assert_eq!(rocks.verify(&mut |_| {}).expect("it runs").len(), 0);
     rocks.compact(Table::Meta, &KeyRange::all()).expect("compacted");
     put(&rocks, Table::Meta, b"x", b"and on it goes");
@@ -641,7 +641,7 @@ fn a_flushed_store_has_nothing_to_replay() {
         fs::remove_file(log).expect("removed");
     }
     let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
-    let rocks = Rocks::open(folder.path(), &options).expect("opened");
+    let rocks = RocksEngine::open(folder.path(), &options).expect("opened");
     assert!(rocks.get(Table::Meta, b"a").expect("sound").is_some());
     assert!(rocks.get(Table::Body, b"b").expect("sound").is_some());
 }
@@ -682,7 +682,7 @@ fn figures_follow_what_happens() {
 fn a_long_log_is_cut_by_flushing() {
     let folder = folder();
     let options = Options { max_wal_bytes: Some(limits::WAL_BYTES_MIN), memtable_bytes: 64 << 20, ..small() };
-    let rocks = Rocks::open(folder.path(), &options).expect("a new store");
+    let rocks = RocksEngine::open(folder.path(), &options).expect("a new store");
     let flushed = || rocks.figures().iter().any(|(name, bytes)| name == "flush-written-bytes" && *bytes > 0);
     let needed = (0..100_000_u32).find(|number| {
         put(&rocks, Table::Summary, &number.to_be_bytes(), &[7; 500]);

@@ -7,7 +7,7 @@ use std::thread;
 use base::Random;
 use base::sim::SeededRandom;
 
-use super::super::Rocks;
+use super::super::RocksEngine;
 use super::super::read::tombstones_passed;
 use super::*;
 use crate::engine::tests::{scan_all, small};
@@ -28,9 +28,9 @@ const FEW: u64 = GAP_TOMBSTONES_MIN - 1;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn open() -> (tempfile::TempDir, Rocks) {
+fn open() -> (tempfile::TempDir, RocksEngine) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let rocks = Rocks::open(folder.path(), &small()).expect("a new store");
+    let rocks = RocksEngine::open(folder.path(), &small()).expect("a new store");
     (folder, rocks)
 }
 
@@ -38,17 +38,17 @@ fn key(home: u32, number: u64) -> Vec<u8> {
     [&home.to_be_bytes()[..], &u16::try_from(number).expect("few keys").to_be_bytes()].concat()
 }
 
-fn write(rocks: &Rocks, fill: impl FnOnce(&mut Batch)) {
+fn write(rocks: &RocksEngine, fill: impl FnOnce(&mut Batch)) {
     let mut batch = Batch::new();
     fill(&mut batch);
     rocks.write(&batch).expect("written");
 }
 
-fn put(rocks: &Rocks, number: u64) {
+fn put(rocks: &RocksEngine, number: u64) {
     write(rocks, |batch| batch.put(TABLE, &key(7, number), b"v"));
 }
 
-fn delete(rocks: &Rocks, number: u64) {
+fn delete(rocks: &RocksEngine, number: u64) {
     write(rocks, |batch| batch.delete(TABLE, &key(7, number)));
 }
 
@@ -60,12 +60,12 @@ fn read(reader: &dyn Read, direction: Direction) -> (Vec<u64>, u64) {
     (found.iter().map(|(key, _)| number(key)).collect(), tombstones_passed() - before)
 }
 
-fn read_now(rocks: &Rocks, direction: Direction) -> (Vec<u64>, u64) {
+fn read_now(rocks: &RocksEngine, direction: Direction) -> (Vec<u64>, u64) {
     read(rocks.snapshot().expect("a snapshot").as_ref(), direction)
 }
 
 /// Creates a store in which only keys 0, 200 and 399 of database 7 remain.
-fn three_left() -> (tempfile::TempDir, Rocks) {
+fn three_left() -> (tempfile::TempDir, RocksEngine) {
     let (folder, rocks) = open();
     (0..KEYS).for_each(|number| put(&rocks, number));
     (0..KEYS).filter(|number| ![0, 200, 399].contains(number)).for_each(|number| delete(&rocks, number));
@@ -272,7 +272,7 @@ fn random_histories_look_as_they_would_without_gaps() {
 }
 
 /// Changes a store and its model. Most changes set or remove runs of keys.
-fn change(rocks: &Rocks, model: &mut Model, dice: &mut SeededRandom) {
+fn change(rocks: &RocksEngine, model: &mut Model, dice: &mut SeededRandom) {
     let home = HOMES[usize::try_from(dice.below(2)).expect("few")];
     let first = dice.below(KEYS);
     let count = if dice.below(3) == 0 { 1 + dice.below(150) } else { 1 };
@@ -353,7 +353,7 @@ fn who_reads_while_others_write_misses_nothing() {
 }
 
 /// Repeatedly moves the two keys of a writer.
-fn wander(rocks: &Rocks, writer: u64) {
+fn wander(rocks: &RocksEngine, writer: u64) {
     let dice = SeededRandom::new(writer);
     let mut places = [writer, writer + 2];
     for _ in 0..6_000 {
