@@ -41,7 +41,7 @@ pub(super) struct Gaps {
 
 /// A batch in progress, from [`Gaps::begin`] to [`Gaps::end`].
 #[must_use]
-pub(super) struct Turn {
+pub(super) struct BatchInProgress {
     /// The slots whose keys the batch changes, a bit for each.
     slots: u64,
     /// Identifier of the batch.
@@ -93,11 +93,11 @@ impl Gaps {
     }
 
     /// Registers a batch that is about to be written.
-    pub(super) fn begin(&self, batch: &Batch) -> Turn {
+    pub(super) fn begin(&self, batch: &Batch) -> BatchInProgress {
         let is_unlisted = batch.len() > LISTED_CHANGES_PER_BATCH_MAX || batch.operations().any(is_unnamed);
         let slots = batch.operations().fold(0, |slots, operation| slots | slots_of(operation));
         let begun = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        let turn = Turn { slots, begun, written_before: self.last_written(), is_unlisted };
+        let turn = BatchInProgress { slots, begun, written_before: self.last_written(), is_unlisted };
         if is_unlisted {
             self.each(slots, |slot| slot.begin_unlisted());
         }
@@ -113,7 +113,7 @@ impl Gaps {
     }
 
     /// Registers that a batch was written, or failed.
-    pub(super) fn end(&self, batch: &Batch, turn: &Turn, is_written: bool) {
+    pub(super) fn end(&self, batch: &Batch, turn: &BatchInProgress, is_written: bool) {
         if turn.slots == 0 {
             return;
         }
