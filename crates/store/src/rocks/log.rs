@@ -47,35 +47,35 @@ pub(super) fn voucher(synced: u64) -> [u8; VOUCHER_BYTES] {
 
 /// The result of examining the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Condition {
+pub(super) struct LogCondition {
     /// Number of intact batches before the first damage.
     pub(super) batches: u64,
     /// End of the intact batches, if anything follows it.
-    pub(super) torn: Option<Place>,
+    pub(super) torn: Option<LogPosition>,
     /// Whether synced changes after that place are proved to be lost.
     pub(super) is_loss_proved: bool,
 }
 
 /// A position in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct LogPosition {
     pub(super) file: PathBuf,
     pub(super) offset: u64,
 }
 
 /// Reads and examines the whole log.
-pub(super) fn examine(folder: &Path) -> Result<Condition> {
-    let mut examination = Examination::default();
+pub(super) fn examine(folder: &Path) -> Result<LogCondition> {
+    let mut examination = LogScanner::default();
     for file in log_files(folder)? {
         let mut input = File::open(&file).map_err(|error| unusable(&file, &error))?;
         examination.file(&file, &mut input)?;
     }
     let is_loss_proved = examination.damage.is_some() && examination.is_loss_proved;
-    Ok(Condition { batches: examination.batches, torn: examination.damage, is_loss_proved })
+    Ok(LogCondition { batches: examination.batches, torn: examination.damage, is_loss_proved })
 }
 
 /// Returns the error for a log that has lost synced changes.
-pub(super) fn loss(place: &Place) -> Error {
+pub(super) fn loss(place: &LogPosition) -> Error {
     let why = format!(
         "the log {} is damaged at byte {} and acknowledged changes behind it are lost; restore a backup, or open the store without them",
         place.file.display(),
@@ -85,17 +85,17 @@ pub(super) fn loss(place: &Place) -> Error {
 }
 
 #[derive(Default)]
-struct Examination {
+struct LogScanner {
     batches: u64,
     /// Sequence number of the last intact change before the damage.
     last: Option<u64>,
-    damage: Option<Place>,
+    damage: Option<LogPosition>,
     is_loss_proved: bool,
     /// Start of a batch that is being assembled from pieces.
     batch: Option<Vec<u8>>,
 }
 
-impl Examination {
+impl LogScanner {
     fn file(&mut self, path: &Path, input: &mut dyn Read) -> Result<()> {
         let mut block = vec![0; BLOCK_BYTES];
         let mut offset = 0;
@@ -174,7 +174,7 @@ impl Examination {
 
     fn note_damage(&mut self, path: &Path, offset: u64) {
         self.batch = None;
-        self.damage.get_or_insert_with(|| Place { file: path.to_path_buf(), offset });
+        self.damage.get_or_insert_with(|| LogPosition { file: path.to_path_buf(), offset });
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
 
     /// Examines files, each given as a list of records. `Err` means a record with a wrong byte.
     fn check(files: &[&[std::result::Result<Vec<u8>, Vec<u8>>]], batches: u64, is_torn: bool, is_loss_proved: bool) {
-        let mut examination = Examination::default();
+        let mut examination = LogScanner::default();
         for records in files {
             let mut bytes = Vec::new();
             for each in *records {
