@@ -87,7 +87,7 @@ fn rescue(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Result<()> {
 /// of the range.
 fn copy_until_damage(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Result<Option<Vec<u8>>> {
     let mut cursor = rocks.scan(table, range, Direction::Forward)?;
-    let mut piece = Piece::starting(table, range.start.clone());
+    let mut piece = ReadableRange::starting(table, range.start.clone());
     loop {
         match cursor.next() {
             Ok(Some((key, value))) => {
@@ -115,14 +115,14 @@ fn copy_until_damage(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Res
 }
 
 /// A fully readable part of a range.
-struct Piece {
+struct ReadableRange {
     table: Table,
     start: Vec<u8>,
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
 }
 
-impl Piece {
+impl ReadableRange {
     fn starting(table: Table, start: Vec<u8>) -> Self {
         Self { table, start, pairs: Vec::new(), bytes: 0 }
     }
