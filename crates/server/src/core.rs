@@ -241,9 +241,9 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
         wal_folder: keys.log_folder.0.as_ref().map(|folder| data.resolve(folder)),
         max_wal_bytes: keys.log_size_max.0.map(|size| size.0),
         restart: match keys.favor {
-            Favor::Runtime => store::rocks::Restart::FavorRuntime,
-            Favor::Standard => store::rocks::Restart::Standard,
-            Favor::Restart => store::rocks::Restart::FavorRestart,
+            Favor::Runtime => store::rocks::RestartTradeOff::FavorRuntime,
+            Favor::Standard => store::rocks::RestartTradeOff::Standard,
+            Favor::Restart => store::rocks::RestartTradeOff::FavorRestart,
         },
         cache_bytes: keys.cache.as_usize(),
         memtable_bytes: keys.write_buffer.as_usize(),

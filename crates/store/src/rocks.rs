@@ -33,7 +33,7 @@ use std::sync::{Mutex, PoisonError};
 use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
 
 pub use manifest::take_out;
-pub use options::{DamagedLog, Options, Restart};
+pub use options::{DamagedLog, Options, RestartTradeOff};
 pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 pub use read::tombstones_passed;
 
@@ -41,7 +41,7 @@ use crate::batch::{Batch, Operation};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Read, SortedFile, Table, next_key};
 use crate::error::{Error, Result};
 use gaps::Gaps;
-use options::Tuning;
+use options::RocksOptions;
 use placement::{LastLog, Origin};
 use read::{KeyCursor, Moment, Reader};
 use space::Space;
@@ -56,7 +56,7 @@ pub const FORMAT_KEY: &[u8] = b"format";
 pub struct RocksEngine {
     db: DB,
     folder: PathBuf,
-    tuning: Tuning,
+    tuning: RocksOptions,
     /// Write options for log writes without a sync, reused for every write.
     write: rocksdb::WriteOptions,
     space: Space,
@@ -78,7 +78,7 @@ impl RocksEngine {
         let origin = placement::prepare(folder, options.wal_folder.as_deref(), options.damaged_log)?;
         let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
         let was_torn = examine_log(wal_folder, options.damaged_log)?;
-        let mut tuning = Tuning::new(options);
+        let mut tuning = RocksOptions::new(options);
         tuning.database.create_if_missing(origin == Origin::New);
         let db = open_tables(folder, &tuning)?;
         placement::settle(folder, options.wal_folder.as_deref())?;
@@ -219,7 +219,7 @@ fn examine_log(folder: &Path, damaged_log: DamagedLog) -> Result<bool> {
 
 /// Opens every existing table, including tables that only a newer program knows. The format version of such a store is
 /// in a known table, so it can still be checked.
-fn open_tables(folder: &Path, tuning: &Tuning) -> Result<DB> {
+fn open_tables(folder: &Path, tuning: &RocksOptions) -> Result<DB> {
     let stored = DB::list_cf(&tuning.database, folder).unwrap_or_default();
     let is_foreign = |name: &String| name != "default" && Table::ALL.iter().all(|table| table.name() != name);
     let foreign = stored.into_iter().filter(is_foreign);

@@ -4,7 +4,7 @@
 //! and at most 192 MiB of memtables over all tables. The block cache also holds indexes and filters, so that memory
 //! does not grow with the data.
 //!
-//! [`Restart`] chooses between few flushes and a fast restart. Everything written since the last flush of the memtables
+//! [`RestartTradeOff`] chooses between few flushes and a fast restart. Everything written since the last flush of the memtables
 //! is replayed from the log at start, so the log's length determines the restart time. A short log means frequent
 //! flushes of small files and more compaction. Replay runs at 25 to 80 MB per second (`docs/store-format.md`).
 
@@ -20,7 +20,7 @@ use crate::limits;
 
 /// Frequency at which memtables are flushed, which determines how much log a restart has to replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Restart {
+pub enum RestartTradeOff {
     /// Few flushes and up to 1 GiB of log: the least work while running, 15 to 40 seconds at start after a crash.
     FavorRuntime,
     /// Up to 256 MiB of log: 3 to 10 seconds at start after a crash.
@@ -30,7 +30,7 @@ pub enum Restart {
     FavorRestart,
 }
 
-impl Restart {
+impl RestartTradeOff {
     /// Returns the log size at which the oldest memtables are flushed.
     #[must_use]
     pub const fn max_wal_bytes(self) -> u64 {
@@ -61,7 +61,7 @@ pub struct Options {
     /// Log size at which memtables are flushed; `None` derives it from `restart`.
     pub max_wal_bytes: Option<u64>,
     /// Trade-off between few flushes and a fast restart.
-    pub restart: Restart,
+    pub restart: RestartTradeOff,
     /// Memory for cached blocks, indexes and filters, in bytes.
     pub cache_bytes: usize,
     /// Memory for data that is written and not yet flushed, all tables together, in bytes.
@@ -90,7 +90,7 @@ impl Default for Options {
         Self {
             wal_folder: None,
             max_wal_bytes: None,
-            restart: Restart::default(),
+            restart: RestartTradeOff::default(),
             cache_bytes: 256 << 20,
             memtable_bytes: 192 << 20,
             reserve_bytes: 256 << 20,
@@ -104,8 +104,8 @@ impl Default for Options {
     }
 }
 
-/// RocksDB's options for the whole database and, through [`Tuning::table`], for each table.
-pub(super) struct Tuning {
+/// RocksDB's options for the whole database and, through [`RocksOptions::table`], for each table.
+pub(super) struct RocksOptions {
     pub(super) database: rocksdb::Options,
     cache: Cache,
     memtables: WriteBufferManager,
@@ -114,7 +114,7 @@ pub(super) struct Tuning {
     pub(super) quiet: bool,
 }
 
-impl Tuning {
+impl RocksOptions {
     /// Translates the operator's options.
     pub(super) fn new(options: &Options) -> Self {
         // This cache type is lock-free. A lookup of a document accesses it four to six times.
