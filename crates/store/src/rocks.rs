@@ -42,7 +42,7 @@ use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Read, SortedFi
 use crate::error::{Error, Result};
 use gaps::Gaps;
 use options::RocksOptions;
-use placement::{LastLog, Origin};
+use placement::{LastLog, StoreState};
 use read::{KeyCursor, Moment, Reader};
 use space::Space;
 
@@ -79,7 +79,7 @@ impl RocksEngine {
         let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
         let was_torn = examine_log(wal_folder, options.damaged_log)?;
         let mut tuning = RocksOptions::new(options);
-        tuning.database.create_if_missing(origin == Origin::New);
+        tuning.database.create_if_missing(origin == StoreState::New);
         let db = open_tables(folder, &tuning)?;
         placement::settle(folder, options.wal_folder.as_deref())?;
         let last_log = LastLog::start(folder, options.wal_folder.as_deref())?;

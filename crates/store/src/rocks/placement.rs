@@ -44,7 +44,7 @@ pub(crate) const RESTORING_FOLDER: &str = "restoring";
 
 /// The result of [`prepare`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Origin {
+pub(super) enum StoreState {
     /// There is no store; the engine may create one.
     New,
     /// There is a store.
@@ -52,19 +52,19 @@ pub(super) enum Origin {
 }
 
 /// Creates the folders of a new store. Refuses a store that lacks a file and a log in the wrong place.
-pub(super) fn prepare(folder: &Path, wal_folder: Option<&Path>, damaged_log: DamagedLog) -> Result<Origin> {
+pub(super) fn prepare(folder: &Path, wal_folder: Option<&Path>, damaged_log: DamagedLog) -> Result<StoreState> {
     make_folder(folder)?;
     let logs = wal_folder.unwrap_or(folder);
     if !is_there(&folder.join(CURRENT_FILE)) {
         prepare_new(folder, logs)?;
-        return Ok(Origin::New);
+        return Ok(StoreState::New);
     }
     refuse_log_elsewhere(folder, logs)?;
     if !is_there(&folder.join(UNOPENED_FILE)) && damaged_log == DamagedLog::Refuse {
         refuse_missing_log(folder, logs)?;
     }
     make_folder(logs)?;
-    Ok(Origin::Existing)
+    Ok(StoreState::Existing)
 }
 
 fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
