@@ -43,7 +43,7 @@ use crate::error::{Error, Result};
 use gaps::Gaps;
 use options::RocksOptions;
 use placement::{LastLog, StoreState};
-use read::{KeyCursor, Moment, Reader};
+use read::{KeyCursor, NumberedSnapshot, Reader};
 use space::Space;
 
 /// Format version that this program writes. Version 1 is described in `docs/store-format.md`.
@@ -314,7 +314,7 @@ impl Engine for RocksEngine {
 
     fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
         let at = self.gaps.last_written();
-        Ok(Box::new(Reader::new(self, Some(Moment { snapshot: self.db.snapshot(), at }))))
+        Ok(Box::new(Reader::new(self, Some(NumberedSnapshot { snapshot: self.db.snapshot(), at }))))
     }
 
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {

@@ -16,18 +16,18 @@ use crate::limits::GAP_TOMBSTONES_MIN;
 /// A reader of the current state (`moment` is `None`) or of a snapshot.
 pub(super) struct Reader<'rocks> {
     rocks: &'rocks RocksEngine,
-    moment: Option<Moment<'rocks>>,
+    moment: Option<NumberedSnapshot<'rocks>>,
 }
 
 /// A snapshot.
-pub(super) struct Moment<'rocks> {
+pub(super) struct NumberedSnapshot<'rocks> {
     pub(super) snapshot: rocksdb::Snapshot<'rocks>,
     /// The batch number of [`Gaps`] up to which the snapshot contains all batches. It may contain later ones.
     pub(super) at: u64,
 }
 
 impl<'rocks> Reader<'rocks> {
-    pub(super) fn new(rocks: &'rocks RocksEngine, moment: Option<Moment<'rocks>>) -> Self {
+    pub(super) fn new(rocks: &'rocks RocksEngine, moment: Option<NumberedSnapshot<'rocks>>) -> Self {
         Self { rocks, moment }
     }
 
@@ -71,7 +71,7 @@ pub(super) struct KeyCursor<'rocks> {
     /// Start of the scan, for the error message if a block cannot be read.
     start: Vec<u8>,
     /// Use of the gap cache by this scan; `None` if the scan does not use it.
-    way: Option<Way<'rocks>>,
+    way: Option<GapFollower<'rocks>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl<'rocks> KeyCursor<'rocks> {
     /// Starts a scan over a range.
     pub(super) fn start(
         rocks: &'rocks RocksEngine,
-        moment: Option<&Moment<'rocks>>,
+        moment: Option<&NumberedSnapshot<'rocks>>,
         table: Table,
         range: &KeyRange,
         direction: Direction,
@@ -105,7 +105,7 @@ impl<'rocks> KeyCursor<'rocks> {
         let is_empty = range.end.as_ref().is_some_and(|end| *end <= range.start);
         let state = if is_empty { State::Ended } else { State::Fresh };
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
-        let way = if is_empty { None } else { Way::begin(&rocks.gaps, (table, range), direction, at) };
+        let way = if is_empty { None } else { GapFollower::begin(&rocks.gaps, (table, range), direction, at) };
         Self { rocks, iterator, table, direction, state, start: range.start.clone(), way }
     }
 
@@ -158,7 +158,7 @@ impl Cursor for KeyCursor<'_> {
 }
 
 /// The use of the gap cache by one scan.
-struct Way<'rocks> {
+struct GapFollower<'rocks> {
     gaps: &'rocks Gaps,
     place: (usize, Table),
     at: u64,
@@ -172,7 +172,7 @@ struct Way<'rocks> {
     passed: u64,
 }
 
-impl<'rocks> Way<'rocks> {
+impl<'rocks> GapFollower<'rocks> {
     /// Starts using the gap cache for a scan. Returns `None` if gaps in the range cannot be remembered.
     fn begin(gaps: &'rocks Gaps, (table, range): (Table, &KeyRange), direction: Direction, at: u64) -> Option<Self> {
         let place = (Gaps::slot_of(table, range)?, table);
