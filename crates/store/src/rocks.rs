@@ -44,7 +44,7 @@ use gaps::Gaps;
 use options::RocksOptions;
 use placement::{LastLog, StoreState};
 use read::{KeyCursor, NumberedSnapshot, Reader};
-use space::Space;
+use space::DiskSpaceMonitor;
 
 /// Format version that this program writes. Version 1 is described in `docs/store-format.md`.
 pub const FORMAT: u32 = 1;
@@ -59,7 +59,7 @@ pub struct RocksEngine {
     tuning: RocksOptions,
     /// Write options for log writes without a sync, reused for every write.
     write: rocksdb::WriteOptions,
-    space: Space,
+    space: DiskSpaceMonitor,
     /// The engine's sequence number up to which the log is synced. Every batch records it in its voucher.
     synced: AtomicU64,
     /// Whether the log had a torn tail when it was opened.
@@ -83,7 +83,7 @@ impl RocksEngine {
         let db = open_tables(folder, &tuning)?;
         placement::settle(folder, options.wal_folder.as_deref())?;
         let last_log = LastLog::start(folder, options.wal_folder.as_deref())?;
-        let space = Space::new(&[folder, wal_folder], options.reserve_bytes);
+        let space = DiskSpaceMonitor::new(&[folder, wal_folder], options.reserve_bytes);
         let rocks = Self {
             db,
             folder: folder.to_path_buf(),

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits;
 
 /// A monitor of the free space of one or two folders.
-pub(super) struct Space {
+pub(super) struct DiskSpaceMonitor {
     folders: Vec<PathBuf>,
     reserve_bytes: u64,
     /// Number of bytes written since the last query of the free space. Starts at `u64::MAX`, so that the first write
@@ -21,7 +21,7 @@ pub(super) struct Space {
     short: AtomicBool,
 }
 
-impl Space {
+impl DiskSpaceMonitor {
     /// Creates a monitor. The last folder is that of the log.
     pub(super) fn new(folders: &[&Path], reserve_bytes: u64) -> Self {
         let folders = folders.iter().map(|folder| folder.to_path_buf()).collect();
@@ -81,11 +81,11 @@ mod tests {
     #[test]
     fn writes_are_refused_when_the_reserve_is_touched() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let plenty = Space::new(&[folder.path()], 0);
+        let plenty = DiskSpaceMonitor::new(&[folder.path()], 0);
         assert!(plenty.take(10).is_ok() && plenty.room(10).is_ok());
         assert!(matches!(plenty.room(u64::MAX), Err(Error::Full(_))), "no disk is so large");
         assert!(plenty.free_bytes() > 0);
-        let none = Space::new(&[folder.path()], u64::MAX);
+        let none = DiskSpaceMonitor::new(&[folder.path()], u64::MAX);
         for _ in 0..3 {
             assert!(matches!(none.take(1), Err(Error::Full(_))), "it stays refused while the room is short");
         }
