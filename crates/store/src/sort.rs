@@ -148,26 +148,26 @@ impl Cursor for Sorted {
 struct Merge {
     folder: PathBuf,
     runs: Vec<BufReader<File>>,
-    heads: BinaryHeap<Reverse<Head>>,
+    heads: BinaryHeap<Reverse<RunHead>>,
     /// The pair returned last, whose buffers are reused.
-    current: Option<Head>,
+    current: Option<RunHead>,
 }
 
 /// The next pair of a run.
 #[derive(PartialEq, Eq)]
-struct Head {
+struct RunHead {
     key: Vec<u8>,
     value: Vec<u8>,
     run: usize,
 }
 
-impl Ord for Head {
+impl Ord for RunHead {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key.cmp(&other.key).then(self.run.cmp(&other.run))
     }
 }
 
-impl PartialOrd for Head {
+impl PartialOrd for RunHead {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -185,11 +185,11 @@ impl Merge {
     }
 
     fn advance(&mut self, run: usize) -> Result<()> {
-        self.advance_into(Head { key: Vec::new(), value: Vec::new(), run })
+        self.advance_into(RunHead { key: Vec::new(), value: Vec::new(), run })
     }
 
     /// Reads the next pair of a run.
-    fn advance_into(&mut self, mut head: Head) -> Result<()> {
+    fn advance_into(&mut self, mut head: RunHead) -> Result<()> {
         let folder = &self.folder;
         let reader = &mut self.runs[head.run];
         let mut lengths = [0; 8];
