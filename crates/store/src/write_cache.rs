@@ -261,7 +261,7 @@ impl Engine for WriteCache {
 
     fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
         let at = self.written.load(Ordering::SeqCst);
-        Ok(Box::new(Frozen { cache: self, inner: self.inner.snapshot()?, at }))
+        Ok(Box::new(CachedSnapshot { cache: self, inner: self.inner.snapshot()?, at }))
     }
 
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
@@ -331,13 +331,13 @@ impl Read for WriteCache {
 }
 
 /// A snapshot that contains at least the batches up to a number.
-struct Frozen<'cache> {
+struct CachedSnapshot<'cache> {
     cache: &'cache WriteCache,
     inner: Box<dyn Read + Send + Sync + 'cache>,
     at: u64,
 }
 
-impl Read for Frozen<'_> {
+impl Read for CachedSnapshot<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.cache.recall(table, key, self.at).map_or_else(|| self.inner.get(table, key), Ok)
     }
