@@ -25,7 +25,7 @@ pub struct ConnectionLimits {
 
 /// Reason why a connection was not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum LimitReached {
     /// The server has reached its total limit.
     #[error("too many connections to this server")]
     Total,
@@ -56,16 +56,16 @@ impl Connections {
     }
 
     /// Admits a connection, or returns the limit that it would exceed.
-    pub fn admit(self: &Arc<Self>, peer: &Peer) -> Result<Admission, Refused> {
+    pub fn admit(self: &Arc<Self>, peer: &Peer) -> Result<Admission, LimitReached> {
         let group = counted_address(peer);
         let mut counts = self.counts();
         if counts.total >= self.limits.total_max {
-            return Err(Refused::Total);
+            return Err(LimitReached::Total);
         }
         if let Some(address) = group {
             let count = counts.by_address.entry(address).or_default();
             if *count >= self.limits.per_address_max {
-                return Err(Refused::PerAddress);
+                return Err(LimitReached::PerAddress);
             }
             *count += 1;
         }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     /// Admits the addresses in order, keeps the admissions, and checks which are refused.
-    fn check(addresses: &[&str], refused: &[(usize, Refused)]) {
+    fn check(addresses: &[&str], refused: &[(usize, LimitReached)]) {
         let connections = Connections::new(ConnectionLimits { total_max: 4, per_address_max: 2 });
         let mut kept = Vec::new();
         let mut seen = Vec::new();
@@ -172,10 +172,13 @@ mod tests {
 
     #[test]
     fn limits_hold_per_address_and_in_total() {
-        check(&["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.2:1"], &[(2, Refused::PerAddress)]);
-        check(&["[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3]:1"], &[(2, Refused::PerAddress)]);
+        check(&["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.2:1"], &[(2, LimitReached::PerAddress)]);
+        check(&["[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3]:1"], &[(2, LimitReached::PerAddress)]);
         check(&["[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8:0:1::3]:1"], &[]);
-        check(&["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "192.0.2.1:1"], &[(4, Refused::Total)]);
+        check(
+            &["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "192.0.2.1:1"],
+            &[(4, LimitReached::Total)],
+        );
     }
 
     #[tokio::test]

@@ -24,7 +24,7 @@ pub mod shutdown;
 pub mod stream;
 pub mod tls;
 
-pub use connections::{Admission, ConnectionLimits, Connections, Refused};
+pub use connections::{Admission, ConnectionLimits, Connections, LimitReached};
 pub use dismissal::Dismissal;
 pub use peer::Peer;
 pub use pool::{Pool, PoolError, PoolOptions, PoolReport};
