@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::BufMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
-use wire::{Dismissal, Peer, Pool, PoolError, Shutdown, Stream, Tls};
+use wire::{Peer, Pool, PoolError, SessionTermination, Shutdown, Stream, Tls};
 
 use crate::codec::ast::Command;
 use crate::codec::{Decoded, Decoder, Status, Verb, Writer};
@@ -40,7 +40,7 @@ pub struct Service {
 }
 
 /// Serves one connection to its end. With implicit TLS, the handshake must be complete and `peer.tls` set.
-pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> io::Result<()> {
+pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: SessionTermination) -> io::Result<()> {
     let session = Session::new(Arc::clone(&service.site), peer);
     let decoder = Decoder::new(session.mode());
     let work = Box::new(ConnectionState { session, decoder, out: Writer::new() });
@@ -59,7 +59,7 @@ struct Connection {
     work: Box<ConnectionState>,
     service: Arc<Service>,
     /// Signals that the account has been disabled, removed or given another password since login.
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
 }
 
 /// The state that is moved to a worker and back.

@@ -8,14 +8,14 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use imap::Service;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream};
+use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
 
 use crate::world::{TestServer, deliver};
 
 struct Server {
     address: std::net::SocketAddr,
     shutdown: Shutdown,
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
     world: TestServer,
 }
 
@@ -24,7 +24,7 @@ async fn server() -> Server {
     let world = TestServer::new();
     let clock = Arc::new(SimClock::new());
     let pool = Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
-    let (shutdown, dismissal) = (Shutdown::new(), Dismissal::default());
+    let (shutdown, dismissal) = (Shutdown::new(), SessionTermination::default());
     let everybody = dismissal.clone();
     let service = Arc::new(Service { site: Arc::clone(&world.site), tls: None, pool, shutdown: shutdown.clone() });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");

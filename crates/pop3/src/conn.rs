@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use wire::{Dismissal, Peer, Pool, Shutdown, Stream, Tls};
+use wire::{Peer, Pool, SessionTermination, Shutdown, Stream, Tls};
 
 use crate::backend::Credentials;
 use crate::codec::{MessageResponse, take_line};
@@ -37,7 +37,7 @@ pub struct Service {
 
 /// Serves one connection until it ends. With implicit TLS, the stream must already be encrypted and the peer marked
 /// accordingly.
-pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> io::Result<()> {
+pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: SessionTermination) -> io::Result<()> {
     let offers = Features { tls: service.tls.is_some() && !peer.tls, scram: service.scram };
     let session = Session::new(peer, &service.hostname, offers);
     let greeting = session.greeting();
@@ -56,7 +56,7 @@ struct Connection {
     session: Session,
     service: Arc<Service>,
     /// Signals that the account has been disabled, removed or given another password since login.
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
     /// Input that has not been processed.
     input: Vec<u8>,
     /// Replies that have not been sent.

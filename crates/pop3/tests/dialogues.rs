@@ -17,7 +17,7 @@ use pop3::{Service, serve};
 use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 use tokio::io::AsyncWriteExt;
-use wire::{ClientTls, Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+use wire::{ClientTls, Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
 
 const LETTER: &str = "Subject: one\r\n\r\n.dots\r\n..\r\nlast\r\n";
 
@@ -158,7 +158,7 @@ impl Client {
 
 async fn check(world: &World, peer: Peer, dialogue: &str) {
     let (client, server) = Stream::duplex(1 << 16);
-    let dismissal = Dismissal::default();
+    let dismissal = SessionTermination::default();
     let serving = tokio::spawn(serve(server, peer, Arc::clone(&world.service), dismissal.clone()));
     let mut client = Client { stream: client, heard: Vec::new() };
     let mut saying = String::new();
@@ -481,7 +481,7 @@ async fn list_tells_the_octets_that_are_sent() {
     file.copy(inbox, &all, inbox).expect("they are there");
 
     let (client, server) = Stream::duplex(1 << 16);
-    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), Dismissal::default()));
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
     let mut client = Client { stream: client, heard: Vec::new() };
     client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\nSTAT\r\nLIST\r\n".to_owned()).await;
     let mut said = Vec::new();
@@ -506,7 +506,7 @@ async fn list_tells_the_octets_that_are_sent() {
 async fn a_message_that_is_gone_meanwhile_is_an_error() {
     let world = world(&[LETTER]);
     let (client, server) = Stream::duplex(1 << 16);
-    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), Dismissal::default()));
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
     let mut client = Client { stream: client, heard: Vec::new() };
     client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\n".to_owned()).await;
     for _ in 0..3 {
@@ -525,7 +525,7 @@ async fn large_messages_pass_through_small_buffers() {
     let body: String = (0..40_000).map(|number| format!(".{number}\r\n")).collect();
     let world = world(&[&format!("Subject: large\r\n\r\n{body}")]);
     let (client, server) = Stream::duplex(512);
-    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), Dismissal::default()));
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
     let mut client = Client { stream: client, heard: Vec::new() };
     client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\nRETR 1\r\n".to_owned()).await;
     for _ in 0..6 {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::{DbNumber, NoteId};
 use notes::{Database, Identity};
 use tokio::sync::watch;
-use wire::{Dismissal, Peer};
+use wire::{Peer, SessionTermination};
 
 /// The reason why a login failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ pub trait SessionSlot: Send + Sync {
     fn number(&self) -> u64;
 
     /// Returns the signal that the account has changed and the session must end.
-    fn dismissal(&self) -> &Dismissal;
+    fn dismissal(&self) -> &SessionTermination;
 }
 
 /// Checks passwords.

@@ -17,7 +17,7 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wire::{Dismissal, Peer, Stream};
+use wire::{Peer, SessionTermination, Stream};
 
 use crate::gate::{self, ConnectionState};
 use crate::limits::{
@@ -34,7 +34,7 @@ pub async fn serve(
     peer: Peer,
     server: Option<Name>,
     service: Arc<Service>,
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
 ) -> io::Result<()> {
     let shutdown = service.shutdown.clone();
     tokio::select! {
@@ -49,7 +49,7 @@ async fn run(
     peer: Peer,
     server: Option<Name>,
     service: Arc<Service>,
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
 ) -> io::Result<()> {
     let shutdown = service.shutdown.clone();
     let silence_max = service.sessions.bounds().idle;

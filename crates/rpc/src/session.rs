@@ -16,7 +16,7 @@ use std::time::Duration;
 use base::{Clock, Name, Random, Timestamp};
 use data_encoding::BASE64URL_NOPAD;
 use subtle::ConstantTimeEq;
-use wire::Dismissal;
+use wire::SessionTermination;
 
 use crate::backend::SessionSlot;
 use crate::error::{Error, Result};
@@ -77,7 +77,7 @@ pub struct Session {
     used_ms: AtomicU64,
     /// The signal that ends the session early. It comes from the session slot, so that a change of the account also
     /// ends the session.
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
     /// The session slot, released with the session.
     _seat: Option<Box<dyn SessionSlot>>,
 }
@@ -85,7 +85,7 @@ pub struct Session {
 impl Session {
     /// Creates the session of a server that has presented its certificate. It ends with its connection.
     #[must_use]
-    pub fn of_server(name: Name, dismissal: Dismissal, share: Share) -> Arc<Self> {
+    pub fn of_server(name: Name, dismissal: SessionTermination, share: Share) -> Arc<Self> {
         Arc::new(Self {
             who: SessionOwner::Server(name),
             ends: None,
@@ -298,14 +298,14 @@ mod tests {
 
     use super::*;
 
-    struct TestSeat(Dismissal);
+    struct TestSeat(SessionTermination);
 
     impl SessionSlot for TestSeat {
         fn number(&self) -> u64 {
             0
         }
 
-        fn dismissal(&self) -> &Dismissal {
+        fn dismissal(&self) -> &SessionTermination {
             &self.0
         }
     }
@@ -325,7 +325,7 @@ mod tests {
 
     impl World {
         fn log_in(&self, who: &str) -> Result<String> {
-            let seat = Box::new(TestSeat(Dismissal::default()));
+            let seat = Box::new(TestSeat(SessionTermination::default()));
             self.sessions.begin(who.to_owned(), seat).map(|(token, _)| token)
         }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::Name;
 use directory::{AuthError, Directory, Person, ScramLogin};
 use mail::mailbox::{MailFile, MailStore};
-use wire::{Dismissal, Peer};
+use wire::{Peer, SessionTermination};
 
 use crate::config::setting::SenderPolicy;
 use crate::core::Core;
@@ -257,7 +257,7 @@ impl rpc::backend::SessionSlot for NativeSession {
         self.0.number()
     }
 
-    fn dismissal(&self) -> &Dismissal {
+    fn dismissal(&self) -> &SessionTermination {
         self.0.dismissal()
     }
 }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{Modseq, NoteId};
 use directory::{Directory, Person};
 use notes::{Access, level};
-use wire::{Dismissal, Shutdown};
+use wire::{SessionTermination, Shutdown};
 
 use crate::limits::SESSIONS_LOOK_EVERY;
 
@@ -32,7 +32,7 @@ pub struct Sessions {
 struct Entry {
     /// The account; `None` before the login.
     account: Option<Box<Account>>,
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
 }
 
 /// The state of an account at the login.
@@ -67,7 +67,7 @@ impl Account {
 pub struct Session {
     sessions: Arc<Sessions>,
     number: u64,
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
 }
 
 impl Session {
@@ -79,7 +79,7 @@ impl Session {
 
     /// Returns the signal that asks the session to end.
     #[must_use]
-    pub fn dismissal(&self) -> &Dismissal {
+    pub fn dismissal(&self) -> &SessionTermination {
         &self.dismissal
     }
 }
@@ -95,7 +95,7 @@ impl Sessions {
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> Session {
         let number = self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let dismissal = Dismissal::default();
+        let dismissal = SessionTermination::default();
         self.lock().insert(number, Entry { account: None, dismissal: dismissal.clone() });
         Session { sessions: Arc::clone(self), number, dismissal }
     }

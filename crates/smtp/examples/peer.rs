@@ -17,7 +17,7 @@ use smtp::envelope::{Envelope, Recipient, RecipientLocation, Sender};
 use smtp::rules::ListenerRules;
 use smtp::{Refusal, Result};
 use tokio::time::Instant;
-use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
 
 struct AcceptAll;
 
@@ -103,7 +103,9 @@ async fn listen(address: &str, role: &str) -> Result<()> {
         let (stream, from) = listener.accept().await?;
         let service = service.clone();
         tokio::spawn(async move {
-            if let Err(error) = serve(Stream::tcp(stream), Peer::network(from), service, Dismissal::default()).await {
+            if let Err(error) =
+                serve(Stream::tcp(stream), Peer::network(from), service, SessionTermination::default()).await
+            {
                 eprintln!("{from}: {error}");
             }
         });

@@ -17,7 +17,7 @@ use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply,
 use smtp::conn::{ListenerServices, serve};
 use smtp::envelope::{Envelope, Sender};
 use smtp::rules::ListenerRules;
-use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream};
+use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
 
 struct NullBackend;
 
@@ -103,7 +103,12 @@ fn start_server() -> SocketAddr {
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
             while let Ok((stream, from)) = listener.accept().await {
-                tokio::spawn(serve(Stream::tcp(stream), Peer::network(from), service.clone(), Dismissal::default()));
+                tokio::spawn(serve(
+                    Stream::tcp(stream),
+                    Peer::network(from),
+                    service.clone(),
+                    SessionTermination::default(),
+                ));
             }
         });
     });

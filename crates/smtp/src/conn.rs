@@ -17,7 +17,7 @@ use std::time::Duration;
 use base::{Clock, Random};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::{Dismissal, Peer, Pool, Shutdown, Stream, Tls};
+use wire::{Peer, Pool, SessionTermination, Shutdown, Stream, Tls};
 
 use crate::auth::results;
 use crate::auth::verify::{ClientInfo, Verifier};
@@ -55,7 +55,12 @@ pub struct ListenerServices {
 }
 
 /// Serves one connection until it ends. With implicit TLS, the caller has completed the handshake and set `peer.tls`.
-pub async fn serve(stream: Stream, peer: Peer, service: Arc<ListenerServices>, dismissal: Dismissal) -> Result<()> {
+pub async fn serve(
+    stream: Stream,
+    peer: Peer,
+    service: Arc<ListenerServices>,
+    dismissal: SessionTermination,
+) -> Result<()> {
     let rules = Arc::clone(&service.rules);
     let mut session = Session::new(rules, Arc::clone(&service.clock), service.random.as_ref(), peer);
     if peer.tls {
@@ -77,7 +82,7 @@ struct Connection {
     session: Session,
     service: Arc<ListenerServices>,
     /// Signals that the account has changed since the login.
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
     /// Received bytes, of which the first `used` ones are processed.
     input: Vec<u8>,
     used: usize,

@@ -1,6 +1,6 @@
 //! A signal that one connection must end because of the account that is logged in over it.
 //!
-//! The code that notices a change of an account calls [`Dismissal::dismiss`]. The protocol that serves the connection
+//! The code that notices a change of an account calls [`SessionTermination::dismiss`]. The protocol that serves the connection
 //! sees the signal between two commands or while it waits for its client, says good-bye in its own way, and closes. A
 //! protocol never starts a command after it has seen the signal. The sender of the signal drops connections that do not
 //! end in time.
@@ -16,17 +16,17 @@ use tokio::sync::Notify;
 
 /// Signal that tells one connection to end. It is cheap to clone. A signal without other clones is never sent.
 #[derive(Clone, Default)]
-pub struct Dismissal {
-    word: Arc<Word>,
+pub struct SessionTermination {
+    word: Arc<Signal>,
 }
 
 #[derive(Default)]
-struct Word {
+struct Signal {
     given: AtomicBool,
     heard: Notify,
 }
 
-impl Dismissal {
+impl SessionTermination {
     /// Sends the signal. It cannot be withdrawn.
     pub fn dismiss(&self) {
         self.word.given.store(true, Ordering::Release);
@@ -50,7 +50,7 @@ impl Dismissal {
     }
 }
 
-impl fmt::Debug for Dismissal {
+impl fmt::Debug for SessionTermination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dismissal").field("is_given", &self.is_given()).finish()
     }
@@ -62,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_word_is_heard_before_and_after() {
-        let dismissal = Dismissal::default();
+        let dismissal = SessionTermination::default();
         let waiter = tokio::spawn({
             let dismissal = dismissal.clone();
             async move { dismissal.given().await }
@@ -72,6 +72,6 @@ mod tests {
         dismissal.dismiss();
         waiter.await.expect("the waiter does not panic");
         dismissal.given().await;
-        assert!(dismissal.is_given() && !Dismissal::default().is_given());
+        assert!(dismissal.is_given() && !SessionTermination::default().is_given());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The core of Doublet is plain blocking code, and its edges are asynchronous. This crate connects the two. A protocol
 //! reads a command from a [`Stream`], passes the work to the [`Pool`] and awaits the result, waits for durability, and
-//! writes the reply. [`Shutdown`] and [`Dismissal`] tell it when to say good-bye, and [`Connections`] decides whether
+//! writes the reply. [`Shutdown`] and [`SessionTermination`] tell it when to say good-bye, and [`Connections`] decides whether
 //! it may start at all.
 //!
 //! Promises:
@@ -25,7 +25,7 @@ pub mod stream;
 pub mod tls;
 
 pub use connections::{Admission, ConnectionLimits, Connections, LimitReached};
-pub use dismissal::Dismissal;
+pub use dismissal::SessionTermination;
 pub use peer::Peer;
 pub use pool::{Pool, PoolError, PoolOptions, PoolReport};
 pub use shutdown::{Phase, Shutdown};

@@ -8,7 +8,7 @@ use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, Options, Route, Security, SmartHost, SmtpClient};
 use smtp::dns::Resolver;
 use smtp::rules::{Encryption, ListenerRules};
-use wire::{Admission, ClientTls, Dismissal, Peer, Stream};
+use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
 
 use super::{ServeError, Server, encrypt};
 use crate::certificate::server_of;
@@ -219,7 +219,7 @@ fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'stati
     sessions: &Arc<Sessions>,
     peer: Peer,
     admission: Admission,
-    serve: impl FnOnce(Peer, Dismissal) -> F,
+    serve: impl FnOnce(Peer, SessionTermination) -> F,
 ) {
     let session = sessions.begin();
     let serving = serve(peer.numbered(session.number()), session.dismissal().clone());
@@ -235,7 +235,7 @@ fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'stati
 }
 
 /// Waits until a dismissed session should have ended.
-async fn overdue(dismissal: &Dismissal) {
+async fn overdue(dismissal: &SessionTermination) {
     dismissal.given().await;
     tokio::time::sleep(GOOD_BYE_TIME_MAX).await;
 }

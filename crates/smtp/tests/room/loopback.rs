@@ -13,7 +13,7 @@ use smtp::envelope::{Notify, OriginalRecipient, Recipient, RecipientLocation, Re
 use smtp::rules::{Authentication, Encryption, ListenerRules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{ClientTls, Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+use wire::{ClientTls, Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
 
 use crate::backend::MemoryBackend;
 use crate::names::Zone;
@@ -59,7 +59,7 @@ struct TestServer {
     address: SocketAddr,
     shutdown: Shutdown,
     /// Ends all sessions of the server.
-    dismissal: Dismissal,
+    dismissal: SessionTermination,
     /// The certificate that makes a client trust the server.
     certificate: String,
 }
@@ -105,7 +105,7 @@ async fn listening(change: impl FnOnce(&mut ListenerRules), handshake: Handshake
     let mut rules = ListenerRules::reception("mx.b.example", "b.example");
     change(&mut rules);
     let (service, backend, certificate) = service(rules, None);
-    let (shutdown, dismissal) = (service.shutdown.clone(), Dismissal::default());
+    let (shutdown, dismissal) = (service.shutdown.clone(), SessionTermination::default());
     let everybody = dismissal.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -262,7 +262,7 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
     let (service, backend, _) = service(rules, Some(Arc::new(verifier)));
     let (mut near, far) = Stream::duplex(1 << 16);
     let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
-    let session = tokio::spawn(serve(far, peer, service, Dismissal::default()));
+    let session = tokio::spawn(serve(far, peer, service, SessionTermination::default()));
     let said = "HELO c.example\r\n|MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n|\
                 Authentication-Results: mx.b.example; dkim=pass\r\nFrom: a@c.example\r\n\r\nx\r\n.\r\nQUIT\r\n";
     let mut heard = Vec::new();
@@ -341,7 +341,7 @@ async fn a_stranger_must_not_talk_before_the_greeting() {
     let (mut near, far) = Stream::duplex(1 << 16);
     near.write_all(b"EHLO early.example\r\n").await.expect("there is room");
     let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
-    serve(far, peer, service, Dismissal::default()).await.expect("the session ends properly");
+    serve(far, peer, service, SessionTermination::default()).await.expect("the session ends properly");
     let mut said = String::new();
     near.read_to_string(&mut said).await.expect("UTF-8");
     assert_eq!(said, "521 5.5.1 Protocol error: you must wait for the greeting\r\n");
@@ -357,7 +357,7 @@ async fn strangers_wait_for_the_greeting_and_the_silent_are_cut_off() {
         let (mut near, far) = Stream::duplex(1 << 16);
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
         let started = tokio::time::Instant::now();
-        let session = tokio::spawn(serve(far, peer, service, Dismissal::default()));
+        let session = tokio::spawn(serve(far, peer, service, SessionTermination::default()));
         let mut heard = Vec::new();
         near.receive(&mut heard).await.expect("a greeting");
         assert_eq!(started.elapsed().as_secs(), 7);
