@@ -27,7 +27,7 @@ pub mod tls;
 pub use connections::{Admission, ConnectionLimits, Connections, LimitReached};
 pub use dismissal::SessionTermination;
 pub use peer::Peer;
-pub use pool::{Pool, PoolError, PoolOptions, PoolReport};
+pub use pool::{Pool, PoolError, PoolOptions, PoolStatistics};
 pub use shutdown::{Phase, Shutdown};
 pub use stream::Stream;
 pub use tls::{ClientTls, Tls, TlsError, TlsFacts};

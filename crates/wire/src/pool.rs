@@ -63,7 +63,7 @@ pub enum PoolError {
 
 /// Statistics and current load of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PoolReport {
+pub struct PoolStatistics {
     /// Number of worker threads.
     pub workers: usize,
     /// Number of workers that are running a job now.
@@ -114,17 +114,17 @@ struct State {
     /// Number of workers that wait on `work` and have not been woken yet.
     sleeping: usize,
     closed: bool,
-    report: PoolReport,
+    report: PoolStatistics,
 }
 
 struct Job {
     queued: Duration,
-    run: Box<dyn FnOnce() -> Outcome + Send>,
+    run: Box<dyn FnOnce() -> JobOutcome + Send>,
 }
 
 /// The way in which a job ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum JobOutcome {
     Ended,
     Panicked,
     Skipped,
@@ -132,7 +132,7 @@ enum Outcome {
 
 /// Treatment of a queued job whose caller is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Orphan {
+enum AbandonedJob {
     Runs,
     IsSkipped,
 }
@@ -141,7 +141,7 @@ impl Pool {
     /// Starts the workers. Options out of range are clamped.
     pub fn new(options: &PoolOptions, clock: Arc<dyn Clock>) -> Result<Self, PoolError> {
         let workers = options.workers.clamp(1, POOL_WORKERS_MAX);
-        let state = State { report: PoolReport { workers, ..PoolReport::default() }, ..State::default() };
+        let state = State { report: PoolStatistics { workers, ..PoolStatistics::default() }, ..State::default() };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             work: Condvar::new(),
@@ -165,7 +165,7 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.queue(job, Orphan::Runs).await
+        self.queue(job, AbandonedJob::Runs).await
     }
 
     /// Runs a job on a worker and returns its result, as long as the caller waits for it.
@@ -178,10 +178,10 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.queue(job, Orphan::IsSkipped).await
+        self.queue(job, AbandonedJob::IsSkipped).await
     }
 
-    async fn queue<T, F>(&self, job: F, orphan: Orphan) -> Result<T, PoolError>
+    async fn queue<T, F>(&self, job: F, orphan: AbandonedJob) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
@@ -190,11 +190,11 @@ impl Pool {
         let place = shared.places.acquire().await.map_err(|_| PoolError::Closed)?;
         let (sender, receiver) = oneshot::channel();
         let queued = shared.push(Box::new(move || {
-            if orphan == Orphan::IsSkipped && sender.is_closed() {
-                return Outcome::Skipped;
+            if orphan == AbandonedJob::IsSkipped && sender.is_closed() {
+                return JobOutcome::Skipped;
             }
             let result = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| PoolError::Panicked(panic_text(&*panic)));
-            let outcome = if result.is_ok() { Outcome::Ended } else { Outcome::Panicked };
+            let outcome = if result.is_ok() { JobOutcome::Ended } else { JobOutcome::Panicked };
             let _ = sender.send(result);
             outcome
         }));
@@ -215,8 +215,8 @@ impl Pool {
             return Err(if lock(&shared.state).closed { PoolError::Closed } else { PoolError::Full });
         };
         let queued = shared.push(Box::new(move || match catch_unwind(AssertUnwindSafe(job)) {
-            Ok(()) => Outcome::Ended,
-            Err(_) => Outcome::Panicked,
+            Ok(()) => JobOutcome::Ended,
+            Err(_) => JobOutcome::Panicked,
         }));
         if !queued {
             return Err(PoolError::Closed);
@@ -227,9 +227,9 @@ impl Pool {
 
     /// Returns the statistics and the current load of the pool.
     #[must_use]
-    pub fn report(&self) -> PoolReport {
+    pub fn report(&self) -> PoolStatistics {
         let state = lock(&self.owner.shared.state);
-        PoolReport { depth: state.jobs.len(), ..state.report }
+        PoolStatistics { depth: state.jobs.len(), ..state.report }
     }
 
     /// Closes the queue for new jobs, lets the queued ones run, and waits for the workers to end. This blocks and must
@@ -261,7 +261,7 @@ impl Drop for Owner {
 
 impl Shared {
     /// Queues a job. Returns `false` if the pool is closed.
-    fn push(&self, run: Box<dyn FnOnce() -> Outcome + Send>) -> bool {
+    fn push(&self, run: Box<dyn FnOnce() -> JobOutcome + Send>) -> bool {
         let queued = self.clock.monotonic();
         let mut state = lock(&self.state);
         if state.closed {
@@ -310,15 +310,15 @@ impl Shared {
     }
 }
 
-impl PoolReport {
-    fn ended(&mut self, outcome: Outcome, waited: Duration, ran: Duration) {
+impl PoolStatistics {
+    fn ended(&mut self, outcome: JobOutcome, waited: Duration, ran: Duration) {
         self.busy = self.busy.saturating_sub(1);
-        if outcome == Outcome::Skipped {
+        if outcome == JobOutcome::Skipped {
             self.skipped = self.skipped.saturating_add(1);
             return;
         }
         self.completed = self.completed.saturating_add(1);
-        self.panicked = self.panicked.saturating_add(u64::from(outcome == Outcome::Panicked));
+        self.panicked = self.panicked.saturating_add(u64::from(outcome == JobOutcome::Panicked));
         self.waited = self.waited.saturating_add(waited);
         self.waited_max = self.waited_max.max(waited);
         self.ran = self.ran.saturating_add(ran);
