@@ -30,4 +30,4 @@ pub use peer::Peer;
 pub use pool::{Pool, PoolError, PoolOptions, PoolStatistics};
 pub use shutdown::{Phase, Shutdown};
 pub use stream::Stream;
-pub use tls::{ClientTls, Tls, TlsError, TlsFacts};
+pub use tls::{ClientTls, Tls, TlsError, TlsInfo};

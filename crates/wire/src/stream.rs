@@ -19,7 +19,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use crate::deflate::Deflate;
 use crate::limits::{HANDSHAKE_TIME_MAX, RECEIVE_BYTES_MAX};
-use crate::tls::{ClientTls, Tls, TlsFacts};
+use crate::tls::{ClientTls, Tls, TlsInfo};
 
 /// A connection that can be read, written and upgraded.
 pub struct Stream {
@@ -112,11 +112,11 @@ impl Stream {
 
     /// Returns the result of the TLS handshake, or `None` without TLS.
     #[must_use]
-    pub fn tls_facts(&self) -> Option<TlsFacts> {
+    pub fn tls_facts(&self) -> Option<TlsInfo> {
         match &self.layer {
             Layer::Plain(_) => None,
-            Layer::Server(stream) => TlsFacts::of(stream.get_ref().1),
-            Layer::Client(stream) => TlsFacts::of(stream.get_ref().1),
+            Layer::Server(stream) => TlsInfo::of(stream.get_ref().1),
+            Layer::Client(stream) => TlsInfo::of(stream.get_ref().1),
         }
     }
 

@@ -141,14 +141,14 @@ impl fmt::Debug for ClientTls {
 
 /// Result of a handshake, for trace headers and logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TlsFacts {
+pub struct TlsInfo {
     /// TLS version, such as `TLSv1.3`.
     pub version: &'static str,
     /// Registered name of the cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
     pub cipher: &'static str,
 }
 
-impl TlsFacts {
+impl TlsInfo {
     pub(crate) fn of(connection: &rustls::CommonState) -> Option<Self> {
         let version = match connection.protocol_version()? {
             ProtocolVersion::TLSv1_2 => "TLSv1.2",
