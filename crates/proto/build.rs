@@ -43,7 +43,7 @@ fn shapes(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
         let found = messages.iter().position(|(other, _)| other == name);
         found.ok_or_else(|| format!("{name} is used and not described"))
     };
-    let mut text = String::from("const SHAPES: &[&[(u32, Kind)]] = &[\n");
+    let mut text = String::from("const SHAPES: &[&[(u32, WireKind)]] = &[\n");
     for (name, message) in &messages {
         write!(text, "    // {name}\n    &[")?;
         for field in &message.field {
@@ -77,11 +77,11 @@ fn kind(
     index_of: impl Fn(&str) -> Result<usize, String>,
 ) -> Result<String, Box<dyn Error>> {
     Ok(match field.r#type() {
-        Type::Message => format!("Kind::Message({})", index_of(field.type_name())?),
+        Type::Message => format!("WireKind::Message({})", index_of(field.type_name())?),
         Type::Group => return Err("groups are not for us".into()),
-        Type::String | Type::Bytes => "Kind::Bytes".to_owned(),
-        Type::Double | Type::Fixed64 | Type::Sfixed64 => "Kind::Fixed(8)".to_owned(),
-        Type::Float | Type::Fixed32 | Type::Sfixed32 => "Kind::Fixed(4)".to_owned(),
-        _ => "Kind::Varint".to_owned(),
+        Type::String | Type::Bytes => "WireKind::Bytes".to_owned(),
+        Type::Double | Type::Fixed64 | Type::Sfixed64 => "WireKind::Fixed(8)".to_owned(),
+        Type::Float | Type::Fixed32 | Type::Sfixed32 => "WireKind::Fixed(4)".to_owned(),
+        _ => "WireKind::Varint".to_owned(),
     })
 }

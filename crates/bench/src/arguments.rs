@@ -7,7 +7,7 @@ use std::error::Error;
 use std::str::FromStr;
 
 /// Result whose error ends the program with its text.
-pub type Result<T> = Result<T, Box<dyn Error + Send + Sync>>;
+pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Values by name.
 #[derive(Debug)]

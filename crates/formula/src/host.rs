@@ -155,14 +155,14 @@ pub struct Lookup<'a> {
     /// The key. `None` reads a whole column.
     pub key: Option<&'a str>,
     /// The column, numbered from 1, or the field to return.
-    pub column: LookupResult<'a>,
+    pub column: LookupColumn<'a>,
     /// The keywords, without brackets.
     pub keywords: Vec<&'a str>,
 }
 
 /// The value that a lookup returns for each entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LookupResult<'a> {
+pub enum LookupColumn<'a> {
     /// The number of a column, starting at 1.
     Number(usize),
     /// The name of a field of the document.

@@ -5,7 +5,7 @@
 //! `[12/31/2024]`, `error: ...`.
 
 use base::{NoteId, ReplicaId, Timestamp, Unid};
-use formula::host::{Access, Attachment, DocumentState, DocumentTime, HostText, Lookup, LookupResult, Position};
+use formula::host::{Access, Attachment, DocumentState, DocumentTime, HostText, Lookup, LookupColumn, Position};
 use formula::{Document, Formula, Host, Options, Outcome, Text, Value, Zone};
 
 /// The current time: Sunday, 2024-06-02, 12:30:45 UTC, which is 14:30:45 in Berlin.
@@ -135,9 +135,9 @@ impl Host for Server {
 
     fn lookup(&self, lookup: &Lookup<'_>) -> Option<Result<Value<'_>, String>> {
         Some(match (lookup.view, lookup.key, lookup.column) {
-            ("Colours", None, LookupResult::Number(1)) => Ok(Value::from_texts(vec!["blue".into(), "red".into()])),
-            ("Colours", Some("red"), LookupResult::Field("Code")) => Ok(Value::Number(2.0)),
-            ("Colours", Some("blue"), LookupResult::Field("Code")) => Ok(Value::Number(7.0)),
+            ("Colours", None, LookupColumn::Number(1)) => Ok(Value::from_texts(vec!["blue".into(), "red".into()])),
+            ("Colours", Some("red"), LookupColumn::Field("Code")) => Ok(Value::Number(2.0)),
+            ("Colours", Some("blue"), LookupColumn::Field("Code")) => Ok(Value::Number(7.0)),
             ("Colours", ..) => Err("Entry not found in index".to_owned()),
             _ => Err("Cannot find the view".to_owned()),
         })

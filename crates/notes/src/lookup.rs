@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base::{Name, NoteId, ReplicaId, Timestamp, Unid};
-use formula::host::{Access, HostText, Lookup, LookupResult};
+use formula::host::{Access, HostText, Lookup, LookupColumn};
 use formula::{Host, Moment, Text, Value};
 
 use crate::error::Error;
@@ -131,9 +131,9 @@ impl<'r> LookupContext<'r> {
         let columns = &view.info.view.design.columns;
         let wanted = match lookup.column {
             _ if has("ReturnDocumentUniqueID") => Wanted::Unid,
-            LookupResult::Field(name) => Wanted::Field(name),
-            LookupResult::Number(number) if number <= columns.len() => Wanted::Cell(number - 1),
-            LookupResult::Number(number) => return Err(format!("View {:?} has no column {number}", lookup.view)),
+            LookupColumn::Field(name) => Wanted::Field(name),
+            LookupColumn::Number(number) if number <= columns.len() => Wanted::Cell(number - 1),
+            LookupColumn::Number(number) => return Err(format!("View {:?} has no column {number}", lookup.view)),
         };
         let is_category = matches!(wanted, Wanted::Cell(column) if columns[column].categorised);
         let mut values = Values::once(is_category && lookup.key.is_none());

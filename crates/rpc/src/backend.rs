@@ -29,7 +29,7 @@ pub enum LoginError {
 
 /// The next step of a SASL exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ExchangeStep {
+pub enum SaslExchangeStep {
     /// The server sends this challenge and waits for the response.
     Challenge(Vec<u8>),
     /// The client is authenticated.
@@ -42,9 +42,9 @@ pub enum ExchangeStep {
 }
 
 /// The server side of a SASL mechanism with several steps, such as SCRAM-SHA-256.
-pub trait Exchange: Send {
+pub trait SaslExchange: Send {
     /// Processes the client's next message.
-    fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError>;
+    fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError>;
 }
 
 /// A registered login session; dropping it removes the registration.
@@ -65,7 +65,7 @@ pub trait Credentials: Send + Sync {
     fn authenticate(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError>;
 
     /// Starts a SCRAM-SHA-256 exchange. Returns `None` if the mechanism is not available.
-    fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn Exchange>>;
+    fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn SaslExchange>>;
 }
 
 /// Progress of the build of a view's index.

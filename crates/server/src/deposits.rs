@@ -24,7 +24,7 @@ use crate::reception::SmtpBackend;
 const ID_BYTES: usize = 9;
 
 /// Accepts messages from users.
-pub struct SubmissionService {
+pub struct NativeSubmission {
     directory: Arc<Directory>,
     logins: Arc<Logins>,
     reception: Arc<SmtpBackend>,
@@ -35,7 +35,7 @@ pub struct SubmissionService {
     recipients_max: usize,
 }
 
-impl SubmissionService {
+impl NativeSubmission {
     /// Creates the service.
     #[must_use]
     pub fn new(core: &Core, logins: &Arc<Logins>, reception: &Arc<SmtpBackend>) -> Arc<Self> {
@@ -109,7 +109,7 @@ impl SubmissionService {
     }
 }
 
-impl SubmissionService for SubmissionService {
+impl SubmissionService for NativeSubmission {
     fn deposit(&self, deposit: Submission) -> Result<Accepted, SubmissionError> {
         if deposit.message.len() as u64 > self.message_bytes_max {
             return Err(SubmissionError::TooLarge("the message is too large".to_owned()));

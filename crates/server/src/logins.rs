@@ -183,52 +183,52 @@ fn unavailable(what: &str, error: &dyn std::fmt::Display) -> LoginRefusal {
 }
 
 /// Implements the traits of a protocol crate on top of the functions above.
-macro_rules! serve_room {
-    ($room:ident, $door:ident, $malformed:ident) => {
-        impl From<Denied> for $room::backend::LoginError {
-            fn from(denied: Denied) -> Self {
-                match denied {
-                    Denied::Wrong => Self::Wrong,
-                    Denied::Disabled => Self::Disabled,
-                    Denied::Throttled => Self::Throttled,
-                    Denied::Malformed => Self::$malformed,
-                    Denied::Unavailable => Self::Unavailable,
+macro_rules! impl_backend {
+    ($protocol:ident, $login_protocol:ident, $malformed:ident) => {
+        impl From<LoginRefusal> for $protocol::backend::LoginError {
+            fn from(refusal: LoginRefusal) -> Self {
+                match refusal {
+                    LoginRefusal::Wrong => Self::Wrong,
+                    LoginRefusal::Disabled => Self::Disabled,
+                    LoginRefusal::Throttled => Self::Throttled,
+                    LoginRefusal::Malformed => Self::$malformed,
+                    LoginRefusal::Unavailable => Self::Unavailable,
                 }
             }
         }
 
-        impl $room::backend::Exchange for Scram {
+        impl $protocol::backend::SaslExchange for Scram {
             fn step(
                 &mut self,
                 response: &[u8],
-            ) -> Result<$room::backend::ExchangeStep, $room::backend::LoginError> {
+            ) -> Result<$protocol::backend::SaslExchangeStep, $protocol::backend::LoginError> {
                 Ok(match self.turn(response)? {
-                    Turn::Challenge(challenge) => $room::backend::ExchangeStep::Challenge(challenge),
-                    Turn::Done(login, last) => $room::backend::ExchangeStep::Done { login, last },
+                    ExchangeStep::Challenge(challenge) => $protocol::backend::SaslExchangeStep::Challenge(challenge),
+                    ExchangeStep::Done(login, last) => $protocol::backend::SaslExchangeStep::Done { login, last },
                 })
             }
         }
 
-        impl $room::backend::Credentials for Logins {
+        impl $protocol::backend::Credentials for Logins {
             fn authenticate(
                 &self,
                 peer: &Peer,
                 login: &str,
                 password: &[u8],
-            ) -> Result<String, $room::backend::LoginError> {
-                Ok(self.check(Door::$door, peer, login, password)?)
+            ) -> Result<String, $protocol::backend::LoginError> {
+                Ok(self.check(LoginProtocol::$login_protocol, peer, login, password)?)
             }
 
-            fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn $room::backend::Exchange>> {
-                Some(Box::new(self.scram(Door::$door, peer)))
+            fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn $protocol::backend::SaslExchange>> {
+                Some(Box::new(self.scram(LoginProtocol::$login_protocol, peer)))
             }
 
-            serve_room!(@last $room);
+            impl_backend!(@last $protocol);
         }
     };
     (@last rpc) => {
-        fn seat(&self) -> Box<dyn rpc::backend::Seat> {
-            Box::new(Seat(self.gate.sessions.begin()))
+        fn seat(&self) -> Box<dyn rpc::backend::SessionSlot> {
+            Box::new(NativeSession(self.gate.sessions.begin()))
         }
     };
     (@last smtp) => {
@@ -236,17 +236,17 @@ macro_rules! serve_room {
             self.may_send(login, address)
         }
     };
-    (@last $room:ident) => {
-        fn open(&self, login: &str) -> Result<MailFile, $room::backend::LoginError> {
+    (@last $protocol:ident) => {
+        fn open(&self, login: &str) -> Result<MailFile, $protocol::backend::LoginError> {
             Ok(self.mail_file(login)?)
         }
     };
 }
 
-serve_room!(imap, Imap, Malformed);
-serve_room!(pop3, Pop3, Malformed);
-serve_room!(smtp, Submission, Wrong);
-serve_room!(rpc, Native, Malformed);
+impl_backend!(imap, Imap, Malformed);
+impl_backend!(pop3, Pop3, Malformed);
+impl_backend!(smtp, Submission, Wrong);
+impl_backend!(rpc, Native, Malformed);
 
 /// A session of the native protocol, registered so that it ends when its account changes. It is not a connection: it
 /// may outlive one, and one connection may carry many sessions.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::Name;
 use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase};
-use rpc::backend::{CreateDatabaseError, DatabaseCreator, Template as Told};
+use rpc::backend::{CreateDatabaseError, DatabaseCreator, Template as RpcTemplate};
 
 use crate::admin::databases::{check_title, own_acl};
 use crate::core::Core;
@@ -14,11 +14,11 @@ use crate::template::{Template, apply_to_new};
 const MAIL_FOLDER: &str = "mail/";
 
 /// Creates databases for the users whom the operator permits to do so.
-pub struct DatabaseCreator {
+pub struct TemplateDatabaseCreator {
     core: Arc<Core>,
 }
 
-impl DatabaseCreator {
+impl TemplateDatabaseCreator {
     /// Creates the service, which adds databases to the server's catalog.
     #[must_use]
     pub fn new(core: &Arc<Core>) -> Self {
@@ -56,15 +56,16 @@ impl DatabaseCreator {
     }
 }
 
-impl DatabaseCreator for DatabaseCreator {
-    fn templates(&self) -> Vec<Told> {
+impl DatabaseCreator for TemplateDatabaseCreator {
+    fn templates(&self) -> Vec<RpcTemplate> {
         let listed = self.core.templates().all();
         for failure in listed.wrong {
             tracing::warn!(target: "design", %failure, "a template cannot be used");
         }
         let mut all = [listed.own, listed.supplied].concat();
         all.sort_by(|one, other| one.name.cmp(&other.name));
-        let told = |template: Template| Told { name: template.name, title: template.title, about: template.about };
+        let told =
+            |template: Template| RpcTemplate { name: template.name, title: template.title, about: template.about };
         all.into_iter().map(told).collect()
     }
 

@@ -81,7 +81,7 @@ pub enum LoginError {
 
 /// The next step of a SASL exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SaslStep {
+pub enum SaslExchangeStep {
     /// The server sends this challenge and waits for a response.
     Challenge(Vec<u8>),
     /// The client is authenticated. `login` is its login, `last` the final message of the server.
@@ -91,7 +91,7 @@ pub enum SaslStep {
 /// The server's side of a SASL mechanism with several steps, such as SCRAM-SHA-256.
 pub trait SaslExchange: Send {
     /// Processes the client's next message.
-    fn step(&mut self, response: &[u8]) -> Result<SaslStep, LoginError>;
+    fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError>;
 }
 
 /// Checks passwords and the right to send in another's name.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use base::{Clock, Random};
 use wire::Peer;
 
-use crate::backend::{LoginError, RecipientReply, SaslExchange, SaslStep};
+use crate::backend::{LoginError, RecipientReply, SaslExchange, SaslExchangeStep};
 use crate::cmd::{self, CallContext};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
@@ -88,7 +88,7 @@ pub enum BackendResponse {
     /// The login in its canonical spelling.
     Login(Result<String, LoginError>),
     /// The exchange and its next step, or `None` if the mechanism is not available.
-    Scram(Option<(Box<dyn SaslExchange>, Result<SaslStep, LoginError>)>),
+    Scram(Option<(Box<dyn SaslExchange>, Result<SaslExchangeStep, LoginError>)>),
     /// The queue ID of the message, which is now durable, and the indexes of recipients for which it was refused.
     Message(Result<AcceptedMessage, Refusal>),
 }

@@ -5,7 +5,7 @@ use base::Unid;
 use super::text::each;
 use super::{Attributes, Function, row, text_of};
 use crate::error::{ErrorValueKind, EvaluationError};
-use crate::host::{Access, HostText, Lookup, LookupResult};
+use crate::host::{Access, HostText, Lookup, LookupColumn};
 use crate::outcome::Effect;
 use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
@@ -145,13 +145,13 @@ fn server_and_database<'v>(value: &'v Value<'_>) -> Result<(&'v str, &'v str), E
     })
 }
 
-fn column<'v>(value: &'v Value<'_>) -> Result<LookupResult<'v>, ErrorValueKind> {
+fn column<'v>(value: &'v Value<'_>) -> Result<LookupColumn<'v>, ErrorValueKind> {
     match value.number() {
         Ok(_) => match usize::try_from(value.integer()?) {
-            Ok(number @ 1..) => Ok(LookupResult::Number(number)),
+            Ok(number @ 1..) => Ok(LookupColumn::Number(number)),
             _ => Err(ErrorValueKind::Argument("Columns are counted from 1")),
         },
-        Err(_) => Ok(LookupResult::Field(value.text().map_err(|_| ErrorValueKind::Type)?)),
+        Err(_) => Ok(LookupColumn::Field(value.text().map_err(|_| ErrorValueKind::Type)?)),
     }
 }
 

@@ -3,7 +3,7 @@
 use proto::v1;
 
 use super::CallContext;
-use crate::backend::{Exchange, ExchangeStep, LoginError, SessionSlot};
+use crate::backend::{LoginError, SaslExchange, SaslExchangeStep, SessionSlot};
 use crate::error::{Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, SECRET_BYTES_MAX};
 use crate::service::CallOutcome;
@@ -33,12 +33,12 @@ pub(crate) fn logout(desk: &CallContext, _: v1::LogoutRequest) -> Result<CallOut
 }
 
 /// A SASL exchange in progress.
-pub(crate) struct SaslExchange {
+pub(crate) struct LoginExchange {
     seat: Box<dyn SessionSlot>,
-    exchange: Box<dyn Exchange>,
+    exchange: Box<dyn SaslExchange>,
 }
 
-impl SaslExchange {
+impl LoginExchange {
     /// Starts an exchange.
     pub(crate) fn begin(desk: &CallContext, mechanism: &str) -> Result<Self> {
         if !mechanism.eq_ignore_ascii_case("SCRAM-SHA-256") {
@@ -56,8 +56,10 @@ impl SaslExchange {
             return Err(Error::Login(LoginError::Malformed));
         }
         match self.exchange.step(response).map_err(Error::Login)? {
-            ExchangeStep::Challenge(challenge) => Ok((v1::AuthenticateReply { challenge, login: None }, Some(self))),
-            ExchangeStep::Done { login, last } => {
+            SaslExchangeStep::Challenge(challenge) => {
+                Ok((v1::AuthenticateReply { challenge, login: None }, Some(self)))
+            }
+            SaslExchangeStep::Done { login, last } => {
                 let login = begin(desk, login, self.seat)?;
                 Ok((v1::AuthenticateReply { challenge: last, login: Some(login) }, None))
             }

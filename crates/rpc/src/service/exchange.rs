@@ -5,7 +5,7 @@ use proto::v1;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::{CallOutcome, Replies, Service, replies, take};
-use crate::cmd::session::SaslExchange;
+use crate::cmd::session::LoginExchange;
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 
@@ -13,7 +13,7 @@ use crate::limits::{EXCHANGE_STEPS_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_M
 struct AuthenticateState {
     messages: Streaming<v1::AuthenticateRequest>,
     /// The SASL exchange; `None` before the first and after the last message.
-    dialogue: Option<SaslExchange>,
+    dialogue: Option<LoginExchange>,
     steps: usize,
     is_over: bool,
 }
@@ -52,7 +52,7 @@ async fn step(
         .work(caller, move |desk| {
             let dialogue = match dialogue {
                 Some(dialogue) => dialogue,
-                None => SaslExchange::begin(desk, &message.mechanism)?,
+                None => LoginExchange::begin(desk, &message.mechanism)?,
             };
             dialogue.step(desk, &message.response).map(CallOutcome::at_once)
         })

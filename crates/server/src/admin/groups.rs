@@ -4,7 +4,7 @@ use directory::{Group, GroupChange, GroupKind, NewGroup};
 use serde_json::json;
 
 use super::answer::record;
-use super::request::{GroupChange, GroupPurpose, GroupRequest};
+use super::request::{GroupPurpose, GroupRequest, GroupUpdate};
 use super::{Answer, Failure, Outcome, counted};
 use crate::core::Core;
 use crate::limits::PAGE;
@@ -46,8 +46,8 @@ fn add_new(core: &Core, new: &NewGroup) -> Outcome {
     with_warning(core, &group, format!("{} was added with {}.", group.label(), members_of(&group)))
 }
 
-fn set(core: &Core, update: GroupChange) -> Outcome {
-    let GroupChange { group, add_members, remove_members, add_aliases, remove_aliases, kind, description } = update;
+fn set(core: &Core, update: GroupUpdate) -> Outcome {
+    let GroupUpdate { group, add_members, remove_members, add_aliases, remove_aliases, kind, description } = update;
     let lists = [&add_members, &remove_members, &add_aliases, &remove_aliases];
     if lists.iter().all(|list| list.is_empty()) && kind.is_none() && description.is_none() {
         return Err(Failure::nothing_to_change("group set"));

@@ -233,7 +233,7 @@ pub enum GroupRequest {
         group: String,
     },
     /// Changes a group. Properties that are not named stay.
-    Set(GroupChange),
+    Set(GroupUpdate),
     /// Removes a group. Its members stay.
     Remove {
         /// Address or name of the group.
@@ -243,7 +243,7 @@ pub enum GroupRequest {
 
 /// Changes to a group.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
-pub struct GroupChange {
+pub struct GroupUpdate {
     /// Address or name of the group.
     pub group: String,
     /// Adds a member. May be given several times.

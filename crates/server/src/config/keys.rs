@@ -92,14 +92,14 @@ macro_rules! configuration {
         impl Config {
             /// Converts the given texts to values and returns all problems found. A key with a wrong value gets its
             /// default, so that the rest can be checked.
-            pub fn check(raw: &Raw) -> (Self, Vec<Problem>) {
-                let mut stage = Stage { raw, problems: unknown_keys(raw), sources: Vec::new() };
+            pub fn check(raw: &RawValues) -> (Self, Vec<Problem>) {
+                let mut checker = Checker { raw, problems: unknown_keys(raw), sources: Vec::new() };
                 $(
                     let $section = $Section {
-                        $( $key: stage.value::<$Type>(concat!(stringify!($section), ".", stringify!($key))), )+
+                        $( $key: checker.value::<$Type>(concat!(stringify!($section), ".", stringify!($key))), )+
                     };
                 )+
-                (Self { $($section,)+ sources: stage.sources }, stage.problems)
+                (Self { $($section,)+ sources: checker.sources }, checker.problems)
             }
 
             /// Returns every key with its effective value.

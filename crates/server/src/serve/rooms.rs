@@ -15,11 +15,11 @@ use crate::certificate::server_of;
 use crate::config::Config;
 use crate::config::setting::AuthenticationPolicy;
 use crate::data::read_limited;
-use crate::deposits::SubmissionService;
+use crate::deposits::NativeSubmission;
 use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
 use crate::listen::{Protocol, ServeConnection};
 use crate::logins::Logins;
-use crate::making::DatabaseCreator;
+use crate::making::TemplateDatabaseCreator;
 use crate::reception::SmtpBackend;
 use crate::sessions::Sessions;
 use crate::transfer::TransferAgent;
@@ -163,8 +163,8 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<SmtpBac
             Box::new(move || full_text.existing())
         },
         indexer: Arc::new(UpdateRequests { updater: Arc::clone(&server.updater), core: Arc::clone(core) }),
-        maker: Arc::new(DatabaseCreator::new(core)),
-        depositor: SubmissionService::new(core, logins, reception),
+        maker: Arc::new(TemplateDatabaseCreator::new(core)),
+        depositor: NativeSubmission::new(core, logins, reception),
         pool: server.pool.clone(),
         clock: Arc::clone(&core.clock),
         random: Arc::clone(&core.random),

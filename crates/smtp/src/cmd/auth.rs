@@ -9,7 +9,7 @@
 
 use data_encoding::BASE64;
 
-use crate::backend::{LoginError, SaslExchange, SaslStep};
+use crate::backend::{LoginError, SaslExchange, SaslExchangeStep};
 use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::Status;
@@ -99,16 +99,16 @@ pub(crate) fn answered(session: &mut Session, verdict: Result<String, LoginError
 /// Processes the next step of SCRAM.
 pub(crate) fn scram_answered(
     session: &mut Session,
-    next: Option<(Box<dyn SaslExchange>, Result<SaslStep, LoginError>)>,
+    next: Option<(Box<dyn SaslExchange>, Result<SaslExchangeStep, LoginError>)>,
     out: &mut Vec<u8>,
 ) -> NextAction {
     let Some((exchange, step)) = next else {
         return session.refuse(out, 504, Status(5, 5, 4), "Mechanism not available");
     };
     let (awaited, text) = match step {
-        Ok(SaslStep::Challenge(text)) => (ExpectedResponse::Scram(Some(exchange)), text),
-        Ok(SaslStep::Done { login, last }) if last.is_empty() => return answered(session, Ok(login), out),
-        Ok(SaslStep::Done { login, last }) => (ExpectedResponse::End(login), last),
+        Ok(SaslExchangeStep::Challenge(text)) => (ExpectedResponse::Scram(Some(exchange)), text),
+        Ok(SaslExchangeStep::Done { login, last }) if last.is_empty() => return answered(session, Ok(login), out),
+        Ok(SaslExchangeStep::Done { login, last }) => (ExpectedResponse::End(login), last),
         Err(error) => return refuse_login(session, error, out),
     };
     out.extend_from_slice(format!("334 {}\r\n", BASE64.encode(&text)).as_bytes());

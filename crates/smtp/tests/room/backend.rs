@@ -6,7 +6,9 @@
 
 use std::sync::Mutex;
 
-use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange, SaslStep};
+use smtp::backend::{
+    Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange, SaslExchangeStep,
+};
 use smtp::envelope::{Envelope, Protocol, Sender};
 use smtp::{Refusal, Status};
 use wire::Peer;
@@ -71,11 +73,11 @@ struct ScriptedExchange {
 }
 
 impl SaslExchange for ScriptedExchange {
-    fn step(&mut self, response: &[u8]) -> Result<SaslStep, LoginError> {
+    fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError> {
         self.step += 1;
         match (self.step, response) {
-            (1, b"first") => Ok(SaslStep::Challenge(b"server first".to_vec())),
-            (2, b"final") => Ok(SaslStep::Done { login: "alice".to_owned(), last: b"server final".to_vec() }),
+            (1, b"first") => Ok(SaslExchangeStep::Challenge(b"server first".to_vec())),
+            (2, b"final") => Ok(SaslExchangeStep::Done { login: "alice".to_owned(), last: b"server final".to_vec() }),
             _ => Err(LoginError::Wrong),
         }
     }
