@@ -15,7 +15,7 @@ pub struct InvalidRecord;
 
 impl fmt::Display for InvalidRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the record is shorter than its contents say")
+        f.write_str("the record ends too early or contains an invalid length")
     }
 }
 

@@ -141,7 +141,7 @@ pub struct InvalidId;
 
 impl fmt::Display for InvalidId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not an identifier: 32 hexadecimal digits were expected")
+        f.write_str("not a valid identifier: expected 32 hexadecimal digits")
     }
 }
 

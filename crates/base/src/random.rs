@@ -18,7 +18,7 @@ pub trait Random: Send + Sync {
 
     /// Returns a random number below `bound`. Panics if `bound` is 0.
     fn below(&self, bound: u64) -> u64 {
-        assert!(bound > 0, "there is no number below zero");
+        assert!(bound > 0, "the bound must be greater than 0");
         self.next_u64() % bound
     }
 }

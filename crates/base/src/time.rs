@@ -23,7 +23,7 @@ impl Timestamp {
         self.0.div_euclid(1_000_000)
     }
 
-    /// Returns the time `duration` later. Saturates at the end of the range.
+    /// Returns the time `duration` later. Saturates at a closing angle bracket.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
