@@ -20,8 +20,10 @@ impl Arguments {
     pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
         let mut values = HashMap::new();
         while let Some(word) = words.next() {
-            let name = word.strip_prefix("--").ok_or_else(|| format!("{word:?} does not begin with --"))?;
-            let value = words.next().ok_or_else(|| format!("--{name} wants a value"))?;
+            let name = word
+                .strip_prefix("--")
+                .ok_or_else(|| format!("unexpected argument {word:?}: options begin with --"))?;
+            let value = words.next().ok_or_else(|| format!("--{name} needs a value"))?;
             values.insert(name.to_owned(), value);
         }
         Ok(Self { values })
@@ -36,7 +38,7 @@ impl Arguments {
     pub fn or<T: FromStr>(&self, name: &str, otherwise: T) -> Result<T> {
         match self.values.get(name) {
             None => Ok(otherwise),
-            Some(value) => value.parse().map_err(|_| format!("--{name} {value:?} cannot be read").into()),
+            Some(value) => value.parse().map_err(|_| format!("invalid value of --{name}: {value:?}").into()),
         }
     }
 }

@@ -116,14 +116,14 @@ impl Client {
             }
             let Some(length) = literal(&self.untagged) else { return Ok(start) };
             if self.reader.by_ref().take(length).read_to_end(&mut self.untagged)? as u64 != length {
-                return Err("the server closed the connection in a literal".into());
+                return Err("the server closed the connection in the middle of a literal".into());
             }
         }
     }
 
     fn said(&self, command: &str) -> Box<dyn std::error::Error + Send + Sync> {
         let tail = &self.untagged[self.untagged.len().saturating_sub(200)..];
-        format!("{command:?} was answered with {:?}", String::from_utf8_lossy(tail)).into()
+        format!("unexpected reply to {command:?}: {:?}", String::from_utf8_lossy(tail)).into()
     }
 }
 

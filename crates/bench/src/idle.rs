@@ -24,7 +24,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let users = |hand| (1..=connections).skip(hand).step_by(HANDS);
         let hands: Vec<_> =
             (0..HANDS).map(|hand| scope.spawn(move || idle_all(address, password, users(hand)))).collect();
-        hands.into_iter().map(|hand| hand.join().map_err(|_| "a client panicked")?).collect::<Result<Vec<_>>>()
+        hands.into_iter().map(|hand| hand.join().map_err(|_| "a client thread panicked")?).collect::<Result<Vec<_>>>()
     })?;
     println!("{{\"connections\": {connections}, \"seconds\": {:.3}}}", watch.elapsed().as_secs_f64());
     std::io::stdin().lock().read_line(&mut String::new())?;

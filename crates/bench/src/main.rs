@@ -45,7 +45,10 @@ fn main() -> ExitCode {
         "append" => append::run(&arguments),
         "native" => native::run(&arguments),
         "corpus" => corpus::run(&arguments),
-        _ => Err(format!("{work:?} is none of mix, churn, passage, idle, append, native, corpus").into()),
+        _ => {
+            Err(format!("unknown benchmark {work:?}; choose one of mix, churn, passage, idle, append, native, corpus")
+                .into())
+        }
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

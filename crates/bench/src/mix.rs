@@ -39,7 +39,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let clients = arguments.or("clients", 50)?;
     if plan.messages < NEWEST {
-        return Err(format!("--messages {} is less than the {NEWEST} that a round looks at", plan.messages).into());
+        return Err(
+            format!("--messages {} is too low: each round reads the newest {NEWEST} messages", plan.messages).into()
+        );
     }
     if arguments.or("fill", 1)? == 1 {
         crew(clients, |user| fill(&plan, user))?;
@@ -60,7 +62,7 @@ fn crew(clients: usize, work: impl Fn(usize) -> Result<Measurements> + Sync) -> 
         let hands: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
         let mut figures = Measurements::default();
         for hand in hands {
-            figures.merge(hand.join().map_err(|_| "a client panicked")??);
+            figures.merge(hand.join().map_err(|_| "a client thread panicked")??);
         }
         Ok(figures)
     })

@@ -103,7 +103,7 @@ async fn crowd(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<U
     }
     let seconds = watch.elapsed().as_secs_f64();
     match visiting.try_join_next() {
-        Some(stopped) => Err(format!("a guest stopped: {}", stopped?).into()),
+        Some(stopped) => Err(format!("a guest client stopped: {}", stopped?).into()),
         None => Ok((figures, seconds)),
     }
 }
@@ -149,7 +149,7 @@ impl User {
     async fn change(&mut self, documents: usize) -> Result<()> {
         let row = 1 + self.numbers.below(documents) as u64;
         let note = self.entries(0, row, 1).await?.first().map(|entry| entry.note_id);
-        let note_id = note.ok_or("the view has fewer rows than there are documents")?;
+        let note_id = note.ok_or("the view has fewer rows than the database has documents")?;
         let watch = Stopwatch::start();
         self.update(&v1::SavedNote { note_id, ..v1::SavedNote::default() }).await?;
         for view in 0..self.views.len() {
@@ -169,7 +169,7 @@ impl User {
         let entries = self.entries(view, 0, SCREEN).await?;
         self.figures.add("READ_ENTRIES", watch.elapsed());
         let notes: Vec<u32> = entries.iter().map(|entry| entry.note_id).filter(|note| *note > 0).collect();
-        if notes.is_empty() { Err("the view shows no documents".into()) } else { Ok(notes) }
+        if notes.is_empty() { Err("the view contains no documents".into()) } else { Ok(notes) }
     }
 
     /// Reads rows of a view starting at a row counted from 1; 0 is the beginning.
