@@ -112,21 +112,21 @@ impl Client {
         let first = v1::AuthenticateRequest { mechanism: "SCRAM-SHA-256".to_owned(), response: first };
         said.send(first).await;
         let mut replies = self.sessions().authenticate(heard).await?.into_inner();
-        let missing = || Error::Login("it said nothing");
+        let missing = || Error::Login("the server closed the stream without a reply");
         let challenge = replies.message().await?.ok_or_else(missing)?.challenge;
         let (last, response) = scram.answer(&challenge)?;
         said.send(v1::AuthenticateRequest { mechanism: String::new(), response }).await;
         let reply = replies.message().await?.ok_or_else(missing)?;
         last.check(&reply.challenge)?;
-        let login = reply.login.ok_or(Error::Login("it gave no session"))?;
+        let login = reply.login.ok_or(Error::Login("the server's reply contains no session"))?;
         self.resume(&login.token)?;
         Ok(login)
     }
 
     /// Resumes the session of a token.
     pub fn resume(&self, token: &str) -> Result<(), Error> {
-        let mut value =
-            HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Login("a broken token"))?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+            .map_err(|_| Error::Login("the session token is malformed"))?;
         value.set_sensitive(true);
         *self.channel.shared.token.write().unwrap_or_else(PoisonError::into_inner) = Some(value);
         Ok(())
@@ -264,7 +264,7 @@ impl Channel {
         parts.scheme = Some(Scheme::HTTPS);
         parts.authority = Some(self.shared.authority.clone());
         parts.path_and_query = Some(path);
-        *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path make an address");
+        *request.uri_mut() = Uri::from_parts(parts).expect("a URI with a scheme, an authority and a path is valid");
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("doublet-client/", env!("CARGO_PKG_VERSION"))));
         if let Some(token) = &*self.shared.token.read().unwrap_or_else(PoisonError::into_inner)

@@ -17,7 +17,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The server did not prove its identity, or does not speak this protocol.
-    #[error("{address} is not trusted or does not speak this protocol: {why}")]
+    #[error("cannot establish a trusted TLS connection to {address}: {why}")]
     Tls {
         /// Address of the server.
         address: String,
@@ -25,13 +25,13 @@ pub enum Error {
         why: String,
     },
     /// The certificates to trust cannot be used.
-    #[error("the certificates to trust cannot be used: {0}")]
+    #[error("the trusted certificates cannot be used: {0}")]
     Trust(String),
     /// The server rejected a call.
     #[error("{}", .0.message())]
     Call(Box<Status>),
     /// The server violated the login protocol.
-    #[error("the server breaks the rules of the login: {0}")]
+    #[error("login protocol error: {0}")]
     Login(&'static str),
 }
 

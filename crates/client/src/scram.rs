@@ -47,7 +47,7 @@ impl Scram {
     /// Answers the server's first message. Fails if the message is malformed, its nonce does not extend the client's,
     /// or its iteration count is out of range.
     pub(crate) fn answer(self, challenge: &[u8]) -> Result<(ServerProof, Vec<u8>), Error> {
-        let broken = Error::Login("its first message is broken");
+        let broken = Error::Login("the server's first message is malformed");
         let Ok(challenge) = std::str::from_utf8(challenge) else { return Err(broken) };
         let mut parts = challenge.split(',');
         let mut take = |name: &str| parts.next().and_then(|part| part.strip_prefix(name));
@@ -55,13 +55,13 @@ impl Scram {
             return Err(broken);
         };
         if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
-            return Err(Error::Login("its nonce is not an answer to ours"));
+            return Err(Error::Login("the server's nonce does not extend the client's nonce"));
         }
         let (Ok(salt), Ok(iterations)) = (Base64::decode_vec(salt), iterations.parse::<u32>()) else {
             return Err(broken);
         };
         if iterations == 0 || iterations > ITERATIONS_MAX {
-            return Err(Error::Login("its number of rounds is out of range"));
+            return Err(Error::Login("the server's iteration count is out of range"));
         }
         let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, HASH_BYTES>(self.password.as_bytes(), &salt, iterations);
         let client_key = hmac(&salted, b"Client Key");
@@ -83,13 +83,15 @@ impl ServerProof {
         if bool::from(proof.ct_eq(&self.signature)) {
             Ok(())
         } else {
-            Err(Error::Login("it does not know the password"))
+            Err(Error::Login(
+                "the server's signature is wrong, so the server's signature is wrong, so it does not know the password",
+            ))
         }
     }
 }
 
 fn hmac(key: &[u8], message: &[u8]) -> [u8; HASH_BYTES] {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC accepts keys of any length");
     mac.update(message);
     mac.finalize().into_bytes().into()
 }

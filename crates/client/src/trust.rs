@@ -84,13 +84,13 @@ fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
 }
 
 fn first(pem: &[u8]) -> Result<CertificateDer<'static>, Error> {
-    chain(pem)?.into_iter().next().ok_or_else(|| refused("there is no CERTIFICATE block"))
+    chain(pem)?.into_iter().next().ok_or_else(|| refused("no CERTIFICATE block found"))
 }
 
 fn store(pem: &[u8]) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(chain(pem)?);
-    if added == 0 { Err(refused("none of them can be a root")) } else { Ok(roots) }
+    if added == 0 { Err(refused("none of the certificates can be used as a root")) } else { Ok(roots) }
 }
 
 /// Accepts exactly one certificate, whose holder must prove possession of its key.
