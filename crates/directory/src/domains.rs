@@ -130,7 +130,7 @@ fn collect_settings(edit: &mut DirectoryTransaction<'_>, wanted: &[(String, Stri
                     _ => Settings { note: NoteId(0), subject: subject.clone(), values: Vec::new() },
                 };
                 changed.push(stored);
-                changed.last_mut().expect("it was pushed")
+                changed.last_mut().expect("an element was just pushed")
             }
         };
         if settings.value(name).is_none() {
@@ -146,7 +146,7 @@ fn find_domain(edit: &mut DirectoryTransaction<'_>, name: &str) -> Result<Domain
     match edit.find(&Key::domain(&wanted))? {
         Some(Record::Domain(domain)) if domain.name == wanted => Ok(domain.as_ref().clone()),
         Some(Record::Domain(domain)) => {
-            Err(Error::not_found(format!("domain {wanted} is an alias of {}; a domain of that name", domain.name)))
+            Err(Error::not_found(format!("domain {wanted} (it is only an alias of {})", domain.name)))
         }
         _ => Err(Error::not_found(format!("domain {wanted}"))),
     }

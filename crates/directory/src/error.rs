@@ -27,7 +27,7 @@ pub enum Error {
         what: String,
     },
     /// Another note has the name or address. The caller chooses another one, or first removes it from that note.
-    #[error("{what} is taken already by {holder}")]
+    #[error("{what} is already taken by {holder}")]
     Taken {
         /// The requested name or address.
         what: String,
@@ -35,7 +35,7 @@ pub enum Error {
         holder: String,
     },
     /// The domain cannot be removed while addresses in it exist.
-    #[error("domain {domain} is still in use by {count} addresses, the first is that of {example}")]
+    #[error("domain {domain} is still used by {count} addresses; the first one is that of {example}")]
     DomainInUse {
         /// Name of the domain.
         domain: String,
@@ -69,7 +69,7 @@ pub enum Error {
         why: AddressError,
     },
     /// The text is not a valid name.
-    #[error("{text:?} cannot be a name: {why}")]
+    #[error("invalid name {text:?}: {why}")]
     Name {
         /// The refused text.
         text: String,
@@ -80,7 +80,7 @@ pub enum Error {
     #[error(transparent)]
     Password(#[from] PasswordError),
     /// The operation would exceed a limit.
-    #[error("too many: {what} are limited to {max}")]
+    #[error("too many {what}: at most {max}")]
     Limit {
         /// The limited quantity.
         what: &'static str,
@@ -88,7 +88,7 @@ pub enum Error {
         max: usize,
     },
     /// Groups are nested deeper than [`base::limits::GROUP_DEPTH_MAX`].
-    #[error("groups are nested too deep at {group}")]
+    #[error("group {group} is nested too deeply")]
     GroupTooDeep {
         /// Name of the first group beyond the limit.
         group: String,
@@ -145,7 +145,7 @@ pub enum AuthError {
     #[error("the account is disabled")]
     Disabled,
     /// The password is correct, but a deny list excludes the person.
-    #[error("the deny list {list} keeps the account out")]
+    #[error("the account is on the deny list {list}")]
     KeptOut {
         /// Name of the deny list.
         list: String,

@@ -187,7 +187,7 @@ fn check_member(member: &str) -> Result<()> {
         return Address::parse(member).map(drop).map_err(|why| Error::address(member, why));
     }
     if member.trim().is_empty() || member.len() > LOGIN_BYTES_MAX || member.chars().any(char::is_control) {
-        return Err(Error::name(member, "a member is a name, an address or a wildcard such as */Sales/Acme"));
+        return Err(Error::name(member, "a member must be a name, an address or a wildcard such as */Sales/Acme"));
     }
     Ok(())
 }

@@ -204,7 +204,7 @@ impl<'t> IndexWriter<'t> {
     fn stored_keys(&self, note: NoteId, back: &[u8]) -> Result<Vec<String>> {
         let stored = self.store.get(Table::ViewBack, back)?;
         let keys = stored.as_deref().map_or_else(|| Ok(Vec::new()), decode_keys);
-        keys.map_err(|_| Error::Damaged { note, what: "its keys in the index".to_owned() })
+        keys.map_err(|_| Error::Damaged { note, what: "its index keys".to_owned() })
     }
 
     fn back_key(&self, note: NoteId) -> Vec<u8> {
@@ -219,7 +219,7 @@ pub(crate) fn remove(transaction: &mut Transaction<'_>, view: ViewId) -> Result<
     let batch = writer.batch()?;
     id.remove_all(batch);
     let prefix = back_prefix(id);
-    let end = prefix_end(&prefix).expect("view numbers end long before the greatest one");
+    let end = prefix_end(&prefix).expect("view numbers stay far below the maximum");
     batch.delete_range(Table::ViewBack, &prefix, &end);
     Ok(())
 }
@@ -256,7 +256,7 @@ fn entry_key(key: &str, note: NoteId) -> Vec<u8> {
 
 fn note_of(entry: &[u8]) -> Result<NoteId> {
     let note = entry.last_chunk::<4>().copied().map(NoteId::from_key);
-    note.ok_or_else(|| Error::Damaged { note: NoteId(0), what: "an entry of the index has no note".to_owned() })
+    note.ok_or_else(|| Error::Damaged { note: NoteId(0), what: "an index entry has no note ID".to_owned() })
 }
 
 fn encode_keys(keys: &[Key]) -> Vec<u8> {

@@ -67,16 +67,16 @@ pub enum PasswordError {
         characters_min: usize,
     },
     /// The password is longer than [`PASSWORD_BYTES_MAX`].
-    #[error("the password is too long: at most {PASSWORD_BYTES_MAX} bytes are possible")]
+    #[error("the password is too long: at most {PASSWORD_BYTES_MAX} bytes are allowed")]
     TooLong,
     /// The password contains a NUL or is not UTF-8, so that no protocol could carry it.
-    #[error("the password holds characters that no mail program can send")]
+    #[error("the password contains characters that mail clients cannot send")]
     Unsendable,
     /// The parameters are out of range.
     #[error("the password hashing parameters are not valid: {0}")]
     Parameters(String),
     /// The stored hash is malformed or requires more memory or passes than the limits allow.
-    #[error("the stored password hash is not usable: {0}")]
+    #[error("the stored password hash cannot be used: {0}")]
     Stored(String),
 }
 
@@ -183,7 +183,7 @@ impl HashSemaphore {
 
 /// The permit to compute a hash.
 #[derive(Debug)]
-#[must_use = "a turn ends when it is dropped"]
+#[must_use = "the permit is released when it is dropped"]
 pub struct HashPermit<'t> {
     turnstile: &'t HashSemaphore,
 }
@@ -214,7 +214,7 @@ fn hash(prepared: &[u8], options: &Options, random: &dyn Random) -> Result<Strin
     let refuse = |error: &dyn std::fmt::Display| PasswordError::Parameters(error.to_string());
     let too_costly = options.memory_kib > ARGON2_MEMORY_KIB_MAX || options.passes > ARGON2_PASSES_MAX;
     if too_costly {
-        return Err(refuse(&"more memory or passes than the limits allow"));
+        return Err(refuse(&"they require more memory or passes than the limits allow"));
     }
     let params =
         Params::new(options.memory_kib, options.passes, options.lanes, None).map_err(|error| refuse(&error))?;
@@ -231,7 +231,7 @@ fn check_costs(hash: &PasswordHash<'_>) -> Result<(), PasswordError> {
     let params = Params::try_from(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
     let too_costly = params.m_cost() > ARGON2_MEMORY_KIB_MAX || params.t_cost() > ARGON2_PASSES_MAX;
     if too_costly {
-        return Err(PasswordError::Stored("it asks for more memory or passes than the limits allow".to_owned()));
+        return Err(PasswordError::Stored("it requires more memory or passes than the limits allow".to_owned()));
     }
     Ok(())
 }

@@ -286,7 +286,7 @@ impl Directory {
                 return Ok(path);
             }
         }
-        Err(Error::Limit { what: "mail files of like names", max: MAIL_FILE_NUMBERS_MAX as usize })
+        Err(Error::Limit { what: "mail files with similar names", max: MAIL_FILE_NUMBERS_MAX as usize })
     }
 }
 

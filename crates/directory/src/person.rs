@@ -232,10 +232,10 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         return Err(Error::name(name, "it is empty"));
     }
     if name.contains('@') {
-        return Err(Error::name(name, "it holds an @ and would be taken for an address"));
+        return Err(Error::name(name, "it contains an @, which is reserved for addresses"));
     }
     if name.starts_with('*') {
-        return Err(Error::name(name, "it begins with a * and would be taken for a wildcard"));
+        return Err(Error::name(name, "it begins with a *, which is reserved for wildcards"));
     }
     Ok(())
 }
@@ -246,7 +246,7 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
         return Err(Error::name(text, "it is too long"));
     }
     if text.chars().any(char::is_control) {
-        return Err(Error::name(text, "it holds control characters"));
+        return Err(Error::name(text, "it contains control characters"));
     }
     Ok(())
 }

@@ -170,7 +170,7 @@ fn resolution_of(recipients: Result<Recipients, ExpandError<Error>>, detail: Opt
         Ok(recipients) => Ok(Resolution::Local(Recipients { detail, ..recipients })),
         Err(ExpandError::Lookup(error)) => Err(error),
         Err(ExpandError::TooDeep { group }) => {
-            Ok(Resolution::NotForMail { why: format!("groups are nested too deep at {group}") })
+            Ok(Resolution::NotForMail { why: format!("group {group} is nested too deeply") })
         }
         Err(ExpandError::TooMany) => Ok(Resolution::NotForMail { why: "the group has too many members".to_owned() }),
     }

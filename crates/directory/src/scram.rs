@@ -32,16 +32,16 @@ const NONCE_BYTES: usize = 18;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScramError {
     /// A message violates the grammar of RFC 5802 §7 or is too long.
-    #[error("the message breaks the grammar of SCRAM")]
+    #[error("the message violates the SCRAM syntax")]
     Malformed,
     /// The client requires channel binding, which is not offered.
-    #[error("channel binding is not offered")]
+    #[error("channel binding is not supported")]
     ChannelBinding,
     /// The client requires an unknown extension.
-    #[error("the extension is not known")]
+    #[error("the extension is not supported")]
     Extension,
     /// The nonce or header in the final message differs from that of the exchange.
-    #[error("the messages do not belong together")]
+    #[error("the final message does not match the exchange")]
     Mismatch,
     /// The proof is wrong because of a wrong password or an unknown account.
     #[error("the proof is wrong")]
@@ -247,7 +247,7 @@ impl Keys {
 }
 
 fn hmac(key: &[u8], message: &[u8]) -> [u8; HASH_BYTES] {
-    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("HMAC takes keys of every length");
+    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("HMAC accepts keys of any length");
     mac.update(message);
     mac.finalize().into_bytes().into()
 }

@@ -73,18 +73,18 @@ fn names_that_were_asked_for_do_not_give_way() {
         change(&mut new);
         refusal(world.directory.user_add(&new))
     };
-    assert_eq!(add(|new| new.short_name = Some("ANN".into())), "name ann is taken already by user ann@acme.test");
+    assert_eq!(add(|new| new.short_name = Some("ANN".into())), "name ann is already taken by user ann@acme.test");
     assert_eq!(
         add(|new| new.full_name = Some("Ann Smith/acme.test".into())),
-        "name ann smith/acme.test is taken already by user ann@acme.test"
+        "name ann smith/acme.test is already taken by user ann@acme.test"
     );
     assert_eq!(
         add(|new| new.mail_file = Some("mail/Ann.nsf".into())),
-        "mail file mail/ann.nsf is taken already by user ann@acme.test"
+        "mail file mail/ann.nsf is already taken by user ann@acme.test"
     );
     assert_eq!(
         add(|new| new.aliases.push("A.Smith@acme.test".into())),
-        "address a.smith@acme.test is taken already by user ann@acme.test"
+        "address a.smith@acme.test is already taken by user ann@acme.test"
     );
 }
 
@@ -93,7 +93,7 @@ fn a_refused_change_changes_nothing() {
     let world = World::new(ACME);
     let before = world.directory.database().modseq();
     let new = NewUser { aliases: vec!["bob@acme.test".into()], ..NewUser::new("carl@acme.test") };
-    assert_eq!(refusal(world.directory.user_add(&new)), "address bob@acme.test is taken already by user bob@acme.test");
+    assert_eq!(refusal(world.directory.user_add(&new)), "address bob@acme.test is already taken by user bob@acme.test");
     assert_eq!(world.directory.database().modseq(), before);
     assert!(world.directory.person("carl").expect("readable").is_none());
 }
@@ -107,7 +107,7 @@ fn unfit_users_are_refused() {
     let short = NewUser { password: Some(b"short".to_vec()), ..NewUser::new("carl@acme.test") };
     assert_eq!(add(short), "the password is too short: at least 8 characters are required");
     let odd = NewUser { short_name: Some("c@rl".into()), ..NewUser::new("carl@acme.test") };
-    assert_eq!(add(odd), "\"c@rl\" cannot be a name: it holds an @ and would be taken for an address");
+    assert_eq!(add(odd), "\"c@rl\": it contains an @, which is reserved for addresses");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn addresses_and_short_names_come_and_go() {
     let taken = UserChange { addresses_add: vec!["bob@acme.test".into()], ..user_change() };
     assert_eq!(
         refusal(world.directory.user_set("ann", &taken)),
-        "address bob@acme.test is taken already by user bob@acme.test"
+        "address bob@acme.test is already taken by user bob@acme.test"
     );
 }
 
@@ -229,9 +229,9 @@ fn groups_and_users_share_one_name_space() {
         let addresses = vec![address.to_owned()];
         refusal(world.directory.group_add(&NewGroup { name: name.into(), addresses, ..NewGroup::default() }))
     };
-    assert_eq!(add("ann", "x@acme.test"), "name ann is taken already by user ann@acme.test");
-    assert_eq!(add("x", "ann@acme.test"), "address ann@acme.test is taken already by user ann@acme.test");
-    assert_eq!(add("hub/Acme", "x@acme.test"), "name hub/acme is taken already by server hub/Acme");
+    assert_eq!(add("ann", "x@acme.test"), "name ann is already taken by user ann@acme.test");
+    assert_eq!(add("x", "ann@acme.test"), "address ann@acme.test is already taken by user ann@acme.test");
+    assert_eq!(add("hub/Acme", "x@acme.test"), "name hub/acme is already taken by server hub/Acme");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_domain_in_use_cannot_be_removed() {
     let world = World::new(ACME);
     assert_eq!(
         refusal(world.directory.domain_remove("acme.test")),
-        "domain acme.test is still in use by 3 addresses, the first is that of user ann@acme.test"
+        "domain acme.test is still used by 3 addresses; the first one is that of user ann@acme.test"
     );
     world.directory.domain_add("other.test", &["alias.test".into()]).expect("free");
     assert_eq!(world.directory.domain_remove("OTHER.test").expect("unused").aliases, ["alias.test"]);
@@ -267,8 +267,8 @@ fn a_domain_in_use_cannot_be_removed() {
 fn domain_names_and_aliases_are_unique() {
     let world = World::new(ACME);
     let add = |name: &str, alias: &str| refusal(world.directory.domain_add(name, &[alias.to_owned()]));
-    assert_eq!(add("acme.example", "x.test"), "domain acme.example is taken already by domain acme.test");
-    assert_eq!(add("new.test", "ACME.test"), "domain acme.test is taken already by domain acme.test");
+    assert_eq!(add("acme.example", "x.test"), "domain acme.example is already taken by domain acme.test");
+    assert_eq!(add("new.test", "ACME.test"), "domain acme.test is already taken by domain acme.test");
     assert_eq!(add("[192.0.2.1]", "x.test"), "\"[192.0.2.1]\": the domain is not valid");
 }
 
@@ -283,7 +283,7 @@ fn aliases_come_and_go() {
         .expect("local");
     assert_eq!(
         refusal(set(remove())),
-        "domain acme.example is still in use by 1 addresses, the first is that of user bob@acme.test"
+        "domain acme.example is still used by 1 addresses; the first one is that of user bob@acme.test"
     );
     world
         .directory

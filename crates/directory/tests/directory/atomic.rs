@@ -15,15 +15,15 @@ const ACME: &str = "domain acme.test
 
 fn mail_file(world: &World, path: &str) -> Access<level::Manager> {
     let new = NewDatabase::new(path, path, DatabaseKind::Mail, Acl::open_to_all(AclLevel::NoAccess));
-    let database = world.notes.database_create(&new).expect("it is new");
-    database.authorize(&Arc::new(Identity::local_server("hub"))).expect("the server may")
+    let database = world.notes.database_create(&new).expect("the domain is new");
+    database.authorize(&Arc::new(Identity::local_server("hub"))).expect("the server may change the ACL change the ACL")
 }
 
 #[test]
 fn a_mail_file_and_its_owner_get_the_new_path_in_one_step() {
     let world = World::new(ACME);
     let access = mail_file(&world, "mail/ann.nsf");
-    let moved = world.directory.mail_file_rename(&access, "mail/moved.nsf").expect("it is free");
+    let moved = world.directory.mail_file_rename(&access, "mail/moved.nsf").expect("the address is free");
     assert_eq!(moved.map(|person| person.mail_file.clone()).as_deref(), Some("mail/moved.nsf"));
     drop(access);
     let world = world.crash();
@@ -40,12 +40,12 @@ fn a_path_that_somebody_has_moves_nothing() {
     let world = World::new(ACME);
     let access = mail_file(&world, "mail/ann.nsf");
     let refused = refusal(world.directory.mail_file_rename(&access, "mail/bob.nsf"));
-    assert_eq!(refused, "mail file mail/bob.nsf is taken already by user bob@acme.test");
+    assert_eq!(refused, "mail file mail/bob.nsf is already taken by user bob@acme.test");
     assert!(refusal(world.directory.mail_file_rename(&access, "../x")).contains("database path"));
     assert_eq!(access.database().path(), "mail/ann.nsf");
     assert!(world.notes.database_exists("mail/ann.nsf").expect("readable"));
     let other = mail_file(&world, "plans.nsf");
-    assert!(world.directory.mail_file_rename(&other, "plans/2026.nsf").expect("it is free").is_none());
+    assert!(world.directory.mail_file_rename(&other, "plans/2026.nsf").expect("the address is free").is_none());
     assert_eq!(other.database().path(), "plans/2026.nsf");
 }
 
@@ -53,13 +53,13 @@ fn a_path_that_somebody_has_moves_nothing() {
 fn a_mail_file_that_is_not_made_yet_is_not_made_of_something_else() {
     let world = World::new(ACME);
     let plans = mail_file(&world, "plans.nsf");
-    let taken = "mail file mail/bob.nsf is taken already by user bob@acme.test";
+    let taken = "mail file mail/bob.nsf is already taken by user bob@acme.test";
     assert_eq!(refusal(world.directory.mail_file_rename(&plans, "Mail/Bob.nsf")).to_lowercase(), taken);
     let new = |path| NewDatabase::new(path, path, DatabaseKind::Standard, Acl::open_to_all(AclLevel::NoAccess));
     assert_eq!(refusal(world.directory.database_create(&new("mail/bob.nsf"))), taken);
     assert_eq!(plans.database().path(), "plans.nsf");
     assert!(!world.notes.database_exists("mail/bob.nsf").expect("readable"));
-    world.directory.database_create(&new("mail/carl.nsf")).expect("it is free");
+    world.directory.database_create(&new("mail/carl.nsf")).expect("the address is free");
 }
 
 #[test]
@@ -71,7 +71,9 @@ fn renames_at_once_leave_the_owner_the_right_path() {
             let (directory, access) = (&world.directory, &access);
             scope.spawn(move || {
                 for number in 0..100 {
-                    directory.mail_file_rename(access, &format!("mail/{thread}-{number}.nsf")).expect("it is free");
+                    directory
+                        .mail_file_rename(access, &format!("mail/{thread}-{number}.nsf"))
+                        .expect("the address is free");
                 }
             });
         }
@@ -92,14 +94,14 @@ fn a_user_is_changed_as_a_whole_or_not_at_all() {
     assert!(!change.is_empty() && UserChange::default().is_empty());
     assert_eq!(
         refusal(world.directory.user_set("ann", &change)),
-        "address bob@acme.test is taken already by user bob@acme.test"
+        "address bob@acme.test is already taken by user bob@acme.test"
     );
     assert_eq!(world.directory.database().modseq(), before);
     let stamp = || world.directory.person("ann").expect("readable").expect("exists").password_stamp();
     let old = stamp();
     world.directory.authenticate("ann", &password_of("ann@acme.test"), home()).expect("the password is the old one");
     let change = UserChange { addresses_add: vec!["ann2@acme.test".to_owned()], ..change };
-    world.directory.user_set("ann", &change).expect("it is free");
+    world.directory.user_set("ann", &change).expect("the address is free");
     world.directory.authenticate("ann", b"another password", home()).expect("the password is the new one");
     assert_ne!(stamp(), old);
 }
@@ -149,12 +151,12 @@ fn many_users_are_added_in_one_transaction() {
     let expected = [
         "mail/ann.nsf",
         "mail/ann.other.test.nsf",
-        "address bob@acme.test is taken already by user bob@acme.test",
+        "address bob@acme.test is already taken by user bob@acme.test",
         "the password is too short: at least 8 characters are required",
         "far.test is not a domain of this server; add it first",
     ];
     assert_eq!(shown[..5], expected);
-    assert!(shown[5].starts_with("address ann@acme.test is taken already by "), "{}", shown[5]);
+    assert!(shown[5].starts_with("address ann@acme.test is already taken by "), "{}", shown[5]);
     assert_eq!(world.directory.database().modseq().0, before.0 + 1);
     let world = world.crash();
     for address in ["ann@acme.test", "ann@other.test"] {
@@ -183,6 +185,6 @@ fn what_the_cache_knows_is_told_without_the_store() {
         assert!(known(address).is_none(), "{address} needs more than one look");
     }
     let disable = UserChange { disabled: Some(true), ..UserChange::default() };
-    world.directory.user_set("ann", &disable).expect("she is there");
+    world.directory.user_set("ann", &disable).expect("the user exists");
     assert!(known("ann@acme.test").is_none(), "after a change nothing that is old counts");
 }

@@ -82,7 +82,7 @@ fn changes_by_others_are_seen_by_changes() {
         writer.note_create(NewNote::document(person_items("Zoe/Acme", "zoe@acme.test"))).expect("possible");
     });
     let outcome = world.directory.user_add(&NewUser::new("zoe@acme.test"));
-    assert_eq!(outcome.expect_err("taken").to_string(), "address zoe@acme.test is taken already by user zoe@acme.test");
+    assert_eq!(outcome.expect_err("taken").to_string(), "address zoe@acme.test is already taken by user zoe@acme.test");
 }
 
 #[test]
