@@ -54,7 +54,7 @@ pub enum CompileErrorKind {
     #[error("No main or selection expression in formula")]
     NoExpression,
     /// A limit of the compiler is exceeded.
-    #[error("The formula has too much of: {what} (at most {max})")]
+    #[error("The formula exceeds the limit for {what} (at most {max})")]
     Limit {
         /// The countable thing that exceeds the limit.
         what: &'static str,
@@ -65,13 +65,13 @@ pub enum CompileErrorKind {
     #[error("End of formula reached before end of quoted string, date/time or array accessor")]
     Unterminated,
     /// A character that has no meaning at its position.
-    #[error("The character {0:?} has no meaning here")]
+    #[error("Unexpected character {0:?}")]
     Character(char),
     /// A number that cannot be parsed.
-    #[error("The number cannot be read")]
+    #[error("Invalid number")]
     Number,
     /// A bracketed literal that begins like a date or time but is not valid.
-    #[error("The date or time cannot be read")]
+    #[error("Invalid date or time")]
     Time,
     /// A syntax element other than the expected one.
     #[error("{expected} expected, {found} found")]
@@ -85,7 +85,7 @@ pub enum CompileErrorKind {
     #[error("Only one SELECT expression is allowed")]
     SecondSelect,
     /// A statement within an expression that is allowed only at the top level.
-    #[error("{0} is allowed only as a statement of its own")]
+    #[error("{0} is allowed only as a separate statement")]
     NotHere(&'static str),
     /// An unknown function.
     #[error("Unknown @Function: {name}{}", nearest(.suggestion))]
@@ -96,7 +96,7 @@ pub enum CompileErrorKind {
         suggestion: Option<&'static str>,
     },
     /// A Domino function that has no use on a server, or that needs a part of Domino that does not exist here.
-    #[error("{0} is not supported: it needs a screen, or parts of the original that do not exist here")]
+    #[error("{0} is not supported: it needs a Notes client or a part of Domino that this server does not have")]
     Unsupported(String),
     /// Too few or too many arguments.
     #[error("{name} takes {wanted}, {count} given")]
@@ -209,7 +209,7 @@ pub enum ErrorValueKind {
     #[error("formula has encountered @DeleteField or @Unavailable")]
     Unavailable,
     /// The result of `@Nothing`. It marks an element that `@Transform` omits.
-    #[error("@Nothing stands for an element that @Transform leaves out")]
+    #[error("@Nothing marks an element that @Transform omits")]
     Nothing,
     /// An argument outside of the function's domain.
     #[error("{0}")]
@@ -226,16 +226,16 @@ pub enum ErrorValueKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BudgetExceeded {
     /// The budget of steps is spent.
-    #[error("the formula took more steps than it may")]
+    #[error("the formula exceeded its limit of evaluation steps")]
     Steps,
     /// The budget of bytes is spent, or a text or list is too long.
     #[error("Formula or value requires too much memory")]
     Memory,
     /// `@Eval` is nested too deep.
-    #[error("formulas that evaluate formulas are nested too deep")]
+    #[error("@Eval formulas are nested too deeply")]
     Depth,
     /// Too many changes and effects.
-    #[error("the formula wishes more changes than it may")]
+    #[error("the formula requested too many changes")]
     Effects,
 }
 

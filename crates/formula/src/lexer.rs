@@ -126,7 +126,7 @@ impl<'s> Lexer<'s> {
         let start = self.position;
         let name = self.take_while(|c| is_letter(c) || c.is_ascii_digit() || c == '.');
         if name.len() > NAME_BYTES_MAX {
-            return Err(self.error(start, CompileErrorKind::Limit { what: "bytes of a name", max: NAME_BYTES_MAX }));
+            return Err(self.error(start, CompileErrorKind::Limit { what: "bytes in a name", max: NAME_BYTES_MAX }));
         }
         Ok(ReservedWord::find(name).map_or_else(|| TokenKind::Name(name.to_owned()), TokenKind::Word))
     }

@@ -182,7 +182,7 @@ impl Parser<'_> {
                 }
             });
         }
-        let last = elements.pop().expect("the first element was put in above");
+        let last = elements.pop().expect("the first element was pushed above");
         if elements.is_empty() {
             return Ok(last);
         }

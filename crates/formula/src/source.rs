@@ -33,7 +33,7 @@ impl Span {
 pub struct LineColumn {
     /// The line.
     pub line: usize,
-    /// The character within the line.
+    /// Unexpected character within the line.
     pub column: usize,
 }
 

@@ -144,7 +144,7 @@ fn looking_things_up() {
             ("@DbLookup(\"\"; \"\"; \"Colours\"; \"pink\"; \"Code\")", "error: Entry not found in index"),
             ("@DbLookup(\"\"; \"\"; \"Nowhere\"; \"red\"; 2)", "error: Cannot find the view"),
             ("@IfError(@DbLookup(\"\"; \"\"; \"Nowhere\"; \"red\"; 2); \"none\")", "\"none\""),
-            ("@DbColumn(\"\"; \"\"; \"Colours\"; 0)", "error: Columns are counted from 1"),
+            ("@DbColumn(\"\"; \"\"; \"Colours\"; 0)", "error: Column numbers start at 1"),
             ("@GetDocField(\"00000000000000000000000000000001\"; \"Form\")", "\"Testform\""),
             ("@GetDocField(\"00000000000000000000000000000002\"; \"Form\")", "error: Document could not be found."),
             ("@GetDocField(\"12\"; \"Form\")", "error: Invalid UNID; UNID must be a 32-digit hex string."),

@@ -28,17 +28,17 @@ fn what_is_wrong_and_where() {
         ("[CN", "line 1, column 1: End of formula reached before end of quoted string, date/time or array accessor"),
         ("(1", "line 1, column 3: A right parenthesis expected, the end of the formula found"),
         ("1)", "line 1, column 2: An operator or semicolon expected, ) found"),
-        ("a # b", "line 1, column 3: The character '#' has no meaning here"),
-        ("1,5", "line 1, column 2: The character ',' has no meaning here"),
-        ("1.2.3", "line 1, column 1: The number cannot be read"),
-        ("1E999", "line 1, column 1: The number cannot be read"),
-        ("@", "line 1, column 1: The character '@' has no meaning here"),
+        ("a # b", "line 1, column 3: Unexpected character '#'"),
+        ("1,5", "line 1, column 2: Unexpected character ','"),
+        ("1.2.3", "line 1, column 1: The number"),
+        ("1E999", "line 1, column 1: The number"),
+        ("@", "line 1, column 1: Unexpected character '@'"),
         ("@Lefft(\"a\"; 1)", "line 1, column 1: Unknown @Function: @Lefft; did you mean @Left?"),
         ("@LowerCsae(\"a\")", "line 1, column 1: Unknown @Function: @LowerCsae; did you mean @LowerCase?"),
         ("@Xyzzyx", "line 1, column 1: Unknown @Function: @Xyzzyx"),
         (
             "@Prompt([OK]; 1; 2)",
-            "line 1, column 1: @Prompt is not supported: it needs a screen, or parts of the original that do not exist here",
+            "line 1, column 1: @Prompt is not supported: it needs a Notes client or a part of Domino that this server does not have",
         ),
         ("@Left(\"a\")", "line 1, column 1: @Left takes 2 arguments, 1 given"),
         ("@Text", "line 1, column 1: @Text takes 1 to 2 arguments, 0 given"),
@@ -46,13 +46,13 @@ fn what_is_wrong_and_where() {
         ("@Sum", "line 1, column 1: @Sum takes 1 or more arguments, 0 given"),
         ("@If(1; 2)", "line 1, column 1: @If must have an odd number of arguments"),
         ("SELECT 1; SELECT 2", "line 1, column 11: Only one SELECT expression is allowed"),
-        ("1 + SELECT 2", "line 1, column 5: SELECT is allowed only as a statement of its own"),
-        ("@Do(REM \"x\"; 1)", "line 1, column 5: REM is allowed only as a statement of its own"),
+        ("1 + SELECT 2", "line 1, column 5: SELECT is allowed only as a separate statement"),
+        ("@Do(REM \"x\"; 1)", "line 1, column 5: REM is allowed only as a separate statement"),
         (
             "FIELD 1 := 2",
             "line 1, column 7: FIELD must be followed by a variable name and :=; a name expected, the number 1 found",
         ),
-        ("1 + DEFAULT a := 2", "line 1, column 5: DEFAULT is allowed only as a statement of its own"),
+        ("1 + DEFAULT a := 2", "line 1, column 5: DEFAULT is allowed only as a separate statement"),
         (r"{a\}", "line 1, column 1: End of formula reached before end of quoted string, date/time or array accessor"),
         (
             "REM 1",
@@ -60,14 +60,8 @@ fn what_is_wrong_and_where() {
         ),
         ("1 := 2", "line 1, column 3: An operator or semicolon expected, := found"),
         ("FIELD a = 2", "line 1, column 9: := expected, = found"),
-        (
-            "@IsAvailable(1 + 1)",
-            "line 1, column 14: @IsAvailable: argument 1 must be a name, or a text that is known when compiling",
-        ),
-        (
-            "@Transform(1; x + y; 1)",
-            "line 1, column 15: @Transform: argument 2 must be a name, or a text that is known when compiling",
-        ),
+        ("@IsAvailable(1 + 1)", "line 1, column 14: @IsAvailable: argument 1 must be a name or a text constant"),
+        ("@Transform(1; x + y; 1)", "line 1, column 15: @Transform: argument 2 must be a name or a text constant"),
     ];
     for (source, expected) in cases {
         assert_eq!(refused(source), expected, "{source}");
@@ -168,7 +162,7 @@ fn depth_and_length_are_limited() {
     assert!(refused(&" ".repeat(70_000)).contains("bytes"));
     let names: Vec<String> = (0..1_001).map(|number| format!("n{number}")).collect();
     assert!(refused(&names.join(" + ")).contains("names"));
-    assert!(refused(&"n".repeat(300)).contains("bytes of a name"));
+    assert!(refused(&"n".repeat(300)).contains("bytes in a name"));
     assert!(refused(&format!("@Sum({})", vec!["1"; 256].join(";"))).contains("arguments"));
 }
 

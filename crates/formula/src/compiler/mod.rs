@@ -280,7 +280,7 @@ impl<'s> Compiler<'s> {
             _ => match constant_text(argument) {
                 Some(name) => name,
                 None => {
-                    let wanted = "a name, or a text that is known when compiling";
+                    let wanted = "a name or a text constant";
                     let reason = CompileErrorKind::Argument { function: function.name, number: index + 1, wanted };
                     return Err(self.error(argument.span, reason));
                 }

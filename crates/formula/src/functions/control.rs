@@ -16,7 +16,7 @@ pub const FUNCTIONS: &[Function] = &[
         "@If",
         1,
         "condition; value?; more...",
-        "The value behind the first true condition, or the last argument.",
+        "The value after the first true condition, or the last argument if none is true.",
         SpecialForm::If,
     ),
     form("@V2If", 3, "condition; value?; more...", "The same as `@If`.", SpecialForm::If),
@@ -24,45 +24,51 @@ pub const FUNCTIONS: &[Function] = &[
         "@IfError",
         3,
         "value; other?",
-        "The value, or if that is an error the other, or the empty text.",
+        "The value if it is not an error, otherwise `other` or the empty text.",
         SpecialForm::IfError,
     ),
-    form("@Do", 1, "statement; more...", "Its statements in turn; the value of the last.", SpecialForm::Do),
+    form(
+        "@Do",
+        1,
+        "statement; more...",
+        "Evaluates the statements in turn. Returns the value of the last one.",
+        SpecialForm::Do,
+    ),
     form(
         "@While",
         2,
         "condition; statements...",
-        "Its statements as long as the condition is true; 1.",
+        "Evaluates the statements while the condition is true. Returns 1.",
         SpecialForm::While,
     ),
     form(
         "@DoWhile",
         2,
         "statement; more...",
-        "Its statements until the last, the condition, is false; 1.",
+        "Evaluates the statements until the last one, the condition, is false. Returns 1.",
         SpecialForm::DoWhile,
     ),
     form(
         "@For",
         2,
         "start; condition; step; statements...",
-        "Its statements, and then the step, while the condition is true; 1.",
+        "Evaluates `start` once, then the statements and the step while the condition is true. Returns 1.",
         SpecialForm::For,
     ),
-    form("@Return", 1, "value", "Ends the formula with the value.", SpecialForm::Return),
-    form("@Set", 3, "name; value", "Gives the value to a temporary.", SpecialForm::Set),
+    form("@Return", 1, "value", "Ends the formula with this value.", SpecialForm::Return),
+    form("@Set", 3, "name; value", "Assigns the value to a temporary variable.", SpecialForm::Set),
     form(
         "@Transform",
         1,
         "list; name; formula",
-        "The results of the formula for each element, which has that name within.",
+        "The results of the formula for each element. The formula reads the element under the given name.",
         SpecialForm::Transform,
     ),
     row(
         "@Select",
         1,
         "number; value; more...",
-        "The value of that number, from 1; the first or last beyond the ends.",
+        "The value at this position, starting at 1. Other positions select the first or the last value.",
         select,
     ),
     row("@True", 1, "", "1.", yes),
@@ -70,38 +76,49 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Success", 2, "", "1.", yes),
     row("@False", 1, "", "0.", no),
     row("@No", 1, "", "0.", no),
-    row("@Failure", 2, "text", "The text: why an input is refused.", same),
+    row("@Failure", 2, "text", "The text, for use as the message of a failed validation.", same),
     row("@Error", 1, "", "An error.", error).is(Attributes::LATE),
-    row("@IsError", 1, "value", "Whether the value is an error.", is_error).is(Attributes::TAKES_ERRORS),
-    row("@IsText", 1, "value", "Whether the value is text.", is_text),
-    row("@IsNumber", 1, "value", "Whether the value is a number or numbers.", is_number),
-    row("@IsTime", 1, "value", "Whether the value is a time or times.", is_time),
-    row("@IsNull", 2, "value", "Whether the value is the empty text.", is_null),
-    row("@Eval", 2, "formulas", "The value of a formula that is given as text, of several that of the last.", eval).is(
-        Attributes::READS_ANY
-            .with(Attributes::DOCUMENT)
-            .with(Attributes::HOST)
-            .with(Attributes::TIME)
-            .with(Attributes::CLOCK),
-    ),
+    row("@IsError", 1, "value", "1 if the value is an error, otherwise 0.", is_error).is(Attributes::TAKES_ERRORS),
+    row("@IsText", 1, "value", "1 if the value is text, otherwise 0.", is_text),
+    row("@IsNumber", 1, "value", "1 if the value is a number or a list of numbers, otherwise 0.", is_number),
+    row("@IsTime", 1, "value", "1 if the value is a time or a list of times, otherwise 0.", is_time),
+    row("@IsNull", 2, "value", "1 if the value is the empty text, otherwise 0.", is_null),
+    row(
+        "@Eval",
+        2,
+        "formulas",
+        "The value of the formula in the text. Of several formulas, the value of the last one.",
+        eval,
+    )
+    .is(Attributes::READS_ANY
+        .with(Attributes::DOCUMENT)
+        .with(Attributes::HOST)
+        .with(Attributes::TIME)
+        .with(Attributes::CLOCK)),
     row(
         "@CheckFormulaSyntax",
         2,
         "formula",
-        "1, or of a formula that does not compile: text, line, column, place, length, the piece.",
+        "1 if the formula compiles, otherwise a list: message, line, column, offset, length and the affected text.",
         check_syntax,
     ),
-    row("@Text", 1, "value; format?", "The value as text, in a format or the parts of one as a list.", text)
-        .is(Attributes::LATE),
-    row("@TextToNumber", 1, "text", "The text as number.", text_to_number),
-    row("@ToNumber", 2, "value", "The value as number; 0 for the empty text.", to_number),
-    row("@TextToTime", 1, "text", "The text as time.", text_to_time).is(Attributes::LATE),
-    row("@ToTime", 2, "value", "The value as time.", to_time).is(Attributes::LATE),
+    row(
+        "@Text",
+        1,
+        "value; format?",
+        "The value as text, in the given format. The format may be a list of format codes.",
+        text,
+    )
+    .is(Attributes::LATE),
+    row("@TextToNumber", 1, "text", "The text converted to a number.", text_to_number),
+    row("@ToNumber", 2, "value", "The value converted to a number; 0 for the empty text.", to_number),
+    row("@TextToTime", 1, "text", "The text converted to a time.", text_to_time).is(Attributes::LATE),
+    row("@ToTime", 2, "value", "The value converted to a time.", to_time).is(Attributes::LATE),
 ];
 
 /// The function that evaluates a time literal that needs the current date, such as a date without a year.
 pub const TIME_LITERAL: Function =
-    row("@TextToTime", 1, "text", "The text as time.", text_to_time).is(Attributes::TIME);
+    row("@TextToTime", 1, "text", "The text converted to a time.", text_to_time).is(Attributes::TIME);
 
 fn select<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let last = arguments.len() as i64 - 1;

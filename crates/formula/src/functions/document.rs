@@ -20,58 +20,58 @@ const DESCENDANTS: Attributes = Attributes::DESCENDANTS;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@All", 1, "", "1: selects every document.", |_, _| Ok(Value::TRUE)),
-    row("@AllChildren", 1, "", "0; direct responses of selected documents are selected with them.", |_, _| {
+    row("@All", 1, "", "1, which selects every document.", |_, _| Ok(Value::TRUE)),
+    row("@AllChildren", 1, "", "0. Direct responses to selected documents are selected as well.", |_, _| {
         Ok(Value::FALSE)
     })
     .is(Attributes::ALL_CHILDREN),
-    row("@AllDescendants", 1, "", "0; all responses below selected documents are selected with them.", |_, _| {
+    row("@AllDescendants", 1, "", "0. All descendants of selected documents are selected as well.", |_, _| {
         Ok(Value::FALSE)
     })
     .is(Attributes::ALL_DESCENDANTS),
-    row("@IsResponseDoc", 1, "", "Whether the document responds to another.", is_response)
+    row("@IsResponseDoc", 1, "", "1 if the document is a response, otherwise 0.", is_response)
         .is(DOCUMENT)
         .reading(&["$REF"]),
-    form("@IsAvailable", 1, "name", "Whether the document has the item.", SpecialForm::IsAvailable),
-    form("@IsUnavailable", 1, "name", "Whether the document has no such item.", SpecialForm::IsUnavailable),
-    row("@Created", 1, "", "When the document was made.", |run, _| moment(run, DocumentTime::Created)).is(DOCUMENT),
-    row("@Modified", 1, "", "When the document was last saved.", |run, _| moment(run, DocumentTime::Modified)).is(DOCUMENT),
-    row("@Accessed", 1, "", "When the document was last read.", |run, _| moment(run, DocumentTime::Accessed)).is(DOCUMENT),
-    row("@AddedToThisFile", 2, "", "When the document came into this replica.", |run, _| moment(run, DocumentTime::Added))
+    form("@IsAvailable", 1, "name", "1 if the document has the item, otherwise 0.", SpecialForm::IsAvailable),
+    form("@IsUnavailable", 1, "name", "1 if the document does not have the item, otherwise 0.", SpecialForm::IsUnavailable),
+    row("@Created", 1, "", "The time when the document was created.", |run, _| moment(run, DocumentTime::Created)).is(DOCUMENT),
+    row("@Modified", 1, "", "The time when the document was last saved.", |run, _| moment(run, DocumentTime::Modified)).is(DOCUMENT),
+    row("@Accessed", 1, "", "The time when the document was last read.", |run, _| moment(run, DocumentTime::Accessed)).is(DOCUMENT),
+    row("@AddedToThisFile", 2, "", "The time when the document was added to this replica.", |run, _| moment(run, DocumentTime::Added))
         .is(DOCUMENT),
-    row("@Author", 1, "", "Who wrote the document: its `From`, or its `$UpdatedBy`.", author)
+    row("@Author", 1, "", "The author of the document, from `From` or else from `$UpdatedBy`.", author)
         .is(DOCUMENT)
         .reading(&["From", "$UpdatedBy"]),
     row("@DocLength", 1, "", "The size of the document in bytes.", doc_length).is(DOCUMENT),
-    row("@DocOmmittedLength", 3, "", "0: no document is truncated. The original spells it so.", |_, _| {
+    row("@DocOmmittedLength", 3, "", "0, because documents are never truncated. The spelling is Domino's.", |_, _| {
         Ok(Value::Number(0.0))
     }),
     row("@DocFields", 2, "", "The names of all items.", doc_fields).is(DOCUMENT),
     row("@DocumentUniqueID", 1, "", "The document's UNID.", unid).is(DOCUMENT),
-    row("@InheritedDocumentUniqueID", 3, "", "The UNID of the document that this one responds to.", parent_unid)
+    row("@InheritedDocumentUniqueID", 3, "", "The UNID of the document to which this one is a response.", parent_unid)
         .is(DOCUMENT),
-    row("@NoteID", 1, "", "The document's number in the database, with NT before it.", note_id).is(DOCUMENT),
-    row("@Attachments", 1, "mime?", "The number of attachments; the argument, whether parts of the message's text count, is left out of account.", attachments).is(DOCUMENT),
-    row("@AttachmentNames", 1, "mime?", "Their file names.", attachment_names).is(DOCUMENT),
-    row("@AttachmentLengths", 1, "mime?", "Their sizes in bytes.", attachment_lengths).is(DOCUMENT),
-    row("@AttachmentModifiedTimes", 3, "mime?", "When they were last changed.", attachment_times).is(DOCUMENT),
-    row("@IsNewDoc", 2, "", "Whether the document was never saved.", |run, _| {
+    row("@NoteID", 1, "", "The note ID of the document, with the prefix `NT`.", note_id).is(DOCUMENT),
+    row("@Attachments", 1, "mime?", "The number of attachments. The argument, which selects whether text parts of the message count, is ignored.", attachments).is(DOCUMENT),
+    row("@AttachmentNames", 1, "mime?", "The file names of the attachments.", attachment_names).is(DOCUMENT),
+    row("@AttachmentLengths", 1, "mime?", "The sizes of the attachments in bytes.", attachment_lengths).is(DOCUMENT),
+    row("@AttachmentModifiedTimes", 3, "mime?", "The times when the attachments were last modified.", attachment_times).is(DOCUMENT),
+    row("@IsNewDoc", 2, "", "1 if the document was never saved, otherwise 0.", |run, _| {
         Ok(Value::from_bool(run.document.is_new()))
     })
     .is(DOCUMENT),
-    row("@IsDocBeingEdited", 3, "", "Whether it is open to be changed.", |run, _| state(run, DocumentState::BeingEdited))
+    row("@IsDocBeingEdited", 3, "", "1 if the document is open for editing, otherwise 0.", |run, _| state(run, DocumentState::BeingEdited))
         .is(DOCUMENT),
-    row("@IsDocBeingSaved", 3, "", "Whether it is being saved.", |run, _| state(run, DocumentState::BeingSaved)).is(DOCUMENT),
-    row("@IsDocBeingMailed", 3, "", "Whether it is being mailed.", |run, _| state(run, DocumentState::BeingMailed))
+    row("@IsDocBeingSaved", 3, "", "1 if the document is being saved, otherwise 0.", |run, _| state(run, DocumentState::BeingSaved)).is(DOCUMENT),
+    row("@IsDocBeingMailed", 3, "", "1 if the document is being mailed, otherwise 0.", |run, _| state(run, DocumentState::BeingMailed))
         .is(DOCUMENT),
-    row("@IsDocBeingRecalculated", 3, "", "Whether it is being recalculated.", |run, _| {
+    row("@IsDocBeingRecalculated", 3, "", "1 if the document is being recalculated, otherwise 0.", |run, _| {
         state(run, DocumentState::BeingRecalculated)
     })
     .is(DOCUMENT),
-    row("@IsDocBeingLoaded", 3, "", "Whether it is being opened.", |run, _| state(run, DocumentState::BeingLoaded))
+    row("@IsDocBeingLoaded", 3, "", "1 if the document is being opened, otherwise 0.", |run, _| state(run, DocumentState::BeingLoaded))
         .is(DOCUMENT),
-    row("@IsDocTruncated", 3, "", "Whether it is truncated.", |run, _| state(run, DocumentState::Truncated)).is(DOCUMENT),
-    row("@DocLevel", 1, "", "The level of the document in the view, from 1.", |run, _| {
+    row("@IsDocTruncated", 3, "", "1 if the document is truncated, otherwise 0.", |run, _| state(run, DocumentState::Truncated)).is(DOCUMENT),
+    row("@DocLevel", 1, "", "The level of the document in the view, starting at 1.", |run, _| {
         count(run, |p| p.path.len() as u64)
     })
     .is(PLACE),
@@ -79,12 +79,12 @@ pub const FUNCTIONS: &[Function] = &[
         "@DocNumber",
         1,
         "separator?",
-        "Its place on each level, with points or the separator between; with the empty text only the last.",
+        "The position of the entry on each level, joined by periods or the separator. With an empty separator, the position on the last level only.",
         doc_number,
     )
     .is(PLACE),
-    row("@DocParentNumber", 1, "separator?", "The same of the entry above.", doc_parent_number).is(PLACE),
-    row("@DocSiblings", 1, "", "The number of entries on its level there, itself included.", |run, _| {
+    row("@DocParentNumber", 1, "separator?", "Like `@DocNumber`, for the parent entry.", doc_parent_number).is(PLACE),
+    row("@DocSiblings", 1, "", "The number of siblings of the entry, including itself.", |run, _| {
         count(run, |p| p.siblings)
     })
     .is(SIBLINGS),
@@ -92,21 +92,21 @@ pub const FUNCTIONS: &[Function] = &[
         "@DocChildren",
         1,
         "none?; one?; many?",
-        "The number of entries directly below; texts say how it is shown, `%` in them stands for it. One text is for any number, two are for none and any other.",
+        "The number of direct children. Texts replace the number and may contain it as `%`: one text for any number, two for 0 and others, three for 0, 1 and others.",
         |run, a| worded(run, a, |p| p.children),
     )
     .is(DESCENDANTS),
-    row("@DocDescendants", 1, "none?; one?; many?", "The same of all entries below.", |run, a| {
+    row("@DocDescendants", 1, "none?; one?; many?", "Like `@DocChildren`, for all descendants.", |run, a| {
         worded(run, a, |p| p.descendants)
     })
     .is(DESCENDANTS),
-    row("@Responses", 1, "", "The number of all entries below.", |run, _| count(run, |p| p.descendants))
+    row("@Responses", 1, "", "The number of all descendants.", |run, _| count(run, |p| p.descendants))
         .is(DESCENDANTS),
     row(
         "@IsCategory",
         1,
         "yes?; no?",
-        "The first text in the row of a category, else the other or nothing; without texts `*` and nothing.",
+        "The first argument in a category row, otherwise the second argument or the empty text. Without arguments, `*` in a category row.",
         |run, a| either(run, a, ["*", ""], |p| p.is_category),
     )
     .is(PLACE),
@@ -114,22 +114,22 @@ pub const FUNCTIONS: &[Function] = &[
         "@IsExpandable",
         1,
         "yes?; no?",
-        "The same of rows that can be opened; without texts `+` and `-`.",
+        "The first argument in a row that can be expanded, otherwise the second argument or the empty text. Without arguments, `+` or `-`.",
         |run, a| either(run, a, ["+", "-"], |p| p.is_expandable),
     )
     .is(PLACE),
-    row("@DeleteDocument", 2, "", "Wishes the document deleted; 1.", |run, _| delete(run, DeletionRequest::Delete))
+    row("@DeleteDocument", 2, "", "Requests that the document is deleted. Returns 1.", |run, _| delete(run, DeletionRequest::Delete))
         .is(ASSIGNS),
-    row("@HardDeleteDocument", 2, "", "Wishes the document deleted for good; 1.", |run, _| {
+    row("@HardDeleteDocument", 2, "", "Requests that the document is deleted permanently. Returns 1.", |run, _| {
         delete(run, DeletionRequest::HardDelete)
     })
     .is(ASSIGNS),
-    row("@UndeleteDocument", 2, "", "Wishes a soft deletion taken back; 1.", |run, _| delete(run, DeletionRequest::Undelete))
+    row("@UndeleteDocument", 2, "", "Requests that a soft deletion is undone. Returns 1.", |run, _| delete(run, DeletionRequest::Undelete))
         .is(ASSIGNS),
-    row("@DeleteField", 2, "", "Behind `FIELD x :=`: removes the field.", unavailable),
+    row("@DeleteField", 2, "", "After `FIELD x :=`, removes the field.", unavailable),
     row("@Unavailable", 2, "", "The same.", unavailable),
-    row("@GetField", 2, "name", "The value of a field whose name is computed.", get_field).is(FIELD.with(DOCUMENT)),
-    row("@SetField", 2, "name; value", "Wishes a field changed whose name is computed; the value.", set_field)
+    row("@GetField", 2, "name", "The value of a field whose name may be computed.", get_field).is(FIELD.with(DOCUMENT)),
+    row("@SetField", 2, "name; value", "Sets a field whose name may be computed. Returns the value.", set_field)
         .is(FIELD.with(ASSIGNS)),
 ];
 
@@ -266,7 +266,7 @@ fn get_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionR
 fn set_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let name = arguments[0].text()?;
     if name.is_empty() || name.len() > crate::limits::NAME_BYTES_MAX {
-        return Err(ErrorValueKind::Argument("@SetField: not the name of a field").into());
+        return Err(ErrorValueKind::Argument("@SetField: invalid field name").into());
     }
     run.store_field(name, Some(arguments[1].clone()))?;
     Ok(arguments[1].clone())

@@ -9,12 +9,12 @@ use crate::value::Value;
 pub const FUNCTIONS: &[Function] = &[
     row("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements),
     row("@Count", 1, "list", "The number of elements; 1 for the empty text.", count),
-    row("@Subset", 1, "list; number", "The first elements, or with a negative number the last.", subset),
+    row("@Subset", 1, "list; number", "The first elements, or the last elements if the number is negative.", subset),
     form(
         "@Nothing",
         3,
         "",
-        "No element, in the formula of `@Transform`; elsewhere the empty text.",
+        "In the formula of `@Transform`, omits the element. Elsewhere, the empty text.",
         SpecialForm::Nothing,
     ),
 ];

@@ -10,14 +10,26 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Contains", 1, "text; part", "Whether any of the texts contains any of the parts.", contains),
-    row("@Begins", 1, "text; part", "Whether any of the texts begins with any of the parts.", begins),
-    row("@Ends", 1, "text; part", "Whether any of the texts ends with any of the parts.", ends),
-    row("@Matches", 1, "text; pattern", "Whether any of the texts is as any of the patterns says.", matches),
-    row("@Like", 1, "text; pattern; escape?", "Whether any of the texts is as any of the SQL patterns says.", like),
-    row("@IsMember", 1, "text; list", "Whether all of the texts are in the list.", is_member),
-    row("@IsNotMember", 1, "text; list", "Whether none of the texts is in the list.", is_not_member),
-    row("@Member", 1, "value; list", "The place of the value in the list, from 1; 0 where it is not.", member),
+    row("@Contains", 1, "text; part", "1 if any of the texts contains any of the parts, otherwise 0.", contains),
+    row("@Begins", 1, "text; part", "1 if any of the texts begins with any of the parts, otherwise 0.", begins),
+    row("@Ends", 1, "text; part", "1 if any of the texts ends with any of the parts, otherwise 0.", ends),
+    row("@Matches", 1, "text; pattern", "1 if any of the texts matches any of the patterns, otherwise 0.", matches),
+    row(
+        "@Like",
+        1,
+        "text; pattern; escape?",
+        "1 if any of the texts matches any of the SQL patterns, otherwise 0.",
+        like,
+    ),
+    row("@IsMember", 1, "text; list", "1 if all of the texts are in the list, otherwise 0.", is_member),
+    row("@IsNotMember", 1, "text; list", "1 if none of the texts is in the list, otherwise 0.", is_not_member),
+    row(
+        "@Member",
+        1,
+        "value; list",
+        "The position of the value in the list, starting at 1, or 0 if it is not in the list.",
+        member,
+    ),
 ];
 
 fn any_pair<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], test: fn(&str, &str) -> bool) -> FunctionResult<'d> {
@@ -66,7 +78,7 @@ fn any_fits<'d>(
     let (texts, patterns) = (arguments[0].texts()?, arguments[1].texts()?);
     let bytes: usize = texts.iter().map(|text| text.len() + 1).sum();
     for pattern in patterns {
-        let pattern = read(pattern).ok_or(ErrorValueKind::Argument("The pattern cannot be read"))?;
+        let pattern = read(pattern).ok_or(ErrorValueKind::Argument("Invalid pattern"))?;
         run.charge(1 + pattern.size().saturating_mul(bytes) / 8)?;
         if texts.iter().any(|text| pattern.fits(text)) {
             return Ok(Value::TRUE);

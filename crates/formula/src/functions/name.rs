@@ -22,10 +22,10 @@ pub const FUNCTIONS: &[Function] = &[
         "@ValidateInternetAddress",
         2,
         "keyword; address",
-        "The empty text, or what is wrong with the address.",
+        "The empty text if the address is valid, otherwise the reason why it is not.",
         validate,
     ),
-    row("@NameLookup", 2, "options; name; item", "An item of the person in the directory.", lookup)
+    row("@NameLookup", 2, "options; name; item", "An item of the person's directory entry.", lookup)
         .is(Attributes::HOST),
 ];
 
@@ -212,9 +212,9 @@ fn objection(address: &str) -> &'static str {
     if local.is_empty() || domain.is_empty() {
         "The address has nothing before or after its @"
     } else if !local.chars().all(is_atom) || local.starts_with('.') || local.ends_with('.') || local.contains("..") {
-        "The part before the @ has characters that it may not have"
+        "The part before the @ contains invalid characters"
     } else if domain.split('.').any(|label| label.is_empty() || !label.chars().all(is_host)) {
-        "The part after the @ is not the name of a host"
+        "The part after the @ is not a valid host name"
     } else {
         ""
     }

@@ -9,16 +9,20 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Abs", 1, "number", "The number without its sign.", |run, a| each(run, a, f64::abs)),
-    row("@Integer", 1, "number", "The number without its decimals.", |run, a| each(run, a, f64::trunc)),
+    row("@Abs", 1, "number", "The absolute value of the number.", |run, a| each(run, a, f64::abs)),
+    row("@Integer", 1, "number", "The integer part of the number.", |run, a| each(run, a, f64::trunc)),
     row("@Round", 1, "number; factor?", "The nearest whole number, or the nearest multiple of the factor.", round),
-    row("@Modulo", 1, "number; divisor", "The whole part of the remainder, with the sign of the number.", |run, a| {
-        pairs(run, a, modulo)
-    }),
+    row(
+        "@Modulo",
+        1,
+        "number; divisor",
+        "The integer part of the remainder, with the sign of the number.",
+        |run, a| pairs(run, a, modulo),
+    ),
     row("@Sign", 2, "number", "-1, 0 or 1.", |run, a| each(run, a, sign)),
     row("@Sum", 1, "numbers; more...", "The sum of all elements of all arguments.", sum),
-    row("@Min", 1, "numbers; others?", "The least of a list, or of each pair of two.", min),
-    row("@Max", 1, "numbers; others?", "The greatest of a list, or of each pair of two.", max),
+    row("@Min", 1, "numbers; others?", "The smallest number of a list, or of each pair from two lists.", min),
+    row("@Max", 1, "numbers; others?", "The greatest number of a list, or of each pair from two lists.", max),
     row("@Power", 2, "base; exponent", "The base to the power of the exponent.", |run, a| pairs(run, a, f64::powf)),
     row("@Sqrt", 2, "number", "The square root.", |run, a| each(run, a, f64::sqrt)),
     row("@Exp", 2, "number", "e to the power of the number.", |run, a| each(run, a, f64::exp)),
@@ -28,15 +32,15 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Sin", 2, "angle", "The sine.", |run, a| each(run, a, f64::sin)),
     row("@Cos", 2, "angle", "The cosine.", |run, a| each(run, a, f64::cos)),
     row("@Tan", 2, "angle", "The tangent.", |run, a| each(run, a, f64::tan)),
-    row("@ASin", 2, "sine", "The angle of a sine.", |run, a| each(run, a, f64::asin)),
-    row("@ACos", 2, "cosine", "The angle of a cosine.", |run, a| each(run, a, f64::acos)),
-    row("@ATan", 2, "tangent", "The angle of a tangent.", |run, a| each(run, a, f64::atan)),
-    row("@ATan2", 2, "x; y", "The angle of a point.", |run, a| pairs(run, a, |x, y| y.atan2(x))),
+    row("@ASin", 2, "sine", "The angle with this sine.", |run, a| each(run, a, f64::asin)),
+    row("@ACos", 2, "cosine", "The angle with this cosine.", |run, a| each(run, a, f64::acos)),
+    row("@ATan", 2, "tangent", "The angle with this tangent.", |run, a| each(run, a, f64::atan)),
+    row("@ATan2", 2, "x; y", "The angle of the point (x, y).", |run, a| pairs(run, a, |x, y| y.atan2(x))),
     row(
         "@FloatEq",
         3,
         "number; other; difference?",
-        "Whether two numbers differ by less, usually than 0.0001.",
+        "1 if two numbers differ by less than the difference (by default 0.0001), otherwise 0.",
         float_eq,
     ),
     row("@Random", 2, "", "A random number from 0 to 1.", random)

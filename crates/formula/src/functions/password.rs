@@ -15,10 +15,16 @@ const HOST: Attributes = Attributes::HOST.with(Attributes::LATE);
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@HashPassword", 2, "text", "A salted hash of the text, for `@VerifyPassword`; what is a hash stays.", hash)
-        .is(HOST),
+    row(
+        "@HashPassword",
+        2,
+        "text",
+        "A salted hash of the text, for `@VerifyPassword`. A text that is already a hash is returned unchanged.",
+        hash,
+    )
+    .is(HOST),
     row("@Password", 2, "text", "The same as `@HashPassword`.", hash).is(HOST),
-    row("@VerifyPassword", 2, "text; hash", "Whether the hash is of that text.", verify).is(HOST),
+    row("@VerifyPassword", 2, "text; hash", "1 if the hash belongs to the text, otherwise 0.", verify).is(HOST),
 ];
 
 fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {

@@ -18,7 +18,7 @@ pub const FUNCTIONS: &[Function] = &[
         "@Sort",
         1,
         "list; order?; formula?",
-        "The list in order; with a formula that compares `$A` and `$B`, in that order.",
+        "The sorted list. A formula that compares `$A` and `$B` may define the order.",
         SpecialForm::Sort,
     )
     .is(Attributes::LATE),
@@ -26,7 +26,7 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// The `@Sort` function without a comparison formula.
-pub const PLAIN: Function = row("@Sort", 1, "list; order?", "The list in order.", sort);
+pub const PLAIN: Function = row("@Sort", 1, "list; order?", "The sorted list.", sort);
 
 /// Returns the indexes from 0 to `count - 1` in sorted order. `after` returns `true` if the first element belongs after
 /// the second one.

@@ -13,32 +13,32 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@LowerCase", 1, "text", "The text in small letters.", lower_case),
-    row("@UpperCase", 1, "text", "The text in capitals.", upper_case),
-    row("@ProperCase", 1, "text", "The text with a capital at the beginning of each word.", proper_case),
+    row("@LowerCase", 1, "text", "The text in lower case.", lower_case),
+    row("@UpperCase", 1, "text", "The text in upper case.", upper_case),
+    row("@ProperCase", 1, "text", "The text with a capital letter at the beginning of each word.", proper_case),
     row(
         "@Trim",
         1,
         "text",
-        "The text without blanks at its ends and with one between words; empty elements are left out.",
+        "The text without spaces at both ends and with one space between words. Empty elements are omitted.",
         trim,
     ),
     row("@Length", 1, "text", "The number of characters.", length),
-    row("@Repeat", 2, "text; times; max?", "The text as often as said, cut to at most so many characters.", repeat),
-    row("@NewLine", 1, "", "A line feed.", new_line),
-    row("@Char", 1, "code", "The character of a code from 0 to 255.", character),
-    row("@Ascii", 3, "text; keyword?", "The text without accents, other foreign characters as `?`.", ascii),
-    row("@Soundex", 3, "text", "The text's Soundex code.", soundex),
-    row("@URLEncode", 3, "charset; text", "The text as part of a URL, in UTF-8.", url_encode),
-    row("@URLDecode", 3, "charset; text", "The text that a part of a URL stands for.", url_decode),
     row(
-        "@Unique",
-        1,
-        "list?",
-        "The list without what is there again; without a list, a text that there is only once.",
-        unique,
-    )
-    .is(Attributes::LATE),
+        "@Repeat",
+        2,
+        "text; times; max?",
+        "The text repeated this many times, truncated to at most `max` characters.",
+        repeat,
+    ),
+    row("@NewLine", 1, "", "A newline character.", new_line),
+    row("@Char", 1, "code", "The character with this code, from 0 to 255.", character),
+    row("@Ascii", 3, "text; keyword?", "The text without accents. Other non-ASCII characters become `?`.", ascii),
+    row("@Soundex", 3, "text", "The text's Soundex code.", soundex),
+    row("@URLEncode", 3, "charset; text", "The text encoded for use in a URL, in UTF-8.", url_encode),
+    row("@URLDecode", 3, "charset; text", "The text decoded from its encoded form in a URL.", url_decode),
+    row("@Unique", 1, "list?", "The list without duplicates. Without a list, a text that is unique.", unique)
+        .is(Attributes::LATE),
 ];
 
 /// Applies a function to each text.
@@ -115,8 +115,8 @@ fn length<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
 }
 
 fn repeat<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let times =
-        usize::try_from(arguments[1].integer()?).map_err(|_| ErrorValueKind::Argument("@Repeat: a negative number"))?;
+    let times = usize::try_from(arguments[1].integer()?)
+        .map_err(|_| ErrorValueKind::Argument("@Repeat: the number must not be negative"))?;
     let max = match arguments.get(2) {
         Some(max) => usize::try_from(max.integer()?).unwrap_or(0),
         None => usize::MAX,
@@ -134,8 +134,8 @@ fn new_line<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
 }
 
 fn character<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let code =
-        u8::try_from(arguments[0].integer()?).map_err(|_| ErrorValueKind::Argument("@Char: a code from 0 to 255"))?;
+    let code = u8::try_from(arguments[0].integer()?)
+        .map_err(|_| ErrorValueKind::Argument("@Char: the code must be from 0 to 255"))?;
     Ok(Value::from(char::from(code).to_string()))
 }
 

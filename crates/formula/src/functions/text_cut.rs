@@ -14,41 +14,41 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Left", 1, "text; count or text", "The first characters, or what stands before the first occurrence.", left),
+    row("@Left", 1, "text; count or text", "The first characters, or the text before the first occurrence.", left),
     row(
         "@LeftBack",
         1,
         "text; count or text",
-        "All but the last characters, or what stands before the last occurrence.",
+        "All but the last characters, or the text before the last occurrence.",
         left_back,
     ),
-    row("@Right", 1, "text; count or text", "The last characters, or what stands behind the first occurrence.", right),
+    row("@Right", 1, "text; count or text", "The last characters, or the text after the first occurrence.", right),
     row(
         "@RightBack",
         1,
         "text; count or text",
-        "All but the first characters, or what stands behind the last occurrence.",
+        "All but the first characters, or the text after the last occurrence.",
         right_back,
     ),
     row(
         "@Middle",
         1,
         "text; skip or text; count or text",
-        "What stands behind so many characters or a text: so many, or up to another text.",
+        "The text after a number of characters or after a text: a number of characters, or up to another text.",
         middle,
     ),
     row(
         "@MiddleBack",
         2,
         "text; skip or text; count or text",
-        "The same, counted and looked for from the end.",
+        "Like `@Middle`, but counted and searched from the end.",
         middle_back,
     ),
     row(
         "@Word",
         1,
         "text; separator; number",
-        "The word of a number, from 1; negative numbers count from the end.",
+        "The word at this position, starting at 1. Negative numbers count from the end.",
         word,
     ),
 ];

@@ -10,30 +10,30 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Now", 1, "flags?; server?", "Date and time.", now).is(Attributes::TIME.with(Attributes::CLOCK)),
+    row("@Now", 1, "flags?; server?", "The current date and time.", now).is(Attributes::TIME.with(Attributes::CLOCK)),
     row("@Today", 1, "", "Today's date.", |run, _| day(run, 0)).is(Attributes::TIME),
     row("@Tomorrow", 1, "", "Tomorrow's date.", |run, _| day(run, 1)).is(Attributes::TIME),
     row("@Yesterday", 1, "", "Yesterday's date.", |run, _| day(run, -1)).is(Attributes::TIME),
-    row("@Year", 1, "time", "The year; -1 without a date, as for the following.", |run, a| {
+    row("@Year", 1, "time", "The year. Parts of the date are -1 if the time has no date.", |run, a| {
         part(run, a, |p| p.date(|d| d.year().into()))
     }),
-    row("@Month", 1, "time", "The month, from 1.", |run, a| part(run, a, |p| p.date(|d| d.month().into()))),
+    row("@Month", 1, "time", "The month, starting at 1.", |run, a| part(run, a, |p| p.date(|d| d.month().into()))),
     row("@Day", 1, "time", "The day of the month.", |run, a| part(run, a, |p| p.date(|d| d.day().into()))),
-    row("@Weekday", 1, "time", "The day of the week; Sunday is 1.", |run, a| {
+    row("@Weekday", 1, "time", "The day of the week, starting at 1 for Sunday.", |run, a| {
         part(run, a, |p| p.date(|d| d.weekday().to_sunday_one_offset().into()))
     }),
-    row("@Hour", 1, "time", "The hour; -1 without a time, as for the following.", |run, a| {
+    row("@Hour", 1, "time", "The hour. Parts of the time of day are -1 if there is only a date.", |run, a| {
         part(run, a, |p| p.clock(360_000, 24))
     }),
     row("@Minute", 1, "time", "The minute.", |run, a| part(run, a, |p| p.clock(6_000, 60))),
     row("@Second", 2, "time", "The second.", |run, a| part(run, a, |p| p.clock(100, 60))),
-    row("@Zone", 2, "time?", "The zone of a time, or of now: hours west, `.1` added in summer.", zone)
+    row("@Zone", 2, "time?", "The time zone of a time, or of the current time: hours west of Greenwich, with `.1` added in daylight saving time.", zone)
         .is(Attributes::LATE),
-    row("@GetCurrentTimeZone", 2, "", "The zone in the original's writing: offset, summer time, name.", current_zone)
+    row("@GetCurrentTimeZone", 2, "", "The time zone in Domino's notation: offset, daylight saving time, name.", current_zone)
         .is(Attributes::LATE),
-    row("@TimeZoneToText", 3, "zone; format?", "The zone's name, or as `S` or `A` its abbreviation.", zone_to_text)
+    row("@TimeZoneToText", 3, "zone; format?", "The name of the time zone, or its abbreviation if the format is `S` or `A`.", zone_to_text)
         .is(Attributes::LATE),
-    row("@TimeToTextInZone", 3, "time; zone; format?", "The time as text, as it is in that zone.", time_in_zone)
+    row("@TimeToTextInZone", 3, "time; zone; format?", "The time as text, in the given time zone.", time_in_zone)
         .is(Attributes::LATE),
 ];
 
@@ -90,7 +90,7 @@ fn current_zone<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult
 }
 
 fn named_zone(text: &Value<'_>) -> Result<Zone, EvaluationError> {
-    Ok(Zone::named(text.text()?).ok_or(ErrorValueKind::Argument("There is no time zone of that name"))?)
+    Ok(Zone::named(text.text()?).ok_or(ErrorValueKind::Argument("Unknown time zone"))?)
 }
 
 fn zone_to_text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {

@@ -17,29 +17,29 @@ pub const FUNCTIONS: &[Function] = &[
         "@Date",
         1,
         "time or year; month?; day?; hour?; minute?; second?",
-        "The date of a time, or that of three or six numbers, of which the latter three count for nothing.",
+        "The date of a time, or the date of three or six numbers. Of six numbers, the last three are ignored.",
         make_date,
     ),
     row(
         "@Time",
         1,
         "time or hour; minute?; second?; hour?; minute?; second?",
-        "The time of day of a time, or that of three numbers, or the instant of six, year first.",
+        "The time of day of a time, or of three numbers. Of six numbers, beginning with the year, the instant.",
         make_time,
     ),
-    row("@TimeMerge", 2, "date; time; zone?", "The instants of dates and times of day, pair by pair.", merge),
+    row("@TimeMerge", 2, "date; time; zone?", "The instants of pairs of dates and times of day.", merge),
     row(
         "@Adjust",
         1,
         "time; years; months; days; hours; minutes; seconds; keyword?",
-        "The time so much later, the last part first.",
+        "The time moved by these amounts, applied from the seconds to the years.",
         adjust,
     ),
     row(
         "@BusinessDays",
         3,
         "from; to; weekdays?; holidays?",
-        "The number of days without those weekdays and holidays, both ends included.",
+        "The number of days from the first to the last, both included, without the given weekdays and holidays.",
         business_days,
     ),
 ];
@@ -94,9 +94,7 @@ fn only<'d>(
 fn merge<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (dates, times) = (arguments[0].times()?, arguments[1].times()?);
     let zone = match arguments.get(2) {
-        Some(name) => {
-            Some(Zone::named(name.text()?).ok_or(ErrorValueKind::Argument("There is no time zone of that name"))?)
-        }
+        Some(name) => Some(Zone::named(name.text()?).ok_or(ErrorValueKind::Argument("Unknown time zone"))?),
         None => None,
     };
     let pairs = IndexPairs::new(dates.len(), times.len(), false);
@@ -216,7 +214,7 @@ fn count_days(
 ) -> Result<f64, EvaluationError> {
     let days = days_between(from, to);
     if days > RANGE_DAYS_MAX {
-        return Err(ErrorValueKind::Argument("@BusinessDays: too many days").into());
+        return Err(ErrorValueKind::Argument("@BusinessDays: the range has too many days").into());
     }
     run.charge_product(usize::try_from(days).unwrap_or(0), 1 + weekdays.len())?;
     let counts = |day: &civil::Date| {
