@@ -30,10 +30,10 @@ impl LoginError {
     pub fn text(self) -> &'static str {
         match self {
             Self::Wrong => "[AUTHENTICATIONFAILED] wrong login or password",
-            Self::Disabled => "[AUTHORIZATIONFAILED] the account is switched off",
-            Self::Throttled => "[LIMIT] too many failures, try again later",
-            Self::Malformed => "[AUTHENTICATIONFAILED] not what the mechanism wants",
-            Self::Unavailable => "[UNAVAILABLE] cannot check logins now, try again later",
+            Self::Disabled => "[AUTHORIZATIONFAILED] the account is disabled",
+            Self::Throttled => "[LIMIT] too many failed logins, try again later",
+            Self::Malformed => "[AUTHENTICATIONFAILED] invalid response for this authentication mechanism",
+            Self::Unavailable => "[UNAVAILABLE] cannot authenticate now, try again later",
         }
     }
 }

@@ -233,7 +233,7 @@ impl Connection {
                 if let PoolError::Panicked(text) = &error {
                     tracing::error!(fault = text, "a command panicked");
                 }
-                self.work.out.untagged_status(Status::Bye, "[SERVERBUG] this should not have happened");
+                self.work.out.untagged_status(Status::Bye, "[SERVERBUG] internal error, closing connection");
                 Ok(Effect::Close)
             }
         }
@@ -288,8 +288,8 @@ impl Connection {
 
     fn write_good_bye(&mut self, silence: &WaitEnd) {
         let text = match silence {
-            WaitEnd::TooLong => "[UNAVAILABLE] nothing was heard for too long",
-            WaitEnd::Draining => "[UNAVAILABLE] the server ends",
+            WaitEnd::TooLong => "[UNAVAILABLE] the connection was idle for too long",
+            WaitEnd::Draining => "[UNAVAILABLE] the server is shutting down, try again later",
             WaitEnd::Dismissed => "the account was disabled, removed or given another password",
             WaitEnd::Ended | WaitEnd::Woken => return,
         };

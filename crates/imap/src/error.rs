@@ -64,24 +64,26 @@ fn told_of_mail(error: &mail::Error) -> &'static str {
     match error {
         mail::Error::NoMailbox(_) => "[NONEXISTENT] there is no such mailbox",
         mail::Error::MailboxExists(_) => "[ALREADYEXISTS] the mailbox exists already",
-        mail::Error::MailboxRefused { .. } => "[CANNOT] this cannot be done with that mailbox or name",
-        mail::Error::OverQuota { .. } => "[OVERQUOTA] the quota would be passed",
+        mail::Error::MailboxRefused { .. } => "[CANNOT] the operation is not possible with this mailbox or name",
+        mail::Error::OverQuota { .. } => "[OVERQUOTA] the quota would be exceeded",
         mail::Error::TooLarge { .. } => "[TOOBIG] the message is too large",
         mail::Error::Notes(error) => told_of_notes(error),
-        _ => "[SERVERBUG] a stored record is damaged; the administrator has been told",
+        _ => "[SERVERBUG] a stored record is damaged; the administrator has been informed",
     }
 }
 
 fn told_of_notes(error: &notes::Error) -> &'static str {
     match error {
         notes::Error::AccessDenied { .. } | notes::Error::NotAuthor { .. } => "[NOPERM] access denied",
-        notes::Error::NotFound { .. } => "[NONEXISTENT] it does not exist",
-        notes::Error::Exists { .. } => "[ALREADYEXISTS] it exists already",
-        notes::Error::Conflict { .. } => "[INUSE] somebody else changed it at the same time",
-        notes::Error::Invalid { .. } | notes::Error::Formula { .. } => "[CANNOT] that cannot be stored",
-        notes::Error::Limit { .. } => "[LIMIT] a limit would be passed",
-        notes::Error::Store(_) => "[UNAVAILABLE] the store cannot do this now",
-        notes::Error::Newer { .. } => "[UNAVAILABLE] a newer server has written this; the administrator has been told",
-        _ => "[SERVERBUG] a stored record is damaged; the administrator has been told",
+        notes::Error::NotFound { .. } => "[NONEXISTENT] the object does not exist",
+        notes::Error::Exists { .. } => "[ALREADYEXISTS] the object exists already",
+        notes::Error::Conflict { .. } => "[INUSE] another session changed the object at the same time",
+        notes::Error::Invalid { .. } | notes::Error::Formula { .. } => "[CANNOT] the value is not valid",
+        notes::Error::Limit { .. } => "[LIMIT] a limit would be exceeded",
+        notes::Error::Store(_) => "[UNAVAILABLE] the store is temporarily unavailable",
+        notes::Error::Newer { .. } => {
+            "[UNAVAILABLE] the data was written by a newer server; the administrator has been informed"
+        }
+        _ => "[SERVERBUG] a stored record is damaged; the administrator has been informed",
     }
 }

@@ -200,7 +200,7 @@ async fn clients_are_told_when_the_server_ends() {
     idle.until("+ idling\r\n").await;
     server.shutdown.drain();
     for client in [&mut waiting, &mut idle] {
-        assert_eq!(client.until("\r\n").await, "* BYE [UNAVAILABLE] the server ends\r\n");
+        assert_eq!(client.until("\r\n").await, "* BYE [UNAVAILABLE] the server is shutting down, try again later\r\n");
         assert!(client.closed().await);
     }
 }

@@ -19,7 +19,7 @@ pub fn authenticate(
     login::require_privacy(session)?;
     let site = &session.site;
     let sasl = Sasl::begin(mechanism, &site.options, &*site.credentials, &session.peer);
-    let sasl = sasl.ok_or(Error::No("[CANNOT] that mechanism is not offered"))?;
+    let sasl = sasl.ok_or(Error::No("[CANNOT] this authentication mechanism is not available"))?;
     match initial {
         Some(message) => Ok(step(session, sasl, &message, out)),
         None => {
@@ -32,7 +32,7 @@ pub fn authenticate(
 /// Processes a line from the client: base64, or `*` to cancel the exchange.
 pub fn go_on(session: &mut Session, sasl: Sasl, line: &[u8], out: &mut Writer) -> Result<CommandOutcome> {
     if line == b"*" {
-        return Err(Error::Bad("the exchange was cancelled"));
+        return Err(Error::Bad("authentication was cancelled"));
     }
     let message = decode_base64(line).map_err(|_| Error::Bad("expected base64"))?;
     Ok(step(session, sasl, &message, out))

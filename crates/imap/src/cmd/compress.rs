@@ -6,13 +6,13 @@ use crate::session::{CommandOutcome, Effect, Reply, Session, Updates};
 /// Starts compression after the tagged line.
 pub fn compress(session: &mut Session, algorithm: &str) -> Result<CommandOutcome> {
     if algorithm != "DEFLATE" {
-        return Err(Error::Bad("DEFLATE is the only algorithm"));
+        return Err(Error::Bad("unknown algorithm, only DEFLATE is supported"));
     }
     if !session.site.options.compression {
-        return Err(Error::No("[CANNOT] compression is switched off"));
+        return Err(Error::No("[CANNOT] compression is disabled"));
     }
     if session.compressed {
-        return Err(Error::No("[COMPRESSIONACTIVE] the connection is compressed already"));
+        return Err(Error::No("[COMPRESSIONACTIVE] the connection is already compressed"));
     }
     session.compressed = true;
     Ok(Reply::ok("DEFLATE begins").telling(Updates::None).then(Effect::Compress).into())

@@ -49,7 +49,7 @@ impl Transfer {
         if transfer.numbering == Numbering::Sequence && selected.roster.gone().iter().any(gone) {
             // The client addresses messages that it believes to exist, so the command applies to all of them or to none
             // (RFC 2180 §4.4.1).
-            return Err(Error::No("[EXPUNGEISSUED] some of these messages are gone"));
+            return Err(Error::No("[EXPUNGEISSUED] some of these messages have been expunged"));
         }
         let uids = uid_set(&ranges);
         drop(view);

@@ -9,7 +9,7 @@ pub fn create(session: &mut Session, mailbox: &MailboxName, special_use: &[Speci
     let special_use = match special_use {
         [] => None,
         [one] => Some(mail_use(*one).ok_or(UNKNOWN_USE)?),
-        _ => return Err(Error::No("[USEATTR] a mailbox has one use")),
+        _ => return Err(Error::No("[USEATTR] a mailbox can have only one special use")),
     };
     // A trailing separator announces that mailboxes will be created below this one, which needs no preparation here.
     let name = mailbox.as_str().strip_suffix('/').unwrap_or(mailbox.as_str());
@@ -20,7 +20,7 @@ pub fn create(session: &mut Session, mailbox: &MailboxName, special_use: &[Speci
     Ok(Reply::completed().with_code(format!("MAILBOXID ({id})")).into())
 }
 
-const UNKNOWN_USE: Error = Error::No("[USEATTR] mailboxes of that use are not kept");
+const UNKNOWN_USE: Error = Error::No("[USEATTR] this special use is not supported");
 
 fn mail_use(special_use: SpecialUse) -> Option<mail::mailbox::SpecialUse> {
     mail::mailbox::SpecialUse::from_name(special_use.name())

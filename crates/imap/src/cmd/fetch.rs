@@ -28,7 +28,7 @@ use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Up
 pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Result<CommandOutcome> {
     let wants_modseq = fetch.changed_since.is_some() || fetch.attributes.contains(&FetchAttribute::ModSeq);
     if fetch.vanished && !session.enabled.qresync {
-        return Err(Error::Bad("QRESYNC was not enabled"));
+        return Err(Error::Bad("QRESYNC is not enabled"));
     }
     let file = session.file()?;
     let view = file.view()?;
@@ -188,7 +188,7 @@ impl FetchJob {
             return Ok(None);
         }
         if self.unknown_encoding {
-            return Err(Error::No("[UNKNOWN-CTE] the encoding of a part is not known"));
+            return Err(Error::No("[UNKNOWN-CTE] the content transfer encoding of a part is unknown"));
         }
         let reply = Reply::completed().telling(updates_of(self.numbering));
         let missed = self.numbering == Numbering::Sequence && self.walk.missed();
@@ -412,7 +412,7 @@ pub fn write_of_entry(
             out.text("UID ").number(u64::from(entry.uid.0));
         }
         _ => {
-            let _ = base::never!(true, "only attributes of the entry are written from it");
+            let _ = base::never!(true, "only attributes of the index entry are written here");
             out.nil();
         }
     }

@@ -23,7 +23,7 @@ pub fn require_privacy(session: &Session) -> Result<()> {
     if session.peer.is_private() {
         return Ok(());
     }
-    Err(Error::No("[PRIVACYREQUIRED] log in over an encrypted connection only"))
+    Err(Error::No("[PRIVACYREQUIRED] login requires an encrypted connection"))
 }
 
 /// Completes the login of a client that has proved its identity: opens its mail file and replies.
@@ -31,7 +31,7 @@ pub fn logged_in(session: &mut Session, login: String) -> CommandOutcome {
     match session.site.credentials.open(&login) {
         Ok(file) => {
             session.account = Some(Account { login, file: Arc::new(file) });
-            Reply::ok("you are logged in").with_code(capability::code(session)).into()
+            Reply::ok("logged in").with_code(capability::code(session)).into()
         }
         Err(error) => failed(session, error),
     }

@@ -128,7 +128,7 @@ fn lacking(plan: &Plan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -
         None => Ok(Vec::new()),
     });
     found.unwrap_or_else(|error| {
-        tracing::warn!(target: "imap", %error, "the full-text index is of no help, messages are read");
+        tracing::warn!(target: "imap", %error, "the full-text index cannot be used, searching the messages instead");
         Vec::new()
     })
 }

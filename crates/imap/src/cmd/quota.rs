@@ -39,7 +39,7 @@ pub fn get_quota_root(session: &mut Session, mailbox: &MailboxName, out: &mut Wr
 
 /// Returns an error, because users do not set their quotas.
 pub fn set_quota() -> Result<CommandOutcome> {
-    Err(Error::No("[NOPERM] quotas are set by the administrator"))
+    Err(Error::No("[NOPERM] only the administrator can set quotas"))
 }
 
 /// Writes the quota. Returns `false` if the mail file has no limit.

@@ -29,7 +29,7 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer)
     let (uid_validity, uid, ticket) = file.replace(folder, old, target, &message)?;
     session.wait_for(ticket);
     out.untagged().text("OK [APPENDUID ").number(u64::from(uid_validity)).space().number(u64::from(uid.0));
-    out.text("] the new message is there").crlf();
+    out.text("] the new message was stored").crlf();
     Ok(Reply::completed().into())
 }
 

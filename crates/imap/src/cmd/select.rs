@@ -20,10 +20,10 @@ use crate::session::{CommandOutcome, Reply, Session, updates};
 pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -> Result<CommandOutcome> {
     let tells_closed = session.enabled.rev2 || session.enabled.condstore;
     if session.selected.take().is_some() && tells_closed {
-        out.untagged_line("OK [CLOSED] the mailbox selected before is left");
+        out.untagged_line("OK [CLOSED] the previous mailbox is closed");
     }
     if select.qresync.is_some() && !session.enabled.qresync {
-        return Err(Error::Bad("QRESYNC was not enabled"));
+        return Err(Error::Bad("QRESYNC is not enabled"));
     }
     session.enabled.condstore |= select.condstore;
     let file = session.file()?;
@@ -32,7 +32,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -
     let name = select.mailbox.as_str();
     let folder = view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;
     if !folder.selectable {
-        return Err(Error::No("[NONEXISTENT] that is a level of the hierarchy and no mailbox"));
+        return Err(Error::No("[NONEXISTENT] this name is only a level of the hierarchy, not a mailbox"));
     }
     let status = view.status(folder.id)?;
     let mut selected = Selected::new(&folder, select.mode, &status);
@@ -69,13 +69,13 @@ fn write(
         out.untagged_number(u64::from(selected.count_recent(view)?), "RECENT");
         if let Some(uid) = view.first_unseen(selected.folder)? {
             let number = view.rank(selected.folder, uid)?.saturating_add(1);
-            out.untagged().text("OK [UNSEEN ").number(u64::from(number)).text("] first unseen").crlf();
+            out.untagged().text("OK [UNSEEN ").number(u64::from(number)).text("] first unseen message").crlf();
         }
     }
     out.untagged().text("OK [UIDVALIDITY ").number(u64::from(status.uid_validity)).text("] UIDs are valid").crlf();
-    out.untagged().text("OK [UIDNEXT ").number(u64::from(status.uid_next.0)).text("] the next UID").crlf();
-    out.untagged().text("OK [HIGHESTMODSEQ ").number(status.highest_modseq.0).text("] the last change").crlf();
-    out.untagged().text("OK [MAILBOXID (").text(&status.mailbox_id).text(")] which mailbox this is").crlf();
+    out.untagged().text("OK [UIDNEXT ").number(u64::from(status.uid_next.0)).text("] predicted next UID").crlf();
+    out.untagged().text("OK [HIGHESTMODSEQ ").number(status.highest_modseq.0).text("] highest mod-sequence").crlf();
+    out.untagged().text("OK [MAILBOXID (").text(&status.mailbox_id).text(")] mailbox ID").crlf();
     Ok(())
 }
 

@@ -6,10 +6,10 @@ use crate::session::{CommandOutcome, Effect, Reply, Session, Updates};
 /// Starts TLS after the tagged line.
 pub fn starttls(session: &Session) -> Result<CommandOutcome> {
     if session.peer.tls {
-        return Err(Error::Bad("the connection is encrypted already"));
+        return Err(Error::Bad("the connection is already encrypted"));
     }
     if !session.site.options.starttls {
-        return Err(Error::Bad("STARTTLS is not offered here"));
+        return Err(Error::Bad("STARTTLS is not available"));
     }
     Ok(Reply::ok("begin TLS now").telling(Updates::None).then(Effect::StartTls).into())
 }

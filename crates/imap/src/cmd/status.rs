@@ -40,7 +40,7 @@ pub fn write(
 ) -> Result<()> {
     let folder = view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;
     if !folder.selectable {
-        return Err(Error::No("[NONEXISTENT] that is a level of the hierarchy and no mailbox"));
+        return Err(Error::No("[NONEXISTENT] this name is only a level of the hierarchy, not a mailbox"));
     }
     let status = view.status(folder.id)?;
     out.untagged().text("STATUS ").mailbox(name).text(" (");

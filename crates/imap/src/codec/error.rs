@@ -9,7 +9,7 @@ use super::writer::Status;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxError {
     /// The line does not begin with a tag.
-    #[error("a command begins with a tag and a space")]
+    #[error("a command must begin with a tag and a space")]
     NoTag,
     /// The command does not exist.
     #[error("unknown command")]
@@ -33,12 +33,10 @@ pub enum SyntaxError {
     #[error("[USEATTR] unknown special use")]
     UnknownSpecialUse,
     /// An event of NOTIFY is unknown.
-    #[error(
-        "[BADEVENT (MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange)] there is no such event here"
-    )]
+    #[error("[BADEVENT (MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange)] unsupported event")]
     BadEvent,
     /// The mailbox name cannot be decoded or is too long.
-    #[error("[CANNOT] not a mailbox name")]
+    #[error("[CANNOT] invalid mailbox name")]
     MailboxName,
 }
 

@@ -136,7 +136,7 @@ impl<'f> Scanner<'f> {
     /// Consumes a 32-bit number other than zero.
     pub fn number_not_zero(&mut self) -> Parsed<u32> {
         match self.number()? {
-            0 => Err(SyntaxError::Expected("a number above zero")),
+            0 => Err(SyntaxError::Expected("a number greater than zero")),
             number => Ok(number),
         }
     }
@@ -279,7 +279,7 @@ impl<'f> Scanner<'f> {
             return match known {
                 Some(flag) => Ok(FlagName::System(flag)),
                 None if name.eq_ignore_ascii_case("Recent") => Ok(FlagName::Recent),
-                None => Err(SyntaxError::Expected("a system flag that exists")),
+                None => Err(SyntaxError::Expected("a known system flag")),
             };
         }
         let keyword = self.atom("a flag")?;
@@ -309,7 +309,7 @@ impl<'f> Scanner<'f> {
         while self.take(b'\\') {
             match self.peek() {
                 Some(byte @ (b'"' | b'\\')) => text.push(byte),
-                _ => return Err(SyntaxError::Expected("a quoted quote or backslash")),
+                _ => return Err(SyntaxError::Expected("a quotation mark or backslash after the backslash")),
             }
             self.position += 1;
             text.extend_from_slice(self.bytes_while(|byte| !matches!(byte, b'"' | b'\\' | b'\r' | b'\n' | 0)));
@@ -348,7 +348,7 @@ impl<'f> Scanner<'f> {
 
 /// Converts bytes that must be UTF-8 to a string.
 pub fn text_of(bytes: Cow<'_, [u8]>) -> Parsed<String> {
-    String::from_utf8(bytes.into_owned()).map_err(|_| SyntaxError::Expected("text in UTF-8"))
+    String::from_utf8(bytes.into_owned()).map_err(|_| SyntaxError::Expected("valid UTF-8 text"))
 }
 
 enum FlagName {

@@ -122,7 +122,7 @@ fn notify_verb() {
     check_refused("NOTIFY SET (personal (Frob))", SyntaxError::BadEvent);
     check_refused(
         "NOTIFY SET (personal ())",
-        SyntaxError::Expected("events that go together and with these mailboxes"),
+        SyntaxError::Expected("a valid combination of events for these mailboxes"),
     );
     let many = " (inboxes NONE)".repeat(crate::limits::EVENT_GROUPS_MAX + 1);
     check_refused(&format!("NOTIFY SET{many}"), SyntaxError::Limit("event groups"));
@@ -229,7 +229,10 @@ fn list_in_all_its_forms() {
         "LIST (SUBSCRIBED RECURSIVEMATCH) \"\" (INBOX a%) RETURN (CHILDREN STATUS (MESSAGES SIZE) SPECIAL-USE)",
         CommandBody::List(list),
     );
-    check_refused("LIST (RECURSIVEMATCH) \"\" *", SyntaxError::Expected("an option that RECURSIVEMATCH can go with"));
+    check_refused(
+        "LIST (RECURSIVEMATCH) \"\" *",
+        SyntaxError::Expected("SUBSCRIBED or SPECIAL-USE with RECURSIVEMATCH"),
+    );
     check_refused("LIST (FROB) \"\" *", SyntaxError::Expected("a selection option"));
     check(
         "STATUS INBOX (HIGHESTMODSEQ RECENT)",
@@ -335,8 +338,8 @@ fn store_in_all_its_forms() {
         "STORE 1,3:5 (UNCHANGEDSINCE 9) FLAGS ()",
         store(Sequence, StoreAction::Replace, false, FlagList::default(), Some(9)),
     );
-    check_refused("STORE 1 +FLAGS (\\Frob)", SyntaxError::Expected("a system flag that exists"));
-    check_refused("STORE 0 +FLAGS (x)", SyntaxError::Expected("a number above zero"));
+    check_refused("STORE 1 +FLAGS (\\Frob)", SyntaxError::Expected("a known system flag"));
+    check_refused("STORE 0 +FLAGS (x)", SyntaxError::Expected("a number greater than zero"));
     check_refused("STORE 4294967296 +FLAGS (x)", SyntaxError::Expected("a number below 2^32"));
 }
 
@@ -527,7 +530,7 @@ fn lines_without_a_tag_are_answered_untagged() {
     for (line, expected) in [(&b"\r\n"[..], None), (b" NOOP\r\n", None), (b"+ NOOP\r\n", None), (b"*\r\n", None)] {
         assert_eq!(decode(logged_in(), line), [refused(expected, SyntaxError::NoTag)]);
     }
-    assert_eq!(decode(logged_in(), b"abc\n"), [refused(Some("abc"), SyntaxError::Expected("a space behind the tag"))]);
+    assert_eq!(decode(logged_in(), b"abc\n"), [refused(Some("abc"), SyntaxError::Expected("a space after the tag"))]);
 }
 
 #[test]

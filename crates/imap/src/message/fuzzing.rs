@@ -17,7 +17,7 @@ pub fn fuzz(data: &[u8]) {
     for attribute in attributes() {
         let mut out = Writer::new();
         let Ok(outcome) = attribute::write_attribute(&attribute, &message, &mut out);
-        assert!(outcome != Outcome::NotHere, "{attribute:?} is about contents");
+        assert!(outcome != Outcome::NotHere, "{attribute:?} can be derived from the message");
         assert!(is_balanced(out.as_bytes()), "{attribute:?} gives {}", String::from_utf8_lossy(out.as_bytes()));
     }
     check_sections(&message, data);
@@ -60,7 +60,7 @@ fn check_sections(message: &Message<'_>, data: &[u8]) {
         let Ok(piece) = octets.read(message, start..start + 7);
         pieces.extend_from_slice(&piece);
     }
-    assert_eq!(pieces, data, "the whole message in pieces is the message");
+    assert_eq!(pieces, data, "the pieces join to the whole message");
     let name = |text| Section { part: PartPath::default(), text };
     let read = |section: &Section| {
         let Ok(octets) = Octets::of_section(message, section);
@@ -68,7 +68,7 @@ fn check_sections(message: &Message<'_>, data: &[u8]) {
         bytes.into_owned()
     };
     let joined = [read(&name(SectionText::Header)), read(&name(SectionText::Text))].concat();
-    assert_eq!(joined, data, "header and text are the message");
+    assert_eq!(joined, data, "header and text join to the whole message");
     section::section_name(&whole, None, &mut Writer::new());
 }
 
@@ -94,13 +94,13 @@ fn check_search(message: &Message<'_>, data: &[u8]) {
 fn check_order(message: &Message<'_>) {
     let keys = [SortKey::Date, SortKey::Subject, SortKey::From, SortKey::DisplayFrom, SortKey::To, SortKey::DisplayTo];
     let sorter = Sorter::new(&keys.map(|key| SortCriterion { key, reverse: false }));
-    assert_eq!(sorter.sort(vec![sorter.record(&message.entry, message.header())]), [1], "one message is in order");
+    assert_eq!(sorter.sort(vec![sorter.record(&message.entry, message.header())]), [1], "a single message is sorted");
     for algorithm in [ThreadAlgorithm::References, ThreadAlgorithm::OrderedSubject] {
         let mut threader = Threader::new(algorithm);
         (0..3).for_each(|_| threader.add(&message.entry, message.header()));
         let mut out = Writer::new();
         threader.finish().write(&mut out, |uid| uid);
-        assert!(is_balanced(out.as_bytes()), "threads are written whole");
+        assert!(is_balanced(out.as_bytes()), "the parentheses of threads are balanced");
     }
 }
 

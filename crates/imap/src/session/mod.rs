@@ -205,7 +205,7 @@ impl Session {
             Some(Task::Sasl(sasl)) => cmd::authenticate::go_on(self, sasl, line, out),
             Some(Task::Idle) if line.eq_ignore_ascii_case(b"DONE") => Ok(CommandOutcome::Reply(Reply::completed())),
             Some(Task::Idle) => Err(Error::Bad("expected DONE")),
-            Some(Task::Job(_) | Task::Finish(_)) => Err(Error::Bad("no line was asked for")),
+            Some(Task::Job(_) | Task::Finish(_)) => Err(Error::Bad("unexpected line, no continuation was requested")),
         };
         self.proceed(next, out)
     }
@@ -302,7 +302,7 @@ impl Session {
 
     fn permit(&self, verb: &Verb) -> Result<()> {
         match (verb.allowed, self.account.is_some(), self.selected.is_some()) {
-            (PermittedState::BeforeLogin, true, _) => Err(Error::Bad("you have logged in already")),
+            (PermittedState::BeforeLogin, true, _) => Err(Error::Bad("you are logged in already")),
             (PermittedState::AfterLogin | PermittedState::Selected, false, _) => Err(Error::Bad("log in first")),
             (PermittedState::Selected, true, false) => Err(Error::Bad("select a mailbox first")),
             _ => Ok(()),
@@ -355,7 +355,7 @@ impl Session {
         }
         let options = &self.site.options;
         let why = if self.errors >= options.errors_max {
-            "too many commands that cannot be"
+            "too many errors"
         } else if self.account.is_none() && self.login_failures >= options.login_failures_max {
             "too many failed logins"
         } else {

@@ -100,11 +100,7 @@ impl Session {
         let Some(selected) = self.selected.as_deref() else { return Ok(()) };
         let status = view.status(selected.folder).map_err(selected::gone)?;
         let highest = status.highest_modseq.min(selected.told);
-        out.untagged()
-            .text("OK [HIGHESTMODSEQ ")
-            .number(highest.0)
-            .text("] mod-sequences are told from here on")
-            .crlf();
+        out.untagged().text("OK [HIGHESTMODSEQ ").number(highest.0).text("] highest mod-sequence").crlf();
         Ok(())
     }
 
@@ -113,7 +109,7 @@ impl Session {
     pub(crate) fn tell_settled(&mut self, out: &mut Writer) {
         let Some(selected) = self.selected.as_deref_mut() else { return };
         let Some(modseq) = selected.settle().filter(|_| self.enabled.qresync) else { return };
-        out.untagged().text("OK [HIGHESTMODSEQ ").number(modseq.0).text("] expunges are still to be told").crlf();
+        out.untagged().text("OK [HIGHESTMODSEQ ").number(modseq.0).text("] expunges are pending").crlf();
     }
 
     /// Records the changes up to a snapshot, and queues flag changes by other sessions for reporting.
@@ -243,5 +239,5 @@ pub(crate) fn write_flag_lists(writable: bool, view: &MailSnapshot<'_>, out: &mu
         write_names(out);
         out.text(" \\*");
     }
-    out.text(")] flags that stay").crlf();
+    out.text(")] permanent flags").crlf();
 }

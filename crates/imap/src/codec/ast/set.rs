@@ -86,7 +86,7 @@ impl SequenceSet {
             .iter()
             .flat_map(|range| match (range.first, range.last) {
                 (Bound::Number(first), Bound::Number(last)) => first.min(last)..=first.max(last),
-                #[allow(clippy::reversed_empty_ranges, reason = "the empty range is meant")]
+                #[allow(clippy::reversed_empty_ranges, reason = "an empty range is intended")]
                 _ => 1..=0,
             })
             .take(count_max)

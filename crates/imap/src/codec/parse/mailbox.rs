@@ -31,7 +31,7 @@ pub fn select(scanner: &mut Scanner<'_>, mode: SelectMode) -> Parsed<CommandBody
 }
 
 fn qresync(scanner: &mut Scanner<'_>) -> Parsed<Qresync> {
-    scanner.expect(b'(', "the values of QRESYNC")?;
+    scanner.expect(b'(', "the QRESYNC parameters in parentheses")?;
     let uid_validity = scanner.number_not_zero()?;
     scanner.space()?;
     let modseq = scanner.number64()?;
@@ -41,7 +41,7 @@ fn qresync(scanner: &mut Scanner<'_>) -> Parsed<Qresync> {
             qresync.known_uids = Some(scanner.sequence_set()?);
         }
         if qresync.known_uids.is_none() || scanner.take(b' ') {
-            scanner.expect(b'(', "sequence numbers and UIDs")?;
+            scanner.expect(b'(', "sequence numbers and UIDs in parentheses")?;
             let numbers = scanner.sequence_set()?;
             scanner.space()?;
             qresync.sequence_match = Some((numbers, scanner.sequence_set()?));
@@ -117,7 +117,7 @@ pub fn list(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
         scanner.list(limits::LIST_ITEMS_MAX, "options", |scanner| list_selection(scanner, &mut selection))?;
         scanner.space()?;
         if selection.recursive_match && !(selection.subscribed || selection.special_use) {
-            return Err(SyntaxError::Expected("an option that RECURSIVEMATCH can go with"));
+            return Err(SyntaxError::Expected("SUBSCRIBED or SPECIAL-USE with RECURSIVEMATCH"));
         }
     }
     let reference = scanner.mailbox()?;

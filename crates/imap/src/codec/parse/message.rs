@@ -215,10 +215,10 @@ fn binary(scanner: &mut Scanner<'_>, peek: bool) -> Parsed<FetchAttribute> {
 }
 
 fn bracketed_part(scanner: &mut Scanner<'_>) -> Parsed<PartPath> {
-    scanner.expect(b'[', "a part in brackets")?;
+    scanner.expect(b'[', "a part number in brackets")?;
     let (part, text_follows) = part_path(scanner)?;
     if text_follows {
-        return Err(SyntaxError::Expected("a number of a part"));
+        return Err(SyntaxError::Expected("a part number"));
     }
     scanner.expect(b']', "a closing bracket")?;
     Ok(part)
@@ -246,7 +246,7 @@ fn part_path(scanner: &mut Scanner<'_>) -> Parsed<(PartPath, bool)> {
     let mut dot_follows = false;
     while scanner.peek().is_some_and(|byte| byte.is_ascii_digit()) {
         if part.len() >= limits::PART_DEPTH_MAX {
-            return Err(SyntaxError::Limit("levels of parts"));
+            return Err(SyntaxError::Limit("levels of a part number"));
         }
         part.push(scanner.number_not_zero()?);
         dot_follows = scanner.take(b'.');
@@ -270,9 +270,9 @@ fn partial(scanner: &mut Scanner<'_>) -> Parsed<Option<Partial>> {
     let start = scanner.number64()?;
     scanner.expect(b'.', "a length")?;
     let length = scanner.number64()?;
-    scanner.expect(b'>', "the end of the range")?;
+    scanner.expect(b'>', "a closing angle bracket")?;
     if length == 0 {
-        return Err(SyntaxError::Expected("a length above zero"));
+        return Err(SyntaxError::Expected("a length greater than zero"));
     }
     Ok(Some(Partial { start, length }))
 }

@@ -75,7 +75,7 @@ fn parse(scanner: &mut Scanner<'_>) -> Parsed<(&'static Verb, Command)> {
         Ok(tag) if (1..=limits::TAG_BYTES_MAX).contains(&tag.len()) => tag.to_owned(),
         _ => return Err(SyntaxError::NoTag),
     };
-    scanner.expect(b' ', "a space behind the tag")?;
+    scanner.expect(b' ', "a space after the tag")?;
     let (verb, numbering) = verb_of(scanner)?;
     let body = (verb.parse)(scanner, numbering)?;
     scanner.end()?;

@@ -31,7 +31,7 @@ pub fn notify(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
         groups.push(group(scanner)?);
     }
     if groups.iter().filter(|group| is_selected(&group.filter)).count() > 1 {
-        return Err(SyntaxError::Expected("the selected mailbox once"));
+        return Err(SyntaxError::Expected("at most one event group for the selected mailbox"));
     }
     Ok(CommandBody::Notify(NotifyCommand::Set { status, groups }))
 }
@@ -92,7 +92,7 @@ fn events(scanner: &mut Scanner<'_>, filter: &MailboxFilter) -> Parsed<Events> {
     })?;
     let unfit = if is_selected(filter) { events.names || events.subscriptions } else { !events.attributes.is_empty() };
     if is_empty || events.messages != expunges || (events.flags && !expunges) || unfit {
-        return Err(SyntaxError::Expected("events that go together and with these mailboxes"));
+        return Err(SyntaxError::Expected("a valid combination of events for these mailboxes"));
     }
     Ok(events)
 }

@@ -160,7 +160,7 @@ impl Keys<'_, '_> {
     }
 
     fn group(&mut self, depth: usize) -> Parsed<SearchKey> {
-        self.scanner.expect(b'(', "keys in parentheses")?;
+        self.scanner.expect(b'(', "search keys in parentheses")?;
         self.scanner.spaces();
         let mut all = vec![self.key(depth + 1)?];
         loop {
@@ -262,7 +262,7 @@ impl Keys<'_, '_> {
     fn decode(&self, bytes: Cow<'_, [u8]>) -> Parsed<String> {
         match self.charset.decode_without_bom_handling_and_without_replacement(&bytes) {
             Some(text) => Ok(text.into_owned()),
-            None => Err(SyntaxError::Expected("a text in the charset of the search")),
+            None => Err(SyntaxError::Expected("text in the charset of the search")),
         }
     }
 
