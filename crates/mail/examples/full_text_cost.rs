@@ -147,7 +147,8 @@ fn index_all(search: &FullTextIndex, files: &[MailFile], bytes: usize, figures: 
 }
 
 fn update(search: &FullTextIndex, file: &MailFile) {
-    let access: Access<level::Reader> = file.database().authorize(&server()).expect("the server may");
+    let access: Access<level::Reader> =
+        file.database().authorize(&server()).expect("the server may change the ACL change the ACL");
     while !search.update(&access, 1_000, &|| false).expect("an update").complete {}
 }
 
@@ -156,7 +157,7 @@ fn fill(mail: &Arc<MailStore>, random: &SeededRandom, messages: usize, files: us
     let open = |number: usize| {
         let (path, owner) = (format!("mail/user{number}.nsf"), format!("user{number}@acme.test"));
         mail.ensure(&path, &owner, &Name::new(&owner), None).expect("the mail file is made");
-        mail.open(&path, &server()).expect("the server may open it")
+        mail.open(&path, &server()).expect("the server may change the ACL open it")
     };
     let files: Vec<MailFile> = (0..files).map(open).collect();
     for (number, file) in files.iter().enumerate() {
@@ -182,7 +183,8 @@ fn ask(
     let (mut times, mut hits) = (Vec::new(), 0);
     for number in 0..QUERIES + FIRST_QUERIES {
         let file = &files[random.below(files.len() as u64) as usize];
-        let access: Access<level::Reader> = file.database().authorize(&server()).expect("the server may");
+        let access: Access<level::Reader> =
+            file.database().authorize(&server()).expect("the server may change the ACL change the ACL");
         let (one, two) = (word(random, 10, 2_000), word(random, 10, 2_000));
         let query = if phrase { format!("\"{one} {two}\"") } else { format!("{one} {two}") };
         let began = Instant::now();

@@ -26,7 +26,7 @@ pub enum Error {
     #[error("over quota: {used_bytes} of {limit_bytes} bytes are used")]
     OverQuota { used_bytes: u64, limit_bytes: u64 },
     /// The message is larger than the server accepts.
-    #[error("the message has {size_bytes} bytes, at most {max_bytes} are taken")]
+    #[error("the message has {size_bytes} bytes, but at most {max_bytes} are accepted")]
     TooLarge { size_bytes: u64, max_bytes: u64 },
 }
 

@@ -88,7 +88,9 @@ impl<'a> PreparedMessage<'a> {
         }
         let mut next = self.contents.iter();
         let skeleton = Skeleton::of(&self.segments, |_| {
-            next.next().map(|blob| ContentId(blob.0)).ok_or(Error::Damaged("message under way"))
+            next.next()
+                .map(|blob| ContentId(blob.0))
+                .ok_or(Error::Damaged("message to be stored: the content of a part is missing"))
         })?;
         let mut items = self.items.clone();
         let [head, rest] = BODY_ITEMS;
@@ -120,10 +122,10 @@ fn encode_head(structure: &Structure, header: &[u8]) -> Vec<u8> {
 
 /// Decodes the item `$Head`. Returns the structure and the offset of the header.
 pub fn decode_head(bytes: &[u8]) -> Result<(Structure, usize)> {
-    let damaged = |_| Error::Damaged("head of a message");
+    let damaged = |_| Error::Damaged("$Head item of a message");
     let mut input = Decoder::new(bytes);
     if input.u8().map_err(damaged)? != 1 {
-        return Err(Error::Damaged("head of a message"));
+        return Err(Error::Damaged("$Head item of a message"));
     }
     let structure = Structure::decode(input.bytes().map_err(damaged)?)?;
     Ok((structure, bytes.len() - input.rest().len()))

@@ -18,7 +18,7 @@ fn file() -> MailFile {
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());
     mail.create("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
-    mail.open_as_server("mail/ann.nsf").expect("the server may open it")
+    mail.open_as_server("mail/ann.nsf").expect("the server may change the ACL open it")
 }
 
 fn archive(count: usize) -> Vec<u8> {

@@ -59,7 +59,7 @@ fn what_is_appended_comes_out_byte_for_byte() {
     let new = NewMessage { raw: raw.clone(), flags: Flags::of(Marks::SEEN), received: None };
     let (_, uids, _) = file.append(inbox, &[new]).unwrap();
     let view = file.view().unwrap();
-    let entry = view.entry(inbox, uids[0]).unwrap().expect("it is there");
+    let entry = view.entry(inbox, uids[0]).unwrap().expect("the mail file exists");
     let message = view.message(entry.note).unwrap().expect("it can be read");
     assert_eq!(message.raw().unwrap(), raw);
     assert_eq!(message.header(), b"Subject: large\r\nContent-Transfer-Encoding: base64\r\n\r\n");
@@ -77,14 +77,14 @@ fn a_message_that_gets_other_items_is_read_anew() {
     let (inbox, uids) = fill(&file, "INBOX", 2);
     let header = |uid: Uid| {
         let view = file.view().unwrap();
-        let entry = view.entry(inbox, uid).unwrap().expect("it is there");
+        let entry = view.entry(inbox, uid).unwrap().expect("the mail file exists");
         let message = view.message_of(&entry).unwrap().expect("it can be read");
         String::from_utf8(message.header().to_vec()).unwrap()
     };
     let before = file.view().unwrap();
     assert!(header(uids[0]).contains("Subject: message 0"));
     let raw = b"Subject: another\r\n\r\nanother\r\n";
-    replace_content(&mail, before.entry(inbox, uids[0]).unwrap().expect("it is there").note, raw);
+    replace_content(&mail, before.entry(inbox, uids[0]).unwrap().expect("the mail file exists").note, raw);
     assert_eq!(header(uids[0]), "Subject: another\r\n\r\n");
     assert!(header(uids[1]).contains("Subject: message 1"));
     let entry = before.entry(inbox, uids[0]).unwrap().expect("the old view has it");

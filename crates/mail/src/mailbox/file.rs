@@ -371,7 +371,7 @@ impl MailFile {
         }
         let below = format!("{}/", folder.name);
         if !folder.selectable && self.view()?.folders()?.iter().any(|other| other.name.starts_with(&below)) {
-            return Err(Error::MailboxRefused { name: folder.name, why: "there are mailboxes below it" });
+            return Err(Error::MailboxRefused { name: folder.name, why: "it still has child mailboxes" });
         }
         loop {
             while self.delete_some(folder.id)? {}
@@ -402,7 +402,7 @@ impl MailFile {
         }
         let below = format!("{}/", folder.name);
         if to.starts_with(&below) {
-            return Err(Error::MailboxRefused { name: to, why: "it would lie below itself" });
+            return Err(Error::MailboxRefused { name: to, why: "a mailbox cannot be moved below itself" });
         }
         let ((), ticket) = self.write(|writer| {
             let folders = writer.folders()?;
@@ -569,7 +569,7 @@ impl MailFile {
 
     fn prepare<'m>(&self, messages: &'m [NewMessage]) -> Result<Vec<PreparedMessage<'m>>> {
         if messages.len() > APPEND_MESSAGES_MAX {
-            return Err(notes::Error::Limit { what: "messages of one call", max: APPEND_MESSAGES_MAX }.into());
+            return Err(notes::Error::Limit { what: "messages in one call", max: APPEND_MESSAGES_MAX }.into());
         }
         let options = self.mail.options;
         let prepare = |message: &'m NewMessage| {
@@ -719,11 +719,11 @@ fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<
 fn checked_name(name: &str) -> Result<String> {
     let name = canonical_name(name);
     let why = if name.is_empty() || name.len() > MAILBOX_NAME_BYTES_MAX {
-        "its name is empty or too long"
+        "the name is empty or too long"
     } else if name.chars().any(char::is_control) {
-        "its name has control characters"
+        "the name contains control characters"
     } else if name.split('/').any(str::is_empty) {
-        "its name has empty levels"
+        "the name has empty levels"
     } else {
         return Ok(name);
     };

@@ -78,7 +78,7 @@ impl Weighter<Key, Arc<MessageHead>> for HeadWeighter {
 /// Reads the head of a message.
 pub(crate) fn load(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<MessageHead> {
     let Some(Value::MimePart(bytes)) = reading.body_item(note, HEAD_ORDINAL)?.map(|item| item.value) else {
-        return Err(Error::Damaged("message without its parts"));
+        return Err(Error::Damaged("message: its $Head item is missing"));
     };
     let (structure, header_start) = decode_head(&bytes)?;
     Ok(MessageHead { structure, bytes, header_start })

@@ -42,7 +42,7 @@ impl<'v> Message<'v> {
 
     /// Returns the note's universal identifier (RFC 8474: EMAILID).
     pub fn unid(&self) -> Result<Unid> {
-        let header = self.reading.header(self.note)?.ok_or(Error::Damaged("message without its note"))?;
+        let header = self.reading.header(self.note)?.ok_or(Error::Damaged("message: its note is missing"))?;
         Ok(header.unid)
     }
 
@@ -108,6 +108,6 @@ impl Source for Message<'_> {
 fn load_skeleton(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Vec<u8>> {
     match reading.body_item(note, SKELETON_ORDINAL)?.map(|item| item.value) {
         Some(Value::MimePart(bytes)) => Ok(bytes),
-        _ => Err(Error::Damaged("message without its parts")),
+        _ => Err(Error::Damaged("message: its MIME skeleton is missing")),
     }
 }

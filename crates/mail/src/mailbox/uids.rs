@@ -53,7 +53,7 @@ impl UidSet {
 
     /// Adds a UID that is not smaller than the greatest member. Panics if it is smaller.
     pub fn push(&mut self, uid: Uid) {
-        assert!(self.ranges.last().is_none_or(|(_, last)| *last <= uid.0), "a set is filled in rising order");
+        assert!(self.ranges.last().is_none_or(|(_, last)| *last <= uid.0), "UIDs are added in ascending order");
         self.append(uid.0, uid.0);
     }
 

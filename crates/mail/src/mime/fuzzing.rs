@@ -9,8 +9,12 @@ use crate::mime::Damaged;
 /// Parses bytes in every possible way and panics if a property does not hold. The entry point of the fuzzers.
 pub fn fuzz(data: &[u8]) {
     let structure = parse(data);
-    assert_eq!(structure.length(), data.len() as u64, "the structure is as long as the message");
-    assert_eq!(Structure::decode(&structure.encode()).as_ref(), Ok(&structure), "a structure reads back");
+    assert_eq!(structure.length(), data.len() as u64, "the structure has the length of the message");
+    assert_eq!(
+        Structure::decode(&structure.encode()).as_ref(),
+        Ok(&structure),
+        "an encoded structure decodes to the same structure"
+    );
     for size_bytes_min in [1, 64] {
         check_skeleton(data, &structure, size_bytes_min);
     }
@@ -42,25 +46,33 @@ fn check_skeleton(data: &[u8], structure: &Structure, size_bytes_min: usize) {
         Ok(id_of(contents.len() - 1))
     });
     let stored = skeleton.encode();
-    let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded reads back");
+    let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded can be decoded");
     let count = segments.iter().filter(|segment| matches!(segment, Segment::Part(_))).count();
     assert_eq!(skeleton.parts().count(), count, "every part is stored");
     let read = |id: &ContentId, range: std::ops::Range<u64>| -> Result<Vec<u8>, Damaged> {
         let content = contents.get(place_of(id)).ok_or(Damaged("content"))?;
         content.get(range.start as usize..range.end as usize).map(<[u8]>::to_vec).ok_or(Damaged("content"))
     };
-    assert_eq!(skeleton.join(read).as_deref(), Ok(data), "a skeleton joins to the message");
+    assert_eq!(skeleton.join(read).as_deref(), Ok(data), "the skeleton restores the message");
     let length = data.len();
     for (start, end) in [(0, length / 2), (length / 3, length), (length / 2, length / 2 + 1), (length, length + 5)] {
         let expected = &data[start.min(length)..end.min(length)];
-        assert_eq!(skeleton.range(start as u64..end as u64, read).as_deref(), Ok(expected), "a range is that range");
+        assert_eq!(
+            skeleton.range(start as u64..end as u64, read).as_deref(),
+            Ok(expected),
+            "a range from the skeleton equals that range of the message"
+        );
     }
 }
 
 /// Decodes the bytes as stored records, although they are not.
 fn check_foreign(data: &[u8]) {
     if let Ok(structure) = Structure::decode(data) {
-        assert_eq!(Structure::decode(&structure.encode()), Ok(structure), "what is accepted reads back");
+        assert_eq!(
+            Structure::decode(&structure.encode()),
+            Ok(structure),
+            "an accepted structure decodes to the same structure"
+        );
     }
     if let Ok(skeleton) = Skeleton::decode(data) {
         let length = skeleton.length();

@@ -35,7 +35,7 @@ impl FromStr for QueueKey {
             let (mailbox, note) = text.split_once('-')?;
             Some(Self { mailbox: mailbox.parse().ok()?, note: NoteId(u32::from_str_radix(note, 16).ok()?) })
         };
-        parse().ok_or_else(|| format!("{text:?} is no queue id such as 1-2A"))
+        parse().ok_or_else(|| format!("{text:?} is not a queue ID such as 1-2A"))
     }
 }
 

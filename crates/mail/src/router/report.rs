@@ -58,11 +58,11 @@ impl Action {
         match self {
             Self::Delivered => "Your message was delivered to the following recipients:",
             Self::Relayed => {
-                "Your message was handed on to a server that sends no delivery reports, for the following recipients:"
+                "Your message was relayed to a server that does not send delivery reports, for the following recipients:"
             }
-            Self::Expanded => "Your message was passed on to the members of the following groups:",
+            Self::Expanded => "Your message was forwarded to the members of the following groups:",
             Self::Delayed => {
-                "Your message could not be delivered yet to the following recipients. It is tried again; you need not do anything:"
+                "Your message could not be delivered yet to the following recipients. Delivery will be retried; you do not need to do anything:"
             }
             Self::Failed => "Your message could not be delivered to the following recipients:",
         }

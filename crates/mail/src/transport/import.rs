@@ -265,7 +265,7 @@ impl<'f> Importer<'f> {
         std::thread::scope(|scope| {
             let other = scope.spawn(|| all(left));
             let right = all(right);
-            let mut both = other.join().map_err(|_| Error::Damaged("message that cannot be taken apart"))?;
+            let mut both = other.join().map_err(|_| Error::Damaged("message that cannot be parsed"))?;
             both.extend(right);
             Ok(both)
         })

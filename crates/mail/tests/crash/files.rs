@@ -252,7 +252,7 @@ impl FileOperation {
             }
             Self::Flag { folder, uids, change, unchanged_since } => {
                 for uid in uids.iter().filter(|uid| !is_modified(before, folder, **uid, *unchanged_since)) {
-                    apply(model.folder(folder).messages.get_mut(uid).expect("it is there"), change);
+                    apply(model.folder(folder).messages.get_mut(uid).expect("the mail file exists"), change);
                 }
             }
             Self::Expunge { folder, uids } => {
@@ -269,7 +269,7 @@ impl FileOperation {
             }
             Self::Move { folder, uids, target } => {
                 for uid in uids {
-                    let moved = model.folder(folder).messages.remove(uid).expect("it is there");
+                    let moved = model.folder(folder).messages.remove(uid).expect("the mail file exists");
                     model.put(target, moved);
                 }
             }

@@ -26,7 +26,7 @@ pub fn assert_sound(world: &World) {
 fn count_documents(world: &World, path: &str) -> usize {
     let database = world.notes().database_open(path).expect("it was just opened");
     let itself = Arc::new(Identity::local_server(""));
-    let access: Access<level::Reader> = database.authorize(&itself).expect("the server may read");
+    let access: Access<level::Reader> = database.authorize(&itself).expect("the server may change the ACL read");
     let reading = access.read().expect("a snapshot");
     let mut count = 0;
     reading

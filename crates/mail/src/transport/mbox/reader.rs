@@ -146,7 +146,7 @@ impl<R: BufRead> MboxReader<R> {
             if !self.line.iter().all(u8::is_ascii_whitespace) {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "this is no mbox file: it does not begin with a line \"From sender date\"",
+                    "not an mbox file: it does not begin with a line \"From sender date\"",
                 ));
             }
         }
