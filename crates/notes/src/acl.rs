@@ -78,11 +78,12 @@ impl FromStr for AclLevel {
     fn from_str(text: &str) -> Result<Self> {
         let wanted = text.replace([' ', '-', '_'], "").to_lowercase();
         let matches = |level: &&Self| level.to_string().replace(' ', "").to_lowercase() == wanted;
-        Self::ALL
-            .iter()
-            .find(matches)
-            .copied()
-            .ok_or_else(|| Error::invalid(format!("access level {text:?}"), "one of NoAccess … Manager was expected"))
+        Self::ALL.iter().find(matches).copied().ok_or_else(|| {
+            Error::invalid(
+                format!("access level {text:?}"),
+                "expected No Access, Depositor, Reader, Author, Editor, Designer or Manager",
+            )
+        })
     }
 }
 
@@ -261,15 +262,15 @@ impl AclEntry {
         let name = self.name.canonical();
         let invalid = |why: &str| Err(Error::invalid(format!("ACL entry {name:?}"), why));
         if name.is_empty() || name.len() > ACL_NAME_BYTES_MAX || name.chars().any(char::is_control) {
-            return invalid("a name is not empty, not too long and has no control characters");
+            return invalid("the name is empty, too long or contains control characters");
         }
         let pattern = name.strip_prefix('*');
         if name.trim_start_matches('*').contains('*') || pattern.is_some_and(|rest| !ends_at_a_part(rest)) {
-            return invalid("a wildcard begins with * and goes on with /, as in */Sales/Acme, or is * alone");
+            return invalid("a wildcard must be * alone, or * followed by / or @ and more, as in */Sales/Acme");
         }
         let is_special = [DEFAULT_ENTRY, ANONYMOUS_ENTRY].iter().any(|special| self.name == Name::new(special));
         if is_special && self.kind != AclKind::Unspecified {
-            return invalid("this entry is for whoever comes and has no kind");
+            return invalid("the entries -Default- and Anonymous cannot have a user type");
         }
         Ok(())
     }
@@ -476,7 +477,10 @@ impl Acl {
         for role in &self.roles {
             check_role(role)?;
             if !known.insert(role.to_lowercase()) {
-                return Err(Error::invalid(format!("role {role}"), "there twice, in two spellings"));
+                return Err(Error::invalid(
+                    format!("role {role}"),
+                    "occurs twice; upper and lower case are not distinguished",
+                ));
             }
         }
         let mut names = HashSet::new();
@@ -486,7 +490,7 @@ impl Acl {
                 return Err(Error::invalid(format!("ACL entry {:?}", entry.name.canonical()), "there twice"));
             }
             if let Some(role) = entry.roles.iter().find(|role| !self.roles.contains(*role)) {
-                return Err(Error::invalid(format!("role {role} of {}", entry.name), "no role of this database"));
+                return Err(Error::invalid(format!("role {role} of {}", entry.name), "the database has no such role"));
             }
         }
         Ok(())
@@ -538,7 +542,7 @@ pub fn check_role(role: &str) -> Result<()> {
     if is_role {
         return Ok(());
     }
-    let why = format!("a role stands in brackets and has at most {ROLE_BYTES_MAX} bytes between them");
+    let why = format!("a role must be enclosed in brackets and have at most {ROLE_BYTES_MAX} bytes between them");
     Err(Error::invalid(format!("role {role:?}"), why))
 }
 

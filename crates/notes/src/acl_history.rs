@@ -142,9 +142,9 @@ impl fmt::Display for AclDifference {
             }
             Self::RoleAdded(role) => write!(f, "role {role} added"),
             Self::RoleRemoved(role) => write!(f, "role {role} removed"),
-            Self::Uniform(true) => f.write_str("enforced from now on"),
-            Self::Uniform(false) => f.write_str("enforced no more"),
-            Self::InternetMax { before, after } => write!(f, "passwords give at most {after} instead of {before}"),
+            Self::Uniform(true) => f.write_str("consistent ACL enforced"),
+            Self::Uniform(false) => f.write_str("consistent ACL no longer enforced"),
+            Self::InternetMax { before, after } => write!(f, "maximum Internet access: {after} instead of {before}"),
         }
     }
 }
@@ -267,8 +267,8 @@ mod tests {
             acl.entries[0].roles.insert("[B]".to_owned());
         };
         check(role, &["role [B] added", "role [A] removed", "-Default-: No Access, [B] instead of No Access"]);
-        check(|acl| acl.uniform = true, &["enforced from now on"]);
-        check(|acl| acl.internet_max = AclLevel::Reader, &["passwords give at most Reader instead of Editor"]);
+        check(|acl| acl.uniform = true, &["consistent ACL enforced"]);
+        check(|acl| acl.internet_max = AclLevel::Reader, &["maximum Internet access: Reader instead of Editor"]);
         let bob = |acl: &mut Acl| acl.entries.push(AclEntry::new("Bob/Acme", AclLevel::Author));
         check(bob, &["Bob/Acme added: Author"]);
     }

@@ -112,10 +112,14 @@ impl DatabaseOptions {
     pub(crate) fn check(&self) -> Result<()> {
         match (self.full_text, self.keep_deleted_hours) {
             (FullTextSchedule::Daily(hour), _) if hour >= HOURS => {
-                Err(Error::invalid(format!("hour {hour} of the full-text index"), "a day has the hours 0 to 23"))
+                Err(Error::invalid(format!("hour {hour} of the full-text index"), "the hour must be from 0 to 23"))
             }
-            _ if self.quota_bytes == Some(u64::MAX) => Err(Error::invalid("the quota", "it is none")),
-            (_, Some(0)) => Err(Error::invalid("the time for which deleted documents are kept", "it is 0 hours")),
+            _ if self.quota_bytes == Some(u64::MAX) => {
+                Err(Error::invalid("the quota", "the value is reserved for databases without a quota"))
+            }
+            (_, Some(0)) => {
+                Err(Error::invalid("the retention time of deleted documents", "it must be at least 1 hour"))
+            }
             _ => Ok(()),
         }
     }
@@ -171,7 +175,7 @@ impl DatabaseRecord {
     /// until it is upgraded: 1, or 2 with a full-text index, or 3 if deleted documents are kept.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        assert!(self.options.check().is_ok(), "what is stored reads back as it was said");
+        assert!(self.options.check().is_ok(), "the options were checked before");
         let mut out = Encoder::with_capacity(128);
         let DatabaseOptions { full_text, keep_deleted_hours, .. } = self.options;
         let version = match (self.structure, full_text, keep_deleted_hours) {

@@ -40,9 +40,9 @@ impl Counters {
     /// Returns the stored form (version 1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        assert!(self.next_note > NoteId(0), "no note has the number 0");
-        assert!(self.design_modseq <= self.modseq, "the last change of the design is among the changes");
-        assert!(self.purged_modseq <= self.modseq, "only what happened is forgotten");
+        assert!(self.next_note > NoteId(0), "note numbers start at 1");
+        assert!(self.design_modseq <= self.modseq, "the design modseq does not exceed the modseq");
+        assert!(self.purged_modseq <= self.modseq, "the purged modseq does not exceed the modseq");
         let mut out = Encoder::with_capacity(48);
         out.u8(1).u32(self.next_note.0).u64(self.modseq.0).u64(self.design_modseq.0).u64(self.purged_modseq.0);
         out.varint(self.notes).varint(self.stubs).varint(self.bytes).u32(self.uid_validity);

@@ -132,7 +132,11 @@ impl Notes {
         }
         let record = self.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
         let database = Arc::new(self.load(record)?);
-        assert_eq!(database.losses, LostRecords::default(), "whoever opens a database gets a whole one");
+        assert_eq!(
+            database.losses,
+            LostRecords::default(),
+            "a database is opened only if none of its records are lost"
+        );
         open.insert(key, Arc::clone(&database));
         Ok(database)
     }
@@ -214,7 +218,7 @@ impl Notes {
     /// Sets the structure version of a database. Durable on return.
     pub(crate) fn database_structure_set(&self, access: &Access<level::Manager>, structure: OdsVersion) -> Result<()> {
         self.record_change(access, |record| {
-            assert!(record.structure <= structure, "a structure is raised and never lowered");
+            assert!(record.structure <= structure, "the structure version is never lowered");
             DatabaseRecord { structure, ..record }
         })
     }
@@ -507,7 +511,7 @@ impl Database {
     /// Publishes the result of the transaction that held the lock, and notifies everything that waits for changes.
     pub(crate) fn publish(&self, modseq: Modseq, ticket: Ticket) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(modseq >= last.0, "modseqs are published in their order");
+        assert!(modseq >= last.0, "modseqs are published in ascending order");
         assert!(ticket >= last.1, "tickets are published in the order of the commits");
         *last = (modseq, ticket);
         drop(last);

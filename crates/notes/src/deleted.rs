@@ -191,7 +191,7 @@ impl Writer<'_, '_> {
         if self.part.made(unid).is_some_and(|made| made.note != note)
             || reading::find(self.store, number, unid)? != Some(note)
         {
-            return Err(Error::Exists { what: format!("note {unid}, which has its place,") });
+            return Err(Error::Exists { what: format!("another note with UNID {unid}") });
         }
         let key = keys::deletion(number, note);
         let stored = self.store.get(Table::Meta, &key)?;

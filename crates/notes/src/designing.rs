@@ -45,11 +45,7 @@ impl Writer<'_, '_> {
             items.push(Item::text(*name, *value));
         }
         items.extend(owner.map(|owner| Item::readers(folder::READERS_ITEM, vec![owner.canonical().to_owned()])));
-        assert_eq!(
-            owner.is_some(),
-            self.is_own(&items),
-            "who makes a personal folder owns it, and nobody a shared one"
-        );
+        assert_eq!(owner.is_some(), self.is_own(&items), "a private folder has an owner, and a shared one has none");
         let note = self.make_design(owner, NewNote::of_class(NoteClass::VIEW, items))?;
         let view = ViewId(note.0);
         let state = self.new_folder_state();
@@ -134,7 +130,7 @@ impl Writer<'_, '_> {
         if view.kind.folder {
             return Err(Error::invalid(
                 format!("view {:?}", view.title),
-                "a folder is made as one and then gets its columns",
+                "a folder cannot be created as a view; create the folder first, then set its columns",
             ));
         }
         let owner = if view.kind.private {
@@ -165,16 +161,22 @@ impl Writer<'_, '_> {
         let flags = stored.text(folder::FLAGS_ITEM).unwrap_or_default();
         let kind = ViewKind::of_letters(flags);
         if kind.folder != view.kind.folder {
-            return Err(Error::invalid(format!("view {:?}", view.title), "a folder stays a folder, and a view a view"));
+            return Err(Error::invalid(
+                format!("view {:?}", view.title),
+                "a folder cannot become a view, nor a view a folder",
+            ));
         }
         if view.kind.private && !kind.private {
             return Err(Error::invalid(
                 format!("view {:?}", view.title),
-                "what is shared does not become personal; make a new one",
+                "a shared view or folder cannot become private; create a new one",
             ));
         }
         if view.kind.folder && stored.text(folder::TITLE_ITEM) != Some(&view.title) {
-            return Err(Error::invalid(format!("folder {:?}", view.title), "it gets another name by being renamed"));
+            return Err(Error::invalid(
+                format!("folder {:?}", view.title),
+                "the name cannot be changed here; rename the folder instead",
+            ));
         }
         view.check(ViewId(note.0))?;
         self.check_view_name(view, Some(note))?;
@@ -215,8 +217,10 @@ impl Writer<'_, '_> {
         match class {
             NoteClass::DOCUMENT => Ok(()),
             NoteClass::VIEW => self.check_may_design_folders(),
-            NoteClass::ACL => Err(Error::invalid("the access control list", "is changed as a whole and never deleted")),
-            NoteClass::PROFILE => Err(Error::invalid("a profile document", "is set and deleted by its name")),
+            NoteClass::ACL => {
+                Err(Error::invalid("the access control list", "cannot be deleted, and can be changed only as a whole"))
+            }
+            NoteClass::PROFILE => Err(Error::invalid("a profile document", "can be set and deleted only by its name")),
             _ => self.require_level(AclLevel::Designer),
         }
     }
@@ -247,7 +251,7 @@ fn check_attribute(name: &str) -> Result<()> {
     if name.eq_ignore_ascii_case(folder::READERS_ITEM) {
         return Err(Error::invalid(
             folder::READERS_ITEM,
-            "names, and no text: who may know of a folder is set as such",
+            "the readers of a folder cannot be set as text; set them as a list of names",
         ));
     }
     Ok(())
@@ -255,7 +259,10 @@ fn check_attribute(name: &str) -> Result<()> {
 
 fn check_title<'f>(title: &str, mut others: impl Iterator<Item = &'f FolderDesign>) -> Result<()> {
     if title.is_empty() || title.len() > FOLDER_NAME_BYTES_MAX || title.chars().any(char::is_control) {
-        return Err(Error::invalid(format!("folder name {title:?}"), "empty, too long or with control characters"));
+        return Err(Error::invalid(
+            format!("folder name {title:?}"),
+            "is empty, too long or contains control characters",
+        ));
     }
     if title.split('/').any(str::is_empty) || title.split('/').count() > base::limits::FOLDER_DEPTH_MAX {
         return Err(Error::invalid(format!("folder name {title:?}"), "has empty levels or too many of them"));

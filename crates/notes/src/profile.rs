@@ -61,7 +61,7 @@ fn check_name(name: &str, user: Option<&Name>) -> Result<()> {
     if is_name(name) && user.is_none_or(|user| is_name(user.canonical())) {
         return Ok(());
     }
-    Err(Error::invalid(format!("profile {name:?}"), "a name is not empty, not too long and has no control characters"))
+    Err(Error::invalid(format!("profile {name:?}"), "the name is empty, too long or contains control characters"))
 }
 
 impl DatabaseSnapshot<'_> {

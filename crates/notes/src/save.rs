@@ -265,13 +265,13 @@ mod tests {
         for (number, name) in (0..).zip(&names) {
             kept = tracked(&kept, &forged, Some(name), Timestamp(number));
         }
-        let told = item::find(&kept, UPDATED_BY_ITEM).expect("it is there").value.texts().to_vec();
+        let told = item::find(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
         assert_eq!(told, ["CN=Ann/O=Acme", "CN=Bob/O=Acme", "CN=Ann/O=Acme"]);
         for number in 0..200 {
             let name = Name::new(&format!("P{number}/Acme"));
             kept = tracked(&kept, &[], Some(&name), Timestamp(number));
         }
-        let told = item::find(&kept, UPDATED_BY_ITEM).expect("it is there").value.texts().to_vec();
+        let told = item::find(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
         assert_eq!((told.len(), told[0].as_str(), told[63].as_str()), (64, "CN=Ann/O=Acme", "CN=P199/O=Acme"));
         let Some(Value::TimeList(times)) = item::find(&kept, REVISIONS_ITEM).map(|item| &item.value) else { panic!() };
         assert_eq!((times.len(), times[31]), (REVISIONS_MAX, Timestamp(199)));

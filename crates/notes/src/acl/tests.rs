@@ -212,7 +212,7 @@ fn what_cannot_be_in_a_list_is_refused() {
     let twice = |list: &mut Acl| list.roles.extend(["[A]".to_owned(), "[a]".to_owned()]);
     check(&twice, Some("two spellings"));
     let unknown = |list: &mut Acl| list.entries[1].roles.extend(["[A]".to_owned()]);
-    check(&unknown, Some("no role of this database"));
+    check(&unknown, Some("the database has no such role"));
     check(&named("*/Sales/Acme"), None);
     check(&named("*"), None);
     check(&named("*@acme.test"), None);

@@ -76,7 +76,7 @@ impl Builder {
 
     /// Writes the remaining nodes and the root record. Returns the totals of the collection.
     pub fn finish(mut self, batch: &mut Batch, state: &[u8]) -> Result<Totals> {
-        assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection is small");
+        assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection does not exceed its maximum size");
         let node = if self.last.is_none() { empty_node(self.sums) } else { self.top(batch)? };
         let totals = node.totals_before(node.len()).map_err(|why| damaged(self.id, ROOT, why))?;
         let (sums, next_number, recents) = (self.sums, self.next_number, ChangeBuffer::default());
@@ -114,7 +114,7 @@ impl Builder {
             let children = std::mem::take(&mut self.levels[level]);
             let pointer = self.write(batch, level, &children)?;
             if level + 1 == self.levels.len() {
-                assert!(level < usize::from(LEVEL_MAX), "no collection is that high");
+                assert!(level < usize::from(LEVEL_MAX), "the tree does not exceed its maximum height");
                 self.levels.push(Vec::new());
             }
             self.push(batch, level + 1, pointer)?;
@@ -135,13 +135,13 @@ impl Builder {
         let node = Node::encode(level as u8, self.sums, children);
         let totals = node.totals_before(node.len()).map_err(|_| self.too_great())?;
         let below = self.next_number;
-        self.next_number = below.checked_add(1).expect("a collection is not cut four billion times");
+        self.next_number = below.checked_add(1).expect("a collection has fewer than 2^32 nodes");
         batch.put(Table::Tree, &self.id.node_key(below), node.bytes());
         Ok(Child { fence: children[0].fence.clone(), below, totals })
     }
 
     fn too_great(&self) -> Error {
-        damaged(self.id, ROOT, "its sums are too great")
+        damaged(self.id, ROOT, "its sums overflow")
     }
 }
 

@@ -48,8 +48,8 @@ pub enum Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Treeless => write!(f, "there are entries without a tree"),
-            Self::OtherSums { found, expected } => write!(f, "it keeps {found} sums instead of {expected}"),
+            Self::Treeless => write!(f, "it has entries but no tree"),
+            Self::OtherSums { found, expected } => write!(f, "it has {found} sums instead of {expected}"),
             Self::NodeUnreadable { number, why } => write!(f, "node {number} cannot be read: {why}"),
             Self::NodeMissing { number } => write!(f, "node {number} is missing"),
             Self::NodeShared { number } => write!(f, "node {number} has two parents"),
@@ -172,7 +172,7 @@ impl Walk<'_> {
             return Ok(None);
         }
         if number >= self.next_number {
-            self.report(Finding::NodeUnreadable { number, why: "its number was not given out yet".into() });
+            self.report(Finding::NodeUnreadable { number, why: "its number was never allocated".into() });
         }
         let bytes = match self.reader.get(Table::Tree, &self.id.node_key(number)) {
             Ok(Some(bytes)) => bytes,

@@ -11,7 +11,7 @@ use super::weight::{Change, Totals, Weight};
 /// Decodes the bytes as a root record and as a node, and applies the operations of readers and writers to the result.
 pub fn decode(bytes: &[u8]) {
     if let Ok(root) = Root::decode(bytes) {
-        assert_eq!(Root::decode(&root.encode()), Ok(root.clone()), "what was read can be written");
+        assert_eq!(Root::decode(&root.encode()), Ok(root.clone()), "a decoded root record can be encoded again");
         exercise(root.node, root.sums, bytes);
     }
     if let Some((first, rest)) = bytes.split_first() {
@@ -30,17 +30,20 @@ fn exercise(mut node: Node, sums: usize, key: &[u8]) {
     assert_eq!(children.len(), node.len());
     for child in &children {
         let position = node.position(&child.fence);
-        assert_eq!(children[position].fence, child.fence, "a fence belongs to its own child");
+        assert_eq!(children[position].fence, child.fence, "the position of a fence is that of its child");
     }
     let position = node.position(key);
     assert!(children[position].fence.as_slice() <= key, "a key lies at or after its child's fence");
-    assert!(children.get(position + 1).is_none_or(|next| key < next.fence.as_slice()), "and before the next");
+    assert!(
+        children.get(position + 1).is_none_or(|next| key < next.fence.as_slice()),
+        "a key lies before the next child's fence"
+    );
     let sum = |upto: usize| children[..upto].iter().try_fold(Totals::ZERO, |sum, child| sum.checked_add(&child.totals));
-    assert_eq!(node.totals_before(node.len()).ok(), sum(node.len()), "columns add up like children");
+    assert_eq!(node.totals_before(node.len()).ok(), sum(node.len()), "the column totals are the sum of the children");
     assert_eq!(
         Node::encode(node.level(), sums, &children).children(&[]),
         Ok(children.clone()),
-        "what was read can be written"
+        "a decoded root record can be encoded again"
     );
     change_first(&mut node, sums, &children[0]);
 }
@@ -49,6 +52,6 @@ fn change_first(node: &mut Node, sums: usize, first: &Child) {
     let change = Change { count: 1, sums: Weight::new(&[-300, 1 << 40, -1, 1, 2, 3, 4, 5][..sums]) };
     let expected = Totals { count: 1, sums: change.sums }.checked_add(&first.totals);
     if node.add(0, &change).is_ok() {
-        assert_eq!(Some(node.totals(0)), expected, "a change in place is an addition");
+        assert_eq!(Some(node.totals(0)), expected, "a change in place adds to the totals");
     }
 }

@@ -62,14 +62,20 @@ impl Default for Tuning {
 impl Tuning {
     /// Checks that a tree under this tuning can grow and shrink.
     pub(super) fn validate(&self) {
-        assert!(self.block_entries_max >= 2, "a block that is cut must leave entries on both sides");
-        assert!(self.node_children_max >= 3, "a node that is cut must leave two children on one side");
-        assert!(self.root_bytes_max <= self.node_bytes_max, "what leaves the root must fit a node");
+        assert!(self.block_entries_max >= 2, "splitting a block must leave entries on both sides");
+        assert!(self.node_children_max >= 3, "splitting a node must leave two children on one side");
+        assert!(self.root_bytes_max <= self.node_bytes_max, "children that leave the root must fit into a node");
         let child_bytes_max = KEY_BYTES_MAX + 3 + 4 + 8 + 8 * SUMS_MAX;
         let node_bytes = self.node_children_max as usize * child_bytes_max;
-        assert!(node_bytes < NODE_BYTES_MAX, "a decoder must accept the largest node that may be written");
-        assert!((self.recent_max as usize) < RECENT_MAX, "a decoder must accept what is written");
-        assert!(self.node_children_max as usize <= NODE_CHILDREN_MAX, "a decoder must accept what is written");
-        assert!(self.node_bytes_max as usize <= NODE_BYTES_MAX, "a decoder must accept what is written");
+        assert!(node_bytes < NODE_BYTES_MAX, "the decoder must accept the largest node that can be written");
+        assert!((self.recent_max as usize) < RECENT_MAX, "the decoder must accept everything that can be written");
+        assert!(
+            self.node_children_max as usize <= NODE_CHILDREN_MAX,
+            "the decoder must accept everything that can be written"
+        );
+        assert!(
+            self.node_bytes_max as usize <= NODE_BYTES_MAX,
+            "the decoder must accept everything that can be written"
+        );
     }
 }

@@ -152,22 +152,22 @@ impl Layout {
             return Err("its level is too high");
         }
         if !(1..=NODE_CHILDREN_MAX).contains(&self.children) || bytes.len() > NODE_BYTES_MAX {
-            return Err("it has no or too many children or bytes");
+            return Err("its size or number of children is out of range");
         }
         if self.ends_width > 3 || self.widths.iter().any(|width| *width > 8) || self.widths[BELOW] > 4 {
             return Err("a column is too wide");
         }
         if (self.level == 0) != (self.widths[BELOW] == 0) {
-            return Err("blocks have no number and nodes have one");
+            return Err("its child numbers do not match its level");
         }
         if self.length != bytes.len() {
-            return Err("its length is not that of its columns");
+            return Err("its length does not match its columns");
         }
         if fences == 0 && self.prefix_length + self.suffixes_length > 0 {
-            return Err("it has fences without children");
+            return Err("it has fence bytes but no fences");
         }
         if fences > 0 && self.ends_width == 0 && !self.suffixes_length.is_multiple_of(fences) {
-            return Err("its fences are not equally long");
+            return Err("its fences do not have the same length");
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ fn sum_cells<const WIDTH: usize>(cells: &[u8]) -> u64 {
 fn check_version(version: Option<u8>) -> Result<(), DamageReason> {
     match version {
         Some(VERSION) => Ok(()),
-        None | Some(0) => Err("it has no version"),
+        None | Some(0) => Err("its version is missing"),
         Some(_) => Err("it was written by a newer program"),
     }
 }
@@ -237,7 +237,7 @@ fn common_prefix_length(left: &[u8], right: &[u8]) -> usize {
 impl Node {
     /// Takes stored bytes after checking them.
     pub(super) fn decode(bytes: Vec<u8>, sums: usize) -> Result<Self, DamageReason> {
-        assert!(sums <= SUMS_MAX, "the root record was checked for this");
+        assert!(sums <= SUMS_MAX, "the number of sums was checked with the root record");
         check_version(bytes.first().copied())?;
         let layout = Layout::read(&bytes, sums).map_err(|_| "it is too short")?;
         layout.check(&bytes)?;
@@ -247,12 +247,12 @@ impl Node {
     /// Builds a node from children in ascending order. The fence of the first child is not stored.
     pub(super) fn encode(level: u8, sums: usize, children: &[Child]) -> Self {
         assert!(level <= LEVEL_MAX && sums <= SUMS_MAX);
-        assert!((1..=NODE_CHILDREN_MAX).contains(&children.len()), "a node has children, and not too many");
-        assert!(children.windows(2).all(|pair| pair[0].fence < pair[1].fence), "fences ascend strictly");
+        assert!((1..=NODE_CHILDREN_MAX).contains(&children.len()), "the number of children is within the limits");
+        assert!(children.windows(2).all(|pair| pair[0].fence < pair[1].fence), "fences are strictly ascending");
         let layout = Layout::of(level, sums, children);
-        assert!(layout.length <= NODE_BYTES_MAX, "whoever cuts nodes keeps them small");
+        assert!(layout.length <= NODE_BYTES_MAX, "a node is split before it exceeds the maximum size");
         let node = Self { bytes: write(&layout, children), layout };
-        assert_eq!(layout.check(&node.bytes), Ok(()), "what is written can be read");
+        assert_eq!(layout.check(&node.bytes), Ok(()), "an encoded node can be decoded");
         node
     }
 
@@ -347,7 +347,7 @@ impl Node {
             width => cells
                 .chunks_exact(width)
                 .try_fold(0u64, |sum, cell| sum.checked_add(read_unsigned(cell)))
-                .ok_or("its counts are too great"),
+                .ok_or("its counts overflow"),
         }
     }
 
@@ -369,21 +369,21 @@ impl Node {
         self.cells(COLUMNS_FIXED + sum, index)
             .chunks_exact(width)
             .try_fold(0i64, |total, cell| total.checked_add(read_signed(cell)))
-            .ok_or("its sums are too great")
+            .ok_or("its sums overflow")
     }
 
     /// Adds a change to the totals of a child.
     pub(super) fn add(&mut self, index: usize, change: &Change) -> Result<(), DamageReason> {
         assert!(change.sums.fits(self.layout.sums), "a weight has no more values than the collection has sums");
         if change.count != 0 {
-            let count = self.count(index).checked_add_signed(change.count).ok_or("a count falls below zero")?;
+            let count = self.count(index).checked_add_signed(change.count).ok_or("a count would be negative")?;
             self.widen(COUNT, width_unsigned(count));
             self.store(COUNT, index, count.to_be_bytes());
         }
         for sum in 0..self.layout.sums {
             let more = change.sums.value(sum);
             if more != 0 {
-                let value = self.sum(sum, index).checked_add(more).ok_or("a sum is too great")?;
+                let value = self.sum(sum, index).checked_add(more).ok_or("a sum overflows")?;
                 self.widen(COLUMNS_FIXED + sum, width_signed(value));
                 self.store(COLUMNS_FIXED + sum, index, value.to_be_bytes());
             }
@@ -401,15 +401,15 @@ impl Node {
             let start = end;
             end = if index == 0 { 0 } else { self.layout.suffix_end(&self.bytes, index - 1) };
             if end < start || fence.len() > KEY_BYTES_MAX || children.last().is_some_and(|last| last.fence >= fence) {
-                return Err("its fences do not ascend");
+                return Err("its fences are not ascending");
             }
             let below = self.below(index);
             if (self.level() == 0) != (below == 0) {
-                return Err("blocks have no number and nodes have one");
+                return Err("its child numbers do not match its level");
             }
             children.push(Child { fence, below, totals: self.totals(index) });
         }
-        if end == self.layout.suffixes_length { Ok(children) } else { Err("there is more after its last fence") }
+        if end == self.layout.suffixes_length { Ok(children) } else { Err("there are bytes after its last fence") }
     }
 
     fn prefix(&self) -> &[u8] {
@@ -469,7 +469,7 @@ impl Node {
 fn widths(level: u8, sums: usize, children: &[Child]) -> [usize; COLUMNS_MAX] {
     let mut widths = [0; COLUMNS_MAX];
     for child in children {
-        assert_eq!(level == 0, child.below == 0, "blocks have no number and nodes have one");
+        assert_eq!(level == 0, child.below == 0, "its child numbers do not match its level");
         assert!(child.totals.sums.fits(sums));
         widths[BELOW] = widths[BELOW].max(width_unsigned(u64::from(child.below)));
         widths[COUNT] = widths[COUNT].max(width_unsigned(child.totals.count));

@@ -37,7 +37,7 @@ pub struct Scan<'r> {
 
 impl Scan<'_> {
     /// Returns the key and value of the next entry, or `None` at the end. The bytes are valid until the next call.
-    #[expect(clippy::should_implement_trait, reason = "it lends its bytes, which an Iterator cannot")]
+    #[expect(clippy::should_implement_trait, reason = "it returns borrowed bytes, which an Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         Ok(self.cursor.next()?.map(|(key, value)| (own_key(key), value)))
     }
@@ -55,7 +55,7 @@ impl Scan<'_> {
 
 /// Removes the collection's prefix from a stored key.
 pub(super) fn own_key(stored: &[u8]) -> &[u8] {
-    assert!(stored.len() >= PREFIX_BYTES, "an engine gives only keys of the range that it was asked for");
+    assert!(stored.len() >= PREFIX_BYTES, "the engine returns only keys of the requested range");
     &stored[PREFIX_BYTES..]
 }
 
@@ -164,7 +164,7 @@ impl<'r> Reader<'r> {
         let (mut before, mut stored) = (0u64, 0u64);
         let block = self.descend(&mut |node| {
             let index = node.position(key);
-            before = before.checked_add(node.count_before(index)?).ok_or("its counts are too great")?;
+            before = before.checked_add(node.count_before(index)?).ok_or("its counts overflow")?;
             stored = node.count(index);
             Ok(index)
         })?;
@@ -180,7 +180,7 @@ impl<'r> Reader<'r> {
         } else {
             count.checked_add(self.count_scan(&stored_range(self.id, &block.low, Some(key)))?)
         };
-        rank.ok_or_else(|| self.damaged("a block has more entries than it counts"))
+        rank.ok_or_else(|| self.damaged("a block has more entries than its count"))
     }
 
     /// Returns the totals of the entries with smaller keys.
@@ -189,12 +189,13 @@ impl<'r> Reader<'r> {
         let mut before = Totals::ZERO;
         let block = self.descend(&mut |node| {
             let index = node.position(key);
-            before = before.checked_add(&node.totals_before(index)?).ok_or("its sums are too great")?;
+            before = before.checked_add(&node.totals_before(index)?).ok_or("its sums overflow")?;
             Ok(index)
         })?;
         let remembered = recent::sum(self.root.recents.before(&block.low));
         let remembered = remembered.map_err(|why| self.damaged(why))?;
-        before = before.changed(&remembered).ok_or_else(|| self.damaged("it remembers too many removals"))?;
+        before =
+            before.changed(&remembered).ok_or_else(|| self.damaged("it has more buffered removals than entries"))?;
         if block.low == key {
             return Ok(before);
         }
@@ -210,14 +211,14 @@ impl<'r> Reader<'r> {
     pub fn count_range(&self, start: &[u8], end: Option<&[u8]>) -> Result<u64> {
         assert!(end.is_none_or(|end| start <= end), "a range must not end before it starts");
         let upto = end.map_or_else(|| self.count(), |end| self.rank(end))?;
-        upto.checked_sub(self.rank(start)?).ok_or_else(|| self.damaged("its counts do not ascend"))
+        upto.checked_sub(self.rank(start)?).ok_or_else(|| self.damaged("its counts are not ascending"))
     }
 
     /// Returns the totals of the entries from `start` to before `end`, or to the last.
     pub fn totals_range(&self, start: &[u8], end: Option<&[u8]>, weigh: &dyn Weigh) -> Result<Totals> {
         assert!(end.is_none_or(|end| start <= end), "a range must not end before it starts");
         let upto = end.map_or_else(|| self.totals(), |end| self.totals_before(end, weigh))?;
-        upto.checked_sub(&self.totals_before(start, weigh)?).ok_or_else(|| self.damaged("its counts do not ascend"))
+        upto.checked_sub(&self.totals_before(start, weigh)?).ok_or_else(|| self.damaged("its counts are not ascending"))
     }
 
     /// Returns the entry at a position, or `None` after the last.
@@ -242,7 +243,7 @@ impl<'r> Reader<'r> {
             return Ok(None);
         }
         let (block, found) = self.descend_to(Measure::Count, position)?;
-        assert!(found.rest < found.amount, "the descent ends in the block that holds the position");
+        assert!(found.rest < found.amount, "the descent ends in the block that contains the position");
         let (before, after) = (found.rest, found.amount - 1 - found.rest);
         // A scan from the other end of the block finds the entry faster, but then a second scan has to be started
         // there.
@@ -257,10 +258,10 @@ impl<'r> Reader<'r> {
         };
         let mut scan = self.scan_stored(&range, wanted)?;
         for _ in 0..skip {
-            scan.next()?.ok_or_else(|| self.damaged("a block has fewer entries than it counts"))?;
+            scan.next()?.ok_or_else(|| self.damaged("a block has fewer entries than its count"))?;
         }
         if is_nearer {
-            let (key, _) = scan.next()?.ok_or_else(|| self.damaged("a block has fewer entries than it counts"))?;
+            let (key, _) = scan.next()?.ok_or_else(|| self.damaged("a block has fewer entries than its count"))?;
             let range = match direction {
                 Direction::Forward => stored_range(self.id, key, None),
                 Direction::Backward => stored_range(self.id, &[], Some(&[key, &[0]].concat())),
@@ -293,7 +294,7 @@ impl<'r> Reader<'r> {
             rest -= weight;
             position = position.saturating_add(1);
         }
-        Err(self.damaged("a block sums up to less than it says"))
+        Err(self.damaged("the entries of a block add up to less than its sum"))
     }
 
     /// Descends to the block in which the running count or sum, from the first entry on, exceeds `target`.
@@ -345,7 +346,7 @@ impl<'r> Reader<'r> {
 
     fn check_sums(&self, weigh: &dyn Weigh) -> Result<()> {
         if self.exists && weigh.sums() != self.root.sums {
-            return Err(self.damaged("it keeps another number of sums and must be rebuilt"));
+            return Err(self.damaged("it has a different number of sums and must be rebuilt"));
         }
         Ok(())
     }
@@ -363,12 +364,12 @@ fn find_child<'a>(
     mut recents: &'a [BufferedChange],
     (measure, found): (Measure, &mut Descent),
 ) -> std::result::Result<(usize, &'a [BufferedChange]), DamageReason> {
-    const NEGATIVE: DamageReason = "a count, or a sum that is searched, falls below zero";
+    const NEGATIVE: DamageReason = "a count or a searched sum is negative";
     let mut next = recents.first().map(|recent| node.position(all.key(recent)));
     for index in 0..node.len() {
         let (mut length, mut change) = (0, Change::NONE);
         while next == Some(index) {
-            change = change.checked_add(&recents[length].change).ok_or("its sums are too great")?;
+            change = change.checked_add(&recents[length].change).ok_or("its sums overflow")?;
             length += 1;
             next = recents.get(length).map(|recent| node.position(all.key(recent)));
         }
@@ -385,15 +386,15 @@ fn find_child<'a>(
             return Ok((index, &recents[..length]));
         }
         found.rest -= amount;
-        found.position = found.position.checked_add(count).ok_or("its counts are too great")?;
+        found.position = found.position.checked_add(count).ok_or("its counts overflow")?;
         recents = &recents[length..];
     }
-    Err("it holds less than its parent says")
+    Err("its totals are less than those recorded in its parent")
 }
 
 fn add_counts(count: u64, recents: &[BufferedChange]) -> std::result::Result<u64, DamageReason> {
     let sum = recents.iter().try_fold(0i64, |sum, recent| sum.checked_add(recent.change.count));
-    sum.and_then(|sum| count.checked_add_signed(sum)).ok_or("it remembers more removals than there are entries")
+    sum.and_then(|sum| count.checked_add_signed(sum)).ok_or("it has more buffered removals than entries")
 }
 
 fn opposite(direction: Direction) -> Direction {

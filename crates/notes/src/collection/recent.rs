@@ -69,7 +69,7 @@ impl ChangeBuffer {
         let place = self.place(key);
         match self.list.get(place) {
             Some(recent) if self.key(recent) == key => {
-                let together = recent.change.checked_add(change).ok_or("a remembered change is too great")?;
+                let together = recent.change.checked_add(change).ok_or("a buffered change overflows")?;
                 if together.is_nothing() {
                     self.list.remove(place);
                 } else {
@@ -112,7 +112,7 @@ impl ChangeBuffer {
     }
 
     pub(super) fn encode(&self, sums: usize, record: &mut Encoder) {
-        assert!(self.list.len() <= RECENT_MAX, "a decoder must accept what is written");
+        assert!(self.list.len() <= RECENT_MAX, "the decoder must accept everything that can be written");
         record.varint(self.list.len() as u64);
         for recent in &self.list {
             assert!(recent.change.sums.fits(sums));
@@ -127,7 +127,7 @@ impl ChangeBuffer {
         const SHORT: &str = "it is too short";
         let count = record.count().map_err(|_| SHORT)?;
         if count > RECENT_MAX {
-            return Err("it remembers too many changes");
+            return Err("it has too many buffered changes");
         }
         // The capacity includes one more change, because a writer is going to add one.
         let mut recents = Self { list: Vec::with_capacity(count + 1), keys: Vec::with_capacity(8 * (count + 1)) };
@@ -135,7 +135,7 @@ impl ChangeBuffer {
             let (key, change) = decode_recent(sums, record).map_err(|_| SHORT)?;
             let is_next = recents.list.last().is_none_or(|last| recents.key(last) < key);
             if !is_next || key.len() > KEY_BYTES_MAX || change.is_nothing() {
-                return Err("it remembers changes that do not ascend, or are none");
+                return Err("its buffered changes are not ascending, or one is empty");
             }
             let start = recents.keys.len();
             recents.keys.extend_from_slice(key);
@@ -190,7 +190,7 @@ fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8],
 /// Returns the sum of the changes.
 pub(super) fn sum(recents: &[BufferedChange]) -> Result<Change, DamageReason> {
     let sum = recents.iter().try_fold(Change::NONE, |sum, recent| sum.checked_add(&recent.change));
-    sum.ok_or("the changes that it remembers are too great")
+    sum.ok_or("the sum of its buffered changes overflows")
 }
 
 /// Maps small numbers of either sign to small unsigned numbers.

@@ -53,22 +53,22 @@ impl Root {
         };
         let (version, sums, next_number, state) = head().map_err(|_: base::codec::InvalidRecord| "it is too short")?;
         if version != VERSION {
-            return Err(if version == 0 { "it has no version" } else { "it was written by a newer program" });
+            return Err(if version == 0 { "its version is missing" } else { "it was written by a newer program" });
         }
         if sums > SUMS_MAX || next_number == ROOT || state.len() > STATE_BYTES_MAX {
-            return Err("its head holds what cannot be");
+            return Err("its header contains invalid values");
         }
         let recents = ChangeBuffer::decode(sums, &mut record)?;
         let node = Node::decode(record.rest().to_vec(), sums)?;
         if node.level() == 0 && !recents.list().is_empty() {
-            return Err("it remembers changes that it could have made");
+            return Err("it has buffered changes although it has no child nodes");
         }
         Ok(Self { sums, next_number, state: state.to_vec(), recents, node })
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
         assert!(self.sums <= SUMS_MAX && self.next_number != ROOT && self.state.len() <= STATE_BYTES_MAX);
-        assert!(self.node.level() > 0 || self.recents.list().is_empty(), "what is written can be read");
+        assert!(self.node.level() > 0 || self.recents.list().is_empty(), "an encoded root record can be decoded");
         let capacity = 16 + self.state.len() + 2 * self.recents.size_bytes() + self.node.bytes().len();
         let mut record = Encoder::with_capacity(capacity);
         record.u8(VERSION).u8(self.sums as u8).u32(self.next_number).bytes(&self.state);
@@ -86,7 +86,7 @@ impl Root {
 /// Returns the totals of the whole collection from the top node of its tree and the buffered changes.
 pub(super) fn whole(top: &Node, recents: &ChangeBuffer) -> std::result::Result<Totals, DamageReason> {
     let stored = top.totals_before(top.len())?;
-    stored.changed(&recent::sum(recents.list())?).ok_or("it remembers more removals than there are entries")
+    stored.changed(&recent::sum(recents.list())?).ok_or("it has more buffered removals than entries")
 }
 
 /// Creates the top node of a tree without entries.
@@ -98,7 +98,7 @@ pub(super) fn empty_node(sums: usize) -> Node {
 pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted: NodeRef) -> Result<Node> {
     let number = wanted.number;
     let Some(bytes) = reader.get(Table::Tree, &id.node_key(number))? else {
-        return Err(damaged(id, number, "its parent points to it, but it does not exist"));
+        return Err(damaged(id, number, "its parent refers to it, but it does not exist"));
     };
     let node = Node::decode(bytes, sums).map_err(|why| damaged(id, number, why))?;
     wanted.check(&node).map_err(|why| damaged(id, number, why))?;
@@ -116,7 +116,7 @@ pub(super) struct NodeRef {
 impl NodeRef {
     /// Returns the data that `parent` has for a child. `parent` must not be on level 0.
     pub(super) fn of(parent: &Node, index: usize) -> Self {
-        assert!(parent.level() > 0, "blocks are not nodes");
+        assert!(parent.level() > 0, "the children of level 0 are blocks, not nodes");
         Self { number: parent.below(index), level: parent.level() - 1, count: parent.count(index) }
     }
 
@@ -125,7 +125,7 @@ impl NodeRef {
             return Err("it is not one level below its parent");
         }
         if node.count_before(node.len())? != self.count {
-            return Err("its count differs from its parent's");
+            return Err("its count differs from the one recorded in its parent");
         }
         Ok(())
     }

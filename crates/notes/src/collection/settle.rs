@@ -204,7 +204,7 @@ impl Writer<'_> {
             Ok(())
         })?;
         if entries.len() as u64 != block.totals.count {
-            return Err(damaged(self.id, number, "a block has another number of entries than it counts"));
+            return Err(damaged(self.id, number, "the number of entries in a block differs from its count"));
         }
         let fresh = entries.iter().filter(|(_, _, new)| *new).count();
         let growth = match fresh {
@@ -219,7 +219,7 @@ impl Writer<'_> {
         for size in piece_sizes(entries.len(), self.tuning.block_entries_max as usize, growth) {
             let (piece, others) = rest.split_at(size);
             let totals = piece.iter().try_fold(Totals::ZERO, |sum, (_, one, _)| sum.checked_add(one));
-            let totals = totals.ok_or_else(|| damaged(self.id, number, "its sums are too great"))?;
+            let totals = totals.ok_or_else(|| damaged(self.id, number, "its sums overflow"))?;
             children.push(Child { fence, below: 0, totals });
             fence = match (piece.last(), others.first()) {
                 (Some((left, ..)), Some((right, ..))) => separator(left, right),
@@ -229,7 +229,7 @@ impl Writer<'_> {
         }
         assert!(rest.is_empty(), "every entry is in a piece");
         if self.total(number, &children)? != block.totals {
-            return Err(damaged(self.id, number, "a block sums up to something else than it says"));
+            return Err(damaged(self.id, number, "the entries of a block do not add up to its totals"));
         }
         Ok(Replacement { children, growth })
     }
@@ -334,12 +334,12 @@ impl Writer<'_> {
 
     fn total(&self, number: u32, children: &[Child]) -> Result<Totals> {
         let total = children.iter().try_fold(Totals::ZERO, |sum, child| sum.checked_add(&child.totals));
-        total.ok_or_else(|| damaged(self.id, number, "its sums are too great"))
+        total.ok_or_else(|| damaged(self.id, number, "its sums overflow"))
     }
 
     fn together(&self, number: u32, left: &Child, right: &Child) -> Result<Totals> {
         let total = left.totals.checked_add(&right.totals);
-        total.ok_or_else(|| damaged(self.id, number, "its sums are too great"))
+        total.ok_or_else(|| damaged(self.id, number, "its sums overflow"))
     }
 
     fn replace(&mut self, number: u32, node: Node) {
@@ -347,7 +347,7 @@ impl Writer<'_> {
     }
 
     fn free(&mut self, number: u32) {
-        assert_ne!(number, ROOT, "the root stays");
+        assert_ne!(number, ROOT, "the root is never freed");
         self.nodes.remove(&number);
         self.freed.push(number);
     }
@@ -355,7 +355,7 @@ impl Writer<'_> {
     fn new_number(&mut self) -> Result<u32> {
         let number = self.next_number;
         let next = number.checked_add(1).filter(|_| !self.nodes.contains_key(&number));
-        self.next_number = next.ok_or_else(|| damaged(self.id, ROOT, "the next number is that of another node"))?;
+        self.next_number = next.ok_or_else(|| damaged(self.id, ROOT, "the next node number is already in use"))?;
         // The next number is stored in the root record.
         self.slot_mut(ROOT).changed = true;
         Ok(number)

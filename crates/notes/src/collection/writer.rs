@@ -90,7 +90,7 @@ impl<'r> Writer<'r> {
         assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
         let root = Root::load(reader, id)?.unwrap_or_else(|| Root::empty(sums));
         if root.sums != sums {
-            return Err(damaged(id, ROOT, "it keeps another number of sums and must be rebuilt"));
+            return Err(damaged(id, ROOT, "it has a different number of sums and must be rebuilt"));
         }
         let nodes = BTreeMap::from([(ROOT, CachedNode { node: root.node, changed: false })]);
         Ok(Self {
@@ -125,7 +125,7 @@ impl<'r> Writer<'r> {
 
     /// Sets the state that the owner stores with the collection, at most [`STATE_BYTES_MAX`] bytes.
     pub fn set_state(&mut self, state: &[u8]) {
-        assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection is small");
+        assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection does not exceed its maximum size");
         if self.state != state {
             self.state.clear();
             self.state.extend_from_slice(state);
@@ -171,7 +171,7 @@ impl<'r> Writer<'r> {
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
         assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
         let after = self.weigh.weigh(key, value);
-        assert!(after.is_some(), "a caller understands the values that it stores");
+        assert!(after.is_some(), "the weigher can read every value that is stored");
         let old = self.find(key)?;
         if old.as_deref() != Some(value) {
             self.change(key, old.as_deref(), after)?;
@@ -187,7 +187,7 @@ impl<'r> Writer<'r> {
         }
         assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
         let after = self.weigh.weigh(key, value);
-        assert!(after.is_some(), "a caller understands the values that it stores");
+        assert!(after.is_some(), "the weigher can read every value that is stored");
         self.change_weight(key, None, after)?;
         self.remember(key, false, Some(value.to_vec()));
         Ok(())
@@ -199,7 +199,7 @@ impl<'r> Writer<'r> {
             return self.put(key, value).map(|_| ());
         }
         let after = self.weigh.weigh(key, value);
-        assert!(after.is_some(), "a caller understands the values that it stores");
+        assert!(after.is_some(), "the weigher can read every value that is stored");
         self.change_weight(key, Some(weight), after)?;
         self.remember(key, true, Some(value.to_vec()));
         Ok(())
@@ -225,7 +225,7 @@ impl<'r> Writer<'r> {
 
     /// Writes the changes into the batch.
     pub fn finish(mut self, batch: &mut Batch) -> Result<()> {
-        assert!(!self.broken, "a transaction whose change failed must not be written");
+        assert!(!self.broken, "a writer must not be finished after a failed change");
         while self.uneven {
             self.settle()?;
         }
@@ -245,7 +245,7 @@ impl<'r> Writer<'r> {
     }
 
     fn write_nodes(mut self, batch: &mut Batch) {
-        let root = self.nodes.remove(&ROOT).expect("the root is always there");
+        let root = self.nodes.remove(&ROOT).expect("the root is always loaded");
         for (number, slot) in self.nodes.iter().filter(|(_, slot)| slot.changed) {
             batch.put(Table::Tree, &self.id.node_key(*number), slot.node.bytes());
         }
@@ -284,11 +284,11 @@ impl<'r> Writer<'r> {
     }
 
     pub(super) fn node(&self, number: u32) -> &Node {
-        &self.nodes.get(&number).expect("only nodes that were loaded are asked for").node
+        &self.nodes.get(&number).expect("the node was loaded before").node
     }
 
     pub(super) fn slot_mut(&mut self, number: u32) -> &mut CachedNode {
-        self.nodes.get_mut(&number).expect("only nodes that were loaded are asked for")
+        self.nodes.get_mut(&number).expect("the node was loaded before")
     }
 
     /// Reads a node unless it is already in memory.
@@ -342,7 +342,7 @@ impl<'r> Writer<'r> {
             let (index, before) = (self.recents.crowded_child(&root), self.recents.list().len());
             self.apply_below(&root, index)?;
             if self.recents.list().len() == before {
-                return Err(damaged(self.id, ROOT, "its fences do not ascend"));
+                return Err(damaged(self.id, ROOT, "its fences are not ascending"));
             }
         }
         Ok(())
@@ -365,7 +365,7 @@ impl<'r> Writer<'r> {
             slot.changed = true;
             slot.node.add(*index, change).map_err(|why| damaged(self.id, *number, why))?;
         }
-        let (number, index) = *path.last().expect("a path has at least the root");
+        let (number, index) = *path.last().expect("a path contains at least the root");
         self.uneven |= self.is_uneven(number, index, change.count);
         Ok(())
     }
@@ -389,7 +389,7 @@ impl<'r> Writer<'r> {
                 return Err(damaged(self.id, number, "a fence lies outside of its node"));
             }
         }
-        assert!(path.len() <= usize::from(LEVEL_MAX) + 1, "levels fall by one with each step");
+        assert!(path.len() <= usize::from(LEVEL_MAX) + 1, "the level falls by one with each step");
         Ok(path)
     }
 

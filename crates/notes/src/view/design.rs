@@ -51,7 +51,7 @@ pub enum Refresh {
     Hours(u16),
 }
 
-/// A column of a view.
+/// The values of a view column.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Column {
     /// The title above the column.

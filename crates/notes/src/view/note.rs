@@ -82,7 +82,7 @@ impl ViewNote {
         let named = |name: &String, why: &str| Err(Error::invalid(format!("view name {name:?}"), why));
         for name in std::iter::once(&self.title).chain(&self.aliases) {
             if name.is_empty() || name.len() > FOLDER_NAME_BYTES_MAX || name.chars().any(char::is_control) {
-                return named(name, "empty, too long or with control characters");
+                return named(name, "is empty, too long or contains control characters");
             }
             if name.contains(ALIAS_SEPARATOR) && !self.kind.folder {
                 return named(name, "a name of a view has no |");

@@ -133,7 +133,7 @@ fn changes_of_the_list_are_remembered() {
         set(&again, &database, &|acl| acl.uniform = round % 2 == 0);
     }
     assert_eq!(told(usize::MAX).len(), notes::limits::ACL_HISTORY_MAX);
-    assert_eq!(told(usize::MAX).last().unwrap(), "Ann/Acme enforced from now on");
+    assert_eq!(told(usize::MAX).last().unwrap(), "Ann/Acme consistent ACL enforced");
 }
 
 #[test]

@@ -140,7 +140,7 @@ enum Outcome {
 }
 
 /// Repairs both databases and adds the documents reported as lost to `told`. Returns the number of findings, or `None`
-/// if the catalog cannot be read, which the repair does not cover.
+/// if the catalog, which the repair does not cover.
 fn repair_both(notes: &Notes, told: &mut BTreeSet<(&'static str, NoteId)>) -> Option<usize> {
     let mut found = 0;
     for path in PATHS {

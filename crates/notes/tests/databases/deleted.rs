@@ -140,7 +140,7 @@ fn what_is_deleted_is_gone_for_all_and_comes_back_as_it_was() {
     case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
     assert_eq!((case.met(false), case.met(true)), ([true; 6], [true; 6]));
     assert_eq!((case.counters().notes, case.counters().bytes), (before.notes, before.bytes));
-    let header = access.read().unwrap().header(case.note).unwrap().expect("it is there");
+    let header = access.read().unwrap().header(case.note).unwrap().expect("the mail file exists");
     assert_eq!((header.sequence, header.marks, header.keywords.len()), (3, Marks::FLAGGED, 1));
     let uids: Vec<Uid> = header.folders.iter().map(|place| place.uid).collect();
     assert_eq!(uids, [Uid(2), Uid(2)], "a UID is never used twice");
@@ -156,7 +156,8 @@ fn folders_that_are_gone_are_left_out_when_a_document_comes_back() {
     case.delete();
     case.write(ANN, |writer| writer.folder_delete(case.folders[0])).expect("it is empty");
     case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
-    let header = reader(&case.database, ANN).unwrap().read().unwrap().header(case.note).unwrap().expect("it is there");
+    let header =
+        reader(&case.database, ANN).unwrap().read().unwrap().header(case.note).unwrap().expect("the mail file exists");
     assert_eq!(header.folders.iter().map(|place| place.folder).collect::<Vec<_>>(), [case.folders[1]]);
 }
 
@@ -289,7 +290,7 @@ fn stubs_go_only_after_what_can_be_restored() {
 fn a_document_does_not_come_back_over_a_newer_one() {
     let case = case(AclLevel::Editor, Vec::new());
     let access = reader(&case.database, ANN).unwrap();
-    let unid = access.read().unwrap().header(case.note).unwrap().expect("it is there").unid;
+    let unid = access.read().unwrap().header(case.note).unwrap().expect("the mail file exists").unid;
     case.delete();
     let newer = NewNote { unid: Some(unid), ..NewNote::document(Vec::new()) };
     case.write(ANN, |writer| writer.note_create(newer)).expect("the UNID is free");

@@ -231,7 +231,7 @@ fn notes_with_flipped_bits_are_put_aside_and_the_others_work_on() {
         uses
     };
     let before = uses();
-    assert_eq!(before.len(), 59, "what cannot be read keeps its attachments");
+    assert_eq!(before.len(), 59, "what keeps its attachments");
     let found = mend(&world, &database);
     let lost = |note, record| Finding::NoteDamaged { note: NoteId(note), record };
     for finding in [lost(10, "header"), lost(11, "summary"), lost(12, "header"), lost(20, "body")] {

@@ -16,7 +16,7 @@ const BOB: &str = "Bob/Acme";
 
 /// Returns the subjects of the documents that a formula selects for a user, and the modseq that the search reached.
 fn search(world: &TestServer, who: &str, formula: &str, since: Modseq) -> (Vec<String>, Modseq) {
-    let database = world.notes.database_open("docs.nsf").expect("it is there");
+    let database = world.notes.database_open("docs.nsf").expect("the mail file exists");
     let access = reader(&database, who).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let selection = Formula::compile(formula, &Options::default()).expect("a formula");
@@ -69,7 +69,7 @@ fn a_search_goes_on_where_the_last_one_ended() {
     let (found, reached) = search(&world, ANN, "SELECT Subject = \"two\"", Modseq(0));
     assert_eq!(found, ["two"]);
     assert_eq!(search(&world, ANN, "SELECT @All", reached), (vec![], reached));
-    let database = world.notes.database_open("docs.nsf").expect("it is there");
+    let database = world.notes.database_open("docs.nsf").expect("the mail file exists");
     let more = NewNote::document(vec![Item::text("Subject", "five")]);
     world.write(&database, ANN, |writer| writer.note_create(more)).expect("made");
     assert_eq!(search(&world, ANN, "SELECT @All", reached).0, ["five"]);
@@ -78,7 +78,7 @@ fn a_search_goes_on_where_the_last_one_ended() {
 #[test]
 fn a_view_asks_by_items_and_formulas() {
     let world = world();
-    let database = world.notes.database_open("docs.nsf").expect("it is there");
+    let database = world.notes.database_open("docs.nsf").expect("the mail file exists");
     let column = |item: &str, formula: Option<&str>| Column {
         title: item.into(),
         item: item.into(),
@@ -117,7 +117,7 @@ fn a_view_asks_by_items_and_formulas() {
 #[test]
 fn times_of_day_are_kept_as_texts_in_their_order() {
     let world = world();
-    let database = world.notes.database_open("docs.nsf").expect("it is there");
+    let database = world.notes.database_open("docs.nsf").expect("the mail file exists");
     let cell = |formula: &str| {
         let column = Column { title: "Time".into(), formula: Some(formula.into()), ..Column::default() };
         let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };

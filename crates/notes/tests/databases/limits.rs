@@ -23,10 +23,10 @@ fn kept(world: &TestServer, database: &Arc<Database>, new: NewNote) -> Note {
     let note = world.write(database, ANN, |writer| writer.note_create(new)).expect("it is within the limits");
     assert_sound(database);
     let restarted = world.restarted();
-    let again = restarted.notes.database_open("docs.nsf").expect("it is there");
+    let again = restarted.notes.database_open("docs.nsf").expect("the mail file exists");
     let access = reader(&again, ANN).expect("she may");
     let reading = access.read().expect("a snapshot");
-    reading.note(note).expect("the note is sound").expect("it is there")
+    reading.note(note).expect("the note is sound").expect("the mail file exists")
 }
 
 /// Asserts that a change fails because of this limit, and that nothing is different afterwards, whatever else the
@@ -105,7 +105,7 @@ fn a_database_knows_so_many_keywords_and_none_that_is_too_long() {
         let made = other.write(&database, ANN, |writer| writer.note_create(new(name)));
         assert!(matches!(made, Err(Error::Invalid { .. })));
     }
-    let restarted = other.restarted().notes.database_open("docs.nsf").expect("it is there");
+    let restarted = other.restarted().notes.database_open("docs.nsf").expect("the mail file exists");
     assert_eq!(restarted.keywords().names(), [longest]);
 }
 
@@ -164,7 +164,7 @@ fn a_note_uses_so_many_attachments_and_each_once() {
         writer.note_create(NewNote { blobs: vec![blob; 3], ..NewNote::document(Vec::new()) })
     });
     let access = reader(&database, ANN).unwrap();
-    let note = access.read().unwrap().note(made.unwrap()).unwrap().expect("it is there");
+    let note = access.read().unwrap().note(made.unwrap()).unwrap().expect("the mail file exists");
     assert_eq!(note.blobs.len(), 1);
     let many = vec![note.blobs[0]; BLOBS_PER_NOTE_MAX + 1];
     let new = NewNote { blobs: many, ..NewNote::document(Vec::new()) };

@@ -255,10 +255,11 @@ impl Case {
         let options = DatabaseOptions { keep_deleted_hours: Some(1), ..DatabaseOptions::default() };
         self.world.notes.database_set(&access, "", options).expect("she may");
         let itself = crate::world::server();
-        let access: Access<level::Depositor> = self.database.authorize(&itself).expect("the server may");
+        let access: Access<level::Depositor> =
+            self.database.authorize(&itself).expect("the server may change the ACL change the ACL");
         let accesses = [&access];
         let mut transaction = self.world.notes.transaction(&accesses).expect("the store works");
-        assert!(transaction.on(0).note_delete(self.note).expect("the server may"));
+        assert!(transaction.on(0).note_delete(self.note).expect("the server may change the ACL change the ACL"));
         transaction.commit().expect("the store works");
     }
 }

@@ -40,7 +40,7 @@ fn every_type_of_item_reads_back() {
     ];
     let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items.clone()))).unwrap();
     let access = reader(&database, ANN).unwrap();
-    let read = access.read().unwrap().note(note).unwrap().expect("it is there");
+    let read = access.read().unwrap().note(note).unwrap().expect("the mail file exists");
     assert_eq!(read.items, items);
     assert_eq!((read.header.sequence, read.item("BODY").is_some()), (1, true));
     assert_sound(&database);

@@ -59,7 +59,7 @@ fn a_profile_is_no_document_and_no_design() {
     let before = design(());
     let note = world.write(&database, ANN, |writer| writer.profile_set("P", None, &items("1"), &[])).unwrap();
     assert_eq!(design(()), before, "folders need not be read again");
-    let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("it is there");
+    let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("the mail file exists");
     assert!(header.class == NoteClass::PROFILE && !header.class.is_document() && !header.class.is_design());
     let refused = [
         world.write(&database, ANN, |writer| writer.note_update(note, 1, &[], &[]).map(drop)),

@@ -130,7 +130,8 @@ fn every_way_to_a_document_looks_whether_it_is_public() {
             Ok((note, blob))
         });
         let (note, blob) = made.expect("Ann may");
-        let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("it is there");
+        let header =
+            reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("the mail file exists");
         (note, blob, header.unid)
     };
     let (open, closed) = (make(public("x")), make(Vec::new()));

@@ -242,7 +242,7 @@ proptest! {
             wrong[place..place + bytes.len()].copy_from_slice(bytes);
             Counters::decode(&wrong)
         };
-        prop_assert!(changed(1, &[0; 4]).is_err(), "no note has the number 0");
+        prop_assert!(changed(1, &[0; 4]).is_err(), "note numbers start at 1");
         if let Some(later) = modseq.checked_add(1) {
             prop_assert!(changed(13, &later.to_be_bytes()).is_err(), "the design changed after the last change");
             prop_assert!(changed(21, &later.to_be_bytes()).is_err(), "what is to come was forgotten");

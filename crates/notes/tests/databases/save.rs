@@ -20,7 +20,7 @@ fn items(text: &str) -> Vec<Item> {
 }
 
 fn read(database: &Arc<Database>, note: NoteId) -> Note {
-    reader(database, ANN).unwrap().read().unwrap().note(note).unwrap().expect("it is there")
+    reader(database, ANN).unwrap().read().unwrap().note(note).unwrap().expect("the mail file exists")
 }
 
 fn text_of(note: &Note) -> String {

@@ -97,7 +97,7 @@ impl Scenario {
         let access = reader(&self.database, BOB).expect("he may");
         let reading = access.read().expect("a snapshot");
         let told = self.notes.iter().map(|(number, _)| {
-            let note = reading.note(*number).expect("it is sound").expect("it is there");
+            let note = reading.note(*number).expect("it is sound").expect("the mail file exists");
             let header = note.header;
             let mut folders: Vec<ViewId> = header.folders.iter().map(|place| place.folder).collect();
             folders.sort_unstable();
@@ -215,6 +215,6 @@ fn what_is_told_as_the_last_modseq_is_the_last() {
         writer.folder_add(note, folder)?;
         Ok(writer.modseq())
     });
-    assert_eq!(filed.expect("there is room"), play.database.modseq());
+    assert_eq!(filed.expect("the mail file has no quota yet"), play.database.modseq());
     assert!(play.database.modseq() > before);
 }

@@ -283,7 +283,7 @@ impl ViewFixture {
     /// Restarts with the loss of everything in memory. The index is on the disk or late.
     fn restart(&mut self) {
         self.world = self.world.restarted();
-        self.database = self.world.notes.database_open("docs.nsf").expect("it is there");
+        self.database = self.world.notes.database_open("docs.nsf").expect("the mail file exists");
     }
 
     /// Returns the rows of an order as text, with the counts of categories, as a user sees them.
@@ -549,7 +549,7 @@ fn a_cycle_that_closes_and_opens_is_no_ancestor_meanwhile() {
     check_both_ways(&bench, "open");
     let at = |bench: &ViewFixture, number: u8| {
         let found = bench.documents.values().find(|document| document.unid == Unid([number; 16])).cloned();
-        found.expect("it is there")
+        found.expect("the mail file exists")
     };
     for (step, parent) in [Some(3), Some(9), Some(3), None].into_iter().enumerate() {
         let document = at(&bench, 2);

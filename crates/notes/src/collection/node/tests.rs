@@ -121,14 +121,14 @@ fn a_node_of_a_newer_format_is_refused() {
     let mut bytes = Node::encode(0, 0, &[child(b"", 0, 1, &[])]).bytes().to_vec();
     bytes[0] = VERSION + 1;
     assert_eq!(Node::decode(bytes, 0), Err("it was written by a newer program"));
-    assert_eq!(Node::decode(Vec::new(), 0), Err("it has no version"));
+    assert_eq!(Node::decode(Vec::new(), 0), Err("its version is missing"));
 }
 
 #[test]
 fn numbers_that_leave_the_range_are_refused() {
     let mut node = Node::encode(0, 1, &[child(b"", 0, 1, &[i64::MAX]), child(b"k", 0, u64::MAX, &[1])]);
-    assert_eq!(node.add(0, &Change { count: -2, sums: Weight::ZERO }), Err("a count falls below zero"));
-    assert_eq!(node.add(0, &Change { count: 0, sums: Weight::new(&[1]) }), Err("a sum is too great"));
-    assert_eq!(node.count_before(2), Err("its counts are too great"));
-    assert_eq!(node.sum_before(0, 2), Err("its sums are too great"));
+    assert_eq!(node.add(0, &Change { count: -2, sums: Weight::ZERO }), Err("a count would be negative"));
+    assert_eq!(node.add(0, &Change { count: 0, sums: Weight::new(&[1]) }), Err("a sum overflows"));
+    assert_eq!(node.count_before(2), Err("its counts overflow"));
+    assert_eq!(node.sum_before(0, 2), Err("its sums overflow"));
 }
