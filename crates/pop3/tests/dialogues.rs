@@ -93,19 +93,19 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
 
 impl World {
     fn post(&self, letter: &str) {
-        let file = self.mail.open_as_server("mail/ann.nsf").expect("it is there");
+        let file = self.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
         let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
         let message = NewMessage { raw: letter.as_bytes().to_vec(), flags: Flags::none(), received: None };
         file.append(inbox, &[message]).expect("it is taken");
     }
 
     fn inbox(&self) -> Vec<String> {
-        let file = self.mail.open_as_server("mail/ann.nsf").expect("it is there");
+        let file = self.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
         let view = file.view().expect("a view");
         let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
         let mut subjects = Vec::new();
         view.entries(inbox, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
-            let raw = view.message(entry.note)?.expect("it is there").raw()?;
+            let raw = view.message(entry.note)?.expect("the mail file exists").raw()?;
             let text = String::from_utf8_lossy(&raw).into_owned();
             subjects.push(text.lines().next().unwrap_or_default().to_owned());
             Ok(std::ops::ControlFlow::Continue(()))
@@ -265,7 +265,7 @@ async fn without_quit_nothing_is_removed() {
 #[tokio::test]
 async fn names_of_messages_stay_and_new_mail_waits_for_the_next_session() {
     let world = world(&["Subject: one\r\n\r\n", "Subject: two\r\n\r\n"]);
-    let file = world.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let view = file.view().expect("a view");
     let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
     let validity = view.status(inbox).expect("a status").uid_validity;
@@ -336,7 +336,7 @@ async fn passwords_are_taken_only_in_private() {
          C: AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1l
          S: +OK 0 messages (0 octets)
          C: STLS
-         S: -ERR you are logged in already";
+         S: -ERR logged in already";
     check(&world, stranger(), dialogue).await;
 }
 
@@ -431,7 +431,7 @@ async fn misplaced_and_broken_commands_are_refused() {
          S: +OK send PASS
          S: +OK 1 *
          C: USER bob
-         S: -ERR you are logged in already
+         S: -ERR logged in already
          C: RETR 0
          C: RETR 2
          C: RETR
@@ -474,11 +474,11 @@ async fn list_tells_the_octets_that_are_sent() {
     let letters = odd_letters();
     let world = world(&letters.iter().map(String::as_str).collect::<Vec<_>>());
     // The octet count that is derived from a folder entry must survive flag changes and copies.
-    let file = world.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
     let all: UidSet = (1..=u32::try_from(letters.len()).expect("some hundred")).map(base::Uid).collect();
-    file.store(inbox, &all, &FlagChange::Add(Flags::of(notes::Marks::FLAGGED)), None).expect("they are there");
-    file.copy(inbox, &all, inbox).expect("they are there");
+    file.store(inbox, &all, &FlagChange::Add(Flags::of(notes::Marks::FLAGGED)), None).expect("the user exists");
+    file.copy(inbox, &all, inbox).expect("the user exists");
 
     let (client, server) = Stream::duplex(1 << 16);
     tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
@@ -554,14 +554,15 @@ async fn whose_account_was_changed_hears_so() {
 
 /// Sets Ann's level in her mail file.
 fn let_in(world: &World, level: AclLevel) {
-    let file = world.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let itself = Arc::new(Identity::local_server(""));
-    let access: Access<notes::level::Depositor> = file.database().authorize(&itself).expect("the server may");
+    let access: Access<notes::level::Depositor> =
+        file.database().authorize(&itself).expect("the server may change the ACL change the ACL");
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry::new("ann@acme.test", level));
     let accesses = [&access];
     let mut transaction = world.mail.notes().transaction(&accesses).expect("the store works");
-    transaction.on(0).acl_set(acl).expect("the server may");
+    transaction.on(0).acl_set(acl).expect("the server may change the ACL change the ACL");
     transaction.commit().expect("the store works");
 }
 
