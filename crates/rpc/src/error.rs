@@ -135,7 +135,7 @@ impl Error {
             Self::Notes(notes::Error::Store(store::Error::Full(_))) => "the disk is full".to_owned(),
             Self::Notes(notes::Error::Store(_)) | Self::Login(_) => Self::Unavailable.to_string(),
             Self::Directory(directory::Error::Notes(error)) if !error.is_temporary() => error.to_string(),
-            Self::Directory(_) => "the directory cannot tell now, try again later".to_owned(),
+            Self::Directory(_) => "the directory is not available, try again later".to_owned(),
             other => other.to_string(),
         }
     }

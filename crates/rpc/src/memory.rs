@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn what_is_taken_comes_back() {
         let budget = Budget::new(100);
-        let mut first = budget.take(50).expect("there is room");
-        first.merge(budget.take(10).expect("there is room"));
+        let mut first = budget.take(50).expect("the mail file has no quota yet");
+        first.merge(budget.take(10).expect("the mail file has no quota yet"));
         assert!(matches!(budget.take(41), Err(Error::Full(_))), "more than is left");
         assert_eq!((budget.left(), first.bytes()), (40, 60), "what was refused takes nothing");
         let second = budget.take(40).expect("there is just as much");
@@ -176,8 +176,8 @@ mod tests {
         let budget = Budget::new(100);
         let (share, other) = (Share::new(60), Share::new(60));
         let (ann, again, bob) = (budget.within(&share), budget.within(&share), budget.within(&other));
-        let mut first = ann.take(30).expect("there is room");
-        first.merge(again.take(30).expect("there is room"));
+        let mut first = ann.take(30).expect("the mail file has no quota yet");
+        first.merge(again.take(30).expect("the mail file has no quota yet"));
         assert!(matches!(again.take(1), Err(Error::Full(SHARE_FULL))));
         assert!(matches!(bob.take(41), Err(Error::Full(FULL))), "nor more than there is");
         let second = bob.take(40).expect("others go on");
@@ -192,7 +192,7 @@ mod tests {
         let budget = Budget::new(100);
         let held = RequestMemory::default();
         let job = held.clone();
-        held.keep(budget.take(60).expect("there is room"));
+        held.keep(budget.take(60).expect("the mail file has no quota yet"));
         drop(held);
         assert_eq!(budget.left(), 40);
         drop(job);
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(budget.left(), 1_000, "however much is announced");
         let taken: Vec<usize> = [100, 50, 60, 300, 90]
             .map(|length| {
-                gathered.append(&vec![7; length], 600).expect("there is room");
+                gathered.append(&vec![7; length], 600).expect("the mail file has no quota yet");
                 1_000 - budget.left()
             })
             .into();
