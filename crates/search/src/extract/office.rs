@@ -15,7 +15,7 @@ use crate::limits::{ARCHIVE_MEMBERS_MAX, UNPACKED_BYTES_MAX};
 /// Maximum length of a character reference, in bytes.
 const REFERENCE_BYTES_MAX: usize = 12;
 
-/// Returns the text of an office document. Returns `None` if the bytes are not an office document or cannot be read.
+/// Returns the text of an office document. Returns `None` if the bytes are not an office document or.
 pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).ok()?;
     if archive.len() > ARCHIVE_MEMBERS_MAX {

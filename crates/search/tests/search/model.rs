@@ -191,7 +191,8 @@ impl Model {
                 notes::purge::purge(&self.database()).expect("a purge");
             }
             Step::Update { limit } => {
-                let access = self.database().authorize(&server()).expect("the server may");
+                let access =
+                    self.database().authorize(&server()).expect("the server may change the ACL change the ACL");
                 self.search.update(&access, *limit, &|| false).expect("an update");
             }
             Step::Commit => self.search.commit().expect("a commit"),
@@ -201,7 +202,8 @@ impl Model {
     }
 
     fn write(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<()>) {
-        let access: Access<level::Depositor> = self.database().authorize(&server()).expect("the server may");
+        let access: Access<level::Depositor> =
+            self.database().authorize(&server()).expect("the server may change the ACL change the ACL");
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses).expect("it begins");
         change(&mut transaction.on(0)).expect("the change is made");
@@ -289,7 +291,7 @@ impl Model {
     }
 
     fn catch_up(&self) {
-        let access = self.database().authorize(&server()).expect("the server may");
+        let access = self.database().authorize(&server()).expect("the server may change the ACL change the ACL");
         while !self.search.update(&access, 7, &|| false).expect("an update").complete {}
         self.search.commit().expect("a commit");
     }
@@ -303,7 +305,7 @@ struct Document {
 
 impl Document {
     fn read(reading: &DatabaseSnapshot<'_>, header: &notes::Header) -> Self {
-        let note = reading.note(header.note).expect("a sound database").expect("it is there");
+        let note = reading.note(header.note).expect("a sound database").expect("the mail file exists");
         let body = match note.item("Body").map(|item| &item.value) {
             Some(Value::RichText(text)) => search::words::all(text),
             _ => Vec::new(),

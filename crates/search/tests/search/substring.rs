@@ -50,7 +50,8 @@ fn world() -> Fixture {
 
 /// Returns the notes that may contain a text.
 fn candidates(world: &Fixture, database: &Arc<Database>, place: NotePart, text: &str) -> Vec<u32> {
-    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
+    let access: Access<level::Reader> =
+        database.authorize(&server()).expect("the server may change the ACL change the ACL");
     let reading = access.read().expect("a snapshot");
     let sought = vec![SubstringKey { place, folded: text.to_owned() }];
     let lacking = world.search.lacking(&reading, &[sought]).expect("the index is sound");
@@ -150,7 +151,8 @@ fn what_has_changed_since_may_hold_anything() {
     world.index(&database);
     check(&[notes[1]]);
     // The index makes no statement about a snapshot that is older than itself.
-    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
+    let access: Access<level::Reader> =
+        database.authorize(&server()).expect("the server may change the ACL change the ACL");
     let old = access.read().expect("a snapshot");
     world.edit(&database, NoteId(notes[1]), &[Item::text("Text", "WORD")]);
     world.index(&database);
