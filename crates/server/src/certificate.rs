@@ -35,7 +35,7 @@ pub struct CertificateFiles {
 /// Reason why the certificate cannot be used, written for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// A file cannot be read or written.
+    /// A file or written.
     #[error(transparent)]
     Data(#[from] DataError),
     /// The files are not a valid certificate and key.
@@ -95,7 +95,7 @@ impl CertificateFiles {
         Tls::trusting(&chain, &key, Some(&roots)).map_err(refuse)
     }
 
-    /// Reads the files again for a running server. On error the old certificate stays in use.
+    /// Reads the files again for a running server. On error cannot reload the certificate; the old one stays in use in use.
     pub fn reload(&self, tls: &Tls) -> Result<(), CertificateError> {
         let (chain, key) = self.read()?;
         tls.replace(&chain, &key).map_err(|source| self.refused(source))
@@ -249,11 +249,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = files(folder.path(), &[]);
         files.load().expect("it is made");
-        let made = std::fs::read(files.chain()).expect("it is there");
-        let mode = std::fs::metadata(&files.key).expect("it is there").permissions().mode();
+        let made = std::fs::read(files.chain()).expect("the mail file exists");
+        let mode = std::fs::metadata(&files.key).expect("the mail file exists").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        files.load().expect("it is there");
-        assert_eq!(std::fs::read(files.chain()).expect("it is there"), made);
+        files.load().expect("the mail file exists");
+        assert_eq!(std::fs::read(files.chain()).expect("the mail file exists"), made);
     }
 
     #[test]

@@ -99,10 +99,10 @@ pub enum CoreError {
     #[error("cannot open the mail queue: {0}")]
     Mail(#[from] mail::Error),
     /// The file of the key of encrypted attachments does not contain a valid key.
-    #[error("{0} is not a key of {BLOB_KEY_BYTES} bytes in hexadecimal digits")]
+    #[error("{0} does not contain a key of {BLOB_KEY_BYTES} bytes in hexadecimal digits")]
     BlobKey(std::path::PathBuf),
     /// The file of the key of encrypted attachments is missing.
-    #[error("the key of the encrypted attachments, {}, is missing; bring its copy back: without it they cannot be read", .0.display())]
+    #[error("the key of the encrypted attachments, {}, is missing; restore it from a copy: without it they", .0.display())]
     BlobKeyMissing(std::path::PathBuf),
 }
 
@@ -291,7 +291,7 @@ fn make_blob_key(path: &Path, random: &dyn Random) -> Result<(), CoreError> {
     random.fill(&mut key);
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     write_private(path, format!("{text}\n").as_bytes())?;
-    tracing::warn!(file = %path.display(), "made the key of encrypted attachments; keep a copy of it elsewhere");
+    tracing::warn!(file = %path.display(), "created the key of encrypted attachments; keep a copy of it elsewhere");
     Ok(())
 }
 
@@ -374,7 +374,7 @@ mod tests {
         let overrides = assignments.iter().map(|text| (*text).to_owned()).collect();
         Arc::new(
             load(&ConfigSources { data: Some(folder.to_owned()), overrides, ..ConfigSources::default() })
-                .expect("it is valid"),
+                .expect("the configuration is valid"),
         )
     }
 
@@ -385,9 +385,9 @@ mod tests {
         let core = Core::open(Arc::clone(&config)).expect("it is made");
         assert_eq!(core.hostname, "mail.acme.test");
         assert!(matches!(DataFolder::new(&config.server.data).lock(), Err(DataError::InUse { .. })));
-        core.directory.domain_add("acme.test", &[]).expect("it is new");
+        core.directory.domain_add("acme.test", &[]).expect("the domain is new");
         drop(core);
-        let core = Core::open(config).expect("it is there");
+        let core = Core::open(config).expect("the mail file exists");
         assert!(core.directory.domain_is_local("acme.test").expect("a look"));
         assert!(folder.path().join("log").is_dir());
     }
@@ -414,8 +414,8 @@ mod tests {
         assert!(!path.exists());
         drop(Core::open(Arc::clone(&encrypted)).expect("encryption is switched on"));
         let key = std::fs::read(&path).expect("it was made");
-        drop(Core::open(Arc::clone(&encrypted)).expect("it is there"));
-        assert_eq!(std::fs::read(&path).expect("it is there"), key, "and it is made once");
+        drop(Core::open(Arc::clone(&encrypted)).expect("the mail file exists"));
+        assert_eq!(std::fs::read(&path).expect("the mail file exists"), key, "and it is made once");
         std::fs::remove_file(&path).expect("lost");
         for _ in 0..2 {
             let error = Core::open(Arc::clone(&encrypted)).err().expect("the key is missing");

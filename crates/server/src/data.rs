@@ -193,7 +193,7 @@ pub(crate) fn patiently<T, E>(
 
 /// Creates a folder and its missing parents, accessible only to the current user.
 pub fn create_private_folder(path: &Path) -> Result<(), DataError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataError::io("make the folder", path))
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataError::io("create the folder", path))
 }
 
 /// Writes a file that only the current user can access. The file is replaced as a whole or not at all.

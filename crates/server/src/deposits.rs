@@ -63,7 +63,7 @@ impl NativeSubmission {
         if self.logins.may_send_as(&deposit.login, &address) {
             return Ok(address);
         }
-        Err(SubmissionError::Sender(format!("{address} is not an address of yours")))
+        Err(SubmissionError::Sender(format!("{address} is not one of your addresses")))
     }
 
     fn recipients(&self, sender: &Sender, addresses: &[String]) -> Result<Vec<Recipient>, SubmissionError> {
@@ -91,7 +91,7 @@ impl NativeSubmission {
     fn mended(&self, deposit: &Submission, sender: &str, id: &str) -> Result<Vec<u8>, SubmissionError> {
         let text = smtp::codec::data::normalize_line_ends(&deposit.message);
         if smtp::header::hops(&text) > HOPS_MAX {
-            return Err(SubmissionError::Invalid("the message has been passed on too often".to_owned()));
+            return Err(SubmissionError::Invalid("too many hops, this message loops".to_owned()));
         }
         let now = self.clock.now();
         let from = address_literal(deposit.peer.ip());
@@ -148,7 +148,7 @@ impl SubmissionService for NativeSubmission {
 }
 
 fn why(address: &str, reply: RecipientReply) -> String {
-    let text = reply.refusal().map_or_else(|| "it cannot be".into(), |refusal| refusal.text);
+    let text = reply.refusal().map_or_else(|| "not a valid recipient".into(), |refusal| refusal.text);
     format!("{address}: {text}")
 }
 
@@ -165,5 +165,5 @@ fn refused(refusal: &Refusal) -> SubmissionError {
 }
 
 fn unavailable() -> SubmissionError {
-    SubmissionError::Unavailable("the directory cannot tell now, try again later".to_owned())
+    SubmissionError::Unavailable("the directory is not available, try again later".to_owned())
 }

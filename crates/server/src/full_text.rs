@@ -50,7 +50,7 @@ pub struct FullText {
 /// Counters of indexing since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Documents that were indexed.
+    /// Indexed documents.
     pub indexed: AtomicU64,
     /// Documents of which only a part could be read.
     pub damaged: AtomicU64,
@@ -58,7 +58,7 @@ pub struct Counts {
     pub updates: AtomicU64,
     /// Failed updates.
     pub failures: AtomicU64,
-    /// Queries that were answered.
+    /// Answered queries.
     pub queries: AtomicU64,
 }
 
@@ -87,7 +87,7 @@ impl FullText {
         };
         let search = Arc::new(FullTextIndex::open(Arc::clone(&self.notes), &self.folder, options)?);
         if search.was_renewed() {
-            tracing::warn!(target: "full_text", "the index could not be used and is made anew");
+            tracing::warn!(target: "full_text", "the index is unusable and will be rebuilt");
         }
         *opened = Some(Arc::clone(&search));
         Ok(search)
@@ -301,7 +301,7 @@ async fn commit(indexer: &Arc<Mutex<Indexer>>, updated: Vec<(String, usize)>) {
         return;
     }
     for (path, indexed) in updated.into_iter().filter(|(_, indexed)| *indexed > 0) {
-        tracing::debug!(target: "full_text", %path, indexed, "brought up to date");
+        tracing::debug!(target: "full_text", %path, indexed, "updated the index");
     }
 }
 
@@ -316,7 +316,7 @@ async fn blocking<T: Send + 'static>(
     match done.await {
         Ok(Ok(done)) => Some(done),
         Ok(Err(error)) => {
-            tracing::error!(target: "full_text", %error, "failed; it is tried again");
+            tracing::error!(target: "full_text", %error, "cannot update the index; will retry");
             None
         }
         Err(error) => {
@@ -336,8 +336,9 @@ mod tests {
 
     fn set(sample: &Sample, full_text: notes::FullTextSchedule) -> Arc<notes::Database> {
         let database = sample.core.notes.database_open("mail/ann.nsf").expect("it exists");
-        let access =
-            database.authorize::<level::Manager>(&Arc::new(Identity::local_server(""))).expect("the server may");
+        let access = database
+            .authorize::<level::Manager>(&Arc::new(Identity::local_server("")))
+            .expect("the server may change the ACL change the ACL");
         let record = database.record();
         let options = DatabaseOptions { full_text, ..record.options };
         sample.core.notes.database_set(&access, &record.title, options).expect("it is set");
@@ -345,8 +346,9 @@ mod tests {
     }
 
     fn write(sample: &Sample, database: &Arc<notes::Database>) {
-        let access =
-            database.authorize::<level::Depositor>(&Arc::new(Identity::local_server(""))).expect("the server may");
+        let access = database
+            .authorize::<level::Depositor>(&Arc::new(Identity::local_server("")))
+            .expect("the server may change the ACL change the ACL");
         let accesses = [&access];
         let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
         transaction.on(0).note_create(NewNote::document(vec![Item::text("Subject", "word")])).expect("it is made");
@@ -377,7 +379,7 @@ mod tests {
         clock.advance(HOUR);
         // The folder is moved instead of removed, because threads of the index may still write files in it.
         let elsewhere = sample.core.data.full_text().with_extension("away");
-        std::fs::rename(sample.core.data.full_text(), elsewhere).expect("it is there");
+        std::fs::rename(sample.core.data.full_text(), elsewhere).expect("the mail file exists");
         indexer.commit().expect_err("there is no place for it any more");
         assert_eq!(indexer.due().expect("it is known").len(), 1, "though it is past its hour");
     }

@@ -181,7 +181,7 @@ pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<BoundLis
         name: protocol.name(),
         address: path.display().to_string(),
         source,
-        hint: "; is the path shorter than 108 bytes and its folder there?",
+        hint: "; check that the path is shorter than 108 bytes and that its folder exists",
     };
     // In the data folder, which is locked, no other server can listen at the socket. Elsewhere a live server accepts
     // the connection.
@@ -208,10 +208,10 @@ fn bind_network(protocol: Protocol, bind: Bind) -> Result<BoundListener, ListenE
     let (address, source) = refused.expect("a bind has at least one candidate");
     let hint = match source.kind() {
         io::ErrorKind::AddrInUse => {
-            "; another program has the port: stop it, or choose another port with [listen] or switch the listener off"
+            "; another program uses the port: stop it, choose another port in [listen], or turn the listener off"
         }
         io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need the capability CAP_NET_BIND_SERVICE (packaging/doublet.service grants it), or choose another port"
+            "; ports below 1024 need the capability CAP_NET_BIND_SERVICE (packaging/doublet.service grants it); grant it, or choose another port"
         }
         _ => "",
     };
@@ -228,7 +228,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 /// Counters of one listener.
 #[derive(Debug, Default)]
 pub struct ListenerCounts {
-    /// Connections that were served.
+    /// Accepted connections.
     pub accepted: AtomicU64,
     /// Connections that were refused because of a limit.
     pub refused: AtomicU64,

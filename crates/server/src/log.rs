@@ -57,10 +57,9 @@ fn filter(keys: &LogKeys) -> Result<Targets, String> {
     if keys.filter.is_empty() {
         return Ok(Targets::new().with_default(level));
     }
-    let exceptions: Targets = keys
-        .filter
-        .parse()
-        .map_err(|error| format!("{:?} cannot be read ({error}); write imap=debug,mail::router=trace", keys.filter))?;
+    let exceptions: Targets = keys.filter.parse().map_err(|error| {
+        format!("{:?} is not a valid filter ({error}); write it as in imap=debug,mail::router=trace", keys.filter)
+    })?;
     Ok(exceptions.with_default(level))
 }
 

@@ -61,7 +61,7 @@ impl LoginCheck {
         if self.sessions.admit(peer.connection, person, &self.directory) {
             return Ok(person.name.canonical().to_owned());
         }
-        tracing::info!(target: "login", %peer, login = %person.name, "refused a login: the account was changed meanwhile");
+        tracing::info!(target: "login", %peer, login = %person.name, "refused a login: the account was changed in the meantime");
         Err(LoginRefusal::Wrong)
     }
 }
@@ -300,10 +300,10 @@ mod tests {
     fn the_mail_file_opens_for_its_owner_and_is_made_when_it_is_missing() {
         let sample = Sample::new();
         let logins = logins(&sample);
-        let file = logins.mail_file("CN=ann/O=acme.test").expect("it is there");
+        let file = logins.mail_file("CN=ann/O=acme.test").expect("the mail file exists");
         assert_eq!(file.database().path(), "mail/ann.nsf");
         drop(file);
-        let access = crate::admin::people::manager(&sample.core, "mail/ann.nsf").expect("it is there");
+        let access = crate::admin::people::manager(&sample.core, "mail/ann.nsf").expect("the mail file exists");
         sample.core.notes.database_delete(&access).expect("it can go");
         assert!(logins.mail_file("ann").expect("it is made again").view().is_ok());
         assert_eq!(logins.mail_file("eve").err(), Some(LoginRefusal::Disabled));

@@ -60,7 +60,7 @@ impl DatabaseCreator for TemplateDatabaseCreator {
     fn templates(&self) -> Vec<RpcTemplate> {
         let listed = self.core.templates().all();
         for failure in listed.wrong {
-            tracing::warn!(target: "design", %failure, "a template cannot be used");
+            tracing::warn!(target: "design", %failure, "cannot use a template");
         }
         let mut all = [listed.own, listed.supplied].concat();
         all.sort_by(|one, other| one.name.cmp(&other.name));
@@ -81,7 +81,7 @@ impl DatabaseCreator for TemplateDatabaseCreator {
         }
         if path.to_lowercase().starts_with(MAIL_FOLDER) {
             return Err(CreateDatabaseError::Refused(format!(
-                "{MAIL_FOLDER} is for mail files, which are made with their users"
+                "{MAIL_FOLDER} is reserved for mail files, which are created together with their users"
             )));
         }
         check_title(title).map_err(|error| CreateDatabaseError::Refused(error.to_string()))?;

@@ -67,22 +67,17 @@ impl Exposition {
 pub fn process(exposition: &mut Exposition) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if let Some(kibibytes) = status_field(&status, "VmRSS:") {
-        exposition.single(
-            Kind::Gauge,
-            "process_resident_memory_bytes",
-            "Memory that lies in RAM.",
-            kibibytes * 1_024.0,
-        );
+        exposition.single(Kind::Gauge, "process_resident_memory_bytes", "Resident memory.", kibibytes * 1_024.0);
     }
     if let Some(threads) = status_field(&status, "Threads:") {
-        exposition.single(Kind::Gauge, "process_threads", "Threads of the process.", threads);
+        exposition.single(Kind::Gauge, "process_threads", "Number of threads.", threads);
     }
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     if let Some(seconds) = processor_seconds(&stat) {
-        exposition.single(Kind::Counter, "process_cpu_seconds_total", "Processor time, user and system.", seconds);
+        exposition.single(Kind::Counter, "process_cpu_seconds_total", "User and system CPU time.", seconds);
     }
     if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-        exposition.single(Kind::Gauge, "process_open_fds", "Open files and sockets.", files.count() as f64);
+        exposition.single(Kind::Gauge, "process_open_fds", "Number of open file descriptors.", files.count() as f64);
     }
 }
 

@@ -113,7 +113,7 @@ impl PdfReader {
 
     fn leave(&self, reader: Option<PdfChild>) {
         let mut pool = self.lock();
-        assert!(pool.busy > 0 && pool.busy <= PDF_CHILDREN_MAX, "who leaves has entered");
+        assert!(pool.busy > 0 && pool.busy <= PDF_CHILDREN_MAX, "each `leave` follows an `enter`");
         pool.busy -= 1;
         pool.idle.extend(reader.filter(|reader| reader.files < PDF_FILES_PER_CHILD_MAX));
         drop(pool);
@@ -139,7 +139,7 @@ impl IsolatedReader for PdfReader {
             Ok((reader, Some(text))) => (Some(reader), Some(text), &self.counts.read),
             Ok((reader, None)) => (Some(reader), None, &self.counts.empty),
             Err(lost) => {
-                tracing::info!(target: "full_text", why = lost.0, "a PDF was given up");
+                tracing::info!(target: "full_text", why = lost.0, "gave up on a PDF");
                 (None, None, &self.counts.lost)
             }
         };
@@ -167,13 +167,15 @@ impl PdfChild {
         let mut command = Command::new(program);
         command.arg(COMMAND).env_clear().env(ARENA_KIB.0, ARENA_KIB.1).current_dir("/");
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = started.map_err(|_| ChildFailure("no child can be started"))?;
+        let mut child = started.map_err(|_| ChildFailure("the child process cannot be started"))?;
         let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(ChildFailure("a child has no pipes"));
+            return Err(ChildFailure("the child process has no pipes"));
         };
         let reader = Self { child, questions, answers, files: 0 };
-        let flags = fcntl_getfl(&reader.questions).map_err(|_| ChildFailure("a pipe cannot be set"))?;
-        fcntl_setfl(&reader.questions, flags | OFlags::NONBLOCK).map_err(|_| ChildFailure("a pipe cannot be set"))?;
+        let flags = fcntl_getfl(&reader.questions)
+            .map_err(|_| ChildFailure("the pipe to the child process cannot be configured"))?;
+        fcntl_setfl(&reader.questions, flags | OFlags::NONBLOCK)
+            .map_err(|_| ChildFailure("the pipe to the child process cannot be configured"))?;
         Ok(reader)
     }
 
@@ -185,11 +187,11 @@ impl PdfChild {
         self.take(&mut head, left)?;
         let (is_text, length) = child::split_head(head);
         if length > ATTACHMENT_TEXT_BYTES_MAX {
-            return Err(ChildFailure("it said more than it may"));
+            return Err(ChildFailure("the reply of the child process is too long"));
         }
         let mut text = vec![0; length];
         self.take(&mut text, left)?;
-        let text = String::from_utf8(text).map_err(|_| ChildFailure("what it said is no text"))?;
+        let text = String::from_utf8(text).map_err(|_| ChildFailure("the reply of the child process is not UTF-8"))?;
         Ok(Some(text).filter(|_| is_text))
     }
 
@@ -228,10 +230,10 @@ impl Drop for PdfChild {
 
 /// Waits until the pipe is ready or its other end is closed. Returns an error after the time `left`.
 fn wait(pipe: PollFd<'_>, left: Duration) -> Result<(), ChildFailure> {
-    let left = Timespec::try_from(left).map_err(|_| ChildFailure("it took too long"))?;
+    let left = Timespec::try_from(left).map_err(|_| ChildFailure("the child process took too long"))?;
     match poll(&mut [pipe], Some(&left)) {
-        Ok(0) => Err(ChildFailure("it took too long")),
+        Ok(0) => Err(ChildFailure("the child process took too long")),
         Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(_) => Err(ChildFailure("its pipe fails")),
+        Err(_) => Err(ChildFailure("the pipe to the child process failed")),
     }
 }

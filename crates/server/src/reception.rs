@@ -77,7 +77,10 @@ impl SmtpBackend {
         }
         for author in authors(message) {
             if !self.directory.owns_address(&person, &author).map_err(failed)? {
-                let text = format!("{} is not your address: From must be an address of yours", printable(&author));
+                let text = format!(
+                    "{} is not one of your addresses; From may contain only your own addresses",
+                    printable(&author)
+                );
                 return Err(Refusal::new(550, Status(5, 7, 1), text));
             }
         }
@@ -136,7 +139,7 @@ impl Recipients for SmtpBackend {
             Ok(Resolution::Unknown) => RecipientReply::Unknown,
             Ok(Resolution::Disabled) => RecipientReply::Disabled,
             Ok(Resolution::Invalid(why)) => refused(553, Status(5, 1, 3), why.to_string()),
-            Ok(Resolution::Nobody) => refused(550, Status(5, 2, 4), "Nobody gets mail at this address".to_owned()),
+            Ok(Resolution::Nobody) => refused(550, Status(5, 2, 4), "This address has no recipients".to_owned()),
             Ok(Resolution::NotForMail { why }) => refused(550, Status(5, 2, 4), why),
             Err(error) => {
                 tracing::error!(target: "smtp", address, %error, "cannot look up a recipient");
@@ -223,7 +226,7 @@ fn router_envelope(envelope: &Envelope) -> router::Envelope {
 
 /// Converts an error to an SMTP refusal and logs the actual error.
 fn refusal(error: &mail::Error) -> Refusal {
-    tracing::error!(target: "smtp", %error, "cannot take a message");
+    tracing::error!(target: "smtp", %error, "cannot accept a message");
     match error {
         mail::Error::TooLarge { .. } => Refusal::new(552, Status(5, 3, 4), "The message is too large"),
         mail::Error::OverQuota { .. } => Refusal::new(452, Status(4, 2, 2), "Mailbox full"),
@@ -295,7 +298,7 @@ mod tests {
             members,
             ..Default::default()
         };
-        sample.core.directory.group_add(&gone).expect("it is free");
+        sample.core.directory.group_add(&gone).expect("the address is free");
         assert_eq!(reception.expand(&sender(None), "gone"), None, "a deny list is no mailing list");
     }
 
@@ -305,12 +308,13 @@ mod tests {
         let reception = reception(&sample);
         assert_eq!(reception.check(&sender(None), "bob@acme.test"), RecipientReply::Local);
         let large = format!("Subject: large\r\n\r\n{}\r\n", "0123456789\r\n".repeat(80_000));
-        let file = sample.core.mail.open_as_server("mail/bob.nsf").expect("it is there");
+        let file = sample.core.mail.open_as_server("mail/bob.nsf").expect("the mail file exists");
         let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
         let message = mail::mailbox::NewMessage { raw: large.into_bytes(), flags: Default::default(), received: None };
         file.append(inbox, &[message]).expect("there is room for one");
         let bob = sample.core.directory.person("bob@acme.test").expect("a look").expect("he is there");
-        crate::admin::people::set_quota(&sample.core, &bob, Some(1_000)).expect("it can be lowered");
+        crate::admin::people::set_quota(&sample.core, &bob, Some(1_000))
+            .expect("a quota may be below the current size");
         assert_eq!(reception.check(&sender(None), "bob@acme.test"), RecipientReply::OverQuota);
     }
 
@@ -372,7 +376,7 @@ mod tests {
         let sample = Sample::new();
         let queued = Arc::new(Notify::new());
         let reception = SmtpBackend::new(&sample.core, &queued);
-        reception.room(1_000).expect("there is room");
+        reception.room(1_000).expect("the mail file has no quota yet");
         let accepted = reception.accept(envelope(&["team@acme.test"], None), b"Subject: x\r\n\r\n".to_vec());
         let accepted = accepted.expect("it is taken");
         accepted.durable.await.expect("the disk is sound");

@@ -36,19 +36,21 @@ impl Sample {
             overrides: cheap.iter().chain(assignments).map(|text| (*text).to_owned()).collect(),
             ..ConfigSources::default()
         };
-        let core = Core::open(Arc::new(load(&origin).expect("it is valid"))).expect("it is new");
+        let core =
+            Core::open(Arc::new(load(&origin).expect("the configuration is valid"))).expect("the data folder is new");
         // The domain gets no DKIM keys, because generating them takes longer than all other steps together.
-        core.directory.domain_add("acme.test", &[]).expect("it is new");
+        core.directory.domain_add("acme.test", &[]).expect("the data folder is new");
         for (address, quota_bytes) in
             [("ann@acme.test", None), ("bob@acme.test", Some(1 << 20)), ("eve@acme.test", None)]
         {
             let password = Some(PASSWORD.as_bytes().to_vec());
-            people::add(&core, &NewUser { quota_bytes, password, ..NewUser::new(address) }).expect("it is free");
+            people::add(&core, &NewUser { quota_bytes, password, ..NewUser::new(address) })
+                .expect("the address is free");
         }
         let disable = UserChange { disabled: Some(true), ..UserChange::default() };
-        core.directory.user_set("eve@acme.test", &disable).expect("she is there");
+        core.directory.user_set("eve@acme.test", &disable).expect("the user exists");
         let members = ["ann@acme.test", "bob@acme.test", "dora@elsewhere.test"].map(str::to_owned).to_vec();
-        groups::add(&core, "team@acme.test", members).expect("it is free");
+        groups::add(&core, "team@acme.test", members).expect("the address is free");
         Self { core, folder }
     }
 

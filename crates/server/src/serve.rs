@@ -55,7 +55,7 @@ pub enum ServeError {
     #[error(transparent)]
     Pool(#[from] wire::PoolError),
     /// The transfer of mail to other servers cannot be set up.
-    #[error("cannot set up the transfer of mail: {0}")]
+    #[error("cannot set up mail transfer: {0}")]
     Transfer(String),
     /// A basic operation of the operating system failed.
     #[error("cannot {0}: {1}")]
@@ -240,7 +240,7 @@ impl Server {
         let shutdown = self.shutdown.clone();
         running.spawn(async move {
             if let Err(error) = crate::http::serve(listener, statistics, shutdown).await {
-                tracing::error!(target: "doublet", %error, "the administration port ended");
+                tracing::error!(target: "doublet", %error, "the administration listener failed");
             }
         });
     }
@@ -257,8 +257,8 @@ impl Server {
             tokio::select! {
                 () = signals.end.arrived() => return,
                 _ = signals.reload.recv() => match self.files.reload(&self.tls) {
-                    Ok(()) => tracing::info!(target: "doublet", "the certificate was read again"),
-                    Err(error) => tracing::error!(target: "doublet", %error, "the old certificate stays"),
+                    Ok(()) => tracing::info!(target: "doublet", "reloaded the certificate"),
+                    Err(error) => tracing::error!(target: "doublet", %error, "cannot reload the certificate; the old one stays in use"),
                 },
             }
         }
@@ -271,9 +271,9 @@ impl Server {
         tokio::select! {
             () = self.connections.emptied() => {}
             () = tokio::time::sleep(patience) => {
-                tracing::warn!(target: "doublet", connections = self.connections.count(), "closing connections that did not end");
+                tracing::warn!(target: "doublet", connections = self.connections.count(), "shutdown time is over, closing the remaining connections");
             }
-            () = signals.end.arrived() => tracing::warn!(target: "doublet", "told again, closing at once"),
+            () = signals.end.arrived() => tracing::warn!(target: "doublet", "second signal received, closing at once"),
         }
         self.shutdown.close();
         let last_work = async {
@@ -281,7 +281,7 @@ impl Server {
             while running.join_next().await.is_some() {}
         };
         if tokio::time::timeout(LAST_WORK, last_work).await.is_err() {
-            tracing::warn!(target: "doublet", "some work did not end in time");
+            tracing::warn!(target: "doublet", "some tasks did not finish in time");
             running.abort_all();
         }
         let pool = self.pool.clone();
@@ -291,8 +291,12 @@ impl Server {
         // The flush spares the next start the replay of the log. Correctness does not depend on it.
         match tokio::task::spawn_blocking(move || store.flush()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(target: "doublet", %error, "the log will be replayed at the next start"),
-            Err(error) => tracing::warn!(target: "doublet", %error, "the log will be replayed at the next start"),
+            Ok(Err(error)) => {
+                tracing::warn!(target: "doublet", %error, "cannot flush the store; its log will be replayed at the next start")
+            }
+            Err(error) => {
+                tracing::warn!(target: "doublet", %error, "cannot flush the store; its log will be replayed at the next start")
+            }
         }
         let _ = std::fs::remove_file(self.core.data.listeners());
         tracing::info!(target: "doublet", "ended");
@@ -318,12 +322,12 @@ impl control::server::Execute for Server {
         let changes_queue = matches!(request, Request::Queue(_));
         let outcome = match request {
             Request::Tls(TlsRequest::Reload) => match self.files.reload(&self.tls) {
-                Ok(()) => Ok(Answer::say("The certificate was read again; new connections get it.")),
-                Err(error) => return Err(format!("{error}; the old certificate stays")),
+                Ok(()) => Ok(Answer::say("The certificate was reloaded; new connections use it.")),
+                Err(error) => return Err(format!("{error}; the old certificate stays in use")),
             },
             Request::Tls(TlsRequest::Show) => return self.files.answer().map_err(|error| error.to_string()),
             Request::Blobs(request) if request.rebuild => {
-                return Err("the table of uses is rebuilt only while no server runs: stop it first".to_owned());
+                return Err("the table of references to attachments can be rebuilt only while the server is not running; stop it first".to_owned());
             }
             Request::Db(request) if let Some(why) = admin::databases::needs_stop(&self.core, &request) => {
                 return Err(why);
@@ -352,7 +356,7 @@ struct EndSignals {
 
 impl Signals {
     fn new() -> Result<Self, ServeError> {
-        let listen = |kind| signal(kind).map_err(|error| ServeError::System("listen to signals", error));
+        let listen = |kind| signal(kind).map_err(|error| ServeError::System("install signal handlers", error));
         Ok(Self {
             end: EndSignals {
                 terminate: listen(SignalKind::terminate())?,

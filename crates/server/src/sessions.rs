@@ -52,7 +52,7 @@ impl Account {
     /// Returns `true` if the account is unchanged and may still log in, or if this cannot be determined.
     fn stands(&self, directory: &Directory) -> bool {
         self.still_stands(directory).unwrap_or_else(|error| {
-            tracing::error!(target: "login", %error, login = self.name, "cannot look whether an account has changed");
+            tracing::error!(target: "login", %error, login = self.name, "cannot check whether an account has changed");
             true
         })
     }
@@ -194,14 +194,14 @@ impl DirectoryWatch {
             let change = self.directory.database().listen();
             let looked = tokio::task::spawn_blocking(move || {
                 if let Err(error) = self.look() {
-                    tracing::error!(target: "login", %error, "cannot look what has changed in the directory");
+                    tracing::error!(target: "login", %error, "cannot check the directory for changes");
                 }
                 self
             });
             self = match looked.await {
                 Ok(watch) => watch,
                 Err(error) => {
-                    tracing::error!(target: "login", %error, "sessions of changed accounts are not ended any more");
+                    tracing::error!(target: "login", %error, "stopped watching the directory; sessions of changed accounts are no longer ended");
                     return;
                 }
             };
@@ -235,13 +235,14 @@ mod tests {
         fn new() -> Self {
             let sample = Sample::new();
             let sessions = Arc::new(Sessions::default());
-            let access = crate::admin::people::manager(&sample.core, "names.nsf").expect("it is there").lower();
+            let access =
+                crate::admin::people::manager(&sample.core, "names.nsf").expect("the mail file exists").lower();
             let watch = DirectoryWatch::new(Arc::clone(&sessions), Arc::clone(&sample.core.directory), access);
             Self { sample, sessions, watch }
         }
 
         fn person(&self, who: &str) -> Arc<Person> {
-            self.sample.core.directory.person(who).expect("a look").expect("they are there")
+            self.sample.core.directory.person(who).expect("a look").expect("the user exists")
         }
 
         fn log_in(&self, who: &str) -> Session {
@@ -251,7 +252,7 @@ mod tests {
         }
 
         fn set(&self, who: &str, change: UserChange) {
-            self.sample.core.directory.user_set(who, &change).expect("they are there");
+            self.sample.core.directory.user_set(who, &change).expect("the user exists");
         }
 
         /// Examines the changes and returns the number of ended sessions.
@@ -301,14 +302,14 @@ mod tests {
         let mut world = World::new();
         let (ann, bob) = (world.log_in("ann"), world.log_in("bob"));
         let new = NewGroup { name: "staff".to_owned(), members: vec!["bob".to_owned()], ..NewGroup::default() };
-        world.sample.core.directory.group_add(&new).expect("it is free");
+        world.sample.core.directory.group_add(&new).expect("the address is free");
         assert_eq!(world.look(), 0);
         let gone = ["ann", "staff"].map(str::to_owned).to_vec();
         let new = NewGroup { name: "gone".to_owned(), members: gone, ..NewGroup::default() };
-        world.sample.core.directory.group_add(&new).expect("it is free");
+        world.sample.core.directory.group_add(&new).expect("the address is free");
         assert_eq!(world.look(), 0, "a group of another kind");
         let deny = GroupChange { kind: Some(GroupKind::DenyList), ..GroupChange::default() };
-        world.sample.core.directory.group_set("gone", &deny).expect("it is there");
+        world.sample.core.directory.group_set("gone", &deny).expect("the mail file exists");
         assert_eq!(world.look(), 2);
         assert!(ann.dismissal().is_given() && bob.dismissal().is_given());
         let (session, ann) = (world.sessions.begin(), world.person("ann"));
@@ -331,9 +332,9 @@ mod tests {
         let mut world = World::new();
         let _session = world.log_in("ann");
         let ann = world.person("ann");
-        world.sample.core.directory.user_remove("ann").expect("she is there");
+        world.sample.core.directory.user_remove("ann").expect("the user exists");
         let new = NewUser { full_name: Some(ann.name.canonical().to_owned()), ..NewUser::new("ann@acme.test") };
-        world.sample.core.directory.user_add(&new).expect("it is free");
+        world.sample.core.directory.user_add(&new).expect("the address is free");
         assert_eq!(world.look(), 1);
     }
 }

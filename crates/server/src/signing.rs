@@ -165,7 +165,7 @@ mod tests {
         }
         signing.forget("acme.test");
         let records = signing.records("acme.test", "mail.acme.test").expect("settings can be read");
-        assert_eq!(signing.new_keys("acme.test", &SystemRandom).expect("they are there"), []);
+        assert_eq!(signing.new_keys("acme.test", &SystemRandom).expect("the user exists"), []);
         assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read"), records);
         assert_eq!((records.len(), signatures("ann@acme.test"), signatures("ann@ACME.test")), (4, 2, 2));
         assert_eq!((signatures("Ann <ann@acme.test>"), signatures("\"x@elsewhere.test\"\r\n <ann@acme.test>")), (2, 2));

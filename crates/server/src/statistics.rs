@@ -44,7 +44,7 @@ pub struct Statistics {
 impl StatusSource for Statistics {
     fn ready(&self) -> Result<(), String> {
         if self.shutdown.is_draining() {
-            return Err("the server is ending".to_owned());
+            return Err("the server is shutting down".to_owned());
         }
         match self.core.store_fault() {
             Some(why) => Err(format!("the store refuses changes: {why}")),
@@ -78,42 +78,52 @@ impl Statistics {
             self.traffic.iter().map(sample).collect()
         };
         let accepted = samples(|traffic| &traffic.accepted);
-        out.family(Kind::Counter, "connections_accepted_total", "Connections that were served.", &accepted);
+        out.family(Kind::Counter, "connections_accepted_total", "Accepted connections.", &accepted);
         let refused = samples(|traffic| &traffic.refused);
-        out.family(Kind::Counter, "connections_refused_total", "Connections beyond a limit.", &refused);
+        out.family(Kind::Counter, "connections_refused_total", "Connections refused because of a limit.", &refused);
     }
 
     fn workers(&self, out: &mut Exposition) {
         let report = self.pool.report();
         out.single(Kind::Gauge, "pool_workers", "Worker threads.", report.workers as f64);
-        out.single(Kind::Gauge, "pool_busy", "Workers that run a transaction now.", report.busy as f64);
-        out.single(Kind::Gauge, "pool_depth", "Transactions that wait for a worker.", report.depth as f64);
-        out.single(Kind::Gauge, "pool_depth_max", "Most transactions that ever waited.", report.depth_max as f64);
-        out.single(Kind::Counter, "pool_completed_total", "Transactions that ended.", report.completed as f64);
+        out.single(Kind::Gauge, "pool_busy", "Worker threads that are running a transaction.", report.busy as f64);
+        out.single(Kind::Gauge, "pool_depth", "Transactions waiting for a worker thread.", report.depth as f64);
+        out.single(
+            Kind::Gauge,
+            "pool_depth_max",
+            "Maximum number of transactions that waited at the same time.",
+            report.depth_max as f64,
+        );
+        out.single(Kind::Counter, "pool_completed_total", "Completed transactions.", report.completed as f64);
         out.single(
             Kind::Counter,
             "pool_panicked_total",
-            "Transactions that broke off through a fault.",
+            "Transactions that panicked because of a bug.",
             report.panicked as f64,
         );
         out.single(
             Kind::Counter,
             "pool_waited_seconds_total",
-            "Time that transactions waited.",
+            "Total time that transactions waited for a worker thread.",
             report.waited.as_secs_f64(),
         );
-        out.single(Kind::Counter, "pool_ran_seconds_total", "Time that transactions ran.", report.ran.as_secs_f64());
+        out.single(
+            Kind::Counter,
+            "pool_ran_seconds_total",
+            "Total time that transactions ran.",
+            report.ran.as_secs_f64(),
+        );
     }
 
     fn mail(&self, out: &mut Exposition) {
         let queue = self.core.router.counts();
         out.single(Kind::Gauge, "queue_messages", "Messages in the queue.", queue.messages as f64);
-        out.single(Kind::Gauge, "queue_pending", "Queued messages with recipients to be tried.", queue.pending as f64);
-        out.single(Kind::Gauge, "queue_transfers", "Transfers under way.", queue.active as f64);
+        out.single(Kind::Gauge, "queue_pending", "Queued messages with pending recipients.", queue.pending as f64);
+        out.single(Kind::Gauge, "queue_transfers", "Transfers in progress.", queue.active as f64);
         let cache = self.core.directory.cache_statistics();
-        out.single(Kind::Counter, "name_cache_lookups_total", "Names looked up.", cache.lookups as f64);
-        out.single(Kind::Counter, "name_cache_hits_total", "Names that the cache knew.", cache.hits as f64);
-        out.single(Kind::Gauge, "name_cache_bytes", "Memory of the name cache.", cache.bytes as f64);
+        out.single(Kind::Counter, "name_cache_lookups_total", "Lookups in the name cache.", cache.lookups as f64);
+        out.single(Kind::Counter, "name_cache_hits_total", "Lookups answered by the name cache.", cache.hits as f64);
+        out.single(Kind::Gauge, "name_cache_bytes", "Memory used by the name cache.", cache.bytes as f64);
     }
 
     fn full_text(&self, out: &mut Exposition) {
@@ -121,23 +131,23 @@ impl Statistics {
         let mut count = |name, help, count: &AtomicU64| {
             out.single(Kind::Counter, name, help, count.load(Ordering::Relaxed) as f64);
         };
-        count("full_text_indexed_total", "Documents that were indexed.", &counts.indexed);
-        count("full_text_damaged_total", "Documents that could be read only in part.", &counts.damaged);
-        count("full_text_updates_total", "Updates of databases.", &counts.updates);
-        count("full_text_failures_total", "Updates of databases that failed.", &counts.failures);
+        count("full_text_indexed_total", "Indexed documents.", &counts.indexed);
+        count("full_text_damaged_total", "Documents that could be indexed only in part.", &counts.damaged);
+        count("full_text_updates_total", "Index updates of databases.", &counts.updates);
+        count("full_text_failures_total", "Failed index updates of databases.", &counts.failures);
         let pdf = &self.core.full_text.pdf.counts;
-        count("full_text_pdf_read_total", "PDFs whose text was read.", &pdf.read);
-        count("full_text_pdf_empty_total", "PDFs without text, or that cannot be read.", &pdf.empty);
+        count("full_text_pdf_read_total", "PDFs whose text was extracted.", &pdf.read);
+        count("full_text_pdf_empty_total", "PDFs that have no text or.", &pdf.empty);
         count(
             "full_text_pdf_lost_total",
-            "PDFs given up: the process that read them died, or took too long.",
+            "PDFs given up because the process that read them failed or took too long.",
             &pdf.lost,
         );
-        count("full_text_queries_total", "Queries that were answered.", &counts.queries);
+        count("full_text_queries_total", "Answered queries.", &counts.queries);
         let Some(status) = self.core.full_text.status() else { return };
         out.single(Kind::Gauge, "full_text_documents", "Documents in the index.", status.documents as f64);
-        out.single(Kind::Gauge, "full_text_segments", "Pieces of the index.", status.segments as f64);
-        out.single(Kind::Gauge, "full_text_bytes", "Bytes of the index.", status.bytes as f64);
+        out.single(Kind::Gauge, "full_text_segments", "Segments of the index.", status.segments as f64);
+        out.single(Kind::Gauge, "full_text_bytes", "Size of the index.", status.bytes as f64);
     }
 
     fn store(&self, out: &mut Exposition) {
@@ -147,21 +157,21 @@ impl Statistics {
         out.single(
             Kind::Gauge,
             "store_waiting",
-            "Writers that wait for a sync.",
+            "Writers waiting for a sync.",
             self.core.store.committer().waiting() as f64,
         );
         let poisoned = self.core.store.committer().poisoned().is_some();
         out.single(
             Kind::Gauge,
             "store_poisoned",
-            "1 when a sync failed and nothing is written any more.",
+            "1 if a sync failed and the store refuses all further writes, otherwise 0.",
             f64::from(poisoned),
         );
         let refused = self.core.store_fault().is_some();
         out.single(
             Kind::Gauge,
             "store_refuses",
-            "1 when changes are refused, for a full disk too.",
+            "1 if changes are refused because a sync failed or the disk is full, otherwise 0.",
             f64::from(refused),
         );
         out.single(Kind::Gauge, "databases_open", "Open databases.", self.core.notes.open_count() as f64);
@@ -172,15 +182,19 @@ impl Statistics {
         let counted = self.core.blobs_counted.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(report) = counted.as_ref() else { return };
         let gauges = [
-            ("blobs", "Attachments that are kept apart, as of the last collection.", report.count),
-            ("blobs_raw_bytes", "Bytes of their contents.", report.raw_bytes),
-            ("blobs_stored_bytes", "Bytes that they take on disk.", report.stored_bytes),
-            ("blobs_references", "Uses of them by notes.", report.references),
-            ("blobs_saved_bytes", "Bytes that a copy for each use would take on top.", report.saved_bytes),
-            ("blobs_missing", "Attachments that notes use and that are not there.", report.missing_count),
+            ("blobs", "Attachments stored separately, as of the last collection.", report.count),
+            ("blobs_raw_bytes", "Total size of the attachments' contents.", report.raw_bytes),
+            ("blobs_stored_bytes", "Disk space used by the attachments.", report.stored_bytes),
+            ("blobs_references", "References from notes to attachments.", report.references),
+            (
+                "blobs_saved_bytes",
+                "Additional space that a separate copy for each reference would need.",
+                report.saved_bytes,
+            ),
+            ("blobs_missing", "Attachments that notes refer to but that are missing.", report.missing_count),
             (
                 "blobs_orphaned",
-                "Attachments without users, which wait for the end of their grace period.",
+                "Unreferenced attachments waiting for the end of their grace period.",
                 report.orphaned_count,
             ),
         ];
@@ -192,15 +206,20 @@ impl Statistics {
     fn views(&self, out: &mut Exposition) {
         let counts = &self.updater.counts;
         let counters = [
-            ("update_databases_total", "Databases whose views were looked through.", &counts.databases),
-            ("update_views_total", "Views that were brought up to date in the background.", &counts.views),
-            ("update_failures_total", "Views that could not be.", &counts.failures),
-            ("update_dropped_total", "Requests that found a full queue.", &counts.dropped),
+            ("update_databases_total", "Databases whose views were checked for updates.", &counts.databases),
+            ("update_views_total", "Views updated in the background.", &counts.views),
+            ("update_failures_total", "Views that could not be updated in the background.", &counts.failures),
+            ("update_dropped_total", "View update requests dropped because the queue was full.", &counts.dropped),
         ];
         for (name, help, count) in counters {
             out.single(Kind::Counter, name, help, count.load(Ordering::Relaxed) as f64);
         }
-        out.single(Kind::Gauge, "update_waiting", "Databases that wait for it.", self.updater.waiting() as f64);
+        out.single(
+            Kind::Gauge,
+            "update_waiting",
+            "Databases waiting for an update of their views.",
+            self.updater.waiting() as f64,
+        );
     }
 
     fn logins(&self, out: &mut Exposition) {
@@ -212,27 +231,17 @@ impl Statistics {
                     .map(|(outcome, count)| (vec![("protocol", door.name()), ("outcome", outcome)], count as f64))
             })
             .collect();
-        out.labelled(Kind::Counter, "logins_total", "Logins that succeeded or failed.", &samples);
+        out.labelled(Kind::Counter, "logins_total", "Successful and failed logins.", &samples);
         let logged_in = self.sessions.logged_in();
-        out.single(
-            Kind::Gauge,
-            "sessions_logged_in",
-            "Connections over which somebody has logged in.",
-            logged_in as f64,
-        );
+        out.single(Kind::Gauge, "sessions_logged_in", "Connections with a logged-in user.", logged_in as f64);
         let directory = self.core.directory.login_statistics();
         out.single(
             Kind::Counter,
             "logins_throttled_total",
-            "Logins put off after too many failures.",
+            "Logins deferred after too many failures.",
             directory.throttled as f64,
         );
-        out.single(
-            Kind::Counter,
-            "password_hashes_total",
-            "Password hashes that were computed.",
-            directory.hashes as f64,
-        );
+        out.single(Kind::Counter, "password_hashes_total", "Computed password hashes.", directory.hashes as f64);
     }
 
     fn transport(&self, out: &mut Exposition) {
@@ -241,15 +250,29 @@ impl Statistics {
             WAYS.into_iter().zip(&counts.by_way).map(|(way, of)| ("via", way, pick(of).get() as f64)).collect()
         };
         out.family(Kind::Counter, "mail_accepted_total", "Messages accepted.", &by_way(|way| &way.accepted));
-        out.family(Kind::Counter, "mail_accepted_bytes_total", "Bytes of these.", &by_way(|way| &way.accepted_bytes));
+        out.family(
+            Kind::Counter,
+            "mail_accepted_bytes_total",
+            "Size of the accepted messages.",
+            &by_way(|way| &way.accepted_bytes),
+        );
         let refused = by_way(|way| &way.refused);
-        out.family(Kind::Counter, "mail_refused_total", "Messages refused after they had come whole.", &refused);
+        out.family(
+            Kind::Counter,
+            "mail_refused_total",
+            "Messages refused after they were received completely.",
+            &refused,
+        );
         let totals = [
-            ("mail_delivered_total", "Mailboxes here that got a message as it was accepted.", &counts.delivered),
-            ("mail_queued_total", "Recipients for whom an accepted message went into the queue.", &counts.queued),
-            ("mail_sent_total", "Recipients elsewhere whose server took the message.", &counts.sent),
-            ("mail_put_off_total", "Attempts that are to be repeated, by recipient.", &counts.put_off),
-            ("mail_failed_total", "Recipients elsewhere whose server refused the message.", &counts.failed),
+            (
+                "mail_delivered_total",
+                "Local mailboxes that received a message when it was accepted.",
+                &counts.delivered,
+            ),
+            ("mail_queued_total", "Recipients for whom an accepted message was queued.", &counts.queued),
+            ("mail_sent_total", "Remote recipients whose server accepted the message.", &counts.sent),
+            ("mail_put_off_total", "Delivery attempts to be retried, counted per recipient.", &counts.put_off),
+            ("mail_failed_total", "Remote recipients whose server refused the message.", &counts.failed),
         ];
         for (name, help, count) in totals {
             out.single(Kind::Counter, name, help, count.get() as f64);

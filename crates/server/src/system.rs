@@ -16,7 +16,7 @@ pub struct SystemClock {
 impl SystemClock {
     /// Creates a clock whose monotonic time starts at zero.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
+    #[expect(clippy::disallowed_methods, reason = "this clock is the program's source of time")]
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -29,7 +29,7 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
+    #[expect(clippy::disallowed_methods, reason = "this clock is the program's source of time")]
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
@@ -47,14 +47,14 @@ pub struct SystemRandom;
 impl Random for SystemRandom {
     fn fill(&self, buffer: &mut [u8]) {
         // Without randomness there are no secure keys, passwords or identifiers, so the program cannot continue safely.
-        getrandom::fill(buffer).expect("the operating system gives random bytes once it is up");
+        getrandom::fill(buffer).expect("the operating system provides random bytes once it has started");
     }
 }
 
 /// Blocks the thread for the given duration.
 #[expect(
     clippy::disallowed_methods,
-    reason = "what is waited for is another program, which tells nobody; and nothing is served yet"
+    reason = "the wait is for another program, which sends no notification, and the server serves no connections yet"
 )]
 pub fn pause(duration: Duration) {
     std::thread::sleep(duration);

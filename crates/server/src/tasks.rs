@@ -52,7 +52,7 @@ pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
         match done.await {
             Ok(Ok(Some(text))) => tracing::info!(target: "tasks", task = task.name, "{text}"),
             Ok(Ok(None) | Err(Failure::BrokenOff)) => {}
-            Ok(Err(error)) => tracing::error!(target: "tasks", task = task.name, %error, "failed; it is tried again"),
+            Ok(Err(error)) => tracing::error!(target: "tasks", task = task.name, %error, "task failed; will retry"),
             Err(error) => tracing::error!(target: "tasks", task = task.name, %error, "broke off"),
         }
     }
@@ -62,7 +62,7 @@ fn collect_blobs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Optio
     let (count, bytes) = crate::admin::maintenance::collect(core, report)?;
     let counted = core.store.blobs().report(&core.store.snapshot()?)?;
     *core.blobs_counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
-    Ok((count > 0).then(|| format!("removed {count} attachments without users, {bytes} bytes")))
+    Ok((count > 0).then(|| format!("removed {count} unreferenced attachments, {bytes} bytes")))
 }
 
 fn purge_stubs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
@@ -77,7 +77,7 @@ fn purge_stubs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<
             Err(notes::Error::NotFound { .. } | notes::Error::Newer { .. }) => {}
             // A failure in one database does not stop the purge of the others.
             Err(error) => {
-                tracing::error!(target: "tasks", database = facts.path, %error, "its deletion stubs were not purged");
+                tracing::error!(target: "tasks", database = facts.path, %error, "cannot purge the deletion stubs of a database");
                 failed = Some(error);
             }
         }
@@ -103,7 +103,7 @@ fn purge_database(core: &Core, path: &str) -> notes::Result<usize> {
 
 fn close_idle(core: &Core, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
     let closed = core.notes.close_idle();
-    Ok((closed > 0).then(|| format!("closed {closed} databases that nobody uses")))
+    Ok((closed > 0).then(|| format!("closed {closed} idle databases")))
 }
 
 #[cfg(test)]

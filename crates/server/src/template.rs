@@ -105,24 +105,27 @@ impl Template {
     /// name twice.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let template: Self =
-            toml::from_str(text).map_err(|error| Failure::Refused(format!("this is no template: {error}")))?;
+            toml::from_str(text).map_err(|error| Failure::Refused(format!("not a valid template: {error}")))?;
         check_name(&template.name)?;
         let mut named = HashSet::new();
         for view in template.view_notes()? {
             let wrong =
                 |why: String| Failure::Refused(format!("view {:?} of template {:?}: {why}", view.title, template.name));
             if view.kind.folder || view.kind.private {
-                return Err(wrong("templates make neither folders nor personal views".to_owned()));
+                return Err(wrong("a template cannot contain folders or private views".to_owned()));
             }
             view.check(base::ViewId(0)).map_err(|error| wrong(error.to_string()))?;
             let mut names = [&view.title].into_iter().chain(&view.aliases);
             if let Some(twice) = names.find(|name| !named.insert(name.to_lowercase())) {
-                return Err(wrong(format!("{twice:?} is the name of another view")));
+                return Err(wrong(format!("the name {twice:?} is already used in this template")));
             }
         }
         let mut forms = HashSet::new();
         if let Some(form) = template.forms.iter().find(|form| !forms.insert(form.title.to_lowercase())) {
-            return Err(Failure::Refused(format!("template {:?} has two forms {:?}", template.name, form.title)));
+            return Err(Failure::Refused(format!(
+                "template {:?} has two forms named named {:?}",
+                template.name, form.title
+            )));
         }
         Ok(template)
     }
@@ -161,8 +164,9 @@ impl Template {
 pub fn check_name(name: &str) -> Result<(), Failure> {
     let is_one = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_right = (1..=TEMPLATE_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_one);
-    let why =
-        format!("{name:?} is no name of a template: at most {TEMPLATE_NAME_BYTES_MAX} of a to z, 0 to 9 and - are one");
+    let why = format!(
+        "{name:?} is not a valid template name: use 1 to {TEMPLATE_NAME_BYTES_MAX} characters out of a to z, 0 to 9 and -"
+    );
     if is_right { Ok(()) } else { Err(Failure::Refused(why)) }
 }
 
@@ -174,7 +178,7 @@ pub fn apply_to_new(core: &Core, database: &Arc<Database>, template: &Template) 
         let itself = Arc::new(Identity::local_server(""));
         let dropped = database.authorize(&itself).and_then(|access| core.notes.database_delete(&access));
         if let Err(error) = dropped {
-            tracing::error!(target: "design", database = database.path(), %error, "a database stays without its design");
+            tracing::error!(target: "design", database = database.path(), %error, "cannot delete a new database to which its template could not be applied");
         }
     })
 }

@@ -79,8 +79,8 @@ impl TemplateCatalog {
     pub fn named(&self, name: &str) -> Result<Template, Failure> {
         self.find(name)?.ok_or_else(|| {
             let next = match name.contains(['/', '.']) {
-                true => "`doublet design add FILE` adds that of a file",
-                false => "`doublet design list` shows those there are",
+                true => "`doublet design add FILE` adds a template from a file",
+                false => "`doublet design list` shows all",
             };
             Failure::Refused(format!("there is no template {name:?}; {next}"))
         })
@@ -94,8 +94,9 @@ impl TemplateCatalog {
         let path = self.path(&template.name);
         let was_there = path.exists();
         if !was_there && self.own_names()?.len() >= OWN_TEMPLATES_MAX {
-            let why =
-                format!("there are {OWN_TEMPLATES_MAX} templates already; `doublet design remove NAME` makes room");
+            let why = format!(
+                "there are already {OWN_TEMPLATES_MAX} templates, which is the maximum; remove one with `doublet design remove NAME`"
+            );
             return Err(Failure::Refused(why));
         }
         write_private(&path, text.as_bytes()).map_err(of_data)?;
@@ -108,7 +109,7 @@ impl TemplateCatalog {
         let path = self.path(name);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::Refused(format!(
-                "no template {name:?} was added to this server; `doublet design list` shows which were"
+                "no template {name:?} was added to this server; `doublet design list` shows the templates that were added"
             ))),
             removed => removed.map_err(Failure::file(&path)),
         }
@@ -143,10 +144,7 @@ impl TemplateCatalog {
         if template.name == name {
             return Ok(Some(template));
         }
-        Err(in_file(&path)(Failure::Refused(format!(
-            "it says name = {:?}, which is not that of the file",
-            template.name
-        ))))
+        Err(in_file(&path)(Failure::Refused(format!("name = {:?} does not match the name of the file", template.name))))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -158,10 +156,10 @@ impl TemplateCatalog {
 fn read(path: &Path) -> Result<String, Failure> {
     // Only regular files are read, because reading something else, such as a pipe, might never end.
     if !std::fs::metadata(path).map_err(Failure::file(path))?.is_file() {
-        return Err(in_file(path)(Failure::Refused("it is no file".to_owned())));
+        return Err(in_file(path)(Failure::Refused("not a regular file".to_owned())));
     }
     let bytes = read_limited(path, TEMPLATE_BYTES_MAX).map_err(of_data)?;
-    String::from_utf8(bytes).map_err(|_| in_file(path)(Failure::Refused("it is no text in UTF-8".to_owned())))
+    String::from_utf8(bytes).map_err(|_| in_file(path)(Failure::Refused("not UTF-8 text".to_owned())))
 }
 
 fn of_data(error: DataError) -> Failure {
@@ -229,7 +227,7 @@ mod tests {
         let (own, supplied, wrong) = place.listed();
         assert_eq!((own, supplied.len(), wrong), (vec!["log".to_owned(), "plan".to_owned()], 4, 0));
         for name in ["log", "plan"] {
-            place.templates.remove(name).expect("it is there");
+            place.templates.remove(name).expect("the mail file exists");
         }
         assert_eq!(place.templates.named("log").expect("there").title, supplied_log().title);
         let again = place.templates.remove("plan").expect_err("it is gone").to_string();
@@ -245,7 +243,7 @@ mod tests {
         let place = Place::new();
         let long = format!("{PLAN}# {}", "x".repeat(TEMPLATE_BYTES_MAX as usize));
         for text in ["", "name = 1", &PLAN.replace("@All", "@Zork"), &PLAN.replace("plan", "../plan"), &long] {
-            let why = place.add(text).expect_err("it is none");
+            let why = place.add(text).expect_err("the value is reserved for databases without a quota");
             assert!(why.contains("mine.toml"), "{why}");
         }
         place.add(PLAN).expect("it is one");
@@ -268,7 +266,9 @@ mod tests {
     fn there_are_not_more_than_so_many() {
         let place = Place::new();
         for number in 0..OWN_TEMPLATES_MAX {
-            place.add(&PLAN.replace("\"plan\"", &format!("\"plan-{number}\""))).expect("there is room");
+            place
+                .add(&PLAN.replace("\"plan\"", &format!("\"plan-{number}\"")))
+                .expect("the mail file has no quota yet");
         }
         assert!(place.add(PLAN).expect_err("there is none").contains("design remove"));
         place.add(&PLAN.replace("\"plan\"", "\"plan-0\"")).expect("it replaces one");

@@ -101,12 +101,12 @@ impl TransferAgent {
             let router = Arc::clone(&self.router);
             let done = self.pool.run(move || router.deliver_here(&job)).await;
             if let Ok(Err(error)) = done {
-                tracing::error!(target: "mail", %error, "cannot deliver queued mail here; it is tried again");
+                tracing::error!(target: "mail", %error, "cannot deliver queued mail locally; will retry");
             }
             return;
         }
         if let Err(error) = self.router.durable(&job).await {
-            tracing::error!(target: "mail", queue = %job.key, %error, "a message is not sent on, because it may be lost here");
+            tracing::error!(target: "mail", queue = %job.key, %error, "a queued message is not sent because it is not durable");
             return self.router.abandon(&job);
         }
         tokio::select! {
@@ -120,14 +120,14 @@ impl TransferAgent {
         let temporary =
             |reply: &str| vec![TransferOutcome::Temporary { reply: reply.to_owned() }; job.recipients.len()];
         let Some(transfer) = &self.transfer else {
-            return temporary("451 4.3.2 mail for other servers is held back");
+            return temporary("451 4.3.2 delivery to other servers is turned off");
         };
         let (router, key) = (Arc::clone(&self.router), job.key);
         let message = match self.pool.run(move || router.content(key)).await {
             Ok(Ok(message)) => message,
             Ok(Err(error)) => {
                 tracing::error!(target: "mail", id = %job.key, %error, "cannot read a queued message");
-                return temporary("451 4.3.0 the message cannot be read");
+                return temporary("451 4.3.0 the message");
             }
             Err(error) => return temporary(&format!("451 4.3.0 {error}")),
         };
@@ -136,7 +136,9 @@ impl TransferAgent {
         let route = match (&self.smart_host, &job.destination) {
             (Some(host), _) => host.clone(),
             (None, Destination::Domain(domain)) => Route::Domain(domain.clone()),
-            (None, Destination::Here | Destination::SmartHost) => return temporary("451 4.3.5 there is no smart host"),
+            (None, Destination::Here | Destination::SmartHost) => {
+                return temporary("451 4.3.5 no smart host is configured");
+            }
         };
         let outgoing = Outgoing {
             reverse_path: &job.envelope.reverse_path,
@@ -171,10 +173,10 @@ impl TransferAgent {
         match self.pool.run(move || router.finish(&job, &outcomes)).await {
             Ok(Ok(_)) => tracing::debug!(target: "mail", queue = %key, "settled"),
             Ok(Err(error)) => {
-                tracing::error!(target: "mail", queue = %key, %error, "cannot write down what became of a transfer; it is repeated");
+                tracing::error!(target: "mail", queue = %key, %error, "cannot record the outcome of a transfer; it will be repeated");
             }
             Err(error) => {
-                tracing::error!(target: "mail", queue = %key, %error, "what became of a transfer is lost; it is repeated")
+                tracing::error!(target: "mail", queue = %key, %error, "the outcome of a transfer is lost; it will be repeated")
             }
         }
     }

@@ -266,7 +266,7 @@ impl Updater {
             Err(error) => {
                 self.counts.failures.fetch_add(1, Ordering::Relaxed);
                 let (path, view) = (access.database().path(), &info.view.title);
-                tracing::error!(target: "update", database = path, view, %error, "a view cannot be updated");
+                tracing::error!(target: "update", database = path, view, %error, "cannot update a view");
             }
         }
     }
@@ -379,8 +379,8 @@ async fn work(updater: &Arc<Updater>, wanted: UpdateRequest, core: &Arc<Core>, s
     match done {
         // The database was deleted in the meantime.
         Ok(Ok(()) | Err(notes::Error::NotFound { .. })) => {}
-        Ok(Err(error)) => tracing::error!(target: "update", %error, "a database cannot be looked through"),
-        Err(error) => tracing::error!(target: "update", %error, "an update broke off"),
+        Ok(Err(error)) => tracing::error!(target: "update", %error, "cannot update the views of a database"),
+        Err(error) => tracing::error!(target: "update", %error, "a view update failed because of a bug"),
     }
 }
 
@@ -461,7 +461,7 @@ pub(crate) mod tests {
         transaction.commit().expect("committed");
         clock.advance(Duration::from_secs(3_600));
         work_off(&updater, core);
-        assert_eq!((rows(&database), updater.waiting()), (Some(1), 1), "it waits for its hour");
+        assert_eq!((rows(&database), updater.waiting()), (Some(1), 1), "the update waits until it is due");
         clock.advance(Duration::from_secs(3_600));
         work_off(&updater, core);
         assert_eq!((rows(&database), updater.waiting()), (Some(2), 0));
@@ -481,7 +481,7 @@ pub(crate) mod tests {
         let database = make(&sample.core, Refresh::Automatic, DatabaseOptions::default());
         work_off(&updater, &sample.core);
         updater.collect(&sample.core);
-        assert_eq!((updater.waiting(), rows(&database)), (1, None), "it waits, once");
+        assert_eq!((updater.waiting(), rows(&database)), (1, None), "the database waits, and only once");
         updater.request(database.number(), &sample.core);
         updater.request(database.number(), &sample.core);
         assert_eq!(updater.waiting(), 2);
@@ -490,7 +490,7 @@ pub(crate) mod tests {
         for number in 100..200 {
             updater.request(DbNumber(number), &sample.core);
         }
-        assert_eq!(updater.waiting(), 16, "a full queue drops what comes");
+        assert_eq!(updater.waiting(), 16, "a full queue drops new requests");
         assert_eq!(updater.counts.dropped.load(Ordering::Relaxed), 85);
     }
 
@@ -504,10 +504,10 @@ pub(crate) mod tests {
         let note = authorize(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
         let view = |updater: &Updater| updater.request_view(database.number(), note, core).expect("room");
         let (first, second) = (view(&updater), view(&updater));
-        assert!(updater.waiting() == 1 && updater.is_somebody_waiting(), "both wait for the same");
+        assert!(updater.waiting() == 1 && updater.is_somebody_waiting(), "both requests wait for the same update");
         assert!(first.has_changed().is_ok() && rows(&database).is_none());
         work_off(&updater, core);
-        assert!(first.has_changed().is_err() && second.has_changed().is_err(), "it is over");
+        assert!(first.has_changed().is_err() && second.has_changed().is_err(), "both waits have ended");
         assert_eq!((rows(&database), updater.is_somebody_waiting()), (Some(1), false));
         // The wait also ends if there is nothing to do, or if the view or the database does not exist.
         let third = [view(&updater), updater.request_view(database.number(), NoteId(99), core).expect("room")];
@@ -516,7 +516,7 @@ pub(crate) mod tests {
         assert!(third.iter().chain([&nowhere]).all(|awaited| awaited.has_changed().is_err()));
         let waiting = updater.waiting();
         let asked = (100..200).filter_map(|note| updater.request_view(database.number(), NoteId(note), core));
-        assert_eq!((asked.count() + waiting, updater.waiting()), (16, 16), "a full queue takes no more");
+        assert_eq!((asked.count() + waiting, updater.waiting()), (16, 16), "a full queue accepts no more requests");
     }
 
     #[tokio::test]

@@ -144,11 +144,14 @@ impl ViewText {
     /// Parses a file with exactly one view in the form of a template.
     pub fn read(text: &str) -> Result<Self, ViewTextError> {
         let File { mut views } =
-            toml::from_str(text).map_err(|error| ViewTextError(format!("this is no view: {error}")))?;
+            toml::from_str(text).map_err(|error| ViewTextError(format!("not a valid view: {error}")))?;
         match (views.pop(), views.len()) {
             (Some(view), 0) => Ok(view),
-            (None, _) => Err(ViewTextError("there is no view in it: it begins with [[view]]".to_owned())),
-            (_, more) => Err(ViewTextError(format!("one view is meant, and {} are in it", more.saturating_add(1)))),
+            (None, _) => Err(ViewTextError("the text contains no view; a view begins with [[view]]".to_owned())),
+            (_, more) => Err(ViewTextError(format!(
+                "the text must contain exactly one view, but it contains {}",
+                more.saturating_add(1)
+            ))),
         }
     }
 
@@ -172,7 +175,7 @@ impl ViewText {
     /// Returns the same form as JSON, for programs.
     #[must_use]
     pub fn json(&self) -> Value {
-        serde_json::to_value(self).expect("a view is made of texts, numbers and switches")
+        serde_json::to_value(self).expect("a view contains only strings, numbers and booleans")
     }
 
     /// Converts a design to its text form.

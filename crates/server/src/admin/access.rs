@@ -322,16 +322,16 @@ mod tests {
     }
 
     fn level_in(sample: &Sample, who: &str) -> AclLevel {
-        let person = sample.core.directory.person(who).expect("a look").expect("they are there");
+        let person = sample.core.directory.person(who).expect("a look").expect("the user exists");
         let identity = sample.core.directory.identity(&person).expect("a look");
-        let reader: Access<level::Reader> = open(&sample.core, PATH).expect("it is there").lower();
+        let reader: Access<level::Reader> = open(&sample.core, PATH).expect("the mail file exists").lower();
         reader.read().expect("a look").acl().evaluate(&identity).level
     }
 
     fn with_database() -> Sample {
         let sample = Sample::new();
         let create = DbRequest::Create { path: PATH.to_owned(), title: None, template: None };
-        sample.execute(Request::Db(create)).expect("it is new");
+        sample.execute(Request::Db(create)).expect("the domain is new");
         sample
     }
 
@@ -368,12 +368,12 @@ mod tests {
         assert_eq!(levels, [AclLevel::Editor, AclLevel::Author, AclLevel::Reader]);
         let clear = AclChange { flags: vec![AccessFlag::None], ..change("ann") };
         acl(&sample, AclRequest::Set(clear)).expect("it can be set");
-        let listed = acl(&sample, AclRequest::List).expect("it is there").data;
+        let listed = acl(&sample, AclRequest::List).expect("the mail file exists").data;
         let ann = listed.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "ann/acme.test")).cloned();
         let ann = ann.expect("she has an entry");
         assert_eq!((&ann["level"], &ann["kind"], &ann["flags"]), (&json!("editor"), &json!("person"), &json!([])));
         assert_eq!(ann["roles"], json!(["[Planner]"]));
-        acl(&sample, AclRequest::Remove { who: "ann".to_owned() }).expect("it is there");
+        acl(&sample, AclRequest::Remove { who: "ann".to_owned() }).expect("the mail file exists");
         assert_eq!(level_in(&sample, "ann"), AclLevel::Author);
     }
 
@@ -392,17 +392,17 @@ mod tests {
         };
         acl(&sample, AclRequest::Settings(settings)).expect("it can be set");
         assert_eq!(level_in(&sample, "ann"), AclLevel::Reader);
-        let shown = acl(&sample, AclRequest::Settings(AclSettings::default())).expect("it is there").data;
+        let shown = acl(&sample, AclRequest::Settings(AclSettings::default())).expect("the mail file exists").data;
         let fields = ["max_internet_access", "enforced", "roles"].map(|name| shown[name].clone());
         assert_eq!(fields, [json!("reader"), json!(true), json!(["[Boss]"])]);
         let idle = AclChange { flags: vec![AccessFlag::NoCreate], ..change("ann") };
         let answer = acl(&sample, AclRequest::Set(idle)).expect("it can be set");
         assert!(answer.says.iter().any(|text| text.contains("no difference: no-create")), "{answer:?}");
-        let told = acl(&sample, AclRequest::History { last: 2 }).expect("it is there").data;
+        let told = acl(&sample, AclRequest::History { last: 2 }).expect("the mail file exists").data;
         assert_eq!(told[0]["what"], json!(["ann/acme.test: manager no-create person instead of manager person"]));
         let expected = json!([
             "max-internet-access reader instead of editor",
-            "enforced from now on",
+            "consistent ACL enforced",
             "role [Boss] added",
             "role [Planner] removed",
             "ann/acme.test: manager person instead of manager [Planner] person",

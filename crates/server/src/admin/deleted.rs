@@ -98,10 +98,10 @@ mod tests {
     }
 
     fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
-        let writer: Access<level::Depositor> = open(&sample.core, PATH).expect("it is there").lower();
+        let writer: Access<level::Depositor> = open(&sample.core, PATH).expect("the mail file exists").lower();
         let accesses = [&writer];
-        let mut transaction = sample.core.notes.transaction(&accesses).expect("it is there");
-        let outcome = change(&mut transaction.on(0)).expect("the server may");
+        let mut transaction = sample.core.notes.transaction(&accesses).expect("the mail file exists");
+        let outcome = change(&mut transaction.on(0)).expect("the server may change the ACL change the ACL");
         transaction.commit().expect("the store works");
         outcome
     }
@@ -109,8 +109,10 @@ mod tests {
     #[test]
     fn what_is_deleted_is_listed_restored_and_removed() {
         let sample = Sample::new();
-        db(&sample, DbRequest::Create { path: PATH.to_owned(), title: None, template: None }).expect("it is new");
-        let listed = |sample: &Sample| deleted(sample, DeletedRequest::List { first: 9 }).expect("it is there");
+        db(&sample, DbRequest::Create { path: PATH.to_owned(), title: None, template: None })
+            .expect("the domain is new");
+        let listed =
+            |sample: &Sample| deleted(sample, DeletedRequest::List { first: 9 }).expect("the mail file exists");
         assert!(listed(&sample).says.iter().any(|text| text.contains("--keep-deleted")));
         let path = PATH.to_owned();
         let keep = DbChange { path, keep_deleted: Some("48h".to_owned()), ..DbChange::default() };

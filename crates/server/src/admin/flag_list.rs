@@ -3,7 +3,7 @@
 //!
 //! A line is a JSON object for one message: `message` (the byte offset of its separator, as a text, or the name of its
 //! file), `flags` (as IMAP names them), and `received` (seconds since 1970). The list takes precedence over flags and
-//! times in the message. A line that cannot be read is skipped. A message without a line is imported as if there were
+//! times in the message. A line that is skipped. A message without a line is imported as if there were
 //! no list.
 
 use std::collections::HashMap;
@@ -126,7 +126,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = beside(&folder.path().join("a.mbox"));
         let flags: Flags = ["\\Seen", "Work"].into_iter().collect();
-        let mut out = FlagWriter::create(&path).expect("it is new");
+        let mut out = FlagWriter::create(&path).expect("the domain is new");
         out.write("0", &flags, Timestamp::from_seconds(7)).expect("writable");
         out.write("12", &Flags::none(), Timestamp::from_seconds(8)).expect("writable");
         out.finish().expect("writable");

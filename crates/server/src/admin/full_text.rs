@@ -195,7 +195,7 @@ mod tests {
 
     fn deliver(sample: &Sample, subject: &str) {
         let file = sample.core.mail.open("mail/ann.nsf", &std::sync::Arc::new(notes::Identity::local_server("")));
-        let file = file.expect("the server may");
+        let file = file.expect("the server may change the ACL change the ACL");
         let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
         let raw = format!("Subject: {subject}\r\n\r\nwords\r\n").into_bytes();
         let new = mail::mailbox::NewMessage { raw, flags: mail::mailbox::Flags::none(), received: None };
@@ -220,8 +220,10 @@ mod tests {
         assert_eq!(found.says, ["1 document, 1 shown.", "The index does not have the last changes yet."]);
         sample.execute(index_of(None)).expect("it is indexed");
         assert_eq!(sample.execute(search_for("report")).expect("an answer").data.as_array().map(Vec::len), Some(2));
-        let shown =
-            sample.execute(Request::Db(DbRequest::Show { path: "mail/ann.nsf".into() })).expect("it is there").data;
+        let shown = sample
+            .execute(Request::Db(DbRequest::Show { path: "mail/ann.nsf".into() }))
+            .expect("the mail file exists")
+            .data;
         assert_eq!((&shown["full_text"], &shown["full_text_documents"]), (&json!("immediate"), &json!(2)));
         let failure = sample.execute(search_for("(report")).expect_err("it is wrong").to_string();
         assert!(failure.contains("character 1"), "{failure}");

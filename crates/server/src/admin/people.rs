@@ -290,16 +290,16 @@ mod tests {
     #[test]
     fn a_mail_file_that_does_not_open_changes_nothing() {
         let sample = Sample::new();
-        let number = manager(&sample.core, "mail/ann.nsf").expect("it is there").database().number();
+        let number = manager(&sample.core, "mail/ann.nsf").expect("the mail file exists").database().number();
         damage(&sample, store::Table::Meta, &[&number.to_key()[..], b"c"].concat());
-        let before = find(&sample.core, "ann").expect("she is there");
+        let before = find(&sample.core, "ann").expect("the user exists");
         let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
         let change =
             UserChange { who: "ann".to_owned(), password, quota: Some("1GiB".to_owned()), ..Default::default() };
         for request in [UserRequest::Set(change), UserRequest::Remove { who: "ann".to_owned(), delete_mail: true }] {
             let failure = user(&sample, request).expect_err("the mail file is damaged");
             assert!(failure.to_string().contains("damaged record"), "{failure}");
-            assert_eq!(find(&sample.core, "ann").expect("she is there"), before);
+            assert_eq!(find(&sample.core, "ann").expect("the user exists"), before);
         }
         user(&sample, UserRequest::Remove { who: "ann".to_owned(), delete_mail: false }).expect("it is not touched");
     }
@@ -326,10 +326,10 @@ mod tests {
     fn the_limit_of_a_mail_file_that_is_not_made_yet_is_that_of_the_directory() {
         let sample = Sample::new();
         let zoe = NewPerson { address: "zoe@acme.test".to_owned(), ..NewPerson::default() };
-        user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("it is free");
+        user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("the address is free");
         let change = UserChange { who: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
         user(&sample, UserRequest::Set(change)).expect("it makes sense");
-        let zoe = find(&sample.core, "zoe").expect("she is there");
+        let zoe = find(&sample.core, "zoe").expect("the user exists");
         assert!(mail_file(&sample.core, &zoe).expect("a look").is_none());
         assert_eq!(zoe.quota_bytes, Some(1 << 20));
     }
@@ -342,7 +342,7 @@ mod tests {
         assert!(refused.to_string().contains("user set --help"), "{refused}");
         let name = UserChange { name: Some("Ann B. Archer".to_owned()), ..nothing };
         user(&sample, UserRequest::Set(name)).expect("it makes sense");
-        let ann = find(&sample.core, "ann").expect("she is there");
+        let ann = find(&sample.core, "ann").expect("the user exists");
         assert_eq!((ann.first_name.as_str(), ann.last_name.as_str()), ("Ann B.", "Archer"));
     }
 
@@ -368,7 +368,7 @@ mod tests {
             told[3],
             Some("far.test is not a domain of this server; add it first: `doublet domain add far.test`")
         );
-        let added = find(&sample.core, "w2@acme.test").expect("it is there");
+        let added = find(&sample.core, "w2@acme.test").expect("the mail file exists");
         assert_eq!(added.quota_bytes, Some(1 << 20));
     }
 }

@@ -67,7 +67,7 @@ fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
     });
     let checked = checked.map_err(Failure::of)?;
     let (files, bytes) = (counted(checked.files, "file", "files"), counted(checked.bytes, "byte", "bytes"));
-    Ok(Answer::say(format!("Backup {} is whole: {files}, {bytes}.", checked.number)))
+    Ok(Answer::say(format!("Backup {} is intact: {files}, {bytes}.", checked.number)))
 }
 
 fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Failure> {
@@ -75,7 +75,7 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
     let data = DataFolder::new(&config.server.data);
     let lock = data
         .lock()
-        .map_err(|error| Failure(format!("{error}; stop the server first, or name a new folder with --data")))?;
+        .map_err(|error| Failure(format!("{error}; stop the server first, or specify a new folder with --data")))?;
     let log_folder = config.store.log_folder.0.as_ref().map(|folder| data.resolve(folder));
     let store = data.store();
     let mut meter = ProgressDisplay::new();

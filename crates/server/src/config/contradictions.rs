@@ -26,7 +26,7 @@ pub(super) fn find(config: &Config, known: &[Problem]) -> Vec<Problem> {
     }
     for (key, name) in [("server.name", &config.server.name), ("server.domain", &config.server.domain)] {
         if !name.is_empty() && name != "auto" && !is_host_name(name) {
-            found.add(&[key], &format!("{name:?} is no name of a machine or domain; write mail.example.org, or auto"));
+            found.add(&[key], &format!("{name:?} is not a valid host or domain name; write mail.example.org, or auto"));
         }
     }
     if let Err(text) = log::check(&config.log) {
@@ -54,7 +54,7 @@ fn listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
         let before = binds.get(..index).unwrap_or_default();
         if let Some((other, _)) = before.iter().find(|(_, other)| other.collides(*bind)) {
             let address = ListenAddresses(vec![*bind]);
-            let text = format!("{} is taken by {other} already", super::setting::Setting::show(&address));
+            let text = format!("{} is already used by {other}", super::setting::Setting::show(&address));
             found.add(&[name, other], &text);
         }
     }

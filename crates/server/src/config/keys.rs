@@ -412,7 +412,8 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn value<T: Setting>(&mut self, name: &'static str) -> T {
-        let key = KEYS.iter().find(|key| key.name == name).expect("the macro makes both from one table");
+        let key =
+            KEYS.iter().find(|key| key.name == name).expect("the macro generates the fields and `KEYS` from one table");
         let given = self.raw.get(name);
         let read = match given {
             Some(RawValue { texts, .. }) => T::read_list(texts),
@@ -425,7 +426,7 @@ impl Checker<'_> {
         value.unwrap_or_else(|text| {
             let line = given.and_then(|raw| raw.source.line());
             self.problems.push(Problem { key: name.to_owned(), line, text });
-            T::read(key.default).expect("a test reads every default")
+            T::read(key.default).expect("a test parses every default")
         })
     }
 }

@@ -103,7 +103,7 @@ impl Reader<'_> {
                 self.read.raw.insert(key, RawValue { texts, source: Source::File(line) });
             }
             None => {
-                let text = "a key has a text, a number, true or false, or a list of these".to_owned();
+                let text = "the value must be a string, a number, true or false, or a list of these".to_owned();
                 self.read.problems.push(Problem { key, line: Some(line), text });
             }
         }

@@ -192,7 +192,7 @@ impl Setting for PathBuf {
     const KIND: &'static str = "path";
 
     fn read(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("a path is needed here".to_owned()) } else { Ok(Self::from(text)) }
+        if text.is_empty() { Err("the path must not be empty".to_owned()) } else { Ok(Self::from(text)) }
     }
 
     fn show(&self) -> String {

@@ -73,7 +73,7 @@ fn wrong_values_are_refused_with_what_would_be_right() {
     );
     check_refused(
         "[server]\nname = 2026-01-01\n",
-        "line 2: server.name: a key has a text, a number, true or false, or a list of these",
+        "line 2: server.name: the value must be a string, a number, true or false, or a list of these",
     );
     check_refused(
         "[listen]
@@ -92,8 +92,8 @@ fn everything_wrong_is_told_at_once() {
         "line 2: tls.key: certificate and key belong together: set both or neither\n\
          line 3: [listn]: there is no such section; did you mean [listen]?\n\
          line 5: store.cache: 1B is out of range; it may be 8MiB to 1TiB\n\
-         line 7: log.filter: \"imap=loud\" cannot be read (error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5); write imap=debug,mail::router=trace\n\
-         line 9: server.name: a key has a text, a number, true or false, or a list of these\n\
+         line 7: log.filter: \"imap=loud\" is not a valid filter (error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5); write it as in imap=debug,mail::router=trace\n\
+         line 9: server.name: the value must be a string, a number, true or false, or a list of these\n\
          line 10: [zzz.y]: there is no such section; `doublet config keys` lists all",
     );
     let complaint = check_text("[tls]\nkey = \"/etc/key.pem\"\n").expect_err("half a pair");
@@ -106,7 +106,7 @@ fn everything_wrong_is_told_at_once() {
 fn what_only_its_user_could_refuse_is_refused_here() {
     check_refused(
         "[server]\nname = \"bad name!\"\n",
-        "line 2: server.name: \"bad name!\" is no name of a machine or domain; write mail.example.org, or auto",
+        "line 2: server.name: \"bad name!\" is not a valid host or domain name; write mail.example.org, or auto",
     );
     check_refused(
         "[router]\nsmart_host = \"::::\"\n",

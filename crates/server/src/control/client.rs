@@ -19,7 +19,7 @@ pub fn call(socket: &Path, request: Request, report: &mut ProgressCallback<'_>) 
         )
     })?;
     let broken = |error: &dyn std::fmt::Display| {
-        format!("the connection to the server broke off: {error}; look at its log, then try again")
+        format!("the connection to the server was lost: {error}; check the server's log, then try again")
     };
     let mut line = serde_json::to_vec(&Call { request }).map_err(|error| broken(&error))?;
     line.push(b'\n');
@@ -30,7 +30,7 @@ pub fn call(socket: &Path, request: Request, report: &mut ProgressCallback<'_>) 
         let limit = CONTROL_LINE_BYTES_MAX as u64;
         reader.by_ref().take(limit).read_until(b'\n', &mut line).map_err(|error| broken(&error))?;
         if line.is_empty() {
-            return Err(broken(&"it ended before the answer"));
+            return Err(broken(&"it was closed before a reply arrived"));
         }
         match serde_json::from_slice(&line).map_err(|error| broken(&error))? {
             Reply::Progress(progress) => {

@@ -40,7 +40,7 @@ pub async fn serve(listener: UnixListener, tasks: Arc<dyn Execute>, shutdown: Sh
         let tasks = Arc::clone(&tasks);
         tokio::spawn(async move {
             if let Err(error) = answer(stream, tasks).await {
-                tracing::debug!(target: "control", %error, "a control connection ended early");
+                tracing::debug!(target: "control", %error, "a control connection failed");
             }
             drop(place);
         });
@@ -54,7 +54,9 @@ async fn answer(stream: UnixStream, tasks: Arc<dyn Execute>) -> io::Result<()> {
     let call: Call = match serde_json::from_str(&line) {
         Ok(call) => call,
         Err(error) => {
-            let text = format!("the server does not understand the request ({error}); is it of another version?");
+            let text = format!(
+                "the server does not understand the request ({error}); check that command and server have the same version"
+            );
             return send(&mut writer, &Reply::Error(text)).await;
         }
     };
@@ -74,7 +76,7 @@ async fn answer(stream: UnixStream, tasks: Arc<dyn Execute>) -> io::Result<()> {
     let reply = match task.await {
         Ok(Ok(answer)) => Reply::Result(answer),
         Ok(Err(text)) => Reply::Error(text),
-        Err(_) => Reply::Error("the task broke off through a fault of the program; see the server's log".to_owned()),
+        Err(_) => Reply::Error("the task failed because of a bug in the server; see the server's log".to_owned()),
     };
     send(&mut writer, &reply).await
 }

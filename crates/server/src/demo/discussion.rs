@@ -20,21 +20,33 @@ pub const PATH: &str = "teamroom.nsf";
 type Entry = (usize, Option<usize>, &'static str, &'static str, &'static str);
 
 const ENTRIES: [Entry; 9] = [
-    (0, None, "Bridges\\River", "Painting the river bridge", "It rusts at the joints. Who knows a colour that lasts?"),
-    (1, Some(0), "", "Zinc first", "Whatever the colour, it wants a coat of zinc below."),
+    (
+        0,
+        None,
+        "Bridges\\River",
+        "Painting the river bridge",
+        "It is rusting at the joints. Does anyone know a paint that lasts?",
+    ),
+    (1, Some(0), "", "Zinc first", "Whatever the paint, it needs a coat of zinc underneath."),
     (2, Some(1), "", "And dry weather", "Not before May, then."),
-    (0, Some(0), "", "Decided: grey", "Zinc in May, grey on top. Thanks to both."),
+    (0, Some(0), "", "Decided: grey", "Zinc in May, grey on top. Thank you both."),
     (
         2,
         None,
         "Bridges\\Harbour",
         "Opening hours of the harbour bridge",
-        "The fishermen ask for a second opening at noon.",
+        "The fishermen are asking for a second opening at noon.",
     ),
     (1, Some(4), "", "Noon is bad for lorries", "Half past one would do, says the port."),
-    (1, None, "Office", "Who takes the plants in summer?", "They want water twice a week."),
+    (1, None, "Office", "Who looks after the plants in summer?", "They need water twice a week."),
     (2, Some(6), "", "I am here in July", "August is open."),
-    (0, None, "Office", "Minutes of the last meeting", "Present: all. Next one on the first Monday."),
+    (
+        0,
+        None,
+        "Office",
+        "Minutes of the last meeting",
+        "Everyone was present. The next meeting is on the first Monday.",
+    ),
 ];
 
 /// Creates the database unless it exists.
@@ -88,7 +100,7 @@ mod tests {
     fn the_team_reads_and_writes_it_and_nobody_else() {
         let sample = Sample::new();
         super::super::set_up(&sample.core).expect("a sound folder");
-        let database = sample.core.notes.database_open(PATH).expect("it is there");
+        let database = sample.core.notes.database_open(PATH).expect("the mail file exists");
         let bob = sample.core.directory.person("bob@demo.test").expect("a look").expect("he is there");
         let bob: Access<level::Editor> =
             database.authorize(&sample.core.directory.identity(&bob).expect("known")).expect("he is of the team");

@@ -43,7 +43,7 @@ pub fn letters(now: Timestamp, random: &dyn Random) -> Vec<DemoMessage> {
     let mut letters = vec![
         desk.plain(BOB, &[ALICE], "Lunch on Thursday?", LUNCH),
         desk.plain(ALICE, &[GROUP], "Welcome to the team list", WELCOME),
-        desk.html(CAROL, &[ALICE, BOB], "The new colours of the web site"),
+        desk.html(CAROL, &[ALICE, BOB], "The new colours of the website"),
         desk.alternative(BOB, &[ALICE, CAROL], "Minutes of Monday's meeting"),
         desk.unicode(CAROL, &[ALICE]),
         desk.attachments(BOB, &[ALICE, GROUP], "Figures for the third quarter"),
@@ -138,7 +138,7 @@ impl MessageBuilder<'_> {
         let (mut head, boundary) = self.head(from, to, subject, "multipart/mixed");
         let _ = write!(
             head,
-            "--{boundary}\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\nA large one, sorry. All of them in one archive.\r\n"
+            "--{boundary}\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\nSorry about the size. All the photographs are in one archive.\r\n"
         );
         let mut content = vec![0; LARGE_BYTES];
         self.random.fill(&mut content);
@@ -176,7 +176,7 @@ impl MessageBuilder<'_> {
             "dora@elsewhere.test",
             &[BOB],
             "Question about the invoice",
-            "Dear Mr Baker,\n\nthe invoice of last week names two tables; we ordered one.\n\nDora Dietrich\n",
+            "Dear Mr Baker,\n\nLast week's invoice lists two tables; we ordered one.\n\nDora Dietrich\n",
         );
         let (mut head, boundary) = self.head(from, to, subject, "multipart/mixed");
         let _ = write!(

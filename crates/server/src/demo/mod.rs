@@ -66,7 +66,7 @@ pub enum DemoError {
     /// An operation on the store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The file with the passwords cannot be read or written.
+    /// The file with the passwords or written.
     #[error(transparent)]
     Data(#[from] DataError),
 }
@@ -162,13 +162,13 @@ mod tests {
         let core = &sample.core;
         let logins = set_up(core).expect("a sound folder");
         let letters = || {
-            let file = core.mail.open_as_server("mail/alice.nsf").expect("it is there");
+            let file = core.mail.open_as_server("mail/alice.nsf").expect("the mail file exists");
             file.quota().expect("a look").notes
         };
         let before = letters();
         assert!(before > 0);
-        core.directory.group_remove(letters::GROUP).expect("it is there");
-        core.directory.user_remove("carol@demo.test").expect("she is there");
+        core.directory.group_remove(letters::GROUP).expect("the mail file exists");
+        core.directory.user_remove("carol@demo.test").expect("the user exists");
         assert_eq!(set_up(core).expect("a sound folder"), logins);
         assert_eq!(letters(), before);
         assert!(core.directory.person("carol@demo.test").expect("a look").is_none());
@@ -179,8 +179,8 @@ mod tests {
     fn a_demo_without_a_mark_is_known_by_its_group() {
         let sample = Sample::new();
         set_up(&sample.core).expect("a sound folder");
-        sample.core.directory.settings_set(MARK_SUBJECT, MARK, None).expect("it is there");
-        sample.core.directory.user_remove("carol@demo.test").expect("she is there");
+        sample.core.directory.settings_set(MARK_SUBJECT, MARK, None).expect("the mail file exists");
+        sample.core.directory.user_remove("carol@demo.test").expect("the user exists");
         set_up(&sample.core).expect("a sound folder");
         assert!(sample.core.directory.person("carol@demo.test").expect("a look").is_none());
     }

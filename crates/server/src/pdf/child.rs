@@ -17,7 +17,7 @@ use crate::limits::{PDF_ADDRESS_SPACE_BYTES_MAX, PDF_PROCESSOR_SECONDS_MAX};
 /// Encodes a head.
 pub(super) fn head(is_text: bool, length: usize) -> [u8; HEAD_BYTES] {
     let mut head = [u8::from(is_text); HEAD_BYTES];
-    let length = u32::try_from(length).expect("both sides refuse what is longer than some MiB");
+    let length = u32::try_from(length).expect("both sides refuse lengths above a few MiB");
     head[1..].copy_from_slice(&length.to_be_bytes());
     head
 }

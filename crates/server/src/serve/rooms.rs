@@ -226,7 +226,7 @@ fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'stati
     tokio::spawn(async move {
         tokio::select! {
             outcome = serving => if let Err(error) = outcome {
-                tracing::debug!(target: "wire", %peer, %error, "the session ended early");
+                tracing::debug!(target: "wire", %peer, %error, "the session failed");
             },
             () = overdue(session.dismissal()) => {}
         }
@@ -289,7 +289,7 @@ fn verifier(config: &Config) -> Result<Option<Arc<Verifier>>, ServeError> {
 
 fn resolver(config: &Config) -> Result<Resolver, ServeError> {
     let servers = name_servers(&config.server.name_servers).ok_or_else(|| {
-        ServeError::Transfer("server.name_servers: write addresses with commas between them".to_owned())
+        ServeError::Transfer("server.name_servers: write IP addresses separated by commas".to_owned())
     })?;
     let resolver = if servers.is_empty() { Resolver::system() } else { Resolver::asking(&servers) };
     resolver.map_err(|error| ServeError::Transfer(error.to_string()))

@@ -10,22 +10,22 @@ use crate::metrics::{Exposition, Kind, Sample};
 
 /// Figures that never decrease: the engine's name, the Prometheus name, and the help text.
 const COUNTERS: [(&str, &str, &str); 12] = [
-    ("cache-hits-count", "store_cache_hits_total", "Blocks that the cache had."),
-    ("cache-misses-count", "store_cache_misses_total", "Blocks that were read from the disk."),
+    ("cache-hits-count", "store_cache_hits_total", "Blocks found in the block cache."),
+    ("cache-misses-count", "store_cache_misses_total", "Blocks read from the disk."),
     (
         "write-cache-lookups-count",
         "store_write_cache_lookups_total",
-        "Look-ups of records that may be in memory since they were written.",
+        "Lookups in the write cache, which holds recently written records.",
     ),
-    ("write-cache-hits-count", "store_write_cache_hits_total", "Those that were."),
-    ("filter-skips-count", "store_filter_skips_total", "Look-ups that a filter answered without a block."),
+    ("write-cache-hits-count", "store_write_cache_hits_total", "Lookups answered by the write cache."),
+    ("filter-skips-count", "store_filter_skips_total", "Lookups that a filter answered without reading a block."),
     ("log-written-bytes", "store_log_written_bytes_total", "Bytes written to the log."),
     ("log-syncs-count", "store_log_syncs_total", "Syncs of the log."),
-    ("written-bytes", "store_written_bytes_total", "Bytes of changes."),
+    ("written-bytes", "store_written_bytes_total", "Bytes of written changes."),
     ("flush-written-bytes", "store_flush_written_bytes_total", "Bytes written by flushes."),
     ("compaction-written-bytes", "store_compaction_written_bytes_total", "Bytes written by compactions."),
     ("compaction-read-bytes", "store_compaction_read_bytes_total", "Bytes read by compactions."),
-    ("writes-stalled-microseconds", STALLED, "Time that writers waited for flushes and compactions."),
+    ("writes-stalled-microseconds", STALLED, "Total time that writers waited for flushes and compactions."),
 ];
 
 /// The only figure whose unit is converted.
@@ -33,13 +33,13 @@ const STALLED: &str = "store_writes_stalled_seconds_total";
 
 /// Figures that rise and fall and whose names need an explanation: the engine's name and the help text.
 const GAUGES: [(&str, &str); 8] = [
-    ("memtables-bytes", "Memory of changes that are not in a table yet."),
-    ("cache-bytes", "Memory of blocks that were read lately."),
+    ("memtables-bytes", "Memory used by changes that are not yet in a sorted file."),
+    ("cache-bytes", "Memory used by the block cache."),
     ("log-bytes", "Size of the log."),
-    ("disk-free-bytes", "Free space of the disk, or of the tighter one when the log has its own."),
+    ("disk-free-bytes", "Free disk space; if the log has its own disk, the smaller of the two values."),
     ("sorted-files-bytes", "Size of the sorted files."),
-    ("compaction-pending-bytes", "Bytes that wait for compaction."),
-    ("writes-stopped", "1 when the engine takes no writes."),
+    ("compaction-pending-bytes", "Bytes waiting for compaction."),
+    ("writes-stopped", "1 if the engine accepts no writes, otherwise 0."),
     ("background-errors-count", "Errors of flushes and compactions."),
 ];
 
@@ -58,13 +58,13 @@ pub(super) fn write(out: &mut Exposition, figures: &[(String, u64)]) {
             Some((_, family, help)) => out.single(Kind::Counter, family, help, *value as f64),
             None => {
                 let known = GAUGES.iter().find(|(figure, _)| figure == name);
-                let help = known.map_or("A figure of the storage engine.", |(_, help)| help);
+                let help = known.map_or("Metric of the storage engine.", |(_, help)| help);
                 out.single(Kind::Gauge, &format!("store_{}", plain(name)), help, *value as f64);
             }
         }
     }
     for (family, samples) in tables {
-        out.labelled(Kind::Gauge, &family, "A figure of one table of the store.", &samples);
+        out.labelled(Kind::Gauge, &family, "Metric of one table of the store.", &samples);
     }
 }
 

@@ -197,7 +197,7 @@ fn access_is_listed_and_changed() {
     );
     let listed = place.json(&["db", "acl", "plans.nsf", "list"]);
     let ann =
-        listed.as_array().expect("a list").iter().find(|row| row["name"] == "ann/acme.test").expect("she is there");
+        listed.as_array().expect("a list").iter().find(|row| row["name"] == "ann/acme.test").expect("the user exists");
     assert_eq!(
         (&ann["level"], &ann["kind"], &ann["flags"][0]),
         (&"editor".into(), &"person".into(), &"no-delete".into())

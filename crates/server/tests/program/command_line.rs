@@ -18,12 +18,12 @@ fn field(rows: &Value, name: &str) -> Vec<Value> {
 }
 
 fn import(place: &TestFolder, rows: &str) {
-    std::fs::write(place.path("rows.csv"), rows).expect("there is room");
+    std::fs::write(place.path("rows.csv"), rows).expect("the mail file has no quota yet");
     place.check(&["db", "import", PLAN, "rows.csv", "--form", "Order"], "");
 }
 
 fn make_view(place: &TestFolder, design: &str) {
-    std::fs::write(place.path("view.toml"), design).expect("there is room");
+    std::fs::write(place.path("view.toml"), design).expect("the mail file has no quota yet");
     place.as_user("ann", &["view", "create", PLAN, "view.toml"]);
 }
 
@@ -31,7 +31,7 @@ fn make_view(place: &TestFolder, design: &str) {
 fn an_operators_commands_refuse_the_options_of_a_person() {
     let place = TestFolder::new();
     place.check(&["db", "create", PLAN], "was made");
-    std::fs::write(place.path("in.csv"), "A\n1\n").expect("there is room");
+    std::fs::write(place.path("in.csv"), "A\n1\n").expect("the mail file has no quota yet");
     for words in [
         &["db", "export", PLAN, "out.csv", "--user", "re"][..],
         &["db", "import", PLAN, "in.csv", "--user", "re"],
@@ -47,7 +47,7 @@ fn an_operators_commands_refuse_the_options_of_a_person() {
     assert_eq!(place.json(&["db", "show", PLAN])["notes"], json!(1), "the access list alone");
     assert!(!place.check(&["db", "export", "--help"], "").contains("--password-file"));
     place.check(&["db", "open", "--help"], "--password-file");
-    place.check_fails(&["db", "search", PLAN, "x", "--password-file", "-"], "who calls? Say it with --user");
+    place.check_fails(&["db", "search", PLAN, "x", "--password-file", "-"], "no user name; specify it with --user");
 }
 
 #[test]
@@ -103,8 +103,7 @@ fn a_list_is_cut_within_a_transaction_and_goes_on_there() {
         "ann",
         &["note", "list", PLAN, "--formula", "SELECT Subject = @DbColumn(\"\"; \"\"; \"None\"; 1)"],
     );
-    let told =
-        "Over 620 documents the formula came to an error, the first time: view \"None\" of plan.nsf does not exist.";
+    let told = "Over 620 documents; the first error: view \"None\" of plan.nsf does not exist.";
     assert!(wrong.contains(told), "{wrong}");
     let right = seen(&place, "ann", &["note", "list", PLAN, "--formula", "SELECT @Contains(Subject; \"619\")"]);
     assert!(!right.contains("came to an error"), "{right}");
@@ -227,7 +226,7 @@ fn notes_are_made_with_what_was_said_and_not_without() {
     assert_eq!(items["Who"], json!(["CN=ann/O=acme.test", "[Crew]"]));
     assert_eq!(field(&place.as_user("ann", &["note", "list", PLAN]), "Subject"), ["Secret"]);
     assert_eq!(place.as_user("bob", &["note", "list", PLAN]), json!([]), "it is for ann alone");
-    std::fs::write(place.path("plan.PDF"), "%PDF-").expect("there is room");
+    std::fs::write(place.path("plan.PDF"), "%PDF-").expect("the mail file has no quota yet");
     place.as_user("ann", &["note", "attach", PLAN, &number, "plan.PDF"]);
     let items = place.as_user("ann", &["note", "get", PLAN, &number])["items"].to_string();
     assert!(items.contains("application/pdf"), "{items}");
@@ -252,7 +251,7 @@ fn a_table_goes_to_standard_output() {
             [true; 4]
         );
         assert!(!place.path("-").exists());
-        let left = std::fs::read_dir(place.data()).expect("it is there").filter_map(Result::ok);
+        let left = std::fs::read_dir(place.data()).expect("the mail file exists").filter_map(Result::ok);
         assert!(left.map(|entry| entry.file_name()).all(|name| !name.to_string_lossy().starts_with("export-")));
     };
     check();

@@ -28,8 +28,8 @@ fn plan() -> (TestFolder, Server) {
     place.check(&["db", "acl", PLAN, "set", "ann@acme.test", "--level", "designer"], "");
     let own = ["--level", "reader", "--flag", "create-personal-folders"];
     place.check(&[&["db", "acl", PLAN, "set", "bob@acme.test"], &own[..]].concat(), "");
-    std::fs::write(place.path("due.toml"), BY_DUE).expect("there is room");
-    std::fs::write(place.path("password"), PASSWORD).expect("there is room");
+    std::fs::write(place.path("due.toml"), BY_DUE).expect("the mail file has no quota yet");
+    std::fs::write(place.path("password"), PASSWORD).expect("the mail file has no quota yet");
     let server = place.serve();
     (place, server)
 }
@@ -78,7 +78,7 @@ fn a_view_is_made_shown_changed_and_deleted() {
     let expect = ["view", "delete", PLAN, "By Due", "--expect", "1"];
     place.fails_as_user("ann", &expect, "sequence number 2, not 1");
     with_input(&place, "ann", &["view", "delete", PLAN, "By Due"], "");
-    let gone = "\"By Due\" does not exist; `doublet view list plan.nsf` lists those there are";
+    let gone = "\"By Due\" does not exist; `doublet view list plan.nsf` lists the existing notes";
     place.fails_as_user("ann", &["view", "design", PLAN, "By Due"], gone);
     place.fails_as_user("ann", &["view", "change", PLAN, "By Due", "due.toml"], gone);
     server.stop();
@@ -88,7 +88,7 @@ fn a_view_is_made_shown_changed_and_deleted() {
 fn files_that_are_no_view_are_told_with_their_place() {
     let (place, server) = plan();
     let wrong = |file: &str, expected: &str| {
-        std::fs::write(place.path("wrong.toml"), file).expect("there is room");
+        std::fs::write(place.path("wrong.toml"), file).expect("the mail file has no quota yet");
         place.fails_as_user("ann", &["view", "create", PLAN, "wrong.toml"], expected);
     };
     wrong("", "it begins with [[view]]");
@@ -102,7 +102,7 @@ fn files_that_are_no_view_are_told_with_their_place() {
     );
     let many = format!("columns = [{}]\n", "{ title = \"a\" },".repeat(257));
     wrong(&format!("{}{many}", BY_DUE.split("columns").next().expect("it begins")), "at most 256 columns of a view");
-    std::fs::write(place.path("wrong.toml"), [b'#', 0xFF]).expect("there is room");
+    std::fs::write(place.path("wrong.toml"), [b'#', 0xFF]).expect("the mail file has no quota yet");
     place.fails_as_user("ann", &["view", "create", PLAN, "wrong.toml"], "utf-8");
     place.fails_as_user("ann", &["view", "create", PLAN, "none.toml"], "none.toml");
     place.fails_as_user("ann", &["view", "create", PLAN, "-"], "name a file for one of them");
@@ -159,7 +159,7 @@ fn folders_are_filled_and_emptied() {
     assert_eq!(ann(&["folder", "rename", PLAN, "Urgent/Today", "Now"])["folder"], made["folder"]);
     let shown = ann(&["view", "entries", PLAN, "Now"]);
     assert_eq!(field(&shown, "Subject"), ["Sweep", "Pump"]);
-    let emptied = "the folder is not empty; `doublet folder remove plan.nsf 'Now' NOTE` takes notes out of it";
+    let emptied = "the folder is not empty; `doublet folder remove plan.nsf 'Now' NOTE` removes notes from it";
     place.fails_as_user("ann", &["folder", "delete", PLAN, "Now"], emptied);
 
     // A folder that gets its own columns is still a folder.
@@ -172,7 +172,7 @@ fn folders_are_filled_and_emptied() {
 
     place.fails_as_user("bob", &["folder", "remove", PLAN, "Now", &number], "access");
     place.fails_as_user("ann", &["folder", "add", PLAN, "Then", &number], "`doublet folder list plan.nsf` lists");
-    let gone = "1 note is not there, or may not be read; `doublet note list plan.nsf` lists those there are";
+    let gone = "1 note is missing or not readable; `doublet note list plan.nsf` lists the existing notes";
     place.fails_as_user("ann", &["folder", "add", PLAN, "Now", &number, "999"], gone);
     place.fails_as_user("ann", &["folder", "add", PLAN, "Now", "x"], "neither the number of a note nor a UNID");
     with_input(&place, "ann", &["folder", "remove", PLAN, "Now", &number, unid], "");

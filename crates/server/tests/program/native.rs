@@ -107,7 +107,7 @@ fn notes_live_on_the_command_line() {
     let listed = ann(&["note", "list", "plan.nsf", "--formula", "Days > 1", "--item", "Subject", "--item", "Who"]);
     assert_eq!((&listed[0]["Subject"], &listed[0]["Who"]), (&json!("Sand"), &json!(null)));
     assert_eq!(ann(&["note", "list", "plan.nsf", "--formula", "Days > 2"]), json!([]));
-    std::fs::write(place.path("a.bin"), vec![7; 700_000]).expect("there is room");
+    std::fs::write(place.path("a.bin"), vec![7; 700_000]).expect("the mail file has no quota yet");
     ann(&["note", "attach", "plan.nsf", &unid, "a.bin"]);
     let fetched = ann(&["note", "fetch", "plan.nsf", &unid, "a.bin", "--to", "b.bin"]);
     assert_eq!(fetched["length_bytes"], json!(700_000));
@@ -165,7 +165,7 @@ fn sessions_end_with_logout_and_with_their_account() {
         let whoami = || async { client.sessions().get_session(v1::GetSessionRequest {}).await };
         assert_eq!(whoami().await.expect("she is logged in").into_inner().name, "CN=ann/O=acme.test");
         let other = client.login("ann@acme.test", PASSWORD).await.expect("a second session");
-        client.logout().await.expect("it is there");
+        client.logout().await.expect("the mail file exists");
         let no_session = (Code::Unauthenticated, "session".to_owned());
         assert_eq!(reason_of(whoami().await), no_session);
         client.resume(&other.token).expect("a token");

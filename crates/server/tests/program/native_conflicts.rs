@@ -114,8 +114,8 @@ fn a_conflict_is_resolved_as_the_document_wants() {
             file_name,
             offset_bytes: 0,
         };
-        let mut chunks = two.bob.notes().read_attachment(read).await.expect("it is there").into_inner();
-        assert_eq!(chunks.message().await.expect("it is there").expect("a piece").content, [7; 3]);
+        let mut chunks = two.bob.notes().read_attachment(read).await.expect("the mail file exists").into_inner();
+        assert_eq!(chunks.message().await.expect("the mail file exists").expect("a piece").content, [7; 3]);
 
         for (action, said, was, expected) in [
             ("$ConflictAction=1", "B=2", Some("B=1"), Ok((Outcome::Merged, "$ConflictAction=1 A=2 B=2 plan.bin"))),

@@ -35,7 +35,7 @@ fn who_may_makes_databases_and_manages_them() {
         let key = v1::GetAclRequest { database: database("plans/library.nsf") };
         let acl = client.databases().get_acl(key).await.expect("hers").into_inner();
         assert_eq!((acl.entries.len(), acl.internet_max()), (3, v1::AccessLevel::Manager), "{acl:?}");
-        let again = made(&client, create("plans/library.nsf", "")).await.expect_err("it is there");
+        let again = made(&client, create("plans/library.nsf", "")).await.expect_err("the mail file exists");
         assert!(again.message().contains("plans/library.nsf exists already"), "{again}");
         let again = made(&client, create("Plans/Library.nsf", "")).await;
         assert_eq!(reason_of(again), (Code::AlreadyExists, "exists".to_owned()));

@@ -136,7 +136,7 @@ fn profiles_are_found_by_name_and_user() {
         assert_ne!(shared.note_id, own.note_id);
         // All forms of her name lead to the same profile.
         for name in ["ann@acme.test", "CN=ann/O=acme.test", "ANN/Acme.Test"] {
-            let found = notes.open_profile(open(name)).await.expect("it is there").into_inner();
+            let found = notes.open_profile(open(name)).await.expect("the mail file exists").into_inner();
             assert_eq!(found.header.as_ref().map(|header| header.note_id), Some(own.note_id), "{name}");
             assert!(found.items.contains(&text("Colour", "blue")), "{found:?}");
         }
@@ -234,7 +234,7 @@ fn of_those_who_save_at_once_one_wins_each_sequence() {
                 items: Some(v1::ItemSelection { extent: 0, names: vec!["A".to_owned()] }),
                 ..Default::default()
             };
-            let found = clients[0].notes().open_note(open).await.expect("it is there").into_inner();
+            let found = clients[0].notes().open_note(open).await.expect("the mail file exists").into_inner();
             assert_eq!(found.items, [text("A", &format!("{} {sequence}", won[0]))], "the winner's is there");
         }
         assert_eq!(wins.iter().sum::<u32>(), 25);
@@ -294,7 +294,7 @@ fn an_attachment_that_breaks_off_leaves_nothing() {
             items: Some(v1::ItemSelection { extent: 2, names: Vec::new() }),
             ..Default::default()
         };
-        let found = client.notes().open_note(open).await.expect("it is there").into_inner();
+        let found = client.notes().open_note(open).await.expect("the mail file exists").into_inner();
         assert_eq!(found.header.map(|header| header.sequence), Some(1));
         assert!(found.items.iter().all(|item| item.name != "$FILE"));
         let after = open_database(&client).await;
@@ -374,10 +374,10 @@ fn messages_are_compressed_both_ways_and_bombs_are_refused() {
             items: Some(v1::ItemSelection { extent: 0, names: vec!["A".to_owned()] }),
             ..Default::default()
         };
-        let unpacked = plain.notes().open_note(open.clone()).await.expect("it is there");
+        let unpacked = plain.notes().open_note(open.clone()).await.expect("the mail file exists");
         assert!(unpacked.metadata().get("grpc-encoding").is_none_or(|encoding| encoding == "identity"));
         assert_eq!(unpacked.into_inner().items, std::slice::from_ref(&long));
-        let reply = packed.notes().open_note(open).await.expect("it is there");
+        let reply = packed.notes().open_note(open).await.expect("the mail file exists");
         assert_eq!(reply.metadata().get("grpc-encoding").and_then(|encoding| encoding.to_str().ok()), Some("gzip"));
         assert_eq!(reply.into_inner().items, [long]);
         // The compressed message is small, but its content exceeds the maximum message size.

@@ -86,10 +86,10 @@ fn signals_reload_the_certificate_and_end_the_server() {
     let place = TestFolder::new();
     let mut server = place.serve();
     server.signal(Signal::HUP);
-    server.wait_for_log("the certificate was read again");
+    server.wait_for_log("reloaded the certificate");
     std::fs::write(place.data().join("tls/certificate.pem"), "nonsense").expect("it is ours");
     server.signal(Signal::HUP);
-    server.wait_for_log("the old certificate stays");
+    server.wait_for_log("cannot reload the certificate; the old one stays in use");
     let mut idle = server.dial("imap");
     idle.expect("* OK");
     server.signal(Signal::TERM);

@@ -66,7 +66,7 @@ fn write_rows(path: &std::path::Path) {
 
 /// Checks that an export contains every row once, in order.
 fn compare_rows(path: &std::path::Path) {
-    let mut back = csv::Reader::from_path(path).expect("it is there");
+    let mut back = csv::Reader::from_path(path).expect("the mail file exists");
     let names: Vec<String> = back.headers().expect("a first line").iter().skip(1).map(str::to_owned).collect();
     assert_eq!(names, COLUMNS);
     let mut count = 0;
@@ -173,7 +173,7 @@ fn a_table_tells_what_comes_late_and_comes_back_whole() {
     for name in ["back.jsonl", "back.csv"] {
         let target = place.path(name).display().to_string();
         place.check(&["db", "export", PATH, &target, "--formula", "SELECT Number > 1000"], "1 document was written");
-        let text = fs::read_to_string(place.path(name)).expect("it is there");
+        let text = fs::read_to_string(place.path(name)).expect("the mail file exists");
         assert!(text.contains("<b>rich</b>"), "{text}");
     }
     server.stop();

@@ -155,7 +155,7 @@ fn a_store_without_its_log_or_its_first_file_is_refused_every_time() {
     assert!(!logs.exists());
     fs::rename(place.path("away"), &logs).expect("mounted");
     place.check(&["domain", "list"], "acme.test");
-    fs::remove_file(place.data().join("store/CURRENT")).expect("it is there");
+    fs::remove_file(place.data().join("store/CURRENT")).expect("the mail file exists");
     for _ in 0..3 {
         place.check_fails(&["domain", "list"], "restore a backup");
     }

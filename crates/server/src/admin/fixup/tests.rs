@@ -76,7 +76,7 @@ impl ClosedDataFolder {
     fn new() -> Self {
         let Sample { core, folder } = Sample::new();
         for user in ["ann", "bob"] {
-            let file = core.mail.open_as_server(&format!("mail/{user}.nsf")).expect("it is there");
+            let file = core.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
             let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
             let attachment = format!("{user} ").repeat(100_000);
             let text = format!(
@@ -133,7 +133,7 @@ fn what_is_derived_works_again_whatever_block_was_lost() {
         let core = closed.reopen();
         for user in ["ann", "bob"] {
             assert!(core.directory.person(&format!("{user}@acme.test")).expect("a look").is_some(), "{table:?}");
-            let file = core.mail.open_as_server(&format!("mail/{user}.nsf")).expect("it is there");
+            let file = core.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
             let view = file.view().expect("a view");
             let inbox = view.folder("INBOX").expect("a look").expect("an inbox");
             assert_eq!(view.status(inbox.id).expect("a status").messages, 1, "{table:?}");
@@ -155,7 +155,7 @@ fn a_server_whose_first_notes_are_lost_opens_again() {
 #[test]
 fn lost_mailboxes_come_back_under_their_names() {
     let Sample { core, folder } = Sample::new();
-    let file = core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let names = |file: &MailFile| {
         let folders = file.view().expect("a view").folders().expect("a list");
         folders
@@ -164,10 +164,10 @@ fn lost_mailboxes_come_back_under_their_names() {
             .collect::<Vec<_>>()
     };
     let before = names(&file);
-    let drafts = file.view().expect("a view").folder("Drafts").expect("a look").expect("it is there").id;
+    let drafts = file.view().expect("a view").folder("Drafts").expect("a look").expect("the mail file exists").id;
     file.append(drafts, &[message("Subject: a draft\r\n\r\n")]).expect("it goes in");
     let number = file.database().number();
-    let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("it is there").id;
+    let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("the mail file exists").id;
     let mut batch = store::Batch::new();
     for view in [inbox, drafts] {
         for part in [0, 1] {
@@ -182,9 +182,9 @@ fn lost_mailboxes_come_back_under_their_names() {
     expected.sort_unstable();
     assert_eq!(after, expected);
     let view = file.view().expect("a view");
-    let drafts = view.folder("Drafts").expect("a look").expect("it is there");
+    let drafts = view.folder("Drafts").expect("a look").expect("the mail file exists");
     assert_eq!(view.status(drafts.id).expect("a status").messages, 1);
-    let inbox = view.folder("INBOX").expect("a look").expect("it is there");
+    let inbox = view.folder("INBOX").expect("a look").expect("the mail file exists");
     file.append(inbox.id, &[message("Subject: new\r\n\r\n")]).expect("it goes in");
     drop(folder);
 }

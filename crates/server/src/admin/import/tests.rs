@@ -24,7 +24,7 @@ fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
 }
 
 fn count(sample: &Sample) -> u64 {
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let view = file.view().expect("a view");
     let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
     u64::from(view.status(inbox).expect("a status").messages)
@@ -107,7 +107,7 @@ fn export(sample: &Sample, format: MailFormat, to: &str, flags: bool) -> Answer 
 
 /// Returns the content of a mailbox: bytes, flag names and time of each message, in order.
 fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let view = file.view().expect("a view");
     let folder = view.folder(name).expect("a look").unwrap_or_else(|| panic!("there is a mailbox {name}")).id;
     let mut found = Vec::new();
@@ -125,19 +125,19 @@ fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
 }
 
 fn folders(sample: &Sample) -> Vec<String> {
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let folders = file.view().expect("a view").folders().expect("a look");
     folders.into_iter().map(|folder| folder.name).collect()
 }
 
 /// Appends a message to a mailbox as IMAP APPEND does.
 fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64) {
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let found = file.view().expect("a view").folder(name).expect("a look");
-    let folder = found.map_or_else(|| file.folder_create(name, None).expect("it is new").0, |folder| folder.id);
+    let folder = found.map_or_else(|| file.folder_create(name, None).expect("the domain is new").0, |folder| folder.id);
     let flags = flags.iter().copied().collect();
     let message = NewMessage { raw: raw.to_vec(), flags, received: Some(Timestamp::from_seconds(seconds)) };
-    file.append(folder, &[message]).expect("there is room");
+    file.append(folder, &[message]).expect("the mail file has no quota yet");
 }
 
 /// Returns all files below a folder: relative path and content.
@@ -163,11 +163,11 @@ fn nasty() -> Vec<Vec<u8>> {
 #[test]
 fn messages_survive_every_format_as_they_are_on_the_wire() {
     let sample = Sample::new();
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let messages = nasty();
     let new = |raw: &Vec<u8>| NewMessage { raw: raw.clone(), flags: Flags::none(), received: None };
-    let id = file.folder_create("wire", None).expect("it is new").0;
-    file.append(id, &messages.iter().map(new).collect::<Vec<_>>()).expect("there is room");
+    let id = file.folder_create("wire", None).expect("the domain is new").0;
+    file.append(id, &messages.iter().map(new).collect::<Vec<_>>()).expect("the mail file has no quota yet");
     for (format, out) in [(MailFormat::Mbox, "m"), (MailFormat::Maildir, "d"), (MailFormat::Eml, "e")] {
         export(&sample, format, out, false);
         let from = match format {
@@ -418,14 +418,15 @@ fn a_maildir_that_was_changed_meanwhile_is_imported_whole() {
         answer
     };
     let path = |top: &Path, part: &str, number: u64| top.join(part).join(format!("{}.x", 1_000_000_000 + number));
-    let gone =
-        check(&|top| (0..400).for_each(|number| std::fs::remove_file(path(top, "cur", number)).expect("it is there")));
+    let gone = check(&|top| {
+        (0..400).for_each(|number| std::fs::remove_file(path(top, "cur", number)).expect("the mail file exists"))
+    });
     assert!(gone.says[0].contains("was read from the beginning"), "{:?}", gone.says);
     let moved = check(&|top| {
         for number in 1_000..COUNT {
             let mut to = path(top, "cur", number).into_os_string();
             to.push(":2,S");
-            std::fs::rename(path(top, "new", number), to).expect("it is there");
+            std::fs::rename(path(top, "new", number), to).expect("the mail file exists");
         }
     });
     assert!(moved.says.is_empty(), "{:?}", moved.says);
@@ -479,7 +480,7 @@ fn what_went_in_stays_done_while_something_is_left_out() {
     assert_eq!(run(&ImportRequest { anew: true, ..plain.clone() }), (Some(2), Some(0), true));
     write(&top.join("profile/a"), format!("{first}{second}"));
     assert_eq!(run(&plain), (Some(1), Some(0), true), "what was added since");
-    std::fs::remove_file(top.join("profile/a.msf")).expect("it is there");
+    std::fs::remove_file(top.join("profile/a.msf")).expect("the mail file exists");
     assert_eq!(run(&plain), (Some(0), Some(1), false));
     assert_eq!(run(&plain), (Some(3), Some(0), false), "a new import");
     assert_eq!(numbers(&sample, "a"), [0, 0, 0, 1, 1, 1, 2, 2]);
@@ -516,11 +517,11 @@ fn a_source_that_may_have_been_forgotten_leaves_out_what_is_there() {
     write(&sample.folder.path().join("boxes/a.msf"), "rubbish");
     let request = request(&sample, "boxes", MailFormat::Mbox);
     sample.execute(Request::Import(request.clone())).expect("it goes on");
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     for number in 0..mail::limits::IMPORT_SOURCES_MAX {
         let mut importer = Importer::new(&file, &number.to_string(), ImportOptions::default()).expect("an import");
         importer.leave_gap();
-        importer.finish().expect("there is room");
+        importer.finish().expect("the mail file has no quota yet");
     }
     let answer = sample.execute(Request::Import(request)).expect("it goes on");
     assert_eq!((&answer.data["messages"], &answer.data["duplicates"]), (&json!(0), &json!(4)));
@@ -533,7 +534,7 @@ fn what_is_damaged_is_named_and_the_rest_is_exported() {
         for subject in ["one", "two", "three"] {
             append(&sample, "INBOX", format!("Subject: {subject}\r\n\r\ntext\r\n").as_bytes(), &[], 1_000_000_000);
         }
-        let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+        let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
         let view = file.view().expect("a view");
         let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
         let second = view.entry(inbox, base::Uid(2)).expect("a look").expect("the second message").note;

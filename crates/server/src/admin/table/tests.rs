@@ -35,7 +35,7 @@ fn check(name: &str, content: &str, change: impl FnOnce(&mut TableImport)) -> (R
     let answer = import(&sample.core, &request, &mut report).map_err(|failure| failure.to_string());
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
     export(&sample.core, &request, &mut report).expect("written");
-    let text = std::fs::read_to_string(back).expect("it is there");
+    let text = std::fs::read_to_string(back).expect("the mail file exists");
     (answer, text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
 }
 
@@ -114,7 +114,7 @@ fn numbers(sample: &Sample) -> Vec<usize> {
     let back = sample.folder.path().join("back.jsonl");
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
     export(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("written");
-    let text = std::fs::read_to_string(back).expect("it is there");
+    let text = std::fs::read_to_string(back).expect("the mail file exists");
     let number = |line: &str| serde_json::from_str::<Json>(line).ok()?["N"].as_f64().map(|number| number as usize);
     text.lines().map(|line| number(line).expect("a number")).collect()
 }
@@ -172,7 +172,7 @@ fn late_columns_have_one_type_whatever_broke_the_import_off() {
     assert_eq!(numbers(&sample).len(), 1_500);
     assert_eq!(import_again(&sample, &resume, false), Ok(2_000));
     assert_eq!(numbers(&sample).len(), 2_000);
-    let text = std::fs::read_to_string(sample.folder.path().join("back.jsonl")).expect("it is there");
+    let text = std::fs::read_to_string(sample.folder.path().join("back.jsonl")).expect("the mail file exists");
     let found: Vec<&str> = text.lines().filter(|line| line.contains("Late")).collect();
     assert!(found.len() == 2 && found[0].contains("\"Late\":5.0") && found[1].contains("\"Late\":6.0"), "{found:?}");
 }
@@ -353,7 +353,7 @@ fn bytes_that_are_no_text_are_told_by_row_and_column() {
         import(&sample.core, &request, &mut |_| ControlFlow::Continue(())).map_err(|failure| failure.to_string())
     };
     let why = told(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
-    assert!(why.contains("the first row cannot be read: column 2 (line 1) is no text in UTF-8"), "{why}");
+    assert!(why.contains("the first row: column 2 (line 1) is no text in UTF-8"), "{why}");
     let refusals = told(b"A,B\n1,x\n2,K\xF6ln\n").expect("the others are taken").data["refusals"].clone();
     let why = refusals[0]["why"].as_str().expect("a text");
     assert!(refusals[0]["row"] == 2 && why.starts_with("column \"B\" (line 3) is no text in UTF-8"), "{why}");
@@ -482,7 +482,7 @@ fn tables_of_commas_come_back() {
     let formula = Some("SELECT Height > 1.77".to_owned());
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), formula, columns, format: None };
     export(&sample.core, &request, &mut report).expect("written");
-    let text = std::fs::read_to_string(back).expect("it is there");
+    let text = std::fs::read_to_string(back).expect("the mail file exists");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "$UNID,Name,Height");
     assert!(lines.len() == 2 && lines[1].ends_with(",Bob,1.8"), "{text}");
@@ -503,7 +503,7 @@ fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut Tabl
     let mut request = TableExport { path: PATH.to_owned(), file: file.clone(), ..TableExport::default() };
     change(&mut request);
     let answer = export(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("written");
-    (answer, std::fs::read_to_string(file).expect("it is there"))
+    (answer, std::fs::read_to_string(file).expect("the mail file exists"))
 }
 
 fn line(text: &str) -> Json {
@@ -609,7 +609,7 @@ fn an_export_restores_who_may_read() {
     assert_eq!(documents[0]["Who"], json!(["CN=Ann/O=Example", "[Staff]"]));
     assert_eq!((&documents[1]["Who"], documents[1].get("$TYPES")), (&json!(["nobody in particular"]), None));
     let columns = answer.data["columns"].as_array().expect("columns");
-    let who = columns.iter().find(|column| column["column"] == "Who").expect("it is there");
+    let who = columns.iter().find(|column| column["column"] == "Who").expect("the mail file exists");
     assert_eq!((&who["type"], &who["type_from"]), (&json!("readers"), &json!("the file")));
     assert!(!columns.iter().any(|column| column["column"] == "$TYPES"), "it is no column");
     let warnings = answer.data["warnings"].to_string();
@@ -659,7 +659,7 @@ fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
         assert!(!data["warnings"].to_string().contains("UNID"), "{data}");
         if !is_dry {
             let number = |document: &Json| document["N"].as_f64() == Some(700.0);
-            let found = documents.iter().find(|document| number(document)).expect("it is there");
+            let found = documents.iter().find(|document| number(document)).expect("the mail file exists");
             assert_eq!(found["$UNID"], json!(unid(700)));
         }
     }

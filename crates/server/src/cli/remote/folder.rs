@@ -131,7 +131,8 @@ async fn list(client: &Client, database: String, personal: bool) -> Result<Answe
         fields.push(("columns", folder.columns.iter().map(|column| json!(column.title)).collect()));
         record(fields)
     });
-    Ok(Answer::list(rows.collect()).and(format!("`doublet view entries {database} FOLDER` shows what lies in one.")))
+    Ok(Answer::list(rows.collect())
+        .and(format!("`doublet view entries {database} FOLDER` shows the notes in a folder.")))
 }
 
 /// Returns `true` if a folder is private. The server lists only the caller's own private folders.
@@ -152,7 +153,7 @@ async fn delete(client: &Client, which: FolderSelector) -> Result<Answer, Failur
     match client.views().delete_folder(v1::DeleteFolderRequest { database, folder }).await {
         Ok(_) => Ok(Answer::say("The folder was deleted.")),
         Err(status) if client::reason(&status) == "state" => Err(Failure(format!(
-            "{}; `doublet folder remove {} '{}' NOTE` takes notes out of it",
+            "{}; `doublet folder remove {} '{}' NOTE` removes notes from it",
             status.message(),
             which.database,
             which.folder
@@ -174,7 +175,7 @@ async fn file(
     let complaint = (missing > 0).then(|| {
         let list = format!("`doublet note list {}`", which.database);
         let missing = counted(missing, "note is", "notes are");
-        format!("{missing} not there, or may not be read; {list} lists those there are")
+        format!("{missing} missing or not readable; {list} lists the existing notes")
     });
     let moved = counted(moved, "note is", "notes are");
     Ok(Answer { complaint, ..Answer::say(format!("{moved} {now} {} now.", which.folder)) })

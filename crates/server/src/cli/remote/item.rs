@@ -22,7 +22,8 @@ pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, Failure> {
             Some(item) => {
                 let first = item.value.take().and_then(|value| value.kind).filter(|_| item.flags == Some(flags));
                 let joined = first.and_then(|first| join(first, kind));
-                let joined = joined.ok_or_else(|| Failure(format!("{name}: a list has values of one type")))?;
+                let joined =
+                    joined.ok_or_else(|| Failure(format!("{name}: the values of a list must have one type")))?;
                 item.value = Some(v1::Value { kind: Some(joined) });
             }
             None => items.push(v1::Item {
@@ -54,7 +55,11 @@ fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), Failure> {
         "authors" => (name, v1::ItemFlags { authors: true, ..names }, list()),
         _ => match of_type(kind, value) {
             Some(kind) => (name, summary, kind.map_err(broken)?),
-            None => return Err(broken("the types are text, number, time, html, names, readers and authors")),
+            None => {
+                return Err(broken(
+                    "unknown type; unknown type; the types are text, number, time, html, names, readers and authors",
+                ));
+            }
         },
     })
 }
@@ -113,7 +118,7 @@ pub(super) fn read_keys(keys: &[String]) -> Result<Vec<SearchValue>, Failure> {
 pub(super) fn place(text: &str) -> Result<v1::Tumbler, String> {
     let level = |number: &str| number.parse().ok().filter(|number| *number > 0);
     let levels: Option<Vec<u32>> = text.split('.').map(level).collect();
-    levels.map(|levels| v1::Tumbler { levels }).ok_or_else(|| "write a place as 3.2.7, counted from 1".to_owned())
+    levels.map(|levels| v1::Tumbler { levels }).ok_or_else(|| "write a position as 3.2.7, counted from 1".to_owned())
 }
 
 fn join(first: Kind, next: Kind) -> Option<Kind> {

@@ -102,7 +102,7 @@ pub enum RemoteCommand {
 }
 
 /// Description of the time limit of a call in messages.
-const CALL_TIME: &str = "the server lets a call take (native.call_timeout, a minute unless it was changed)";
+const CALL_TIME: &str = "the server's time limit for a call (native.call_timeout, by default one minute)";
 
 /// Default port of the native protocol. Domino uses the same port.
 const PORT: u16 = 1352;
@@ -167,7 +167,7 @@ where
     F: Future<Output = Result<T, Failure>>,
     T: Into<CommandOutput>,
 {
-    let user = place.remote.user.clone().ok_or_else(|| Failure("who calls? Say it with --user".to_owned()))?;
+    let user = place.remote.user.clone().ok_or_else(|| Failure("no user name; specify it with --user".to_owned()))?;
     let config = place.load()?;
     let options = options(place, &config)?;
     let password = password(&place.remote)?;
@@ -240,7 +240,7 @@ fn with_port(server: &str) -> String {
 fn local(data: &DataFolder) -> Result<String, Failure> {
     let none = || {
         Failure(format!(
-            "no server with a native listener runs on {}; start it with `doublet serve`, or name another with --server",
+            "no server with a native listener runs on {}; start one with `doublet serve`, or specify another server with --server",
             data.path().display()
         ))
     };
@@ -279,7 +279,7 @@ fn ask() -> Result<String, Failure> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     let input = std::io::stdin();
     if !input.is_terminal() {
-        return Err(Failure("no password: say where it is with --password-file, or set DOUBLET_PASSWORD".to_owned()));
+        return Err(Failure("no password; specify a file with --password-file, or set DOUBLET_PASSWORD".to_owned()));
     }
     eprint!("Password: ");
     let shown = tcgetattr(&input).map_err(Failure::of)?;
@@ -296,7 +296,7 @@ fn ask() -> Result<String, Failure> {
 fn unreachable(error: client::Error, remote: &RemoteOptions) -> Failure {
     match error {
         client::Error::Tls { .. } if remote.certificate.is_none() && remote.server.is_some() => Failure(format!(
-            "{error}; where nobody has signed the server's certificate, give a copy of it (tls/certificate.pem in its data folder) with --certificate"
+            "{error}; if the server's certificate is not signed by a trusted authority, give a copy of it (tls/certificate.pem in the server's data folder) with --certificate"
         )),
         error => Failure::of(error),
     }
@@ -307,9 +307,11 @@ fn refused(status: client::Status) -> Failure {
     let message = status.message();
     Failure(match (client::reason(&status).as_str(), status.code()) {
         ("", Code::DeadlineExceeded) => {
-            format!("this took longer than {CALL_TIME}; ask for less, or try again when the server has less to do")
+            format!(
+                "the call took longer than {CALL_TIME}; request less data, or try again when the server is less busy"
+            )
         }
-        ("", Code::Unavailable | Code::Cancelled) => format!("the connection to the server broke off: {message}"),
+        ("", Code::Unavailable | Code::Cancelled) => format!("the connection to the server was lost: {message}"),
         ("", code) => format!("the call failed: {message} ({code:?})"),
         _ => message.to_owned(),
     })

@@ -202,7 +202,7 @@ impl Edit {
     /// Parses the items. Fails if there is nothing to change.
     pub(super) fn items(&self) -> Result<Vec<v1::Item>, Failure> {
         if self.items.is_empty() && self.remove.is_empty() {
-            return Err(Failure("nothing to change: say NAME=VALUE, or --remove NAME".to_owned()));
+            return Err(Failure("nothing to change; specify NAME=VALUE or --remove NAME".to_owned()));
         }
         read(&self.items)
     }
@@ -333,8 +333,8 @@ async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u
             break;
         }
     }
-    let answer = Answer::list(rows).and(format!("`doublet note restore {database} NOTE` brings one back."));
-    Ok(if after == 0 { answer } else { answer.and("There may be more: --limit shows them.") })
+    let answer = Answer::list(rows).and(format!("`doublet note restore {database} NOTE` restores a note."));
+    Ok(if after == 0 { answer } else { answer.and("There may be more deleted notes; a higher --limit shows them.") })
 }
 
 fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {
@@ -373,7 +373,7 @@ async fn attach(
         database: Some(key(database)),
         note: Some(name(note)?),
         expected_sequence: 0,
-        file_name: file_name.ok_or_else(|| Failure("this is not a file".to_owned()))?,
+        file_name: file_name.ok_or_else(|| Failure("the path has no file name".to_owned()))?,
         media_type,
         length_bytes: file.metadata().map_err(cannot)?.len(),
     };
@@ -436,8 +436,10 @@ fn resolved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) ->
     let saved = outcome.map_err(refused)?.into_inner();
     let (word, says) = match saved.outcome() {
         Outcome::Plain => ("plain", None),
-        Outcome::Merged => ("merged", Some("Somebody else had changed other items: the document has both changes.")),
-        Outcome::Kept => ("kept", Some("Somebody else had saved the document: this change is a response of it.")),
+        Outcome::Merged => ("merged", Some("Another user had changed other items; the document now has both changes.")),
+        Outcome::Kept => {
+            ("kept", Some("Another user had saved the document; this change was saved as a response to it."))
+        }
     };
     let mut fields = saved_fields("note", &saved);
     fields.push(("outcome", json!(word)));

@@ -29,7 +29,7 @@ impl FromStr for ListPosition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not what a list ends with, as 77 or 77/12");
+        let wrong = || format!("{text:?} is not a position from the end of a list, such as 77 or 77/12");
         let (modseq, note) = match text.split_once('/') {
             Some((modseq, note)) => (modseq, Some(note.parse().map_err(|_| wrong())?)),
             None => (text, None),
@@ -143,30 +143,31 @@ pub(super) async fn list(
     let documents = counted(list.rows.len(), "document", "documents");
     let next = next.unwrap_or(since);
     let says = match has_more {
-        true => format!("{documents}, and there are more: --since {next} goes on behind them."),
-        false => format!("{documents}; --since {next} shows what comes after them."),
+        true => format!("{documents}, and there are more; continue with --since {next}."),
+        false => format!("{documents}; --since {next} shows later changes."),
     };
     let answer = Answer::list(list.rows).and(says);
     Ok(match list.failed {
         (0, _) => answer,
         (count, why) => {
             let documents = counted(count, "document", "documents");
-            answer.and(format!("Over {documents} the formula came to an error, the first time: {why}."))
+            answer.and(format!("The formula failed for {documents}; the first error: {why}."))
         }
     })
 }
 
 /// Returns the answer for a search that exceeded the server's time limit. Fails if nothing was found until then.
 fn overdue(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answer, Failure> {
-    let narrower = "--since MODSEQ begins later, and `doublet view find` and `doublet db search` answer from an index";
+    let narrower =
+        "--since MODSEQ starts at a later change, and `doublet view find` and `doublet db search` use an index";
     let Some(next) = next else {
         return Err(Failure(format!(
-            "the search took longer than {CALL_TIME} and has found nothing so far; {narrower}"
+            "the search took longer than {CALL_TIME} and found nothing in that time; {narrower}"
         )));
     };
     let documents = counted(rows.len(), "document was", "documents were");
     let complaint = format!(
-        "the search took longer than {CALL_TIME}; {documents} found until then: --since {next} goes on behind them. \
+        "the search took longer than {CALL_TIME}; {documents} found until then: --since {next}. \
          Otherwise, {narrower}"
     );
     Ok(Answer { complaint: Some(complaint), ..Answer::list(rows) })

@@ -131,7 +131,7 @@ pub(super) fn refused_new(status: client::Status, database: &str, personal: bool
     }
     let flag = if personal { "create-personal-folders" } else { "create-folders" };
     Failure(format!(
-        "{}; a manager permits it: `doublet db acl {database} set NAME --level LEVEL --flag {flag}`",
+        "{}; a manager can grant this right: `doublet db acl {database} set NAME --level LEVEL --flag {flag}`",
         status.message()
     ))
 }
@@ -140,7 +140,11 @@ pub(super) fn refused_new(status: client::Status, database: &str, personal: bool
 /// command that lists them.
 pub(super) fn refused_name(status: client::Status, name: &str, lists: &str) -> Failure {
     let is_missing = client::reason(&status) == "not-found" && status.message().contains(&format!("{name:?}"));
-    if is_missing { Failure(format!("{}; `{lists}` lists those there are", status.message())) } else { refused(status) }
+    if is_missing {
+        Failure(format!("{}; `{lists}` lists the existing ones", status.message()))
+    } else {
+        refused(status)
+    }
 }
 
 async fn list(client: Client, database: String) -> Result<Answer, Failure> {

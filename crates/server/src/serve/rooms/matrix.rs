@@ -155,18 +155,18 @@ impl TestServer {
         for name in ["disabled", "denied", "gone", "barred", "full", "moved"] {
             let new = NewUser::new(&format!("{name}@acme.test"));
             let password = Some(PASSWORD.as_bytes().to_vec());
-            people::add(&core, &NewUser { password, ..new }).expect("it is free");
+            people::add(&core, &NewUser { password, ..new }).expect("the address is free");
         }
         for name in ["ann", "bob", "disabled", "denied", "gone", "barred"] {
             let addresses_add = vec![format!("{name}.alias@acme.test")];
             let change = UserChange { addresses_add, ..UserChange::default() };
-            core.directory.user_set(&format!("{name}@acme.test"), &change).expect("they are there");
+            core.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
         }
         let postmaster = Some(Some("ann@acme.test".to_owned()));
         let change = directory::DomainChange { postmaster, ..directory::DomainChange::default() };
-        core.directory.domain_set("acme.test", &change).expect("it is there");
+        core.directory.domain_set("acme.test", &change).expect("the domain exists");
         let moved = UserChange { forward: Some(Some("dora@elsewhere.test".to_owned())), ..UserChange::default() };
-        core.directory.user_set("moved@acme.test", &moved).expect("they are there");
+        core.directory.user_set("moved@acme.test", &moved).expect("the user exists");
         let groups = [
             ("crew", GroupKind::AclOnly, "ann@acme.test"),
             ("leavers", GroupKind::DenyList, "denied@acme.test"),
@@ -177,12 +177,12 @@ impl TestServer {
             let addresses = vec![format!("{name}@acme.test")];
             core.directory
                 .group_add(&NewGroup { kind, members, addresses, ..NewGroup::default() })
-                .expect("it is free");
+                .expect("the address is free");
         }
         let files = CertificateFiles::of(&core.config, &core.data, &core.hostname);
-        let tls = Arc::new(files.load().expect("it makes one"));
-        let server = Server::new(Arc::new(core), tls, files, Shutdown::new()).expect("it can be set up");
-        let rooms = ProtocolServices::new(&server, &server.logins).expect("they can be set up");
+        let tls = Arc::new(files.load().expect("a missing certificate is created"));
+        let server = Server::new(Arc::new(core), tls, files, Shutdown::new()).expect("the server can be set up");
+        let rooms = ProtocolServices::new(&server, &server.logins).expect("the protocols can be set up");
         let world = Self { server, rooms, _folder: folder };
         world.switch_off("disabled", true);
         world.fill("full");
@@ -191,26 +191,26 @@ impl TestServer {
 
     fn switch_off(&self, name: &str, disabled: bool) {
         let change = UserChange { disabled: Some(disabled), ..UserChange::default() };
-        self.server.core.directory.user_set(&format!("{name}@acme.test"), &change).expect("they are there");
+        self.server.core.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
     }
 
     fn deny(&self, name: &str, denied: bool) {
         let member = vec![format!("{name}@acme.test")];
         let mut change = GroupChange::default();
         *(if denied { &mut change.members_add } else { &mut change.members_remove }) = member;
-        self.server.core.directory.group_set("leavers@acme.test", &change).expect("it is there");
+        self.server.core.directory.group_set("leavers@acme.test", &change).expect("the domain exists");
     }
 
     fn fill(&self, name: &str) {
         let core = &self.server.core;
-        let file = core.mail.open_as_server(&format!("mail/{name}.nsf")).expect("it is there");
+        let file = core.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the domain exists");
         let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
         let raw = "Subject: large\r\n\r\n0123456789\r\n".repeat(1_000).into_bytes();
         let message = mail::mailbox::NewMessage { raw, flags: Default::default(), received: None };
-        file.append(inbox, &[message]).expect("there is room");
+        file.append(inbox, &[message]).expect("the mail file has no quota yet");
         let change = UserChange { quota_bytes: Some(Some(1_000)), ..UserChange::default() };
-        let person = core.directory.user_set(&format!("{name}@acme.test"), &change).expect("they are there");
-        people::set_quota(core, &person, Some(1_000)).expect("it can be lowered");
+        let person = core.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
+        people::set_quota(core, &person, Some(1_000)).expect("a quota may be below the current size");
     }
 
     /// Returns the number of accepted messages.
@@ -278,7 +278,7 @@ impl ClientSession {
                 return String::from_utf8(line).expect("replies are text").trim_end().to_owned();
             }
             let received = self.stream.receive(&mut self.heard).await.expect("a connection in memory");
-            assert_ne!(received, 0, "{:?} is still served", self.caller);
+            assert_ne!(received, 0, "the server keeps the connection of {:?} open", self.caller);
         }
     }
 
@@ -305,7 +305,7 @@ impl ClientSession {
                     "right" => ("", PASSWORD),
                     "wrong" => ("", "sesame"),
                     "for-another" => ("bob", PASSWORD),
-                    other => panic!("no password is called {other}"),
+                    other => panic!("unknown password name {other}"),
                 };
                 format!("AUTH PLAIN {}\r\n", STANDARD.encode(format!("{acts_for}\0{account}@acme.test\0{password}")))
             }
@@ -364,8 +364,8 @@ async fn every_verb_answers_everybody_as_the_table_says() {
 async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
     let world = TestServer::new("own");
     let itself = Arc::new(notes::Identity::local_server(""));
-    let files =
-        ["mail/ann.nsf", "mail/bob.nsf"].map(|path| world.server.core.mail.open_as_server(path).expect("it is there"));
+    let files = ["mail/ann.nsf", "mail/bob.nsf"]
+        .map(|path| world.server.core.mail.open_as_server(path).expect("the domain exists"));
     let count = |file: &mail::mailbox::MailFile| {
         let view = file.view().expect("a view");
         let inbox = view.folder("INBOX").expect("a look").expect("an inbox");
@@ -374,12 +374,12 @@ async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
     for (sent, level) in (1..).zip(notes::AclLevel::ALL) {
         for file in &files {
             let access: notes::Access<notes::level::Depositor> =
-                file.database().authorize(&itself).expect("the server may");
+                file.database().authorize(&itself).expect("the server has access");
             let mut acl = notes::Acl::open_to_all(level);
             acl.internet_max = level;
             let accesses = [&access];
             let mut transaction = world.server.core.notes.transaction(&accesses).expect("the store works");
-            transaction.on(0).acl_set(acl).expect("the server may");
+            transaction.on(0).acl_set(acl).expect("the server has access");
             transaction.commit().expect("the store works");
         }
         let taken = "250 2.0.0";
@@ -403,7 +403,7 @@ async fn every_verb_sender_and_recipient_has_a_row() {
     }
     let rows = rows();
     let said: Vec<&str> =
-        rows.iter().map(|(lines, _)| lines.rsplit(" / ").next().expect("a row says something")).collect();
+        rows.iter().map(|(lines, _)| lines.rsplit(" / ").next().expect("a split has at least one part")).collect();
     let verb = |line: &&str| line.split(' ').next().filter(|_| !line.ends_with('.')).map(str::to_owned);
     assert_eq!(said.iter().filter_map(verb).collect::<BTreeSet<_>>(), verbs);
     for line in SENDERS
