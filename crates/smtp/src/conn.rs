@@ -207,7 +207,7 @@ impl Connection {
             self.stream.write_all(&self.out).await?;
             self.stream.flush().await
         };
-        timeout(limit, send).await.map_err(|_| Error::TooSlow("the time to take a reply"))??;
+        timeout(limit, send).await.map_err(|_| Error::TooSlow("the time allowed for receiving a reply"))??;
         self.out.clear();
         self.out.shrink_to(BUFFER_BYTES_KEPT);
         Ok(())
@@ -274,7 +274,7 @@ impl ListenerServices {
         let allowed = self.pool.run(move || credentials.may_send_as(&login, &sender.reverse_path)).await;
         match allowed {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Refusal::new(553, Status(5, 7, 1), "You may not send with this address")),
+            Ok(false) => Err(Refusal::new(553, Status(5, 7, 1), "You may not send from this address")),
             Err(error) => Err(unavailable(&error)),
         }
     }
@@ -332,6 +332,6 @@ impl ListenerServices {
 }
 
 fn unavailable(error: &wire::PoolError) -> Refusal {
-    tracing::error!(%error, "a question of an SMTP session has no answer");
+    tracing::error!(%error, "cannot run a job for an SMTP session");
     Refusal::later()
 }

@@ -23,7 +23,7 @@ pub enum Error {
     #[error("TLS failed: {0}")]
     Tls(String),
     /// The peer violated the SMTP protocol.
-    #[error("the peer broke the protocol: {0}")]
+    #[error("the peer violated the protocol: {0}")]
     Protocol(&'static str),
     /// A signing key cannot be generated or read. The operator must act.
     #[error("signing key for {domain}: {why}")]

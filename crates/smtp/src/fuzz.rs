@@ -23,7 +23,7 @@ use crate::submission::{CompletionContext, mend};
 pub fn arguments(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok((path, rest)) = path::parse(text) {
-        assert!(!path.address.contains(char::is_control), "an address cannot break a line");
+        assert!(!path.address.contains(char::is_control), "an accepted address has no control characters");
         let _ = parameters::parse_mail(rest);
         let _ = parameters::parse_rcpt(rest);
     }
@@ -34,19 +34,19 @@ pub fn arguments(input: &[u8]) {
 pub fn data(input: &[u8]) {
     let mut reader = DataReader::new(ReceivedData::new(b"", 1 << 20, 0));
     let (used, progress) = reader.push(input);
-    assert!(used <= input.len(), "no more is used than there is");
+    assert!(used <= input.len(), "the reader uses at most the whole input");
     if progress == DataProgress::More {
         return;
     }
     let is_faulty = reader.content().has_bare_line_end();
     let (kept, _) = reader.into_content().finish();
     let text = stuffed(&kept);
-    assert!(!has_bare_line_end(0, &text), "what is sent has no bare line ends");
+    assert!(!has_bare_line_end(0, &text), "the sent text has no bare line ends");
     let mut again = DataReader::new(ReceivedData::new(b"", 2 << 20, 0));
-    assert_eq!(again.push(&text), (text.len(), DataProgress::End), "what is sent ends at its end");
+    assert_eq!(again.push(&text), (text.len(), DataProgress::End), "the end mark ends the sent text");
     if !is_faulty {
         let kept: Vec<u8> = kept.into_iter().map(|byte| if byte == 0 { b' ' } else { byte }).collect();
-        assert_eq!(again.into_content().finish().0, kept, "what is sent is what was received");
+        assert_eq!(again.into_content().finish().0, kept, "the sent text is read back unchanged");
     }
 }
 
@@ -54,7 +54,7 @@ pub fn data(input: &[u8]) {
 pub fn message(input: &[u8]) {
     let mut end = 0;
     for field in fields(input) {
-        assert_eq!(field.range.start, end, "fields follow one another");
+        assert_eq!(field.range.start, end, "fields follow each other without gaps");
         end = field.range.end;
     }
     let with =
@@ -66,7 +66,10 @@ pub fn message(input: &[u8]) {
 /// Parses a server's replies.
 pub fn reply(input: &[u8]) {
     if let ParseResult::Complete(reply, used) = Reply::parse(input) {
-        assert!(used <= input.len() && !reply.lines.is_empty(), "a reply has a line and lies within the input");
+        assert!(
+            used <= input.len() && !reply.lines.is_empty(),
+            "a reply has at least one line and ends within the input"
+        );
         let _ = (reply.status(), reply.to_string());
     }
 }
@@ -97,13 +100,13 @@ pub fn session(input: &[u8]) {
                 Step::Flush => out.clear(),
                 Step::Read => break,
                 Step::Close => {
-                    assert!(out.is_empty() || out.ends_with(b"\r\n"), "replies are lines");
+                    assert!(out.is_empty() || out.ends_with(b"\r\n"), "the output consists of whole lines");
                     return;
                 }
             }
         }
     }
-    assert!(!has_bare_line_end(0, &out), "replies are lines");
+    assert!(!has_bare_line_end(0, &out), "the output consists of whole lines");
 }
 
 fn answer(question: &BackendRequest) -> BackendResponse {

@@ -357,7 +357,7 @@ impl Session {
             return self.refuse(out, 530, Status(5, 7, 0), "Must issue a STARTTLS command first");
         }
         if verb.ends_group && !rest.is_empty() && self.rules.pipelining == Pipelining::Strict {
-            self.end(out, 554, Status(5, 5, 0), "Protocol error: wait for the answer before you go on");
+            self.end(out, 554, Status(5, 5, 0), "Protocol error: wait for the reply before sending more");
             return NextAction::Close;
         }
         (verb.run)(self, &mut CallContext { arguments, out })

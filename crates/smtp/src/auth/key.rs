@@ -64,7 +64,7 @@ impl PrivateKey {
     pub fn from_pem(pem: &str) -> Result<Self> {
         let (label, document) = rsa::pkcs8::SecretDocument::from_pem(pem).map_err(|error| unusable(&error))?;
         if label != "PRIVATE KEY" {
-            return Err(unusable(&format!("a {label} is no key in PKCS #8 form")));
+            return Err(unusable(&format!("a {label} is not a key in PKCS #8 form")));
         }
         Self::from_der(document.as_bytes().to_vec())
     }

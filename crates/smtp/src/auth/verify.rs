@@ -210,7 +210,7 @@ struct VerificationResult {
 impl VerificationResult {
     /// Returns the outcome of checks that did not complete.
     fn unfinished() -> Self {
-        let unknown = |method| MethodResult::new(method, "temperror").because(Some("the check did not come to an end"));
+        let unknown = |method| MethodResult::new(method, "temperror").because(Some("the check did not finish"));
         let text = "The origin of the message cannot be checked now, try again later";
         Self {
             results: ["spf", "dkim", "dmarc"].map(unknown).to_vec(),
@@ -288,7 +288,7 @@ impl DmarcVerdict {
         match self {
             Self::Nothing => None,
             Self::Perhaps(domain) => {
-                let text = format!("DMARC of {domain} cannot be looked up now, try again later");
+                let text = format!("Cannot look up the DMARC policy of {domain} now, try again later");
                 Some(Refusal::new(451, Status(4, 7, 0), text))
             }
             Self::Reject(domain) => {
@@ -312,14 +312,14 @@ fn author_domains(text: &[u8], parsed: Option<&AuthenticatedMessage<'_>>) -> Res
     };
     let is_foreign = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t');
     if value.iter().any(is_foreign) || parsed.from.is_empty() {
-        return Err("The From field of the message cannot be read");
+        return Err("The From field of the message");
     }
     let mut domains = Vec::new();
     for address in &parsed.from {
         let (local, domain) = split_address(address);
         let domain = ascii_domain(domain).unwrap_or_default().to_lowercase();
         if local.is_empty() || !is_domain(&domain) {
-            return Err("The From field of the message cannot be read");
+            return Err("The From field of the message");
         }
         if !domains.contains(&domain) {
             domains.push(domain);
@@ -440,9 +440,9 @@ fn reason(error: &AuthError) -> &'static str {
         AuthError::FailedBodyHashMatch => "body hash did not verify",
         AuthError::FailedAuidMatch => "identity does not match the domain",
         AuthError::RevokedPublicKey => "key revoked",
-        AuthError::IncompatibleAlgorithms => "key and signature do not fit",
+        AuthError::IncompatibleAlgorithms => "key and signature are incompatible",
         AuthError::SignatureExpired => "signature expired",
-        AuthError::SignatureLength => "signature covers a part only",
+        AuthError::SignatureLength => "signature covers only part of the body",
         AuthError::DnsError(_) => "name resolution failed",
         AuthError::DnsRecordNotFound(code) if !denies(*code) => "name resolution failed",
         AuthError::DnsRecordNotFound(_) => "no key",

@@ -184,8 +184,8 @@ impl Connection {
         };
         match timeout(limit, sending).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(TransferError::broken(format!("the connection broke: {error}"))),
-            Err(_) => Err(TransferError::broken("the server took nothing for too long")),
+            Ok(Err(error)) => Err(TransferError::broken(format!("the connection failed: {error}"))),
+            Err(_) => Err(TransferError::broken("the server did not accept data in time")),
         }
     }
 
@@ -193,7 +193,7 @@ impl Connection {
     pub(crate) async fn reply(&mut self, limit: Duration) -> Result<Reply, TransferError> {
         timeout(limit, self.receive_reply())
             .await
-            .unwrap_or_else(|_| Err(TransferError::broken("the server did not answer in time")))
+            .unwrap_or_else(|_| Err(TransferError::broken("the server did not reply in time")))
     }
 
     /// Sends QUIT and closes the connection. Errors are ignored.
@@ -210,13 +210,13 @@ impl Connection {
                     self.input.drain(..used);
                     return Ok(reply);
                 }
-                ParseResult::Invalid => return Err(TransferError::broken("the server does not speak SMTP")),
+                ParseResult::Invalid => return Err(TransferError::broken("the server sent an invalid SMTP reply")),
                 ParseResult::Incomplete => {}
             }
             match self.stream.receive(&mut self.input).await {
                 Ok(0) => return Err(TransferError::broken("the server closed the connection")),
                 Ok(_) => {}
-                Err(error) => return Err(TransferError::broken(format!("the connection broke: {error}"))),
+                Err(error) => return Err(TransferError::broken(format!("the connection failed: {error}"))),
             }
         }
     }
@@ -229,7 +229,10 @@ impl Connection {
         if reply.is_positive() {
             let server = reply.lines.first().and_then(|line| line.split(' ').next()).unwrap_or_default();
             if self.dialect == ClientProtocol::Smtp && server.eq_ignore_ascii_case(&options.hostname) {
-                return Err(TransferError::permanent(Status(5, 4, 6), "the server calls itself by our name: a loop"));
+                return Err(TransferError::permanent(
+                    Status(5, 4, 6),
+                    "mail loop: the server introduces itself with our own name",
+                ));
             }
             self.extensions = Extensions::parse(&reply);
             return Ok(());
@@ -256,14 +259,17 @@ impl Connection {
         };
         let may_go_on = matches!(target.security, Security::Opportunistic);
         if !self.extensions.starttls {
-            return Err(TransferError::temporary(Status(4, 7, 4), "the server has no STARTTLS, and TLS is required"));
+            return Err(TransferError::temporary(
+                Status(4, 7, 4),
+                "TLS is required, but the server does not offer STARTTLS",
+            ));
         }
         let reply = self.command("STARTTLS", options.timeouts.command).await?;
         if !reply.is_positive() {
             return if may_go_on { Ok(self) } else { Err(TransferError::Refused(reply)) };
         }
         if !self.input.is_empty() {
-            return Err(TransferError::TlsFailed("the server spoke in clear after STARTTLS".to_owned()));
+            return Err(TransferError::TlsFailed("the server sent unencrypted data after STARTTLS".to_owned()));
         }
         let mut connection = self.start_tls(tls).await?;
         connection.introduce(options).await?;
@@ -286,7 +292,7 @@ impl Connection {
         options: &Options,
     ) -> Result<(), TransferError> {
         if !self.is_tls() && !target.address.ip().is_loopback() {
-            return Err(TransferError::temporary(Status(4, 7, 11), "the password may not be sent in clear"));
+            return Err(TransferError::temporary(Status(4, 7, 11), "the password may not be sent without TLS"));
         }
         let limit = options.timeouts.command;
         let offers = |name: &str| self.extensions.mechanisms.iter().any(|mechanism| mechanism == name);
@@ -302,7 +308,10 @@ impl Connection {
             }
             reply
         } else {
-            return Err(TransferError::temporary(Status(4, 7, 0), "the server offers no way to log in that we know"));
+            return Err(TransferError::temporary(
+                Status(4, 7, 0),
+                "the server offers no supported authentication mechanism",
+            ));
         };
         match reply.code {
             235 => Ok(()),

@@ -315,7 +315,7 @@ impl SmtpClient {
     async fn open(&self, target: &ServerAddress) -> std::result::Result<Connection, TransferError> {
         match Connection::open(target, &self.options, &self.anyone).await {
             Err(TransferError::TlsFailed(why)) if matches!(target.security, Security::Opportunistic) => {
-                tracing::debug!(host = %target.name, %why, "TLS failed, sending in clear");
+                tracing::debug!(host = %target.name, %why, "TLS failed, sending without TLS");
                 let in_clear = ServerAddress { security: Security::Clear, ..target.clone() };
                 Connection::open(&in_clear, &self.options, &self.anyone).await
             }
@@ -346,7 +346,9 @@ async fn before<T>(
     step: impl Future<Output = std::result::Result<T, TransferError>>,
 ) -> std::result::Result<T, TransferError> {
     let Some(deadline) = deadline else { return step.await };
-    timeout_at(deadline, step).await.unwrap_or_else(|_| Err(TransferError::broken("no session was open in time")))
+    timeout_at(deadline, step)
+        .await
+        .unwrap_or_else(|_| Err(TransferError::broken("no session could be opened in time")))
 }
 
 /// The state of an attempt to send a message.
@@ -369,7 +371,8 @@ impl Attempt {
     }
 
     fn finish(self) -> Vec<Outcome> {
-        let failure = self.failure.unwrap_or_else(|| TransferError::broken("no server took the message").outcome(None));
+        let failure =
+            self.failure.unwrap_or_else(|| TransferError::broken("no server accepted the message").outcome(None));
         self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| failure.clone())).collect()
     }
 }

@@ -72,7 +72,7 @@ fn without_ourselves(exchangers: Vec<MailExchanger>, options: &Options) -> Resul
     if better.is_empty() {
         return Err(TransferError::permanent(
             Status(5, 4, 6),
-            "the mail exchanger of the domain is this server: a loop",
+            "mail loop: the mail exchanger of the domain is this server",
         ));
     }
     Ok(better)
@@ -98,7 +98,7 @@ async fn of_domain(
         Err(error) => return Err(unreachable(error)),
     };
     if exchangers.iter().all(|exchanger| exchanger.name.is_empty()) {
-        return Err(TransferError::permanent(Status(5, 1, 10), "the domain takes no mail (null MX)"));
+        return Err(TransferError::permanent(Status(5, 1, 10), "the domain accepts no mail (null MX)"));
     }
     let mut targets = Vec::new();
     let mut failure = None;

@@ -44,7 +44,7 @@ pub(crate) async fn run(
         }
         let mut transaction = Transaction { connection, options, outgoing, plan: &plan, outcomes };
         if let Err(SessionFailure { problem, uncertain }) = transaction.send(&group, &text).await {
-            // Only recipients whose message data was sent are settled, because the server may have accepted it. The
+            // Only recipients whose message data was sent are settled, because the server may change the ACL have accepted it. The
             // others may be tried elsewhere.
             if uncertain {
                 let outcome = problem.outcome(Some(&connection.name));
@@ -68,10 +68,10 @@ impl TransactionCommands {
         let (header_is_eight_bit, is_eight_bit) = eight_bit(outgoing.message);
         let size = outgoing.message.len();
         if extensions.size.is_some_and(|limit| limit > 0 && size as u64 > limit) {
-            return Err(TransferError::permanent(Status(5, 3, 4), "the message is larger than the server takes"));
+            return Err(TransferError::permanent(Status(5, 3, 4), "the message exceeds the size limit of the server"));
         }
         if is_eight_bit && !extensions.eight_bit_mime && options.eight_bit == EightBit::Bounce {
-            return Err(TransferError::permanent(Status(5, 6, 3), "the server takes no 8-bit text"));
+            return Err(TransferError::permanent(Status(5, 6, 3), "the server does not accept 8-bit text"));
         }
         let utf8_header = outgoing.smtputf8 && header_is_eight_bit;
         if utf8_header && !extensions.smtputf8 {
@@ -110,7 +110,7 @@ impl TransactionCommands {
 /// The failure that ended a session.
 struct SessionFailure {
     problem: TransferError,
-    /// `true` if the server may have accepted the message.
+    /// `true` if the server may change the ACL have accepted the message.
     uncertain: bool,
 }
 
@@ -183,7 +183,7 @@ impl Transaction<'_> {
         }
         let data = self.connection.reply(limits.data_begin).await?;
         if !mail.is_positive() && mail.code == 421 {
-            return Err(TransferError::broken("the server is closing"));
+            return Err(TransferError::broken("the server is closing the connection the connection"));
         }
         Ok((accepted, Some(data)))
     }
@@ -285,10 +285,10 @@ fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, Transf
 /// local part is an error.
 fn spelled(address: &str, smtputf8: bool) -> Result<String, TransferError> {
     if address.contains(|c: char| c.is_control() || c == '<' || c == '>') && !address.starts_with('"') {
-        return Err(TransferError::permanent(Status(5, 1, 3), "the address cannot be sent"));
+        return Err(TransferError::permanent(Status(5, 1, 3), "the address contains characters that cannot be sent"));
     }
     if address.contains(char::is_control) {
-        return Err(TransferError::permanent(Status(5, 1, 3), "the address cannot be sent"));
+        return Err(TransferError::permanent(Status(5, 1, 3), "the address contains characters that cannot be sent"));
     }
     if smtputf8 || address.is_ascii() {
         return Ok(address.to_owned());
@@ -301,7 +301,7 @@ fn spelled(address: &str, smtputf8: bool) -> Result<String, TransferError> {
 }
 
 fn needs_smtputf8() -> TransferError {
-    TransferError::permanent(Status(5, 6, 7), "the message needs SMTPUTF8, which the server does not have")
+    TransferError::permanent(Status(5, 6, 7), "the message needs SMTPUTF8, which the server does not support")
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out
         },
         ExpectedResponse::Name => match String::from_utf8(response) {
             Ok(name) => challenge(session, ExpectedResponse::Password(name), out),
-            Err(_) => session.refuse(out, 501, Status(5, 5, 2), "The name is not UTF-8"),
+            Err(_) => session.refuse(out, 501, Status(5, 5, 2), "The user name is not UTF-8"),
         },
         ExpectedResponse::Password(login) => ask_login(session, login, response),
         ExpectedResponse::Scram(exchange) => {

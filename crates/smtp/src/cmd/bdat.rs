@@ -83,7 +83,7 @@ fn parse(arguments: &str) -> Option<(u64, bool)> {
 fn refusal_before(session: &Session) -> Option<Refusal> {
     let wrong_order = |text: &'static str| Some(Refusal::new(503, Status(5, 5, 1), text));
     match &session.transaction {
-        None => wrong_order("There is no sender yet"),
+        None => wrong_order("Send MAIL first"),
         Some(transaction) if transaction.chunks_failed => wrong_order("An earlier chunk was refused"),
         Some(transaction) if transaction.recipients.is_empty() => wrong_order("There are no valid recipients"),
         Some(_) => None,

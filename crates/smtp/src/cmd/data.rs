@@ -16,7 +16,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 
 fn refusal_before(session: &Session, arguments: &str) -> Option<Refusal> {
     let wrong_order = |text: &'static str| Some(Refusal::new(503, Status(5, 5, 1), text));
-    let Some(transaction) = &session.transaction else { return wrong_order("There is no sender yet") };
+    let Some(transaction) = &session.transaction else { return wrong_order("Send MAIL first") };
     if !arguments.is_empty() {
         Some(Refusal::new(501, Status(5, 5, 4), "DATA takes no arguments"))
     } else if transaction.chunks.is_some() || transaction.chunks_failed {

@@ -26,7 +26,7 @@ pub(crate) fn run_helo(session: &mut Session, call: &mut CallContext<'_>) -> Nex
 fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: Protocol) -> NextAction {
     let name = call.arguments;
     if name.is_empty() || name.len() > HELO_BYTES_MAX || name.contains(char::is_control) {
-        return session.refuse(call.out, 501, Status(5, 5, 4), "Say your name: a domain or an address literal");
+        return session.refuse(call.out, 501, Status(5, 5, 4), "Host name required: a domain or an address literal");
     }
     session.helo = Some((name.to_owned(), protocol));
     session.transaction = None;

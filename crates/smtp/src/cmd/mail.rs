@@ -46,13 +46,13 @@ pub(crate) fn answered(session: &mut Session, verdict: Result<(), Refusal>, out:
 fn refusal_before(session: &Session) -> Option<Refusal> {
     let rules = &session.rules;
     if session.helo.is_none() {
-        Some(Refusal::new(503, Status(5, 5, 1), "Say your name first"))
+        Some(Refusal::new(503, Status(5, 5, 1), "Send EHLO or HELO first (LHLO in LMTP)"))
     } else if rules.authentication == Authentication::Required && session.login.is_none() {
         Some(Refusal::new(530, Status(5, 7, 0), "Authentication required"))
     } else if session.transaction.is_some() {
-        Some(Refusal::new(503, Status(5, 5, 1), "There is a sender already"))
+        Some(Refusal::new(503, Status(5, 5, 1), "Sender already specified"))
     } else if session.counts.messages >= rules.messages_max {
-        Some(Refusal::new(452, Status(4, 5, 3), "Too many messages in one session, connect anew"))
+        Some(Refusal::new(452, Status(4, 5, 3), "Too many messages in one session, open a new connection"))
     } else {
         None
     }
@@ -87,15 +87,15 @@ pub(crate) fn after_keyword<'a>(arguments: &'a str, keyword: &str) -> Option<&'a
 pub(crate) fn refusal_of(error: ParameterError) -> Refusal {
     match error {
         ParameterError::Unknown => Refusal::new(555, Status(5, 5, 4), "Unknown parameter"),
-        ParameterError::Repeated => Refusal::new(501, Status(5, 5, 4), "A parameter is there twice"),
-        ParameterError::Value(name) => Refusal::new(501, Status(5, 5, 4), format!("Bad value of {name}")),
+        ParameterError::Repeated => Refusal::new(501, Status(5, 5, 4), "Duplicate parameter"),
+        ParameterError::Value(name) => Refusal::new(501, Status(5, 5, 4), format!("Bad value for {name}")),
     }
 }
 
 /// Returns a description of the error in an address.
 pub(crate) fn bad_address(error: path::PathError, text: &str) -> String {
     let part = match error {
-        path::PathError::Brackets => "put it in <>",
+        path::PathError::Brackets => "enclose it in <>",
         path::PathError::LocalPart => "the part before the @",
         path::PathError::Domain => "the domain",
     };

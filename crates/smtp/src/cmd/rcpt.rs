@@ -47,10 +47,10 @@ pub(crate) fn answered(
 
 fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
     let Some(transaction) = &session.transaction else {
-        return Err(Refusal::new(503, Status(5, 5, 1), "There is no sender yet"));
+        return Err(Refusal::new(503, Status(5, 5, 1), "Send MAIL first"));
     };
     if transaction.chunks.is_some() || transaction.chunks_failed {
-        return Err(Refusal::new(503, Status(5, 5, 1), "The text of the message has begun"));
+        return Err(Refusal::new(503, Status(5, 5, 1), "RCPT cannot follow BDAT"));
     }
     if transaction.recipients.len() >= session.rules.recipients_max {
         return Err(Refusal::new(452, Status(4, 5, 3), "Too many recipients"));

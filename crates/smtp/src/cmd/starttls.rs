@@ -13,7 +13,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
         return session.refuse(call.out, 501, Status(5, 5, 4), "STARTTLS takes no arguments");
     }
     if session.peer.tls {
-        return session.refuse(call.out, 503, Status(5, 5, 1), "TLS is on already");
+        return session.refuse(call.out, 503, Status(5, 5, 1), "TLS is already active");
     }
     if !is_offered(session) {
         return session.refuse(call.out, 502, Status(5, 5, 1), "TLS is not available");

@@ -15,7 +15,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
         return session.refuse(call.out, 501, Status(5, 5, 4), "Syntax: VRFY user");
     }
     if !is_disclosed(session) {
-        reply::write(call.out, 252, Status(2, 0, 0), "Cannot verify, but will take messages and try to deliver them");
+        reply::write(call.out, 252, Status(2, 0, 0), "Cannot VRFY user, but will accept messages and attempt delivery");
         return NextAction::Continue;
     }
     let name = call.arguments.trim_start_matches('<').trim_end_matches('>');
@@ -28,7 +28,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 pub(crate) fn answered(session: &mut Session, address: &str, verdict: RecipientReply, out: &mut Vec<u8>) -> NextAction {
     match verdict {
         RecipientReply::Local => reply::write(out, 250, Status(2, 1, 5), &format!("<{address}>")),
-        RecipientReply::Remote => reply::write(out, 252, Status(2, 0, 0), "Not one of our addresses"),
+        RecipientReply::Remote => reply::write(out, 252, Status(2, 0, 0), "Not a local address"),
         other => {
             if let Some(refusal) = other.refusal() {
                 return session.fail(out, &refusal);

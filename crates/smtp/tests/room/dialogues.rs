@@ -74,7 +74,7 @@ impl SessionDriver {
                     let login = sender.login.as_deref().filter(|_| !sender.reverse_path.is_empty());
                     match login {
                         Some(login) if !backend.may_send_as(login, &sender.reverse_path) => {
-                            Err(smtp::Refusal::new(553, smtp::Status(5, 7, 1), "You may not send with this address"))
+                            Err(smtp::Refusal::new(553, smtp::Status(5, 7, 1), "You may not send from this address"))
                         }
                         _ => Ok(()),
                     }
