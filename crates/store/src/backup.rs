@@ -61,7 +61,8 @@ pub struct Backup {
 /// The backup contains everything that was durable at the time of the call.
 pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Backup> {
     if store.engine().folder().is_some_and(|folder| lies_within(target, folder)) {
-        let why = "a backup cannot lie within the store that it is of; name a folder elsewhere, best on another disk";
+        let why =
+            "a backup cannot be inside the store that it backs up; name a folder elsewhere, preferably on another disk";
         return Err(Error::Unusable { path: target.to_path_buf(), why: why.into() });
     }
     let target = Target::make(target)?;
@@ -200,7 +201,7 @@ impl Target {
             return Ok(Self { folder: folder.to_path_buf() });
         }
         let why =
-            "this is no backup: it has no folders `backups` and `objects`; name the folder that `backup` was given";
+            "not a backup: the folders `backups` and `objects` are missing; name the folder that `backup` was given";
         Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
     }
 
@@ -218,9 +219,9 @@ impl Target {
         let Some(chosen) = chosen else {
             let there: Vec<String> = numbers.iter().map(u32::to_string).collect();
             let why = match (number, there.is_empty()) {
-                (_, true) => "there is no finished backup in it; run `backup` again".to_owned(),
+                (_, true) => "it contains no finished backup; run `backup` again".to_owned(),
                 (None, false) => unreachable!("the last number is among the numbers"),
-                (Some(number), false) => format!("there is no backup {number} in it, but {}", there.join(", ")),
+                (Some(number), false) => format!("it does not contain backup {number}, only {}", there.join(", ")),
             };
             return Err(Error::Unusable { path: self.folder.clone(), why });
         };

@@ -147,8 +147,8 @@ impl Blobs {
         }
         let first = head.chunk_of(range.start);
         let last = head.chunk_of(end - 1);
-        assert!(first <= last, "chunks lie in the order of their content");
-        assert!(head.chunk_start(first) <= range.start, "what is wanted does not begin before its chunk");
+        assert!(first <= last, "chunk numbers ascend with the position");
+        assert!(head.chunk_start(first) <= range.start, "the range begins in its first chunk");
         let mut content = self.chunk(reader, id, &head, first)?;
         let offset = range.start - head.chunk_start(first);
         content.drain(..usize::try_from(offset).map_or(content.len(), |offset| offset.min(content.len())));
@@ -156,7 +156,7 @@ impl Blobs {
             content.extend_from_slice(&self.chunk(reader, id, &head, number)?);
         }
         content.truncate(usize::try_from(end - range.start).unwrap_or(usize::MAX));
-        assert_eq!(content.len() as u64, end - range.start, "chunks have the length that the head says");
+        assert_eq!(content.len() as u64, end - range.start, "the chunks have the length given in the head");
         Ok(content)
     }
 
@@ -184,7 +184,7 @@ impl Blobs {
         let content = self.read(reader, id)?;
         // Content that was written before encryption was enabled keeps its unkeyed ID.
         let is_named = || self.id_of(&content) == *id || BlobId(*blake3::hash(&content).as_bytes()) == *id;
-        if is_named() { Ok(()) } else { Err(damaged(id, 0, "the content does not have this hash")) }
+        if is_named() { Ok(()) } else { Err(damaged(id, 0, "the content does not match this hash")) }
     }
 
     fn head(&self, reader: &dyn Read, id: &BlobId) -> Result<Option<BlobHead>> {

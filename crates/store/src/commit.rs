@@ -135,7 +135,7 @@ impl Drop for Committer {
 }
 
 /// A future that is ready when a write is durable, or can no longer become durable. Threads call [`DurableFuture::wait`].
-#[must_use = "a write is durable only once this was waited for"]
+#[must_use = "a write is durable only after this was awaited"]
 pub struct DurableFuture {
     log: Arc<CommitState>,
     ticket: u64,
@@ -230,7 +230,7 @@ struct State {
 
 impl State {
     fn outcome(&self, ticket: u64) -> Option<Result<()>> {
-        assert!(ticket <= self.written, "a ticket is given out only after its write");
+        assert!(ticket <= self.written, "a ticket is issued only after its write");
         if ticket <= self.durable {
             Some(Ok(()))
         } else {
@@ -240,7 +240,7 @@ impl State {
 
     fn leave_waker(&mut self, ticket: u64, place: Option<WaiterKey>, waker: &Waker) -> WaiterKey {
         assert!(place.is_none_or(|(known, _)| known == ticket), "a waiter waits for one ticket");
-        assert!(ticket > self.durable && self.poisoned.is_none(), "who leaves a waker has somebody to wake it");
+        assert!(ticket > self.durable && self.poisoned.is_none(), "a later sync or failure wakes the waiter");
         let place = place.unwrap_or_else(|| {
             self.waiters += 1;
             (ticket, self.waiters)
@@ -257,7 +257,10 @@ impl State {
         }
         let later = self.wakers.split_off(&(self.durable.saturating_add(1), 0));
         let ready = std::mem::replace(&mut self.wakers, later);
-        assert!(ready.keys().all(|(ticket, _)| *ticket <= self.durable), "who is woken need not wait");
+        assert!(
+            ready.keys().all(|(ticket, _)| *ticket <= self.durable),
+            "only waiters with a durable ticket are woken"
+        );
         ready
     }
 }
@@ -296,7 +299,7 @@ impl CommitState {
         // After a failed sync, a later one may succeed without having written the data that the first one lost.
         if state.poisoned.is_none() {
             state.durable = state.durable.max(covered);
-            assert!(self.durable.load(Ordering::Acquire) <= state.durable, "what is durable stays so");
+            assert!(self.durable.load(Ordering::Acquire) <= state.durable, "the durable ticket never decreases");
             self.durable.store(state.durable, Ordering::Release);
         }
         let ready = state.take_ready();
@@ -326,7 +329,7 @@ impl CommitState {
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.idle = false;
-        assert!(state.durable <= state.written, "nothing is durable that was not written");
+        assert!(state.durable <= state.written, "nothing is durable before it is written");
         let ended = state.poisoned.is_some() || state.written == state.durable;
         (!ended).then_some(state.written)
     }

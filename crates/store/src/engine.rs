@@ -94,7 +94,7 @@ impl Table {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         let table = Self::ALL.get(usize::from(number)).copied();
-        assert!(table.is_none_or(|table| table as u8 == number), "a table's number is its place in the list");
+        assert!(table.is_none_or(|table| table as u8 == number), "a table's number is its index in `ALL`");
         table
     }
 }
@@ -141,7 +141,7 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
-    assert!(end.as_slice() > prefix && !end.starts_with(prefix), "the end lies behind all keys with the prefix");
+    assert!(end.as_slice() > prefix && !end.starts_with(prefix), "the end is greater than all keys with the prefix");
     Some(end)
 }
 

@@ -15,7 +15,7 @@ pub enum Error {
     #[error("damaged record in table {}, key {}: {why}", table.name(), hex(key))]
     Damaged { table: Table, key: Vec<u8>, why: String },
     /// An earlier sync failed. The state of the disk is unknown, so nothing more is written until a restart.
-    #[error("the store refuses writes since a sync failed ({0}); restart the server once the disk is sound")]
+    #[error("the store refuses writes because a sync failed ({0}); restart the server when the disk works again")]
     Poisoned(String),
     /// The disk is full or nearly full. The operator frees space; clients may retry later.
     #[error("no space left for the store: {0}")]
@@ -32,7 +32,7 @@ pub enum Error {
     /// References to attachments were in a damaged place, so the attachments without users are unknown. The operator
     /// has the references rebuilt.
     #[error(
-        "no attachment is removed, since references to them may be missing; `doublet fixup` or `doublet blobs --rebuild`, without a server, makes them anew"
+        "attachments are not removed because references to them may be missing; stop the server and rebuild the references with `doublet fixup` or `doublet blobs --rebuild`"
     )]
     ReferencesLost,
     /// An object named by the operator (a folder, a backup, a key file) is unusable.

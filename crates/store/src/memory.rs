@@ -148,7 +148,7 @@ impl MemoryEngine {
     }
 
     fn state_at(&self, tables: &Tables, sequence: u64) -> Self {
-        assert!((tables.synced..=tables.written).contains(&sequence), "a crash keeps what was synced");
+        assert!((tables.synced..=tables.written).contains(&sequence), "a crash keeps all synced batches");
         let mut kept = Tables { written: sequence, synced: sequence, ..Tables::default() };
         for (map, target) in tables.maps.iter().zip(&mut kept.maps) {
             for (key, versions) in map {
@@ -172,7 +172,7 @@ impl MemoryEngine {
     fn hold(&self) -> ReadView<'_> {
         let mut tables = self.write_lock();
         let sequence = tables.written;
-        assert!(sequence >= tables.floor(), "what a reader begins to see is kept");
+        assert!(sequence >= tables.floor(), "the state that a new reader sees is still kept");
         *tables.readers.entry(sequence).or_insert(0) += 1;
         ReadView { memory: self, sequence }
     }
@@ -192,7 +192,7 @@ fn checksum(bytes: &[u8]) -> [u8; 8] {
 impl Tables {
     fn apply(&mut self, batch: &Batch) {
         self.written += 1;
-        assert!(self.synced < self.written, "a sync covers only what was written before it");
+        assert!(self.synced < self.written, "a sync covers only batches written before it");
         for operation in batch.operations() {
             match operation {
                 Operation::Put { table, key, value } => self.set(table, key, Some(Stored::new(value))),
@@ -266,7 +266,7 @@ impl ReadView<'_> {
 impl Drop for ReadView<'_> {
     fn drop(&mut self) {
         let mut tables = self.memory.write_lock();
-        assert!(tables.readers.contains_key(&self.sequence), "whoever reads is counted");
+        assert!(tables.readers.contains_key(&self.sequence), "every reader is counted");
         if let Some(count) = tables.readers.get_mut(&self.sequence) {
             *count -= 1;
             if *count == 0 {
@@ -348,7 +348,7 @@ impl Cursor for MemoryCursor<'_> {
         }
         assert!(
             self.key.is_empty() || (key > self.key) == (self.direction == Direction::Forward),
-            "a scan does not turn round"
+            "a scan does not change its direction"
         );
         self.key = key;
         self.value = value?;
@@ -393,7 +393,7 @@ impl Engine for MemoryEngine {
         self.faults.before_sync()?;
         let mut tables = self.write_lock();
         tables.synced = tables.synced.max(target);
-        assert!(tables.synced <= tables.written, "what is synced was written");
+        assert!(tables.synced <= tables.written, "only written batches are synced");
         tables.forget_removed();
         Ok(())
     }

@@ -185,7 +185,7 @@ impl RocksEngine {
         loop {
             match cursor.next() {
                 Ok(Some((key, value))) => {
-                    assert!(key >= last.as_slice(), "a scan goes upwards");
+                    assert!(key >= last.as_slice(), "a scan returns keys in ascending order");
                     *bytes += (key.len() + value.len()) as u64;
                     last.clear();
                     last.extend_from_slice(key);
@@ -305,7 +305,7 @@ impl Engine for RocksEngine {
         let sequence = self.db.latest_sequence_number();
         self.db.flush_wal(true).map_err(|error| failure("sync the log", &error))?;
         let synced = self.synced.fetch_max(sequence, Ordering::Relaxed);
-        assert!(synced <= self.db.latest_sequence_number(), "no more is synced than was written");
+        assert!(synced <= self.db.latest_sequence_number(), "only written batches are synced");
         // The sync itself has succeeded. If the update fails, the recorded log number stays older, which only detects
         // less, and the next sync tries again.
         let _ = self.last_log.lock().unwrap_or_else(PoisonError::into_inner).update();
@@ -322,10 +322,10 @@ impl Engine for RocksEngine {
         let file = self.folder.join(placement::INGEST_FILE);
         let options = self.tuning.sorted_file(table);
         let mut writer = rocksdb::SstFileWriter::create(&options);
-        writer.open(&file).map_err(|error| failure("start a sorted file", &error))?;
+        writer.open(&file).map_err(|error| failure("create a sorted file", &error))?;
         let mut count = 0_u64;
         while let Some((key, value)) = pairs.next()? {
-            writer.put(key, value).map_err(|error| failure("fill a sorted file", &error))?;
+            writer.put(key, value).map_err(|error| failure("write to a sorted file", &error))?;
             count += 1;
         }
         if count == 0 {
@@ -338,7 +338,7 @@ impl Engine for RocksEngine {
         how.set_move_files(true);
         let take_in = || self.db.ingest_external_file_cf_opts(self.family(table), &how, vec![&file]);
         let outcome = if gaps::is_covered(table) { self.gaps.sweep(take_in) } else { take_in() };
-        outcome.map_err(|error| failure("take in a sorted file", &error))
+        outcome.map_err(|error| failure("ingest a sorted file", &error))
     }
 
     fn flush(&self) -> Result<()> {
@@ -359,8 +359,8 @@ impl Engine for RocksEngine {
 
     fn checkpoint(&self, target: &Path) -> Result<()> {
         let checkpoint =
-            rocksdb::checkpoint::Checkpoint::new(&self.db).map_err(|error| failure("start a checkpoint", &error))?;
-        checkpoint.create_checkpoint(target).map_err(|error| failure("make a checkpoint", &error))
+            rocksdb::checkpoint::Checkpoint::new(&self.db).map_err(|error| failure("prepare a checkpoint", &error))?;
+        checkpoint.create_checkpoint(target).map_err(|error| failure("create a checkpoint", &error))
     }
 
     fn folder(&self) -> Option<&Path> {

@@ -90,7 +90,7 @@ impl Sorter {
 
     fn spill(&mut self) -> Result<()> {
         if self.runs.len() >= SORT_RUNS_MAX {
-            let why = format!("sorting takes more than {SORT_RUNS_MAX} runs; give it more memory");
+            let why = format!("sorting needs more than {SORT_RUNS_MAX} runs; increase the memory for sorting");
             return Err(Error::Unusable { path: self.folder.clone(), why });
         }
         self.sort();
@@ -202,7 +202,7 @@ impl Merge {
         let key_bytes = u32::from_be_bytes([k0, k1, k2, k3]) as usize;
         let value_bytes = u32::from_be_bytes([v0, v1, v2, v3]) as usize;
         if key_bytes + value_bytes > SORT_PAIR_BYTES_MAX {
-            let why = "a sorted run is not what was written".to_owned();
+            let why = "a sorted run is damaged".to_owned();
             return Err(Error::Unusable { path: folder.clone(), why });
         }
         head.key.resize(key_bytes, 0);
@@ -264,7 +264,7 @@ fn unnamed_file(folder: &Path) -> std::io::Result<File> {
 }
 
 fn unusable(folder: &Path, error: &std::io::Error) -> Error {
-    Error::Unusable { path: folder.to_owned(), why: format!("sorting in it failed: {error}") }
+    Error::Unusable { path: folder.to_owned(), why: format!("sorting in this folder failed: {error}") }
 }
 
 #[cfg(test)]

@@ -127,7 +127,10 @@ impl WriteCache {
         let unknown: Vec<&[u8]> = unknown.map(|(key, _)| *key).collect();
         let found = if unknown.is_empty() { Vec::new() } else { inner.multi_get(table, &unknown)? };
         let mut found = found.into_iter();
-        Ok(told.into_iter().map(|told| told.unwrap_or_else(|| found.next().expect("a value for each key"))).collect())
+        Ok(told
+            .into_iter()
+            .map(|told| told.unwrap_or_else(|| found.next().expect("the engine returns a value for each key")))
+            .collect())
     }
 
     /// Marks the keys of a batch as changing.
@@ -144,7 +147,9 @@ impl WriteCache {
     /// Records the outcome for the keys of a batch. `since` is its number, or `None` if the write failed.
     fn end(&self, batch: &Batch, since: Option<u64>) {
         self.each_key(batch, |shard, full, value| {
-            let Some(State::Changing(changing)) = shard.find(full) else { unreachable!("what changes is not evicted") };
+            let Some(State::Changing(changing)) = shard.find(full) else {
+                unreachable!("an entry is not evicted while it changes")
+            };
             changing.operations -= 1;
             if changing.operations > 0 {
                 return;

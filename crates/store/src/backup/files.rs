@@ -97,7 +97,7 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            let why = "another backup into it is running; wait until that has ended".into();
+            let why = "another backup into it is running; wait until it has finished".into();
             Err(Error::Unusable { path: folder.to_path_buf(), why })
         }
         Err(TryLockError::Error(error)) => at(&path, Err(error)),
@@ -111,7 +111,7 @@ pub(super) fn make_empty(folder: &Path) -> Result<()> {
     if names(folder)?.iter().all(|name| name == "lost+found" || name == RESTORING_FOLDER) {
         return remove_folder(&folder.join(RESTORING_FOLDER));
     }
-    let why = "it is not empty; restore into a new folder, or move what is there away";
+    let why = "the folder is not empty; restore into a new folder, or move its content away";
     Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
 }
 
@@ -194,7 +194,7 @@ fn compare(object: &Path, hash: [u8; 32], entry: &ManifestEntry) -> Result<()> {
     if hash == entry.hash {
         return Ok(());
     }
-    let why = format!("the backup is damaged: `{}` is not as it was written; use another backup", entry.name);
+    let why = format!("the backup is damaged: `{}` has changed since it was written; use another backup", entry.name);
     Err(Error::Unusable { path: PathBuf::from(object), why })
 }
 

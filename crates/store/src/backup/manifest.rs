@@ -87,7 +87,7 @@ pub enum ManifestError {
 impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unknown => "this is no manifest of a backup that this program knows",
+            Self::Unknown => "not a backup manifest in a format that this program supports",
             Self::Damaged => "the manifest is damaged",
         })
     }

@@ -207,7 +207,7 @@ fn for_each_blob(reader: &dyn Read, each: &mut dyn FnMut(&Entry) -> Result<()>) 
         {
             each(&entry)?;
         }
-        let entry = current.as_mut().expect("it was just set");
+        let entry = current.as_mut().expect("the entry was just set");
         match parsed {
             RefKey::User(..) => entry.users += 1,
             RefKey::Head(_) => {
@@ -301,7 +301,7 @@ fn fingerprint(key: &[u8; 40]) -> u64 {
 }
 
 fn parse_key(key: &[u8]) -> Result<RefKey> {
-    decode_key(key).ok_or_else(|| damaged(key, "this is no key of a reference"))
+    decode_key(key).ok_or_else(|| damaged(key, "not a valid reference key"))
 }
 
 fn damaged(key: &[u8], why: &str) -> Error {

@@ -46,7 +46,7 @@ pub enum ChunkError {
     #[error("it cannot be decompressed")]
     Compression,
     /// The raw length differs from the length in the head of the attachment.
-    #[error("it has a wrong length")]
+    #[error("it has the wrong length")]
     Length,
 }
 

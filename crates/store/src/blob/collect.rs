@@ -143,9 +143,11 @@ fn decode_free_key(key: &[u8]) -> Result<BlobId> {
     let time = decoder.u64();
     match (time, decoder.array()) {
         (Ok(_), Ok(id)) if decoder.is_empty() => Ok(BlobId(id)),
-        _ => {
-            Err(Error::Damaged { table: Table::BlobFree, key: key.to_vec(), why: "the key has a wrong length".into() })
-        }
+        _ => Err(Error::Damaged {
+            table: Table::BlobFree,
+            key: key.to_vec(),
+            why: "the key has the wrong length".into(),
+        }),
     }
 }
 

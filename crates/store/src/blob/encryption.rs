@@ -76,7 +76,7 @@ pub(super) fn check_key(engine: &dyn Engine, cipher: Option<&BlobCipher>) -> Res
             engine.write(&batch)?;
             engine.sync()
         }
-        (Some(_), None) => Err(Error::Key("they were written with a key and none is configured")),
+        (Some(_), None) => Err(Error::Key("they were written with a key, but none is configured")),
         (Some(known), Some(cipher)) if known == cipher.fingerprint => Ok(()),
         (Some(_), Some(_)) => Err(Error::Key("the configured key is not the one they were written with")),
     }

@@ -68,9 +68,9 @@ pub enum HeadError {
 impl fmt::Display for HeadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Length => f.write_str("the head of the attachment has a wrong length"),
+            Self::Length => f.write_str("the head of the attachment has the wrong length"),
             Self::Version(version) => write!(f, "the head of the attachment has the unknown version {version}"),
-            Self::Limit => f.write_str("the head of the attachment gives impossible lengths"),
+            Self::Limit => f.write_str("the head of the attachment contains impossible lengths"),
         }
     }
 }
@@ -100,7 +100,10 @@ pub fn decode_head(record: &[u8]) -> Result<BlobHead, HeadError> {
 
 /// Returns the encoded head.
 pub(super) fn encode_head(head: &BlobHead) -> Vec<u8> {
-    assert!(head.length <= limits::BLOB_BYTES_MAX && head.chunk_length > 0, "a head must be readable again");
+    assert!(
+        head.length <= limits::BLOB_BYTES_MAX && head.chunk_length > 0,
+        "the lengths are within the limits of `decode_head`"
+    );
     let mut encoder = Encoder::with_capacity(21);
     encoder.u8(VERSION).u64(head.length).u64(head.stored_length).u32(head.chunk_length);
     encoder.finish()
@@ -120,7 +123,7 @@ pub(super) fn head_key(id: &BlobId) -> [u8; 40] {
 
 /// Returns the key of a user of a blob.
 pub(super) fn user_key(id: &BlobId, owner: BlobOwner) -> [u8; 40] {
-    assert!(owner.note != NoteId(0), "zero is no note");
+    assert!(owner.note != NoteId(0), "zero is not a note ID");
     owner_key(id, owner.database.0, owner.note.0)
 }
 

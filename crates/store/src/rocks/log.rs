@@ -77,7 +77,7 @@ pub(super) fn examine(folder: &Path) -> Result<LogCondition> {
 /// Returns the error for a log that has lost synced changes.
 pub(super) fn loss(place: &LogPosition) -> Error {
     let why = format!(
-        "the log {} is damaged at byte {} and acknowledged changes behind it are lost; restore a backup, or open the store without them",
+        "the log {} is damaged at byte {} and acknowledged changes after that byte are lost; restore a backup, or open the store without them",
         place.file.display(),
         place.offset
     );
@@ -190,7 +190,7 @@ pub(super) fn record(block: &[u8]) -> Option<(u8, &[u8])> {
 
 /// Returns a record in the format that [`record`] parses. It must fit into the rest of its block.
 pub(super) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
-    assert!(payload.len() <= BLOCK_BYTES - HEADER_BYTES, "a record lies in one block");
+    assert!(payload.len() <= BLOCK_BYTES - HEADER_BYTES, "a record fits into one block");
     let crc = crc32c(crc32c(0, &[kind]), payload);
     let masked = crc.rotate_right(15).wrapping_add(0xA282_EAD8);
     let mut bytes = masked.to_le_bytes().to_vec();

@@ -39,11 +39,11 @@ const SKIPPABLE: u64 = 1 << 13;
 pub fn take_out(folder: &Path, files: &[SortedFile]) -> Result<()> {
     let manifest = manifest_of(folder)?;
     let bytes = fs::read(&manifest).map_err(|error| unusable(&manifest, error.to_string()))?;
-    let tables = tables(&bytes).ok_or_else(|| unusable(&manifest, "its records are not in order".into()))?;
+    let tables = tables(&bytes).ok_or_else(|| unusable(&manifest, "its records are invalid".into()))?;
     let mut added = Vec::new();
     for file in files {
         let Some(table) = tables.get(file.table.name()) else {
-            return Err(unusable(&manifest, format!("it knows no table {}", file.table.name())));
+            return Err(unusable(&manifest, format!("it does not contain table {}", file.table.name())));
         };
         let mut edit = Encoder::new();
         edit.varint(DELETED_FILE).varint(u64::from(file.level)).varint(file.number);
@@ -52,7 +52,7 @@ pub fn take_out(folder: &Path, files: &[SortedFile]) -> Result<()> {
     }
     let known = edits(&bytes).map_or(0, |edits| edits.len());
     let after = edits(&[&bytes[..], &added[..]].concat()).map(|edits| edits.len());
-    assert_eq!(after, Some(known + files.len()), "the engine can read what is added");
+    assert_eq!(after, Some(known + files.len()), "the engine can read the added records");
     let write = || {
         let mut handle = fs::OpenOptions::new().append(true).open(&manifest)?;
         handle.write_all(&added)?;
@@ -66,7 +66,7 @@ fn manifest_of(folder: &Path) -> Result<PathBuf> {
     let name = fs::read_to_string(&current).map_err(|error| unusable(&current, error.to_string()))?;
     let name = name.trim_end();
     if !name.starts_with("MANIFEST-") || name.contains('/') {
-        return Err(unusable(&current, "it names no manifest".into()));
+        return Err(unusable(&current, "it does not name a manifest".into()));
     }
     Ok(folder.join(name))
 }
@@ -144,7 +144,7 @@ fn frame(payload: &[u8], length: usize, added: &mut Vec<u8>) {
     let (mut rest, mut is_first) = (payload, true);
     while is_first || !rest.is_empty() {
         let left = BLOCK_BYTES - (length + added.len()) % BLOCK_BYTES;
-        assert!((1..=BLOCK_BYTES).contains(&left), "there is room in a block, or it is the next");
+        assert!((1..=BLOCK_BYTES).contains(&left), "the block has space left, or a new one begins");
         if left < HEADER_BYTES {
             added.resize(added.len() + left, 0);
             continue;

@@ -6,7 +6,7 @@
 //! deletions included. This does not change the readable state, so a crash between the steps does no harm. The content
 //! is rewritten in pieces, each of which is correct by itself, so that memory does not grow with the file.
 //!
-//! Nothing is written where the range cannot be read: records above the damage stay, and older records below it
+//! Nothing is written where the range: records above the damage stay, and older records below it
 //! reappear. Two kinds of records are lost: those in the damaged block, and those of a younger file that is damaged
 //! elsewhere and covers the same keys, because scans do not reach them either. A caller that knows what was in the
 //! block and must not see older records again records that beforehand (`docs/operating.md`).
@@ -48,7 +48,7 @@ pub(super) fn mend(rocks: &RocksEngine, table: Table, known: &[Error]) -> Result
         taken.push(sorted_file(table, file)?);
     }
     rocks.sync()?;
-    rocks.db.flush_cf(rocks.family(table)).map_err(|error| failure("flush what could be read", &error))?;
+    rocks.db.flush_cf(rocks.family(table)).map_err(|error| failure("flush the rescued records", &error))?;
     Ok(taken)
 }
 
@@ -66,7 +66,7 @@ fn youngest(mut files: Vec<&LiveFile>) -> Vec<&LiveFile> {
 }
 
 fn sorted_file(table: Table, file: &LiveFile) -> Result<SortedFile> {
-    let unnamed = || Error::Failed { what: "read the name of a file", why: file.name.clone() };
+    let unnamed = || Error::Failed { what: "parse the name of a sorted file", why: file.name.clone() };
     let number = file.name.trim_matches(|c: char| !c.is_ascii_digit()).parse().map_err(|_| unnamed())?;
     Ok(SortedFile { table, level: u32::try_from(file.level).map_err(|_| unnamed())?, number })
 }
@@ -77,7 +77,7 @@ fn rescue(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Result<()> {
     while let Some(reached) = copy_until_damage(rocks, table, &rest)? {
         let gap = KeyRange { start: reached, end: range.end.clone() };
         let Some(start) = first_readable(rocks, table, &gap)? else { break };
-        assert!(start > gap.start, "what was not readable a moment ago is not read again");
+        assert!(start > gap.start, "a key that was unreadable is not read again");
         rest.start = start;
     }
     Ok(())
@@ -130,10 +130,7 @@ impl ReadableRange {
     /// Writes a batch that replaces the content of the piece up to `end` with its pairs. Returns the next piece.
     fn write(self, rocks: &RocksEngine, end: Vec<u8>) -> Result<Self> {
         let range = KeyRange::between(self.start, end.clone());
-        assert!(
-            self.pairs.iter().all(|(key, _)| range.contains(key)),
-            "what is deleted with the range is what is written again"
-        );
+        assert!(self.pairs.iter().all(|(key, _)| range.contains(key)), "all pairs lie in the range that is deleted");
         let mut batch = Batch::new();
         batch.delete_range(self.table, &range.start, &end);
         for (key, value) in &self.pairs {

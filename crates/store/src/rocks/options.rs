@@ -239,7 +239,7 @@ const fn is_passed_over(table: Table) -> bool {
 fn with_short_scans(options: &mut rocksdb::Options) -> rocksdb::Options {
     let (all, each) = (limits::PASSED_REMOVALS_MAX, limits::PASSED_REMOVALS_MAX / 100);
     let said = format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each}");
-    options.get_options_from_string(said).expect("the engine knows its options")
+    options.get_options_from_string(said).expect("the engine has these options")
 }
 
 fn set_files(database: &mut rocksdb::Options, options: &Options) {

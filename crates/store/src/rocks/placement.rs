@@ -79,7 +79,7 @@ fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
     };
     let names = names(folder)?;
     if names.iter().any(|name| name == RESTORING_FOLDER) {
-        let why = "a restore into it was broken off; empty the folder and restore again";
+        let why = "a restore into it was interrupted; empty the folder and restore again";
         return Err(refused(folder, why.into()));
     }
     if let Some(name) = names.iter().find(|name| !may_be_there(name)) {
@@ -92,7 +92,7 @@ fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
     make_folder(logs)?;
     if let Some(log) = log_files(logs)?.first() {
         let why = format!(
-            "there is no store in it, but the log of one, {}; is the device of the store mounted?",
+            "it contains no store, but the log of one, {}; check that the device of the store is mounted",
             log.display()
         );
         return Err(refused(folder, why));
@@ -125,8 +125,7 @@ fn refuse_log_elsewhere(folder: &Path, logs: &Path) -> Result<()> {
     for elsewhere in [recorded, absolute(folder)?] {
         if elsewhere != wanted && has_log(&elsewhere) {
             let (from, to) = (elsewhere.display(), wanted.display());
-            let why =
-                format!("the log of this store lies in {from}, but {to} is configured; move the files *.log there");
+            let why = format!("the log of this store is in {from}, but {to} is configured; move the files *.log there");
             return Err(refused(folder, why));
         }
     }
@@ -194,7 +193,7 @@ fn recorded_log(folder: &Path) -> Result<Option<u64>> {
     match fs::read_to_string(&file) {
         Ok(text) => match text.trim().parse() {
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(refused(&file, "this is not the number of a log; restore a backup".into())),
+            Err(_) => Err(refused(&file, "the file does not contain a log number; restore a backup".into())),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unusable(&file, &error)),

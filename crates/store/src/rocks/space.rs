@@ -65,7 +65,7 @@ impl DiskSpaceMonitor {
     fn refusal(&self, folder: &Path) -> Error {
         let free = free_bytes(folder) >> 20;
         let reserve = self.reserve_bytes >> 20;
-        Error::Full(format!("{free} MiB are free in {}, of which {reserve} MiB are kept in reserve", folder.display()))
+        Error::Full(format!("{free} MiB are free in {}, {reserve} MiB are kept in reserve", folder.display()))
     }
 }
 
