@@ -142,7 +142,7 @@ impl Deflate {
         let consumed = count(self.decompress.total_in(), before_in);
         let produced = count(self.decompress.total_out(), before_out);
         if consumed == 0 && produced == 0 && !input.is_empty() && status != Status::StreamEnd {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the compressed stream stands still"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the compressed stream makes no progress"));
         }
         self.taken = self.taken.saturating_add(consumed);
         self.more_inside = produced == room;

@@ -153,7 +153,10 @@ impl Stream {
     fn into_transport(self) -> io::Result<Transport> {
         match (self.layer, self.deflate) {
             (Layer::Plain(transport), None) => Ok(transport),
-            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "TLS goes below compression and only once")),
+            _ => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "TLS can be started only once and only before compression",
+            )),
         }
     }
 }

@@ -194,7 +194,7 @@ fn root_store(roots_pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(certificates(roots_pem)?);
     if added == 0 {
-        return Err(TlsError::Pem("certificate", "none of them can be a root".to_owned()));
+        return Err(TlsError::Pem("certificate", "none of the certificates can be used as a root".to_owned()));
     }
     Ok(roots)
 }
