@@ -6,7 +6,7 @@
 //!
 //! Code that only one crate needs is deliberately left out.
 
-pub mod check;
+pub mod assertions;
 pub mod codec;
 pub mod id;
 pub mod limits;

@@ -30,7 +30,9 @@ pub fn start(keys: &LogKeys) -> Result<(), String> {
     };
     // A second start in one process (in tests) keeps the first log.
     let _ = started;
-    base::check::set_sink(|message, place| tracing::error!(target: "doublet", place, "broken invariant: {message}"));
+    base::assertions::set_sink(
+        |message, place| tracing::error!(target: "doublet", place, "broken invariant: {message}"),
+    );
     Ok(())
 }
 
