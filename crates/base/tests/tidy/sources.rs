@@ -11,7 +11,7 @@
 //! Test code is code under `tests/` or `examples/` (measuring programs), in `tests.rs`, or in a module marked
 //! `#[cfg(test)]`. Build scripts (`build.rs`) are treated like test code, because they are not part of the product.
 
-mod reach;
+mod banned_calls;
 mod shape;
 
 use syn::spanned::Spanned;
@@ -71,7 +71,7 @@ fn file(path: &str, text: String) -> Vec<Finding> {
     let room = if folders.next() == Some("crates") { folders.next().unwrap_or_default() } else { "fuzz" };
     let source = Source { path: path.into(), room: room.into(), test: is_test(path), text, syntax };
     let mut findings = shape::findings(&source);
-    findings.extend(reach::findings(&source));
+    findings.extend(banned_calls::findings(&source));
     findings
 }
 
