@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::ratchet::Finding;
-use crate::tree;
+use crate::repository;
 
 /// Crates that may be indirect dependencies but not direct ones of this workspace.
 const NOT_FOR_US: &[(&str, &str)] = &[
@@ -28,7 +28,7 @@ const ALL_MAX: usize = 400;
 
 /// Checks all dependencies of the workspace.
 pub fn findings() -> Vec<Finding> {
-    let rules: toml::Table = tree::read("deny.toml").parse().expect("deny.toml is TOML");
+    let rules: toml::Table = repository::read("deny.toml").parse().expect("deny.toml is TOML");
     let allowed = names(&rules, "licenses", "allow");
     let denied = names(&rules, "bans", "deny");
     let direct = direct();
@@ -66,7 +66,8 @@ fn objections(package: &Package, allowed: &BTreeSet<String>, denied: &BTreeSet<S
 
 /// Returns the third-party packages of the whole workspace, including those for tests and build scripts.
 fn packages() -> Vec<Package> {
-    let lines = tree::cargo(&["tree", "--workspace", "--edges", "all", "--prefix", "none", "--format", "{p}|{l}"]);
+    let lines =
+        repository::cargo(&["tree", "--workspace", "--edges", "all", "--prefix", "none", "--format", "{p}|{l}"]);
     let unique: BTreeSet<&str> = lines.iter().map(|line| line.trim_end_matches(" (*)")).collect();
     unique
         .into_iter()
@@ -81,8 +82,8 @@ fn packages() -> Vec<Package> {
 
 /// Returns the third-party packages in the `[dependencies]` of this workspace's crates.
 fn direct() -> BTreeSet<String> {
-    let rooms: BTreeSet<String> = tree::rooms().into_iter().collect();
-    let manifests = rooms.iter().map(|room| tree::read(&format!("crates/{room}/Cargo.toml")));
+    let rooms: BTreeSet<String> = repository::rooms().into_iter().collect();
+    let manifests = rooms.iter().map(|room| repository::read(&format!("crates/{room}/Cargo.toml")));
     let tables = manifests.map(|text| text.parse::<toml::Table>().expect("cargo has read this manifest"));
     let names = tables.flat_map(|table| match table.get("dependencies").and_then(|d| d.as_table()) {
         Some(dependencies) => dependencies.keys().cloned().collect(),

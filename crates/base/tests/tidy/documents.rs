@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 
 use crate::ratchet::Finding;
-use crate::tree;
+use crate::repository;
 
 /// The rules of this file.
 pub const RULES: &[&str] = &["link", "path", "target", "command", "machine"];
@@ -33,10 +33,10 @@ struct Known {
 
 /// Checks all pages.
 pub fn findings() -> Vec<Finding> {
-    let sources = tree::files(COMMAND_LINE, &["rs"]);
-    let words = sources.iter().flat_map(|path| words(&tree::read(path))).collect();
-    let known = Known { targets: targets(&tree::read("Makefile")), words };
-    tree::files(".", &["md"]).iter().flat_map(|path| page(path, &tree::read(path), &known)).collect()
+    let sources = repository::files(COMMAND_LINE, &["rs"]);
+    let words = sources.iter().flat_map(|path| words(&repository::read(path))).collect();
+    let known = Known { targets: targets(&repository::read("Makefile")), words };
+    repository::files(".", &["md"]).iter().flat_map(|path| page(path, &repository::read(path), &known)).collect()
 }
 
 fn page(path: &str, text: &str, known: &Known) -> Vec<Finding> {
@@ -45,13 +45,13 @@ fn page(path: &str, text: &str, known: &Known) -> Vec<Finding> {
     for link in links(text) {
         let target = link.split('#').next().unwrap_or_default();
         let target = if folder.is_empty() { target.to_owned() } else { format!("{folder}/{target}") };
-        if !tree::exists(&target) {
+        if !repository::exists(&target) {
             findings.push(Finding::new("link", format!("{path}::{link}"), "leads nowhere"));
         }
     }
     for name in quoted(text) {
         let file = name.split([' ', '#']).next().unwrap_or_default();
-        if OUR_FOLDERS.iter().any(|folder| file.starts_with(folder)) && !pattern(file) && !tree::exists(file) {
+        if OUR_FOLDERS.iter().any(|folder| file.starts_with(folder)) && !pattern(file) && !repository::exists(file) {
             findings.push(Finding::new("path", format!("{path}::{file}"), "there is no such file"));
         }
         if let Some(target) = name.strip_prefix("make ").and_then(|words| words.split(' ').next())

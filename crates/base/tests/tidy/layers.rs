@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ratchet::Finding;
-use crate::tree;
+use crate::repository;
 
 /// The highest layer whose crates must build without tokio.
 const LAYER_WITHOUT_RUNTIME_MAX: u8 = 4;
@@ -25,8 +25,8 @@ const DRIVERS: &[&str] = &["fuzz"];
 
 /// Checks the manifests against the map, and the map against the folders.
 pub fn arrows() -> Vec<Finding> {
-    let map = map(&tree::read("ARCHITECTURE.md"));
-    let rooms: BTreeSet<String> = tree::rooms().into_iter().collect();
+    let map = map(&repository::read("ARCHITECTURE.md"));
+    let rooms: BTreeSet<String> = repository::rooms().into_iter().collect();
     let mut findings = Vec::new();
     for room in &rooms {
         let manifest = format!("crates/{room}/Cargo.toml");
@@ -34,7 +34,7 @@ pub fn arrows() -> Vec<Finding> {
             findings.push(Finding::new("map", manifest, "ARCHITECTURE.md does not name this room"));
             continue;
         };
-        for target in dependencies(&tree::read(&manifest)) {
+        for target in dependencies(&repository::read(&manifest)) {
             if let Some(remark) = objection((room, *layer), &target, &map) {
                 findings.push(Finding::new("layer", format!("{manifest}::{target}"), remark));
             }
@@ -45,14 +45,23 @@ pub fn arrows() -> Vec<Finding> {
 
 /// Checks with Cargo's resolver that the core crates do not link tokio.
 pub fn runtime() -> Vec<Finding> {
-    let map = map(&tree::read("ARCHITECTURE.md"));
-    let core = tree::rooms()
+    let map = map(&repository::read("ARCHITECTURE.md"));
+    let core = repository::rooms()
         .into_iter()
         .filter(|room| matches!(map.get(room), Some(Some(layer)) if *layer <= LAYER_WITHOUT_RUNTIME_MAX));
     let mut findings = Vec::new();
     for room in core {
-        let packages =
-            tree::cargo(&["tree", "--package", &room, "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+        let packages = repository::cargo(&[
+            "tree",
+            "--package",
+            &room,
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+        ]);
         if packages.iter().any(|package| package.starts_with("tokio v")) {
             findings.push(Finding::new(
                 "runtime",

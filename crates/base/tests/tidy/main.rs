@@ -14,8 +14,8 @@ mod dependencies;
 mod documents;
 mod layers;
 mod ratchet;
+mod repository;
 mod sources;
-mod tree;
 
 use ratchet::Finding;
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tree;
+use crate::repository;
 
 /// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +47,7 @@ pub struct Exception {
 
 /// Reads the list of exceptions.
 pub fn exceptions() -> Vec<Exception> {
-    parse(&tree::read("crates/base/tests/tidy/exceptions.txt"))
+    parse(&repository::read("crates/base/tests/tidy/exceptions.txt"))
 }
 
 /// Compares findings with the exceptions of some rules. Returns the complaints.

@@ -18,7 +18,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::ratchet::Finding;
-use crate::tree;
+use crate::repository;
 
 /// The rules of this folder.
 pub const RULES: &[&str] = &[
@@ -58,8 +58,8 @@ pub struct Source {
 
 /// Checks all sources.
 pub fn findings() -> Vec<Finding> {
-    let paths = ["crates", "fuzz"].iter().flat_map(|folder| tree::files(folder, &["rs"]));
-    paths.map(|path| (tree::read(&path), path)).flat_map(|(text, path)| file(&path, text)).collect()
+    let paths = ["crates", "fuzz"].iter().flat_map(|folder| repository::files(folder, &["rs"]));
+    paths.map(|path| (repository::read(&path), path)).flat_map(|(text, path)| file(&path, text)).collect()
 }
 
 fn file(path: &str, text: String) -> Vec<Finding> {
