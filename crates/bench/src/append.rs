@@ -4,7 +4,7 @@
 use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
-use crate::figures::{Measurements, Stopwatch};
+use crate::measurements::{Measurements, Stopwatch};
 use crate::numbers::Random;
 
 /// Appends the messages and prints the times.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
-use crate::figures::{Measurements, Stopwatch};
+use crate::measurements::{Measurements, Stopwatch};
 use crate::numbers::Random;
 
 const MAILBOXES: [&str; 2] = ["INBOX", "Work"];

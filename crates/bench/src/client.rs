@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::arguments::Result;
-use crate::figures::{Measurements, Stopwatch};
+use crate::measurements::{Measurements, Stopwatch};
 
 /// Maximum time to wait for a response. A server that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::arguments::{Arguments, Result};
 use crate::client::Client;
-use crate::figures::Stopwatch;
+use crate::measurements::Stopwatch;
 
 /// Number of threads that log in at the same time.
 const HANDS: usize = 8;

@@ -11,7 +11,7 @@ use std::thread;
 use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
-use crate::figures::{Measurements, Stopwatch};
+use crate::measurements::{Measurements, Stopwatch};
 use crate::numbers::Random;
 
 /// Size of the text of an appended message in bytes.

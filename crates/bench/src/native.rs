@@ -15,7 +15,7 @@ use client::v1;
 use client::{Client, Options, Trust};
 
 use crate::arguments::{Arguments, Result};
-use crate::figures::{Measurements, Stopwatch};
+use crate::measurements::{Measurements, Stopwatch};
 use crate::numbers::Random;
 
 /// Number of rows per screen.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
-use crate::figures::{Measurements, Stopwatch};
+use crate::measurements::{Measurements, Stopwatch};
 use crate::numbers::Random;
 
 const PASSED: &str = "Passed";
