@@ -5,7 +5,7 @@ use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::numbers::Random;
+use crate::random::Random;
 
 /// Appends the messages and prints the times.
 pub fn run(arguments: &Arguments) -> Result<()> {

@@ -15,7 +15,7 @@ use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::numbers::Random;
+use crate::random::Random;
 
 const MAILBOXES: [&str; 2] = ["INBOX", "Work"];
 const MESSAGE_BYTES_MIN: usize = 500;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 
 use crate::arguments::{Arguments, Result};
-use crate::numbers::Random;
+use crate::random::Random;
 
 const WORDS: &[&str] = &[
     "about", "account", "agenda", "answer", "attached", "before", "budget", "by", "could", "customer", "date",

@@ -27,8 +27,8 @@ mod idle;
 mod measurements;
 mod mix;
 mod native;
-mod numbers;
 mod passage;
+mod random;
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::numbers::Random;
+use crate::random::Random;
 
 /// Size of the text of an appended message in bytes.
 const MESSAGE_BYTES: usize = 4_000;

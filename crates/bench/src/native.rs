@@ -16,7 +16,7 @@ use client::{Client, Options, Trust};
 
 use crate::arguments::{Arguments, Result};
 use crate::measurements::{Measurements, Stopwatch};
-use crate::numbers::Random;
+use crate::random::Random;
 
 /// Number of rows per screen.
 const SCREEN: u32 = 50;

@@ -10,7 +10,7 @@ use crate::arguments::{Arguments, Result};
 use crate::client::Client;
 use crate::corpus;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::numbers::Random;
+use crate::random::Random;
 
 const PASSED: &str = "Passed";
 const FRESH: &str = "Fresh";
