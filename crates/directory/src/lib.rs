@@ -22,7 +22,7 @@
 //! The items, keys and limits are described in `docs/directory.md`. This crate uses neither tokio nor files.
 
 pub mod address;
-pub mod bulk;
+pub mod bulk_add;
 pub mod cache;
 pub mod directory;
 pub mod domain;
