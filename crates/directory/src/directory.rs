@@ -20,7 +20,6 @@ use store::Store;
 use crate::address::{Address, domain_to_ascii};
 use crate::cache::{Generation, MemorySize, NameCache, Statistics};
 use crate::domain::Domain;
-use crate::edit::DirectoryTransaction;
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::index::{self, IndexReader};
@@ -30,6 +29,7 @@ use crate::login::LoginState;
 use crate::person::Person;
 use crate::record::{Kind, Record};
 use crate::settings::{Server, Settings};
+use crate::transaction::DirectoryTransaction;
 use crate::{expansion, password, throttle, verified};
 
 /// Path of the directory database.

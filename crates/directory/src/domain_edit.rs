@@ -9,12 +9,12 @@ use base::NoteId;
 
 use crate::directory::Directory;
 use crate::domain::{self, Domain};
-use crate::edit::DirectoryTransaction;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::people::parse_address;
 use crate::record::Record;
 use crate::settings::Settings;
+use crate::transaction::DirectoryTransaction;
 
 /// A local domain to be added.
 #[derive(Debug, Clone, Default)]

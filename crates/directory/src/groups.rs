@@ -8,7 +8,6 @@ use std::sync::Arc;
 use base::{Name, NoteId};
 
 use crate::directory::Directory;
-use crate::edit::DirectoryTransaction;
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::key::Key;
@@ -16,6 +15,7 @@ use crate::people::{
     choose_plain_name, exchange_addresses, parse_address, parse_addresses, remove_from_groups, require_unreferenced,
 };
 use crate::record::Record;
+use crate::transaction::DirectoryTransaction;
 
 /// A group to be added.
 #[derive(Debug, Clone, Default)]

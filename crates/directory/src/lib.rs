@@ -44,10 +44,10 @@ pub mod settings;
 pub mod throttle;
 pub mod verified;
 
-mod edit;
 mod index;
 mod items;
 mod record;
+mod transaction;
 
 pub use address::{Address, AddressError};
 pub use directory::{Directory, Options, Page};

@@ -11,13 +11,13 @@ use notes::{Access, Database, Identity, NewDatabase, level};
 
 use crate::address::{Address, fold};
 use crate::directory::Directory;
-use crate::edit::DirectoryTransaction;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::limits::MAIL_FILE_NUMBERS_MAX;
 use crate::password::{self, Secrets};
 use crate::person::{Person, push_address};
 use crate::record::{Kind, Record};
+use crate::transaction::DirectoryTransaction;
 
 /// A person to be added.
 #[derive(Debug, Clone, Default)]
