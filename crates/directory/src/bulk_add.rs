@@ -11,8 +11,8 @@ use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::limits::USERS_AT_ONCE_MAX;
 use crate::password::Secrets;
-use crate::people::NewUser;
 use crate::person::Person;
+use crate::person_edit::NewUser;
 
 impl Directory {
     /// Adds at most [`USERS_AT_ONCE_MAX`] people and returns the outcome for each of them. All added people are durable

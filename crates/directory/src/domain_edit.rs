@@ -11,7 +11,7 @@ use crate::directory::Directory;
 use crate::domain::{self, Domain};
 use crate::error::{Error, Result};
 use crate::key::Key;
-use crate::people::parse_address;
+use crate::person_edit::parse_address;
 use crate::record::Record;
 use crate::settings::Settings;
 use crate::transaction::DirectoryTransaction;

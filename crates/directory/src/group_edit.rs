@@ -11,7 +11,7 @@ use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::key::Key;
-use crate::people::{
+use crate::person_edit::{
     choose_plain_name, exchange_addresses, parse_address, parse_addresses, remove_from_groups, require_unreferenced,
 };
 use crate::record::Record;
