@@ -30,7 +30,7 @@ use crate::person::Person;
 use crate::record::{Kind, Record};
 use crate::settings::{Server, Settings};
 use crate::transaction::DirectoryTransaction;
-use crate::{expansion, password, throttle, verified};
+use crate::{expansion, password, password_cache, throttle};
 
 /// Path of the directory database.
 pub const DATABASE_PATH: &str = "names.nsf";
@@ -49,7 +49,7 @@ pub struct Options {
     /// Limits that slow down password guessing.
     pub throttle: throttle::Options,
     /// Retention of verified passwords.
-    pub verified: verified::Options,
+    pub verified: password_cache::Options,
     /// Maximum size of the name lookup cache in bytes.
     pub cache_bytes: u64,
     /// Limits of group expansion.
@@ -64,7 +64,7 @@ impl Options {
             server: server.into(),
             passwords: password::Options::default(),
             throttle: throttle::Options::default(),
-            verified: verified::Options::default(),
+            verified: password_cache::Options::default(),
             cache_bytes: NAME_CACHE_BYTES_DEFAULT,
             expansion: expansion::ExpansionLimits::default(),
         }

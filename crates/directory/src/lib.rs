@@ -36,13 +36,13 @@ pub mod key;
 pub mod limits;
 pub mod login;
 pub mod password;
+pub mod password_cache;
 pub mod person;
 pub mod person_edit;
 pub mod resolve;
 pub mod scram;
 pub mod settings;
 pub mod throttle;
-pub mod verified;
 
 mod index;
 mod items;

@@ -19,10 +19,10 @@ use crate::directory::{Directory, Options};
 use crate::error::{AuthError, Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAULT};
 use crate::password::{self, Decoy, HashSemaphore};
+use crate::password_cache::{PasswordCache, Proof};
 use crate::person::Person;
 use crate::scram::{self, AwaitingProof, ClientFirst, Keys, ScramError};
 use crate::throttle::{Network, Throttle, Throttled};
-use crate::verified::{PasswordCache, Proof};
 
 /// The state that logins need in addition to the directory.
 pub(crate) struct LoginState {
