@@ -3,7 +3,7 @@
 //! Each expression leaves exactly one value on the stack. Effects that the options do not permit are refused here; for
 //! effects other than changes of fields and of the environment, the error names the function.
 
-mod forms;
+mod special_forms;
 
 use std::collections::BTreeSet;
 
