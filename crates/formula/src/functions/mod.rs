@@ -12,8 +12,8 @@ mod name;
 mod number;
 mod password;
 pub mod sort;
+mod substring;
 mod text;
-mod text_cut;
 mod text_list;
 mod time;
 mod time_make;
@@ -231,7 +231,7 @@ pub const TABLE: [(&str, &[Function]); 14] = [
     ("Control", control::FUNCTIONS),
     ("Documents and views", document::FUNCTIONS),
     ("Text", text::FUNCTIONS),
-    ("Parts of texts", text_cut::FUNCTIONS),
+    ("Parts of texts", substring::FUNCTIONS),
     ("Texts and lists", text_list::FUNCTIONS),
     ("Patterns", matching::FUNCTIONS),
     ("Lists", list::FUNCTIONS),
