@@ -16,7 +16,7 @@ mod substring;
 mod text;
 mod text_list;
 mod time;
-mod time_make;
+mod time_construct;
 
 use std::fmt::Write as _;
 
@@ -238,7 +238,7 @@ pub const TABLE: [(&str, &[Function]); 14] = [
     ("Order", sort::FUNCTIONS),
     ("Numbers", number::FUNCTIONS),
     ("Times", time::FUNCTIONS),
-    ("Making times", time_make::FUNCTIONS),
+    ("Making times", time_construct::FUNCTIONS),
     ("Names", name::FUNCTIONS),
     ("Passwords", password::FUNCTIONS),
     ("User, database, look-ups", host::FUNCTIONS),
