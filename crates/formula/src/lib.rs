@@ -13,6 +13,7 @@
 pub mod analysis;
 pub mod compiler;
 pub mod error;
+pub mod evaluation;
 pub mod fold;
 pub mod formula;
 pub mod functions;
@@ -30,7 +31,6 @@ pub mod pattern;
 pub mod print;
 pub mod print_value;
 pub mod program;
-pub mod run;
 pub mod source;
 pub mod text;
 pub mod time;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::error::{BudgetExceeded, ErrorValue, ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::formula::Formula;
 use crate::functions::{Function, Implementation, sort};
 use crate::host::{Document, Host};
@@ -14,7 +15,6 @@ use crate::limits::Limits;
 use crate::operators::{join_lists, negate, not, operate, subscript};
 use crate::outcome::{Effect, Outcome};
 use crate::program::{Instruction, Program};
-use crate::run::{Evaluation, FunctionResult};
 use crate::source::Span;
 use crate::value::Value;
 

@@ -4,8 +4,8 @@
 use std::cmp::Ordering;
 
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::limits::LIST_ELEMENTS_MAX;
-use crate::run::{Evaluation, FunctionResult};
 use crate::text::{Sensitivity, Text, equal_but_for_case};
 use crate::token::{Operation, Operator};
 use crate::value::Value;

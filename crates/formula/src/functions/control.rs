@@ -2,10 +2,10 @@
 
 use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{BudgetExceeded, ErrorValueKind};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::formula::Formula;
 use crate::limits::EVAL_DEPTH_MAX;
 use crate::number_text;
-use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::time_text;
 use crate::value::Value;

@@ -4,9 +4,9 @@ use base::Timestamp;
 
 use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::host::{DocumentState, DocumentTime, Position};
 use crate::outcome::DeletionRequest;
-use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::value::Value;

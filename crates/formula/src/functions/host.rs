@@ -5,9 +5,9 @@ use base::Unid;
 use super::text::each;
 use super::{Attributes, Function, row, text_of};
 use crate::error::{ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::host::{Access, HostText, Lookup, LookupColumn};
 use crate::outcome::Effect;
-use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 

@@ -2,7 +2,7 @@
 
 use super::{Function, SpecialForm, form, row};
 use crate::error::ErrorValueKind;
-use crate::run::{Evaluation, FunctionResult};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::value::Value;
 
 /// The functions of this module.

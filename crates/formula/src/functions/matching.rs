@@ -3,8 +3,8 @@
 
 use super::{Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::pattern::Pattern;
-use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 

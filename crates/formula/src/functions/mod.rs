@@ -21,7 +21,7 @@ mod time_construct;
 use std::fmt::Write as _;
 
 use crate::error::CompileErrorKind;
-use crate::run::{Evaluation, FunctionResult};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::value::Value;
 
 pub use control::{TIME_LITERAL, text_of};

@@ -5,7 +5,7 @@ use base::Name;
 use super::text::{each, made};
 use super::{Attributes, Function, row};
 use crate::error::ErrorValueKind;
-use crate::run::{Evaluation, FunctionResult};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 

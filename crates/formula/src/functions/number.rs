@@ -2,8 +2,8 @@
 
 use super::{Attributes, Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::operators::IndexPairs;
-use crate::run::{Evaluation, FunctionResult};
 use crate::time::Moment;
 use crate::value::Value;
 

@@ -6,8 +6,8 @@
 
 use super::{Attributes, Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::limits::PASSWORD_STEPS;
-use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 
 use super::{Attributes, Function, SpecialForm, form, row};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::operators::IndexPairs;
-use crate::run::{Evaluation, FunctionResult};
 use crate::text::Sensitivity;
 use crate::value::Value;
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::text::each;
 use super::{Function, row};
 use crate::error::ErrorValueKind;
-use crate::run::{Evaluation, FunctionResult};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 

@@ -7,7 +7,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::{Attributes, Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
-use crate::run::{Evaluation, FunctionResult};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
 

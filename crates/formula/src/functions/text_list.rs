@@ -3,8 +3,8 @@
 use super::text::{each, made};
 use super::{Function, row};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::limits::RANGE_DAYS_MAX;
-use crate::run::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::time::{Moment, add_days, days_between};
 use crate::time_text;

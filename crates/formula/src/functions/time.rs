@@ -2,7 +2,7 @@
 
 use super::{Attributes, Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
-use crate::run::{Evaluation, FunctionResult};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::time::{Moment, Offset, Zone, add_days};
 use crate::time_text;

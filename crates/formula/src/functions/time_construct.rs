@@ -5,9 +5,9 @@ use jiff::civil;
 
 use super::{Function, row};
 use crate::error::{ErrorValueKind, EvaluationError};
+use crate::evaluation::{Evaluation, FunctionResult};
 use crate::limits::RANGE_DAYS_MAX;
 use crate::operators::IndexPairs;
-use crate::run::{Evaluation, FunctionResult};
 use crate::time::{DAY, Moment, Zone, add_days, clock, date, days_between};
 use crate::value::Value;
 
