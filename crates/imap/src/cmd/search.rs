@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use super::copy::updates_of;
-use super::matching::{OpenPolicy, SearchCursor, SearchMatch, asks_modseq};
+use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, asks_modseq};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};

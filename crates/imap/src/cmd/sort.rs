@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use mail::mime::Source;
 
 use super::copy::updates_of;
-use super::matching::{OpenPolicy, SearchCursor, asks_modseq};
 use super::search::{self, SearchResponse, SearchResult};
+use super::search_cursor::{OpenPolicy, SearchCursor, asks_modseq};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SortCommand};
 use crate::error::Result;

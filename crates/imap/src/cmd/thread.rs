@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mail::mime::Source;
 
 use super::copy::updates_of;
-use super::matching::{OpenPolicy, SearchCursor};
+use super::search_cursor::{OpenPolicy, SearchCursor};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, ThreadCommand};
 use crate::error::Result;
