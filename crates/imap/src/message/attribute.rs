@@ -145,12 +145,12 @@ fn write_binary_size<M: MessageSource>(message: &M, part: &PartPath, out: &mut W
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::memory;
+    use crate::message::memory_message;
 
     const RAW: &str = "Subject: x\r\nContent-Transfer-Encoding: base64\r\n\r\naGkA\r\n";
 
     fn written(attribute: &FetchAttribute) -> String {
-        let message = memory::Message::of(RAW.as_bytes());
+        let message = memory_message::Message::of(RAW.as_bytes());
         let mut out = Writer::new();
         let outcome = match write_entry_attribute(attribute, &message.entry, &mut out) {
             Outcome::NotHere => {

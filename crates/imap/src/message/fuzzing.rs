@@ -3,7 +3,7 @@
 use base::Timestamp;
 use mail::mime::Source;
 
-use super::memory::Message;
+use super::memory_message::Message;
 use super::{Octets, Outcome, Plan, Sorter, Threader, attribute, section};
 use crate::codec::Writer;
 use crate::codec::ast::{

@@ -24,7 +24,7 @@ pub mod subject;
 pub mod thread;
 
 mod fuzzing;
-mod memory;
+mod memory_message;
 
 pub use attribute::{Outcome, octets, octets_name, write_attribute, write_entry_attribute};
 pub use entry::{EntryData, MessageSource};

@@ -179,7 +179,7 @@ pub(super) fn origin(partial: Option<Partial>, out: &mut Writer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::memory;
+    use crate::message::memory_message;
 
     const RAW: &str = "Subject: outer\r\nX-A: 1\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\npre\r\n--b\r\nX-P: 1\r\n\r\none\r\n--b\r\n\
         Content-Type: message/rfc822\r\n\r\nSubject: inner\r\nx-a: 2\r\n 3\r\n\r\nbody\r\n--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n\
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn octets(raw: &str, section: &Section, partial: Option<Partial>) -> String {
-        let message = memory::Message::of(raw.as_bytes());
+        let message = memory_message::Message::of(raw.as_bytes());
         let Ok(octets) = Octets::of_section(&message, section);
         let mut out = Writer::new();
         let Ok(()) = octets.cut(partial).write(&message, &mut out);

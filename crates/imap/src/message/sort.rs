@@ -116,7 +116,7 @@ fn first_address(header: &[u8], name: &str) -> Option<address::Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::memory::MemoryEntry;
+    use crate::message::memory_message::MemoryEntry;
 
     /// Sorts messages whose UIDs are their positions from 1, and whose sizes and internal dates ascend with the UIDs.
     fn check(criteria: &[(SortKey, bool)], headers: &[&str], expected: &[u32]) {

@@ -165,11 +165,11 @@ fn upper(text: &[u8], out: &mut Writer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::memory;
+    use crate::message::memory_message;
 
     fn check(raw: &str, detail: Detail, expected: &str) {
         let mut out = Writer::new();
-        let Ok(()) = body_structure(&memory::Message::of(raw.as_bytes()), detail, &mut out);
+        let Ok(()) = body_structure(&memory_message::Message::of(raw.as_bytes()), detail, &mut out);
         assert_eq!(String::from_utf8_lossy(&out.take()), expected, "{raw}");
     }
 
@@ -239,7 +239,7 @@ mod tests {
     fn deep_nesting_is_closed_as_often_as_it_is_opened() {
         let deep = "Content-Type: message/rfc822\n\n".repeat(500);
         let mut out = Writer::new();
-        let Ok(()) = body_structure(&memory::Message::of(deep.as_bytes()), Detail::Extended, &mut out);
+        let Ok(()) = body_structure(&memory_message::Message::of(deep.as_bytes()), Detail::Extended, &mut out);
         let text = out.take();
         let count = |byte: u8| text.iter().filter(|found| **found == byte).count();
         assert_eq!(count(b'('), count(b')'));

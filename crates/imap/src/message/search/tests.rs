@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::ast::{Bound, SequenceRange, SequenceSet, SystemFlags};
-use crate::message::memory::{MemoryEntry, Message};
+use crate::message::memory_message::{MemoryEntry, Message};
 
 const RAW: &str = "From: =?utf-8?q?J=C3=B6rg?= <joerg@example.org>\r\nTo: a@b, \"Doe, John\" <c@d>\r\nCc: e@f\r\n\
     Date: Fri, 21 Nov 1997 23:30:00 -0600\r\nSubject: =?iso-8859-1?q?Gr=FC=DFe?= from\r\n afar\r\nX-Empty:\r\n\

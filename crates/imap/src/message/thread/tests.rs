@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::Writer;
-use crate::message::memory::MemoryEntry;
+use crate::message::memory_message::MemoryEntry;
 
 /// Builds threads from headers. UIDs are positions from 1, and internal dates ascend with the UIDs.
 fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
