@@ -8,8 +8,8 @@
 //! - [`forest`]: threads in their output form.
 
 mod forest;
+mod ordered_subject;
 mod references;
-mod subjects;
 #[cfg(test)]
 mod tests;
 
@@ -74,7 +74,7 @@ impl Threader {
     #[must_use]
     pub fn finish(self) -> Forest {
         match self.algorithm {
-            ThreadAlgorithm::OrderedSubject => subjects::threads(&self.letters),
+            ThreadAlgorithm::OrderedSubject => ordered_subject::threads(&self.letters),
             ThreadAlgorithm::References => references::threads(&self.letters, self.ids.len()),
         }
     }
