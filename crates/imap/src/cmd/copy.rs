@@ -9,8 +9,8 @@ use super::select;
 use crate::codec::Writer;
 use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
-use crate::session::roster::ranges_of;
 use crate::session::selected::{uid_set, uids_of};
+use crate::session::sequence_numbers::ranges_of;
 use crate::session::{CommandOutcome, Reply, Session, Updates};
 
 /// Copies messages in one transaction: all or none.

@@ -12,8 +12,8 @@ use crate::codec::Writer;
 use crate::codec::ast::{Qresync, SelectCommand};
 use crate::error::{Error, Result};
 use crate::limits;
-use crate::session::roster::{FolderPositions, ranges_of};
 use crate::session::selected::Selected;
+use crate::session::sequence_numbers::{FolderPositions, ranges_of};
 use crate::session::{CommandOutcome, Reply, Session, updates};
 
 /// Selects a mailbox. The previously selected mailbox is deselected even if the command fails.

@@ -17,9 +17,9 @@
 pub mod hierarchy;
 pub mod recent;
 pub mod reply;
-pub mod roster;
 pub mod sasl;
 pub mod selected;
+pub mod sequence_numbers;
 pub mod site;
 pub mod updates;
 pub mod walk;

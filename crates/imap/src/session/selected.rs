@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use base::{Modseq, Uid, ViewId};
 use mail::mailbox::{Folder, FolderStatus, MailSnapshot, UidSet};
 
-use super::roster::{FolderPositions, SequenceNumbers, UidRange};
+use super::sequence_numbers::{FolderPositions, SequenceNumbers, UidRange};
 use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 

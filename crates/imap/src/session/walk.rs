@@ -10,8 +10,8 @@ use base::{Modseq, Uid};
 use mail::mailbox::MailSnapshot;
 use notes::FolderEntry;
 
-use super::roster::{FolderPositions, UidRange};
 use super::selected::{Selected, gone};
+use super::sequence_numbers::{FolderPositions, UidRange};
 use crate::error::Result;
 
 /// The messages that remain to be visited.
