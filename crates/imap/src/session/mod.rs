@@ -20,7 +20,7 @@ pub mod reply;
 pub mod sasl;
 pub mod selected;
 pub mod sequence_numbers;
-pub mod site;
+pub mod session_context;
 pub mod updates;
 pub mod walk;
 pub mod watch;
@@ -40,7 +40,7 @@ use crate::limits;
 
 pub use reply::{CommandOutcome, Reply, SlicedCommand};
 pub use selected::Selected;
-pub use site::{Options, SessionContext};
+pub use session_context::{Options, SessionContext};
 pub use updates::Updates;
 
 use sasl::Sasl;
