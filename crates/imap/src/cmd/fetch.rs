@@ -19,9 +19,9 @@ use crate::codec::ast::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::message::{self, Octets, Outcome};
+use crate::session::cursor::MessageCursor;
 use crate::session::selected::{gone, uid_set, uids_of};
 use crate::session::sequence_numbers::{UidRange, ranges_of};
-use crate::session::walk::MessageCursor;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Updates, is_full};
 
 /// Begins a FETCH and writes its first slice.

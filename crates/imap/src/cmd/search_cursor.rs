@@ -18,9 +18,9 @@ use crate::codec::ast::{MessageSet, Numbering, SearchKey, SequenceSet};
 use crate::error::Result;
 use crate::limits;
 use crate::message::Plan;
+use crate::session::cursor::MessageCursor;
 use crate::session::selected::uids_of;
 use crate::session::sequence_numbers::UidRange;
-use crate::session::walk::MessageCursor;
 use crate::session::{Selected, Session};
 
 /// A search in progress.

@@ -15,9 +15,9 @@ use crate::codec::Writer;
 use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
 use crate::error::Result;
 use crate::limits;
+use crate::session::cursor::MessageCursor;
 use crate::session::selected::{gone, uid_set};
 use crate::session::sequence_numbers::ranges_of;
-use crate::session::walk::MessageCursor;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, is_full};
 
 /// Begins a STORE.

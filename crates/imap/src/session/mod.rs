@@ -14,6 +14,7 @@
 //!   [`watch`] reports events without a request (NOTIFY).
 //! - [`hierarchy`] is the tree of mailboxes as LIST shows it, [`sasl`] the mechanisms of AUTHENTICATE.
 
+pub mod cursor;
 pub mod hierarchy;
 pub mod recent;
 pub mod reply;
@@ -22,7 +23,6 @@ pub mod selected;
 pub mod sequence_numbers;
 pub mod session_context;
 pub mod updates;
-pub mod walk;
 pub mod watch;
 
 use std::sync::Arc;
