@@ -4,7 +4,7 @@ use super::status;
 use crate::codec::Writer;
 use crate::codec::ast::{NotifyCommand, StatusItem};
 use crate::error::Result;
-use crate::session::watch::NotifyWatch;
+use crate::session::notify_watch::NotifyWatch;
 use crate::session::{CommandOutcome, Reply, Session, Updates};
 
 /// Replaces the current watch by the one that the command describes, and reports the accumulated changes as NOOP does.

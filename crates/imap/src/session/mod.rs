@@ -16,6 +16,7 @@
 
 pub mod cursor;
 pub mod hierarchy;
+pub mod notify_watch;
 pub mod recent;
 pub mod reply;
 pub mod sasl;
@@ -23,7 +24,6 @@ pub mod selected;
 pub mod sequence_numbers;
 pub mod session_context;
 pub mod updates;
-pub mod watch;
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ pub struct Session {
     pub(crate) selected: Option<Box<Selected>>,
     pub(crate) enabled: EnabledExtensions,
     /// The events that NOTIFY selected. `None` if the client has not used NOTIFY.
-    pub(crate) watch: Option<Box<watch::NotifyWatch>>,
+    pub(crate) watch: Option<Box<notify_watch::NotifyWatch>>,
     pub(crate) compressed: bool,
     /// Ticket that must be durable before the current output is sent.
     ticket: Ticket,
