@@ -4,7 +4,7 @@
 
 mod connection;
 mod dialogue;
-mod indexed;
+mod index_equivalence;
 mod matrix;
 mod model;
 mod sockets;
