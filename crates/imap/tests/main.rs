@@ -2,10 +2,10 @@
 //! store; several clients against a model; searches with an index against searches without; complete connections over
 //! loopback sockets.
 
+mod access_matrix;
 mod connection;
 mod dialogue;
 mod index_equivalence;
-mod matrix;
 mod model;
 mod sockets;
 mod world;
