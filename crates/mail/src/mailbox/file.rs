@@ -21,7 +21,7 @@ use crate::limits::{
     SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
-use crate::mailbox::heads::HeadCache;
+use crate::mailbox::head_cache::HeadCache;
 use crate::mailbox::uids::UidSet;
 use crate::mailbox::view::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::message::PreparedMessage;

@@ -13,7 +13,7 @@ use notes::{DatabaseSnapshot, Value};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
-use crate::mailbox::heads::{self, HeadCache, MessageHead};
+use crate::mailbox::head_cache::{self, HeadCache, MessageHead};
 use crate::message::SKELETON_ORDINAL;
 use crate::mime::skeleton::Skeleton;
 use crate::mime::source::slice;
@@ -37,7 +37,7 @@ impl<'v> Message<'v> {
 
     /// Opens a message that is read only once. Its head is not added to the cache.
     pub(crate) fn open_once(reading: &'v DatabaseSnapshot<'v>, note: NoteId) -> Result<Self> {
-        Ok(Self { reading, note, head: Arc::new(heads::load(reading, note)?), skeleton: OnceCell::new() })
+        Ok(Self { reading, note, head: Arc::new(head_cache::load(reading, note)?), skeleton: OnceCell::new() })
     }
 
     /// Returns the note's universal identifier (RFC 8474: EMAILID).

@@ -17,7 +17,7 @@
 
 pub mod file;
 pub mod flags;
-mod heads;
+mod head_cache;
 pub mod message;
 pub mod uids;
 pub mod utf7;

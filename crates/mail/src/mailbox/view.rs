@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mailbox::file::PROFILE_NOTE;
 use crate::mailbox::flags::Flags;
-use crate::mailbox::heads::HeadCache;
+use crate::mailbox::head_cache::HeadCache;
 
 /// The special use of a mailbox (RFC 6154).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
