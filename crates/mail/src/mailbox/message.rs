@@ -15,8 +15,8 @@ use store::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::mailbox::head_cache::{self, HeadCache, MessageHead};
 use crate::message::SKELETON_ORDINAL;
+use crate::mime::message_source::slice;
 use crate::mime::skeleton::Skeleton;
-use crate::mime::source::slice;
 use crate::mime::{Source, Structure};
 use crate::transport::FileQuirks;
 

@@ -19,8 +19,8 @@
 pub mod address;
 pub mod date;
 pub mod header;
+pub mod message_source;
 pub mod skeleton;
-pub mod source;
 pub mod structure;
 pub mod text;
 pub mod transfer;
@@ -33,5 +33,5 @@ mod tests;
 
 pub use damaged::Damaged;
 pub use fuzzing::fuzz;
-pub use source::{InMemoryMessage, Source};
+pub use message_source::{InMemoryMessage, Source};
 pub use structure::{Part, PartKind, Structure, parse};

@@ -24,7 +24,7 @@ use std::ops::Range;
 use base::limits::MESSAGE_BYTES_MAX;
 
 use crate::mime::Damaged;
-use crate::mime::source::slice;
+use crate::mime::message_source::slice;
 use crate::mime::structure::{Encoding, PartKind, Structure};
 
 pub use base64::{Base64Layout, Base64Padding};
