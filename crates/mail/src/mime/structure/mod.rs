@@ -17,7 +17,7 @@
 //! The contents are left out. A structure knows only their ranges.
 
 mod content;
-mod media;
+mod interned_text;
 mod scan;
 mod stored;
 #[cfg(test)]
@@ -26,7 +26,7 @@ mod tests;
 use std::ops::Range;
 
 pub use content::{Content, Disposition, Encoding, Parameter};
-pub use media::InternedText;
+pub use interned_text::InternedText;
 pub use scan::{ScanEffort, parse, parse_counting};
 
 /// The parts of a message. It is created by [`parse`] and stored by [`Structure::encode`].
