@@ -11,7 +11,7 @@ use search::{ContentReader, NotePart, NoteText, OpenNote, html};
 use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mime::structure::Part;
-use crate::mime::{PartKind, Source, text, transfer};
+use crate::mime::{PartKind, Source, text, transfer_encoding};
 use crate::searched::{INDEXED_FIELDS, find_in_body, find_in_field};
 
 /// Name of the item under which the names of attachments are found.
@@ -101,7 +101,7 @@ fn read_attachment(
     let found = match kind {
         Kind::Plain => text::decode(part, &body, ATTACHMENT_BYTES_MAX),
         Kind::Html => text::decode(part, &body, ATTACHMENT_BYTES_MAX).map(|found| html::to_text(&found)),
-        Kind::Office | Kind::Pdf => transfer::decode(&part.content.encoding, &body, ATTACHMENT_BYTES_MAX)
+        Kind::Office | Kind::Pdf => transfer_encoding::decode(&part.content.encoding, &body, ATTACHMENT_BYTES_MAX)
             .and_then(|bytes| extract::text(kind, &bytes, elsewhere)),
     };
     if let Some(found) = found {

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use mail::mime::structure::Encoding;
-use mail::mime::{PartKind, Source, transfer};
+use mail::mime::{PartKind, Source, transfer_encoding};
 
 use super::section::Octets;
 use crate::codec::ast::{PartPath, Partial};
@@ -48,7 +48,7 @@ pub fn binary<S: Source + ?Sized>(
         usize::try_from(partial.start.saturating_add(partial.length)).unwrap_or(usize::MAX)
     });
     let body = source.range(part.body.clone())?;
-    match transfer::decode(&part.content.encoding, &body, end) {
+    match transfer_encoding::decode(&part.content.encoding, &body, end) {
         Some(decoded) => Ok(DecodedPart::Octets(Octets::Bytes(Cow::into_owned(decoded)).cut(partial))),
         None => Ok(DecodedPart::UnknownEncoding),
     }

@@ -23,7 +23,7 @@ pub mod message_source;
 pub mod skeleton;
 pub mod structure;
 pub mod text;
-pub mod transfer;
+pub mod transfer_encoding;
 pub mod word;
 
 mod damaged;

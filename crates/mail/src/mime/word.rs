@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use mail_parser::decoders::charsets::map::charset_decoder;
 
-use crate::mime::transfer;
+use crate::mime::transfer_encoding;
 
 /// Maximum length of the name of a character set.
 const CHARSET_BYTES_MAX: usize = 64;
@@ -114,7 +114,7 @@ impl<'a> EncodedWord<'a> {
         let Some(length) = memchr::memmem::find(encoded, b"?=") else { return WordParse::NoEnd };
         let (encoded, after) = (&encoded[..length], &encoded[length + 2..]);
         let bytes = match encoding {
-            b'b' => transfer::base64_lenient(encoded, usize::MAX),
+            b'b' => transfer_encoding::base64_lenient(encoded, usize::MAX),
             _ => decode_q(encoded),
         };
         // RFC 2231 §5: a language may follow the character set.
@@ -131,7 +131,7 @@ fn decode_q(encoded: &[u8]) -> Vec<u8> {
         rest = after;
         match (byte, after) {
             (b'_', _) => bytes.push(b' '),
-            (b'=', [high, low, after @ ..]) if let Some(value) = transfer::hex_pair(*high, *low) => {
+            (b'=', [high, low, after @ ..]) if let Some(value) = transfer_encoding::hex_pair(*high, *low) => {
                 bytes.push(value);
                 rest = after;
             }

@@ -12,7 +12,7 @@ use std::ops::Range;
 use base64_simd::{STANDARD, STANDARD_NO_PAD};
 
 use super::LineEnding;
-use crate::mime::transfer::base64_value;
+use crate::mime::transfer_encoding::base64_value;
 
 /// Number of characters that are decoded, encoded again and compared at a time. It is a multiple of 4.
 const CHUNK_CHARACTERS: usize = 48 << 10;

@@ -12,7 +12,7 @@ use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use super::LineEnding;
 use crate::limits::QUOTED_PRINTABLE_BYTES_MAX;
-use crate::mime::transfer::hex_pair;
+use crate::mime::transfer_encoding::hex_pair;
 
 /// The style in which a text is encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 use crate::limits::{FIELD_BYTES_MAX, LANGUAGES_MAX, PARAMETERS_MAX, STRUCTURE_VALUE_BYTES_MAX};
 use crate::mime::header;
 use crate::mime::structure::InternedText;
-use crate::mime::transfer::hex_pair;
+use crate::mime::transfer_encoding::hex_pair;
 use crate::mime::word;
 
 /// The description of a part's body in its header.
