@@ -24,7 +24,7 @@ use store::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::limits::{SUMMARY_ADDRESSES_MAX, SUMMARY_TEXT_BYTES_MAX};
 use crate::mime::skeleton::{self, ContentId, Segment, Skeleton};
-use crate::mime::{self, Structure, address, header, word};
+use crate::mime::{self, Structure, address, encoded_word, header};
 
 /// Ordinal of the body item with structure and header.
 pub const HEAD_ORDINAL: u16 = 0;
@@ -133,7 +133,8 @@ pub fn decode_head(bytes: &[u8]) -> Result<(Structure, usize)> {
 
 fn summary_items(header: &[u8]) -> Vec<Item> {
     let mut items = vec![Item::text("Form", "Memo")];
-    let text = |name: &str| header::first(header, name).map(|value| cut(word::decode(&header::unfolded(value))));
+    let text =
+        |name: &str| header::first(header, name).map(|value| cut(encoded_word::decode(&header::unfolded(value))));
     let list = |name: &str| -> Vec<String> {
         let Some(value) = header::first(header, name) else { return Vec::new() };
         address::mailboxes(value).take(SUMMARY_ADDRESSES_MAX).map(|mailbox| cut(shown(&mailbox))).collect()

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use base::Timestamp;
 use mail::casemap::fold;
 use mail::mime::address::{self, Mailbox};
-use mail::mime::{date, header, word};
+use mail::mime::{date, encoded_word, header};
 
 use super::entry::EntryData;
 use super::subject::BaseSubject;
@@ -104,7 +104,7 @@ fn display(header: &[u8], name: &str) -> String {
         |mailbox: &Mailbox| mailbox.display_name().filter(|name| !name.is_empty()).unwrap_or_else(|| mailbox.address());
     match first_address(header, name) {
         Some(address::Entry::Mailbox(mailbox)) => fold(&shown(&mailbox)),
-        Some(address::Entry::GroupStart(name)) => fold(&word::decode(&name)),
+        Some(address::Entry::GroupStart(name)) => fold(&encoded_word::decode(&name)),
         Some(address::Entry::GroupEnd) | None => String::new(),
     }
 }

@@ -8,7 +8,7 @@
 //! Text without an `@` is a local part without a domain. Parsing never fails and takes linear time.
 
 use crate::limits::ADDRESSES_MAX;
-use crate::mime::word;
+use crate::mime::encoded_word;
 
 /// Maximum length of an encoded word that may contain characters that otherwise separate addresses.
 const ENCODED_WORD_BYTES_MAX: usize = 256;
@@ -41,7 +41,7 @@ impl Mailbox {
     /// Returns the decoded display name.
     #[must_use]
     pub fn display_name(&self) -> Option<String> {
-        self.name.as_deref().map(word::decode)
+        self.name.as_deref().map(encoded_word::decode)
     }
 
     /// Returns `local@domain`, or the local part alone if there is no domain.

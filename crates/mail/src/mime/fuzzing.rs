@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::skeleton::{ContentId, Segment, Skeleton, join, split};
-use super::{InMemoryMessage, Structure, address, date, header, parse, text, word};
+use super::{InMemoryMessage, Structure, address, date, encoded_word, header, parse, text};
 use crate::mime::Damaged;
 
 /// Parses bytes in every possible way and panics if a property does not hold. The entry point of the fuzzers.
@@ -28,7 +28,7 @@ pub fn fuzz(data: &[u8]) {
         let _ = (header::decoded(field.value), address::parse(field.value), date::Date::parse(field.value));
     }
     let _ = (
-        word::decode(data),
+        encoded_word::decode(data),
         address::parse(data),
         date::Date::parse(data),
         text::of_html(&String::from_utf8_lossy(data)),

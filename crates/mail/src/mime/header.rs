@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 
 use crate::limits::FIELD_BYTES_MAX;
-use crate::mime::word;
+use crate::mime::encoded_word;
 
 /// A field of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
 /// No more than [`FIELD_BYTES_MAX`] bytes are examined.
 #[must_use]
 pub fn decoded(value: &[u8]) -> String {
-    word::decode(&unfolded(value.get(..FIELD_BYTES_MAX).unwrap_or(value)))
+    encoded_word::decode(&unfolded(value.get(..FIELD_BYTES_MAX).unwrap_or(value)))
 }
 
 /// An iterator over the fields of a header, created by [`fields`].

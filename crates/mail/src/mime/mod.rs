@@ -18,13 +18,13 @@
 
 pub mod address;
 pub mod date;
+pub mod encoded_word;
 pub mod header;
 pub mod message_source;
 pub mod skeleton;
 pub mod structure;
 pub mod text;
 pub mod transfer_encoding;
-pub mod word;
 
 mod damaged;
 mod fuzzing;

@@ -7,7 +7,7 @@ use search::html;
 
 use crate::limits::{PREVIEW_CHARACTERS_MAX, PREVIEW_PARTS_MAX, PREVIEW_SOURCE_BYTES_MAX};
 use crate::mime::structure::{Encoding, Part};
-use crate::mime::{Source, transfer_encoding, word};
+use crate::mime::{Source, encoded_word, transfer_encoding};
 
 /// Number of bytes of a part that are examined first for a preview.
 const PREVIEW_SOURCE_BYTES_MIN: usize = 1 << 10;
@@ -20,7 +20,11 @@ pub fn decode(part: &Part, body: &[u8], size_bytes_max: usize) -> Option<String>
     let bytes = transfer_encoding::decode(&part.content.encoding, body, size_bytes_max)?.into_owned();
     let charset = part.content.parameter("charset");
     let was_cut = bytes.len() >= size_bytes_max || (body.len() as u64) < part.size();
-    Some(if was_cut { word::cut_to_unicode(charset, bytes) } else { word::charset_to_unicode(charset, bytes) })
+    Some(if was_cut {
+        encoded_word::cut_to_unicode(charset, bytes)
+    } else {
+        encoded_word::charset_to_unicode(charset, bytes)
+    })
 }
 
 /// Reads a part by its index and decodes it. See [`decode`].

@@ -8,10 +8,10 @@
 //! missing.
 
 use crate::limits::{FIELD_BYTES_MAX, LANGUAGES_MAX, PARAMETERS_MAX, STRUCTURE_VALUE_BYTES_MAX};
+use crate::mime::encoded_word;
 use crate::mime::header;
 use crate::mime::structure::InternedText;
 use crate::mime::transfer_encoding::hex_pair;
-use crate::mime::word;
 
 /// The description of a part's body in its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -246,7 +246,7 @@ fn find<'a>(parameters: &'a [Parameter], name: &str) -> Option<&'a [u8]> {
 fn decoded_parameter(parameters: &[Parameter], plain: &str, extended: &str) -> Option<String> {
     match find(parameters, extended) {
         Some(value) => Some(decode_extended(value)),
-        None => find(parameters, plain).map(word::decode),
+        None => find(parameters, plain).map(encoded_word::decode),
     }
 }
 
@@ -274,7 +274,7 @@ fn decode_extended(value: &[u8]) -> String {
             }
         }
     }
-    word::charset_to_unicode(charset, bytes)
+    encoded_word::charset_to_unicode(charset, bytes)
 }
 
 fn cut_field(value: &[u8]) -> &[u8] {
