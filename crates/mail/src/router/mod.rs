@@ -19,7 +19,7 @@
 //! outcomes to [`Router::finish`]. `docs/mail-flow.md` shows the whole path of a message.
 
 pub mod accept;
-pub mod agenda;
+pub mod dispatch;
 pub mod entry;
 pub mod envelope;
 pub mod queue;
@@ -27,7 +27,7 @@ pub mod report;
 pub mod schedule;
 
 pub use accept::{AcceptOutcome, AddressResolver, LocalMailbox, Router, RouterOptions, Target};
-pub use agenda::Destination;
+pub use dispatch::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 pub use envelope::{Envelope, Notify, Recipient, ReturnContent};
 pub use queue::{Job, QueueCounts, TransferOutcome};

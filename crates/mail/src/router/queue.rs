@@ -34,7 +34,7 @@ use crate::router::accept::{
     FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router, RouterOptions,
     Target, final_form,
 };
-use crate::router::agenda::{AttemptResult, AttemptTimes, Destination, Dispatcher};
+use crate::router::dispatch::{AttemptResult, AttemptTimes, Destination, Dispatcher};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::Envelope;
 use crate::router::report::Action;
