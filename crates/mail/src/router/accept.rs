@@ -20,10 +20,10 @@ use crate::limits::LOCAL_DELIVERIES_PER_TRANSACTION_MAX;
 use crate::mailbox::file::check_quota;
 use crate::mailbox::{MailFile, MailStore};
 use crate::message::PreparedMessage;
+use crate::router::dsn::{self, Action, DsnReport};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::{Envelope, Notify, Recipient};
 use crate::router::queue::{CANNOT_OPEN, MAILBOX_FULL, Queue};
-use crate::router::report::{self, Action, DsnReport};
 use crate::router::schedule::Schedule;
 
 /// The item of a state note that holds the queue entry.
@@ -279,7 +279,7 @@ impl Router {
     ) -> Result<RoutedMessage<'static>> {
         let envelope = Envelope {
             id: format!("{}.{number}", about.envelope.id),
-            smtputf8: report::is_international(&about.envelope),
+            smtputf8: dsn::is_international(&about.envelope),
             ..Envelope::default()
         };
         let mut posting = RoutedMessage::new(envelope, Vec::new());

@@ -20,10 +20,10 @@
 
 pub mod accept;
 pub mod dispatch;
+pub mod dsn;
 pub mod entry;
 pub mod envelope;
 pub mod queue;
-pub mod report;
 pub mod schedule;
 
 pub use accept::{AcceptOutcome, AddressResolver, LocalMailbox, Router, RouterOptions, Target};

@@ -35,9 +35,9 @@ use crate::router::accept::{
     Target, final_form,
 };
 use crate::router::dispatch::{AttemptResult, AttemptTimes, Destination, Dispatcher};
+use crate::router::dsn::Action;
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::Envelope;
-use crate::router::report::Action;
 
 /// One message for one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -12,7 +12,7 @@ use base::Timestamp;
 use crate::limits::SEPARATOR_BYTES_MAX;
 use crate::mime::date::Date;
 use crate::mime::{address, header};
-use crate::router::report::rfc5322;
+use crate::router::dsn::rfc5322;
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
