@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mime::structure::Part;
 use crate::mime::{PartKind, Source, text, transfer_encoding};
-use crate::searched::{INDEXED_FIELDS, find_in_body, find_in_field};
+use crate::search_texts::{INDEXED_FIELDS, find_in_body, find_in_field};
 
 /// Name of the item under which the names of attachments are found.
 const FILE_ITEM: &str = search::text::FILE_ITEM;

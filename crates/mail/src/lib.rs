@@ -20,7 +20,7 @@ pub mod mailbox;
 pub mod message;
 pub mod mime;
 pub mod router;
-pub mod searched;
+pub mod search_texts;
 pub mod transport;
 
 pub use error::{Error, Result};

@@ -19,7 +19,7 @@ use std::time::Duration;
 use base::Timestamp;
 use mail::casemap::Needle;
 use mail::mime::{date, header};
-use mail::searched::{INDEXED_FIELDS, find_in_field};
+use mail::search_texts::{INDEXED_FIELDS, find_in_field};
 
 use search::{NotePart, SubstringKey};
 

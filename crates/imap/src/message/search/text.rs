@@ -4,7 +4,7 @@
 //! keys do, the decoded parts are kept, so that no part is decoded twice.
 
 use mail::casemap::Needle;
-use mail::searched::{find_in_body, find_in_header};
+use mail::search_texts::{find_in_body, find_in_header};
 
 use crate::message::entry::MessageSource;
 
