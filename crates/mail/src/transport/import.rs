@@ -27,7 +27,7 @@ use crate::mailbox::file::{PROFILE_NOTE, check_quota};
 use crate::mailbox::{Flags, MailFile};
 use crate::message::PreparedMessage;
 use crate::mime;
-use crate::transport::form::FileQuirks;
+use crate::transport::file_quirks::FileQuirks;
 
 /// The item of the profile note that records the progress of imports.
 const PROGRESS_ITEM: &str = "$ImportProgress";

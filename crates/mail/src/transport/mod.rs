@@ -14,12 +14,12 @@
 //! the same format is also the same, byte for byte. The only exception is an mbox file with unquoted lines `From `:
 //! they are quoted when it is written.
 
-pub mod form;
+pub mod file_quirks;
 pub mod import;
 pub mod line_ends;
 pub mod maildir;
 pub mod mbox;
 pub mod status;
 
-pub use form::FileQuirks;
+pub use file_quirks::FileQuirks;
 pub use import::{ImportOptions, ImportReport, ImportedMessage, Importer, Position};

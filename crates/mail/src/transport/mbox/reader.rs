@@ -15,7 +15,7 @@ use base::limits::MESSAGE_BYTES_MAX;
 use super::quotes_of;
 use super::separator::{Separator, is_separator, sender_of};
 use crate::limits::IMPORT_CHECK_BYTES;
-use crate::transport::form::{FileQuirks, MessageTrailer};
+use crate::transport::file_quirks::{FileQuirks, MessageTrailer};
 use crate::transport::import::{ImportedMessage, Position};
 use crate::transport::line_ends::{FileLineEnding, from_file, from_marked_file};
 use crate::transport::status;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::separator::is_separator;
 use super::{MboxMessage, MboxReader, MboxWriter};
-use crate::transport::form::{FileQuirks, MessageTrailer};
+use crate::transport::file_quirks::{FileQuirks, MessageTrailer};
 use crate::transport::import::ImportedMessage;
 
 const SEPARATOR: &str = "From ann@acme.test Sat Jan  3 01:05:34 2026\n";

@@ -12,7 +12,7 @@ use base::Timestamp;
 use super::quotes_of;
 use super::separator::{Separator, sender_of};
 use crate::limits::SEPARATOR_BYTES_MAX;
-use crate::transport::form::{FileQuirks, MessageTrailer};
+use crate::transport::file_quirks::{FileQuirks, MessageTrailer};
 use crate::transport::line_ends::{FileLineEnding, to_file};
 
 /// Maximum length of a separator that is written unchanged. A note must fit after it.
