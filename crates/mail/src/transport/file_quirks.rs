@@ -12,7 +12,7 @@
 
 use notes::{Item, item};
 
-use super::line_ends::FileLineEnding;
+use super::line_endings::FileLineEnding;
 
 const FORM_ITEM: &str = "$FileForm";
 const SEPARATOR_ITEM: &str = "$FileSeparator";

@@ -16,7 +16,7 @@
 
 pub mod file_quirks;
 pub mod import;
-pub mod line_ends;
+pub mod line_endings;
 pub mod maildir;
 pub mod mbox;
 pub mod status;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use base::{Timestamp, Uid};
 use mail::mailbox::{Flags, Folder, MailSnapshot};
 use mail::transport::FileQuirks;
-use mail::transport::line_ends::{FileLineEnding, to_file};
+use mail::transport::line_endings::{FileLineEnding, to_file};
 use mail::transport::maildir::{self, KeywordTable};
 use mail::transport::mbox::MboxWriter;
 use notes::FolderEntry;

@@ -22,7 +22,7 @@ use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
 use mail::mailbox::{Flags, MailFile};
 use mail::transport::import::{forget, forget_all, is_full, time_of};
-use mail::transport::line_ends::{FileLineEnding, from_file, from_marked_file};
+use mail::transport::line_endings::{FileLineEnding, from_file, from_marked_file};
 use mail::transport::maildir::{self, KeywordTable};
 use mail::transport::mbox::{MboxMessage, MboxReader};
 use mail::transport::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer, Position};

@@ -17,7 +17,7 @@ use super::separator::{Separator, is_separator, sender_of};
 use crate::limits::IMPORT_CHECK_BYTES;
 use crate::transport::file_quirks::{FileQuirks, MessageTrailer};
 use crate::transport::import::{ImportedMessage, Position};
-use crate::transport::line_ends::{FileLineEnding, from_file, from_marked_file};
+use crate::transport::line_endings::{FileLineEnding, from_file, from_marked_file};
 use crate::transport::status;
 
 /// Number of bytes that are kept beyond the largest message, for the empty line after it.

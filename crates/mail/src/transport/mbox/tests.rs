@@ -184,7 +184,7 @@ fn pieces(count: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn forms() -> impl Strategy<Value = FileQuirks> {
-    use crate::transport::line_ends::FileLineEnding;
+    use crate::transport::line_endings::FileLineEnding;
     let ends = prop::option::of(prop::sample::select(vec![FileLineEnding::Lf, FileLineEnding::Crlf]));
     let ending = prop::sample::select(vec![
         MessageTrailer::Blank,

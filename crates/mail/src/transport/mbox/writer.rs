@@ -13,7 +13,7 @@ use super::quotes_of;
 use super::separator::{Separator, sender_of};
 use crate::limits::SEPARATOR_BYTES_MAX;
 use crate::transport::file_quirks::{FileQuirks, MessageTrailer};
-use crate::transport::line_ends::{FileLineEnding, to_file};
+use crate::transport::line_endings::{FileLineEnding, to_file};
 
 /// Maximum length of a separator that is written unchanged. A note must fit after it.
 const ORIGINAL_BYTES_MAX: usize = SEPARATOR_BYTES_MAX / 2;
