@@ -15,12 +15,12 @@
 pub mod casemap;
 pub mod error;
 pub mod full_text;
+pub mod import_export;
 pub mod limits;
 pub mod mailbox;
 pub mod message;
 pub mod mime;
 pub mod router;
 pub mod search_texts;
-pub mod transport;
 
 pub use error::{Error, Result};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Timestamp};
+use mail::import_export::import::{forget, forget_all, is_full};
+use mail::import_export::mbox::{MboxReader, MboxWriter};
+use mail::import_export::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer};
 use mail::mailbox::{MailFile, MailOptions, MailStore};
-use mail::transport::import::{forget, forget_all, is_full};
-use mail::transport::mbox::{MboxReader, MboxWriter};
-use mail::transport::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer};
 use notes::Notes;
 use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
@@ -226,7 +226,7 @@ fn a_message_is_worth_more_than_its_keywords() {
 #[test]
 fn messages_without_a_time_have_that_of_their_header() {
     let check = |header: &str, expected: Option<i64>| {
-        let found = mail::transport::import::time_of(header.as_bytes());
+        let found = mail::import_export::import::time_of(header.as_bytes());
         assert_eq!(found, expected.map(Timestamp::from_seconds), "{header:?}");
     };
     let date = "Date: Thu, 1 Jan 1970 01:00:00 +0000\r\n";

@@ -13,12 +13,12 @@ use notes::{DatabaseSnapshot, Value};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
+use crate::import_export::FileQuirks;
 use crate::mailbox::head_cache::{self, HeadCache, MessageHead};
 use crate::message::SKELETON_ORDINAL;
 use crate::mime::message_source::slice;
 use crate::mime::skeleton::Skeleton;
 use crate::mime::{Source, Structure};
-use crate::transport::FileQuirks;
 
 /// A message of a mail file, in a snapshot of the mail file.
 pub struct Message<'v> {

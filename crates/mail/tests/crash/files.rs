@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Modseq, Timestamp, Uid};
+use mail::import_export::{ImportOptions, ImportedMessage, Importer, Position};
 use mail::mailbox::{FlagChange, Flags, NewMessage, SpecialUse, UidSet};
-use mail::transport::{ImportOptions, ImportedMessage, Importer, Position};
 use notes::Marks;
 
 use crate::content::Content;

@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 
 use base::sim::SeededRandom;
 use base::{Name, Random, Timestamp, Uid};
+use mail::import_export::mbox::{MboxReader, MboxWriter};
+use mail::import_export::{FileQuirks, ImportOptions, Importer};
 use mail::mailbox::MailFile;
-use mail::transport::mbox::{MboxReader, MboxWriter};
-use mail::transport::{FileQuirks, ImportOptions, Importer};
 
 use crate::seeds::each_seed;
 use crate::sound::assert_sound;

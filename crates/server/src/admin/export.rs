@@ -14,11 +14,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use base::{Timestamp, Uid};
+use mail::import_export::FileQuirks;
+use mail::import_export::line_endings::{FileLineEnding, to_file};
+use mail::import_export::maildir::{self, KeywordTable};
+use mail::import_export::mbox::MboxWriter;
 use mail::mailbox::{Flags, Folder, MailSnapshot};
-use mail::transport::FileQuirks;
-use mail::transport::line_endings::{FileLineEnding, to_file};
-use mail::transport::maildir::{self, KeywordTable};
-use mail::transport::mbox::MboxWriter;
 use notes::FolderEntry;
 use serde_json::json;
 

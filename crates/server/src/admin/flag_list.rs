@@ -12,8 +12,8 @@ use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use base::Timestamp;
+use mail::import_export::status;
 use mail::mailbox::{Flags, flags};
-use mail::transport::status;
 use serde::{Deserialize, Serialize};
 
 use super::Failure;

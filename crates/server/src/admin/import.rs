@@ -20,12 +20,12 @@ use std::path::{Path, PathBuf};
 
 use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
+use mail::import_export::import::{forget, forget_all, is_full, time_of};
+use mail::import_export::line_endings::{FileLineEnding, from_file, from_marked_file};
+use mail::import_export::maildir::{self, KeywordTable};
+use mail::import_export::mbox::{MboxMessage, MboxReader};
+use mail::import_export::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer, Position};
 use mail::mailbox::{Flags, MailFile};
-use mail::transport::import::{forget, forget_all, is_full, time_of};
-use mail::transport::line_endings::{FileLineEnding, from_file, from_marked_file};
-use mail::transport::maildir::{self, KeywordTable};
-use mail::transport::mbox::{MboxMessage, MboxReader};
-use mail::transport::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer, Position};
 use serde_json::json;
 
 use super::flag_list::{self, FlagList};

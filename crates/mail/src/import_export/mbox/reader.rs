@@ -14,11 +14,11 @@ use base::limits::MESSAGE_BYTES_MAX;
 
 use super::quotes_of;
 use super::separator::{Separator, is_separator, sender_of};
+use crate::import_export::file_quirks::{FileQuirks, MessageTrailer};
+use crate::import_export::import::{ImportedMessage, Position};
+use crate::import_export::line_endings::{FileLineEnding, from_file, from_marked_file};
+use crate::import_export::status;
 use crate::limits::IMPORT_CHECK_BYTES;
-use crate::transport::file_quirks::{FileQuirks, MessageTrailer};
-use crate::transport::import::{ImportedMessage, Position};
-use crate::transport::line_endings::{FileLineEnding, from_file, from_marked_file};
-use crate::transport::status;
 
 /// Number of bytes that are kept beyond the largest message, for the empty line after it.
 const SLACK_BYTES: usize = 4;

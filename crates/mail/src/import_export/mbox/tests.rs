@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::separator::is_separator;
 use super::{MboxMessage, MboxReader, MboxWriter};
-use crate::transport::file_quirks::{FileQuirks, MessageTrailer};
-use crate::transport::import::ImportedMessage;
+use crate::import_export::file_quirks::{FileQuirks, MessageTrailer};
+use crate::import_export::import::ImportedMessage;
 
 const SEPARATOR: &str = "From ann@acme.test Sat Jan  3 01:05:34 2026\n";
 
@@ -184,7 +184,7 @@ fn pieces(count: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn forms() -> impl Strategy<Value = FileQuirks> {
-    use crate::transport::line_endings::FileLineEnding;
+    use crate::import_export::line_endings::FileLineEnding;
     let ends = prop::option::of(prop::sample::select(vec![FileLineEnding::Lf, FileLineEnding::Crlf]));
     let ending = prop::sample::select(vec![
         MessageTrailer::Blank,

@@ -12,8 +12,8 @@
 use base::Timestamp;
 use notes::Marks;
 
+use crate::import_export::status;
 use crate::mailbox::{Flags, utf7};
-use crate::transport::status;
 
 /// Name of the file with the keywords of a folder.
 pub const KEYWORDS_FILE: &str = "dovecot-keywords";

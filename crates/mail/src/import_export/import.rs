@@ -22,12 +22,12 @@ use notes::{Item, Value, Writer};
 use store::Ticket;
 
 use crate::error::{Error, Result};
+use crate::import_export::file_quirks::FileQuirks;
 use crate::limits::{IMPORT_GROUP_BYTES, IMPORT_GROUP_MESSAGES, IMPORT_SOURCES_MAX};
 use crate::mailbox::file::{PROFILE_NOTE, check_quota};
 use crate::mailbox::{Flags, MailFile};
 use crate::message::PreparedMessage;
 use crate::mime;
-use crate::transport::file_quirks::FileQuirks;
 
 /// The item of the profile note that records the progress of imports.
 const PROGRESS_ITEM: &str = "$ImportProgress";

@@ -11,9 +11,9 @@ use base::Timestamp;
 
 use super::quotes_of;
 use super::separator::{Separator, sender_of};
+use crate::import_export::file_quirks::{FileQuirks, MessageTrailer};
+use crate::import_export::line_endings::{FileLineEnding, to_file};
 use crate::limits::SEPARATOR_BYTES_MAX;
-use crate::transport::file_quirks::{FileQuirks, MessageTrailer};
-use crate::transport::line_endings::{FileLineEnding, to_file};
 
 /// Maximum length of a separator that is written unchanged. A note must fit after it.
 const ORIGINAL_BYTES_MAX: usize = SEPARATOR_BYTES_MAX / 2;
