@@ -27,7 +27,7 @@ mod seeds;
 #[path = "crash/simulation.rs"]
 mod simulation;
 #[path = "crash/sound.rs"]
-mod sound;
+mod invariants;
 #[path = "crash/state.rs"]
 mod state;
 #[path = "crash/threads.rs"]

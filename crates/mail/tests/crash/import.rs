@@ -13,7 +13,7 @@ use mail::import_export::{FileQuirks, ImportOptions, Importer};
 use mail::mailbox::MailFile;
 
 use crate::seeds::each_seed;
-use crate::sound::assert_sound;
+use crate::invariants::assert_sound;
 use crate::world::{SyncTiming, World};
 
 const PATH: &str = "mail/ann.nsf";

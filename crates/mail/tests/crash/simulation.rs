@@ -16,7 +16,7 @@ use crate::files::{FileOperation, Model};
 use crate::generate::OperationGenerator;
 use crate::queue::{Conditions, QueueOperation};
 use crate::seeds::each_seed;
-use crate::sound::{assert_blobs, assert_changes, assert_sound};
+use crate::invariants::{assert_blobs, assert_changes, assert_sound};
 use crate::state::{State, continuity, difference, observe};
 use crate::world::{SyncTiming, World, local};
 

@@ -15,7 +15,7 @@ use mail::router::{Envelope, Job, Recipient, TransferOutcome};
 use notes::Marks;
 
 use crate::content::{self, Content};
-use crate::sound::{assert_blobs, assert_sound};
+use crate::invariants::{assert_blobs, assert_sound};
 use crate::state::{State, observe};
 use crate::world::{SyncTiming, World};
 
