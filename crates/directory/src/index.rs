@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
-use notes::change::Change;
+use notes::change_log::Change;
 use notes::collection::{CollectionId, CountOnly, Reader, Writer};
 use notes::{DatabaseSnapshot, Item, NewNote, NoteClass, Transaction};
 use store::engine::prefix_end;

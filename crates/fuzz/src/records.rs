@@ -31,7 +31,7 @@ pub fn decode(bytes: &[u8]) {
         assert_eq!(Header::decode(NoteId(1), &header.encode()).as_ref(), Ok(&header), "a header reads back");
     }
     let _ = FolderEntry::decode(Uid(1), bytes);
-    let _ = notes::change::decode(&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]);
+    let _ = notes::change_log::decode(&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]);
     if let Ok(items) = decode_items(&mut Decoder::new(bytes)) {
         let record = encoded(&items);
         let again = decode_items(&mut Decoder::new(&record)).expect("items that were just written read back");

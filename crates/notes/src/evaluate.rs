@@ -11,7 +11,7 @@ use base::{Modseq, NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Attachment, DocumentState, DocumentTime, HostText};
 use formula::{Document, Formula, Host, Moment, Text, Zone};
 
-use crate::change;
+use crate::change_log;
 use crate::database::Database;
 use crate::error::Result;
 use crate::item::{ItemRef, Value, ValueRef};
@@ -293,7 +293,7 @@ impl DatabaseSnapshot<'_> {
     ) -> Result<SearchStats> {
         let surroundings = self.surroundings();
         let mut searched = SearchStats { up_to: since, looked_at: 0, stopped: 0 };
-        change::scan_while(&self.snapshot, self.database().number(), since, &mut |entry| {
+        change_log::scan_while(&self.snapshot, self.database().number(), since, &mut |entry| {
             let Some(header) = self.header(entry.note)? else { return Ok(true) };
             if header.is_stub() || header.class != NoteClass::DOCUMENT || header.modseq != entry.modseq {
                 return Ok(true);

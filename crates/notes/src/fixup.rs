@@ -29,7 +29,7 @@ use base::{DbNumber, Modseq, Name, NoteId, Uid, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner};
 use store::{Direction, KeyRange, Read, Table};
 
-use crate::change::{self, Change};
+use crate::change_log::{self, Change};
 use crate::collection::{self, CollectionId, CountOnly};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, Database, Notes};
@@ -540,7 +540,7 @@ impl<'s> Survey<'s> {
         let mut found: HashMap<NoteId, Modseq> = HashMap::new();
         let mut wrong = Vec::new();
         let headers = &self.headers;
-        change::scan(self.reader, self.number, Modseq(0), &mut |entry| {
+        change_log::scan(self.reader, self.number, Modseq(0), &mut |entry| {
             let right = headers.get(&entry.note).is_some_and(|header| match &entry.change {
                 Change::Changed { folders } => {
                     header.modseq == entry.modseq && !header.is_stub() && header.folders == *folders

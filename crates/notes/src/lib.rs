@@ -27,7 +27,7 @@ pub mod access;
 pub mod acl;
 pub mod acl_history;
 pub mod catalog;
-pub mod change;
+pub mod change_log;
 pub mod collection;
 pub mod counters;
 pub mod database;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::{Modseq, Timestamp};
 use store::{Batch, Read, Table};
 
-use crate::change::{self, Change, ChangeEntry};
+use crate::change_log::{self, Change, ChangeEntry};
 use crate::database::Database;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
@@ -39,7 +39,7 @@ pub fn purge(database: &Database) -> Result<usize> {
     let mut batch = Batch::new();
     let (mut removed, mut last) = (0, Modseq(0));
     for entry in old {
-        if !change::is_there(store, database.number, &entry)? {
+        if !change_log::is_there(store, database.number, &entry)? {
             continue;
         }
         if matches!(entry.change, Change::Deleted { .. }) {
@@ -57,7 +57,7 @@ pub fn purge(database: &Database) -> Result<usize> {
                 batch.delete(Table::Unid, &keys::unid(database.number, header.unid));
             }
         }
-        change::delete_entry(&mut batch, database.number, &entry);
+        change_log::delete_entry(&mut batch, database.number, &entry);
         removed += 1;
         last = entry.modseq;
     }
@@ -81,7 +81,7 @@ pub fn purge(database: &Database) -> Result<usize> {
 /// Returns the first [`RECORDS_MAX`] records of deletions and of notes that left folders before `limit`.
 fn older_than(reader: &dyn Read, database: &Database, limit: Timestamp) -> Result<Vec<ChangeEntry>> {
     let mut found = Vec::new();
-    change::scan_while(reader, database.number, Modseq(0), &mut |entry| {
+    change_log::scan_while(reader, database.number, Modseq(0), &mut |entry| {
         let is_soft = || -> Result<bool> {
             let header = reading::load_header(reader, database, entry.note)?;
             Ok(header.is_some_and(|header| header.is_soft_deleted()))

@@ -15,7 +15,7 @@ use store::{Cursor, Direction, Read, Snapshot, Table, Ticket};
 
 use crate::access::Grant;
 use crate::acl::Acl;
-use crate::change::{self, ChangeCursor, ChangeEntry};
+use crate::change_log::{self, ChangeCursor, ChangeEntry};
 use crate::counters::Counters;
 use crate::database::{ACL_ITEM, ACL_NOTE, Database, damaged};
 use crate::error::{Error, Result};
@@ -175,7 +175,7 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Calls `each` for every change after `since`. Changes before [`Counters::purged_modseq`] may be missing.
     pub fn changes(&self, since: Modseq, each: &mut dyn FnMut(ChangeEntry) -> Result<()>) -> Result<()> {
-        change::scan(&self.snapshot, self.database.number, since, &mut |entry| {
+        change_log::scan(&self.snapshot, self.database.number, since, &mut |entry| {
             if self.is_hidden(entry.note)? { Ok(()) } else { each(entry) }
         })
     }
@@ -186,7 +186,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Fails unless the reader is the server itself.
     pub fn changes_some(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
         require_server_itself(self.database, &self.grant)?;
-        change::scan_some(&self.snapshot, self.database.number, since, limit)
+        change_log::scan_some(&self.snapshot, self.database.number, since, limit)
     }
 
     /// Returns up to `limit` changes after a place.
@@ -194,7 +194,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// A caller that continues from [`ChangePage::next`] misses nothing, in a later snapshot too; a note that changed
     /// again is returned again. No changes are left when that place is behind [`DatabaseSnapshot::modseq`].
     pub fn changes_page(&self, from: ChangeCursor, limit: usize) -> Result<ChangePage> {
-        let (mut entries, next) = change::scan_page(&self.snapshot, self.database.number, from, limit)?;
+        let (mut entries, next) = change_log::scan_page(&self.snapshot, self.database.number, from, limit)?;
         let next = next.unwrap_or(ChangeCursor::behind(self.modseq().max(from.modseq)));
         let hidden = self.hidden_among(entries.iter().map(|entry| entry.note))?;
         entries.retain(|entry| !hidden.contains(&entry.note));

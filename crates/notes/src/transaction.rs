@@ -18,7 +18,7 @@ use store::{Batch, Read, Table, Ticket};
 
 use crate::access::{Access, Grant, level};
 use crate::acl::Acl;
-use crate::change;
+use crate::change_log;
 use crate::collection;
 use crate::counters::Counters;
 use crate::database::{Database, Notes};
@@ -373,13 +373,13 @@ impl<'t> DatabaseChanges<'t> {
         pending.check();
         batch.put(Table::Summary, &keys::summary(number, after.note, Record::Header), &after.encode());
         if let Some(before) = &pending.before {
-            change::delete_last(batch, number, before);
+            change_log::delete_last(batch, number, before);
         }
         let old: &[Membership] = pending.before.as_ref().map_or(&[], |before| &before.folders);
         if after.is_stub() {
-            change::put_deleted(batch, number, (self.modseq, after.note), self.now, old);
+            change_log::put_deleted(batch, number, (self.modseq, after.note), self.now, old);
         } else {
-            change::put_changed(batch, number, self.modseq, after.note, &after.folders);
+            change_log::put_changed(batch, number, self.modseq, after.note, &after.folders);
         }
         let mut left = 0;
         for place in old.iter().filter(|place| !after.folders.contains(place)) {
@@ -388,7 +388,7 @@ impl<'t> DatabaseChanges<'t> {
             folder.change.entries.push((place.uid, None));
             assert!(removed.is_some(), "every membership has its entry");
             if !after.is_stub() {
-                change::put_left(batch, number, (self.modseq, after.note), self.now, (*place, left));
+                change_log::put_left(batch, number, (self.modseq, after.note), self.now, (*place, left));
                 self.counters.stubs += 1;
                 left += 1;
             }

@@ -17,7 +17,7 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Modseq, Name, NoteId, Random, Uid, ViewId};
 use event_listener::Listener;
 use notes::catalog::DatabaseOptions;
-use notes::change::Change;
+use notes::change_log::Change;
 use notes::{
     Access, Acl, Database, DatabaseKind, Error, Identity, Item, Marks, NewDatabase, NewNote, Notes, Value, Writer,
     fixup, level,

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid, ViewId};
-use notes::change::Change;
+use notes::change_log::Change;
 use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, Keywords};
 use search::{ExcludedNotes, FullTextIndex, SubstringKey};
 use store::Ticket;

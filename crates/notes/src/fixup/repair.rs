@@ -8,7 +8,7 @@ use base::{Modseq, NoteId, Uid, Unid, ViewId};
 use store::{Batch, Table};
 
 use super::{Survey, salvage};
-use crate::change::{self, Change};
+use crate::change_log::{self, Change};
 use crate::collection::{self, Builder, CollectionId, Tuning, Weigh};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, acl_item};
@@ -128,20 +128,20 @@ impl Survey<'_> {
         if self.unreadable.contains(&Table::Bymod) {
             self.delete_table(Table::Bymod, batch);
         } else {
-            change::scan(self.reader, self.number, Modseq(0), &mut |entry| {
+            change_log::scan(self.reader, self.number, Modseq(0), &mut |entry| {
                 if matches!(entry.change, Change::Left { .. }) {
                     counters.stubs += 1;
                 } else {
-                    change::delete_any(batch, self.number, entry.modseq, entry.note);
+                    change_log::delete_any(batch, self.number, entry.modseq, entry.note);
                 }
                 Ok(())
             })?;
         }
         for header in self.headers.values() {
             if header.is_stub() {
-                change::put_deleted(batch, self.number, (header.modseq, header.note), header.modified, &[]);
+                change_log::put_deleted(batch, self.number, (header.modseq, header.note), header.modified, &[]);
             } else {
-                change::put_changed(batch, self.number, header.modseq, header.note, &header.folders);
+                change_log::put_changed(batch, self.number, header.modseq, header.note, &header.folders);
             }
         }
         Ok(())

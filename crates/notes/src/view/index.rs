@@ -24,7 +24,7 @@ use store::{Batch, Direction, Read, Table};
 
 use self::order::{CollationUpdate, CountVisitor, OrderChanges};
 use crate::access::ReadersId;
-use crate::change;
+use crate::change_log;
 use crate::collection::{self, CollectionId, Weigh, Weight};
 use crate::database::{Database, damaged};
 use crate::error::Result;
@@ -281,8 +281,9 @@ fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec
     if let Some(recent) = database.recent_changes(since, limit) {
         return Ok(recent);
     }
-    let changes = change::scan_some(database.store.as_ref(), database.number(), since, limit)?;
-    let told = |change: change::ChangeEntry| RecentChange { modseq: change.modseq, note: change.note, before: None };
+    let changes = change_log::scan_some(database.store.as_ref(), database.number(), since, limit)?;
+    let told =
+        |change: change_log::ChangeEntry| RecentChange { modseq: change.modseq, note: change.note, before: None };
     Ok(changes.into_iter().map(told).collect())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
-use notes::change::{Change, ChangeCursor};
+use notes::change_log::{Change, ChangeCursor};
 use notes::deleted::purge_deleted;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Item, Marks, NewNote, Value, level};
 
@@ -105,7 +105,7 @@ impl Case {
     /// Returns the changes that a reader gets.
     fn told(&self, since: Modseq) -> Vec<Change> {
         let mut told = Vec::new();
-        let each = &mut |entry: notes::change::ChangeEntry| {
+        let each = &mut |entry: notes::change_log::ChangeEntry| {
             told.push(entry.change);
             Ok(())
         };

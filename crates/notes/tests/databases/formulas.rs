@@ -3,7 +3,7 @@
 use base::sim::SeededRandom;
 use base::{Modseq, NoteId, Random};
 use formula::{Formula, Options};
-use notes::change::ChangeCursor;
+use notes::change_log::ChangeCursor;
 use notes::view::cell::Cell;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::question::{CompiledView, ViewFormulas};

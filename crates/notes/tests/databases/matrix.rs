@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
-use notes::change::ChangeCursor;
+use notes::change_log::ChangeCursor;
 use notes::view::build::BuildOptions;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::{Modseq, Name, NoteId, Timestamp, Unid};
-use notes::change::{Change, ChangeCursor};
+use notes::change_log::{Change, ChangeCursor};
 use notes::{AclLevel, Item, ItemFlags, Marks, NewNote, Value, purge};
 
 use crate::world::{TestServer, assert_sound, reader, server, subject};
@@ -97,7 +97,7 @@ fn what_left_a_folder_is_forgotten_after_a_time() {
     let access = reader(&database, ANN).unwrap();
     let left = || {
         let mut left = 0;
-        let count = &mut |entry: notes::change::ChangeEntry| {
+        let count = &mut |entry: notes::change_log::ChangeEntry| {
             left += usize::from(matches!(entry.change, Change::Left { from, .. } if from.folder == folder));
             Ok(())
         };
@@ -168,7 +168,7 @@ fn the_order_of_changes_tells_each_note_once() {
     assert!(!unchanged);
     let access = reader(&database, ANN).unwrap();
     let mut seen = Vec::new();
-    let collect = &mut |entry: notes::change::ChangeEntry| {
+    let collect = &mut |entry: notes::change_log::ChangeEntry| {
         seen.push((entry.note, matches!(entry.change, Change::Deleted { .. })));
         Ok(())
     };

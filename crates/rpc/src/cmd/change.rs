@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use base::Modseq;
-use notes::change::{Change, ChangeCursor, ChangeEntry};
+use notes::change_log::{Change, ChangeCursor, ChangeEntry};
 use notes::{DatabaseSnapshot, FolderDesign, level};
 use proto::v1;
 

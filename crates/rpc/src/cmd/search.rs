@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::{Modseq, NoteId, Timestamp};
 use formula::Formula;
-use notes::change::{Change, ChangeCursor, ChangeEntry};
+use notes::change_log::{Change, ChangeCursor, ChangeEntry};
 use notes::limits::LOOKUP_COST_MAX;
 use notes::lookup::LookupContext;
 use notes::many::Selected;
