@@ -13,9 +13,9 @@
 use store::{Batch, Error, Result, Table};
 
 use super::CollectionId;
+use super::change_buffer::ChangeBuffer;
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
 use super::node::{Child, Node};
-use super::recent::ChangeBuffer;
 use super::root::{ROOT, Root, damaged, empty_node};
 use super::settle::separator;
 use super::weight::{Totals, Weight};

@@ -14,10 +14,10 @@ use std::fmt;
 use store::{Batch, Direction, Error, KeyRange, Read, Result, Table};
 
 use super::builder::Builder;
+use super::change_buffer::{self, ChangeBuffer};
 use super::limits::{FINDINGS_MAX, KEY_BYTES_MAX, Tuning};
 use super::node::Node;
 use super::reader::{own_key, stored_range};
-use super::recent::{self, ChangeBuffer};
 use super::root::{ROOT, Root};
 use super::weight::{Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};
@@ -160,7 +160,7 @@ impl Walk<'_> {
 
     /// Adds the changes that the root buffers for a block to the block's stored totals.
     fn updated(&self, stored: Totals, block: &Bounds) -> Totals {
-        let change = recent::sum(self.recents.within(&block.low, block.high.as_deref()));
+        let change = change_buffer::sum(self.recents.within(&block.low, block.high.as_deref()));
         // An overflow is reported as a difference.
         change.ok().and_then(|change| stored.changed(&change)).unwrap_or(Totals { count: u64::MAX, ..stored })
     }

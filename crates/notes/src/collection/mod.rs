@@ -26,13 +26,13 @@
 //! [`Writer`] at a time, which the database's lock ensures.
 
 pub mod builder;
+mod change_buffer;
 pub mod check;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod limits;
 mod node;
 pub mod reader;
-mod recent;
 mod root;
 mod settle;
 pub mod shape;

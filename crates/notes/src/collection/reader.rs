@@ -15,8 +15,8 @@ use std::sync::Arc;
 use store::engine::prefix_end;
 use store::{Cursor, Direction, KeyRange, Read, Result, Table};
 
+use super::change_buffer::{self, BufferedChange, ChangeBuffer};
 use super::node::{DamageReason, Node};
-use super::recent::{self, BufferedChange, ChangeBuffer};
 use super::root::{NodeRef, ROOT, Root, damaged, damaged_entry, load_node};
 use super::weight::{Change, Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};
@@ -192,7 +192,7 @@ impl<'r> Reader<'r> {
             before = before.checked_add(&node.totals_before(index)?).ok_or("its sums overflow")?;
             Ok(index)
         })?;
-        let remembered = recent::sum(self.root.recents.before(&block.low));
+        let remembered = change_buffer::sum(self.root.recents.before(&block.low));
         let remembered = remembered.map_err(|why| self.damaged(why))?;
         before =
             before.changed(&remembered).ok_or_else(|| self.damaged("it has more buffered removals than entries"))?;

@@ -9,9 +9,9 @@ use base::codec::{Decoder, Encoder};
 use store::{Error, Read, Result, Table};
 
 use super::CollectionId;
+use super::change_buffer::{self, ChangeBuffer};
 use super::limits::{STATE_BYTES_MAX, SUMS_MAX};
 use super::node::{Child, DamageReason, Node, VERSION};
-use super::recent::{self, ChangeBuffer};
 use super::weight::Totals;
 
 /// Number of the root record. The other nodes are numbered from 1.
@@ -86,7 +86,7 @@ impl Root {
 /// Returns the totals of the whole collection from the top node of its tree and the buffered changes.
 pub(super) fn whole(top: &Node, recents: &ChangeBuffer) -> std::result::Result<Totals, DamageReason> {
     let stored = top.totals_before(top.len())?;
-    stored.changed(&recent::sum(recents.list())?).ok_or("it has more buffered removals than entries")
+    stored.changed(&change_buffer::sum(recents.list())?).ok_or("it has more buffered removals than entries")
 }
 
 /// Creates the top node of a tree without entries.

@@ -21,10 +21,10 @@ use std::ops::Bound;
 use store::{Batch, Direction, Read, Result, Table};
 
 use super::CollectionId;
+use super::change_buffer::ChangeBuffer;
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
 use super::node::Node;
 use super::reader::{own_key, stored_range};
-use super::recent::ChangeBuffer;
 use super::root::{NodeRef, ROOT, Root, damaged, damaged_entry, load_node, whole};
 use super::weight::{Change, Totals, Weigh, Weight};
 
