@@ -16,8 +16,8 @@ use super::CollectionId;
 use super::change_buffer::ChangeBuffer;
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
 use super::node::{Child, Node};
+use super::rebalance::separator;
 use super::root::{ROOT, Root, damaged, empty_node};
-use super::settle::separator;
 use super::weight::{Totals, Weight};
 
 /// A builder for the tree of a collection.
