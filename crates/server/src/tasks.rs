@@ -93,7 +93,7 @@ fn purge_database(core: &Core, path: &str) -> notes::Result<usize> {
     let database = core.notes.database_open(path)?;
     let mut removed = 0;
     loop {
-        let count = notes::deleted::purge_deleted(&database)? + notes::purge::purge(&database)?;
+        let count = notes::soft_deletion::purge_deleted(&database)? + notes::purge::purge(&database)?;
         if count == 0 {
             return Ok(removed);
         }

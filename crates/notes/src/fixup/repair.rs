@@ -12,13 +12,13 @@ use crate::change_log::{self, Change};
 use crate::collection::{self, Builder, CollectionId, Tuning, Weigh};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, acl_item};
-use crate::deleted::DeletionRecord;
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::note::{Header, Marks, NoteClass, NoteFlags, Summary};
+use crate::soft_deletion::DeletionRecord;
 use crate::view::record;
 
 /// The writes of a repair, and the new values to keep in memory.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
 use notes::change_log::{Change, ChangeCursor};
-use notes::deleted::purge_deleted;
+use notes::soft_deletion::purge_deleted;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Item, Marks, NewNote, Value, level};
 
 use crate::world::{TestServer, assert_sound, identity, reader, server};
