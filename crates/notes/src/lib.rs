@@ -55,7 +55,7 @@ pub mod unread;
 pub mod view;
 pub mod writer;
 
-mod designing;
+mod design_edit;
 mod drop;
 mod folder_image;
 mod hidden;
