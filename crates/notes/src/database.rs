@@ -254,8 +254,8 @@ impl Notes {
         let mut batch = Batch::new();
         batch.delete(Table::Catalog, &catalog::path_key(&database.path()));
         batch.delete(Table::Catalog, &catalog::number_key(database.number));
-        crate::drop::release_blobs(self, database, &gate, &mut batch)?;
-        crate::drop::delete_tables(database.number, &mut batch);
+        crate::database_delete::release_blobs(self, database, &gate, &mut batch)?;
+        crate::database_delete::delete_tables(database.number, &mut batch);
         self.commit_now(&batch)?;
         // The flag is set only after the commit: a database whose deletion failed, for example because the disk is
         // full, stays usable.
@@ -266,7 +266,7 @@ impl Notes {
         database.changed.notify(usize::MAX);
         self.followers.tell(database.number);
         drop(open);
-        crate::drop::give_space_back(&self.store, database.number)
+        crate::database_delete::give_space_back(&self.store, database.number)
     }
 
     /// Starts a transaction over databases. Each database may occur at most once.

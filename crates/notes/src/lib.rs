@@ -55,8 +55,8 @@ pub mod unread;
 pub mod view;
 pub mod writer;
 
+mod database_delete;
 mod design_edit;
-mod drop;
 mod folder_image;
 mod hidden;
 mod keys;
