@@ -17,7 +17,7 @@
 //! A check reads a snapshot and does not block other work. A repair holds the database's lock. Left out: removing
 //! damaged blocks from the engine's files, and repairing the catalog.
 
-mod own;
+mod database_records;
 mod repair;
 mod salvage;
 
@@ -180,7 +180,7 @@ fn on_path(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> Result<Fix
     }
     let _turn = notes.fixup_turn();
     let opened = notes.database_open(path);
-    if does_not_open(&opened) { work(&own::open_without(notes, path)?) } else { work(opened?.as_ref()) }
+    if does_not_open(&opened) { work(&database_records::open_without(notes, path)?) } else { work(opened?.as_ref()) }
 }
 
 /// Checks a database. Changes nothing.
