@@ -21,7 +21,7 @@ use crate::catalog::{self, DatabaseOptions, DatabaseRecord, NewDatabase};
 use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
-use crate::folder_image::{CacheBudget, FolderCache};
+use crate::folder_cache::{CacheBudget, FolderCache};
 use crate::follow::{ChangeSubscriber, ChangeSubscribers};
 use crate::item::{Item, Value};
 use crate::keys;

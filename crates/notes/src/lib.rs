@@ -57,7 +57,7 @@ pub mod writer;
 
 mod database_delete;
 mod design_edit;
-mod folder_image;
+mod folder_cache;
 mod hidden;
 mod keys;
 mod personal;

@@ -24,7 +24,7 @@ use crate::counters::Counters;
 use crate::database::{Database, Notes};
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
-use crate::folder_image::FolderChange;
+use crate::folder_cache::FolderChange;
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord as Record};
 use crate::keyword::Keywords;
