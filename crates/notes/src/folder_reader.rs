@@ -17,9 +17,9 @@ use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderTotals};
 use crate::folder_cache::CachedFolder;
-use crate::hidden::HiddenEntries;
 use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
 use crate::note::Marks;
+use crate::readers_filter::HiddenEntries;
 
 /// The index of a folder in a snapshot.
 pub struct FolderReader<'r> {

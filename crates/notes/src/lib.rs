@@ -58,9 +58,9 @@ pub mod writer;
 mod database_delete;
 mod design_edit;
 mod folder_cache;
-mod hidden;
 mod keys;
 mod personal;
+mod readers_filter;
 mod recent;
 
 pub use access::{Access, AtLeast, Grant, Level, level};
