@@ -26,6 +26,7 @@
 pub mod access;
 pub mod acl;
 pub mod acl_history;
+pub mod batch_read;
 pub mod catalog;
 pub mod change_log;
 pub mod change_subscription;
@@ -41,7 +42,6 @@ pub mod item;
 pub mod keyword;
 pub mod limits;
 pub mod lookup;
-pub mod many;
 pub mod note;
 pub mod profile;
 pub mod public;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use base::{Modseq, NoteId, Timestamp};
 use formula::Formula;
+use notes::batch_read::Selected;
 use notes::change_log::{Change, ChangeCursor, ChangeEntry};
 use notes::limits::LOOKUP_COST_MAX;
 use notes::lookup::LookupContext;
-use notes::many::Selected;
 use notes::{DatabaseSnapshot, Header, NoteClass, level};
 use prost::Message;
 use proto::v1;
