@@ -11,7 +11,7 @@ use crate::folder_reader::FolderReader;
 use crate::item::Item;
 use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
 use crate::note::{NewNote, NoteClass};
-use crate::personal;
+use crate::private_design;
 use crate::reading;
 use crate::transaction::OpenFolder;
 use crate::view::note::{self, FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
@@ -204,7 +204,7 @@ impl Writer<'_, '_> {
         for note in reading::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
             let Some(summary) = reading::load_summary(self.store, self.part.database, note)? else { continue };
             let other = ViewNote::of_items(&summary.items).filter(|other| !other.kind.folder && Some(note) != own);
-            let other = other.filter(|_| self.takes_names(personal::owner_of(&summary.items).as_ref()));
+            let other = other.filter(|_| self.takes_names(private_design::owner_of(&summary.items).as_ref()));
             if other.is_some_and(|other| other.is_named(&view.title)) {
                 return Err(Error::Exists { what: format!("view {}", view.title) });
             }

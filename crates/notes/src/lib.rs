@@ -59,7 +59,7 @@ mod database_delete;
 mod design_edit;
 mod folder_cache;
 mod keys;
-mod personal;
+mod private_design;
 mod readers_filter;
 mod recent;
 
