@@ -17,10 +17,10 @@ use store::{Batch, Direction, Read, Table};
 
 use crate::acl::{Acl, AclEntry, AclFlags, AclLevel, decode_entry, encode_entry};
 use crate::database::damaged;
+use crate::database_reader::DatabaseSnapshot;
 use crate::error::Result;
 use crate::keys;
 use crate::limits::{ACL_DIFFERENCES_MAX, ACL_HISTORY_MAX};
-use crate::reading::DatabaseSnapshot;
 
 /// One change of an ACL.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,12 +8,12 @@ use formula::{Formula, Host, Value};
 use store::{Direction, KeyRange, Read, Table};
 
 use crate::database::{Database, damaged};
+use crate::database_reader::{self, DatabaseSnapshot, damaged_note};
 use crate::error::Result;
 use crate::evaluate::{Subject, subject};
 use crate::keys::{self, SummaryRecord};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::note::Header;
-use crate::reading::{self, DatabaseSnapshot, damaged_note};
 
 /// Maximum distance of two note ids that a scan covers together.
 const GAP_MAX: u32 = 8;
@@ -45,8 +45,8 @@ fn each_record(
         }
         for note in run {
             let (header, summary) = match part {
-                SummaryRecord::Header => (reading::load_header(reader, database, *note)?, None),
-                SummaryRecord::Summary => reading::load_header_and_summary_bytes(reader, database, *note)?,
+                SummaryRecord::Header => (database_reader::load_header(reader, database, *note)?, None),
+                SummaryRecord::Summary => database_reader::load_header_and_summary_bytes(reader, database, *note)?,
             };
             if let Some(header) = header {
                 each(header, summary.as_deref())?;

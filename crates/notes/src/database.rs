@@ -20,6 +20,7 @@ use crate::acl::{Acl, Identity};
 use crate::catalog::{self, DatabaseOptions, DatabaseRecord, NewDatabase};
 use crate::change_subscription::{ChangeSubscriber, ChangeSubscribers};
 use crate::counters::Counters;
+use crate::database_reader::{self, DatabaseSnapshot};
 use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
 use crate::folder_cache::{CacheBudget, FolderCache};
@@ -27,7 +28,6 @@ use crate::item::{Item, Value};
 use crate::keys;
 use crate::keyword::Keywords;
 use crate::note::{NewNote, NoteClass};
-use crate::reading::{self, DatabaseSnapshot};
 use crate::recent::{RecentChange, RecentChanges};
 use crate::structure::{self, OdsVersion};
 use crate::transaction::Transaction;
@@ -323,10 +323,10 @@ impl Notes {
     fn load(&self, record: DatabaseRecord) -> Result<Database> {
         structure::refuse_newer(&record.path, record.structure)?;
         let reader = self.store.as_ref();
-        let counters = reading::load_counters(reader, record.number)?;
+        let counters = database_reader::load_counters(reader, record.number)?;
         let database = Database::new(self, record, counters, Acl::default());
-        database.set_acl(reading::load_acl(reader, &database)?);
-        database.set_keywords(reading::load_keywords(reader, database.number)?);
+        database.set_acl(database_reader::load_acl(reader, &database)?);
+        database.set_keywords(database_reader::load_keywords(reader, database.number)?);
         Ok(database)
     }
 

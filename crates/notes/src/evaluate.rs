@@ -13,11 +13,11 @@ use formula::{Document, Formula, Host, Moment, Text, Zone};
 
 use crate::change_log;
 use crate::database::Database;
+use crate::database_reader::{self, DatabaseSnapshot, load_summary_bytes};
 use crate::error::Result;
 use crate::item::{ItemRef, Value, ValueRef};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::note::{self, BodyDirectoryEntry, Header, NoteClass, NoteFlags};
-use crate::reading::{self, DatabaseSnapshot, load_summary_bytes};
 
 /// The item that names the parent of a response.
 pub const REF_ITEM: &str = "$REF";
@@ -277,7 +277,7 @@ impl DatabaseSnapshot<'_> {
         if subject.behind.is_empty() {
             return Ok(Vec::new());
         }
-        let damaged = |_| reading::damaged_note(self.database(), subject.header.note, "summary");
+        let damaged = |_| database_reader::damaged_note(self.database(), subject.header.note, "summary");
         note::body_items(subject.behind).map_err(damaged)
     }
 
@@ -329,7 +329,7 @@ pub struct SearchStats {
 
 /// Creates the subject of a header and a stored summary record.
 pub(crate) fn subject<'n>(header: &'n Header, bytes: &'n [u8], database: &Database) -> Result<Subject<'n>> {
-    let damaged = |_| reading::damaged_note(database, header.note, "summary");
+    let damaged = |_| database_reader::damaged_note(database, header.note, "summary");
     let (items, behind) = note::split_summary(bytes).map_err(damaged)?;
     Ok(Subject { behind, ..Subject::new(header, items) })
 }

@@ -33,13 +33,13 @@ use crate::change_log::{self, Change};
 use crate::collection::{self, CollectionId, CountOnly};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, Database, Notes};
+use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
 use crate::note::{Header, NoteClass};
-use crate::reading;
 use crate::soft_deletion::DeletionRecord;
 use crate::view::check as view_check;
 use crate::view::design::ViewDesign;
@@ -193,7 +193,7 @@ fn check_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<
     database.store.forget_written();
     let keywords = database.keywords();
     let snapshot = database.store.snapshot()?;
-    let stored = reading::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
+    let stored = database_reader::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
     let mut survey = Survey::new(database, &snapshot, stored, keywords);
     let outcome = survey.run(heard);
     if outcome.is_err() || !survey.report.findings.is_empty() {
@@ -249,7 +249,7 @@ pub fn blob_uses(database: &Database, each: &mut dyn FnMut(BlobOwner, BlobId)) -
     survey.read_headers()?;
     let mut unread: HashSet<BlobOwner> = survey.damaged.iter().map(|note| owner(*note)).collect();
     for note in survey.headers.values().filter(|header| header.has_contents()).map(|header| header.note) {
-        match salvage::sound(reading::load_summary(reader, database, note))? {
+        match salvage::sound(database_reader::load_summary(reader, database, note))? {
             Ok(Some(summary)) => summary.blobs.iter().for_each(|blob| each(owner(note), *blob)),
             Ok(None) | Err(_) => drop(unread.insert(owner(note))),
         }
@@ -459,7 +459,7 @@ impl<'s> Survey<'s> {
     fn check_note(&mut self, note: NoteId) -> Result<()> {
         let Some(header) = self.headers.get(&note).cloned() else { return Ok(()) };
         if !self.is_superseded(&header) && !self.unreadable.contains(&Table::Unid) {
-            match salvage::sound(reading::find(self.reader, self.number, header.unid))? {
+            match salvage::sound(database_reader::find(self.reader, self.number, header.unid))? {
                 Ok(found) if found == Some(note) => {}
                 Ok(_) => self.find(Finding::UnidIndex { unid: header.unid }),
                 Err(why) => self.give_up(Table::Unid, why),
@@ -486,12 +486,12 @@ impl<'s> Survey<'s> {
         if !self.headers.get(&note).is_some_and(Header::has_contents) {
             return Ok(());
         }
-        let summary = match salvage::sound(reading::load_summary(self.reader, self.database, note))? {
+        let summary = match salvage::sound(database_reader::load_summary(self.reader, self.database, note))? {
             Ok(Some(summary)) => summary,
             Ok(None) | Err(_) => return self.give_up_note(note, "summary"),
         };
         for body in &summary.body {
-            match salvage::sound(reading::load_body(self.reader, self.database, note, body.ordinal))? {
+            match salvage::sound(database_reader::load_body(self.reader, self.database, note, body.ordinal))? {
                 Ok(Some(item)) if item.name == body.name => {}
                 Ok(_) | Err(_) => return self.give_up_note(note, "body"),
             }
@@ -719,7 +719,7 @@ impl<'s> Survey<'s> {
     }
 
     fn is_folder(&self, view: ViewId) -> Result<bool> {
-        let summary = reading::load_summary(self.reader, self.database, NoteId(view.0))?.unwrap_or_default();
+        let summary = database_reader::load_summary(self.reader, self.database, NoteId(view.0))?.unwrap_or_default();
         let flags = crate::item::find(&summary.items, folder::FLAGS_ITEM).and_then(|item| item.value.text());
         Ok(flags.is_some_and(|flags| flags.contains('F')))
     }

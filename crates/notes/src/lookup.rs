@@ -14,13 +14,13 @@ use base::{Name, NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Access, HostText, Lookup, LookupColumn};
 use formula::{Host, Moment, Text, Value};
 
+use crate::database_reader::{DatabaseSnapshot, damaged_note, load_summary_bytes};
 use crate::error::Error;
 use crate::evaluate::{EvaluationContext, as_operand};
 use crate::limits::{
     LOOKUP_BYTES_MAX, LOOKUP_COST, LOOKUP_COST_MAX, LOOKUP_KEY_BYTES_MAX, LOOKUP_ROWS_MAX, LOOKUPS_KEPT_BYTES_MAX,
 };
 use crate::note::summary_items;
-use crate::reading::{DatabaseSnapshot, damaged_note, load_summary_bytes};
 use crate::view::cell::{self, CellValue};
 use crate::view::entries::{EntryReader, Mask, Request, Start};
 use crate::view::navigate::{Expansion, Navigator};

@@ -7,12 +7,12 @@
 use base::{Name, NoteId};
 
 use crate::acl::{AclFlags, AclLevel};
+use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, FolderDesign};
 use crate::item::{self, Item};
 use crate::limits::PERSONAL_VIEWS_MAX;
 use crate::note::NoteClass;
-use crate::reading;
 use crate::view::note::{READERS_ITEM, ViewKind};
 use crate::writer::Writer;
 
@@ -47,7 +47,7 @@ impl Writer<'_, '_> {
         let nobody = || Error::invalid("a personal folder or view", "only those who log in have some");
         let owner = self.part.grant.name().ok_or_else(nobody)?.clone();
         let mut count = 0;
-        for note in reading::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
+        for note in database_reader::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
             count += usize::from(self.is_own_design(note)?);
         }
         if count >= PERSONAL_VIEWS_MAX {
@@ -63,11 +63,11 @@ impl Writer<'_, '_> {
 
     /// Returns `true` if a stored design note describes a personal folder or view of the caller.
     pub(crate) fn is_own_design(&self, note: NoteId) -> Result<bool> {
-        let header = reading::load_header(self.store, self.part.database, note)?;
+        let header = database_reader::load_header(self.store, self.part.database, note)?;
         if header.is_none_or(|header| header.class != NoteClass::VIEW) {
             return Ok(false);
         }
-        let summary = reading::load_summary(self.store, self.part.database, note)?;
+        let summary = database_reader::load_summary(self.store, self.part.database, note)?;
         Ok(summary.is_some_and(|summary| self.is_own(&summary.items)))
     }
 

@@ -15,10 +15,10 @@ use store::blob::BlobId;
 
 use crate::access::{Access, AtLeast, Grant, level};
 use crate::database::Database;
+use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::item::{self, Item};
 use crate::note::{Header, Note, NoteFlags, Summary};
-use crate::reading::DatabaseSnapshot;
 
 /// The item that makes a document public if it is `1`.
 pub const PUBLIC_ITEM: &str = "$PublicAccess";

@@ -12,10 +12,10 @@ use store::{Batch, Read, Table};
 
 use crate::change_log::{self, Change, ChangeEntry};
 use crate::database::Database;
+use crate::database_reader;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
 use crate::note::Header;
-use crate::reading;
 
 /// Maximum number of records that one call removes, so that the database's lock is held briefly.
 const RECORDS_MAX: usize = 10_000;
@@ -43,7 +43,7 @@ pub fn purge(database: &Database) -> Result<usize> {
             continue;
         }
         if matches!(entry.change, Change::Deleted { .. }) {
-            let header = reading::load_header(store, database, entry.note)?;
+            let header = database_reader::load_header(store, database, entry.note)?;
             // A document that can still be restored keeps its stub until `crate::deleted` has removed its contents.
             if header.as_ref().is_some_and(Header::is_soft_deleted) {
                 continue;
@@ -52,7 +52,7 @@ pub fn purge(database: &Database) -> Result<usize> {
                 batch.delete(Table::Summary, &keys::summary(database.number, entry.note, part));
             }
             if let Some(header) = header
-                && reading::find(store, database.number, header.unid)? == Some(entry.note)
+                && database_reader::find(store, database.number, header.unid)? == Some(entry.note)
             {
                 batch.delete(Table::Unid, &keys::unid(database.number, header.unid));
             }
@@ -83,7 +83,7 @@ fn older_than(reader: &dyn Read, database: &Database, limit: Timestamp) -> Resul
     let mut found = Vec::new();
     change_log::scan_while(reader, database.number, Modseq(0), &mut |entry| {
         let is_soft = || -> Result<bool> {
-            let header = reading::load_header(reader, database, entry.note)?;
+            let header = database_reader::load_header(reader, database, entry.note)?;
             Ok(header.is_some_and(|header| header.is_soft_deleted()))
         };
         match &entry.change {

@@ -11,10 +11,10 @@ use store::Read;
 use crate::access::Grant;
 use crate::collection;
 use crate::database::{Database, damaged};
+use crate::database_reader;
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderTotals, FolderWeights};
 use crate::note::Marks;
-use crate::reading;
 
 /// Index of the sum that counts entries with Readers items.
 const RESTRICTED: usize = 3;
@@ -42,10 +42,10 @@ impl HiddenEntries {
             let Some((_, found)) = index.entry_at_sum(RESTRICTED, number, &FolderWeights)? else { break };
             let entry = folder::uid_of_key(&found.key).and_then(|uid| FolderEntry::decode(uid, &found.value).ok());
             let entry = entry.ok_or_else(|| damaged(store::Table::View, &found.key))?;
-            let header = reading::load_header(reader, database, entry.note)?;
+            let header = database_reader::load_header(reader, database, entry.note)?;
             // An entry whose note is missing is damage. `fixup` reports it, and there is nothing to hide.
             if let Some(header) = header
-                && reading::is_hidden(reader, database, grant, &header)?
+                && database_reader::is_hidden(reader, database, grant, &header)?
             {
                 entries.push(entry);
             }

@@ -22,11 +22,11 @@ use std::collections::BTreeSet;
 use base::{Name, NoteId, Timestamp};
 use store::blob::BlobId;
 
+use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::item::{self, Item, ItemFlags, Value, keep_used};
 use crate::limits::{CONFLICTS_PER_NOTE_MAX, REVISIONS_MAX, UPDATED_BY_MAX};
 use crate::note::{Header, NewNote, NoteFlags};
-use crate::reading;
 use crate::writer::Writer;
 
 /// Name of the item that lists the editors of the document, the first one first.
@@ -157,8 +157,8 @@ impl Writer<'_, '_> {
         };
         let made = self.part.pending.values().filter(|pending| pending.before.is_none() && is_loser(&pending.after));
         let mut count = made.count();
-        for child in reading::load_children(self.store, self.part.database.number, unid)? {
-            let header = reading::load_header(self.store, self.part.database, child)?;
+        for child in database_reader::load_children(self.store, self.part.database.number, unid)? {
+            let header = database_reader::load_header(self.store, self.part.database, child)?;
             count += usize::from(header.is_some_and(|header| is_loser(&header)));
         }
         Ok(count)

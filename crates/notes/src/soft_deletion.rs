@@ -24,11 +24,11 @@ use store::blob::BlobOwner;
 use store::{Batch, Direction, KeyRange, Read, Table};
 
 use crate::database::{Database, damaged};
+use crate::database_reader::{self, DatabaseSnapshot};
 use crate::error::{Error, Result};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
 use crate::note::{BodyDirectoryEntry, Header, Marks, Note, NoteClass, NoteFlags, Summary};
-use crate::reading::{self, DatabaseSnapshot};
 use crate::view::record::IndexRecord;
 use crate::writer::{self, Writer};
 
@@ -129,16 +129,16 @@ impl DatabaseSnapshot<'_> {
         let Some((header, summary)) = self.restorable(note)? else { return Ok(None) };
         let mut items = summary.items;
         for body in summary.body.iter().filter(|body| wants(body)) {
-            let item = reading::load_body(&self.snapshot, self.database(), note, body.ordinal)?;
-            items.push(item.ok_or_else(|| reading::damaged_note(self.database(), note, "body"))?);
+            let item = database_reader::load_body(&self.snapshot, self.database(), note, body.ordinal)?;
+            items.push(item.ok_or_else(|| database_reader::damaged_note(self.database(), note, "body"))?);
         }
         Ok(Some(Note { header, items, blobs: summary.blobs }))
     }
 
     fn restorable(&self, note: NoteId) -> Result<Option<(Header, Summary)>> {
         let Some(header) = self.header(note)?.filter(Header::is_soft_deleted) else { return Ok(None) };
-        let summary = reading::load_summary(&self.snapshot, self.database(), note)?;
-        let summary = summary.ok_or_else(|| reading::damaged_note(self.database(), note, "summary"))?;
+        let summary = database_reader::load_summary(&self.snapshot, self.database(), note)?;
+        let summary = summary.ok_or_else(|| database_reader::damaged_note(self.database(), note, "summary"))?;
         Ok(self.grant().may_delete(&summary.items).then_some((header, summary)))
     }
 }
@@ -189,7 +189,7 @@ impl Writer<'_, '_> {
         let stored = self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         let unid = stored.after.unid;
         if self.part.made(unid).is_some_and(|made| made.note != note)
-            || reading::find(self.store, number, unid)? != Some(note)
+            || database_reader::find(self.store, number, unid)? != Some(note)
         {
             return Err(Error::Exists { what: format!("another note with UNID {unid}") });
         }
@@ -240,7 +240,7 @@ impl Writer<'_, '_> {
             self.forget_untouched(note);
             return Ok(None);
         };
-        let summary = summary.ok_or_else(|| reading::damaged_note(self.part.database, note, "summary"))?;
+        let summary = summary.ok_or_else(|| database_reader::damaged_note(self.part.database, note, "summary"))?;
         let is_seen = self.part.grant.may_see(flags, &summary.items);
         if !is_seen {
             self.forget_untouched(note);
@@ -350,9 +350,9 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
         }
         batch.delete(Table::Meta, key);
         removed += 1;
-        let header = reading::load_header(store, database, note)?.filter(Header::is_soft_deleted);
+        let header = database_reader::load_header(store, database, note)?.filter(Header::is_soft_deleted);
         let Some(mut header) = header else { continue };
-        let summary = reading::load_summary(store, database, note)?.unwrap_or_default();
+        let summary = database_reader::load_summary(store, database, note)?.unwrap_or_default();
         let owner = BlobOwner { database: database.number, note };
         summary.blobs.iter().for_each(|blob| gate.release(&mut batch, owner, blob, database.clock.now()));
         for body in &summary.body {

@@ -17,13 +17,13 @@ use store::{Batch, Cursor, Direction, Read, Table};
 use crate::access::{Access, level};
 use crate::acl::Acl;
 use crate::database::{ACL_ITEM, Notes, acl_item};
+use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::item;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{UPGRADE_BYTES_PER_STEP, UPGRADE_NOTES_PER_STEP};
 use crate::note::{Header, NoteFlags, Summary};
 use crate::public;
-use crate::reading;
 
 /// The version of the record formats of a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -165,7 +165,8 @@ impl UpgradeStep {
         if part != SummaryRecord::Header as u8 {
             return Ok(true);
         }
-        let header = Header::decode(note, value).map_err(|_| reading::damaged_note(database, note, "header"))?;
+        let header =
+            Header::decode(note, value).map_err(|_| database_reader::damaged_note(database, note, "header"))?;
         self.notes += 1;
         self.last = note;
         let Some(summary) = contents(store, access, &header)? else { return Ok(true) };
@@ -193,7 +194,7 @@ fn contents(store: &dyn Read, access: &Access<level::Manager>, header: &Header) 
     if !header.has_contents() {
         return Ok(None);
     }
-    reading::load_summary(store, access.database(), header.note)
+    database_reader::load_summary(store, access.database(), header.note)
 }
 
 /// Returns the header in the format of structure 2, which flags public documents, or `None` if it has that format
@@ -211,7 +212,7 @@ fn renewed_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summ
     }
     let Some(stored) = item::find(&summary.items, ACL_ITEM) else { return Ok(None) };
     let item::Value::MimePart(bytes) = &stored.value else { return Ok(None) };
-    let damaged = |_| reading::damaged_note(access.database(), note, "access control list");
+    let damaged = |_| database_reader::damaged_note(access.database(), note, "access control list");
     let renewed = acl_item(&Acl::decode(bytes).map_err(damaged)?);
     if renewed.value == stored.value {
         return Ok(None);

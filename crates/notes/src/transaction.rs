@@ -22,6 +22,7 @@ use crate::change_log;
 use crate::collection;
 use crate::counters::Counters;
 use crate::database::{Database, Notes};
+use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::folder_cache::FolderChange;
@@ -30,7 +31,6 @@ use crate::keys::{self, SummaryRecord as Record};
 use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{Header, Membership, NoteClass, NoteFlags, Summary};
-use crate::reading;
 use crate::recent::{PreviousState, RecentChange};
 use crate::writer::Writer;
 
@@ -270,7 +270,7 @@ impl<'t> DatabaseChanges<'t> {
         if let Some(looked) = self.looked.as_ref().filter(|looked| looked.note == note) {
             return Ok(looked.header.clone());
         }
-        let header = reading::load_header(self.database.store.as_ref(), self.database, note)?;
+        let header = database_reader::load_header(self.database.store.as_ref(), self.database, note)?;
         self.looked = Some(StoredNote { note, header: header.clone(), summary: None });
         Ok(header)
     }
@@ -282,10 +282,10 @@ impl<'t> DatabaseChanges<'t> {
         let (header, summary) = match self.looked.take_if(|looked| looked.note == note) {
             Some(StoredNote { header, summary: Some(summary), .. }) => (header, summary),
             Some(StoredNote { header, summary: None, .. }) => {
-                (header, reading::load_summary(store, self.database, note)?.map(Arc::new))
+                (header, database_reader::load_summary(store, self.database, note)?.map(Arc::new))
             }
             None => {
-                let (header, summary) = reading::load_header_and_summary(store, self.database, note)?;
+                let (header, summary) = database_reader::load_header_and_summary(store, self.database, note)?;
                 (header, summary.map(Arc::new))
             }
         };

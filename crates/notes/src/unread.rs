@@ -14,9 +14,9 @@ use store::{Read, Table};
 use crate::access::Grant;
 use crate::acl::AclLevel;
 use crate::database::Database;
+use crate::database_reader::{self, DatabaseSnapshot};
 use crate::error::{Error, Result};
 use crate::note::Marks;
-use crate::reading::{self, DatabaseSnapshot};
 use crate::writer::Writer;
 
 /// Number of notes whose bits share one record.
@@ -56,7 +56,7 @@ impl DatabaseSnapshot<'_> {
     /// itself.
     pub fn is_read_by(&self, user: &Name, note: NoteId) -> Result<bool> {
         if !self.grant().is_own(user) {
-            reading::require_server_itself(self.database(), self.grant())?;
+            database_reader::require_server_itself(self.database(), self.grant())?;
         }
         self.is_marked(user, note)
     }
@@ -108,7 +108,7 @@ impl Writer<'_, '_> {
 
     fn require_own(&self, user: &Name) -> Result<()> {
         let grant = &self.part.grant;
-        if grant.is_own(user) { Ok(()) } else { reading::require_server_itself(self.part.database, grant) }
+        if grant.is_own(user) { Ok(()) } else { database_reader::require_server_itself(self.part.database, grant) }
     }
 
     fn mark(&mut self, user: &Name, notes: &[NoteId], seen: Marks) -> Result<()> {

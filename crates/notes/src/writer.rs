@@ -15,6 +15,7 @@ use store::{Batch, Store, Table, Ticket};
 use crate::acl::{Acl, AclFlags, AclLevel};
 use crate::acl_history::{self, AclChange};
 use crate::database::{ACL_NOTE, Database, acl_item};
+use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign, FolderEntry, FolderState};
 use crate::folder_reader::FolderReader;
@@ -26,7 +27,6 @@ use crate::note::{
 };
 use crate::profile::is_profile;
 use crate::public;
-use crate::reading;
 use crate::save;
 use crate::transaction::{DatabaseChanges, PendingHeader};
 use crate::view::record::INDEX_BIT;
@@ -71,7 +71,7 @@ impl Writer<'_, '_> {
     /// in the database. Fails unless the caller is the server itself. The keys must begin with the number of the
     /// database.
     pub fn batch(&mut self) -> Result<&mut Batch> {
-        reading::require_server_itself(self.part.database, &self.part.grant)?;
+        database_reader::require_server_itself(self.part.database, &self.part.grant)?;
         self.part.touched = true;
         Ok(self.batch)
     }
@@ -192,7 +192,7 @@ impl Writer<'_, '_> {
         }
         let mut items = summary.items.clone();
         for body in &summary.body {
-            items.extend(reading::load_body(reader, database, note, body.ordinal)?);
+            items.extend(database_reader::load_body(reader, database, note, body.ordinal)?);
         }
         Ok(Some(Note { header, items, blobs: summary.blobs.clone() }))
     }
@@ -324,7 +324,7 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn all_folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
-        let load = || reading::load_folders(self.store, self.part.database);
+        let load = || database_reader::load_folders(self.store, self.part.database);
         self.part.database.designs(self.part.stored_design_modseq(), load)
     }
 
@@ -340,8 +340,8 @@ impl Writer<'_, '_> {
         let change = AclChange::between(&before, &acl, &by, self.part.now, self.part.modseq);
         acl_history::put(store, database.number, &change, self.batch)?;
         let sequence = self.require(ACL_NOTE)?.after.sequence;
-        let old = reading::load_summary(store, database, ACL_NOTE)?;
-        let old = old.ok_or_else(|| reading::damaged_note(database, ACL_NOTE, "summary"))?;
+        let old = database_reader::load_summary(store, database, ACL_NOTE)?;
+        let old = old.ok_or_else(|| database_reader::damaged_note(database, ACL_NOTE, "summary"))?;
         self.replace_items(ACL_NOTE, sequence, &old, (&[acl_item(&acl)], &[]))?;
         self.part.counters.design_modseq = self.part.modseq;
         self.part.acl = Some(acl);
@@ -380,7 +380,7 @@ impl Writer<'_, '_> {
         if is_new {
             return Ok(Some(Arc::default()));
         }
-        let summary = summary.ok_or_else(|| reading::damaged_note(self.part.database, note, "summary"))?;
+        let summary = summary.ok_or_else(|| database_reader::damaged_note(self.part.database, note, "summary"))?;
         let flags = self.require(note)?.after.flags;
         Ok(Some(summary).filter(|summary| self.part.grant.may_see(flags, &summary.items)))
     }
@@ -478,9 +478,9 @@ impl Writer<'_, '_> {
                     "it is the new note itself, or a response of it",
                 ));
             }
-            above = match reading::find(self.store, self.number(), unid)? {
+            above = match database_reader::find(self.store, self.number(), unid)? {
                 Some(note) => {
-                    reading::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent)
+                    database_reader::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent)
                 }
                 None => self.part.made(unid).and_then(|header| header.parent),
             };
@@ -490,8 +490,8 @@ impl Writer<'_, '_> {
 
     /// Returns the sequence number of the stub with a UNID. A note that reuses the UNID continues its sequence numbers.
     fn sequence_of_stub(&self, unid: Unid) -> Result<Option<u32>> {
-        let Some(note) = reading::find(self.store, self.number(), unid)? else { return Ok(None) };
-        let Some(header) = reading::load_header(self.store, self.part.database, note)? else { return Ok(None) };
+        let Some(note) = database_reader::find(self.store, self.number(), unid)? else { return Ok(None) };
+        let Some(header) = database_reader::load_header(self.store, self.part.database, note)? else { return Ok(None) };
         if header.is_stub() { Ok(Some(header.sequence)) } else { Err(Error::Exists { what: format!("note {unid}") }) }
     }
 

@@ -21,12 +21,12 @@ use store::{Batch, Cursor, Direction, KeyRange, Read, Table};
 use crate::access::{Access, AtLeast, level};
 use crate::collection::{Builder, CollectionId, CountOnly, Tuning, Weigh, Weight};
 use crate::database::{Database, damaged};
+use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::evaluate::subject;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
 use crate::note::Header;
-use crate::reading;
 use crate::view::category::CategoryTotals;
 use crate::view::cycle::Cycles;
 use crate::view::index::{
@@ -199,7 +199,7 @@ fn fill(
     report: &mut BuildProgress<'_>,
 ) -> Result<Option<BuildReport>> {
     let snapshot = database.store.snapshot()?;
-    let counters = reading::load_counters(&snapshot, database.number())?;
+    let counters = database_reader::load_counters(&snapshot, database.number())?;
     let mut survey = BuildPass::new(database, &snapshot, index, question, options)?;
     if survey.all_documents(counters.notes, report)?.is_break() {
         return Ok(None);
@@ -269,7 +269,7 @@ impl<'s> BuildPass<'s> {
             let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
             if part == SummaryRecord::Header as u8 {
                 let read = Header::decode(note, value);
-                let read = read.map_err(|_| reading::damaged_note(self.database, note, "header"))?;
+                let read = read.map_err(|_| database_reader::damaged_note(self.database, note, "header"))?;
                 header = Some(read).filter(is_document);
                 continue;
             }
@@ -345,8 +345,8 @@ impl<'s> BuildPass<'s> {
 
     /// Places a response beneath its parent, if the parent was placed.
     fn late(&mut self, late: WaitingResponse, is_in_cycle: bool) -> Result<()> {
-        let header = reading::load_header(self.reader, self.database, late.note)?;
-        let summary = reading::load_summary_bytes(self.reader, self.database, late.note)?;
+        let header = database_reader::load_header(self.reader, self.database, late.note)?;
+        let summary = database_reader::load_summary_bytes(self.reader, self.database, late.note)?;
         let Some((header, summary)) = header.zip(summary) else { return Ok(()) };
         let above = match self.placed.get(&late.parent) {
             _ if is_in_cycle => ParentPosition::Itself,

@@ -11,9 +11,9 @@ use base::{Modseq, NoteId};
 use store::engine::next_key;
 use store::{Direction, KeyRange};
 
+use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::limits::{VIEW_ANSWER_BYTES_MAX, VIEW_ANSWER_ROWS_MAX, VIEW_LOOKED_AT_MAX};
-use crate::reading::DatabaseSnapshot;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::design::Total;

@@ -27,12 +27,12 @@ use crate::access::ReadersId;
 use crate::change_log;
 use crate::collection::{self, CollectionId, Weigh, Weight};
 use crate::database::{Database, damaged};
+use crate::database_reader;
 use crate::error::Result;
 use crate::evaluate::{Subject, subject};
 use crate::keys;
 use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{Header, NoteClass, NoteFlags};
-use crate::reading;
 use crate::recent::{PreviousState, RecentChange};
 use crate::view::cell::Cell;
 use crate::view::cycle::Cycles;
@@ -424,7 +424,7 @@ impl<'u> IndexUpdate<'u> {
         let mut found = Vec::new();
         while let Some((key, _)) = cursor.next()? {
             let note = keys::split_view_back(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
-            if reading::load_header(self.store, self.database, note)?.is_none() {
+            if database_reader::load_header(self.store, self.database, note)?.is_none() {
                 found.push(note);
             }
             if found.len() >= limit {
@@ -476,7 +476,7 @@ impl<'u> IndexUpdate<'u> {
         if note.0.is_multiple_of(KNOWN_ROWS_CHECKED) {
             self.check_known(note, &had)?;
         }
-        let header = reading::load_header(self.store, self.database, note)?;
+        let header = database_reader::load_header(self.store, self.database, note)?;
         let has = self.placed(header.as_ref())?;
         let after = has.back();
         let is_changed = back != after;
@@ -506,7 +506,7 @@ impl<'u> IndexUpdate<'u> {
         let mut queue = VecDeque::from([note]);
         while let Some(note) = queue.pop_front() {
             let before = self.back(note)?;
-            let header = reading::load_header(self.store, self.database, note)?;
+            let header = database_reader::load_header(self.store, self.database, note)?;
             let unid = match &header {
                 _ if !follows_parents => None,
                 Some(header) => Some(header.unid),
@@ -518,7 +518,7 @@ impl<'u> IndexUpdate<'u> {
             }
             self.backs.insert(note, (after, true));
             if let Some(unid) = unid {
-                queue.extend(reading::load_children(self.store, self.index.database, unid)?);
+                queue.extend(database_reader::load_children(self.store, self.index.database, unid)?);
             }
         }
         Ok(())
@@ -558,7 +558,7 @@ impl<'u> IndexUpdate<'u> {
 
     /// Evaluates selection and columns for a document, and computes its rows in each order.
     fn ask(&mut self, header: &Header) -> Result<DocumentRows> {
-        let Some(bytes) = reading::load_summary_bytes(self.store, self.database, header.note)? else {
+        let Some(bytes) = database_reader::load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok(self.index.nowhere());
         };
         let subject = subject(header, &bytes, self.database)?;
@@ -590,14 +590,14 @@ impl<'u> IndexUpdate<'u> {
             return Ok(false);
         }
         self.cycles.has(unid, parent, &mut |above| {
-            let Some(note) = reading::find(store, database.number(), above)? else { return Ok(None) };
-            let header = reading::load_header(store, database, note)?.filter(is_document);
+            let Some(note) = database_reader::find(store, database.number(), above)? else { return Ok(None) };
+            let header = database_reader::load_header(store, database, note)?.filter(is_document);
             Ok(header.and_then(|header| header.parent))
         })
     }
 
     fn parent(&mut self, unid: Unid) -> Result<Option<ViewBackRecord>> {
-        let note = reading::find(self.store, self.index.database, unid)?;
+        let note = database_reader::find(self.store, self.index.database, unid)?;
         note.map(|note| self.back(note)).transpose()
     }
 

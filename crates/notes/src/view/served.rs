@@ -16,11 +16,11 @@ use store::{Batch, Read};
 
 use crate::access::{Access, AtLeast, Grant, ReadersId, level};
 use crate::database::Database;
+use crate::database_reader::{self, DatabaseSnapshot};
 use crate::error::{Error, Result};
 use crate::item::{Item, ItemRef};
 use crate::limits::{TIME_REFRESH_MIN, VIEW_BUILD_NOTES_MIN};
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
-use crate::reading::{self, DatabaseSnapshot};
 use crate::view::design::Refresh;
 use crate::view::hidden::HiddenRows;
 use crate::view::hidden::cache::{HiddenCache, HiddenKey};
@@ -335,8 +335,11 @@ impl DatabaseSnapshot<'_> {
         }
         // The note may have changed since the index followed it. Then the result is not cached for other notes with the
         // readers of the row.
-        let Some(bytes) = reading::load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(false) };
-        let items = summary_items(&bytes).map_err(|_| reading::damaged_note(self.database(), note, "summary"))?;
+        let Some(bytes) = database_reader::load_summary_bytes(&self.snapshot, self.database(), note)? else {
+            return Ok(false);
+        };
+        let items =
+            summary_items(&bytes).map_err(|_| database_reader::damaged_note(self.database(), note, "summary"))?;
         let owned: Vec<Item> = items.iter().map(ItemRef::to_item).collect();
         // The row of a note whose readers changed may show contents for other readers. It is hidden until the index
         // follows.
@@ -392,8 +395,8 @@ impl Database {
         let not_found = || Error::not_found(format!("view {note} of {}", self.path()));
         let info = info.ok_or_else(not_found)?;
         if info.restricted {
-            let header = reading::load_header(reader, self, note)?.ok_or_else(not_found)?;
-            if reading::is_hidden(reader, self, grant, &header)? {
+            let header = database_reader::load_header(reader, self, note)?.ok_or_else(not_found)?;
+            if database_reader::is_hidden(reader, self, grant, &header)? {
                 return Err(not_found());
             }
         }
@@ -424,11 +427,11 @@ impl Database {
 /// Reads the design notes of all views, without checking access. Views of an unknown format are skipped.
 fn load_views(reader: &dyn Read, database: &Database) -> Result<Vec<Arc<ViewInfo>>> {
     let mut found = Vec::new();
-    for note in reading::load_design_notes(reader, database, NoteClass::VIEW)? {
-        let header = reading::load_header(reader, database, note)?;
-        let summary = reading::load_summary(reader, database, note)?;
+    for note in database_reader::load_design_notes(reader, database, NoteClass::VIEW)? {
+        let header = database_reader::load_header(reader, database, note)?;
+        let summary = database_reader::load_summary(reader, database, note)?;
         let (Some(header), Some(summary)) = (header, summary) else {
-            return Err(reading::damaged_note(database, note, "summary"));
+            return Err(database_reader::damaged_note(database, note, "summary"));
         };
         found.extend(view_info(&header, &summary.items).map(Arc::new));
     }
