@@ -28,7 +28,7 @@ use crate::item::{Item, Value};
 use crate::keys;
 use crate::keyword::Keywords;
 use crate::note::{NewNote, NoteClass};
-use crate::recent::{RecentChange, RecentChanges};
+use crate::recent_changes::{RecentChange, RecentChanges};
 use crate::structure::{self, OdsVersion};
 use crate::transaction::Transaction;
 use crate::view::served::ViewCache;

@@ -61,7 +61,7 @@ mod folder_cache;
 mod keys;
 mod private_design;
 mod readers_filter;
-mod recent;
+mod recent_changes;
 
 pub use access::{Access, AtLeast, Grant, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identity};

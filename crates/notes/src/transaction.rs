@@ -31,7 +31,7 @@ use crate::keys::{self, SummaryRecord as Record};
 use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{Header, Membership, NoteClass, NoteFlags, Summary};
-use crate::recent::{PreviousState, RecentChange};
+use crate::recent_changes::{PreviousState, RecentChange};
 use crate::writer::Writer;
 
 /// A set of uncommitted changes.

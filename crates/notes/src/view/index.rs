@@ -33,7 +33,7 @@ use crate::evaluate::{Subject, subject};
 use crate::keys;
 use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{Header, NoteClass, NoteFlags};
-use crate::recent::{PreviousState, RecentChange};
+use crate::recent_changes::{PreviousState, RecentChange};
 use crate::view::cell::Cell;
 use crate::view::cycle::Cycles;
 use crate::view::design::{Column, Total, ViewDesign};
