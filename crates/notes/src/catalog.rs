@@ -16,7 +16,7 @@ use base::{DbNumber, Name, ReplicaId, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::limits::PURGE_INTERVAL_DAYS;
-use crate::structure::OdsVersion;
+use crate::ods::OdsVersion;
 
 /// The purpose of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]

@@ -28,8 +28,8 @@ use crate::item::{Item, Value};
 use crate::keys;
 use crate::keyword::Keywords;
 use crate::note::{NewNote, NoteClass};
+use crate::ods::{self, OdsVersion};
 use crate::recent_changes::{RecentChange, RecentChanges};
-use crate::structure::{self, OdsVersion};
 use crate::transaction::Transaction;
 use crate::view::served::ViewCache;
 
@@ -321,7 +321,7 @@ impl Notes {
     }
 
     fn load(&self, record: DatabaseRecord) -> Result<Database> {
-        structure::refuse_newer(&record.path, record.structure)?;
+        ods::refuse_newer(&record.path, record.structure)?;
         let reader = self.store.as_ref();
         let counters = database_reader::load_counters(reader, record.number)?;
         let database = Database::new(self, record, counters, Acl::default());

@@ -4,7 +4,7 @@ use base::{NoteId, Unid};
 use formula::source::LineColumn;
 
 use crate::acl::AclLevel;
-use crate::structure::OdsVersion;
+use crate::ods::OdsVersion;
 
 /// The result of an operation on databases and notes.
 pub type Result<T> = std::result::Result<T, Error>;
