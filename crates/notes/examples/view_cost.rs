@@ -28,11 +28,11 @@ use std::time::Instant;
 use base::sim::SeededRandom;
 use base::{Clock, Name, NoteId, Random, Timestamp};
 use notes::view::build::{BuildOptions, BuildReport};
-use notes::view::design::{Column, Total, ViewDesign};
 use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
 use notes::view::sort_key::SortDirection;
+use notes::view::view_format::{Column, Total, ViewDesign};
 use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value, level};
 use store::{KeyRange, Options, Store, Table, Ticket};
 

@@ -42,9 +42,9 @@ use crate::limits::FINDINGS_MAX;
 use crate::note::{Header, NoteClass};
 use crate::soft_deletion::DeletionRecord;
 use crate::view::check as view_check;
-use crate::view::design::ViewDesign;
 use crate::view::index::ViewIndex;
 use crate::view::record::{self, IndexRecord};
+use crate::view::view_format::ViewDesign;
 use salvage::KeyValues;
 
 /// A defect of a database.

@@ -5,9 +5,9 @@
 //! functions too: a design has a single form in the program, [`ViewNote`].
 
 use base::Name;
-use notes::view::design::{ClickSorts, Column, Refresh, Total, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::sort_key::{SortDirection, TextComparison};
+use notes::view::view_format::{ClickSorts, Column, Refresh, Total, ViewDesign};
 use proto::v1;
 
 use crate::error::{Error, Result};

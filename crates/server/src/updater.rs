@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use base::{DbNumber, NoteId, Timestamp};
 use notes::view::build::BuildOptions;
-use notes::view::design::Refresh;
 use notes::view::note::ViewInfo;
+use notes::view::view_format::Refresh;
 use notes::{Access, ChangeSubscriber, Database, Identity, level};
 use rpc::backend::{BuildProgress, Indexer};
 use tokio::sync::{Notify, watch};
@@ -386,8 +386,8 @@ async fn work(updater: &Arc<Updater>, wanted: UpdateRequest, core: &Arc<Core>, s
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use notes::view::design::ViewDesign;
     use notes::view::note::ViewNote;
+    use notes::view::view_format::ViewDesign;
     use notes::{Acl, AclLevel, DatabaseKind, DatabaseOptions, Item, NewDatabase, NewNote};
 
     use super::*;

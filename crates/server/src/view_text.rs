@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use notes::view::design::{ClickSorts, Column, Refresh, Total, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::sort_key::{SortDirection, TextComparison};
+use notes::view::view_format::{ClickSorts, Column, Refresh, Total, ViewDesign};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

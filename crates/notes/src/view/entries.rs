@@ -16,11 +16,11 @@ use crate::error::{Error, Result};
 use crate::limits::{VIEW_ANSWER_BYTES_MAX, VIEW_ANSWER_ROWS_MAX, VIEW_LOOKED_AT_MAX};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
-use crate::view::design::Total;
 use crate::view::hidden::VisibleRowCursor;
 use crate::view::navigate::{Expansion, Navigator};
 use crate::view::reader::{OutermostCategories, RowContents, Tumbler, ViewReader, ViewRow};
 use crate::view::served::OpenView;
+use crate::view::view_format::Total;
 
 /// The starting point of a request.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -12,9 +12,9 @@ use base::Timestamp;
 
 use crate::limits::VIEW_ENTRIES_PER_NOTE_MAX;
 use crate::view::cell::{Cell, CellValue};
-use crate::view::design::ViewDesign;
 use crate::view::limits::{NOTE_ROWS_BYTES_MAX, ROW_BYTES_MAX};
 use crate::view::row::FirstValues;
+use crate::view::view_format::ViewDesign;
 
 /// Number of microseconds in a day (UTC).
 const DAY: i64 = 86_400_000_000;
@@ -192,8 +192,8 @@ fn length_within(mut sizes: Vec<usize>, sum_max: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::design::Column;
     use crate::view::sort_key::SortDirection;
+    use crate::view::view_format::Column;
 
     const HOUR: i64 = DAY / 24;
 

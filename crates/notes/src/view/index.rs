@@ -36,13 +36,13 @@ use crate::note::{Header, NoteClass, NoteFlags};
 use crate::recent_changes::{PreviousState, RecentChange};
 use crate::view::cell::Cell;
 use crate::view::cycle::Cycles;
-use crate::view::design::{Column, Total, ViewDesign};
 use crate::view::entry::{self, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::hidden::cache::{HiddenCache, RowChangeStep};
 use crate::view::hidden::follow::RowContent;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::question::{ViewFormulas, ViewRowValues};
 use crate::view::row::{DocumentRow, Row, RowKeys};
+use crate::view::view_format::{Column, Total, ViewDesign};
 
 /// The index of a view: where its rows are stored, and how their keys are made.
 pub struct ViewIndex {

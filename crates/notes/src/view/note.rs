@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
 use crate::item::{self, Item, Value};
 use crate::limits::{FORMULA_BYTES_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
-use crate::view::design::ViewDesign;
 use crate::view::question::{CompiledView, ExternalInputs};
+use crate::view::view_format::ViewDesign;
 
 /// Name of the item with the selection formula, as it was written.
 pub const SELECTION_ITEM: &str = "$FORMULA";
@@ -205,7 +205,7 @@ impl ViewInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::design::Column;
+    use crate::view::view_format::Column;
 
     fn by_kind() -> ViewNote {
         ViewNote {

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::{EvaluationContext, Subject};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::view::cell::Cell;
-use crate::view::design::{Column, ViewDesign};
+use crate::view::view_format::{Column, ViewDesign};
 
 /// The selection and the columns of a view, evaluated for a document.
 pub trait ViewFormulas {

@@ -19,11 +19,11 @@ use crate::collection::limits::KEY_BYTES_MAX;
 use crate::database::damaged;
 use crate::limits::{CATEGORY_LEVELS_MAX, RESPONSE_LEVELS_MAX, VIEW_COLUMNS_MAX};
 use crate::view::cell::{Cell, CellValue, beginning};
-use crate::view::design::{Collation, ViewDesign};
 use crate::view::limits::{
     CATEGORY_BYTES_MIN, COMPONENT_BYTES_MIN, RESPONSE_SORTED_COLUMNS_MAX, SORTED_COLUMNS_MAX, SPELLING_BYTES_MAX,
 };
 use crate::view::sort_key::{self, ComponentLimit, SortDirection, TextOrder};
+use crate::view::view_format::{Collation, ViewDesign};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -488,7 +488,7 @@ fn spelled(value: CellValue<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::design::Column;
+    use crate::view::view_format::Column;
 
     fn sorted(title: &str, categorised: bool) -> Column {
         Column { title: title.into(), sort: Some(SortDirection::Ascending), categorised, ..Column::default() }
@@ -573,7 +573,7 @@ mod tests {
     #[test]
     fn a_click_on_another_column_leaves_the_categories() {
         let clicked = Column {
-            clicks: crate::view::design::ClickSorts { ascending: true, descending: false },
+            clicks: crate::view::view_format::ClickSorts { ascending: true, descending: false },
             ..sorted("Name", false)
         };
         let design = ViewDesign { columns: vec![sorted("Kind", true), clicked], ..ViewDesign::default() };

@@ -21,7 +21,6 @@ use crate::error::{Error, Result};
 use crate::item::{Item, ItemRef};
 use crate::limits::{TIME_REFRESH_MIN, VIEW_BUILD_NOTES_MIN};
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
-use crate::view::design::Refresh;
 use crate::view::hidden::HiddenRows;
 use crate::view::hidden::cache::{HiddenCache, HiddenKey};
 use crate::view::index::{Progress, ViewIndex};
@@ -29,6 +28,7 @@ use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::question::CompiledView;
 use crate::view::reader::ViewReader;
 use crate::view::record::{self, IndexRecord};
+use crate::view::view_format::Refresh;
 
 /// Number of seconds in a day.
 const DAY_SECONDS: i64 = 86_400;

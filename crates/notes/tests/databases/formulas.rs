@@ -5,8 +5,8 @@ use base::{Modseq, NoteId, Random};
 use formula::{Formula, Options};
 use notes::change_log::ChangeCursor;
 use notes::view::cell::Cell;
-use notes::view::design::{Column, ViewDesign};
 use notes::view::question::{CompiledView, ViewFormulas};
+use notes::view::view_format::{Column, ViewDesign};
 use notes::{AclLevel, Item, NewNote, NoteClass, Value};
 
 use crate::world::{TestServer, reader};

@@ -6,8 +6,8 @@ use base::{NoteId, Timestamp, Unid};
 use formula::{Formula, Options};
 use notes::evaluate::Subject;
 use notes::lookup::LookupContext;
-use notes::view::design::{Column, ViewDesign};
 use notes::view::note::ViewNote;
+use notes::view::view_format::{Column, ViewDesign};
 use notes::{AclLevel, Database, Item, NewNote, Value};
 
 use crate::world::{TestServer, column, reader, sorted};

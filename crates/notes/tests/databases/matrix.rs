@@ -13,9 +13,9 @@ use std::sync::Arc;
 use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
 use notes::change_log::ChangeCursor;
 use notes::view::build::BuildOptions;
-use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::served::UpdateMethod;
+use notes::view::view_format::{Column, ViewDesign};
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, DatabaseSnapshot,
     FolderReader, Header, Identity, Item, Level, Marks, NewNote, OnConflict, PublicSnapshot, SaveOptions, Value,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use base::{NoteId, ViewId};
-use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
+use notes::view::view_format::{Column, ViewDesign};
 use notes::{Acl, AclEntry, AclFlags, AclLevel, Database, Error, Item, NewNote, NoteClass};
 
 use crate::world::{TestServer, assert_sound, reader};

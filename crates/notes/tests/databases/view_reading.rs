@@ -8,12 +8,12 @@ use std::time::Duration;
 use base::{Clock, NoteId, Timestamp};
 use notes::view::build::BuildOptions;
 use notes::view::cell::{Cell, CellValue};
-use notes::view::design::{ClickSorts, Column, Total, ViewDesign};
 use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::reader::{RowContents, Tumbler};
 use notes::view::sort_key::SortDirection;
+use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
 use notes::{Access, AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value, level};
 
 use crate::world::{TestServer, assert_sound, column, identity, reader, sorted};

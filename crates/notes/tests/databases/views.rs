@@ -9,13 +9,13 @@ use base::sim::SeededRandom;
 use base::{Name, NoteId, Random, Unid};
 use formula::outcome::SelectedResponses;
 use notes::view::build::BuildOptions;
-use notes::view::design::{ClickSorts, Column, Total, ViewDesign};
 use notes::view::entries::{Counts, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
 use notes::view::reader::{RowContents, Tumbler, ViewReader, ViewRow};
 use notes::view::served::OpenView;
 use notes::view::sort_key::SortDirection;
+use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
 use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, NewNote, Value, level};
 
 use crate::world::{TestServer, identity, reader, server};

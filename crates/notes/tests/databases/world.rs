@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
-use notes::view::design::Column;
 use notes::view::sort_key::SortDirection;
+use notes::view::view_format::Column;
 use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, Writer, level};
 use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};

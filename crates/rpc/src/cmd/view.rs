@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use base::{NoteId, ViewId};
 use notes::view::cell::{Cell, CellValue};
-use notes::view::design::Refresh as When;
 use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewInfo;
 use notes::view::reader::{RowContents, Tumbler, ViewReader};
 use notes::view::served::UpdateMethod;
 use notes::view::sort_key::SortDirection;
+use notes::view::view_format::Refresh as When;
 use notes::{DatabaseSnapshot, level};
 use proto::v1;
 use proto::v1::value::Kind;
@@ -220,7 +220,7 @@ fn describe(info: &ViewInfo) -> v1::View {
         let place = collations.first().and_then(|own| own.iter().position(|(sorted, _)| *sorted == column));
         place.map_or(0, |place| u32::try_from(place.saturating_add(1)).unwrap_or(0))
     };
-    let column = |(index, column): (usize, &notes::view::design::Column)| v1::Column {
+    let column = |(index, column): (usize, &notes::view::view_format::Column)| v1::Column {
         title: column.title.clone(),
         item: column.item.clone(),
         sort: sort(index),

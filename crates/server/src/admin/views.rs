@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use notes::view::design::Refresh;
 use notes::view::note::ViewInfo;
+use notes::view::view_format::Refresh;
 use notes::{Access, level};
 use serde_json::{Value, json};
 
