@@ -22,8 +22,8 @@ use crate::limits::{
 };
 use crate::note::summary_items;
 use crate::view::cell::{self, CellValue};
-use crate::view::entries::{EntryReader, Mask, Request, Start};
 use crate::view::navigate::{Expansion, Navigator};
+use crate::view::read_entries::{EntryReader, Mask, Request, Start};
 use crate::view::reader::RowContents;
 
 /// Number of bytes that a value takes in memory in addition to its text.

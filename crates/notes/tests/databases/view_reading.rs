@@ -8,9 +8,9 @@ use std::time::Duration;
 use base::{Clock, NoteId, Timestamp};
 use notes::view::build::BuildOptions;
 use notes::view::cell::{Cell, CellValue};
-use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::{ViewKind, ViewNote};
+use notes::view::read_entries::{Entries, EntryReader, Mask, Request, Start};
 use notes::view::reader::{RowContents, Tumbler};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
@@ -78,7 +78,7 @@ fn request(start: Start, navigator: Navigator, limit: usize) -> Request {
 
 /// Returns the rows as text, as a client would show them.
 fn lines(entries: &Entries) -> Vec<String> {
-    let line = |row: &notes::view::entries::EntryRow| {
+    let line = |row: &notes::view::read_entries::EntryRow| {
         let text = match &row.shown {
             RowContents::Category { tally, .. } => format!("[{}] {}", tally.name(), row.totals[0].1),
             RowContents::Document { row, .. } => match row.cells[1].one(0) {

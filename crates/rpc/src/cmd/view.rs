@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use base::{NoteId, ViewId};
 use notes::view::cell::{Cell, CellValue};
-use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewInfo;
+use notes::view::read_entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::reader::{RowContents, Tumbler, ViewReader};
 use notes::view::served::UpdateMethod;
 use notes::view::sort_key::SortDirection;
