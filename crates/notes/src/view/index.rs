@@ -36,7 +36,7 @@ use crate::note::{Header, NoteClass, NoteFlags};
 use crate::recent_changes::{PreviousState, RecentChange};
 use crate::view::cell::Cell;
 use crate::view::cycle::Cycles;
-use crate::view::entry::{self, DocumentEntry, cells_within, row_bytes_max};
+use crate::view::document_entries::{self, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::hidden::cache::{HiddenCache, RowChangeStep};
 use crate::view::hidden::follow::RowContent;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
@@ -786,7 +786,7 @@ impl<'d> ShownDocument<'d> {
 
     /// Returns the rows of a main document: one for each of its entries.
     fn main_rows(&self, keys: &RowKeys, note: NoteId) -> Vec<KeyAndRow> {
-        let Some(entries) = entry::entries(self.design, self.values()) else {
+        let Some(entries) = document_entries::entries(self.design, self.values()) else {
             return vec![(keys.document(self.values(), note, 0), Arc::clone(&self.row))];
         };
         let bytes_max = row_bytes_max(entries.len());

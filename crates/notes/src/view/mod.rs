@@ -23,7 +23,7 @@ pub mod category;
 pub mod cell;
 pub(crate) mod check;
 mod cycle;
-mod entry;
+mod document_entries;
 pub mod exact_sum;
 pub mod find;
 mod hidden;
