@@ -25,7 +25,7 @@ pub(crate) mod check;
 mod cycle;
 mod document_entries;
 pub mod exact_sum;
-pub mod find;
+pub mod find_by_key;
 mod hidden;
 pub mod index;
 pub mod limits;
