@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 use crate::limits::{VIEW_ANSWER_BYTES_MAX, VIEW_ANSWER_ROWS_MAX, VIEW_LOOKED_AT_MAX};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
-use crate::view::hidden::VisibleRowCursor;
 use crate::view::navigate::{Expansion, Navigator};
 use crate::view::reader::{OutermostCategories, RowContents, Tumbler, ViewReader, ViewRow};
+use crate::view::readers_filter::VisibleRowCursor;
 use crate::view::served::OpenView;
 use crate::view::view_format::Total;
 

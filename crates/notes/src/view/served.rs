@@ -21,12 +21,12 @@ use crate::error::{Error, Result};
 use crate::item::{Item, ItemRef};
 use crate::limits::{TIME_REFRESH_MIN, VIEW_BUILD_NOTES_MIN};
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
-use crate::view::hidden::HiddenRows;
-use crate::view::hidden::cache::{HiddenCache, HiddenKey};
 use crate::view::index::{Progress, ViewIndex};
 use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::question::CompiledView;
 use crate::view::reader::ViewReader;
+use crate::view::readers_filter::HiddenRows;
+use crate::view::readers_filter::cache::{HiddenCache, HiddenKey};
 use crate::view::record::{self, IndexRecord};
 use crate::view::view_format::Refresh;
 
