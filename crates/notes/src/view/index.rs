@@ -40,7 +40,7 @@ use crate::view::document_entries::{self, DocumentEntry, cells_within, row_bytes
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::question::{ViewFormulas, ViewRowValues};
 use crate::view::readers_filter::cache::{HiddenCache, RowChangeStep};
-use crate::view::readers_filter::follow::RowContent;
+use crate::view::readers_filter::incremental::RowContent;
 use crate::view::row::{DocumentRow, Row, RowKeys};
 use crate::view::view_format::{Column, Total, ViewDesign};
 

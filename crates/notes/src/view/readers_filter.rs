@@ -26,7 +26,7 @@ use crate::view::index::{COUNTED_LEVELS, RESTRICTED, RowWeights, ViewIndex, docu
 use crate::view::row::{DocumentRow, Row, RowKeys, note_of};
 
 pub(crate) mod cache;
-pub(crate) mod follow;
+pub(crate) mod incremental;
 
 /// Limit for reading restricted rows individually: the range is scanned instead if more than one in so many rows has
 /// Readers items.

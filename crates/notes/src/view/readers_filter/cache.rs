@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::Modseq;
 
 use super::HiddenRows;
-use super::follow::{Changes, RowChange};
+use super::incremental::{Changes, RowChange};
 use crate::access::ReadersId;
 use crate::limits::{VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_KEPT_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_KEPT_MAX};
 
