@@ -32,9 +32,9 @@ use crate::view::cycle::Cycles;
 use crate::view::index::{
     DocumentRows, ParentPosition, RowWeights, ViewBackRecord, ViewIndex, encode_state, is_document,
 };
-use crate::view::question::ViewFormulas;
 use crate::view::record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Row, RowKeys, mark};
+use crate::view::selection::ViewFormulas;
 use crate::view::served::OpenView;
 
 /// The resources of a build.

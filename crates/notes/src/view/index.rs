@@ -38,10 +38,10 @@ use crate::view::cell::Cell;
 use crate::view::cycle::Cycles;
 use crate::view::document_entries::{self, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
-use crate::view::question::{ViewFormulas, ViewRowValues};
 use crate::view::readers_filter::cache::{HiddenCache, RowChangeStep};
 use crate::view::readers_filter::incremental::RowContent;
 use crate::view::row::{DocumentRow, Row, RowKeys};
+use crate::view::selection::{ViewFormulas, ViewRowValues};
 use crate::view::view_format::{Column, Total, ViewDesign};
 
 /// The index of a view: where its rows are stored, and how their keys are made.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
 use crate::item::{self, Item, Value};
 use crate::limits::{FORMULA_BYTES_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
-use crate::view::question::{CompiledView, ExternalInputs};
+use crate::view::selection::{CompiledView, ExternalInputs};
 use crate::view::view_format::ViewDesign;
 
 /// Name of the item with the selection formula, as it was written.

@@ -23,11 +23,11 @@ use crate::limits::{TIME_REFRESH_MIN, VIEW_BUILD_NOTES_MIN};
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
 use crate::view::index::{Progress, ViewIndex};
 use crate::view::note::{ViewInfo, ViewNote};
-use crate::view::question::CompiledView;
 use crate::view::reader::ViewReader;
 use crate::view::readers_filter::HiddenRows;
 use crate::view::readers_filter::cache::{HiddenCache, HiddenKey};
 use crate::view::record::{self, IndexRecord};
+use crate::view::selection::CompiledView;
 use crate::view::view_format::Refresh;
 
 /// Number of seconds in a day.

@@ -5,8 +5,8 @@ use base::Timestamp;
 
 use super::*;
 use crate::item::{Item, Value};
-use crate::view::question::CompiledView;
 use crate::view::record::ROW_RULES;
+use crate::view::selection::CompiledView;
 use crate::view::sort_key::SortDirection;
 
 const TEXTS: [&str; 12] =
