@@ -33,7 +33,7 @@ pub mod note;
 pub mod read_entries;
 pub mod reader;
 mod readers_filter;
-pub mod record;
+pub index_record
 mod root_order;
 pub mod row;
 pub mod selection;

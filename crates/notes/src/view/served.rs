@@ -25,8 +25,8 @@ use crate::view::index::{Progress, ViewIndex};
 use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::reader::ViewReader;
 use crate::view::readers_filter::HiddenRows;
-use crate::view::readers_filter::cache::{HiddenCache, HiddenKey};
-use crate::view::record::{self, IndexRecord};
+use crate::view::index_record::cache::{HiddenCache, HiddenKey};
+use crate::view::index_record IndexRecord};
 use crate::view::selection::CompiledView;
 use crate::view::view_format::Refresh;
 
