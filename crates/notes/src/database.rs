@@ -31,7 +31,7 @@ use crate::note::{NewNote, NoteClass};
 use crate::ods::{self, OdsVersion};
 use crate::recent_changes::{RecentChange, RecentChanges};
 use crate::transaction::Transaction;
-use crate::view::served::ViewCache;
+use crate::view::view_cache::ViewCache;
 
 /// The note that contains the ACL. It is the first note of every database.
 pub const ACL_NOTE: NoteId = NoteId(1);

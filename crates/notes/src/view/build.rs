@@ -35,7 +35,7 @@ use crate::view::index::{
 use crate::view::record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Row, RowKeys, mark};
 use crate::view::selection::ViewFormulas;
-use crate::view::served::OpenView;
+use crate::view::view_cache::OpenView;
 
 /// The resources of a build.
 #[derive(Clone, Debug)]

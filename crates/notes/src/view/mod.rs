@@ -37,6 +37,6 @@ pub index_record
 mod root_order;
 pub mod row;
 pub mod selection;
-pub mod served;
+pub mod view_cache;
 pub mod sort_key;
 pub mod view_format;

@@ -14,7 +14,7 @@ use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
 use notes::change_log::ChangeCursor;
 use notes::view::build::BuildOptions;
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::served::UpdateMethod;
+use notes::view::view_cache::UpdateMethod;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, DatabaseSnapshot,

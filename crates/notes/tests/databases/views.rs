@@ -13,8 +13,8 @@ use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
 use notes::view::read_entries::{Counts, EntryReader, Mask, Request, Start};
 use notes::view::reader::{RowContents, Tumbler, ViewReader, ViewRow};
-use notes::view::served::OpenView;
 use notes::view::sort_key::SortDirection;
+use notes::view::view_cache::OpenView;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
 use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, NewNote, Value, level};
 
