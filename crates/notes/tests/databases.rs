@@ -3,7 +3,7 @@
 #[path = "databases/access.rs"]
 mod access;
 #[path = "databases/blocks.rs"]
-mod blocks;
+mod damaged_files;
 #[path = "databases/catalog.rs"]
 mod catalog;
 #[path = "databases/churn.rs"]
