@@ -5,7 +5,7 @@ mod access;
 #[path = "databases/blocks.rs"]
 mod damaged_files;
 #[path = "databases/catalog.rs"]
-mod catalog;
+mod databases;
 #[path = "databases/churn.rs"]
 mod churn;
 #[path = "databases/deleted.rs"]
