@@ -9,7 +9,7 @@ mod databases;
 #[path = "databases/churn.rs"]
 mod churn;
 #[path = "databases/deleted.rs"]
-mod deleted;
+mod soft_deletion;
 #[path = "databases/fixup.rs"]
 mod fixup;
 #[path = "databases/formulas.rs"]
