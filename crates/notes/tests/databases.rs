@@ -25,7 +25,7 @@ mod model;
 #[path = "databases/notes.rs"]
 mod notes_and_items;
 #[path = "databases/personal.rs"]
-mod personal;
+mod private_design;
 #[path = "databases/profiles.rs"]
 mod profiles;
 #[path = "databases/public.rs"]
