@@ -35,7 +35,7 @@ mod records;
 #[path = "databases/save.rs"]
 mod save;
 #[path = "databases/structure.rs"]
-mod structure;
+mod ods;
 #[path = "databases/together.rs"]
 mod together;
 #[path = "databases/view_reading.rs"]
