@@ -37,7 +37,7 @@ mod save;
 #[path = "databases/structure.rs"]
 mod ods;
 #[path = "databases/together.rs"]
-mod together;
+mod batched_changes;
 #[path = "databases/view_reading.rs"]
 mod view_reading;
 #[path = "databases/views.rs"]
