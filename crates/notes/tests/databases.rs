@@ -39,7 +39,7 @@ mod ods;
 #[path = "databases/together.rs"]
 mod batched_changes;
 #[path = "databases/view_reading.rs"]
-mod view_reading;
+mod view_usage;
 #[path = "databases/views.rs"]
 mod views;
 #[path = "databases/world.rs"]
