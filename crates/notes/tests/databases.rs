@@ -41,6 +41,6 @@ mod batched_changes;
 #[path = "databases/view_reading.rs"]
 mod view_usage;
 #[path = "databases/views.rs"]
-mod views;
+mod view_model;
 #[path = "databases/world.rs"]
 mod world;
