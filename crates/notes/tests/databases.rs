@@ -43,4 +43,4 @@ mod view_usage;
 #[path = "databases/views.rs"]
 mod view_model;
 #[path = "databases/world.rs"]
-mod world;
+mod fixture;

@@ -2,7 +2,7 @@
 
 use notes::{Acl, AclEntry, AclFlags, AclLevel, Item, Marks, NewNote, NoteClass};
 
-use crate::world::{TestServer, reader, subject};
+use crate::fixture::{TestServer, reader, subject};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

@@ -11,7 +11,7 @@ use notes::{Access, Acl, Database, DatabaseKind, DatabaseSnapshot, Item, Marks, 
 use store::rocks::tombstones_passed;
 use store::{Options, Store, SyncMode};
 
-use crate::world::identity;
+use crate::fixture::identity;
 
 const ANN: &str = "Ann/Acme";
 /// Tombstones that a read may step over in each place where something lives; the engine learns of longer runs.

@@ -7,7 +7,7 @@ use notes::fixup::{Finding, check, check_at, repair, repair_at};
 use notes::{AclLevel, Database, Item, Marks, NewNote, Value};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
-use crate::world::{TestServer, assert_sound, identity, reader};
+use crate::fixture::{TestServer, assert_sound, identity, reader};
 
 const ANN: &str = "Ann/Acme";
 
@@ -428,7 +428,7 @@ fn a_database_of_nobody_is_the_servers_when_its_access_control_list_is_lost() {
     assert_eq!(found, [Finding::AccessControlLost { manager: base::Name::default() }]);
     let database = world.notes.database_open("all.nsf").unwrap();
     assert!(reader(&database, ANN).is_err());
-    assert!(database.authorize::<notes::level::Manager>(&crate::world::server()).is_ok());
+    assert!(database.authorize::<notes::level::Manager>(&crate::fixture::server()).is_ok());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use notes::view::selection::{CompiledView, ViewFormulas};
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{AclLevel, Item, NewNote, NoteClass, Value};
 
-use crate::world::{TestServer, reader};
+use crate::fixture::{TestServer, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

@@ -14,7 +14,7 @@ use notes::{
     level,
 };
 
-use crate::world::{TestServer, assert_sound, identity, reader, server};
+use crate::fixture::{TestServer, assert_sound, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 

@@ -10,7 +10,7 @@ use notes::view::note::ViewNote;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{AclLevel, Database, Item, NewNote, Value};
 
-use crate::world::{TestServer, column, reader, sorted};
+use crate::fixture::{TestServer, column, reader, sorted};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

@@ -23,7 +23,7 @@ use notes::{
 };
 use store::BlobId;
 
-use crate::world::{TestServer, assert_sound, identity, reader};
+use crate::fixture::{TestServer, assert_sound, identity, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -254,7 +254,7 @@ impl Case {
         let access: Access<level::Manager> = self.database.authorize(&identity(ANN)).expect("Ann manages it");
         let options = DatabaseOptions { keep_deleted_hours: Some(1), ..DatabaseOptions::default() };
         self.world.notes.database_set(&access, "", options).expect("she may");
-        let itself = crate::world::server();
+        let itself = crate::fixture::server();
         let access: Access<level::Depositor> =
             self.database.authorize(&itself).expect("the server may change the ACL change the ACL");
         let accesses = [&access];

@@ -6,7 +6,7 @@ use base::{NoteId, Uid, ViewId};
 use notes::{Item, Marks, NewNote};
 use proptest::prelude::*;
 
-use crate::world::{TestServer, assert_sound, reader};
+use crate::fixture::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 
@@ -199,7 +199,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
 }
 
 fn keep_deleted(world: &TestServer, database: &std::sync::Arc<notes::Database>) {
-    let access: notes::Access<notes::level::Manager> = database.authorize(&crate::world::identity(ANN)).unwrap();
+    let access: notes::Access<notes::level::Manager> = database.authorize(&crate::fixture::identity(ANN)).unwrap();
     let options = notes::DatabaseOptions { keep_deleted_hours: Some(1), ..notes::DatabaseOptions::default() };
     world.notes.database_set(&access, "", options).unwrap();
 }

@@ -6,7 +6,7 @@ use base::{Modseq, Name, NoteId, Timestamp, Unid};
 use notes::change_log::{Change, ChangeCursor};
 use notes::{AclLevel, Item, ItemFlags, Marks, NewNote, Value, purge};
 
-use crate::world::{TestServer, assert_sound, reader, server, subject};
+use crate::fixture::{TestServer, assert_sound, reader, server, subject};
 
 const ANN: &str = "Ann/Acme";
 
@@ -244,7 +244,7 @@ fn several_databases_change_together_or_not_at_all() {
     let acl = notes::Acl::private(&Name::new(ANN));
     let new = notes::NewDatabase::new("two.nsf", "Two", notes::DatabaseKind::Standard, acl);
     let two = world.notes.database_create(&new).unwrap();
-    let who = crate::world::identity(ANN);
+    let who = crate::fixture::identity(ANN);
     let (first, second) = (one.authorize(&who).unwrap(), two.authorize(&who).unwrap());
     let before = (one.modseq(), two.modseq());
     let accesses = [&second, &first];

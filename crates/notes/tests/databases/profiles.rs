@@ -3,7 +3,7 @@
 use base::{Name, NoteId};
 use notes::{AclLevel, Item, NewNote, NoteClass};
 
-use crate::world::{TestServer, assert_sound, reader};
+use crate::fixture::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Name, NoteId, Uid, ViewId};
 use notes::{Access, Acl, AclEntry, AclFlags, AclLevel, Database, Item, NewNote, Value, level};
 
-use crate::world::{TestServer, assert_sound, identity, reader, server};
+use crate::fixture::{TestServer, assert_sound, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

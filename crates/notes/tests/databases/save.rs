@@ -9,7 +9,7 @@ use notes::{
     SaveOutcome, Value, Writer,
 };
 
-use crate::world::{TestServer, assert_sound, reader};
+use crate::fixture::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
