@@ -5,8 +5,8 @@
 //! [`shape`], which determines from the bytes of a message how much memory it takes. The server (`rpc`) and the client
 //! (`client`) share only this crate.
 
+pub mod decode_cost;
 pub mod details;
-pub mod shape;
 
 /// Version 1 of the protocol.
 #[allow(

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http_body::Frame;
-use proto::shape::{self, DecodeRefused};
+use proto::decode_cost::{self, DecodeRefused};
 use tokio::time::Sleep;
 use tonic::Status;
 
@@ -138,7 +138,7 @@ impl<B> RequestBody<B> {
         } else {
             content
         };
-        let heap = shape::heap_bytes(terms.path, &content.bytes()[HEAD_BYTES..], DECODED_BYTES_MAX);
+        let heap = decode_cost::heap_bytes(terms.path, &content.bytes()[HEAD_BYTES..], DECODED_BYTES_MAX);
         let heap = heap.map_err(|unfit| match unfit {
             DecodeRefused::TooLarge => {
                 Error::Limit { what: "bytes of a decoded message", max: DECODED_BYTES_MAX as u64 }
