@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::{Peer, SessionTermination, Stream};
 
-use crate::gate::{self, ConnectionState};
+use crate::admission::{self, ConnectionState};
 use crate::limits::{
     BROKEN_CALLS_MAX, CALL_WINDOW_BYTES, CALLS_PER_CONNECTION_MAX, CONNECTION_WINDOW_BYTES, HEADER_BYTES_MAX,
     LOGIN_TIME_MAX, LOOK_EVERY, PING_TIME_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX,
@@ -123,8 +123,8 @@ async fn answer(
     use_of.running.fetch_add(1, Ordering::Relaxed);
     use_of.touched.fetch_add(1, Ordering::Relaxed);
     let running = RunningCall(Arc::clone(&use_of));
-    let response = gate::answer(&line, request, Box::new(running)).await;
-    if response.extensions().get::<gate::Authenticated>().is_some() {
+    let response = admission::answer(&line, request, Box::new(running)).await;
+    if response.extensions().get::<admission::Authenticated>().is_some() {
         use_of.known.store(true, Ordering::Relaxed);
     }
     Ok(response)

@@ -23,13 +23,13 @@
 //! Promises: no reply is sent before the data in it is durable; every call ends within its deadline; the memory that
 //! peers can make the server hold is bounded by [`limits`], for one connection and for all together.
 
+pub mod admission;
 pub mod backend;
 mod cmd;
 pub mod conn;
 pub mod convert;
 pub mod design;
 pub mod error;
-pub mod gate;
 pub mod incoming;
 pub mod limits;
 pub mod memory;

@@ -7,9 +7,9 @@ use directory::Person;
 use notes::{Access, AtLeast, Database, DatabaseKind, DatabaseSnapshot, Header, Identity, Level, Writer, level};
 use proto::v1;
 
+use crate::admission::Caller;
 use crate::convert::{self, NoteKey};
 use crate::error::{Error, Result};
-use crate::gate::Caller;
 use crate::service::CallOutcome;
 use crate::service::Services;
 use crate::session::{SessionOwner, Sessions};

@@ -35,7 +35,7 @@ pub(super) fn authenticate(
 
 async fn step(
     service: &Service,
-    caller: &crate::gate::Caller,
+    caller: &crate::admission::Caller,
     mut exchange: AuthenticateState,
 ) -> Result<Option<(v1::AuthenticateReply, AuthenticateState)>> {
     let message = exchange.messages.message().await.map_err(|status| broken_off(&status))?;

@@ -20,10 +20,10 @@ use tonic::codec::CompressionEncoding;
 use tower_service::Service as _;
 use wire::{Pool, Shutdown};
 
+use crate::admission::Caller;
 use crate::backend::{Credentials, DatabaseCreator, Indexer, SubmissionService};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
-use crate::gate::Caller;
 use crate::incoming::RequestBody;
 use crate::limits::{ACCOUNT_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::Budget;

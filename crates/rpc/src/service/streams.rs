@@ -38,7 +38,7 @@ struct ChunkStream {
     rest: Option<ContentReader>,
 }
 
-fn content(service: &Service, caller: crate::gate::Caller, content: ContentReader) -> Replies<v1::Chunk> {
+fn content(service: &Service, caller: crate::admission::Caller, content: ContentReader) -> Replies<v1::Chunk> {
     let start = ChunkStream { ready: VecDeque::new(), rest: Some(content) };
     replies(service.clone(), caller, start, |service, caller, mut flow: ChunkStream| async move {
         if flow.ready.is_empty()

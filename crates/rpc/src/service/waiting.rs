@@ -5,10 +5,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::{Request, Response, Status};
 
 use super::{Replies, Service, replies, take};
+use crate::admission::Caller;
 use crate::cmd::change::{self, ChangeStream};
 use crate::cmd::view::{CollectionRequest, RefreshStep};
 use crate::error::Result;
-use crate::gate::Caller;
 use crate::limits::{HEARTBEAT, POLL_TIME_MAX, REFRESH_TIME_MAX};
 
 type Outcome<R> = std::result::Result<Response<R>, Status>;
