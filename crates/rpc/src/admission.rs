@@ -14,10 +14,10 @@ use tonic::Status;
 use wire::Peer;
 
 use crate::error::{Error, Result};
-use crate::incoming::{RequestBody, RequestLimits};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::{Budget, RequestMemory};
 use crate::outgoing::{Body, ReadProgress};
+use crate::request_body::{RequestBody, RequestLimits};
 use crate::service::Service;
 use crate::session::Session;
 

@@ -30,10 +30,10 @@ pub mod conn;
 pub mod convert;
 pub mod design;
 pub mod error;
-pub mod incoming;
 pub mod limits;
 pub mod memory;
 pub mod outgoing;
+pub mod request_body;
 pub mod service;
 pub mod session;
 

@@ -24,9 +24,9 @@ use crate::admission::Caller;
 use crate::backend::{Credentials, DatabaseCreator, Indexer, SubmissionService};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
-use crate::incoming::RequestBody;
 use crate::limits::{ACCOUNT_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::Budget;
+use crate::request_body::RequestBody;
 use crate::session::{SessionLimits, Sessions};
 
 mod calls;
