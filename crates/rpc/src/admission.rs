@@ -16,8 +16,8 @@ use wire::Peer;
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::{Budget, RequestMemory};
-use crate::outgoing::{Body, ReadProgress};
 use crate::request_body::{RequestBody, RequestLimits};
+use crate::response_body::{Body, ReadProgress};
 use crate::service::Service;
 use crate::session::Session;
 

@@ -24,7 +24,7 @@ use crate::limits::{
     BROKEN_CALLS_MAX, CALL_WINDOW_BYTES, CALLS_PER_CONNECTION_MAX, CONNECTION_WINDOW_BYTES, HEADER_BYTES_MAX,
     LOGIN_TIME_MAX, LOOK_EVERY, PING_TIME_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX,
 };
-use crate::outgoing::Body;
+use crate::response_body::Body;
 use crate::service::Service;
 use crate::session::Session;
 

@@ -32,8 +32,8 @@ pub mod design;
 pub mod error;
 pub mod limits;
 pub mod memory;
-pub mod outgoing;
 pub mod request_body;
+pub mod response_body;
 pub mod service;
 pub mod session;
 
