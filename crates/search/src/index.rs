@@ -23,13 +23,13 @@ use tantivy::directory::MmapDirectory;
 use tantivy::merge_policy::LogMergePolicy;
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument};
 
-use crate::contents::{ContentReader, OpenNote};
+use crate::content_reader::{ContentReader, OpenNote};
 use crate::error::{Error, Result};
 use crate::extract::IsolatedReader;
 use crate::limits::{COMMIT_BYTES, COMMIT_DOCUMENTS_MAX, MERGE_DOCUMENTS_MIN};
 use crate::marked::{FieldTokenizer, WordListTokenizer};
 use crate::schema::{self, Schema};
-use crate::{contents, stored};
+use crate::{content_reader, stored};
 
 /// Options of the index.
 pub struct Options {
@@ -504,7 +504,7 @@ impl Update<'_> {
         let Some(summary) = self.reading.summary(note)? else { return Ok(NoteState::Absent) };
         let elsewhere = self.search.options.elsewhere.as_deref();
         let opened = OpenNote { reading: self.reading, header: &header, summary: &summary, elsewhere };
-        let read = contents::read(&opened, &self.search.options.contents)?;
+        let read = content_reader::read(&opened, &self.search.options.contents)?;
         self.progress.damaged += usize::from(read.damaged);
         self.writing.bytes += read.text.size_bytes();
         Ok(NoteState::Document(Box::new(stored::document(

@@ -18,7 +18,7 @@
 //! The design is described in `docs/full-text.md`. Besides `store`, this is the only crate that accesses files. It uses
 //! neither a clock nor tokio.
 
-pub mod contents;
+pub mod content_reader;
 pub mod error;
 pub mod extract;
 pub mod find;
@@ -38,7 +38,7 @@ mod plan;
 mod schema;
 mod stored;
 
-pub use contents::{ContentReader, OpenNote};
+pub use content_reader::{ContentReader, OpenNote};
 pub use error::{Error, QueryError, Result};
 pub use find::{Hit, Page, QueryResult, Sort};
 pub use index::{FullTextIndex, Options, Status, UpdateResult};
