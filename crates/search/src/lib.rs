@@ -21,12 +21,12 @@
 pub mod content_reader;
 pub mod error;
 pub mod extract;
-pub mod find;
 pub mod fuzz;
 pub mod html;
 pub mod index;
 pub mod limits;
 pub mod query;
+pub mod query_execution;
 pub mod substring;
 pub mod text;
 pub mod words;
@@ -40,8 +40,8 @@ mod stored;
 
 pub use content_reader::{ContentReader, OpenNote};
 pub use error::{Error, QueryError, Result};
-pub use find::{Hit, Page, QueryResult, Sort};
 pub use index::{FullTextIndex, Options, Status, UpdateResult};
 pub use query::Query;
+pub use query_execution::{Hit, Page, QueryResult, Sort};
 pub use substring::{ExcludedNotes, NotePart, SubstringKey};
 pub use text::NoteText;
