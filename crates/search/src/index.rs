@@ -27,8 +27,8 @@ use crate::content_reader::{ContentReader, OpenNote};
 use crate::error::{Error, Result};
 use crate::extract::IsolatedReader;
 use crate::limits::{COMMIT_BYTES, COMMIT_DOCUMENTS_MAX, MERGE_DOCUMENTS_MIN};
-use crate::marked::{FieldTokenizer, WordListTokenizer};
 use crate::schema::{self, Schema};
+use crate::tokenizers::{FieldTokenizer, WordListTokenizer};
 use crate::{content_reader, stored};
 
 /// Options of the index.

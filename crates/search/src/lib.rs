@@ -31,12 +31,12 @@ pub mod substring;
 pub mod text;
 pub mod words;
 
-mod marked;
 mod near;
 mod piece;
 mod plan;
 mod schema;
 mod stored;
+mod tokenizers;
 
 pub use content_reader::{ContentReader, OpenNote};
 pub use error::{Error, QueryError, Result};

@@ -132,7 +132,7 @@ pub(crate) fn prefix(database: DbNumber, name: Option<&str>) -> String {
 pub(crate) fn prefix_of(database: &str, name: &str) -> String {
     let mut prefix = String::with_capacity(database.len() + name.len() + 24);
     prefix.push_str(database);
-    crate::marked::push_clean(&name.to_ascii_lowercase(), &mut prefix);
+    crate::tokenizers::push_clean(&name.to_ascii_lowercase(), &mut prefix);
     prefix.push(AFTER_NAME);
     prefix
 }

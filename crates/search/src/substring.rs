@@ -31,9 +31,9 @@ use crate::limits::{
     SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX, SUBSTRING_DOCUMENTS_FEW, SUBSTRING_STEPS_MAX, SUBSTRING_WORDS_MAX,
     WORD_BYTES_MAX,
 };
-use crate::marked::BETWEEN_WORDS;
 use crate::piece::SubstringAutomaton;
 use crate::schema::{self, Schema};
+use crate::tokenizers::BETWEEN_WORDS;
 use crate::words::{Words, belongs, stands_alone};
 
 /// The part of a note that contains a text.

@@ -8,9 +8,9 @@ use base::{DbNumber, Timestamp};
 
 use crate::extract::Kind;
 use crate::limits::{ATTACHMENT_TEXT_BYTES_MAX, PDFS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
-use crate::marked::{NAME_BEGIN, NAME_END, NOTE_GAP, push_clean};
 use crate::schema::{self, Scalar};
 use crate::substring::{NotePart, SubstringTexts};
+use crate::tokenizers::{NAME_BEGIN, NAME_END, NOTE_GAP, push_clean};
 
 /// The item name under which the names of attachments are indexed.
 pub const FILE_ITEM: &str = "$FILE";
