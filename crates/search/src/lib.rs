@@ -31,9 +31,9 @@ pub mod substring;
 pub mod text;
 pub mod words;
 
-mod near;
 mod piece;
 mod plan;
+mod proximity;
 mod schema;
 mod stored;
 mod tokenizers;

@@ -16,7 +16,7 @@ use tantivy::{Searcher, Term};
 
 use crate::error::{Error, QueryError, Result};
 use crate::limits::{PATTERN_COMPARED_MAX, PATTERN_WORDS_MAX};
-use crate::near::NearQuery;
+use crate::proximity::NearQuery;
 use crate::query::{Node, NoteProperty, Range, Scope};
 use crate::schema::{self, Scalar, Schema};
 
