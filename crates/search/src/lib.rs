@@ -31,11 +31,11 @@ pub mod substring;
 pub mod text;
 pub mod words;
 
-mod piece;
 mod plan;
 mod proximity;
 mod schema;
 mod stored;
+mod term_automaton;
 mod tokenizers;
 
 pub use content_reader::{ContentReader, OpenNote};

@@ -31,8 +31,8 @@ use crate::limits::{
     SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX, SUBSTRING_DOCUMENTS_FEW, SUBSTRING_STEPS_MAX, SUBSTRING_WORDS_MAX,
     WORD_BYTES_MAX,
 };
-use crate::piece::SubstringAutomaton;
 use crate::schema::{self, Schema};
+use crate::term_automaton::SubstringAutomaton;
 use crate::tokenizers::BETWEEN_WORDS;
 use crate::words::{Words, belongs, stands_alone};
 
