@@ -31,8 +31,8 @@ pub mod substring;
 pub mod text;
 pub mod words;
 
-mod plan;
 mod proximity;
+mod query_translation;
 mod schema;
 mod stored;
 mod term_automaton;

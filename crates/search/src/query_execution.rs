@@ -17,8 +17,8 @@ use tantivy::{DocId, Searcher, SegmentReader, TERMINATED, Term};
 use crate::error::{Error, Result};
 use crate::index::FullTextIndex;
 use crate::limits::{BEHIND_MAX, HITS_MAX, HITS_WINDOW_MAX, LOOKED_UP_MAX};
-use crate::plan::QueryTranslator;
 use crate::query::Query;
+use crate::query_translation::QueryTranslator;
 use crate::schema;
 
 /// The order of hits.
