@@ -29,7 +29,7 @@ use crate::extract::IsolatedReader;
 use crate::limits::{COMMIT_BYTES, COMMIT_DOCUMENTS_MAX, MERGE_DOCUMENTS_MIN};
 use crate::schema::{self, Schema};
 use crate::tokenizers::{FieldTokenizer, WordListTokenizer};
-use crate::{content_reader, stored};
+use crate::{content_reader, index_documents};
 
 /// Options of the index.
 pub struct Options {
@@ -147,7 +147,7 @@ impl FullTextIndex {
         register_tokenizers(&index);
         let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let searcher = reader.searcher();
-        let applied = stored::applied(&schema, &searcher)?;
+        let applied = index_documents::applied(&schema, &searcher)?;
         let published = RwLock::new(Arc::new(CommittedState { searcher, applied }));
         let itself = Arc::new(Identity::local_server(""));
         Ok(Self { notes, itself, schema, index, reader, options, writing: Mutex::default(), published, was_renewed })
@@ -222,7 +222,7 @@ impl FullTextIndex {
 
     /// Returns the number of documents of a database in the index.
     pub fn documents(&self, database: DbNumber) -> Result<u64> {
-        stored::count(&self.published().searcher, &self.schema.database_term(database))
+        index_documents::count(&self.published().searcher, &self.schema.database_term(database))
     }
 
     /// Returns the size of the index.
@@ -296,7 +296,7 @@ impl FullTextIndex {
 
     fn know_last_note(&self, writing: &mut PendingChanges, database: DbNumber) -> Result<()> {
         if let Entry::Vacant(vacant) = writing.last_notes.entry(database) {
-            let known = stored::notes(&self.published().searcher, &self.schema.database_term(database))?;
+            let known = index_documents::notes(&self.published().searcher, &self.schema.database_term(database))?;
             vacant.insert(known.into_iter().max().unwrap_or(NoteId(0)));
         }
         Ok(())
@@ -314,7 +314,7 @@ impl FullTextIndex {
         for (database, applied) in &changed {
             writer.delete_term(self.schema.state_term(*database));
             if let Some(applied) = applied {
-                writer.add_document(stored::state(&self.schema, *database, *applied))?;
+                writer.add_document(index_documents::state(&self.schema, *database, *applied))?;
             }
         }
         writer.commit()?;
@@ -433,7 +433,7 @@ impl Update<'_> {
         })?;
         let mut last = found.last().copied().filter(|_| is_cut).unwrap_or(NoteId(u32::MAX));
         let live: HashSet<NoteId> = found.iter().copied().collect();
-        for note in stored::notes(&self.committed.searcher, &self.search.schema.database_term(number))? {
+        for note in index_documents::notes(&self.committed.searcher, &self.search.schema.database_term(number))? {
             if note > comparing.after && note <= last && !live.contains(&note) {
                 self.apply(note)?;
             }
@@ -507,7 +507,7 @@ impl Update<'_> {
         let read = content_reader::read(&opened, &self.search.options.contents)?;
         self.progress.damaged += usize::from(read.damaged);
         self.writing.bytes += read.text.size_bytes();
-        Ok(NoteState::Document(Box::new(stored::document(
+        Ok(NoteState::Document(Box::new(index_documents::document(
             &self.search.schema,
             self.reading.database().number(),
             &header,
@@ -521,7 +521,8 @@ impl Update<'_> {
         if !self.may_have(header.note) || self.writing.touched.contains(&(number, header.note)) {
             return Ok(false);
         }
-        let saved = stored::saved(&self.committed.searcher, &self.search.schema.key_term(number, header.note))?;
+        let saved =
+            index_documents::saved(&self.committed.searcher, &self.search.schema.key_term(number, header.note))?;
         Ok(saved == Some((u64::from(header.sequence), header.sequence_time)))
     }
 }
@@ -546,7 +547,7 @@ fn open_at(folder: &Path, schema: &Schema) -> Result<Index> {
     // Opening every segment detects missing ones.
     register_tokenizers(&index);
     let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-    stored::applied(schema, &reader.searcher())?;
+    index_documents::applied(schema, &reader.searcher())?;
     remove_unfinished(folder, &index)?;
     Ok(index)
 }

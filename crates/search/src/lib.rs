@@ -31,10 +31,10 @@ pub mod substring;
 pub mod text;
 pub mod words;
 
+mod index_documents;
 mod proximity;
 mod query_translation;
 mod schema;
-mod stored;
 mod term_automaton;
 mod tokenizers;
 
