@@ -4,7 +4,7 @@
 #[path = "search/access.rs"]
 mod access;
 #[path = "search/follow.rs"]
-mod follow;
+mod updates;
 #[path = "search/model.rs"]
 mod model;
 #[path = "search/queries.rs"]
