@@ -12,4 +12,4 @@ mod queries;
 #[path = "search/substring.rs"]
 mod substring;
 #[path = "search/world.rs"]
-mod world;
+mod fixture;

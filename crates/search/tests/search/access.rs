@@ -3,7 +3,7 @@
 use notes::{AclLevel, Item, level};
 use search::{Error, Page, Query};
 
-use crate::world::{Fixture, identity};
+use crate::fixture::{Fixture, identity};
 
 fn restricted(subject: &str, readers: &[&str]) -> Vec<Item> {
     let readers = readers.iter().map(|name| (*name).to_owned()).collect();

@@ -20,7 +20,7 @@ use search::{FullTextIndex, Page, Query, Sort};
 use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 
-use crate::world::{identity, open, server};
+use crate::fixture::{identity, open, server};
 
 /// The words of all documents.
 const WORDS: [&str; 6] = ["wa", "wb", "wab", "Wä", "x1", "x2"];

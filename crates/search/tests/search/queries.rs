@@ -4,7 +4,7 @@ use base::Timestamp;
 use notes::{Item, Value};
 use search::{Page, Sort};
 
-use crate::world::Fixture;
+use crate::fixture::Fixture;
 
 #[test]
 fn words_phrases_and_operators() {
@@ -121,7 +121,7 @@ fn queries_that_cost_too_much_are_refused() {
     let words: String = (0..5_000).map(|number| format!("w{number} ")).collect();
     world.document(&database, "", &words);
     world.index(&database);
-    let access = database.authorize::<notes::level::Reader>(&crate::world::identity("Ann/Acme")).expect("a reader");
+    let access = database.authorize::<notes::level::Reader>(&crate::fixture::identity("Ann/Acme")).expect("a reader");
     let ask = |query: &str, late: bool| {
         let query = search::Query::parse(query).expect("a query");
         world.search.query(&access, &query, Page::default(), &|| late)

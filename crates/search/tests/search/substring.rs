@@ -7,7 +7,7 @@ use notes::{Access, Database, Item, level};
 use search::limits::{SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX};
 use search::{ContentReader, FullTextIndex, NotePart, NoteText, OpenNote, SubstringKey};
 
-use crate::world::{Fixture, header, server};
+use crate::fixture::{Fixture, header, server};
 
 /// Reads the items `Head` and `Text` as the texts for substring search, and vouches for notes without an item `Doubt`.
 struct SubstringReader;
