@@ -23,13 +23,13 @@ mod admin_command;
 mod batch;
 mod config_command;
 mod demo_command;
-mod display_width;
 mod export_command;
 mod formula_command;
 pub mod remote;
 mod restore_command;
 mod serve_command;
 pub mod terminal;
+mod terminal_text;
 
 /// Location of the configuration and the data; the same options for every command.
 #[derive(Debug, Clone, Args)]
@@ -130,7 +130,7 @@ pub fn run() -> ExitCode {
         Ok(ExitStatus::Done) => ExitCode::SUCCESS,
         Ok(ExitStatus::Late) => ExitCode::from(LATE_CODE),
         Err(failure) => {
-            eprintln!("doublet: {}", display_width::lines(&failure.0));
+            eprintln!("doublet: {}", terminal_text::lines(&failure.0));
             ExitCode::FAILURE
         }
     }

@@ -15,7 +15,7 @@ use formula::number_text::general;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value};
 
-use super::display_width::{cut, lines, one_line, padded, width};
+use super::terminal_text::{cut, lines, one_line, padded, width};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::system::SystemClock;
 
