@@ -7,7 +7,7 @@ use notes::{
 };
 
 use super::DemoError;
-use super::letters::{GROUP, PEOPLE};
+use super::messages::{GROUP, PEOPLE};
 use crate::admin::databases;
 use crate::core::Core;
 use crate::updater::authorize;

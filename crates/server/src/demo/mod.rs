@@ -7,7 +7,7 @@
 //! Therefore an interrupted first start is repeated, and an object that is removed later is not created again.
 
 pub mod discussion;
-pub mod letters;
+pub mod messages;
 
 use base::Random;
 use directory::{DomainChange, NewUser};
@@ -78,7 +78,7 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
     if settings.is_some_and(|settings| settings.value(MARK).is_some()) {
         return Ok(passwords);
     }
-    if core.directory.group(letters::GROUP)?.is_some() {
+    if core.directory.group(messages::GROUP)?.is_some() {
         // An earlier version of the program set up the demo without leaving a mark.
         core.directory.settings_set(MARK_SUBJECT, MARK, Some("yes"))?;
         return Ok(passwords);
@@ -86,7 +86,7 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
     if !core.directory.domain_is_local(DOMAIN)? {
         domains::add(core, DOMAIN, None)?;
     }
-    for ((address, name), (_, password)) in letters::PEOPLE.iter().zip(&passwords) {
+    for ((address, name), (_, password)) in messages::PEOPLE.iter().zip(&passwords) {
         if core.directory.person(address)?.is_none() {
             let (first_name, last_name) = name.split_once(' ').unwrap_or(("", name));
             let new = NewUser {
@@ -99,11 +99,11 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
         }
     }
     let postmaster =
-        DomainChange { postmaster: Some(Some(letters::PEOPLE[0].0.to_owned())), ..DomainChange::default() };
+        DomainChange { postmaster: Some(Some(messages::PEOPLE[0].0.to_owned())), ..DomainChange::default() };
     core.directory.domain_set(DOMAIN, &postmaster)?;
     post(core)?;
-    let members = letters::PEOPLE.iter().map(|(address, _)| (*address).to_owned()).collect();
-    groups::add(core, letters::GROUP, members)?;
+    let members = messages::PEOPLE.iter().map(|(address, _)| (*address).to_owned()).collect();
+    groups::add(core, messages::GROUP, members)?;
     discussion::make(core)?;
     core.directory.settings_set(MARK_SUBJECT, MARK, Some("yes"))?;
     Ok(passwords)
@@ -112,10 +112,10 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
 /// Sends the messages. A message to the group is sent to its members, because the group does not exist yet.
 fn post(core: &Core) -> Result<(), DemoError> {
     let mut last = store::Ticket::NONE;
-    for (number, letter) in (1..).zip(letters::letters(core.clock.now(), core.random.as_ref())) {
-        let everybody = letters::PEOPLE.iter().map(|(address, _)| *address);
-        let to_group = letter.to.contains(&letters::GROUP);
-        let direct = letter.to.iter().copied().filter(|address| *address != letters::GROUP);
+    for (number, letter) in (1..).zip(messages::letters(core.clock.now(), core.random.as_ref())) {
+        let everybody = messages::PEOPLE.iter().map(|(address, _)| *address);
+        let to_group = letter.to.contains(&messages::GROUP);
+        let direct = letter.to.iter().copied().filter(|address| *address != messages::GROUP);
         let addresses = direct.chain(everybody.filter(|_| to_group));
         let envelope = Envelope {
             id: format!("demo-{number}"),
@@ -133,7 +133,7 @@ fn passwords(core: &Core) -> Result<Vec<(String, String)>, DataError> {
     let path = core.data.demo_passwords();
     if !path.exists() {
         let line = |(address, _): &(&str, &str)| format!("{address} {}\n", password(core.random.as_ref()));
-        let text: String = letters::PEOPLE.iter().map(line).collect();
+        let text: String = messages::PEOPLE.iter().map(line).collect();
         write_private(&path, text.as_bytes())?;
     }
     let text = read_limited(&path, 64 << 10)?;
@@ -167,12 +167,12 @@ mod tests {
         };
         let before = letters();
         assert!(before > 0);
-        core.directory.group_remove(letters::GROUP).expect("the mail file exists");
+        core.directory.group_remove(messages::GROUP).expect("the mail file exists");
         core.directory.user_remove("carol@demo.test").expect("the user exists");
         assert_eq!(set_up(core).expect("a sound folder"), logins);
         assert_eq!(letters(), before);
         assert!(core.directory.person("carol@demo.test").expect("a look").is_none());
-        assert!(core.directory.group(letters::GROUP).expect("a look").is_none());
+        assert!(core.directory.group(messages::GROUP).expect("a look").is_none());
     }
 
     #[test]
