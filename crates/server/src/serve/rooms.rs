@@ -15,13 +15,13 @@ use crate::certificate::server_of;
 use crate::config::Config;
 use crate::config::setting::AuthenticationPolicy;
 use crate::data::read_limited;
-use crate::deposits::NativeSubmission;
 use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
 use crate::listen::{Protocol, ServeConnection};
 use crate::logins::Logins;
 use crate::making::TemplateDatabaseCreator;
 use crate::reception::SmtpBackend;
 use crate::sessions::Sessions;
+use crate::submission::NativeSubmission;
 use crate::transfer::TransferAgent;
 use crate::updater::UpdateRequests;
 
