@@ -6,6 +6,7 @@
 
 pub mod addressing;
 pub mod admin;
+pub mod admin_http;
 pub mod certificate;
 pub mod cli;
 pub mod config;
@@ -15,7 +16,6 @@ pub mod counts;
 pub mod data;
 pub mod demo;
 pub mod full_text;
-pub mod http;
 pub mod limits;
 pub mod listen;
 pub mod log;

@@ -239,7 +239,7 @@ impl Server {
         });
         let shutdown = self.shutdown.clone();
         running.spawn(async move {
-            if let Err(error) = crate::http::serve(listener, statistics, shutdown).await {
+            if let Err(error) = crate::admin_http::serve(listener, statistics, shutdown).await {
                 tracing::error!(target: "doublet", %error, "the administration listener failed");
             }
         });

@@ -10,9 +10,9 @@ use std::sync::{Arc, PoisonError};
 
 use wire::{Connections, Pool, Shutdown};
 
+use crate::admin_http::StatusSource;
 use crate::core::Core;
 use crate::counts::{Count, LoginProtocol, ProtocolCounts, WAYS};
-use crate::http::StatusSource;
 use crate::listen::{ListenerCounts, Protocol};
 use crate::logins::Logins;
 use crate::metrics::{Exposition, Kind, process};
