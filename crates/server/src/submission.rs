@@ -18,7 +18,7 @@ use smtp::trace::{address_literal, date};
 
 use crate::core::Core;
 use crate::logins::Logins;
-use crate::reception::SmtpBackend;
+use crate::smtp_backend::SmtpBackend;
 
 /// Number of random bytes in a message identifier.
 const ID_BYTES: usize = 9;
