@@ -33,7 +33,7 @@ pub mod system;
 pub mod tasks;
 pub mod template;
 pub mod templates;
-pub mod transfer;
+pub mod transfer_agent;
 pub mod updater;
 pub mod view_text;
 

@@ -22,7 +22,7 @@ use crate::logins::Logins;
 use crate::sessions::Sessions;
 use crate::smtp_backend::SmtpBackend;
 use crate::submission::NativeSubmission;
-use crate::transfer::TransferAgent;
+use crate::transfer_agent::TransferAgent;
 use crate::updater::UpdateRequests;
 
 /// The services of all protocols.
