@@ -7,7 +7,7 @@ mod accounts;
 mod command_line;
 mod commands;
 mod damage;
-mod designing;
+mod design_commands;
 mod edges;
 mod exchangers;
 mod native;
