@@ -21,7 +21,7 @@ mod native_notes;
 mod native_views;
 mod pdf;
 mod searching;
-mod serving;
+mod server_lifecycle;
 mod tables;
 mod transport;
 
