@@ -8,6 +8,7 @@ mod command_line;
 mod commands;
 mod damage;
 mod design_commands;
+mod import_export_backup;
 mod listeners;
 mod mx_routing;
 mod native;
@@ -23,7 +24,6 @@ mod pdf;
 mod searching;
 mod server_lifecycle;
 mod tables;
-mod transport;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
