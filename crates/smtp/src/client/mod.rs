@@ -14,7 +14,7 @@
 //! - Nothing is sent in the clear if the requested security forbids it.
 
 pub mod connection;
-pub mod idle;
+pub mod idle_pool;
 pub mod reply;
 pub mod route;
 pub mod text;
@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout_at};
 use wire::ClientTls;
 
 use crate::client::connection::{Connection, TransferError};
-use crate::client::idle::IdlePool;
+use crate::client::idle_pool::IdlePool;
 use crate::client::route::{ServerAddress, targets};
 use crate::dns::Resolver;
 use crate::envelope::{Recipient, ReturnContent};
@@ -266,7 +266,7 @@ impl SmtpClient {
             Ok(targets) => targets,
             Err(problem) => return vec![problem.outcome(None); outgoing.recipients.len()],
         };
-        let key = idle::key(route);
+        let key = idle_pool::key(route);
         let mut attempt = Attempt { outcomes: vec![None; outgoing.recipients.len()], failure: None };
         while let Some(connection) = self.idle.take(&key, self.clock.monotonic()) {
             if let Ok(connection) = before(deadline, self.revive(connection)).await {
