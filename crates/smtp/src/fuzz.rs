@@ -10,8 +10,8 @@ use base::sim::{SeededRandom, SimClock};
 use wire::Peer;
 
 use crate::backend::{LoginError, RecipientReply};
+use crate::client::message_data::stuffed;
 use crate::client::reply::{ParseResult, Reply};
-use crate::client::text::stuffed;
 use crate::codec::data::{DataProgress, DataReader, ReceivedData, has_bare_line_end};
 use crate::codec::{parameters, path};
 use crate::header::fields;

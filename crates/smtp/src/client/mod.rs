@@ -15,9 +15,9 @@
 
 pub mod connection;
 pub mod idle_pool;
+pub mod message_data;
 pub mod reply;
 pub mod route;
-pub mod text;
 pub mod transaction;
 
 use std::fmt;

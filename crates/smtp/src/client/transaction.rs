@@ -8,8 +8,8 @@
 use std::fmt::Write as _;
 
 use crate::client::connection::{Connection, TransferError};
+use crate::client::message_data::{eight_bit, stuffed};
 use crate::client::reply::Reply;
-use crate::client::text::{eight_bit, stuffed};
 use crate::client::{ClientProtocol, Delivery, EightBit, Options, Outcome, Outgoing};
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
