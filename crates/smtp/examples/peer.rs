@@ -11,7 +11,7 @@ use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
 use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
 use smtp::client::{ClientProtocol, Options, Outgoing, Route, Security, SmartHost, SmtpClient};
-use smtp::conn::{ListenerServices, serve};
+use smtp::connection::{ListenerServices, serve};
 use smtp::dns::Resolver;
 use smtp::envelope::{Envelope, Recipient, RecipientLocation, Sender};
 use smtp::rules::ListenerRules;

@@ -14,7 +14,7 @@ use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
 use smtp::Refusal;
 use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
-use smtp::conn::{ListenerServices, serve};
+use smtp::connection::{ListenerServices, serve};
 use smtp::envelope::{Envelope, Sender};
 use smtp::rules::ListenerRules;
 use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};

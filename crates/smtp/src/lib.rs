@@ -24,7 +24,7 @@ pub mod backend;
 pub mod client;
 mod cmd;
 pub mod codec;
-pub mod conn;
+pub mod connection;
 pub mod dns;
 pub mod envelope;
 pub mod error;

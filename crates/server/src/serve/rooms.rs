@@ -27,9 +27,9 @@ use crate::updater::UpdateRequests;
 
 /// The services of all protocols.
 pub(super) struct ProtocolServices {
-    reception: Arc<smtp::conn::ListenerServices>,
-    submission: Arc<smtp::conn::ListenerServices>,
-    lmtp: Arc<smtp::conn::ListenerServices>,
+    reception: Arc<smtp::connection::ListenerServices>,
+    submission: Arc<smtp::connection::ListenerServices>,
+    lmtp: Arc<smtp::connection::ListenerServices>,
     imap: Arc<imap::Service>,
     pop3: Arc<pop3::Service>,
     native: Arc<rpc::Service>,
@@ -43,7 +43,7 @@ impl ProtocolServices {
         let verifier = verifier(config)?;
         let smtp = |rules: ListenerRules, verifier: Option<&Arc<Verifier>>| {
             let tls = (rules.encryption != Encryption::Off).then(|| Arc::clone(&server.tls));
-            Arc::new(smtp::conn::ListenerServices {
+            Arc::new(smtp::connection::ListenerServices {
                 rules: Arc::new(rules),
                 recipients: reception.clone(),
                 credentials: Arc::clone(logins) as Arc<dyn smtp::backend::Credentials>,
@@ -196,11 +196,11 @@ fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> ServeCo
     })
 }
 
-fn serve_smtp(service: &Arc<smtp::conn::ListenerServices>, sessions: &Arc<Sessions>) -> ServeConnection {
+fn serve_smtp(service: &Arc<smtp::connection::ListenerServices>, sessions: &Arc<Sessions>) -> ServeConnection {
     let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer, dismissal| smtp::conn::serve(stream, peer, service, dismissal));
+        spawn(&sessions, peer, admission, |peer, dismissal| smtp::connection::serve(stream, peer, service, dismissal));
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, EightBit, Options, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient};
-use smtp::conn::{ListenerServices, serve};
+use smtp::connection::{ListenerServices, serve};
 use smtp::envelope::{Notify, OriginalRecipient, Recipient, RecipientLocation, ReturnContent};
 use smtp::rules::{Authentication, Encryption, ListenerRules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

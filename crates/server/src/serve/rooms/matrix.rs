@@ -227,7 +227,12 @@ impl TestServer {
         };
         let (stream, theirs) = Stream::duplex(1 << 16);
         let mut served = JoinSet::new();
-        served.spawn(smtp::conn::serve(theirs, caller.peer(), Arc::clone(service), SessionTermination::default()));
+        served.spawn(smtp::connection::serve(
+            theirs,
+            caller.peer(),
+            Arc::clone(service),
+            SessionTermination::default(),
+        ));
         let mut talk = ClientSession { stream, heard: Vec::new(), caller, _served: served };
         assert_eq!(talk.reply().await, "220");
         let hello = if caller == Caller::Front { "LHLO c.test" } else { "EHLO c.test" };
