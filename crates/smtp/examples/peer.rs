@@ -14,7 +14,7 @@ use smtp::client::{ClientProtocol, Options, Outgoing, Route, Security, SmartHost
 use smtp::connection::{ListenerServices, serve};
 use smtp::dns::Resolver;
 use smtp::envelope::{Envelope, Recipient, RecipientLocation, Sender};
-use smtp::rules::ListenerRules;
+use smtp::listener_rules::ListenerRules;
 use smtp::{Refusal, Result};
 use tokio::time::Instant;
 use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};

@@ -16,7 +16,7 @@ use smtp::Refusal;
 use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
 use smtp::connection::{ListenerServices, serve};
 use smtp::envelope::{Envelope, Sender};
-use smtp::rules::ListenerRules;
+use smtp::listener_rules::ListenerRules;
 use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
 
 struct NullBackend;

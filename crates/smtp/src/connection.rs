@@ -24,7 +24,7 @@ use crate::auth::verify::{ClientInfo, Verifier};
 use crate::backend::{Acceptor, Credentials, RecipientReply, Recipients};
 use crate::envelope::{Envelope, Sender};
 use crate::error::{Error, Refusal, Result, Status};
-use crate::rules::{ListenerRules, Pipelining, Role};
+use crate::listener_rules::{ListenerRules, Pipelining, Role};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 
 /// Maximum capacity of a connection's buffers that is kept while they are empty.

@@ -15,7 +15,7 @@ use crate::client::reply::{ParseResult, Reply};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData, has_bare_line_end};
 use crate::codec::{parameters, path};
 use crate::header::fields;
-use crate::rules::{Authentication, ListenerRules, Role};
+use crate::listener_rules::{Authentication, ListenerRules, Role};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 use crate::submission::{CompletionContext, mend};
 

@@ -31,7 +31,7 @@ pub mod error;
 pub mod fuzz;
 pub mod header;
 pub mod limits;
-pub mod rules;
+pub mod listener_rules;
 pub mod session;
 pub mod submission;
 pub mod trace;

@@ -26,7 +26,7 @@ use crate::codec::reply;
 use crate::envelope::{Envelope, Protocol, Recipient, RecipientLocation, Sender};
 use crate::error::{Refusal, Status};
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
-use crate::rules::{Encryption, ListenerRules, Pipelining, Role};
+use crate::listener_rules::{Encryption, ListenerRules, Pipelining, Role};
 use crate::trace::{ReceivedField, received};
 
 mod transaction;

@@ -7,7 +7,7 @@ use mail::router::Router;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, Options, Route, Security, SmartHost, SmtpClient};
 use smtp::dns::Resolver;
-use smtp::rules::{Encryption, ListenerRules};
+use smtp::listener_rules::{Encryption, ListenerRules};
 use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
 
 use super::{ServeError, Server, encrypt};
@@ -260,7 +260,7 @@ fn after_handshake(server: &Server, serve: ServeConnection) -> ServeConnection {
 fn rules(config: &Config, rules: ListenerRules) -> ListenerRules {
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let keys = &config.smtp;
-    let is_reception = rules.role == smtp::rules::Role::Reception;
+    let is_reception = rules.role == smtp::listener_rules::Role::Reception;
     ListenerRules {
         scram: config.directory.scram,
         message_bytes_max: config.limits.message_size.as_usize(),

@@ -13,7 +13,7 @@ use crate::backend::{LoginError, SaslExchange, SaslExchangeStep};
 use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::Status;
-use crate::rules::{Authentication, ListenerRules};
+use crate::listener_rules::{Authentication, ListenerRules};
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 const SCRAM_SHA_256: &str = "SCRAM-SHA-256";

@@ -8,7 +8,7 @@ use crate::codec::reply::write_lines;
 use crate::envelope::Protocol;
 use crate::error::Status;
 use crate::limits::HELO_BYTES_MAX;
-use crate::rules::Disclosure;
+use crate::listener_rules::Disclosure;
 use crate::session::{NextAction, Session};
 
 pub(crate) fn run_ehlo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {

@@ -11,7 +11,7 @@ use crate::codec::parameters::{ParameterError, parse_mail};
 use crate::codec::path;
 use crate::envelope::Sender;
 use crate::error::{Refusal, Status};
-use crate::rules::Authentication;
+use crate::listener_rules::Authentication;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session, Transaction};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {

@@ -17,7 +17,7 @@ pub(crate) mod rset;
 pub(crate) mod starttls;
 pub(crate) mod vrfy;
 
-use crate::rules::Role;
+use crate::listener_rules::Role;
 use crate::session::{NextAction, Session};
 
 /// The context of a command besides the session.

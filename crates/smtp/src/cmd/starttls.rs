@@ -5,7 +5,7 @@
 
 use crate::cmd::CallContext;
 use crate::error::Status;
-use crate::rules::Encryption;
+use crate::listener_rules::Encryption;
 use crate::session::{NextAction, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {

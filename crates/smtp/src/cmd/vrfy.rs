@@ -7,7 +7,7 @@ use crate::backend::RecipientReply;
 use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::Status;
-use crate::rules::Disclosure;
+use crate::listener_rules::Disclosure;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {

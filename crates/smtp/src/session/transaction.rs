@@ -13,7 +13,7 @@ use crate::codec::parameters::MailParameters;
 use crate::envelope::{Envelope, Protocol, Recipient, Sender};
 use crate::error::{Refusal, Status};
 use crate::header::hops;
-use crate::rules::Role;
+use crate::listener_rules::Role;
 use crate::session::Session;
 use crate::submission::{CompletionContext, mend};
 

@@ -17,7 +17,7 @@ use base::sim::{SeededRandom, SimClock};
 use smtp::backend::{Acceptor as _, Credentials as _, Recipients as _};
 use smtp::envelope::Envelope;
 use smtp::header::fields;
-use smtp::rules::{Authentication, Disclosure, Encryption, ListenerRules, Pipelining};
+use smtp::listener_rules::{Authentication, Disclosure, Encryption, ListenerRules, Pipelining};
 use smtp::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 use wire::Peer;
 

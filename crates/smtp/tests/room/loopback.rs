@@ -10,7 +10,7 @@ use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, EightBit, Options, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient};
 use smtp::connection::{ListenerServices, serve};
 use smtp::envelope::{Notify, OriginalRecipient, Recipient, RecipientLocation, ReturnContent};
-use smtp::rules::{Authentication, Encryption, ListenerRules};
+use smtp::listener_rules::{Authentication, Encryption, ListenerRules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use wire::{ClientTls, Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};

@@ -7,7 +7,7 @@
 //! (SMTP-Smuggling-Tools by T. Longin, 2023: the scanners for receiving, for sending and for analysis), and smtpsmug by
 //! H. Böck (2023). A further list has endings that are missing there but have deceived servers.
 
-use smtp::rules::ListenerRules;
+use smtp::listener_rules::ListenerRules;
 use wire::Peer;
 
 use crate::dialogues::SessionDriver;
