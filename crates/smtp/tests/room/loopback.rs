@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use wire::{ClientTls, Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
 
 use crate::backend::MemoryBackend;
-use crate::names::Zone;
+use crate::dns::Zone;
 
 const MESSAGE: &[u8] = b"From: a@c.example\r\nSubject: x\r\n\r\n.dot\r\nend\r\n";
 

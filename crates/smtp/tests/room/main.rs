@@ -2,8 +2,8 @@
 
 mod backend;
 mod dialogues;
+mod dns;
 mod fuzz;
 mod loopback;
-mod names;
 mod results;
 mod smuggling;

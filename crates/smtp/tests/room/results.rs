@@ -10,7 +10,7 @@ use smtp::auth::verify::{ClientInfo, DmarcEnforcement, Verifier};
 
 use smtp::dns::Resolver;
 
-use crate::names::{Zone, silent};
+use crate::dns::{Zone, silent};
 
 const MESSAGE: &str = "From: Ann <ann@author.example>\r\nTo: bob@b.example\r\nSubject: hello\r\n\r\ntext\r\n";
 
