@@ -16,18 +16,18 @@
 
 pub mod connections;
 mod deflate;
-pub mod dismissal;
 pub mod limits;
 pub mod peer;
 pub mod pool;
 pub mod shutdown;
 pub mod stream;
+pub mod termination;
 pub mod tls;
 
 pub use connections::{Admission, ConnectionLimits, Connections, LimitReached};
-pub use dismissal::SessionTermination;
 pub use peer::Peer;
 pub use pool::{Pool, PoolError, PoolOptions, PoolStatistics};
 pub use shutdown::{Phase, Shutdown};
 pub use stream::Stream;
+pub use termination::SessionTermination;
 pub use tls::{ClientTls, Tls, TlsError, TlsInfo};
