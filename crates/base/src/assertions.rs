@@ -44,7 +44,7 @@ macro_rules! always {
     ($condition:expr, $message:expr) => {{
         let holds: bool = $condition;
         if !holds {
-            $crate::check::report($message, concat!(file!(), ":", line!()));
+            $crate::assertions::report($message, concat!(file!(), ":", line!()));
         }
         holds
     }};

@@ -20,14 +20,14 @@ mod full;
 mod generate;
 #[path = "crash/import.rs"]
 mod import;
+#[path = "crash/invariants.rs"]
+mod invariants;
 #[path = "crash/queue.rs"]
 mod queue;
 #[path = "crash/seeds.rs"]
 mod seeds;
 #[path = "crash/simulation.rs"]
 mod simulation;
-#[path = "crash/sound.rs"]
-mod invariants;
 #[path = "crash/state.rs"]
 mod state;
 #[path = "crash/threads.rs"]

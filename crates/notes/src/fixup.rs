@@ -43,7 +43,7 @@ use crate::note::{Header, NoteClass};
 use crate::soft_deletion::DeletionRecord;
 use crate::view::check as view_check;
 use crate::view::index::ViewIndex;
-use crate::view::record::{self, IndexRecord};
+use crate::view::index_record::{self, IndexRecord};
 use crate::view::view_format::ViewDesign;
 use salvage::KeyValues;
 
@@ -673,7 +673,7 @@ impl<'s> Survey<'s> {
     /// Returns the numbers under which rows of views are stored.
     fn indexes(&self) -> Result<BTreeSet<ViewId>> {
         let mut found = BTreeSet::new();
-        let all = record::all_rows(self.number);
+        let all = index_record::all_rows(self.number);
         for table in [Table::View, Table::Tree, Table::ViewBack] {
             let mut range = all.clone();
             while let Some((key, _)) = self.reader.scan(table, &range, Direction::Forward)?.next()? {

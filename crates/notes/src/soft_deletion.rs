@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
 use crate::note::{BodyDirectoryEntry, Header, Marks, Note, NoteClass, NoteFlags, Summary};
-use crate::view::record::IndexRecord;
+use crate::view::index_record::IndexRecord;
 use crate::writer::{self, Writer};
 
 /// The record of a deletion.

@@ -29,7 +29,7 @@ use crate::profile::is_profile;
 use crate::public;
 use crate::save;
 use crate::transaction::{DatabaseChanges, PendingHeader};
-use crate::view::record::INDEX_BIT;
+use crate::view::index_record::INDEX_BIT;
 
 /// The changes of a transaction to one database.
 pub struct Writer<'a, 't> {

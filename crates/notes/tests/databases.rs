@@ -2,14 +2,16 @@
 
 #[path = "databases/access.rs"]
 mod access;
-#[path = "databases/blocks.rs"]
-mod damaged_files;
-#[path = "databases/catalog.rs"]
-mod databases;
+#[path = "databases/batched_changes.rs"]
+mod batched_changes;
 #[path = "databases/churn.rs"]
 mod churn;
-#[path = "databases/deleted.rs"]
-mod soft_deletion;
+#[path = "databases/damaged_files.rs"]
+mod damaged_files;
+#[path = "databases/databases.rs"]
+mod databases;
+#[path = "databases/fixture.rs"]
+mod fixture;
 #[path = "databases/fixup.rs"]
 mod fixup;
 #[path = "databases/formulas.rs"]
@@ -24,7 +26,9 @@ mod matrix;
 mod model;
 #[path = "databases/notes.rs"]
 mod notes_and_items;
-#[path = "databases/personal.rs"]
+#[path = "databases/ods.rs"]
+mod ods;
+#[path = "databases/private_design.rs"]
 mod private_design;
 #[path = "databases/profiles.rs"]
 mod profiles;
@@ -34,13 +38,9 @@ mod public;
 mod records;
 #[path = "databases/save.rs"]
 mod save;
-#[path = "databases/structure.rs"]
-mod ods;
-#[path = "databases/together.rs"]
-mod batched_changes;
-#[path = "databases/view_reading.rs"]
-mod view_usage;
-#[path = "databases/views.rs"]
+#[path = "databases/soft_deletion.rs"]
+mod soft_deletion;
+#[path = "databases/view_model.rs"]
 mod view_model;
-#[path = "databases/world.rs"]
-mod fixture;
+#[path = "databases/view_usage.rs"]
+mod view_usage;

@@ -3,13 +3,13 @@
 
 #[path = "search/access.rs"]
 mod access;
-#[path = "search/follow.rs"]
-mod updates;
+#[path = "search/fixture.rs"]
+mod fixture;
 #[path = "search/model.rs"]
 mod model;
 #[path = "search/queries.rs"]
 mod queries;
 #[path = "search/substring.rs"]
 mod substring;
-#[path = "search/world.rs"]
-mod fixture;
+#[path = "search/updates.rs"]
+mod updates;

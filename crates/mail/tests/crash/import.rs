@@ -12,8 +12,8 @@ use mail::import_export::mbox::{MboxReader, MboxWriter};
 use mail::import_export::{FileQuirks, ImportOptions, Importer};
 use mail::mailbox::MailFile;
 
-use crate::seeds::each_seed;
 use crate::invariants::assert_sound;
+use crate::seeds::each_seed;
 use crate::world::{SyncTiming, World};
 
 const PATH: &str = "mail/ann.nsf";

@@ -14,9 +14,9 @@ use notes::{Access, Identity, level};
 
 use crate::files::{FileOperation, Model};
 use crate::generate::OperationGenerator;
+use crate::invariants::{assert_blobs, assert_changes, assert_sound};
 use crate::queue::{Conditions, QueueOperation};
 use crate::seeds::each_seed;
-use crate::invariants::{assert_blobs, assert_changes, assert_sound};
 use crate::state::{State, continuity, difference, observe};
 use crate::world::{SyncTiming, World, local};
 

@@ -19,7 +19,7 @@ use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::note::{Header, Marks, NoteClass, NoteFlags, Summary};
 use crate::soft_deletion::DeletionRecord;
-use crate::view::record;
+use crate::view::index_record;
 
 /// The writes of a repair, and the new values to keep in memory.
 pub(super) struct RepairBatch {
@@ -97,7 +97,7 @@ impl Survey<'_> {
             batch.delete_range(Table::ViewBack, &back.start, &end);
         }
         let records = keys::view_indexes(self.number);
-        let rows = record::all_rows(self.number);
+        let rows = index_record::all_rows(self.number);
         let tables = [Table::View, Table::Tree, Table::ViewBack].map(|table| (table, &rows));
         for (table, range) in tables.into_iter().chain([(Table::Meta, &records)]) {
             let end = range.end.as_ref().expect("numbers of databases end long before the greatest one");

@@ -32,7 +32,7 @@ use crate::view::cycle::Cycles;
 use crate::view::index::{
     DocumentRows, ParentPosition, RowWeights, ViewBackRecord, ViewIndex, encode_state, is_document,
 };
-use crate::view::record::{self, IndexRecord};
+use crate::view::index_record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Row, RowKeys, mark};
 use crate::view::selection::ViewFormulas;
 use crate::view::view_cache::OpenView;
@@ -138,10 +138,10 @@ fn start(database: &Database, note: NoteId) -> Result<base::ViewId> {
     database.refuse_when_dropped()?;
     let reader: &dyn Read = database.store.as_ref();
     let mut batch = Batch::new();
-    let index = record::next_index(reader, database.number(), &mut batch)?;
+    let index = index_record::next_index(reader, database.number(), &mut batch)?;
     let mut record = load_record(reader, database, note)?;
     if let Some(old) = record.building.replace(index) {
-        record::remove_rows(database.number(), old, &mut batch);
+        index_record::remove_rows(database.number(), old, &mut batch);
     }
     record.put(database.number(), note, &mut batch);
     database.store.commit(&batch)?;
@@ -165,7 +165,7 @@ fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Ti
         ));
     }
     let mut batch = Batch::new();
-    record::remove_rows(database.number(), record.index, &mut batch);
+    index_record::remove_rows(database.number(), record.index, &mut batch);
     (record.index, record.building, record.evaluated) = (index.id(), None, now);
     record.put(database.number(), view.info.note, &mut batch);
     let ticket = database.store.commit(&batch)?;
@@ -179,7 +179,7 @@ fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Ti
 fn abandon(database: &Database, note: NoteId, index: &ViewIndex) -> Result<()> {
     let _lock = database.lock();
     let mut batch = Batch::new();
-    record::remove_rows(database.number(), index.id(), &mut batch);
+    index_record::remove_rows(database.number(), index.id(), &mut batch);
     if let Some(mut record) = IndexRecord::load(database.store.as_ref(), database.number(), note)?
         && record.building == Some(index.id())
     {

@@ -39,8 +39,8 @@ use crate::view::cycle::Cycles;
 use crate::view::document_entries::{self, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::readers_filter::cache::{HiddenCache, RowChangeStep};
-use crate::view::index_record::incremental::RowContent;
-use crate::view::index_recordRow, Row, RowKeys};
+use crate::view::readers_filter::incremental::RowContent;
+use crate::view::row::{DocumentRow, Row, RowKeys};
 use crate::view::selection::{ViewFormulas, ViewRowValues};
 use crate::view::view_format::{Column, Total, ViewDesign};
 

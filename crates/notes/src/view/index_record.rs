@@ -1,468 +1,176 @@
-//! The rows of a view that Readers items hide from one reader (`docs/views.md`, "Readers items").
+//! The record that names the index of a view, in the table `meta` (`docs/views.md`, "The index and its record").
 //!
-//! Hidden rows do not exist for the reader: not in pages, positions, counts or totals. [`HiddenEntries`] stores them as ranges
-//! of keys: a hidden document with the responses beneath it, or a category that contains only hidden documents.
-//! [`RowDigest`] reads a collection of rows as if these ranges did not exist. [`HiddenEntries`] also holds the amounts by which the
-//! categories count less.
+//! An index has a number of its own, so a new index can be built beside the one in use, and a changed design never
+//! reads rows that an old design wrote. These numbers have the highest bit set, which numbers of notes never have, and
+//! are not reused.
 //!
-//! If no row has Readers items, which the sums of the collection show, no search takes place. Otherwise each row with
-//! Readers items is read once, and the access check runs once for all documents with the same readers.
+//! Invariant: data under a number that no record names belong to no view and may be removed.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use base::NoteId;
+use base::codec::{Decoder, Encoder, InvalidRecord};
+use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::engine::prefix_end;
-use store::{Direction, KeyRange};
+use store::{Batch, KeyRange, Read, Table};
 
-use crate::access::ReadersId;
-use crate::collection::reader::{Entry, Scan};
-use crate::collection::{self, Totals};
-use crate::database::damaged;
+use crate::database::{Database, damaged};
 use crate::error::Result;
-use crate::view::category::CategoryTotals;
-use crate::view::cell::Cell;
-use crate::view::index::{COUNTED_LEVELS, RESTRICTED, RowWeights, ViewIndex, document};
-use crate::view::row::{DocumentRow, Row, RowKeys, note_of};
+use crate::keys;
+use crate::view::note::{ViewInfo, ViewNote};
 
-pub(crate) mod cache;
-pub(crate) mod incremental;
+/// Version of the stored form. Version 1 has no rules, and only version 3 has the inputs of formulas.
+const VERSION: u8 = 3;
 
-/// Limit for reading restricted rows individually: the range is scanned instead if more than one in so many rows has
-/// Readers items.
-const SPARSE: u64 = 16;
+/// Version of the rules by which documents become rows: the evaluation of formulas and the layout of keys.
+///
+/// It is incremented when a document may get other rows than before, so that indexes of older programs are built anew.
+/// An index relies on the rules because it computes the rows to remove from the previous version of a document. The
+/// test `rows_follow_the_rules` detects most of such changes.
+pub(crate) const ROW_RULES: u32 = 2;
 
-/// A measure for counting rows: all rows, or the documents of a response level that the tree counts separately.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Measure {
-    All,
-    Level(usize),
+/// The bit that is set in numbers of indexes and not in numbers of notes.
+pub(crate) const INDEX_BIT: u32 = 1 << 31;
+
+/// The record of a view's index.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IndexRecord {
+    /// The number under which the rows are stored.
+    pub index: ViewId,
+    /// The selection formula of the rows.
+    pub selection: String,
+    /// The stored form of the design of the rows.
+    pub format: Vec<u8>,
+    /// The moment for which the index was evaluated, if its formulas depend on the time.
+    pub evaluated: Timestamp,
+    /// The number of an index that is being built to replace this one.
+    pub building: Option<ViewId>,
+    /// The version of the rules by which the rows were made.
+    rules: u32,
+    /// The values of the inputs that its formulas used from the database and the view ([`ViewInfo::told`]).
+    pub(crate) told: Vec<u8>,
 }
 
-impl Measure {
-    fn of(self, totals: &Totals) -> u64 {
-        match self {
-            Self::All => totals.count,
-            Self::Level(level) => totals.sums.value(level).cast_unsigned(),
+impl IndexRecord {
+    /// Creates the record of a new index.
+    #[must_use]
+    pub fn new(index: ViewId, view: &ViewNote, told: Vec<u8>, now: Timestamp) -> Self {
+        let (selection, format) = (view.selection.clone(), view.design.encode());
+        Self { index, selection, format, evaluated: now, building: None, rules: ROW_RULES, told }
+    }
+
+    /// Returns `true` if the index matches this design, the rules of this program, and the current inputs of its
+    /// formulas.
+    #[must_use]
+    pub fn follows(&self, info: &ViewInfo, database: &Database) -> bool {
+        self.follows_design(&info.view) && self.told == info.told(database)
+    }
+
+    fn follows_design(&self, view: &ViewNote) -> bool {
+        self.rules == ROW_RULES && self.selection == view.selection && self.format == view.design.encode()
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(32 + self.selection.len() + self.format.len());
+        out.u8(VERSION).u32(self.index.0).i64(self.evaluated.0).u32(self.building.map_or(0, |building| building.0));
+        out.text(&self.selection).bytes(&self.format).u32(self.rules).bytes(&self.told);
+        out.finish()
+    }
+
+    /// Decodes a stored record.
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
+        let mut input = Decoder::new(bytes);
+        let version = input.u8()?;
+        if !(1..=VERSION).contains(&version) {
+            return Err(InvalidRecord);
         }
-    }
-}
-
-/// Numbers of rows in every measure, or differences of such numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct RowCounts {
-    all: i64,
-    levels: [i64; COUNTED_LEVELS],
-}
-
-impl RowCounts {
-    fn of(totals: &Totals) -> Self {
-        let levels = std::array::from_fn(|level| totals.sums.value(level));
-        Self { all: totals.count.cast_signed(), levels }
-    }
-
-    fn by(&self, measure: Measure) -> u64 {
-        let count = match measure {
-            Measure::All => self.all,
-            Measure::Level(level) => self.levels[level],
-        };
-        assert!(count >= 0, "rows are counted");
-        count.cast_unsigned()
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.all += other.all;
-        self.levels.iter_mut().zip(other.levels).for_each(|(level, more)| *level += more);
-    }
-
-    fn minus(mut self, other: &Self) -> Self {
-        self.all -= other.all;
-        self.levels.iter_mut().zip(other.levels).for_each(|(level, less)| *level -= less);
-        self
-    }
-}
-
-/// The hidden rows of one order of a view.
-#[derive(Clone, Default)]
-pub(crate) struct HiddenRows {
-    /// The hidden ranges in rising order, none beneath another.
-    ranges: Vec<HiddenRange>,
-    /// The counts and totals of the hidden documents beneath each category and in the whole view, by record key.
-    tallies: BTreeMap<Vec<u8>, CategoryTotals>,
-    /// The categories that contain only hidden documents, in the order of their record keys.
-    categories: Vec<HiddenCategory>,
-}
-
-/// A hidden category.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct HiddenCategory {
-    record: Vec<u8>,
-    /// Number of category records before it, hidden ones included.
-    rank: u64,
-}
-
-/// A range of hidden rows: those whose keys begin with the key of a document, or with the path of a category.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct HiddenRange {
-    prefix: Box<[u8]>,
-    /// All rows before the range, hidden ones included.
-    before: RowCounts,
-    /// The rows of this range.
-    within: RowCounts,
-    /// The hidden rows before this range.
-    hidden_before: RowCounts,
-}
-
-impl HiddenRange {
-    /// Returns the range of all rows that begin with a prefix.
-    fn of(rows: &collection::Reader<'_>, prefix: &[u8]) -> Result<Self> {
-        let (before, up_to) = totals_around(rows, &KeyRange::prefix(prefix))?;
-        let before = RowCounts::of(&before);
-        let within = RowCounts::of(&up_to).minus(&before);
-        if within.all < 0 || within.levels.iter().any(|level| *level < 0) {
-            return Err(damaged(store::Table::Tree, prefix));
+        let index = ViewId(input.u32()?);
+        let evaluated = Timestamp(input.i64()?);
+        let building = Some(ViewId(input.u32()?)).filter(|building| building.0 != 0);
+        let is_index = |view: ViewId| view.0 & INDEX_BIT != 0;
+        if !is_index(index) || building.is_some_and(|building| !is_index(building) || building == index) {
+            return Err(InvalidRecord);
         }
-        Ok(Self { prefix: prefix.into(), before, within, hidden_before: RowCounts::default() })
+        let (selection, format) = (input.text()?.to_owned(), input.bytes()?.to_vec());
+        let rules = if version == 1 { 0 } else { input.u32()? };
+        let told = if version < 3 { Vec::new() } else { input.bytes()?.to_vec() };
+        Ok(Self { index, selection, format, evaluated, building, rules, told })
     }
 
-    /// Returns the first key behind the range.
-    fn end(&self) -> Option<Vec<u8>> {
-        prefix_end(&self.prefix)
-    }
-}
-
-/// A function that returns `true` if the reader may read a note with the given Readers items.
-pub(crate) type MayRead<'f> = dyn FnMut(NoteId, &ReadersId) -> Result<bool> + 'f;
-
-impl HiddenRows {
-    /// Finds the hidden rows of an order of a view.
-    pub(crate) fn find(order: &Order<'_>, may_read: &mut MayRead<'_>) -> Result<Self> {
-        let mut hidden = Self::default();
-        for document in order.hidden_documents(&KeyRange::all(), may_read)? {
-            hidden.ranges.push(HiddenRange::of(order.rows, &document)?);
-            for (key, row) in order.documents(&KeyRange::prefix(&document))? {
-                hidden.count(order, &key, &row, CategoryTotals::add)?;
-            }
-        }
-        let records: Vec<Vec<u8>> = hidden.tallies.keys().filter(|record| record.len() > 1).cloned().collect();
-        for record in records {
-            hidden.set_category(order, record)?;
-        }
-        hidden.cover(order)?;
-        hidden.count_up();
-        Ok(hidden)
+    pub(crate) fn load(reader: &dyn Read, database: DbNumber, view: NoteId) -> Result<Option<Self>> {
+        let key = keys::view_index(database, view);
+        let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(None) };
+        Self::decode(&value).map(Some).map_err(|_| damaged(Table::Meta, &key))
     }
 
-    /// Adds a hidden document to the tallies of its categories, or removes it, as `change` says.
-    fn count(
-        &mut self,
-        order: &Order<'_>,
-        key: &[u8],
-        row: &DocumentRow,
-        change: fn(&mut CategoryTotals, Option<&str>, &[&Cell]),
-    ) -> Result<()> {
-        order.index.each_count(order.collation, key, row, &mut |record, spelling, cells| {
-            change(self.tallies.entry(record).or_insert_with(|| CategoryTotals::exact(cells.len())), spelling, cells);
-            Ok(())
-        })
+    pub(crate) fn put(&self, database: DbNumber, view: NoteId, batch: &mut Batch) {
+        batch.put(Table::Meta, &keys::view_index(database, view), &self.encode());
     }
 
-    /// Marks the category hidden if all its documents are hidden, or else visible. Returns `true` if this changed.
-    fn set_category(&mut self, order: &Order<'_>, record: Vec<u8>) -> Result<bool> {
-        let hidden = self.tallies.get(&record).map_or(0, |tally| tally.documents);
-        let is_hidden = hidden > 0 && {
-            let stored = order.categories.find(&record)?.ok_or_else(|| damaged(store::Table::View, &record))?;
-            CategoryTotals::decode(&stored).map_err(|_| damaged(store::Table::View, &record))?.documents == hidden
-        };
-        match (self.place_of(&record), is_hidden) {
-            (Ok(_), true) | (Err(_), false) => return Ok(false),
-            (Ok(place), false) => drop(self.categories.remove(place)),
-            (Err(place), true) => {
-                let rank = order.categories.rank(&record)?;
-                self.categories.insert(place, HiddenCategory { record, rank });
-            }
-        }
-        Ok(true)
-    }
-
-    fn place_of(&self, record: &[u8]) -> std::result::Result<usize, usize> {
-        self.categories.binary_search_by(|category| category.record[..].cmp(record))
-    }
-
-    /// Replaces the ranges beneath each hidden category by a single range for the category.
-    fn cover(&mut self, order: &Order<'_>) -> Result<()> {
-        // Records are sorted by level, so an inner category is skipped if an outer one covers it.
-        for category in &self.categories {
-            let path = &category.record[1..];
-            let first = self.ranges.partition_point(|range| &range.prefix[..] < path);
-            let is_covered = first.checked_sub(1).is_some_and(|above| path.starts_with(&self.ranges[above].prefix));
-            let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(path)).count();
-            let is_there = beneath == 1 && &self.ranges[first].prefix[..] == path;
-            if !is_covered && !is_there {
-                self.ranges.splice(first..first + beneath, [HiddenRange::of(order.rows, path)?]);
-            }
-        }
-        Ok(())
-    }
-
-    /// Computes the number of hidden rows before each range.
-    fn count_up(&mut self) {
-        let is_behind =
-            |one: &HiddenRange, next: &HiddenRange| one.prefix < next.prefix && !next.prefix.starts_with(&one.prefix);
-        assert!(self.ranges.is_sorted_by(is_behind), "ranges rise, and none lies in another");
-        assert!(self.categories.is_sorted_by(|one, next| one.record < next.record), "categories rise");
-        let mut hidden_before = RowCounts::default();
-        for range in &mut self.ranges {
-            range.hidden_before = hidden_before;
-            hidden_before.add(&range.within);
-        }
-        self.tallies.retain(|_, tally| !tally.is_empty());
-    }
-
-    /// Returns `true` if no row is hidden.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-
-    /// Returns the number of hidden ranges.
-    pub(crate) fn ranges(&self) -> usize {
-        self.ranges.len()
-    }
-
-    /// Returns the counts and totals of the hidden documents beneath a category, by its record key.
-    pub(crate) fn tally(&self, record: &[u8]) -> Option<&CategoryTotals> {
-        self.tallies.get(record)
-    }
-
-    /// Returns `true` if a category is hidden, by its record key.
-    pub(crate) fn hides_category(&self, record: &[u8]) -> bool {
-        self.place_of(record).is_ok()
-    }
-
-    /// Returns the number of hidden categories before a record.
-    pub(crate) fn categories_before(&self, record: &[u8]) -> u64 {
-        self.categories.partition_point(|category| &category.record[..] < record) as u64
-    }
-
-    /// Converts the number of a record among the visible categories into its number among all categories.
-    pub(crate) fn category_among_all(&self, number: u64) -> u64 {
-        let mut places = 0..self.categories.len();
-        // The number of visible categories before a hidden one is its rank less the number of hidden categories before
-        // it.
-        while !places.is_empty() {
-            let middle = places.start + places.len() / 2;
-            if self.categories[middle].rank - middle as u64 <= number {
-                places.start = middle + 1;
-            } else {
-                places.end = middle;
-            }
-        }
-        number.saturating_add(places.start as u64)
-    }
-
-    /// Returns the range that contains a key.
-    fn range_of(&self, key: &[u8]) -> Option<&HiddenRange> {
-        let range = self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] <= key)].last()?;
-        key.starts_with(&range.prefix).then_some(range)
-    }
-
-    /// Returns the number of hidden rows before a key that is not hidden itself.
-    fn before(&self, key: &[u8], measure: Measure) -> u64 {
-        hidden_up_to(&self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] < key)], measure)
-    }
-
-    /// Converts the number of a row among the visible rows into its number among all rows.
-    fn among_all(&self, number: u64, measure: Measure) -> u64 {
-        let is_before = |range: &HiddenRange| range.before.by(measure) - range.hidden_before.by(measure) <= number;
-        // The number comes from a client and may be arbitrarily large.
-        number.saturating_add(hidden_up_to(&self.ranges[..self.ranges.partition_point(is_before)], measure))
-    }
-
-    fn total(&self, measure: Measure) -> u64 {
-        hidden_up_to(&self.ranges, measure)
+    /// Removes the record and everything that it names.
+    pub(crate) fn remove(&self, database: DbNumber, view: NoteId, batch: &mut Batch) {
+        batch.delete(Table::Meta, &keys::view_index(database, view));
+        [Some(self.index), self.building].into_iter().flatten().for_each(|index| remove_rows(database, index, batch));
     }
 }
 
-/// Returns the number of rows in the given ranges, which are the first ones.
-fn hidden_up_to(ranges: &[HiddenRange], measure: Measure) -> u64 {
-    ranges.last().map_or(0, |range| range.hidden_before.by(measure) + range.within.by(measure))
-}
-
-/// One order of a view in a snapshot.
-pub(crate) struct Order<'o> {
-    pub(crate) index: &'o ViewIndex,
-    pub(crate) collation: usize,
-    pub(crate) rows: &'o collection::Reader<'o>,
-    pub(crate) categories: &'o collection::Reader<'o>,
-}
-
-impl Order<'_> {
-    fn keys(&self) -> &RowKeys {
-        self.index.keys(self.collation)
-    }
-
-    /// Returns the documents whose keys are in a range.
-    fn documents(&self, range: &KeyRange) -> Result<Vec<(Vec<u8>, DocumentRow)>> {
-        let mut scan = self.rows.scan(range, Direction::Forward)?;
-        let mut found = Vec::new();
-        while let Some((key, value)) = scan.next()? {
-            found.push((key.to_vec(), document(key, value)?));
-        }
-        Ok(found)
-    }
-
-    /// Returns the keys of the hidden documents in a range, without those beneath another hidden document.
-    fn hidden_documents(&self, range: &KeyRange, may_read: &mut MayRead<'_>) -> Result<Vec<Vec<u8>>> {
-        let mut found: Vec<Vec<u8>> = Vec::new();
-        self.each_restricted(range, &mut |key, readers| {
-            let is_beneath = found.last().is_some_and(|above| key.starts_with(above));
-            if !is_beneath && !may_read(note_of(key)?, &readers)? {
-                found.push(key.to_vec());
-            }
-            Ok(())
-        })?;
-        Ok(found)
-    }
-
-    /// Calls `each` for the rows with Readers items in a range, in their order.
-    fn each_restricted(&self, range: &KeyRange, each: &mut dyn FnMut(&[u8], ReadersId) -> Result<()>) -> Result<()> {
-        let (before, up_to) = totals_around(self.rows, range)?;
-        let restricted = |totals: &Totals| totals.sums.value(RESTRICTED).cast_unsigned();
-        let (first, last) = (restricted(&before), restricted(&up_to));
-        let mut look = |key: &[u8], value: &[u8]| match Row::decode(value) {
-            Ok(Row::Document(row)) => row.readers.map_or(Ok(()), |readers| each(key, readers)),
-            Ok(Row::Category) => Ok(()),
-            Err(_) => Err(damaged(store::Table::View, key)),
-        };
-        if last.saturating_sub(first).saturating_mul(SPARSE) < up_to.count.saturating_sub(before.count) {
-            for number in first..last {
-                let Some((_, entry)) = self.rows.entry_at_sum(RESTRICTED, number, &RowWeights)? else { break };
-                look(&entry.key, &entry.value)?;
-            }
-        } else if last > first {
-            let mut scan = self.rows.scan(range, Direction::Forward)?;
-            while let Some((key, value)) = scan.next()? {
-                look(key, value)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Returns the totals before a range, and before its end.
-fn totals_around(rows: &collection::Reader<'_>, range: &KeyRange) -> Result<(Totals, Totals)> {
-    let before = rows.totals_before(&range.start, &RowWeights)?;
-    let up_to = match &range.end {
-        Some(end) => rows.totals_before(end, &RowWeights)?,
-        None => rows.totals()?,
+/// Allocates the number of a new index.
+pub(crate) fn next_index(reader: &dyn Read, database: DbNumber, batch: &mut Batch) -> Result<ViewId> {
+    let key = keys::next_view_index(database);
+    let drawn = match reader.get(Table::Meta, &key)? {
+        Some(value) => Decoder::new(&value).u32().map_err(|_| damaged(Table::Meta, &key))?,
+        None => INDEX_BIT,
     };
-    Ok((before, up_to))
+    if drawn & INDEX_BIT == 0 || drawn == u32::MAX {
+        return Err(damaged(Table::Meta, &key));
+    }
+    batch.put(Table::Meta, &key, &(drawn + 1).to_be_bytes());
+    Ok(ViewId(drawn))
 }
 
-/// The visible rows of an order.
-pub(crate) struct VisibleRows<'r> {
-    pub(crate) rows: collection::Reader<'r>,
-    pub(crate) hidden: Arc<HiddenRows>,
+/// Returns the key range of all indexes of a database, which is the same in each of their tables.
+pub(crate) fn all_rows(database: DbNumber) -> KeyRange {
+    let first = keys::view_back(database, ViewId(INDEX_BIT)).start;
+    KeyRange { start: first, end: prefix_end(&database.to_key()) }
 }
 
-impl<'r> VisibleRows<'r> {
-    /// Returns the number of rows.
-    pub(crate) fn count(&self) -> Result<u64> {
-        Ok(self.rows.count()? - self.hidden.total(Measure::All))
-    }
-
-    /// Returns the number of rows before a key.
-    pub(crate) fn rank(&self, key: &[u8]) -> Result<u64> {
-        if self.hidden.is_empty() {
-            return Ok(self.rows.rank(key)?);
-        }
-        if let Some(range) = self.hidden.range_of(key) {
-            return Ok(range.before.by(Measure::All) - range.hidden_before.by(Measure::All));
-        }
-        Ok(self.rows.rank(key)? - self.hidden.before(key, Measure::All))
-    }
-
-    /// Returns the number of documents of a level before a key.
-    pub(crate) fn level_before(&self, level: usize, key: &[u8]) -> Result<u64> {
-        let measure = Measure::Level(level);
-        if let Some(range) = self.hidden.range_of(key) {
-            return Ok(range.before.by(measure) - range.hidden_before.by(measure));
-        }
-        let totals = self.rows.totals_before(key, &RowWeights)?;
-        Ok(measure.of(&totals) - self.hidden.before(key, measure))
-    }
-
-    /// Returns the number of documents of a level.
-    pub(crate) fn level_total(&self, level: usize) -> Result<u64> {
-        let measure = Measure::Level(level);
-        Ok(measure.of(&self.rows.totals()?) - self.hidden.total(measure))
-    }
-
-    /// Returns the document with a number among those of its level.
-    pub(crate) fn level_at(&self, level: usize, number: u64) -> Result<Option<Entry>> {
-        assert!(level < COUNTED_LEVELS, "deeper levels are not counted apart");
-        let number = self.hidden.among_all(number, Measure::Level(level));
-        Ok(self.rows.entry_at_sum(level, number, &RowWeights)?.map(|(_, entry)| entry))
-    }
-
-    /// Returns the value of a row.
-    pub(crate) fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if self.hidden.range_of(key).is_some() { Ok(None) } else { Ok(self.rows.find(key)?) }
-    }
-
-    /// Creates a walk over the keys of a range.
-    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<VisibleRowCursor<'_, 'r>> {
-        let scan = self.rows.scan(&range, direction)?;
-        Ok(VisibleRowCursor { rows: self, range, direction, scan })
-    }
-
-    /// Creates a forward walk that begins at a position. Returns `None` behind the last row.
-    pub(crate) fn walk_at(&self, position: u64) -> Result<Option<VisibleRowCursor<'_, 'r>>> {
-        let direction = Direction::Forward;
-        let scan = self.rows.scan_at(self.hidden.among_all(position, Measure::All), direction)?;
-        Ok(scan.map(|scan| VisibleRowCursor { rows: self, range: KeyRange::all(), direction, scan }))
+/// Removes everything under the number of an index.
+pub(crate) fn remove_rows(database: DbNumber, index: ViewId, batch: &mut Batch) {
+    assert!(index.0 & INDEX_BIT != 0, "a folder is not removed as an index");
+    // The keys of all tables begin with the number of the database and the number of the index.
+    let all = keys::view_back(database, index);
+    let end = all.end.expect("numbers of indexes end before the greatest one");
+    for table in [Table::View, Table::Tree, Table::ViewBack] {
+        batch.delete_range(table, &all.start, &end);
     }
 }
 
-/// A walk over the visible rows of a range.
-pub(crate) struct VisibleRowCursor<'w, 'r> {
-    rows: &'w VisibleRows<'r>,
-    range: KeyRange,
-    direction: Direction,
-    scan: Scan<'r>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl VisibleRowCursor<'_, '_> {
-    /// Returns the next row.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
-        loop {
-            let Some((key, value)) = self.scan.next()? else { return Ok(None) };
-            let Some(hidden) = self.rows.hidden.range_of(key) else {
-                return Ok(Some(Entry { key: key.to_vec(), value: value.to_vec() }));
-            };
-            let rest = match self.direction {
-                Direction::Forward => match hidden.end() {
-                    Some(end) if self.range.end.as_ref().is_none_or(|last| end < *last) => {
-                        KeyRange { start: end, end: self.range.end.clone() }
-                    }
-                    _ => return Ok(None),
-                },
-                Direction::Backward if hidden.prefix[..] > self.range.start[..] => {
-                    KeyRange { start: self.range.start.clone(), end: Some(hidden.prefix.to_vec()) }
-                }
-                Direction::Backward => return Ok(None),
-            };
-            self.scan = self.rows.rows.scan(&rest, self.direction)?;
-            self.range = rest;
+    #[test]
+    fn the_stored_form_comes_back() {
+        let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
+        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Vec::new(), Timestamp(7));
+        let building = IndexRecord { building: Some(ViewId(INDEX_BIT + 4)), ..record.clone() };
+        for record in [record, building] {
+            let bytes = record.encode();
+            assert!(record.follows_design(&view));
+            assert_eq!(IndexRecord::decode(&bytes), Ok(record));
+            for length in 0..bytes.len() {
+                assert!(IndexRecord::decode(&bytes[..length]).is_err());
+            }
         }
+        assert!(IndexRecord::decode(&IndexRecord::new(ViewId(3), &view, vec![1, 2], Timestamp(0)).encode()).is_err());
     }
 
-    /// Continues at a key. Panics unless the walk goes forward.
-    pub(crate) fn skip_to(&mut self, key: &[u8]) -> Result<()> {
-        assert!(self.direction == Direction::Forward, "only a walk forwards skips");
-        let end = self.range.end.take().map(|end| end.max(key.to_vec()));
-        self.range = KeyRange { start: key.to_vec(), end };
-        self.scan = self.rows.rows.scan(&self.range, self.direction)?;
-        Ok(())
+    #[test]
+    fn an_index_by_older_rules_serves_no_more() {
+        let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
+        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Vec::new(), Timestamp(7));
+        let mut first = record.encode();
+        first[0] = 1;
+        first.truncate(first.len() - 5);
+        let old = IndexRecord::decode(&first).expect("the first version is still read");
+        assert_eq!((old.index, old.rules), (record.index, 0));
+        assert!(!old.follows_design(&view) && record.follows_design(&view));
     }
 }

@@ -1,7 +1,7 @@
 //! Limits of views that shape their rows: values above them are cut, always alike (`docs/views.md`, "Limits of rows").
 //! [`crate::limits`] holds the other limits.
 //!
-//! A change of any of these limits changes the rows of documents, so [`ROW_RULES`](crate::view::record) must be
+//! A change of any of these limits changes the rows of documents, so [`ROW_RULES`](crate::view::index_record) must be
 //! incremented with it.
 
 use std::time::Duration;

@@ -27,16 +27,16 @@ mod document_entries;
 pub mod exact_sum;
 pub mod find_by_key;
 pub mod index;
+pub mod index_record;
 pub mod limits;
 pub mod navigate;
 pub mod note;
 pub mod read_entries;
 pub mod reader;
 mod readers_filter;
-pub index_record
 mod root_order;
 pub mod row;
 pub mod selection;
-pub mod view_cache;
 pub mod sort_key;
+pub mod view_cache;
 pub mod view_format;

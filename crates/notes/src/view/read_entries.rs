@@ -18,7 +18,7 @@ use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::navigate::{Expansion, Navigator};
 use crate::view::reader::{OutermostCategories, RowContents, Tumbler, ViewReader, ViewRow};
-use crate::view::index_record::VisibleRowCursor;
+use crate::view::readers_filter::VisibleRowCursor;
 use crate::view::view_cache::OpenView;
 use crate::view::view_format::Total;
 

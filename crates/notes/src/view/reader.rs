@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::limits::TUMBLER_LEVELS_MAX;
 use crate::view::category::CategoryTotals;
 use crate::view::index::{COUNTED_LEVELS, ViewIndex};
-use crate::view::index_record::{HiddenRows, Order, VisibleRowCursor, VisibleRows};
+use crate::view::readers_filter::{HiddenRows, Order, VisibleRowCursor, VisibleRows};
 use crate::view::row::{DocumentRow, Row, RowKeys, mark, note_of};
 
 /// A position in a view: the number of a row among its siblings, for the row and each row above it, from the outermost

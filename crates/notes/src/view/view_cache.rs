@@ -22,11 +22,11 @@ use crate::item::{Item, ItemRef};
 use crate::limits::{TIME_REFRESH_MIN, VIEW_BUILD_NOTES_MIN};
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
 use crate::view::index::{Progress, ViewIndex};
+use crate::view::index_record::{self, IndexRecord};
 use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::reader::ViewReader;
 use crate::view::readers_filter::HiddenRows;
-use crate::view::index_record::cache::{HiddenCache, HiddenKey};
-use crate::view::index_record IndexRecord};
+use crate::view::readers_filter::cache::{HiddenCache, HiddenKey};
 use crate::view::selection::CompiledView;
 use crate::view::view_format::Refresh;
 
@@ -413,7 +413,7 @@ impl Database {
         if let Some(old) = stored {
             old.remove(self.number, note, &mut batch);
         }
-        let index = record::next_index(reader, self.number, &mut batch)?;
+        let index = index_record::next_index(reader, self.number, &mut batch)?;
         let record = IndexRecord::new(index, &info.view, info.told(self), self.clock.now());
         record.put(self.number, note, &mut batch);
         self.store.commit(&batch)?;

@@ -9,7 +9,7 @@ use notes::{AclLevel, Database, Error, Item, Marks, NewNote, Value, Writer};
 use proptest::prelude::*;
 use store::{BlobId, Direction, KeyRange, Read, Table};
 
-use crate::world::{TestServer, assert_sound, reader};
+use crate::fixture::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

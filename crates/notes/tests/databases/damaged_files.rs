@@ -14,7 +14,7 @@ use notes::fixup::{Finding, check, repair_at};
 use notes::{Acl, Database, DatabaseKind, Item, Marks, NewDatabase, NewNote, Notes, Value};
 use store::{KeyRange, Options, Store, SyncMode, Table};
 
-use crate::world::{identity, reader};
+use crate::fixture::{identity, reader};
 
 const ANN: &str = "Ann/Acme";
 /// Number of documents in each database.

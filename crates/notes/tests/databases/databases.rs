@@ -9,7 +9,7 @@ use notes::{
 };
 use store::{KeyRange, Read, Table};
 
-use crate::world::{TestServer, assert_sound, reader, subject};
+use crate::fixture::{TestServer, assert_sound, reader, subject};
 
 fn new(path: &str) -> NewDatabase {
     NewDatabase::new(path, "A title", DatabaseKind::Standard, Acl::private(&Name::new("Ann/Acme")))

@@ -10,7 +10,7 @@ use notes::{
 };
 use store::{Batch, Direction, KeyRange, Read, Table};
 
-use crate::world::{TestServer, assert_sound, identity, server};
+use crate::fixture::{TestServer, assert_sound, identity, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

@@ -7,7 +7,7 @@ use notes::view::note::{ViewKind, ViewNote};
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{Acl, AclEntry, AclFlags, AclLevel, Database, Error, Item, NewNote, NoteClass};
 
-use crate::world::{TestServer, assert_sound, reader};
+use crate::fixture::{TestServer, assert_sound, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

@@ -8,7 +8,7 @@ use notes::change_log::{Change, ChangeCursor};
 use notes::soft_deletion::purge_deleted;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Item, Marks, NewNote, Value, level};
 
-use crate::world::{TestServer, assert_sound, identity, reader, server};
+use crate::fixture::{TestServer, assert_sound, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

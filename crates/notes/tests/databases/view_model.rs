@@ -18,7 +18,7 @@ use notes::view::view_cache::OpenView;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
 use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, NewNote, Value, level};
 
-use crate::world::{TestServer, identity, reader, server};
+use crate::fixture::{TestServer, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";

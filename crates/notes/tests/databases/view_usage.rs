@@ -16,7 +16,7 @@ use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
 use notes::{Access, AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value, level};
 
-use crate::world::{TestServer, assert_sound, column, identity, reader, sorted};
+use crate::fixture::{TestServer, assert_sound, column, identity, reader, sorted};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -244,7 +244,7 @@ fn a_changed_design_shows_nothing_of_the_old_index() {
     world.write(&database, ANN, |writer| writer.view_delete(note)).expect("deleted");
     assert!(matches!(read(&database, BOB, "cheap", &whole), Err(Error::NotFound { .. })));
     assert_sound(&database);
-    let access: notes::Access<notes::level::Reader> = database.authorize(&crate::world::server()).expect("itself");
+    let access: notes::Access<notes::level::Reader> = database.authorize(&crate::fixture::server()).expect("itself");
     let reading = access.read().expect("a snapshot");
     let snapshot = reading.snapshot().expect("the server itself");
     for table in [store::Table::View, store::Table::Tree, store::Table::ViewBack] {
@@ -438,7 +438,8 @@ fn columns_that_tell_names_follow_them() {
     let [(told, second), (_, still)] = notes.map(shown);
     assert_eq!((told.as_str(), still), ("Names of Documents", plain));
     assert_ne!(first, second);
-    let manager: notes::Access<notes::level::Manager> = database.authorize(&crate::world::identity(ANN)).expect("she");
+    let manager: notes::Access<notes::level::Manager> =
+        database.authorize(&crate::fixture::identity(ANN)).expect("she");
     world.notes.database_set(&manager, "Papers", database.record().options).expect("renamed");
     let [(told, third), (_, still)] = notes.map(shown);
     assert_eq!((told.as_str(), still), ("Names of Papers", plain));
@@ -477,7 +478,7 @@ fn assert_built_alike(database: &Arc<Database>, name: &str) {
     let followed = rows();
     assert_sound(database);
     let access: notes::Access<notes::level::Designer> =
-        database.authorize(&crate::world::server()).expect("the server itself");
+        database.authorize(&crate::fixture::server()).expect("the server itself");
     let note = reader(database, ANN).and_then(|access| Ok(access.read()?.view_find(name)?.note)).expect("there");
     let folder = tempfile::tempdir().expect("a folder");
     let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use notes::{Item, Marks, Notes};
 use search::FullTextIndex;
 
-use crate::world::{Fixture, open, server};
+use crate::fixture::{Fixture, open, server};
 
 #[test]
 fn changes_are_followed() {

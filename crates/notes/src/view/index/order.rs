@@ -14,7 +14,7 @@ use crate::database::damaged;
 use crate::error::Result;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
-use crate::view::index_record::incremental::{RowChange, RowContent};
+use crate::view::readers_filter::incremental::{RowChange, RowContent};
 use crate::view::row::{DocumentRow, Row, RowKeys};
 
 /// The changes to the rows and categories of one order.

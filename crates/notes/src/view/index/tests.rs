@@ -5,7 +5,7 @@ use base::Timestamp;
 
 use super::*;
 use crate::item::{Item, Value};
-use crate::view::record::ROW_RULES;
+use crate::view::index_record::ROW_RULES;
 use crate::view::selection::CompiledView;
 use crate::view::sort_key::SortDirection;
 
