@@ -66,7 +66,7 @@ impl Name {
     ///
     /// A star stands for whole components of a name: `*Acme` covers no name, because it would also cover `BigAcme`.
     #[must_use]
-    pub fn covers(&self, name: &Self) -> bool {
+    pub fn matches(&self, name: &Self) -> bool {
         let Some(suffix) = self.canonical.strip_prefix('*') else {
             return self == name;
         };
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn a_star_covers_what_lies_below() {
         let pattern = Name::new("*/Sales/Acme");
-        assert!(pattern.covers(&Name::new("Ann Smith/Sales/Acme")));
-        assert!(!pattern.covers(&Name::new("Ann Smith/Research/Acme")));
-        assert!(!pattern.covers(&Name::new("Sales/Acme")));
-        assert!(Name::new("*@acme.test").covers(&Name::new("ann@acme.test")));
-        assert!(Name::new("*").covers(&Name::new("Ann")));
-        assert!(!Name::new("*Acme").covers(&Name::new("Ann/BigAcme")));
+        assert!(pattern.matches(&Name::new("Ann Smith/Sales/Acme")));
+        assert!(!pattern.matches(&Name::new("Ann Smith/Research/Acme")));
+        assert!(!pattern.matches(&Name::new("Sales/Acme")));
+        assert!(Name::new("*@acme.test").matches(&Name::new("ann@acme.test")));
+        assert!(Name::new("*").matches(&Name::new("Ann")));
+        assert!(!Name::new("*Acme").matches(&Name::new("Ann/BigAcme")));
     }
 }

@@ -341,7 +341,7 @@ impl Grant {
         let name = Name::new(name);
         let lower = name.canonical().to_lowercase();
         if lower.starts_with('*') {
-            return self.names.iter().any(|own| name.covers(&Name::new(own)));
+            return self.names.iter().any(|own| name.matches(&Name::new(own)));
         }
         self.names.contains(&lower)
     }

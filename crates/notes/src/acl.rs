@@ -246,7 +246,7 @@ impl AclEntry {
     fn covers(&self, identity: &Identity) -> bool {
         self.kind.admits(identity)
             && (self.names(identity)
-                || (self.is_wildcard() && identity.own_names().any(|name| self.name.covers(name)))
+                || (self.is_wildcard() && identity.own_names().any(|name| self.name.matches(name)))
                 || (self.kind.names_group() && identity.groups.contains(&self.name)))
     }
 
