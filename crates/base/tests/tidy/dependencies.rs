@@ -10,7 +10,7 @@ use crate::ratchet::Finding;
 use crate::repository;
 
 /// Crates that may be indirect dependencies but not direct ones of this workspace.
-const NOT_FOR_US: &[(&str, &str)] = &[
+const INDIRECT_ONLY: &[(&str, &str)] = &[
     ("chrono", "one time library: jiff"),
     ("time", "one time library: jiff"),
     ("lazy_static", "std::sync::LazyLock"),
@@ -35,7 +35,7 @@ pub fn findings() -> Vec<Finding> {
     let packages = packages();
     let mut findings: Vec<Finding> =
         packages.iter().flat_map(|package| objections(package, &allowed, &denied)).collect();
-    for (name, instead) in NOT_FOR_US.iter().filter(|(name, _)| direct.contains(*name)) {
+    for (name, instead) in INDIRECT_ONLY.iter().filter(|(name, _)| direct.contains(*name)) {
         findings.push(Finding::new("ban", format!("direct::{name}"), *instead));
     }
     for (what, count, max) in [("direct", direct.len(), DIRECT_MAX), ("all", packages.len(), ALL_MAX)] {
