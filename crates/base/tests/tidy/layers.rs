@@ -15,16 +15,16 @@ use crate::repository;
 const LAYER_WITHOUT_RUNTIME_MAX: u8 = 4;
 
 /// Crates of layer 5 that other crates of layer 5 may depend on.
-const SEAMS: &[&str] = &["wire", "proto"];
+const LAYER_5_SHARED: &[&str] = &["wire", "proto"];
 
 /// Crates that a crate without a layer may depend on. The load generator is a client of the native protocol.
-const FOR_ALL: &[&str] = &["base", "client"];
+const UNLAYERED_DEPENDENCIES: &[&str] = &["base", "client"];
 
 /// Crates that drive all other crates and so depend on every layer.
-const DRIVERS: &[&str] = &["fuzz"];
+const UNRESTRICTED_CRATES: &[&str] = &["fuzz"];
 
 /// Checks the manifests against the map, and the map against the folders.
-pub fn arrows() -> Vec<Finding> {
+pub fn layer_violations() -> Vec<Finding> {
     let map = map(&repository::read("ARCHITECTURE.md"));
     let rooms: BTreeSet<String> = repository::rooms().into_iter().collect();
     let mut findings = Vec::new();
@@ -77,10 +77,10 @@ pub fn runtime() -> Vec<Finding> {
 fn objection(from: (&str, Option<u8>), target: &str, map: &BTreeMap<String, Option<u8>>) -> Option<String> {
     let (room, layer) = from;
     let allowed = match (layer, map.get(target)?) {
-        _ if DRIVERS.contains(&room) => true,
+        _ if UNRESTRICTED_CRATES.contains(&room) => true,
         (_, None) => false,
-        (None, Some(_)) => FOR_ALL.contains(&target),
-        (Some(5), Some(5)) => SEAMS.contains(&target),
+        (None, Some(_)) => UNLAYERED_DEPENDENCIES.contains(&target),
+        (Some(5), Some(5)) => LAYER_5_SHARED.contains(&target),
         (Some(from), Some(to)) => to < &from,
     };
     if allowed { None } else { Some(format!("{room} may not lean on {target} (layers in ARCHITECTURE.md)")) }

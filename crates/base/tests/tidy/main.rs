@@ -27,7 +27,7 @@ fn check(rules: &[&str], findings: Vec<Finding>) {
 
 #[test]
 fn arrows_between_rooms_point_down() {
-    check(&["layer", "map"], layers::arrows());
+    check(&["layer", "map"], layers::layer_violations());
 }
 
 #[test]
