@@ -26,7 +26,7 @@ fn check(rules: &[&str], findings: Vec<Finding>) {
 }
 
 #[test]
-fn arrows_between_rooms_point_down() {
+fn dependencies_point_to_lower_layers() {
     check(&["layer", "map"], layers::layer_violations());
 }
 
