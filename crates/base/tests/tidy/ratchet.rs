@@ -51,7 +51,7 @@ pub fn exceptions() -> Vec<Exception> {
 }
 
 /// Compares findings with the exceptions of some rules. Returns the complaints.
-pub fn judge(rules: &[&str], findings: Vec<Finding>) -> Vec<String> {
+pub fn unexcused(rules: &[&str], findings: Vec<Finding>) -> Vec<String> {
     compare(exceptions().into_iter().filter(|e| rules.contains(&e.rule.as_str())).collect(), findings)
 }
 
