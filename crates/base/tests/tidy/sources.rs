@@ -47,7 +47,7 @@ pub struct Source {
     /// The path from the root.
     pub path: String,
     /// The crate, or `fuzz`.
-    pub room: String,
+    pub crate_name: String,
     /// `true` if the whole file is test code.
     pub test: bool,
     /// The text of the file.
@@ -69,7 +69,7 @@ fn file(path: &str, text: String) -> Vec<Finding> {
     };
     let mut folders = path.split('/');
     let room = if folders.next() == Some("crates") { folders.next().unwrap_or_default() } else { "fuzz" };
-    let source = Source { path: path.into(), room: room.into(), test: is_test(path), text, syntax };
+    let source = Source { path: path.into(), crate_name: room.into(), test: is_test(path), text, syntax };
     let mut findings = shape::findings(&source);
     findings.extend(banned_calls::findings(&source));
     findings

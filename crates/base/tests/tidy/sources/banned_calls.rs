@@ -98,7 +98,7 @@ impl BannedCallVisitor<'_> {
                 return;
             }
         }
-        for ban in BANS.iter().filter(|ban| !self.test && !ban.rooms.contains(&self.source.room.as_str())) {
+        for ban in BANS.iter().filter(|ban| !self.test && !ban.rooms.contains(&self.source.crate_name.as_str())) {
             if ban.words.iter().any(|banned| starts_somewhere(words, banned)) {
                 let what = words.join("::");
                 self.findings.push(Finding::new(ban.rule, format!("{}::{what}", self.source.path), ban.instead));
@@ -183,7 +183,7 @@ impl<'a> Visit<'a> for BannedCallVisitor<'_> {
     }
 
     fn visit_expr_unsafe(&mut self, block: &'a syn::ExprUnsafe) {
-        if self.source.room != "store" {
+        if self.source.crate_name != "store" {
             self.add("unsafe", "unsafe", "`unsafe` is for `store`, with its proof");
         }
         visit::visit_expr_unsafe(self, block);

@@ -173,7 +173,7 @@ fn markers(source: &Source, findings: &mut Vec<Finding>) {
 }
 
 fn table_of_contents(source: &Source, findings: &mut Vec<Finding>) {
-    if !source.path.ends_with("src/lib.rs") || source.room == "fuzz" {
+    if !source.path.ends_with("src/lib.rs") || source.crate_name == "fuzz" {
         return;
     }
     for item in &source.syntax.items {
