@@ -9,11 +9,11 @@ use crate::random::Random;
 
 /// Appends the messages and prints the times.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let user: usize = arguments.or("user", 1)?;
-    let count: usize = arguments.or("count", 1_000)?;
-    let size: usize = arguments.or("size", 10_240)?;
-    let mailbox = arguments.or("mailbox", "INBOX".to_owned())?;
-    let mut numbers = Random::new(arguments.or("seed", 7)?);
+    let user: usize = arguments.get_or("user", 1)?;
+    let count: usize = arguments.get_or("count", 1_000)?;
+    let size: usize = arguments.get_or("size", 10_240)?;
+    let mailbox = arguments.get_or("mailbox", "INBOX".to_owned())?;
+    let mut numbers = Random::new(arguments.get_or("seed", 7)?);
     let mut client = Client::connect(arguments.text("address")?)?;
     client.login(user, arguments.text("password")?)?;
     let mut figures = Measurements::default();

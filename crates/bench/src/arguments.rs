@@ -35,7 +35,7 @@ impl Arguments {
     }
 
     /// Returns a value, or the default if it is missing.
-    pub fn or<T: FromStr>(&self, name: &str, otherwise: T) -> Result<T> {
+    pub fn get_or<T: FromStr>(&self, name: &str, otherwise: T) -> Result<T> {
         match self.values.get(name) {
             None => Ok(otherwise),
             Some(value) => value.parse().map_err(|_| format!("invalid value of --{name}: {value:?}").into()),
@@ -54,10 +54,10 @@ mod tests {
     #[test]
     fn values_are_found_by_name() {
         let found = arguments("--clients 7 --address here").expect("two pairs");
-        assert_eq!(found.or("clients", 50).ok(), Some(7));
-        assert_eq!(found.or("rounds", 20).ok(), Some(20));
+        assert_eq!(found.get_or("clients", 50).ok(), Some(7));
+        assert_eq!(found.get_or("rounds", 20).ok(), Some(20));
         assert_eq!(found.text("address").ok(), Some("here"));
-        assert!(found.or::<u8>("address", 1).is_err() && found.text("user").is_err());
+        assert!(found.get_or::<u8>("address", 1).is_err() && found.text("user").is_err());
         assert!(arguments("clients 7").is_err() && arguments("--clients").is_err());
     }
 }

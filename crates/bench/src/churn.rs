@@ -50,14 +50,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let plan = Plan {
         address: arguments.text("address")?.to_owned(),
         password: arguments.text("password")?.to_owned(),
-        messages: arguments.or("messages", 30)?,
-        length: Duration::from_secs(arguments.or("seconds", 60)?),
+        messages: arguments.get_or("messages", 30)?,
+        length: Duration::from_secs(arguments.get_or("seconds", 60)?),
     };
-    let clients = arguments.or("clients", 50)?;
+    let clients = arguments.get_or("clients", 50)?;
     if plan.messages < 2 * TURNOVER_MAX {
         return Err(format!("--messages {} is less than {}", plan.messages, 2 * TURNOVER_MAX).into());
     }
-    if arguments.or("fill", 1)? == 1 {
+    if arguments.get_or("fill", 1)? == 1 {
         for_each_client(clients, |user| fill(&plan, user))?;
     }
     if plan.length.is_zero() {

@@ -24,8 +24,8 @@ const DAYS_MAX: usize = 28;
 /// Writes an mbox file to standard output.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let count: usize = arguments.text("messages")?.parse()?;
-    let mut numbers = Random::new(arguments.or("seed", 1)?);
-    let user: usize = arguments.or("user", 1)?;
+    let mut numbers = Random::new(arguments.get_or("seed", 1)?);
+    let user: usize = arguments.get_or("user", 1)?;
     let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     for index in 0..count {
         let size = 500 + numbers.below(7_000);

@@ -18,7 +18,7 @@ const HANDS: usize = 8;
 pub fn run(arguments: &Arguments) -> Result<()> {
     let address = arguments.text("address")?;
     let password = arguments.text("password")?;
-    let connections: usize = arguments.or("connections", 5_000)?;
+    let connections: usize = arguments.get_or("connections", 5_000)?;
     let watch = Stopwatch::start();
     let clients = thread::scope(|scope| {
         let users = |hand| (1..=connections).skip(hand).step_by(HANDS);

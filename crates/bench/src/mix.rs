@@ -33,17 +33,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let plan = Settings {
         address: arguments.text("address")?.to_owned(),
         password: arguments.text("password")?.to_owned(),
-        rounds: arguments.or("rounds", 20)?,
-        messages: arguments.or("messages", 100)?,
-        login_once: arguments.or("login", "always".to_owned())? == "once",
+        rounds: arguments.get_or("rounds", 20)?,
+        messages: arguments.get_or("messages", 100)?,
+        login_once: arguments.get_or("login", "always".to_owned())? == "once",
     };
-    let clients = arguments.or("clients", 50)?;
+    let clients = arguments.get_or("clients", 50)?;
     if plan.messages < NEWEST {
         return Err(
             format!("--messages {} is too low: each round reads the newest {NEWEST} messages", plan.messages).into()
         );
     }
-    if arguments.or("fill", 1)? == 1 {
+    if arguments.get_or("fill", 1)? == 1 {
         crew(clients, |user| fill(&plan, user))?;
     }
     if plan.rounds == 0 {

@@ -45,15 +45,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let plan = Plan {
         options: Options::new(arguments.text("address")?, Trust::certificate(&certificate)?),
         password: arguments.text("password")?.to_owned(),
-        files: arguments.or("files", "shared{}.nsf".to_owned())?,
-        databases: arguments.or("databases", 25)?,
-        views: arguments.or("views", "All Documents".to_owned())?.split('|').map(str::to_owned).collect(),
-        rounds: arguments.or("rounds", 10)?,
-        changes: Some(arguments.or("changes", 0)?).filter(|documents| *documents > 0),
+        files: arguments.get_or("files", "shared{}.nsf".to_owned())?,
+        databases: arguments.get_or("databases", 25)?,
+        views: arguments.get_or("views", "All Documents".to_owned())?.split('|').map(str::to_owned).collect(),
+        rounds: arguments.get_or("rounds", 10)?,
+        changes: Some(arguments.get_or("changes", 0)?).filter(|documents| *documents > 0),
     };
-    let users: usize = arguments.or("users", 250)?;
-    let guests: usize = arguments.or("guests", 0)?;
-    let elsewhere = Plan { files: arguments.or("guest-file", plan.files.clone())?, ..plan.clone() };
+    let users: usize = arguments.get_or("users", 250)?;
+    let guests: usize = arguments.get_or("guests", 0)?;
+    let elsewhere = Plan { files: arguments.get_or("guest-file", plan.files.clone())?, ..plan.clone() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let (figures, seconds) = runtime.block_on(async {
         let mut ready = Vec::with_capacity(guests);

@@ -20,21 +20,21 @@ const AT_ONCE: usize = 20;
 
 /// Passes messages through a mailbox, times commands in it and in a fresh one, and prints both as JSON.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let messages: usize = arguments.or("messages", 30)?;
-    let user: usize = arguments.or("user", 1)?;
+    let messages: usize = arguments.get_or("messages", 30)?;
+    let user: usize = arguments.get_or("user", 1)?;
     let mut client = Client::connect(arguments.text("address")?)?;
     client.login(user, arguments.text("password")?)?;
-    let mut hand = Hand { client, user, messages, numbers: Random::new(arguments.or("seed", 3)?) };
+    let mut hand = Hand { client, user, messages, numbers: Random::new(arguments.get_or("seed", 3)?) };
     let is_new = hand.client.command(&format!("STATUS {PASSED} (MESSAGES)")).is_err();
     if is_new {
         hand.create(PASSED)?;
     }
-    hand.pass(arguments.or("pass", 0)?)?;
+    hand.pass(arguments.get_or("pass", 0)?)?;
     let _ = hand.client.command(&format!("DELETE {FRESH}"));
     hand.create(FRESH)?;
     let (mut passed, mut fresh) = (Measurements::default(), Measurements::default());
     let watch = Stopwatch::start();
-    for _ in 0..arguments.or("samples", 100)? {
+    for _ in 0..arguments.get_or("samples", 100)? {
         hand.sample(PASSED, &mut passed)?;
         hand.sample(FRESH, &mut fresh)?;
     }
