@@ -11,7 +11,7 @@ use crate::arguments::Result;
 use crate::measurements::{Measurements, Stopwatch};
 
 /// Maximum time to wait for a response. A server that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const RESPONSE_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -27,10 +27,10 @@ impl Client {
     pub fn connect(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(RESPONSE_TIME_MAX))?;
         let mut client = Self { reader: BufReader::with_capacity(16 * 1024, stream), tag: 0, untagged: Vec::new() };
         client.line()?;
-        if client.untagged.starts_with(b"* OK") { Ok(client) } else { Err(client.said("greeting")) }
+        if client.untagged.starts_with(b"* OK") { Ok(client) } else { Err(client.unexpected_response("greeting")) }
     }
 
     /// Logs in the user with this number.
@@ -91,7 +91,7 @@ impl Client {
                 return Ok(());
             }
             if !line.starts_with(b"*") {
-                return Err(self.said("continuation"));
+                return Err(self.unexpected_response("continuation"));
             }
         }
     }
@@ -102,7 +102,7 @@ impl Client {
             let start = self.line()?;
             if let Some(rest) = self.untagged[start..].strip_prefix(tag.as_bytes()) {
                 let good = rest.starts_with(b"OK");
-                return if good { Ok(()) } else { Err(self.said(command)) };
+                return if good { Ok(()) } else { Err(self.unexpected_response(command)) };
             }
         }
     }
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    fn said(&self, command: &str) -> Box<dyn std::error::Error + Send + Sync> {
+    fn unexpected_response(&self, command: &str) -> Box<dyn std::error::Error + Send + Sync> {
         let tail = &self.untagged[self.untagged.len().saturating_sub(200)..];
         format!("unexpected reply to {command:?}: {:?}", String::from_utf8_lossy(tail)).into()
     }
