@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::measurements::Stopwatch;
 
 /// Number of threads that log in at the same time.
-const HANDS: usize = 8;
+const LOGIN_THREADS: usize = 8;
 
 /// Opens the connections, starts IDLE and waits.
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -21,9 +21,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let connections: usize = arguments.get_or("connections", 5_000)?;
     let watch = Stopwatch::start();
     let clients = thread::scope(|scope| {
-        let users = |hand| (1..=connections).skip(hand).step_by(HANDS);
+        let users = |hand| (1..=connections).skip(hand).step_by(LOGIN_THREADS);
         let hands: Vec<_> =
-            (0..HANDS).map(|hand| scope.spawn(move || idle_all(address, password, users(hand)))).collect();
+            (0..LOGIN_THREADS).map(|hand| scope.spawn(move || idle_all(address, password, users(hand)))).collect();
         hands.into_iter().map(|hand| hand.join().map_err(|_| "a client thread panicked")?).collect::<Result<Vec<_>>>()
     })?;
     println!("{{\"connections\": {connections}, \"seconds\": {:.3}}}", watch.elapsed().as_secs_f64());
