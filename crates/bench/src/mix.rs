@@ -44,19 +44,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     if arguments.get_or("fill", 1)? == 1 {
-        crew(clients, |user| fill(&plan, user))?;
+        run_clients(clients, |user| fill(&plan, user))?;
     }
     if plan.rounds == 0 {
         return Ok(());
     }
     let watch = Stopwatch::start();
-    let figures = crew(clients, |user| sessions(&plan, user))?;
+    let figures = run_clients(clients, |user| sessions(&plan, user))?;
     println!("{}", figures.json(watch.elapsed().as_secs_f64()));
     Ok(())
 }
 
 /// Runs the same work for users 1 to `clients` concurrently.
-fn crew(clients: usize, work: impl Fn(usize) -> Result<Measurements> + Sync) -> Result<Measurements> {
+fn run_clients(clients: usize, work: impl Fn(usize) -> Result<Measurements> + Sync) -> Result<Measurements> {
     let work = &work;
     thread::scope(|scope| {
         let hands: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
