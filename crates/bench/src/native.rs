@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         for guest in users + 1..=users + guests {
             ready.push(User::log_in(&elsewhere, guest).await?);
         }
-        crowd(plan, 1..=users, ready).await
+        run_users(plan, 1..=users, ready).await
     })?;
     println!("{}", figures.json(seconds));
     Ok(())
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Logs in all users and runs them concurrently, with the guests for as long as they run. Returns the figures and the
 /// total duration in seconds.
-async fn crowd(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<User>) -> Result<(Measurements, f64)> {
+async fn run_users(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<User>) -> Result<(Measurements, f64)> {
     let mut ready = Vec::new();
     for user in users {
         ready.push(User::log_in(&plan, user).await?);
