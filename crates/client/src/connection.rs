@@ -108,7 +108,7 @@ impl Client {
     /// Logs in with SCRAM-SHA-256. The password is not sent, and the server proves that it knows it.
     pub async fn login_scram(&self, login: &str, password: &str, random: &dyn Random) -> Result<v1::LoginReply, Error> {
         let (scram, first) = Scram::begin(login, password, random);
-        let (said, heard) = outgoing(1);
+        let (said, heard) = request_channel(1);
         let first = v1::AuthenticateRequest { mechanism: "SCRAM-SHA-256".to_owned(), response: first };
         said.send(first).await;
         let mut replies = self.sessions().authenticate(heard).await?.into_inner();
@@ -168,14 +168,14 @@ impl Client {
 /// Creates the message stream of a call with streaming requests. Messages sent into the [`RequestSender`] come out of the
 /// [`RequestStream`], which is passed to the call. At most `ahead` messages wait; a sender beyond that waits too.
 #[must_use]
-pub fn outgoing<T>(ahead: usize) -> (RequestSender<T>, RequestStream<T>) {
+pub fn request_channel<T>(ahead: usize) -> (RequestSender<T>, RequestStream<T>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(ahead.max(1));
     (RequestSender(sender), RequestStream(receiver))
 }
 
 /// Creates a message stream from messages that are available already.
 #[must_use]
-pub fn saying<T>(messages: impl IntoIterator<Item = T>) -> RequestStream<T> {
+pub fn request_stream<T>(messages: impl IntoIterator<Item = T>) -> RequestStream<T> {
     let messages: Vec<T> = messages.into_iter().collect();
     let (sender, receiver) = tokio::sync::mpsc::channel(messages.len().max(1));
     for message in messages {
@@ -231,7 +231,7 @@ impl Drop for Shared {
 }
 
 /// Path of the call that lasts until it is cancelled.
-const LASTING: &str = "/doublet.v1.Changes/WatchChanges";
+const UNLIMITED_CALL: &str = "/doublet.v1.Changes/WatchChanges";
 
 impl Channel {
     async fn connect(options: &Options) -> Result<Self, Error> {
@@ -257,9 +257,9 @@ impl Channel {
     }
 
     /// Completes the address and the headers of a call.
-    fn address(&self, request: &mut Request<Body>) {
+    fn complete_request(&self, request: &mut Request<Body>) {
         let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let lasts = path.path() == LASTING;
+        let lasts = path.path() == UNLIMITED_CALL;
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(Scheme::HTTPS);
         parts.authority = Some(self.shared.authority.clone());
@@ -291,7 +291,7 @@ impl tower_service::Service<Request<Body>> for Channel {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        self.address(&mut request);
+        self.complete_request(&mut request);
         Box::pin(self.sender.send_request(request))
     }
 }

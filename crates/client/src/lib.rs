@@ -22,7 +22,7 @@ mod error;
 mod scram;
 mod trust;
 
-pub use connection::{Channel, Client, Options, RequestSender, RequestStream, outgoing, saying};
+pub use connection::{Channel, Client, Options, RequestSender, RequestStream, request_channel, request_stream};
 pub use error::{Error, formula_place, reason};
 pub use proto::{METHODS, details, v1};
 pub use tonic::{Code, Request, Response, Status, Streaming};

@@ -76,7 +76,7 @@ impl TwoUsers {
         };
         let parts = [v1::attach_file_request::Part::Header(header), v1::attach_file_request::Part::Content(vec![7; 3])];
         let parts = parts.map(|part| v1::AttachFileRequest { part: Some(part) });
-        self.ann.notes().attach_file(client::saying(parts)).await.expect("she may");
+        self.ann.notes().attach_file(client::request_stream(parts)).await.expect("she may");
         self.ann.notes().update_note(update(PLAN, made.note_id, "A=2")).await.expect("she may");
         let change = v1::UpdateNoteRequest { note: note(made.note_id), expected_sequence: 2, ..change };
         (self.bob.notes().update_note(change).await.map(client::Response::into_inner), made.note_id)

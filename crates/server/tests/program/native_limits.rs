@@ -127,7 +127,7 @@ fn a_message_stays_what_its_sender_has_written() {
             ..Default::default()
         };
         let part = v1::attach_file_request::Part::Header(header);
-        let said = client::saying([v1::AttachFileRequest { part: Some(part) }]);
+        let said = client::request_stream([v1::AttachFileRequest { part: Some(part) }]);
         assert_eq!(reason_of(client.notes().attach_file(said).await).1, "invalid");
     });
     server.stop();

@@ -152,7 +152,7 @@ fn attachment(number: u32) -> client::RequestStream<v1::AttachFileRequest> {
         file_name: "a".to_owned(),
         ..Default::default()
     };
-    client::saying([v1::AttachFileRequest { part: Some(v1::attach_file_request::Part::Header(header)) }])
+    client::request_stream([v1::AttachFileRequest { part: Some(v1::attach_file_request::Part::Header(header)) }])
 }
 
 fn letter() -> client::RequestStream<v1::DepositMailRequest> {
@@ -160,7 +160,7 @@ fn letter() -> client::RequestStream<v1::DepositMailRequest> {
     let recipients = vec!["manager@acme.test".to_owned()];
     let envelope = Part::Envelope(Envelope { recipients, ..Envelope::default() });
     let content = Part::Content(b"Subject: x\r\n\r\nx\r\n".to_vec());
-    client::saying([envelope, content].map(|part| v1::DepositMailRequest { part: Some(part) }))
+    client::request_stream([envelope, content].map(|part| v1::DepositMailRequest { part: Some(part) }))
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn strangers_are_held_to_small_messages_however_they_are_packed() {
             }
             let response = vec![b'x'; 9_000];
             let first = v1::AuthenticateRequest { mechanism: "SCRAM-SHA-256".to_owned(), response };
-            let replies = stranger.sessions().authenticate(client::saying([first])).await.expect("it begins");
+            let replies = stranger.sessions().authenticate(client::request_stream([first])).await.expect("it begins");
             assert_eq!(reason_of(replies.into_inner().message().await), limit(), "packed: {compression}");
         }
     });
@@ -72,7 +72,7 @@ fn uploads_that_stand_still_keep_nobody_out() {
         let made = ann.notes().create_note(create()).await.expect("an editor may").into_inner().note_id;
         let mut uploads = Vec::new();
         for _ in 0..8 {
-            let (pieces, said) = client::outgoing(1);
+            let (pieces, said) = client::request_channel(1);
             let mut notes = ann.notes();
             let call = tokio::spawn(async move { notes.attach_file(said).await });
             assert!(pieces.send(header(made, 64 << 20)).await);
@@ -89,7 +89,7 @@ fn uploads_that_stand_still_keep_nobody_out() {
             call.abort();
         }
         // Changing another user's note is refused before any content arrives.
-        let (pieces, said) = client::outgoing(1);
+        let (pieces, said) = client::request_channel(1);
         assert!(pieces.send(header(made, 64 << 20)).await);
         let refused = reason_of(bob.notes().attach_file(said).await);
         assert_eq!(refused, (Code::PermissionDenied, "author".to_owned()));
@@ -110,7 +110,7 @@ fn mail_that_breaks_off_is_not_sent() {
     with_client(&place, &server, "ann", |client| async move {
         let poll = |state, wait_ms| v1::PollNewMailRequest { state, wait_ms };
         let mut told = client.changes().poll_new_mail(poll(Vec::new(), 0)).await.expect("it is hers").into_inner();
-        let (pieces, said) = client::outgoing(1);
+        let (pieces, said) = client::request_channel(1);
         let mut mail = client.mail();
         let call = tokio::spawn(async move { mail.deposit_mail(said).await });
         assert!(pieces.send(envelope(0)).await);
@@ -124,10 +124,10 @@ fn mail_that_breaks_off_is_not_sent() {
         let content = b"Subject: whole\r\n\r\nx\r\n".to_vec();
         let announced = content.len() as u64;
         let short = [envelope(announced + 1), say(Part::Content(content.clone()))];
-        let refused = reason_of(client.mail().deposit_mail(client::saying(short)).await);
+        let refused = reason_of(client.mail().deposit_mail(client::request_stream(short)).await);
         assert_eq!(refused, (Code::InvalidArgument, "invalid".to_owned()), "less came than was announced");
         let whole = [envelope(announced), say(Part::Content(content))];
-        client.mail().deposit_mail(client::saying(whole)).await.expect("it is whole");
+        client.mail().deposit_mail(client::request_stream(whole)).await.expect("it is whole");
         loop {
             let next = poll(told.state.clone(), 10_000);
             told = client.changes().poll_new_mail(next).await.expect("it is hers").into_inner();

@@ -272,7 +272,7 @@ fn an_attachment_that_breaks_off_leaves_nothing() {
         // The connection is lost after some pieces.
         let other = Client::connect(&options).await.expect("the server is there");
         other.login("ann", PASSWORD).await.expect("the password is right");
-        let (pieces, said) = client::outgoing(1);
+        let (pieces, said) = client::request_channel(1);
         let mut notes = other.notes();
         let call = tokio::spawn(async move { notes.attach_file(said).await });
         assert!(pieces.send(header(made, 100 << 18)).await);
@@ -285,7 +285,7 @@ fn an_attachment_that_breaks_off_leaves_nothing() {
         // The stream ends properly but too early, or contains too much content.
         for count in [0, 1, 3] {
             let messages = std::iter::once(header(made, 2 << 18)).chain((0..count).map(|_| piece()));
-            let refused = reason_of(client.notes().attach_file(client::saying(messages)).await);
+            let refused = reason_of(client.notes().attach_file(client::request_stream(messages)).await);
             assert_eq!(refused, (Code::InvalidArgument, "invalid".to_owned()), "{count}");
         }
         let open = v1::OpenNoteRequest {
@@ -301,7 +301,7 @@ fn an_attachment_that_breaks_off_leaves_nothing() {
         assert_eq!((after.modseq, after.size_bytes), (before.modseq, before.size_bytes));
         assert!(before.size_bytes > 0 && before.notes > 0, "a manager is told");
         let whole = [header(made, 2 << 18), piece(), piece()];
-        let saved = client.notes().attach_file(client::saying(whole)).await.expect("it is whole").into_inner();
+        let saved = client.notes().attach_file(client::request_stream(whole)).await.expect("it is whole").into_inner();
         assert_eq!(saved.sequence, 2);
     });
     assert_eq!(place.json(&["blobs"])["count"], json!(1), "the one that came as a whole");

@@ -377,7 +377,7 @@ async fn attach(
         media_type,
         length_bytes: file.metadata().map_err(cannot)?.len(),
     };
-    let (pieces, said) = client::outgoing(PIECES_AHEAD);
+    let (pieces, said) = client::request_channel(PIECES_AHEAD);
     let read = async {
         let part = |part| v1::AttachFileRequest { part: Some(part) };
         let mut is_taken = pieces.send(part(v1::attach_file_request::Part::Header(header))).await;
