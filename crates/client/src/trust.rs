@@ -25,7 +25,7 @@ impl Trust {
 
     /// Trusts only the server that has the first certificate of a PEM file, whatever its name. This suits servers with
     /// self-signed certificates.
-    pub fn certificate(pem: &[u8]) -> Result<Self, Error> {
+    pub fn pinned(pem: &[u8]) -> Result<Self, Error> {
         Self::build(TrustAnchor::Exactly(first(pem)?), None)
     }
 

@@ -26,7 +26,7 @@ impl TestFolder {
 
     pub fn options(&self, server: &Server) -> Options {
         let certificate = std::fs::read(self.data().join("tls/certificate.pem")).expect("the server has made it");
-        let trust = Trust::certificate(&certificate).expect("it is one");
+        let trust = Trust::pinned(&certificate).expect("it is one");
         Options::new(server.listeners.get("native").expect("it listens"), trust)
     }
 }

@@ -215,10 +215,10 @@ fn options(place: &GlobalOptions, config: &Config) -> Result<Options, Failure> {
             Some(path) => read(path)?,
             None => read(&files.chain().to_owned())?,
         };
-        return Ok(Options::new(&local(&data)?, Trust::certificate(&trust).map_err(Failure::of)?));
+        return Ok(Options::new(&local(&data)?, Trust::pinned(&trust).map_err(Failure::of)?));
     };
     let trust = match &place.remote.certificate {
-        Some(path) => Trust::certificate(&read(path)?),
+        Some(path) => Trust::pinned(&read(path)?),
         None => Trust::roots(&read(&config.router.roots)?),
     };
     Ok(Options::new(&with_port(server), trust.map_err(Failure::of)?))
