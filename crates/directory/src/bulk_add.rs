@@ -33,7 +33,7 @@ impl Directory {
                 outcome => outcome,
             });
         }
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(added)
     }
 

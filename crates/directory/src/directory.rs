@@ -83,7 +83,7 @@ pub struct Page<T> {
 /// A cached lookup result.
 #[derive(Debug, Clone)]
 pub(crate) enum CachedLookup {
-    Nothing,
+    NotFound,
     Record(Record),
     Identity(Arc<Identity>),
     DenyList(Name),
@@ -92,7 +92,7 @@ pub(crate) enum CachedLookup {
 impl MemorySize for CachedLookup {
     fn bytes(&self) -> usize {
         let heap = match self {
-            Self::Nothing => 0,
+            Self::NotFound => 0,
             Self::Record(Record::Person(person)) => person.bytes(),
             Self::Record(Record::Group(group)) => group.bytes(),
             Self::Record(Record::Domain(domain)) => domain.bytes(),
@@ -142,7 +142,7 @@ impl Directory {
             return Ok(None);
         }
         let found = match Address::parse(login_or_address.trim()) {
-            Ok(address) => self.at_address(&address)?,
+            Ok(address) => self.find_by_address(&address)?,
             Err(_) => self.find(&Key::name(login_or_address))?,
         };
         Ok(match found {
@@ -154,7 +154,7 @@ impl Directory {
     /// Returns the group with the given name or address.
     pub fn group(&self, name_or_address: &str) -> Result<Option<Arc<Group>>> {
         let found = match Address::parse(name_or_address.trim()) {
-            Ok(address) => self.at_address(&address)?,
+            Ok(address) => self.find_by_address(&address)?,
             Err(_) => self.find(&Key::name(name_or_address))?,
         };
         Ok(match found {
@@ -227,7 +227,7 @@ impl Directory {
         };
         settings.set(name, value);
         edit.save(&Record::Settings(Arc::new(settings)))?;
-        self.finish(edit)
+        self.commit_durable(edit)
     }
 
     /// Returns the statistics of the name lookup cache.
@@ -284,7 +284,7 @@ impl Directory {
     }
 
     /// Commits a change and waits until it is durable.
-    pub(crate) fn finish(&self, edit: DirectoryTransaction<'_>) -> Result<()> {
+    pub(crate) fn commit_durable(&self, edit: DirectoryTransaction<'_>) -> Result<()> {
         let ticket = edit.commit()?;
         Ok(self.store().durable(ticket).wait()?)
     }
@@ -292,29 +292,29 @@ impl Directory {
     /// Returns the record of the first note with a key, through the cache.
     pub(crate) fn find(&self, key: &Key) -> Result<Option<Record>> {
         let load = || {
-            let found = self.look(|lookup| lookup.first(key))?;
-            Ok::<_, Error>(found.map_or(CachedLookup::Nothing, CachedLookup::Record))
+            let found = self.with_current_index(|lookup| lookup.first(key))?;
+            Ok::<_, Error>(found.map_or(CachedLookup::NotFound, CachedLookup::Record))
         };
-        Ok(match self.cached(key.text(), load)? {
+        Ok(match self.cached_or_load(key.text(), load)? {
             CachedLookup::Record(record) => Some(record),
             _ => None,
         })
     }
 
     /// Returns the cached value of a text. Loads and caches it on a miss.
-    pub(crate) fn cached(&self, text: &str, load: impl FnOnce() -> Result<CachedLookup>) -> Result<CachedLookup> {
+    pub(crate) fn cached_or_load(&self, text: &str, load: impl FnOnce() -> Result<CachedLookup>) -> Result<CachedLookup> {
         self.cache.get(text, || self.database().modseq().0, load)
     }
 
     /// Returns the cached values of several keys, all from one state of the directory. Loads nothing.
-    pub(crate) fn known<const N: usize>(&self, keys: [&Key; N]) -> [Option<CachedLookup>; N] {
+    pub(crate) fn cached_values<const N: usize>(&self, keys: [&Key; N]) -> [Option<CachedLookup>; N] {
         let generation = Generation::before_snapshot(self.database().modseq().0);
         keys.map(|key| self.cache.find(key.text(), generation))
     }
 
     /// Returns the record with an address. If the address has none and its domain is an alias, looks up the address in
     /// the main domain.
-    pub(crate) fn at_address(&self, address: &Address) -> Result<Option<Record>> {
+    pub(crate) fn find_by_address(&self, address: &Address) -> Result<Option<Record>> {
         if let Some(found) = self.find(&Key::address(address))? {
             return Ok(Some(found));
         }
@@ -330,7 +330,7 @@ impl Directory {
     ///
     /// If other writers keep changing the database, the index is brought up to date at most `CATCH_UP_TRIES_MAX` times;
     /// after that it may lack the latest changes.
-    pub(crate) fn look<T>(&self, read: impl Fn(&IndexReader<'_>) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_current_index<T>(&self, read: impl Fn(&IndexReader<'_>) -> Result<T>) -> Result<T> {
         for _ in 0..CATCH_UP_TRIES_MAX {
             let reading = self.read()?;
             let lookup = IndexReader::open(&reading, self.view)?;
@@ -350,7 +350,7 @@ impl Directory {
 
     fn page<T>(&self, kind: Kind, position: u64, limit: usize, pick: impl Fn(Record) -> Option<T>) -> Result<Page<T>> {
         let list = Key::list(kind.letter(), "");
-        self.look(|lookup| {
+        self.with_current_index(|lookup| {
             let total = lookup.count_beginning(&list)?;
             let mut entries = Vec::new();
             for note in lookup.page_beginning(&list, position, limit.min(PAGE_ENTRIES_MAX))? {
@@ -368,7 +368,7 @@ impl Directory {
         let mut edit = self.edit()?;
         let server = Server { note: base::NoteId(0), name: self.options.server.clone() };
         edit.save(&Record::Server(Arc::new(server)))?;
-        self.finish(edit)
+        self.commit_durable(edit)
     }
 
     fn ensure_scram_secret(&self) -> Result<[u8; 32]> {

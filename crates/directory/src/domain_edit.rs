@@ -72,7 +72,7 @@ impl Directory {
         for settings in collect_settings(&mut edit, &new.settings)? {
             edit.save(&Record::Settings(Arc::new(settings)))?;
         }
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(Arc::new(domain))
     }
 
@@ -99,7 +99,7 @@ impl Directory {
         }
         let domain = Arc::new(domain);
         edit.save(&Record::Domain(Arc::clone(&domain)))?;
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(domain)
     }
 
@@ -111,7 +111,7 @@ impl Directory {
             require_unused(&mut edit, name)?;
         }
         edit.remove(domain.note)?;
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(Arc::new(domain))
     }
 }

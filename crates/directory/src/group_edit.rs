@@ -65,7 +65,7 @@ impl Directory {
         };
         add_members(&mut group, &new.members);
         group.note = edit.save(&Record::Group(Arc::new(group.clone())))?;
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(Arc::new(group))
     }
 
@@ -82,7 +82,7 @@ impl Directory {
         add_members(&mut group, &change.members_add);
         let group = Arc::new(group);
         edit.save(&Record::Group(Arc::clone(&group)))?;
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(group)
     }
 
@@ -94,7 +94,7 @@ impl Directory {
         require_unreferenced(&mut edit, &record)?;
         remove_from_groups(&mut edit, &record)?;
         edit.remove(group.note)?;
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(group)
     }
 

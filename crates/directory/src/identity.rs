@@ -31,8 +31,8 @@ use crate::record::Record;
 impl Directory {
     /// Returns the identity of a person who logged in with a password, including all groups.
     pub fn identity(&self, person: &Person) -> Result<Arc<Identity>> {
-        let load = || self.look(|lookup| self.load_identity(lookup, person)).map(CachedLookup::Identity);
-        match self.cached(&format!("i{}", person.note), load)? {
+        let load = || self.with_current_index(|lookup| self.load_identity(lookup, person)).map(CachedLookup::Identity);
+        match self.cached_or_load(&format!("i{}", person.note), load)? {
             CachedLookup::Identity(identity) => Ok(identity),
             _ => Err(Error::not_found(person.label())),
         }
@@ -50,10 +50,10 @@ impl Directory {
     /// Returns the account is on the deny list that excludes a person from logging in, or `None` if there is none.
     pub fn deny_list_of(&self, person: &Person) -> Result<Option<Name>> {
         let load = || {
-            let found = self.look(|lookup| load_deny_list(lookup, person))?;
-            Ok::<_, Error>(found.map_or(CachedLookup::Nothing, CachedLookup::DenyList))
+            let found = self.with_current_index(|lookup| load_deny_list(lookup, person))?;
+            Ok::<_, Error>(found.map_or(CachedLookup::NotFound, CachedLookup::DenyList))
         };
-        Ok(match self.cached(&format!("x{}", person.note), load)? {
+        Ok(match self.cached_or_load(&format!("x{}", person.note), load)? {
             CachedLookup::DenyList(name) => Some(name),
             _ => None,
         })
@@ -64,7 +64,7 @@ impl Directory {
     /// A change of a group, or of a domain in whose aliases members are found, may put any person on a deny list. A
     /// change of a person note affects only that person.
     pub fn groups_are_among(&self, notes: &HashSet<NoteId>) -> Result<bool> {
-        self.look(|lookup| {
+        self.with_current_index(|lookup| {
             for note in notes {
                 if let Some(Record::Group(_) | Record::Domain(_)) = lookup.record(*note)? {
                     return Ok(true);

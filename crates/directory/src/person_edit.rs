@@ -102,7 +102,7 @@ impl Directory {
         let secrets = self.secrets_of(new)?;
         let mut edit = self.edit()?;
         let person = self.user_save(&mut edit, new, secrets)?;
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(person)
     }
 
@@ -155,7 +155,7 @@ impl Directory {
                 holder = Some(person);
             }
             edit.also(catalog)?;
-            self.finish(edit)
+            self.commit_durable(edit)
         })?;
         Ok(holder)
     }
@@ -229,7 +229,7 @@ impl Directory {
         require_unreferenced(&mut edit, &record)?;
         remove_from_groups(&mut edit, &record)?;
         edit.remove(person.note)?;
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(Arc::new(person))
     }
 
@@ -240,7 +240,7 @@ impl Directory {
     fn save_person(&self, mut edit: DirectoryTransaction<'_>, person: Person) -> Result<Arc<Person>> {
         let person = Arc::new(person);
         edit.save(&Record::Person(Arc::clone(&person)))?;
-        self.finish(edit)?;
+        self.commit_durable(edit)?;
         Ok(person)
     }
 

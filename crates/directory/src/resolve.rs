@@ -110,9 +110,9 @@ impl Directory {
             Ok(address) => address,
             Err(why) => return Some(Resolution::Invalid(why)),
         };
-        let [domain, holder] = self.known([&Key::domain(address.domain()), &Key::address(&address)]);
+        let [domain, holder] = self.cached_values([&Key::domain(address.domain()), &Key::address(&address)]);
         match (domain?, holder) {
-            (CachedLookup::Nothing, _) => Some(Resolution::Remote(address)),
+            (CachedLookup::NotFound, _) => Some(Resolution::Remote(address)),
             (CachedLookup::Record(Record::Domain(_)), Some(CachedLookup::Record(Record::Person(person))))
                 if person.disabled =>
             {
@@ -131,7 +131,7 @@ impl Directory {
     pub fn owns_address(&self, person: &Person, address: &str) -> Result<bool> {
         let Ok(address) = Address::parse(address) else { return Ok(false) };
         for candidate in [Some(address.clone()), address.without_detail()].into_iter().flatten() {
-            if let Some(Record::Person(holder)) = self.at_address(&candidate)? {
+            if let Some(Record::Person(holder)) = self.find_by_address(&candidate)? {
                 return Ok(holder.note == person.note);
             }
         }
@@ -144,12 +144,12 @@ impl Directory {
     }
 
     fn target(&self, address: &Address, domain: &Domain) -> Result<(Option<Target>, Option<String>)> {
-        if let Some(found) = self.at_address(address)? {
+        if let Some(found) = self.find_by_address(address)? {
             return Ok((Some(Target::Record(found)), None));
         }
         let detail = address.detail().map(str::to_owned);
         if let Some(mailbox) = address.without_detail()
-            && let Some(found) = self.at_address(&mailbox)?
+            && let Some(found) = self.find_by_address(&mailbox)?
         {
             return Ok((Some(Target::Record(found)), detail));
         }
@@ -252,8 +252,8 @@ impl MemberResolver for MailMemberResolver<'_> {
             Ok(address) if !self.0.domain_is_local(address.domain())? => {
                 return Ok(Member::Remote(normal_form(&address)));
             }
-            Ok(address) => match (self.0.at_address(&address)?, address.without_detail()) {
-                (None, Some(mailbox)) => self.0.at_address(&mailbox)?,
+            Ok(address) => match (self.0.find_by_address(&address)?, address.without_detail()) {
+                (None, Some(mailbox)) => self.0.find_by_address(&mailbox)?,
                 (found, _) => found,
             },
             Err(_) => self.0.find(&Key::name(name))?,
