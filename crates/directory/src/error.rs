@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// Another note has the name or address. The caller chooses another one, or first removes it from that note.
     #[error("{what} is already taken by {holder}")]
-    Taken {
+    AlreadyTaken {
         /// The requested name or address.
         what: String,
         /// Kind and name of the holder.
@@ -146,7 +146,7 @@ pub enum AuthError {
     Disabled,
     /// The password is correct, but a deny list excludes the person.
     #[error("the account is on the deny list {list}")]
-    KeptOut {
+    DenyListed {
         /// Name of the deny list.
         list: String,
     },

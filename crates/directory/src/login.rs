@@ -70,7 +70,7 @@ impl Counts {
             Ok(_) => &self.succeeded,
             Err(AuthError::Refused | AuthError::Protocol(_)) => &self.refused,
             Err(AuthError::Throttled { .. }) => &self.throttled,
-            Err(AuthError::Disabled | AuthError::KeptOut { .. }) => &self.disabled,
+            Err(AuthError::Disabled | AuthError::DenyListed { .. }) => &self.disabled,
             Err(AuthError::Unavailable(_)) => &self.unavailable,
         };
         count.fetch_add(1, Ordering::Relaxed);
@@ -234,7 +234,7 @@ impl Directory {
             return Err(AuthError::Disabled);
         }
         match self.deny_list_of(&person)? {
-            Some(list) => Err(AuthError::KeptOut { list: list.to_string() }),
+            Some(list) => Err(AuthError::DenyListed { list: list.to_string() }),
             None => Ok(person),
         }
     }

@@ -303,7 +303,7 @@ fn holder_in(edit: &mut DirectoryTransaction<'_>, path: &str) -> Result<Option<A
 fn require_nobodys(edit: &mut DirectoryTransaction<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
     match holder_in(edit, path)? {
         Some(holder) if owner.is_none_or(|owner| owner.note != holder.note) => {
-            Err(Error::Taken { what: Key::mail_file(path).describe(), holder: holder.label() })
+            Err(Error::AlreadyTaken { what: Key::mail_file(path).describe(), holder: holder.label() })
         }
         _ => Ok(()),
     }

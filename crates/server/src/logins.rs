@@ -168,7 +168,7 @@ fn denied(error: AuthError, peer: &Peer, login: &str) -> LoginRefusal {
         error => {
             tracing::info!(target: "login", %peer, login, reason = %error, "refused a login");
             match error {
-                AuthError::Disabled | AuthError::KeptOut { .. } => LoginRefusal::Disabled,
+                AuthError::Disabled | AuthError::DenyListed { .. } => LoginRefusal::Disabled,
                 AuthError::Throttled { .. } => LoginRefusal::Throttled,
                 AuthError::Protocol(_) => LoginRefusal::Malformed,
                 AuthError::Refused | AuthError::Unavailable(_) => LoginRefusal::Wrong,

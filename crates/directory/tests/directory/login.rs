@@ -24,7 +24,7 @@ fn show<T>(outcome: &Result<T, AuthError>) -> String {
         Err(AuthError::Throttled { retry_after }) => format!("wait {}", retry_after.as_secs()),
         Err(AuthError::Refused) => "refused".to_owned(),
         Err(AuthError::Disabled) => "disabled".to_owned(),
-        Err(AuthError::KeptOut { list }) => format!("kept out by {list}"),
+        Err(AuthError::DenyListed { list }) => format!("kept out by {list}"),
         Err(AuthError::Protocol(error)) => error.to_string(),
         Err(AuthError::Unavailable(error)) => format!("unavailable: {error}"),
     }
