@@ -158,7 +158,7 @@ impl Group {
     }
 
     /// Returns `true` if the group lists the member. Compares by [`Key`].
-    pub(crate) fn lists(&self, member: &str) -> bool {
+    pub(crate) fn has_member(&self, member: &str) -> bool {
         let key = Key::address_or_name(member);
         self.members.iter().any(|known| Key::address_or_name(known) == key)
     }
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn members_are_compared_like_keys() {
-        assert!(sales().lists("cn=ann smith/o=acme") && sales().lists("BOB@acme.test"));
-        assert!(!sales().lists("carl"));
+        assert!(sales().has_member("cn=ann smith/o=acme") && sales().has_member("BOB@acme.test"));
+        assert!(!sales().has_member("carl"));
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn add_members(group: &mut Group, members: &[String]) {
 }
 
 fn remove_members(group: &mut Group, members: &[String]) -> Result<()> {
-    if let Some(missing) = members.iter().find(|member| !group.lists(member)) {
+    if let Some(missing) = members.iter().find(|member| !group.has_member(member)) {
         return Err(Error::not_found(format!("member {missing} of {}", group.label())));
     }
     let gone: std::collections::HashSet<Key> = members.iter().map(|member| Key::address_or_name(member)).collect();
