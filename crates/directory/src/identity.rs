@@ -63,7 +63,7 @@ impl Directory {
     ///
     /// A change of a group, or of a domain in whose aliases members are found, may put any person on a deny list. A
     /// change of a person note affects only that person.
-    pub fn groups_are_among(&self, notes: &HashSet<NoteId>) -> Result<bool> {
+    pub fn contains_group_or_domain(&self, notes: &HashSet<NoteId>) -> Result<bool> {
         self.with_current_index(|lookup| {
             for note in notes {
                 if let Some(Record::Group(_) | Record::Domain(_)) = lookup.record(*note)? {
@@ -77,7 +77,7 @@ impl Directory {
     fn load_identity(&self, lookup: &IndexReader<'_>, person: &Person) -> Result<Arc<Identity>> {
         let addresses = person.addresses.iter().map(|address| Name::new(&address.key()));
         let names = person.other_names.iter().chain(&person.short_names).map(|name| Name::new(name));
-        let groups = groups_above(lookup, keys_of(lookup, person)?, GroupKind::gives_access, GROUP_DEPTH_MAX)?;
+        let groups = containing_groups(lookup, keys_of(lookup, person)?, GroupKind::gives_access, GROUP_DEPTH_MAX)?;
         Ok(Arc::new(Identity {
             name: person.name.clone(),
             aliases: names.chain(addresses).collect(),
@@ -89,7 +89,7 @@ impl Directory {
 }
 
 fn load_deny_list(lookup: &IndexReader<'_>, person: &Person) -> Result<Option<Name>> {
-    let groups = groups_above(lookup, keys_of(lookup, person)?, |_| true, usize::MAX)?;
+    let groups = containing_groups(lookup, keys_of(lookup, person)?, |_| true, usize::MAX)?;
     Ok(groups.into_iter().find(|group| group.kind == GroupKind::DenyList).map(|group| group.name.clone()))
 }
 
@@ -124,7 +124,7 @@ fn address_keys(lookup: &IndexReader<'_>, addresses: &[Address]) -> Result<Vec<K
 ///
 /// Returns [`Error::GroupTooDeep`] if groups are nested deeper than `depth_max`, and [`Error::Limit`] if there are more
 /// than [`GROUPS_PER_IDENTITY_MAX`] groups.
-fn groups_above(
+fn containing_groups(
     lookup: &IndexReader<'_>,
     keys: Vec<Key>,
     counts: impl Fn(GroupKind) -> bool,

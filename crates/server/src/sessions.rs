@@ -182,7 +182,7 @@ impl DirectoryWatch {
         }
         let seen = reading.modseq();
         drop(reading);
-        let is_about_some = is_complete && !self.directory.groups_are_among(&changed)?;
+        let is_about_some = is_complete && !self.directory.contains_group_or_domain(&changed)?;
         let ended = self.sessions.end_changed(&self.directory, is_about_some.then_some(&changed));
         self.seen = seen;
         Ok(ended)
