@@ -351,9 +351,9 @@ impl Directory {
     fn page<T>(&self, kind: Kind, position: u64, limit: usize, pick: impl Fn(Record) -> Option<T>) -> Result<Page<T>> {
         let list = Key::list(kind.letter(), "");
         self.with_current_index(|lookup| {
-            let total = lookup.count_beginning(&list)?;
+            let total = lookup.count_prefix(&list)?;
             let mut entries = Vec::new();
-            for note in lookup.page_beginning(&list, position, limit.min(PAGE_ENTRIES_MAX))? {
+            for note in lookup.page_prefix(&list, position, limit.min(PAGE_ENTRIES_MAX))? {
                 entries.extend(lookup.record(note)?.and_then(&pick));
             }
             Ok(Page { total, entries })

@@ -78,14 +78,14 @@ impl<'r> IndexReader<'r> {
     }
 
     /// Returns the number of entries with a key that begins with the given key, such as the key of a list.
-    pub(crate) fn count_beginning(&self, key: &Key) -> Result<u64> {
+    pub(crate) fn count_prefix(&self, key: &Key) -> Result<u64> {
         let range = KeyRange::prefix(key.text().as_bytes());
         Ok(self.entries.count_range(&range.start, range.end.as_deref())?)
     }
 
     /// Returns a page of the notes with a key that begins with the given key, in key order.
-    pub(crate) fn page_beginning(&self, key: &Key, position: u64, limit: usize) -> Result<Vec<NoteId>> {
-        let count = self.count_beginning(key)?;
+    pub(crate) fn page_prefix(&self, key: &Key, position: u64, limit: usize) -> Result<Vec<NoteId>> {
+        let count = self.count_prefix(key)?;
         let left = usize::try_from(count.saturating_sub(position)).unwrap_or(usize::MAX);
         let first = self.entries.rank(key.text().as_bytes())?.saturating_add(position);
         let page = self.entries.page(first, limit.min(left))?;
@@ -111,13 +111,13 @@ pub(crate) struct IndexWriter<'t> {
     id: CollectionId,
     entries: Writer<'t>,
     /// The keys that this transaction has set, by note.
-    given: HashMap<NoteId, Vec<String>>,
+    pending_keys: HashMap<NoteId, Vec<String>>,
 }
 
 impl<'t> IndexWriter<'t> {
     pub(crate) fn open(store: &'t Store, database: DbNumber, view: ViewId) -> Result<Self> {
         let id = CollectionId::new(database, view);
-        Ok(Self { store, id, entries: Writer::open(store, id, &CountOnly)?, given: HashMap::new() })
+        Ok(Self { store, id, entries: Writer::open(store, id, &CountOnly)?, pending_keys: HashMap::new() })
     }
 
     /// Returns the modseq up to which the index is up to date.
@@ -131,14 +131,14 @@ impl<'t> IndexWriter<'t> {
     }
 
     /// Returns the notes with a key that begins with the given key, in key order.
-    pub(crate) fn holders_beginning(&self, key: &Key) -> Result<Vec<NoteId>> {
+    pub(crate) fn notes_with_key_prefix(&self, key: &Key) -> Result<Vec<NoteId>> {
         self.holders_of_prefix(key.text().as_bytes())
     }
 
     /// Sets the keys of a note. An empty list removes the note from the index.
     pub(crate) fn put(&mut self, batch: &mut Batch, note: NoteId, keys: &[Key]) -> Result<()> {
         let back = self.back_key(note);
-        let old = match self.given.remove(&note) {
+        let old = match self.pending_keys.remove(&note) {
             Some(given) => given,
             None => self.stored_keys(note, &back)?,
         };
@@ -153,7 +153,7 @@ impl<'t> IndexWriter<'t> {
         } else {
             batch.put(Table::ViewBack, &back, &encode_keys(keys));
         }
-        self.given.insert(note, keys.iter().map(|key| key.text().to_owned()).collect());
+        self.pending_keys.insert(note, keys.iter().map(|key| key.text().to_owned()).collect());
         Ok(())
     }
 
@@ -176,12 +176,12 @@ impl<'t> IndexWriter<'t> {
         }
         let complete = end == changed.len();
         let upto = if complete { reading.modseq() } else { changed[..end].last().map_or(Modseq(0), |last| last.0) };
-        self.set_true_up_to(upto);
+        self.set_indexed_modseq(upto);
         Ok(complete)
     }
 
     /// Records the modseq up to which the index is up to date.
-    pub(crate) fn set_true_up_to(&mut self, modseq: Modseq) {
+    pub(crate) fn set_indexed_modseq(&mut self, modseq: Modseq) {
         let mut state = Encoder::with_capacity(9);
         state.u8(VERSION).u64(modseq.0);
         self.entries.set_state(&state.finish());

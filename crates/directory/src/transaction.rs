@@ -86,7 +86,7 @@ impl<'d> DirectoryTransaction<'d> {
 
     /// Returns the notes with a key that begins with the given key, in key order.
     pub(crate) fn find_beginning(&mut self, key: &Key) -> Result<Vec<NoteId>> {
-        self.index.holders_beginning(key)
+        self.index.notes_with_key_prefix(key)
     }
 
     /// Returns the notes with a key.
@@ -155,7 +155,7 @@ impl<'d> DirectoryTransaction<'d> {
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         let modseq = self.transaction.on(0).modseq();
         if self.changed {
-            self.index.set_true_up_to(modseq);
+            self.index.set_indexed_modseq(modseq);
         }
         self.commit_part()
     }
