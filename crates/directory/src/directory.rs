@@ -349,7 +349,7 @@ impl Directory {
     }
 
     fn page<T>(&self, kind: Kind, position: u64, limit: usize, pick: impl Fn(Record) -> Option<T>) -> Result<Page<T>> {
-        let list = Key::list(kind.letter(), "");
+        let list = Key::of_kind(kind.letter(), "");
         self.with_current_index(|lookup| {
             let total = lookup.count_prefix(&list)?;
             let mut entries = Vec::new();

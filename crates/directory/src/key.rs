@@ -68,7 +68,7 @@ impl Key {
         Self::new('m', &member.0)
     }
 
-    pub(crate) fn list(kind: char, sort: &str) -> Self {
+    pub(crate) fn of_kind(kind: char, sort: &str) -> Self {
         Self::new('l', &format!("{kind}{}", fold(sort)))
     }
 
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn different_kinds_of_keys_never_meet() {
-        let keys = [Key::name("x"), Key::domain("x"), Key::mail_file("x"), Key::settings("x"), Key::list('p', "x")];
+        let keys = [Key::name("x"), Key::domain("x"), Key::mail_file("x"), Key::settings("x"), Key::of_kind('p', "x")];
         for (index, key) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(key), "{key:?}");
         }

@@ -378,7 +378,7 @@ pub(crate) fn exchange_addresses(
 /// Returns [`Error::Referenced`] if a person or group is the catch-all or postmaster of a domain.
 pub(crate) fn require_unreferenced(edit: &mut DirectoryTransaction<'_>, record: &Record) -> Result<()> {
     let own = record.unique_keys();
-    for note in edit.find_beginning(&Key::list(Kind::Domain.letter(), ""))? {
+    for note in edit.find_beginning(&Key::of_kind(Kind::Domain.letter(), ""))? {
         let Some(Record::Domain(domain)) = edit.record(note)? else { continue };
         for (role, target) in [("catch-all", &domain.catch_all), ("postmaster", &domain.postmaster)] {
             let refers = target.as_ref().is_some_and(|target| own.contains(&Key::address_or_name(target)));

@@ -130,7 +130,7 @@ impl Record {
             Self::Server(server) => (Kind::Server, server.name.abbreviated()),
             Self::Settings(settings) => (Kind::Settings, settings.subject.clone()),
         };
-        keys.push(Key::list(kind.letter(), &sort));
+        keys.push(Key::of_kind(kind.letter(), &sort));
         keys.sort_unstable();
         keys.dedup();
         keys
