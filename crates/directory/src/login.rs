@@ -157,7 +157,7 @@ impl Directory {
             return Err(AuthError::Refused);
         }
         let person = self.person(login)?;
-        let account = account_of(person.as_deref(), login);
+        let account = throttle_account(person.as_deref(), login);
         let credentials = self.credentials();
         credentials.throttle.check(&account, from).map_err(throttled)?;
         let stored = person.as_ref().and_then(|person| person.password_hash.as_deref());
@@ -189,7 +189,7 @@ impl Directory {
     fn open_scram(&self, client_first: &[u8], from: IpAddr) -> Result<(ScramLogin, String), AuthError> {
         let opened = ClientFirst::read(client_first)?;
         let person = self.person(opened.username())?;
-        let account = account_of(person.as_deref(), opened.username());
+        let account = throttle_account(person.as_deref(), opened.username());
         let credentials = self.credentials();
         credentials.throttle.check(&account, from).map_err(throttled)?;
         let authorized = match (opened.authorization(), &person) {
@@ -277,7 +277,7 @@ impl ScramLogin {
 }
 
 /// Returns the account name under which failures are counted. It is the same for all login names of a person.
-fn account_of(person: Option<&Person>, login: &str) -> String {
+fn throttle_account(person: Option<&Person>, login: &str) -> String {
     person.map_or_else(|| fold(login.trim()), |person| fold(person.name.canonical()))
 }
 
