@@ -120,10 +120,10 @@ impl LoginState {
             Ok(attempt) => attempt,
             Err(Throttled { retry_after }) => return PasswordCheck::Throttled(retry_after),
         };
-        let _turn = self.turnstile.enter();
+        let _turn = self.turnstile.acquire();
         self.counts.hashes.fetch_add(1, Ordering::Relaxed);
         let Some(stored) = stored else {
-            self.decoy.waste_time(password);
+            self.decoy.verify_decoy(password);
             return PasswordCheck::Wrong;
         };
         match password::verify(stored, password) {

@@ -71,7 +71,7 @@ pub enum PasswordError {
     TooLong,
     /// The password contains a NUL or is not UTF-8, so that no protocol could carry it.
     #[error("the password contains characters that mail clients cannot send")]
-    Unsendable,
+    InvalidCharacters,
     /// The parameters are out of range.
     #[error("the password hashing parameters are not valid: {0}")]
     Parameters(String),
@@ -90,7 +90,7 @@ pub struct Secrets {
 }
 
 /// Checks a new password and derives the values to store.
-pub fn protect(password: &[u8], options: &Options, random: &dyn Random) -> Result<Secrets, PasswordError> {
+pub fn derive_secrets(password: &[u8], options: &Options, random: &dyn Random) -> Result<Secrets, PasswordError> {
     let text = acceptable(password, options)?;
     let prepared = prepare(text.as_bytes());
     let hash = hash(&prepared, options, random)?;
@@ -119,7 +119,7 @@ pub fn verify(hash: &str, password: &[u8]) -> Result<bool, PasswordError> {
 }
 
 /// Checks whether a text is a hash that [`verify`] accepts. Used for imported hashes.
-pub fn is_usable(hash: &str) -> Result<(), PasswordError> {
+pub fn check_hash(hash: &str) -> Result<(), PasswordError> {
     let parsed = PasswordHash::new(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
     Algorithm::try_from(parsed.algorithm).map_err(|error| PasswordError::Stored(error.to_string()))?;
     check_costs(&parsed)
@@ -153,7 +153,7 @@ impl Decoy {
     }
 
     /// Takes as long as checking a password.
-    pub fn waste_time(&self, password: &[u8]) {
+    pub fn verify_decoy(&self, password: &[u8]) {
         let _ = std::hint::black_box(verify(&self.hash, password));
     }
 }
@@ -173,7 +173,7 @@ impl HashSemaphore {
     }
 
     /// Waits for a permit, which is held until it is dropped.
-    pub fn enter(&self) -> HashPermit<'_> {
+    pub fn acquire(&self) -> HashPermit<'_> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
@@ -199,9 +199,9 @@ fn acceptable<'a>(password: &'a [u8], options: &Options) -> Result<&'a str, Pass
     if password.len() > PASSWORD_BYTES_MAX {
         return Err(PasswordError::TooLong);
     }
-    let text = std::str::from_utf8(password).map_err(|_| PasswordError::Unsendable)?;
+    let text = std::str::from_utf8(password).map_err(|_| PasswordError::InvalidCharacters)?;
     if text.contains('\0') {
-        return Err(PasswordError::Unsendable);
+        return Err(PasswordError::InvalidCharacters);
     }
     let characters_min = options.characters_min.max(1);
     if text.chars().count() < characters_min {

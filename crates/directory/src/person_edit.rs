@@ -234,7 +234,7 @@ impl Directory {
     }
 
     fn protect(&self, password: &[u8]) -> Result<Secrets> {
-        Ok(password::protect(password, &self.options().passwords, self.random())?)
+        Ok(password::derive_secrets(password, &self.options().passwords, self.random())?)
     }
 
     fn save_person(&self, mut edit: DirectoryTransaction<'_>, person: Person) -> Result<Arc<Person>> {
@@ -421,7 +421,7 @@ fn find_person(edit: &mut DirectoryTransaction<'_>, login: &str) -> Result<Perso
 }
 
 fn known_hash(hash: &str) -> Result<Secrets> {
-    password::is_usable(hash)?;
+    password::check_hash(hash)?;
     Ok(Secrets { hash: hash.to_owned(), scram: None })
 }
 

@@ -12,12 +12,12 @@ fn options() -> Options {
 }
 
 fn check(set: &str, given: &[u8], expected: bool) {
-    let secrets = protect(set.as_bytes(), &options(), &SeededRandom::new(1)).expect("the password is acceptable");
+    let secrets = derive_secrets(set.as_bytes(), &options(), &SeededRandom::new(1)).expect("the password is acceptable");
     assert_eq!(verify(&secrets.hash, given), Ok(expected), "{set} against {given:?}");
 }
 
 fn check_refused(password: &[u8], expected: PasswordError) {
-    let outcome = protect(password, &options(), &SeededRandom::new(1)).map(|secrets| secrets.hash);
+    let outcome = derive_secrets(password, &options(), &SeededRandom::new(1)).map(|secrets| secrets.hash);
     assert_eq!(outcome, Err(expected));
 }
 
@@ -49,29 +49,29 @@ fn unfit_passwords_are_refused() {
     check_refused(b"short", PasswordError::TooShort { characters_min: 8 });
     check_refused("äöüäöü".as_bytes(), PasswordError::TooShort { characters_min: 8 });
     check_refused(&[b'x'; PASSWORD_BYTES_MAX + 1], PasswordError::TooLong);
-    check_refused(b"with a \0 inside", PasswordError::Unsendable);
-    check_refused(&[0xFF; 12], PasswordError::Unsendable);
+    check_refused(b"with a \0 inside", PasswordError::InvalidCharacters);
+    check_refused(&[0xFF; 12], PasswordError::InvalidCharacters);
 }
 
 #[test]
 fn an_empty_password_is_refused_whatever_the_options_say() {
     let options = Options { characters_min: 0, ..options() };
-    let outcome = protect(b"", &options, &SeededRandom::new(1));
+    let outcome = derive_secrets(b"", &options, &SeededRandom::new(1));
     assert_eq!(outcome.err(), Some(PasswordError::TooShort { characters_min: 1 }));
 }
 
 #[test]
 fn salts_differ_from_one_password_to_the_next() {
     let random = SeededRandom::new(1);
-    let first = protect(b"correct horse", &options(), &random).expect("acceptable");
-    let second = protect(b"correct horse", &options(), &random).expect("acceptable");
+    let first = derive_secrets(b"correct horse", &options(), &random).expect("acceptable");
+    let second = derive_secrets(b"correct horse", &options(), &random).expect("acceptable");
     assert_ne!(first.hash, second.hash);
     assert_ne!(first.scram, second.scram);
 }
 
 #[test]
 fn the_hash_names_its_parameters() {
-    let secrets = protect(b"correct horse", &options(), &SeededRandom::new(1)).expect("acceptable");
+    let secrets = derive_secrets(b"correct horse", &options(), &SeededRandom::new(1)).expect("acceptable");
     assert!(secrets.hash.starts_with("$argon2id$v=19$m=64,t=1,p=1$"), "{}", secrets.hash);
     let defaults = Options::default();
     assert_eq!((defaults.memory_kib, defaults.passes, defaults.lanes), (19_456, 2, 1));
@@ -84,7 +84,7 @@ fn hashes_from_elsewhere_are_checked() {
     let foreign = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
     assert_eq!(verify(foreign, b"password"), Ok(true));
     assert_eq!(verify(foreign, b"Password"), Ok(false));
-    assert_eq!(is_usable(foreign), Ok(()));
+    assert_eq!(check_hash(foreign), Ok(()));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn unusable_hashes_are_errors_and_not_wrong_passwords() {
     let other = "$pbkdf2-sha256$i=1000$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
     for hash in ["", "secret", "$argon2id$", too_much, other] {
         assert!(matches!(verify(hash, b"password"), Err(PasswordError::Stored(_))), "{hash}");
-        assert!(matches!(is_usable(hash), Err(PasswordError::Stored(_))), "{hash}");
+        assert!(matches!(check_hash(hash), Err(PasswordError::Stored(_))), "{hash}");
     }
 }
 
@@ -101,7 +101,7 @@ fn unusable_hashes_are_errors_and_not_wrong_passwords() {
 fn parameters_out_of_range_are_refused() {
     for (memory_kib, passes, lanes) in [(1, 1, 1), (64, 0, 1), (64, 1, 0), (u32::MAX, 1, 1), (64, u32::MAX, 1)] {
         let options = Options { memory_kib, passes, lanes, ..options() };
-        let outcome = protect(b"correct horse", &options, &SeededRandom::new(1));
+        let outcome = derive_secrets(b"correct horse", &options, &SeededRandom::new(1));
         assert!(matches!(outcome, Err(PasswordError::Parameters(_))), "{options:?}");
     }
 }
@@ -109,16 +109,16 @@ fn parameters_out_of_range_are_refused() {
 #[test]
 fn a_decoy_has_the_cost_of_a_password() {
     let decoy = Decoy::new(&options(), &SeededRandom::new(1)).expect("the parameters are valid");
-    let secrets = protect(b"correct horse", &options(), &SeededRandom::new(2)).expect("acceptable");
+    let secrets = derive_secrets(b"correct horse", &options(), &SeededRandom::new(2)).expect("acceptable");
     let parameters = |hash: &str| hash.split('$').nth(3).map(str::to_owned);
     assert_eq!(parameters(&decoy.hash), parameters(&secrets.hash));
-    decoy.waste_time(b"correct horse");
+    decoy.verify_decoy(b"correct horse");
 }
 
 #[test]
 fn without_iterations_no_scram_keys_are_stored() {
     let options = Options { scram_iterations: None, ..options() };
-    let secrets = protect(b"correct horse", &options, &SeededRandom::new(1)).expect("acceptable");
+    let secrets = derive_secrets(b"correct horse", &options, &SeededRandom::new(1)).expect("acceptable");
     assert_eq!(secrets.scram, None);
 }
 
@@ -130,7 +130,7 @@ fn no_more_than_the_limit_compute_at_once() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..50 {
-                    let _turn = turnstile.enter();
+                    let _turn = turnstile.acquire();
                     most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     std::thread::yield_now();
                     inside.fetch_sub(1, Ordering::SeqCst);

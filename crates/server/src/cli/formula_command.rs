@@ -82,11 +82,11 @@ impl Host for FormulaHost {
     }
 
     fn password_hash(&self, text: &str) -> Option<Result<String, String>> {
-        if password::is_usable(text).is_ok() {
+        if password::check_hash(text).is_ok() {
             return Some(Ok(text.to_owned()));
         }
         let options = password::Options { scram_iterations: None, characters_min: 1, ..password::Options::default() };
-        let secrets = password::protect(text.as_bytes(), &options, &SystemRandom);
+        let secrets = password::derive_secrets(text.as_bytes(), &options, &SystemRandom);
         Some(secrets.map(|secrets| secrets.hash).map_err(|error| error.to_string()))
     }
 
