@@ -41,7 +41,7 @@ pub enum Resolution {
     /// The text is not an address.
     Invalid(AddressError),
     /// The address has no recipients: an empty group, or a forwarding loop.
-    Nobody,
+    NoRecipients,
     /// The group cannot receive mail: it has another purpose, is too large or is nested too deep.
     NotForMail {
         /// The reason, for the peer.
@@ -105,7 +105,7 @@ impl Directory {
     /// Handles only remote addresses and people without forwarding. Returns `None` in all other cases, and if the cache
     /// lacks an entry.
     #[must_use]
-    pub fn resolve_known(&self, address: &str) -> Option<Resolution> {
+    pub fn resolve_cached(&self, address: &str) -> Option<Resolution> {
         let address = match Address::parse(address) {
             Ok(address) => address,
             Err(why) => return Some(Resolution::Invalid(why)),
@@ -166,7 +166,7 @@ impl Directory {
 
 fn resolution_of(recipients: Result<Recipients, ExpandError<Error>>, detail: Option<String>) -> Result<Resolution> {
     match recipients {
-        Ok(recipients) if recipients.people.is_empty() && recipients.remote.is_empty() => Ok(Resolution::Nobody),
+        Ok(recipients) if recipients.people.is_empty() && recipients.remote.is_empty() => Ok(Resolution::NoRecipients),
         Ok(recipients) => Ok(Resolution::Local(Recipients { detail, ..recipients })),
         Err(ExpandError::Lookup(error)) => Err(error),
         Err(ExpandError::TooDeep { group }) => {

@@ -31,7 +31,7 @@ impl AddressResolver for DirectoryResolver {
             Resolution::Unknown => undeliverable("550 5.1.1 no such user here"),
             Resolution::Disabled => undeliverable("550 5.2.1 the mailbox is disabled"),
             Resolution::Invalid(why) => undeliverable(&format!("553 5.1.3 {why}")),
-            Resolution::Nobody => undeliverable("550 5.2.4 nobody gets mail at this address"),
+            Resolution::NoRecipients => undeliverable("550 5.2.4 nobody gets mail at this address"),
             Resolution::NotForMail { why } => undeliverable(&format!("550 5.2.4 {why}")),
         })
     }

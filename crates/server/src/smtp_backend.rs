@@ -139,7 +139,7 @@ impl Recipients for SmtpBackend {
             Ok(Resolution::Unknown) => RecipientReply::Unknown,
             Ok(Resolution::Disabled) => RecipientReply::Disabled,
             Ok(Resolution::Invalid(why)) => refused(553, Status(5, 1, 3), why.to_string()),
-            Ok(Resolution::Nobody) => refused(550, Status(5, 2, 4), "This address has no recipients".to_owned()),
+            Ok(Resolution::NoRecipients) => refused(550, Status(5, 2, 4), "This address has no recipients".to_owned()),
             Ok(Resolution::NotForMail { why }) => refused(550, Status(5, 2, 4), why),
             Err(error) => {
                 tracing::error!(target: "smtp", address, %error, "cannot look up a recipient");
@@ -149,7 +149,7 @@ impl Recipients for SmtpBackend {
     }
 
     fn known(&self, _sender: &Sender, address: &str) -> Option<RecipientReply> {
-        match self.directory.resolve_known(address)? {
+        match self.directory.resolve_cached(address)? {
             // For a mailbox with a quota, only a lookup in the mail file shows whether it is full, so the answer is not
             // known here.
             Resolution::Local(recipients) if recipients.people.iter().all(|person| person.quota_bytes.is_none()) => {

@@ -171,7 +171,7 @@ fn what_the_cache_knows_is_told_without_the_store() {
     let world = World::new(
         "domain acme.test\n user ann@acme.test\n user eve@acme.test disabled\n user f@acme.test forward ann@acme.test",
     );
-    let known = |address: &str| world.directory.resolve_known(address);
+    let known = |address: &str| world.directory.resolve_cached(address);
     let learn = |address: &str| drop(world.directory.resolve(address).expect("readable"));
     for address in ["ann@acme.test", "eve@acme.test", "x@far.test", "nobody@acme.test", "f@acme.test"] {
         assert!(known(address).is_none(), "{address} was not asked for yet");

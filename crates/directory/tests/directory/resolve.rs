@@ -35,7 +35,7 @@ fn show(resolution: Resolution) -> String {
         Resolution::Invalid(why) => why.to_string(),
         Resolution::Unknown => "unknown".to_owned(),
         Resolution::Disabled => "disabled".to_owned(),
-        Resolution::Nobody => "nobody".to_owned(),
+        Resolution::NoRecipients => "nobody".to_owned(),
     }
 }
 
