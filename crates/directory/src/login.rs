@@ -136,7 +136,7 @@ impl LoginState {
                 PasswordCheck::Wrong
             }
             Err(error) => {
-                attempt.withdrawn();
+                attempt.inconclusive();
                 PasswordCheck::Broken(error.into())
             }
         }

@@ -199,7 +199,7 @@ impl Attempt {
     pub fn failed(self) {}
 
     /// Reports that the server could not check the password, so that the attempt does not count.
-    pub fn withdrawn(mut self) {
+    pub fn inconclusive(mut self) {
         self.verdict = AttemptOutcome::Withdrawn;
     }
 }

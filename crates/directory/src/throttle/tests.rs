@@ -165,7 +165,7 @@ fn attempts_at_once_count_like_attempts_in_sequence() {
 fn a_withdrawn_attempt_counts_nothing() {
     let world = world();
     for _ in 0..3 * ADDRESS_FAILURES_FREE {
-        world.throttle.begin("ann", ip(HOME)).expect("nothing was counted").withdrawn();
+        world.throttle.begin("ann", ip(HOME)).expect("nothing was counted").inconclusive();
     }
     assert_eq!(world.throttle.check("ann", ip(HOME)), Ok(()));
 }
@@ -177,7 +177,7 @@ fn after_a_lock_one_may_try_at_a_time() {
     world.advance(1);
     let attempt = world.throttle.begin("ann", ip(HOME)).expect("the lock is over");
     assert_eq!(retry_after(world.fail("ann", HOME)), 2);
-    attempt.withdrawn();
+    attempt.inconclusive();
     assert_eq!(world.fail("ann", HOME), Ok(()));
 }
 
