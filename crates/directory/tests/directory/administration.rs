@@ -2,7 +2,7 @@
 
 use directory::{DomainChange, GroupChange, NewGroup, NewUser, UserChange};
 
-use crate::fixture::{World, refusal};
+use crate::fixture::{World, error_text};
 
 const ACME: &str = "domain acme.test alias acme.example
     user ann@acme.test name Ann_Smith alias a.smith@acme.test
@@ -71,7 +71,7 @@ fn names_that_were_asked_for_do_not_give_way() {
     let add = |change: fn(&mut NewUser)| {
         let mut new = NewUser::new("carl@acme.test");
         change(&mut new);
-        refusal(world.directory.user_add(&new))
+        error_text(world.directory.user_add(&new))
     };
     assert_eq!(add(|new| new.short_name = Some("ANN".into())), "name ann is already taken by user ann@acme.test");
     assert_eq!(
@@ -93,7 +93,7 @@ fn a_refused_change_changes_nothing() {
     let world = World::new(ACME);
     let before = world.directory.database().modseq();
     let new = NewUser { aliases: vec!["bob@acme.test".into()], ..NewUser::new("carl@acme.test") };
-    assert_eq!(refusal(world.directory.user_add(&new)), "address bob@acme.test is already taken by user bob@acme.test");
+    assert_eq!(error_text(world.directory.user_add(&new)), "address bob@acme.test is already taken by user bob@acme.test");
     assert_eq!(world.directory.database().modseq(), before);
     assert!(world.directory.person("carl").expect("readable").is_none());
 }
@@ -101,7 +101,7 @@ fn a_refused_change_changes_nothing() {
 #[test]
 fn unfit_users_are_refused() {
     let world = World::new(ACME);
-    let add = |new: NewUser| refusal(world.directory.user_add(&new));
+    let add = |new: NewUser| error_text(world.directory.user_add(&new));
     assert_eq!(add(NewUser::new("carl")), "\"carl\": the address is not of the form name@domain");
     assert_eq!(add(NewUser::new("c@far.test")), "far.test is not a domain of this server; add it first");
     let short = NewUser { password: Some(b"short".to_vec()), ..NewUser::new("carl@acme.test") };
@@ -167,10 +167,10 @@ fn addresses_and_short_names_come_and_go() {
     world.directory.user_set("ann", &remove).expect("possible");
     assert!(world.directory.person("anna").expect("readable").is_none());
     let missing = UserChange { addresses_remove: vec!["x@acme.test".into()], ..user_change() };
-    assert_eq!(refusal(world.directory.user_set("ann", &missing)), "address x@acme.test of this entry does not exist");
+    assert_eq!(error_text(world.directory.user_set("ann", &missing)), "address x@acme.test of this entry does not exist");
     let taken = UserChange { addresses_add: vec!["bob@acme.test".into()], ..user_change() };
     assert_eq!(
-        refusal(world.directory.user_set("ann", &taken)),
+        error_text(world.directory.user_set("ann", &taken)),
         "address bob@acme.test is already taken by user bob@acme.test"
     );
 }
@@ -184,7 +184,7 @@ fn a_removed_user_leaves_groups_and_frees_the_names() {
     let sales = world.directory.group("sales").expect("readable").expect("exists");
     assert_eq!(sales.members, ["bob", "x@far.test"]);
     assert!(world.directory.person("ann").expect("readable").is_none());
-    assert_eq!(refusal(world.directory.user_remove("ann")), "user ann does not exist");
+    assert_eq!(error_text(world.directory.user_remove("ann")), "user ann does not exist");
     world.directory.user_add(&NewUser::new("ann@acme.test")).expect("the names are free again");
 }
 
@@ -194,7 +194,7 @@ fn a_user_who_gets_unclaimed_mail_cannot_be_removed() {
     let change = DomainChange { catch_all: Some(Some("ann@acme.test".into())), ..DomainChange::default() };
     world.directory.domain_set("acme.test", &change).expect("ann exists");
     assert_eq!(
-        refusal(world.directory.user_remove("ann")),
+        error_text(world.directory.user_remove("ann")),
         "user ann@acme.test is still the catch-all of domain acme.test"
     );
 }
@@ -215,7 +215,7 @@ fn groups_can_be_changed_bit_by_bit() {
     let change = GroupChange { members_remove: vec!["Bob".into()], ..GroupChange::default() };
     assert_eq!(world.directory.group_set("sales", &change).expect("possible").members, ["ann", "x@far.test"]);
     assert_eq!(
-        refusal(world.directory.group_set("sales", &change)),
+        error_text(world.directory.group_set("sales", &change)),
         "member Bob of group sales@acme.test does not exist"
     );
     world.directory.group_remove("sales").expect("exists");
@@ -227,7 +227,7 @@ fn groups_and_users_share_one_name_space() {
     let world = World::new(ACME);
     let add = |name: &str, address: &str| {
         let addresses = vec![address.to_owned()];
-        refusal(world.directory.group_add(&NewGroup { name: name.into(), addresses, ..NewGroup::default() }))
+        error_text(world.directory.group_add(&NewGroup { name: name.into(), addresses, ..NewGroup::default() }))
     };
     assert_eq!(add("ann", "x@acme.test"), "name ann is already taken by user ann@acme.test");
     assert_eq!(add("x", "ann@acme.test"), "address ann@acme.test is already taken by user ann@acme.test");
@@ -254,19 +254,19 @@ fn unknown_members_are_told() {
 fn a_domain_in_use_cannot_be_removed() {
     let world = World::new(ACME);
     assert_eq!(
-        refusal(world.directory.domain_remove("acme.test")),
+        error_text(world.directory.domain_remove("acme.test")),
         "domain acme.test is still used by 3 addresses; the first one is that of user ann@acme.test"
     );
     world.directory.domain_add("other.test", &["alias.test".into()]).expect("free");
     assert_eq!(world.directory.domain_remove("OTHER.test").expect("unused").aliases, ["alias.test"]);
     assert!(!world.directory.domain_is_local("alias.test").expect("readable"));
-    assert_eq!(refusal(world.directory.domain_remove("other.test")), "domain other.test does not exist");
+    assert_eq!(error_text(world.directory.domain_remove("other.test")), "domain other.test does not exist");
 }
 
 #[test]
 fn domain_names_and_aliases_are_unique() {
     let world = World::new(ACME);
-    let add = |name: &str, alias: &str| refusal(world.directory.domain_add(name, &[alias.to_owned()]));
+    let add = |name: &str, alias: &str| error_text(world.directory.domain_add(name, &[alias.to_owned()]));
     assert_eq!(add("acme.example", "x.test"), "domain acme.example is already taken by domain acme.test");
     assert_eq!(add("new.test", "ACME.test"), "domain acme.test is already taken by domain acme.test");
     assert_eq!(add("[192.0.2.1]", "x.test"), "\"[192.0.2.1]\": the domain is not valid");
@@ -282,7 +282,7 @@ fn aliases_come_and_go() {
         .user_set("bob", &UserChange { addresses_add: vec!["x@acme.example".into()], ..user_change() })
         .expect("local");
     assert_eq!(
-        refusal(set(remove())),
+        error_text(set(remove())),
         "domain acme.example is still used by 1 addresses; the first one is that of user bob@acme.test"
     );
     world
@@ -292,7 +292,7 @@ fn aliases_come_and_go() {
     assert_eq!(set(remove()).expect("unused").aliases.len(), 0);
     assert!(world.directory.person("ann@acme.example").expect("readable").is_none());
     let unknown = DomainChange { catch_all: Some(Some("nobody@acme.test".into())), ..DomainChange::default() };
-    assert_eq!(refusal(set(unknown)), "address nobody@acme.test does not exist");
+    assert_eq!(error_text(set(unknown)), "address nobody@acme.test does not exist");
 }
 
 #[test]

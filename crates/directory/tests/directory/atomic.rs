@@ -7,7 +7,7 @@ use directory::limits::USERS_AT_ONCE_MAX;
 use directory::{Error, NewDomain, NewUser, Resolution, UserChange};
 use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, NewDatabase, level};
 
-use crate::fixture::{World, home, password_of, refusal};
+use crate::fixture::{World, home, password_of, error_text};
 
 const ACME: &str = "domain acme.test
     user ann@acme.test
@@ -39,9 +39,9 @@ fn a_mail_file_and_its_owner_get_the_new_path_in_one_step() {
 fn a_path_that_somebody_has_moves_nothing() {
     let world = World::new(ACME);
     let access = mail_file(&world, "mail/ann.nsf");
-    let refused = refusal(world.directory.mail_file_rename(&access, "mail/bob.nsf"));
+    let refused = error_text(world.directory.mail_file_rename(&access, "mail/bob.nsf"));
     assert_eq!(refused, "mail file mail/bob.nsf is already taken by user bob@acme.test");
-    assert!(refusal(world.directory.mail_file_rename(&access, "../x")).contains("database path"));
+    assert!(error_text(world.directory.mail_file_rename(&access, "../x")).contains("database path"));
     assert_eq!(access.database().path(), "mail/ann.nsf");
     assert!(world.notes.database_exists("mail/ann.nsf").expect("readable"));
     let other = mail_file(&world, "plans.nsf");
@@ -54,9 +54,9 @@ fn a_mail_file_that_is_not_made_yet_is_not_made_of_something_else() {
     let world = World::new(ACME);
     let plans = mail_file(&world, "plans.nsf");
     let taken = "mail file mail/bob.nsf is already taken by user bob@acme.test";
-    assert_eq!(refusal(world.directory.mail_file_rename(&plans, "Mail/Bob.nsf")).to_lowercase(), taken);
+    assert_eq!(error_text(world.directory.mail_file_rename(&plans, "Mail/Bob.nsf")).to_lowercase(), taken);
     let new = |path| NewDatabase::new(path, path, DatabaseKind::Standard, Acl::open_to_all(AclLevel::NoAccess));
-    assert_eq!(refusal(world.directory.database_create(&new("mail/bob.nsf"))), taken);
+    assert_eq!(error_text(world.directory.database_create(&new("mail/bob.nsf"))), taken);
     assert_eq!(plans.database().path(), "plans.nsf");
     assert!(!world.notes.database_exists("mail/bob.nsf").expect("readable"));
     world.directory.database_create(&new("mail/carl.nsf")).expect("the address is free");
@@ -93,7 +93,7 @@ fn a_user_is_changed_as_a_whole_or_not_at_all() {
     };
     assert!(!change.is_empty() && UserChange::default().is_empty());
     assert_eq!(
-        refusal(world.directory.user_set("ann", &change)),
+        error_text(world.directory.user_set("ann", &change)),
         "address bob@acme.test is already taken by user bob@acme.test"
     );
     assert_eq!(world.directory.database().modseq(), before);
@@ -117,7 +117,7 @@ fn a_domain_is_added_as_a_whole_or_not_at_all() {
     };
     for unknown in ["nobody@acme.test", "nobody@new.test"] {
         let refused = NewDomain { catch_all: Some(unknown.to_owned()), ..new.clone() };
-        assert_eq!(refusal(world.directory.domain_add_with(&refused)), format!("address {unknown} does not exist"));
+        assert_eq!(error_text(world.directory.domain_add_with(&refused)), format!("address {unknown} does not exist"));
         assert!(!world.directory.domain_is_local("new.test").expect("readable") && value().is_none());
     }
     let wanted = NewDomain { catch_all: Some("ann@acme.test".to_owned()), ..new.clone() };

@@ -154,7 +154,7 @@ impl World {
 }
 
 /// Returns the text of an error. Panics if the outcome is not an error.
-pub fn refusal<T>(outcome: Result<T, Error>) -> String {
+pub fn error_text<T>(outcome: Result<T, Error>) -> String {
     match outcome {
         Ok(_) => panic!("should be refused"),
         Err(error) => error.to_string(),
