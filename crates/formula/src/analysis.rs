@@ -46,7 +46,7 @@ impl Analysis {
     /// Returns `true` if the formula queries the host, for example for the user's name, the database's title or fields
     /// of other documents.
     #[must_use]
-    pub fn asks_host(&self) -> bool {
+    pub fn uses_host(&self) -> bool {
         self.attributes.has(Attributes::HOST)
     }
 

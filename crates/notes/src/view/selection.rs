@@ -265,7 +265,7 @@ impl ViewFormulas for CompiledView {
 
     fn is_steady(&self) -> bool {
         // The time of evaluation is fixed for an index, but the names of the database may change.
-        !self.formulas().any(|formula| formula.analysis().asks_host())
+        !self.formulas().any(|formula| formula.analysis().uses_host())
     }
 }
 
