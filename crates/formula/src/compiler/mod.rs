@@ -115,7 +115,7 @@ impl<'s> Compiler<'s> {
                 self.emit(Instruction::Load(narrow(slot)), span);
             }
             Kind::List(elements) => {
-                self.all(elements)?;
+                self.expressions(elements)?;
                 self.emit(Instruction::Join(narrow(elements.len())), span);
             }
             Kind::Negate(operand) => {
@@ -147,7 +147,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    fn all(&mut self, expressions: &[Expression]) -> CompileResult {
+    fn expressions(&mut self, expressions: &[Expression]) -> CompileResult {
         expressions.iter().try_for_each(|expression| self.expression(expression))
     }
 
@@ -173,8 +173,8 @@ impl<'s> Compiler<'s> {
             _ => {}
         }
         let slot = self.slot(name, span)?;
-        match extended(target, name, value) {
-            Some((first, more)) => self.extend(slot, first, more, value.span)?,
+        match self_append_elements(target, name, value) {
+            Some((first, more)) => self.compile_append_to_self(slot, first, more, value.span)?,
             None => self.expression(value)?,
         }
         let instruction = match target {
@@ -202,10 +202,10 @@ impl<'s> Compiler<'s> {
     ///
     /// The old value is moved instead of copied, so that the cost of a loop that collects a list is proportional to the
     /// elements it collects.
-    fn extend(&mut self, slot: usize, first: &Expression, more: &[Expression], span: Span) -> CompileResult {
+    fn compile_append_to_self(&mut self, slot: usize, first: &Expression, more: &[Expression], span: Span) -> CompileResult {
         self.read(slot);
         self.emit(Instruction::Take(narrow(slot)), first.span);
-        self.all(more)?;
+        self.expressions(more)?;
         self.emit(Instruction::Join(narrow(more.len() + 1)), span);
         Ok(())
     }
@@ -231,7 +231,7 @@ impl<'s> Compiler<'s> {
         match function.implementation {
             Implementation::Form(form) => self.form(form, function, arguments, span),
             Implementation::Plain(_) => {
-                self.all(arguments)?;
+                self.expressions(arguments)?;
                 self.emit(Instruction::Call(function, narrow(arguments.len())), span);
                 Ok(())
             }
@@ -273,7 +273,7 @@ impl<'s> Compiler<'s> {
     }
 
     /// Returns the slot of an argument that names a variable, either as a name or as constant text.
-    fn named(&mut self, function: &'static Function, arguments: &[Expression], index: usize) -> CompileResult<usize> {
+    fn named_slot(&mut self, function: &'static Function, arguments: &[Expression], index: usize) -> CompileResult<usize> {
         let argument = &arguments[index];
         let name = match &argument.kind {
             Kind::Name(name) => name,
@@ -323,7 +323,7 @@ impl<'s> Compiler<'s> {
 
     /// Sets the target of jumps to the current position. For a `Test` this is the target for a condition that is an
     /// error.
-    fn land(&mut self, jumps: &[usize]) {
+    fn patch_jumps(&mut self, jumps: &[usize]) {
         let here = self.here();
         for jump in jumps {
             self.code[*jump] = match self.code[*jump] {
@@ -339,7 +339,7 @@ impl<'s> Compiler<'s> {
 /// temporary.
 ///
 /// Returns `None` if the value is not such a list, or if it mentions the temporary again.
-fn extended<'e>(target: Target, name: &str, value: &'e Expression) -> Option<(&'e Expression, &'e [Expression])> {
+fn self_append_elements<'e>(target: Target, name: &str, value: &'e Expression) -> Option<(&'e Expression, &'e [Expression])> {
     let Kind::List(elements) = &value.kind else { return None };
     let (first, more) = elements.split_first()?;
     let is_it = |e: &Expression| matches!(&e.kind, Kind::Name(other) if other.eq_ignore_ascii_case(name));

@@ -25,12 +25,12 @@ impl Compiler<'_> {
             SpecialForm::DoWhile => self.do_while(arguments, span),
             SpecialForm::For => self.looped(&arguments[..1], arguments.get(1), &arguments[3..], &arguments[2..3], span),
             SpecialForm::Return => {
-                self.all(arguments)?;
+                self.expressions(arguments)?;
                 self.emit(Instruction::Return, span);
                 Ok(())
             }
             SpecialForm::IsAvailable | SpecialForm::IsUnavailable => {
-                let slot = self.named(function, arguments, 0)?;
+                let slot = self.named_slot(function, arguments, 0)?;
                 self.reads.insert(slot);
                 self.emit(Instruction::Available(narrow(slot)), span);
                 if form == SpecialForm::IsUnavailable {
@@ -39,7 +39,7 @@ impl Compiler<'_> {
                 Ok(())
             }
             SpecialForm::Set => {
-                let slot = self.named(function, arguments, 0)?;
+                let slot = self.named_slot(function, arguments, 0)?;
                 self.expression(&arguments[1])?;
                 self.emit(Instruction::StoreTemporary(narrow(slot)), span);
                 Ok(())
@@ -79,7 +79,7 @@ impl Compiler<'_> {
             let next = self.here();
             self.code[test] = Instruction::Test(next, 0);
         }
-        self.land(&to_end);
+        self.patch_jumps(&to_end);
         Ok(())
     }
 
@@ -90,7 +90,7 @@ impl Compiler<'_> {
             Some(other) => self.branch(|compiler| compiler.expression(other))?,
             None => self.constant(Value::EMPTY, span),
         }
-        self.land(&[catch]);
+        self.patch_jumps(&[catch]);
         Ok(())
     }
 
@@ -161,7 +161,7 @@ impl Compiler<'_> {
 
     fn transform(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> CompileResult {
         self.expression(&arguments[0])?;
-        let slot = self.named(function, arguments, 1)?;
+        let slot = self.named_slot(function, arguments, 1)?;
         let start = self.emit(Instruction::Transform(narrow(slot), 0), span);
         self.transforms += 1;
         let result = self.block(&[slot], &arguments[2]);
@@ -173,11 +173,11 @@ impl Compiler<'_> {
 
     fn sort(&mut self, arguments: &[Expression], span: Span) -> CompileResult {
         let Some(comparison) = arguments.get(2) else {
-            self.all(arguments)?;
+            self.expressions(arguments)?;
             self.emit(Instruction::Call(&sort::PLAIN, narrow(arguments.len())), span);
             return Ok(());
         };
-        self.all(&arguments[..2])?;
+        self.expressions(&arguments[..2])?;
         let slots = [self.slot("$A", span)?, self.slot("$B", span)?];
         let start = self.emit(Instruction::Pop, span);
         self.block(&slots, comparison)?;
