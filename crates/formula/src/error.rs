@@ -86,7 +86,7 @@ pub enum CompileErrorKind {
     SecondSelect,
     /// A statement within an expression that is allowed only at the top level.
     #[error("{0} is allowed only as a separate statement")]
-    NotHere(&'static str),
+    StatementInExpression(&'static str),
     /// An unknown function.
     #[error("Unknown @Function: {name}{}", nearest(.suggestion))]
     UnknownFunction {
@@ -159,7 +159,7 @@ impl ErrorValue {
 pub enum ErrorValueKind {
     /// The error of `@Error`.
     #[error("ERROR specified in formula")]
-    Specified,
+    ErrorFunction,
     /// A value that is not text where text is required.
     #[error("Incorrect data type for operator or @Function: Text expected")]
     TextExpected,

@@ -91,7 +91,7 @@ impl Parser<'_> {
             TokenKind::Word(ReservedWord::Default) => Target::Default,
             TokenKind::Word(ReservedWord::Environment) => Target::Environment,
             TokenKind::Word(word @ (ReservedWord::Select | ReservedWord::Rem)) => {
-                return Err(self.error(CompileErrorKind::NotHere(word.text())));
+                return Err(self.error(CompileErrorKind::StatementInExpression(word.text())));
             }
             TokenKind::Name(_) if self.second() == Some(&TokenKind::Assign) => Target::Temporary,
             _ => return self.logical(),
@@ -225,7 +225,7 @@ impl Parser<'_> {
                 self.want(&TokenKind::Close, "A right parenthesis")?;
                 return Ok(inside);
             }
-            TokenKind::Word(word) => return Err(self.error(CompileErrorKind::NotHere(word.text()))),
+            TokenKind::Word(word) => return Err(self.error(CompileErrorKind::StatementInExpression(word.text()))),
             _ => return Err(self.expected("A value")),
         };
         self.advance();

@@ -139,7 +139,7 @@ fn same<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'
 }
 
 fn error<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
-    Err(ErrorValueKind::Specified.into())
+    Err(ErrorValueKind::ErrorFunction.into())
 }
 
 fn is_error<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
