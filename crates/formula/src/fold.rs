@@ -24,7 +24,7 @@ use crate::value::Value;
 pub fn fold(expression: Expression, options: &Options) -> Expression {
     let Expression { kind, span } = expression;
     let kind = match kind {
-        Kind::Bracketed(text) => bracketed(text, span, options),
+        Kind::Bracketed(text) => fold_bracketed(text, span, options),
         kind => compute(children(kind, options), options),
     };
     Expression { kind, span }
@@ -32,7 +32,7 @@ pub fn fold(expression: Expression, options: &Options) -> Expression {
 
 /// Converts the content of brackets to a constant, or to a call that computes it. A malformed time stays as it is, and
 /// the compiler refuses it.
-fn bracketed(text: String, span: Span, options: &Options) -> Kind {
+fn fold_bracketed(text: String, span: Span, options: &Options) -> Kind {
     match time_text::literal(&text, options) {
         Literal::Time(time) => Kind::Constant(Value::Time(time)),
         Literal::Relative(name) => {
@@ -47,7 +47,7 @@ fn bracketed(text: String, span: Span, options: &Options) -> Kind {
     }
 }
 
-fn boxed(expression: Expression, options: &Options) -> Box<Expression> {
+fn fold_boxed(expression: Expression, options: &Options) -> Box<Expression> {
     Box::new(fold(expression, options))
 }
 
@@ -61,14 +61,14 @@ fn children(kind: Kind, options: &Options) -> Kind {
         Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) => kind,
         Kind::List(elements) => Kind::List(all(elements, options)),
         Kind::Call(function, arguments) => Kind::Call(function, all(arguments, options)),
-        Kind::Negate(operand) => Kind::Negate(boxed(*operand, options)),
-        Kind::Plus(operand) => Kind::Plus(boxed(*operand, options)),
-        Kind::Not(operand) => Kind::Not(boxed(*operand, options)),
-        Kind::Subscript(list, indexes) => Kind::Subscript(boxed(*list, options), all(indexes, options)),
-        Kind::Assign(target, name, value) => Kind::Assign(target, name, boxed(*value, options)),
+        Kind::Negate(operand) => Kind::Negate(fold_boxed(*operand, options)),
+        Kind::Plus(operand) => Kind::Plus(fold_boxed(*operand, options)),
+        Kind::Not(operand) => Kind::Not(fold_boxed(*operand, options)),
+        Kind::Subscript(list, indexes) => Kind::Subscript(fold_boxed(*list, options), all(indexes, options)),
+        Kind::Assign(target, name, value) => Kind::Assign(target, name, fold_boxed(*value, options)),
         Kind::Chain(first, rest) => {
             let rest = rest.into_iter().map(|(operator, operand)| (operator, fold(operand, options)));
-            Kind::Chain(boxed(*first, options), rest.collect())
+            Kind::Chain(fold_boxed(*first, options), rest.collect())
         }
     }
 }
@@ -94,7 +94,7 @@ fn value<'d>(kind: &'d Kind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d
         Kind::Chain(first, rest) => {
             let operands = rest.iter().map(|(operator, operand)| Some((*operator, constant(operand)?)));
             let operands: Vec<_> = operands.collect::<Option<_>>()?;
-            if operands.iter().any(|(operator, operand)| asks_collation(*operator, operand)) {
+            if operands.iter().any(|(operator, operand)| depends_on_collation(*operator, operand)) {
                 return None;
             }
             operands.into_iter().try_fold(constant(first)?, |left, (operator, right)| {
@@ -105,17 +105,17 @@ fn value<'d>(kind: &'d Kind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d
         Kind::Subscript(list, indexes) => {
             constants(indexes)?.iter().try_fold(constant(list)?, |list, index| subscript(list, index))
         }
-        Kind::Call(function, arguments) => called(function, &constants(arguments)?, run)?,
+        Kind::Call(function, arguments) => fold_call(function, &constants(arguments)?, run)?,
         Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) | Kind::Assign(..) => return None,
     })
 }
 
 /// Returns `true` if the operator orders texts, which depends on the host's collation.
-fn asks_collation(operator: Operator, operand: &Value<'_>) -> bool {
+fn depends_on_collation(operator: Operator, operand: &Value<'_>) -> bool {
     operator.rank() == 6 && !matches!(operator.act, Operation::Equal | Operation::Different) && operand.texts().is_ok()
 }
 
-fn called<'d>(
+fn fold_call<'d>(
     function: &Function,
     arguments: &[Value<'d>],
     run: &mut Evaluation<'d>,
