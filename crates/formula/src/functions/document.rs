@@ -93,11 +93,11 @@ pub const FUNCTIONS: &[Function] = &[
         1,
         "none?; one?; many?",
         "The number of direct children. Texts replace the number and may contain it as `%`: one text for any number, two for 0 and others, three for 0, 1 and others.",
-        |run, a| worded(run, a, |p| p.children),
+        |run, a| count_text(run, a, |p| p.children),
     )
     .is(DESCENDANTS),
     row("@DocDescendants", 1, "none?; one?; many?", "Like `@DocChildren`, for all descendants.", |run, a| {
-        worded(run, a, |p| p.descendants)
+        count_text(run, a, |p| p.descendants)
     })
     .is(DESCENDANTS),
     row("@Responses", 1, "", "The number of all descendants.", |run, _| count(run, |p| p.descendants))
@@ -107,7 +107,7 @@ pub const FUNCTIONS: &[Function] = &[
         1,
         "yes?; no?",
         "The first argument in a category row, otherwise the second argument or the empty text. Without arguments, `*` in a category row.",
-        |run, a| either(run, a, ["*", ""], |p| p.is_category),
+        |run, a| choose_text(run, a, ["*", ""], |p| p.is_category),
     )
     .is(PLACE),
     row(
@@ -115,7 +115,7 @@ pub const FUNCTIONS: &[Function] = &[
         1,
         "yes?; no?",
         "The first argument in a row that can be expanded, otherwise the second argument or the empty text. Without arguments, `+` or `-`.",
-        |run, a| either(run, a, ["+", "-"], |p| p.is_expandable),
+        |run, a| choose_text(run, a, ["+", "-"], |p| p.is_expandable),
     )
     .is(PLACE),
     row("@DeleteDocument", 2, "", "Requests that the document is deleted. Returns 1.", |run, _| delete(run, DeletionRequest::Delete))
@@ -221,7 +221,7 @@ fn doc_parent_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> F
 ///
 /// The last text is the general one. With two or more texts, the first is for 0; with three, the second is for 1. The
 /// first `%` in a text is replaced by the number.
-fn worded<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], number: fn(&Position) -> u64) -> FunctionResult<'d> {
+fn count_text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], number: fn(&Position) -> u64) -> FunctionResult<'d> {
     let number = number(&position(run)?);
     let wording = match (arguments, number) {
         ([], _) => return Ok(Value::Number(number as f64)),
@@ -234,7 +234,7 @@ fn worded<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], number: fn(&Pos
 
 /// Returns the first argument if the test holds for the row, else the second argument or the empty text. Without
 /// arguments, the texts of `missing` are used.
-fn either<'d>(
+fn choose_text<'d>(
     run: &mut Evaluation<'d>,
     arguments: &[Value<'d>],
     missing: [&'static str; 2],
