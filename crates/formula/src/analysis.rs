@@ -28,44 +28,44 @@ impl Analysis {
     #[must_use]
     pub fn is_constant(&self) -> bool {
         let world = [Attributes::TIME, Attributes::DOCUMENT, Attributes::HOST, Attributes::EFFECT];
-        self.reads.is_empty() && !self.reads_computed && !world.iter().any(|part| self.attributes.has(*part))
+        self.reads.is_empty() && !self.reads_computed && !world.iter().any(|part| self.attributes.contains(*part))
     }
 
     /// Returns `true` if the value changes with time, so that an index over it is never up to date.
     #[must_use]
     pub fn is_time_variant(&self) -> bool {
-        self.attributes.has(Attributes::TIME)
+        self.attributes.contains(Attributes::TIME)
     }
 
     /// Returns `true` if the value changes within a day. `@Today` and similar functions change only at midnight.
     #[must_use]
     pub fn is_clock_variant(&self) -> bool {
-        self.attributes.has(Attributes::CLOCK)
+        self.attributes.contains(Attributes::CLOCK)
     }
 
     /// Returns `true` if the formula queries the host, for example for the user's name, the database's title or fields
     /// of other documents.
     #[must_use]
     pub fn uses_host(&self) -> bool {
-        self.attributes.has(Attributes::HOST)
+        self.attributes.contains(Attributes::HOST)
     }
 
     /// Returns `true` if the formula uses the number of entries beside the document in a view.
     #[must_use]
     pub fn uses_siblings(&self) -> bool {
-        self.attributes.has(Attributes::SIBLINGS)
+        self.attributes.contains(Attributes::SIBLINGS)
     }
 
     /// Returns `true` if the formula uses the number of entries below the document in a view.
     #[must_use]
     pub fn uses_descendants(&self) -> bool {
-        self.attributes.has(Attributes::DESCENDANTS)
+        self.attributes.contains(Attributes::DESCENDANTS)
     }
 
     /// Returns `true` if an evaluation may request changes or other effects.
     #[must_use]
     pub fn has_effects(&self) -> bool {
-        !self.writes.is_empty() || self.attributes.has(Attributes::EFFECT)
+        !self.writes.is_empty() || self.attributes.contains(Attributes::EFFECT)
     }
 
     /// Returns the names of the items that an evaluation may read.

@@ -235,7 +235,7 @@ impl Parser<'_> {
     fn call(&mut self, name: &str) -> ParseResult {
         let start = self.span();
         let Some(function) = functions::find(name) else {
-            return Err(self.error(functions::unknown(name)));
+            return Err(self.error(functions::unknown_function_reason(name)));
         };
         self.advance();
         let mut arguments = Vec::new();

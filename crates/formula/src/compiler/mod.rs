@@ -186,7 +186,7 @@ impl<'s> Compiler<'s> {
         self.emit(instruction, span);
         match target {
             Target::Default => self.read(slot),
-            Target::Environment => self.analysis.attributes = self.analysis.attributes.with(Attributes::EFFECT),
+            Target::Environment => self.analysis.attributes = self.analysis.attributes.union(Attributes::EFFECT),
             Target::Temporary => {}
             Target::Field => {
                 self.writes.insert(slot);
@@ -213,17 +213,17 @@ impl<'s> Compiler<'s> {
     fn call(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> CompileResult {
         self.check_permissions(function, span)?;
         let attributes = function.attributes;
-        self.analysis.attributes = self.analysis.attributes.with(attributes);
-        if attributes.has(Attributes::ALL_CHILDREN) {
+        self.analysis.attributes = self.analysis.attributes.union(attributes);
+        if attributes.contains(Attributes::ALL_CHILDREN) {
             self.analysis.responses = self.analysis.responses.max(SelectedResponses::Children);
         }
-        if attributes.has(Attributes::ALL_DESCENDANTS) {
+        if attributes.contains(Attributes::ALL_DESCENDANTS) {
             self.analysis.responses = SelectedResponses::Descendants;
         }
-        if attributes.has(Attributes::NAMES_FIELD) {
+        if attributes.contains(Attributes::NAMES_FIELD) {
             self.field_by_name(function, arguments, span)?;
         }
-        self.analysis.reads_computed |= attributes.has(Attributes::READS_ANY);
+        self.analysis.reads_computed |= attributes.contains(Attributes::READS_ANY);
         for name in function.reads {
             let slot = self.slot(name, span)?;
             self.read(slot);
@@ -241,15 +241,15 @@ impl<'s> Compiler<'s> {
     fn check_permissions(&self, function: &'static Function, span: Span) -> CompileResult {
         let permissions = self.options.permissions;
         let attributes = function.attributes;
-        if attributes.has(Attributes::ASSIGNS) && !permissions.assign {
+        if attributes.contains(Attributes::ASSIGNS) && !permissions.assign {
             return Err(self.error(span, CompileErrorKind::AssignForbidden));
         }
-        if attributes.has(Attributes::SETS_ENVIRONMENT) && !permissions.environment {
+        if attributes.contains(Attributes::SETS_ENVIRONMENT) && !permissions.environment {
             return Err(self.error(span, CompileErrorKind::EnvironmentForbidden));
         }
-        let others = attributes.has(Attributes::EFFECT)
-            && !attributes.has(Attributes::ASSIGNS)
-            && !attributes.has(Attributes::SETS_ENVIRONMENT);
+        let others = attributes.contains(Attributes::EFFECT)
+            && !attributes.contains(Attributes::ASSIGNS)
+            && !attributes.contains(Attributes::SETS_ENVIRONMENT);
         if others && !permissions.effects {
             return Err(self.error(span, CompileErrorKind::EffectForbidden(function.name)));
         }
@@ -263,7 +263,7 @@ impl<'s> Compiler<'s> {
             Some(name) => {
                 let slot = self.slot(&name, span)?;
                 self.reads.insert(slot);
-                if function.attributes.has(Attributes::ASSIGNS) {
+                if function.attributes.contains(Attributes::ASSIGNS) {
                     self.writes.insert(slot);
                 }
             }

@@ -1,6 +1,6 @@
 //! Functions for control flow, truth values, errors and types.
 
-use super::{Attributes, Function, SpecialForm, form, row};
+use super::{Attributes, Function, SpecialForm, special_form, function};
 use crate::error::{BudgetExceeded, ErrorValueKind};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::formula::Formula;
@@ -12,113 +12,113 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    form(
+    special_form(
         "@If",
         1,
         "condition; value?; more...",
         "The value after the first true condition, or the last argument if none is true.",
         SpecialForm::If,
     ),
-    form("@V2If", 3, "condition; value?; more...", "The same as `@If`.", SpecialForm::If),
-    form(
+    special_form("@V2If", 3, "condition; value?; more...", "The same as `@If`.", SpecialForm::If),
+    special_form(
         "@IfError",
         3,
         "value; other?",
         "The value if it is not an error, otherwise `other` or the empty text.",
         SpecialForm::IfError,
     ),
-    form(
+    special_form(
         "@Do",
         1,
         "statement; more...",
         "Evaluates the statements in turn. Returns the value of the last one.",
         SpecialForm::Do,
     ),
-    form(
+    special_form(
         "@While",
         2,
         "condition; statements...",
         "Evaluates the statements while the condition is true. Returns 1.",
         SpecialForm::While,
     ),
-    form(
+    special_form(
         "@DoWhile",
         2,
         "statement; more...",
         "Evaluates the statements until the last one, the condition, is false. Returns 1.",
         SpecialForm::DoWhile,
     ),
-    form(
+    special_form(
         "@For",
         2,
         "start; condition; step; statements...",
         "Evaluates `start` once, then the statements and the step while the condition is true. Returns 1.",
         SpecialForm::For,
     ),
-    form("@Return", 1, "value", "Ends the formula with this value.", SpecialForm::Return),
-    form("@Set", 3, "name; value", "Assigns the value to a temporary variable.", SpecialForm::Set),
-    form(
+    special_form("@Return", 1, "value", "Ends the formula with this value.", SpecialForm::Return),
+    special_form("@Set", 3, "name; value", "Assigns the value to a temporary variable.", SpecialForm::Set),
+    special_form(
         "@Transform",
         1,
         "list; name; formula",
         "The results of the formula for each element. The formula reads the element under the given name.",
         SpecialForm::Transform,
     ),
-    row(
+    function(
         "@Select",
         1,
         "number; value; more...",
         "The value at this position, starting at 1. Other positions select the first or the last value.",
         select,
     ),
-    row("@True", 1, "", "1.", yes),
-    row("@Yes", 1, "", "1.", yes),
-    row("@Success", 2, "", "1.", yes),
-    row("@False", 1, "", "0.", no),
-    row("@No", 1, "", "0.", no),
-    row("@Failure", 2, "text", "The text, for use as the message of a failed validation.", same),
-    row("@Error", 1, "", "An error.", error).is(Attributes::LATE),
-    row("@IsError", 1, "value", "1 if the value is an error, otherwise 0.", is_error).is(Attributes::TAKES_ERRORS),
-    row("@IsText", 1, "value", "1 if the value is text, otherwise 0.", is_text),
-    row("@IsNumber", 1, "value", "1 if the value is a number or a list of numbers, otherwise 0.", is_number),
-    row("@IsTime", 1, "value", "1 if the value is a time or a list of times, otherwise 0.", is_time),
-    row("@IsNull", 2, "value", "1 if the value is the empty text, otherwise 0.", is_null),
-    row(
+    function("@True", 1, "", "1.", yes),
+    function("@Yes", 1, "", "1.", yes),
+    function("@Success", 2, "", "1.", yes),
+    function("@False", 1, "", "0.", no),
+    function("@No", 1, "", "0.", no),
+    function("@Failure", 2, "text", "The text, for use as the message of a failed validation.", same),
+    function("@Error", 1, "", "An error.", error).with_attributes(Attributes::NOT_FOLDABLE),
+    function("@IsError", 1, "value", "1 if the value is an error, otherwise 0.", is_error).with_attributes(Attributes::TAKES_ERRORS),
+    function("@IsText", 1, "value", "1 if the value is text, otherwise 0.", is_text),
+    function("@IsNumber", 1, "value", "1 if the value is a number or a list of numbers, otherwise 0.", is_number),
+    function("@IsTime", 1, "value", "1 if the value is a time or a list of times, otherwise 0.", is_time),
+    function("@IsNull", 2, "value", "1 if the value is the empty text, otherwise 0.", is_null),
+    function(
         "@Eval",
         2,
         "formulas",
         "The value of the formula in the text. Of several formulas, the value of the last one.",
         eval,
     )
-    .is(Attributes::READS_ANY
-        .with(Attributes::DOCUMENT)
-        .with(Attributes::HOST)
-        .with(Attributes::TIME)
-        .with(Attributes::CLOCK)),
-    row(
+    .with_attributes(Attributes::READS_ANY
+        .union(Attributes::DOCUMENT)
+        .union(Attributes::HOST)
+        .union(Attributes::TIME)
+        .union(Attributes::CLOCK)),
+    function(
         "@CheckFormulaSyntax",
         2,
         "formula",
         "1 if the formula compiles, otherwise a list: message, line, column, offset, length and the affected text.",
         check_syntax,
     ),
-    row(
+    function(
         "@Text",
         1,
         "value; format?",
         "The value as text, in the given format. The format may be a list of format codes.",
         text,
     )
-    .is(Attributes::LATE),
-    row("@TextToNumber", 1, "text", "The text converted to a number.", text_to_number),
-    row("@ToNumber", 2, "value", "The value converted to a number; 0 for the empty text.", to_number),
-    row("@TextToTime", 1, "text", "The text converted to a time.", text_to_time).is(Attributes::LATE),
-    row("@ToTime", 2, "value", "The value converted to a time.", to_time).is(Attributes::LATE),
+    .with_attributes(Attributes::NOT_FOLDABLE),
+    function("@TextToNumber", 1, "text", "The text converted to a number.", text_to_number),
+    function("@ToNumber", 2, "value", "The value converted to a number; 0 for the empty text.", to_number),
+    function("@TextToTime", 1, "text", "The text converted to a time.", text_to_time).with_attributes(Attributes::NOT_FOLDABLE),
+    function("@ToTime", 2, "value", "The value converted to a time.", to_time).with_attributes(Attributes::NOT_FOLDABLE),
 ];
 
 /// The function that evaluates a time literal that needs the current date, such as a date without a year.
 pub const TIME_LITERAL: Function =
-    row("@TextToTime", 1, "text", "The text converted to a time.", text_to_time).is(Attributes::TIME);
+    function("@TextToTime", 1, "text", "The text converted to a time.", text_to_time).with_attributes(Attributes::TIME);
 
 fn select<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let last = arguments.len() as i64 - 1;

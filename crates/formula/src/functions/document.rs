@@ -2,7 +2,7 @@
 
 use base::Timestamp;
 
-use super::{Attributes, Function, SpecialForm, form, row};
+use super::{Attributes, Function, SpecialForm, special_form, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::host::{DocumentState, DocumentTime, Position};
@@ -13,124 +13,124 @@ use crate::value::Value;
 
 const DOCUMENT: Attributes = Attributes::DOCUMENT;
 const FIELD: Attributes = Attributes::NAMES_FIELD;
-const ASSIGNS: Attributes = Attributes::EFFECT.with(Attributes::ASSIGNS);
-const PLACE: Attributes = Attributes::LATE;
+const ASSIGNS: Attributes = Attributes::EFFECT.union(Attributes::ASSIGNS);
+const PLACE: Attributes = Attributes::NOT_FOLDABLE;
 const SIBLINGS: Attributes = Attributes::SIBLINGS;
 const DESCENDANTS: Attributes = Attributes::DESCENDANTS;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@All", 1, "", "1, which selects every document.", |_, _| Ok(Value::TRUE)),
-    row("@AllChildren", 1, "", "0. Direct responses to selected documents are selected as well.", |_, _| {
+    function("@All", 1, "", "1, which selects every document.", |_, _| Ok(Value::TRUE)),
+    function("@AllChildren", 1, "", "0. Direct responses to selected documents are selected as well.", |_, _| {
         Ok(Value::FALSE)
     })
-    .is(Attributes::ALL_CHILDREN),
-    row("@AllDescendants", 1, "", "0. All descendants of selected documents are selected as well.", |_, _| {
+    .with_attributes(Attributes::ALL_CHILDREN),
+    function("@AllDescendants", 1, "", "0. All descendants of selected documents are selected as well.", |_, _| {
         Ok(Value::FALSE)
     })
-    .is(Attributes::ALL_DESCENDANTS),
-    row("@IsResponseDoc", 1, "", "1 if the document is a response, otherwise 0.", is_response)
-        .is(DOCUMENT)
-        .reading(&["$REF"]),
-    form("@IsAvailable", 1, "name", "1 if the document has the item, otherwise 0.", SpecialForm::IsAvailable),
-    form("@IsUnavailable", 1, "name", "1 if the document does not have the item, otherwise 0.", SpecialForm::IsUnavailable),
-    row("@Created", 1, "", "The time when the document was created.", |run, _| moment(run, DocumentTime::Created)).is(DOCUMENT),
-    row("@Modified", 1, "", "The time when the document was last saved.", |run, _| moment(run, DocumentTime::Modified)).is(DOCUMENT),
-    row("@Accessed", 1, "", "The time when the document was last read.", |run, _| moment(run, DocumentTime::Accessed)).is(DOCUMENT),
-    row("@AddedToThisFile", 2, "", "The time when the document was added to this replica.", |run, _| moment(run, DocumentTime::Added))
-        .is(DOCUMENT),
-    row("@Author", 1, "", "The author of the document, from `From` or else from `$UpdatedBy`.", author)
-        .is(DOCUMENT)
-        .reading(&["From", "$UpdatedBy"]),
-    row("@DocLength", 1, "", "The size of the document in bytes.", doc_length).is(DOCUMENT),
-    row("@DocOmmittedLength", 3, "", "0, because documents are never truncated. The spelling is Domino's.", |_, _| {
+    .with_attributes(Attributes::ALL_DESCENDANTS),
+    function("@IsResponseDoc", 1, "", "1 if the document is a response, otherwise 0.", is_response)
+        .with_attributes(DOCUMENT)
+        .with_reads(&["$REF"]),
+    special_form("@IsAvailable", 1, "name", "1 if the document has the item, otherwise 0.", SpecialForm::IsAvailable),
+    special_form("@IsUnavailable", 1, "name", "1 if the document does not have the item, otherwise 0.", SpecialForm::IsUnavailable),
+    function("@Created", 1, "", "The time when the document was created.", |run, _| moment(run, DocumentTime::Created)).with_attributes(DOCUMENT),
+    function("@Modified", 1, "", "The time when the document was last saved.", |run, _| moment(run, DocumentTime::Modified)).with_attributes(DOCUMENT),
+    function("@Accessed", 1, "", "The time when the document was last read.", |run, _| moment(run, DocumentTime::Accessed)).with_attributes(DOCUMENT),
+    function("@AddedToThisFile", 2, "", "The time when the document was added to this replica.", |run, _| moment(run, DocumentTime::Added))
+        .with_attributes(DOCUMENT),
+    function("@Author", 1, "", "The author of the document, from `From` or else from `$UpdatedBy`.", author)
+        .with_attributes(DOCUMENT)
+        .with_reads(&["From", "$UpdatedBy"]),
+    function("@DocLength", 1, "", "The size of the document in bytes.", doc_length).with_attributes(DOCUMENT),
+    function("@DocOmmittedLength", 3, "", "0, because documents are never truncated. The spelling is Domino's.", |_, _| {
         Ok(Value::Number(0.0))
     }),
-    row("@DocFields", 2, "", "The names of all items.", doc_fields).is(DOCUMENT),
-    row("@DocumentUniqueID", 1, "", "The document's UNID.", unid).is(DOCUMENT),
-    row("@InheritedDocumentUniqueID", 3, "", "The UNID of the document to which this one is a response.", parent_unid)
-        .is(DOCUMENT),
-    row("@NoteID", 1, "", "The note ID of the document, with the prefix `NT`.", note_id).is(DOCUMENT),
-    row("@Attachments", 1, "mime?", "The number of attachments. The argument, which selects whether text parts of the message count, is ignored.", attachments).is(DOCUMENT),
-    row("@AttachmentNames", 1, "mime?", "The file names of the attachments.", attachment_names).is(DOCUMENT),
-    row("@AttachmentLengths", 1, "mime?", "The sizes of the attachments in bytes.", attachment_lengths).is(DOCUMENT),
-    row("@AttachmentModifiedTimes", 3, "mime?", "The times when the attachments were last modified.", attachment_times).is(DOCUMENT),
-    row("@IsNewDoc", 2, "", "1 if the document was never saved, otherwise 0.", |run, _| {
+    function("@DocFields", 2, "", "The names of all items.", doc_fields).with_attributes(DOCUMENT),
+    function("@DocumentUniqueID", 1, "", "The document's UNID.", unid).with_attributes(DOCUMENT),
+    function("@InheritedDocumentUniqueID", 3, "", "The UNID of the document to which this one is a response.", parent_unid)
+        .with_attributes(DOCUMENT),
+    function("@NoteID", 1, "", "The note ID of the document, with the prefix `NT`.", note_id).with_attributes(DOCUMENT),
+    function("@Attachments", 1, "mime?", "The number of attachments. The argument, which selects whether text parts of the message count, is ignored.", attachments).with_attributes(DOCUMENT),
+    function("@AttachmentNames", 1, "mime?", "The file names of the attachments.", attachment_names).with_attributes(DOCUMENT),
+    function("@AttachmentLengths", 1, "mime?", "The sizes of the attachments in bytes.", attachment_lengths).with_attributes(DOCUMENT),
+    function("@AttachmentModifiedTimes", 3, "mime?", "The times when the attachments were last modified.", attachment_times).with_attributes(DOCUMENT),
+    function("@IsNewDoc", 2, "", "1 if the document was never saved, otherwise 0.", |run, _| {
         Ok(Value::from_bool(run.document.is_new()))
     })
-    .is(DOCUMENT),
-    row("@IsDocBeingEdited", 3, "", "1 if the document is open for editing, otherwise 0.", |run, _| state(run, DocumentState::BeingEdited))
-        .is(DOCUMENT),
-    row("@IsDocBeingSaved", 3, "", "1 if the document is being saved, otherwise 0.", |run, _| state(run, DocumentState::BeingSaved)).is(DOCUMENT),
-    row("@IsDocBeingMailed", 3, "", "1 if the document is being mailed, otherwise 0.", |run, _| state(run, DocumentState::BeingMailed))
-        .is(DOCUMENT),
-    row("@IsDocBeingRecalculated", 3, "", "1 if the document is being recalculated, otherwise 0.", |run, _| {
+    .with_attributes(DOCUMENT),
+    function("@IsDocBeingEdited", 3, "", "1 if the document is open for editing, otherwise 0.", |run, _| state(run, DocumentState::BeingEdited))
+        .with_attributes(DOCUMENT),
+    function("@IsDocBeingSaved", 3, "", "1 if the document is being saved, otherwise 0.", |run, _| state(run, DocumentState::BeingSaved)).with_attributes(DOCUMENT),
+    function("@IsDocBeingMailed", 3, "", "1 if the document is being mailed, otherwise 0.", |run, _| state(run, DocumentState::BeingMailed))
+        .with_attributes(DOCUMENT),
+    function("@IsDocBeingRecalculated", 3, "", "1 if the document is being recalculated, otherwise 0.", |run, _| {
         state(run, DocumentState::BeingRecalculated)
     })
-    .is(DOCUMENT),
-    row("@IsDocBeingLoaded", 3, "", "1 if the document is being opened, otherwise 0.", |run, _| state(run, DocumentState::BeingLoaded))
-        .is(DOCUMENT),
-    row("@IsDocTruncated", 3, "", "1 if the document is truncated, otherwise 0.", |run, _| state(run, DocumentState::Truncated)).is(DOCUMENT),
-    row("@DocLevel", 1, "", "The level of the document in the view, starting at 1.", |run, _| {
+    .with_attributes(DOCUMENT),
+    function("@IsDocBeingLoaded", 3, "", "1 if the document is being opened, otherwise 0.", |run, _| state(run, DocumentState::BeingLoaded))
+        .with_attributes(DOCUMENT),
+    function("@IsDocTruncated", 3, "", "1 if the document is truncated, otherwise 0.", |run, _| state(run, DocumentState::Truncated)).with_attributes(DOCUMENT),
+    function("@DocLevel", 1, "", "The level of the document in the view, starting at 1.", |run, _| {
         count(run, |p| p.path.len() as u64)
     })
-    .is(PLACE),
-    row(
+    .with_attributes(PLACE),
+    function(
         "@DocNumber",
         1,
         "separator?",
         "The position of the entry on each level, joined by periods or the separator. With an empty separator, the position on the last level only.",
         doc_number,
     )
-    .is(PLACE),
-    row("@DocParentNumber", 1, "separator?", "Like `@DocNumber`, for the parent entry.", doc_parent_number).is(PLACE),
-    row("@DocSiblings", 1, "", "The number of siblings of the entry, including itself.", |run, _| {
+    .with_attributes(PLACE),
+    function("@DocParentNumber", 1, "separator?", "Like `@DocNumber`, for the parent entry.", doc_parent_number).with_attributes(PLACE),
+    function("@DocSiblings", 1, "", "The number of siblings of the entry, including itself.", |run, _| {
         count(run, |p| p.siblings)
     })
-    .is(SIBLINGS),
-    row(
+    .with_attributes(SIBLINGS),
+    function(
         "@DocChildren",
         1,
         "none?; one?; many?",
         "The number of direct children. Texts replace the number and may contain it as `%`: one text for any number, two for 0 and others, three for 0, 1 and others.",
         |run, a| count_text(run, a, |p| p.children),
     )
-    .is(DESCENDANTS),
-    row("@DocDescendants", 1, "none?; one?; many?", "Like `@DocChildren`, for all descendants.", |run, a| {
+    .with_attributes(DESCENDANTS),
+    function("@DocDescendants", 1, "none?; one?; many?", "Like `@DocChildren`, for all descendants.", |run, a| {
         count_text(run, a, |p| p.descendants)
     })
-    .is(DESCENDANTS),
-    row("@Responses", 1, "", "The number of all descendants.", |run, _| count(run, |p| p.descendants))
-        .is(DESCENDANTS),
-    row(
+    .with_attributes(DESCENDANTS),
+    function("@Responses", 1, "", "The number of all descendants.", |run, _| count(run, |p| p.descendants))
+        .with_attributes(DESCENDANTS),
+    function(
         "@IsCategory",
         1,
         "yes?; no?",
         "The first argument in a category row, otherwise the second argument or the empty text. Without arguments, `*` in a category row.",
         |run, a| choose_text(run, a, ["*", ""], |p| p.is_category),
     )
-    .is(PLACE),
-    row(
+    .with_attributes(PLACE),
+    function(
         "@IsExpandable",
         1,
         "yes?; no?",
         "The first argument in a row that can be expanded, otherwise the second argument or the empty text. Without arguments, `+` or `-`.",
         |run, a| choose_text(run, a, ["+", "-"], |p| p.is_expandable),
     )
-    .is(PLACE),
-    row("@DeleteDocument", 2, "", "Requests that the document is deleted. Returns 1.", |run, _| delete(run, DeletionRequest::Delete))
-        .is(ASSIGNS),
-    row("@HardDeleteDocument", 2, "", "Requests that the document is deleted permanently. Returns 1.", |run, _| {
+    .with_attributes(PLACE),
+    function("@DeleteDocument", 2, "", "Requests that the document is deleted. Returns 1.", |run, _| delete(run, DeletionRequest::Delete))
+        .with_attributes(ASSIGNS),
+    function("@HardDeleteDocument", 2, "", "Requests that the document is deleted permanently. Returns 1.", |run, _| {
         delete(run, DeletionRequest::HardDelete)
     })
-    .is(ASSIGNS),
-    row("@UndeleteDocument", 2, "", "Requests that a soft deletion is undone. Returns 1.", |run, _| delete(run, DeletionRequest::Undelete))
-        .is(ASSIGNS),
-    row("@DeleteField", 2, "", "After `FIELD x :=`, removes the field.", unavailable),
-    row("@Unavailable", 2, "", "The same.", unavailable),
-    row("@GetField", 2, "name", "The value of a field whose name may be computed.", get_field).is(FIELD.with(DOCUMENT)),
-    row("@SetField", 2, "name; value", "Sets a field whose name may be computed. Returns the value.", set_field)
-        .is(FIELD.with(ASSIGNS)),
+    .with_attributes(ASSIGNS),
+    function("@UndeleteDocument", 2, "", "Requests that a soft deletion is undone. Returns 1.", |run, _| delete(run, DeletionRequest::Undelete))
+        .with_attributes(ASSIGNS),
+    function("@DeleteField", 2, "", "After `FIELD x :=`, removes the field.", unavailable),
+    function("@Unavailable", 2, "", "The same.", unavailable),
+    function("@GetField", 2, "name", "The value of a field whose name may be computed.", get_field).with_attributes(FIELD.union(DOCUMENT)),
+    function("@SetField", 2, "name; value", "Sets a field whose name may be computed. Returns the value.", set_field)
+        .with_attributes(FIELD.union(ASSIGNS)),
 ];
 
 fn is_response<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {

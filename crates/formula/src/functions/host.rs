@@ -3,7 +3,7 @@
 use base::Unid;
 
 use super::text::each;
-use super::{Attributes, Function, row, text_of};
+use super::{Attributes, Function, function, text_of};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::host::{Access, HostText, Lookup, LookupColumn};
@@ -13,39 +13,39 @@ use crate::value::Value;
 
 const HOST: Attributes = Attributes::HOST;
 const EFFECT: Attributes = Attributes::EFFECT;
-const SETS: Attributes = Attributes::EFFECT.with(Attributes::SETS_ENVIRONMENT);
+const SETS: Attributes = Attributes::EFFECT.union(Attributes::SETS_ENVIRONMENT);
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@UserName", 2, "which?", "The canonical name of the user.", |run, _| fact(run, HostText::UserName)).is(HOST),
-    row("@UserNamesList", 2, "", "All names of the user: own names, groups and roles.", |run, _| list(run.host.user_names())).is(HOST),
-    row("@UserRoles", 2, "", "The user's roles, in brackets.", |run, _| list(run.host.user_roles())).is(HOST),
-    row("@UserAccess", 2, "database; keywords?", "The user's access level and rights to create and delete documents, or the ones that the keywords select.", user_access).is(HOST),
-    row("@ServerName", 2, "", "The canonical name of the server.", |run, _| fact(run, HostText::ServerName)).is(HOST),
-    row("@DbName", 2, "", "The server and the path of the database.", db_name).is(HOST),
-    row("@WebDbName", 3, "", "The path of the database as part of a URL.", web_db_name).is(HOST),
-    row("@DbTitle", 2, "", "The title of the database.", |run, _| fact(run, HostText::DatabaseTitle)).is(HOST),
-    row("@ReplicaID", 2, "", "The replica ID of the database.", replica_id).is(HOST),
-    row("@ViewTitle", 2, "", "The title of the view.", |run, _| fact(run, HostText::ViewTitle)).is(HOST),
-    row("@Domain", 2, "", "The mail domain.", |run, _| fact(run, HostText::Domain)).is(HOST),
-    row("@Platform", 3, "keyword?", "The operating system.", |run, _| fact(run, HostText::Platform)).is(HOST),
-    row("@Version", 1, "", "The version of the program.", |run, _| fact(run, HostText::Version)).is(HOST),
-    row("@Language", 3, "keyword?", "The language.", |run, _| fact(run, HostText::Language)).is(HOST),
-    row("@LanguagePreference", 3, "keyword", "The same as `@Language`.", |run, _| fact(run, HostText::Language)).is(HOST),
-    row("@IsModalHelp", 3, "", "0, because there is no help window.", |_, _| Ok(Value::Number(0.0))),
-    row("@IsEmbeddedInsideWCT", 3, "", "0, because there is no such client.", |_, _| Ok(Value::Number(0.0))),
-    row("@ClientType", 3, "", "`None`, because formulas run on the server.", |_, _| Ok(Value::from("None"))),
-    row("@Environment", 2, "name; value?", "The value of an environment setting. With a second argument, requests that it is changed and returns 1.", environment).is(HOST),
-    row("@SetEnvironment", 2, "name; value", "Requests that an environment setting is changed. Returns 1.", set_environment).is(SETS),
-    row("@DbColumn", 2, "class; database; view; column", "The values of a view column.", db_column).is(HOST),
-    row("@DbLookup", 2, "class; database; view; key; column or field; keywords?", "The values of a column or field in the entries with the given key.", db_lookup).is(HOST),
-    row("@GetDocField", 2, "unid; name", "A field of another document.", get_doc_field).is(HOST),
-    row("@SetDocField", 2, "unid; name; value", "Requests that a field of another document is changed. Returns the value.", set_doc_field).is(EFFECT),
-    row("@GetProfileField", 2, "profile; name; user?", "A field of a profile document.", get_profile_field).is(HOST),
-    row("@SetProfileField", 2, "profile; name; value; user?", "Requests that a field of a profile document is changed. Returns the value.", set_profile_field).is(EFFECT),
-    row("@AddToFolder", 2, "add; remove", "Requests that the document is added to one folder and removed from another. Returns 1.", add_to_folder).is(EFFECT),
-    row("@MailSend", 2, "arguments...", "Requests that a message is sent; without arguments, the document itself. Returns 1.", mail_send).is(EFFECT),
-    row("@Command", 3, "keyword; arguments...", "Requests that a command is run: `[MailSend]`, `[ToolsRunMacro]`, `[Compose]`, `[FileSave]`, `[FileCloseWindow]`, `[ViewChange]`, `[OpenView]`. Returns 1.", command).is(EFFECT),
+    function("@UserName", 2, "which?", "The canonical name of the user.", |run, _| fact(run, HostText::UserName)).with_attributes(HOST),
+    function("@UserNamesList", 2, "", "All names of the user: own names, groups and roles.", |run, _| list(run.host.user_names())).with_attributes(HOST),
+    function("@UserRoles", 2, "", "The user's roles, in brackets.", |run, _| list(run.host.user_roles())).with_attributes(HOST),
+    function("@UserAccess", 2, "database; keywords?", "The user's access level and rights to create and delete documents, or the ones that the keywords select.", user_access).with_attributes(HOST),
+    function("@ServerName", 2, "", "The canonical name of the server.", |run, _| fact(run, HostText::ServerName)).with_attributes(HOST),
+    function("@DbName", 2, "", "The server and the path of the database.", db_name).with_attributes(HOST),
+    function("@WebDbName", 3, "", "The path of the database as part of a URL.", web_db_name).with_attributes(HOST),
+    function("@DbTitle", 2, "", "The title of the database.", |run, _| fact(run, HostText::DatabaseTitle)).with_attributes(HOST),
+    function("@ReplicaID", 2, "", "The replica ID of the database.", replica_id).with_attributes(HOST),
+    function("@ViewTitle", 2, "", "The title of the view.", |run, _| fact(run, HostText::ViewTitle)).with_attributes(HOST),
+    function("@Domain", 2, "", "The mail domain.", |run, _| fact(run, HostText::Domain)).with_attributes(HOST),
+    function("@Platform", 3, "keyword?", "The operating system.", |run, _| fact(run, HostText::Platform)).with_attributes(HOST),
+    function("@Version", 1, "", "The version of the program.", |run, _| fact(run, HostText::Version)).with_attributes(HOST),
+    function("@Language", 3, "keyword?", "The language.", |run, _| fact(run, HostText::Language)).with_attributes(HOST),
+    function("@LanguagePreference", 3, "keyword", "The same as `@Language`.", |run, _| fact(run, HostText::Language)).with_attributes(HOST),
+    function("@IsModalHelp", 3, "", "0, because there is no help window.", |_, _| Ok(Value::Number(0.0))),
+    function("@IsEmbeddedInsideWCT", 3, "", "0, because there is no such client.", |_, _| Ok(Value::Number(0.0))),
+    function("@ClientType", 3, "", "`None`, because formulas run on the server.", |_, _| Ok(Value::from("None"))),
+    function("@Environment", 2, "name; value?", "The value of an environment setting. With a second argument, requests that it is changed and returns 1.", environment).with_attributes(HOST),
+    function("@SetEnvironment", 2, "name; value", "Requests that an environment setting is changed. Returns 1.", set_environment).with_attributes(SETS),
+    function("@DbColumn", 2, "class; database; view; column", "The values of a view column.", db_column).with_attributes(HOST),
+    function("@DbLookup", 2, "class; database; view; key; column or field; keywords?", "The values of a column or field in the entries with the given key.", db_lookup).with_attributes(HOST),
+    function("@GetDocField", 2, "unid; name", "A field of another document.", get_doc_field).with_attributes(HOST),
+    function("@SetDocField", 2, "unid; name; value", "Requests that a field of another document is changed. Returns the value.", set_doc_field).with_attributes(EFFECT),
+    function("@GetProfileField", 2, "profile; name; user?", "A field of a profile document.", get_profile_field).with_attributes(HOST),
+    function("@SetProfileField", 2, "profile; name; value; user?", "Requests that a field of a profile document is changed. Returns the value.", set_profile_field).with_attributes(EFFECT),
+    function("@AddToFolder", 2, "add; remove", "Requests that the document is added to one folder and removed from another. Returns 1.", add_to_folder).with_attributes(EFFECT),
+    function("@MailSend", 2, "arguments...", "Requests that a message is sent; without arguments, the document itself. Returns 1.", mail_send).with_attributes(EFFECT),
+    function("@Command", 3, "keyword; arguments...", "Requests that a command is run: `[MailSend]`, `[ToolsRunMacro]`, `[Compose]`, `[FileSave]`, `[FileCloseWindow]`, `[ViewChange]`, `[OpenView]`. Returns 1.", command).with_attributes(EFFECT),
 ];
 
 fn fact<'d>(run: &mut Evaluation<'d>, fact: HostText) -> FunctionResult<'d> {

@@ -1,16 +1,16 @@
 //! Functions of lists of any type: counts and parts.
 
-use super::{Function, SpecialForm, form, row};
+use super::{Function, SpecialForm, special_form, function};
 use crate::error::ErrorValueKind;
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements),
-    row("@Count", 1, "list", "The number of elements; 1 for the empty text.", count),
-    row("@Subset", 1, "list; number", "The first elements, or the last elements if the number is negative.", subset),
-    form(
+    function("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements),
+    function("@Count", 1, "list", "The number of elements; 1 for the empty text.", count),
+    function("@Subset", 1, "list; number", "The first elements, or the last elements if the number is negative.", subset),
+    special_form(
         "@Nothing",
         3,
         "",
@@ -20,7 +20,7 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// The `@Nothing` function within the formula of `@Transform`.
-pub const NOTHING: Function = row("@Nothing", 3, "", "No element.", nothing);
+pub const NOTHING: Function = function("@Nothing", 3, "", "No element.", nothing);
 
 fn elements<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let list = &arguments[0];

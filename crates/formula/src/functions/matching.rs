@@ -1,7 +1,7 @@
 //! Functions that search texts for substrings, members and patterns. All are case-sensitive, except for the letters in
 //! the patterns of `@Matches`.
 
-use super::{Function, row};
+use super::{Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::pattern::Pattern;
@@ -10,20 +10,20 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Contains", 1, "text; part", "1 if any of the texts contains any of the parts, otherwise 0.", contains),
-    row("@Begins", 1, "text; part", "1 if any of the texts begins with any of the parts, otherwise 0.", begins),
-    row("@Ends", 1, "text; part", "1 if any of the texts ends with any of the parts, otherwise 0.", ends),
-    row("@Matches", 1, "text; pattern", "1 if any of the texts matches any of the patterns, otherwise 0.", matches),
-    row(
+    function("@Contains", 1, "text; part", "1 if any of the texts contains any of the parts, otherwise 0.", contains),
+    function("@Begins", 1, "text; part", "1 if any of the texts begins with any of the parts, otherwise 0.", begins),
+    function("@Ends", 1, "text; part", "1 if any of the texts ends with any of the parts, otherwise 0.", ends),
+    function("@Matches", 1, "text; pattern", "1 if any of the texts matches any of the patterns, otherwise 0.", matches),
+    function(
         "@Like",
         1,
         "text; pattern; escape?",
         "1 if any of the texts matches any of the SQL patterns, otherwise 0.",
         like,
     ),
-    row("@IsMember", 1, "text; list", "1 if all of the texts are in the list, otherwise 0.", is_member),
-    row("@IsNotMember", 1, "text; list", "1 if none of the texts is in the list, otherwise 0.", is_not_member),
-    row(
+    function("@IsMember", 1, "text; list", "1 if all of the texts are in the list, otherwise 0.", is_member),
+    function("@IsNotMember", 1, "text; list", "1 if none of the texts is in the list, otherwise 0.", is_not_member),
+    function(
         "@Member",
         1,
         "value; list",

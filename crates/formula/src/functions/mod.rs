@@ -123,7 +123,7 @@ impl Attributes {
     /// The function is called even if an argument is an error.
     pub const TAKES_ERRORS: Self = Self(1 << 11);
     /// The value depends on collation or the date, but not on the document. It is not computed at compile time.
-    pub const LATE: Self = Self(1 << 12);
+    pub const NOT_FOLDABLE: Self = Self(1 << 12);
     /// The function may read any item.
     pub const READS_ANY: Self = Self(1 << 13);
     /// The value changes within a day.
@@ -131,25 +131,25 @@ impl Attributes {
 
     /// Returns the union of both sets of attributes.
     #[must_use]
-    pub const fn with(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// Returns `true` if all attributes of `other` are present.
     #[must_use]
-    pub const fn has(self, other: Self) -> bool {
+    pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
 /// Creates a table entry for a pure function.
-const fn row(name: &'static str, tier: u8, arguments: &'static str, help: &'static str, body: Body) -> Function {
+const fn function(name: &'static str, tier: u8, arguments: &'static str, help: &'static str, body: Body) -> Function {
     let implementation = Implementation::Plain(body);
     Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], implementation }
 }
 
 /// Creates a table entry for a function that the compiler turns into instructions.
-const fn form(
+const fn special_form(
     name: &'static str,
     tier: u8,
     arguments: &'static str,
@@ -162,13 +162,13 @@ const fn form(
 
 impl Function {
     /// Returns the entry with additional attributes.
-    const fn is(mut self, attributes: Attributes) -> Self {
-        self.attributes = self.attributes.with(attributes);
+    const fn with_attributes(mut self, attributes: Attributes) -> Self {
+        self.attributes = self.attributes.union(attributes);
         self
     }
 
     /// Returns the entry with the items that the function reads.
-    const fn reading(mut self, items: &'static [&'static str]) -> Self {
+    const fn with_reads(mut self, items: &'static [&'static str]) -> Self {
         self.reads = items;
         self
     }
@@ -176,7 +176,7 @@ impl Function {
     /// Returns `true` if the function is called even if an argument is an error.
     #[must_use]
     pub fn takes_errors(&self) -> bool {
-        self.attributes.has(Attributes::TAKES_ERRORS)
+        self.attributes.contains(Attributes::TAKES_ERRORS)
     }
 
     /// Returns the minimum and the maximum number of arguments. The maximum is `None` if there is no limit.
@@ -315,7 +315,7 @@ pub fn find(name: &str) -> Option<&'static Function> {
 
 /// Returns the reason why a name is not a function.
 #[must_use]
-pub fn unknown(name: &str) -> CompileErrorKind {
+pub fn unknown_function_reason(name: &str) -> CompileErrorKind {
     if UNSUPPORTED.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         return CompileErrorKind::Unsupported(name.to_owned());
     }

@@ -3,7 +3,7 @@
 use base::Name;
 
 use super::text::{each, made};
-use super::{Attributes, Function, row};
+use super::{Attributes, Function, function};
 use crate::error::ErrorValueKind;
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
@@ -11,22 +11,22 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row(
+    function(
         "@Name",
         1,
         "keyword; name",
         "A part or form of the name: `[CN]`, `[O]`, `[OU1]`, `[Abbreviate]`, `[Canonicalize]`, `[ToKeyword]`, `[Address821]` and others.",
         name,
     ),
-    row(
+    function(
         "@ValidateInternetAddress",
         2,
         "keyword; address",
         "The empty text if the address is valid, otherwise the reason why it is not.",
         validate,
     ),
-    row("@NameLookup", 2, "options; name; item", "An item of the person's directory entry.", lookup)
-        .is(Attributes::HOST),
+    function("@NameLookup", 2, "options; name; item", "An item of the person's directory entry.", lookup)
+        .with_attributes(Attributes::HOST),
 ];
 
 fn name<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {

@@ -1,6 +1,6 @@
 //! Functions of numbers. A result that is not a finite number is an error.
 
-use super::{Attributes, Function, row};
+use super::{Attributes, Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::operators::IndexPairs;
@@ -9,42 +9,42 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Abs", 1, "number", "The absolute value of the number.", |run, a| each(run, a, f64::abs)),
-    row("@Integer", 1, "number", "The integer part of the number.", |run, a| each(run, a, f64::trunc)),
-    row("@Round", 1, "number; factor?", "The nearest whole number, or the nearest multiple of the factor.", round),
-    row(
+    function("@Abs", 1, "number", "The absolute value of the number.", |run, a| each(run, a, f64::abs)),
+    function("@Integer", 1, "number", "The integer part of the number.", |run, a| each(run, a, f64::trunc)),
+    function("@Round", 1, "number; factor?", "The nearest whole number, or the nearest multiple of the factor.", round),
+    function(
         "@Modulo",
         1,
         "number; divisor",
         "The integer part of the remainder, with the sign of the number.",
         |run, a| pairs(run, a, modulo),
     ),
-    row("@Sign", 2, "number", "-1, 0 or 1.", |run, a| each(run, a, sign)),
-    row("@Sum", 1, "numbers; more...", "The sum of all elements of all arguments.", sum),
-    row("@Min", 1, "numbers; others?", "The smallest number of a list, or of each pair from two lists.", min),
-    row("@Max", 1, "numbers; others?", "The greatest number of a list, or of each pair from two lists.", max),
-    row("@Power", 2, "base; exponent", "The base to the power of the exponent.", |run, a| pairs(run, a, f64::powf)),
-    row("@Sqrt", 2, "number", "The square root.", |run, a| each(run, a, f64::sqrt)),
-    row("@Exp", 2, "number", "e to the power of the number.", |run, a| each(run, a, f64::exp)),
-    row("@Ln", 2, "number", "The natural logarithm.", |run, a| each(run, a, f64::ln)),
-    row("@Log", 2, "number", "The logarithm to base 10.", |run, a| each(run, a, f64::log10)),
-    row("@Pi", 2, "", "Pi.", |_, _| Ok(Value::Number(std::f64::consts::PI))),
-    row("@Sin", 2, "angle", "The sine.", |run, a| each(run, a, f64::sin)),
-    row("@Cos", 2, "angle", "The cosine.", |run, a| each(run, a, f64::cos)),
-    row("@Tan", 2, "angle", "The tangent.", |run, a| each(run, a, f64::tan)),
-    row("@ASin", 2, "sine", "The angle with this sine.", |run, a| each(run, a, f64::asin)),
-    row("@ACos", 2, "cosine", "The angle with this cosine.", |run, a| each(run, a, f64::acos)),
-    row("@ATan", 2, "tangent", "The angle with this tangent.", |run, a| each(run, a, f64::atan)),
-    row("@ATan2", 2, "x; y", "The angle of the point (x, y).", |run, a| pairs(run, a, |x, y| y.atan2(x))),
-    row(
+    function("@Sign", 2, "number", "-1, 0 or 1.", |run, a| each(run, a, sign)),
+    function("@Sum", 1, "numbers; more...", "The sum of all elements of all arguments.", sum),
+    function("@Min", 1, "numbers; others?", "The smallest number of a list, or of each pair from two lists.", min),
+    function("@Max", 1, "numbers; others?", "The greatest number of a list, or of each pair from two lists.", max),
+    function("@Power", 2, "base; exponent", "The base to the power of the exponent.", |run, a| pairs(run, a, f64::powf)),
+    function("@Sqrt", 2, "number", "The square root.", |run, a| each(run, a, f64::sqrt)),
+    function("@Exp", 2, "number", "e to the power of the number.", |run, a| each(run, a, f64::exp)),
+    function("@Ln", 2, "number", "The natural logarithm.", |run, a| each(run, a, f64::ln)),
+    function("@Log", 2, "number", "The logarithm to base 10.", |run, a| each(run, a, f64::log10)),
+    function("@Pi", 2, "", "Pi.", |_, _| Ok(Value::Number(std::f64::consts::PI))),
+    function("@Sin", 2, "angle", "The sine.", |run, a| each(run, a, f64::sin)),
+    function("@Cos", 2, "angle", "The cosine.", |run, a| each(run, a, f64::cos)),
+    function("@Tan", 2, "angle", "The tangent.", |run, a| each(run, a, f64::tan)),
+    function("@ASin", 2, "sine", "The angle with this sine.", |run, a| each(run, a, f64::asin)),
+    function("@ACos", 2, "cosine", "The angle with this cosine.", |run, a| each(run, a, f64::acos)),
+    function("@ATan", 2, "tangent", "The angle with this tangent.", |run, a| each(run, a, f64::atan)),
+    function("@ATan2", 2, "x; y", "The angle of the point (x, y).", |run, a| pairs(run, a, |x, y| y.atan2(x))),
+    function(
         "@FloatEq",
         3,
         "number; other; difference?",
         "1 if two numbers differ by less than the difference (by default 0.0001), otherwise 0.",
         float_eq,
     ),
-    row("@Random", 2, "", "A random number from 0 to 1.", random)
-        .is(Attributes::LATE.with(Attributes::HOST).with(Attributes::TIME)),
+    function("@Random", 2, "", "A random number from 0 to 1.", random)
+        .with_attributes(Attributes::NOT_FOLDABLE.union(Attributes::HOST).union(Attributes::TIME)),
 ];
 
 fn finite(number: f64) -> Result<f64, ErrorValueKind> {

@@ -4,27 +4,27 @@
 //! ([`PASSWORD_STEPS`]). Hosts that evaluate formulas over many documents, as views do, do not support passwords; there
 //! the functions are not valid.
 
-use super::{Attributes, Function, row};
+use super::{Attributes, Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::limits::PASSWORD_STEPS;
 use crate::text::Text;
 use crate::value::Value;
 
-const HOST: Attributes = Attributes::HOST.with(Attributes::LATE);
+const HOST: Attributes = Attributes::HOST.union(Attributes::NOT_FOLDABLE);
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row(
+    function(
         "@HashPassword",
         2,
         "text",
         "A salted hash of the text, for `@VerifyPassword`. A text that is already a hash is returned unchanged.",
         hash,
     )
-    .is(HOST),
-    row("@Password", 2, "text", "The same as `@HashPassword`.", hash).is(HOST),
-    row("@VerifyPassword", 2, "text; hash", "1 if the hash belongs to the text, otherwise 0.", verify).is(HOST),
+    .with_attributes(HOST),
+    function("@Password", 2, "text", "The same as `@HashPassword`.", hash).with_attributes(HOST),
+    function("@VerifyPassword", 2, "text; hash", "1 if the hash belongs to the text, otherwise 0.", verify).with_attributes(HOST),
 ];
 
 fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {

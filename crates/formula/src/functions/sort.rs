@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Attributes, Function, SpecialForm, form, row};
+use super::{Attributes, Function, SpecialForm, special_form, function};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::operators::IndexPairs;
@@ -14,19 +14,19 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    form(
+    special_form(
         "@Sort",
         1,
         "list; order?; formula?",
         "The sorted list. A formula that compares `$A` and `$B` may define the order.",
         SpecialForm::Sort,
     )
-    .is(Attributes::LATE),
-    row("@Compare", 2, "texts; texts; options?", "-1, 0 or 1 for each pair.", compare).is(Attributes::LATE),
+    .with_attributes(Attributes::NOT_FOLDABLE),
+    function("@Compare", 2, "texts; texts; options?", "-1, 0 or 1 for each pair.", compare).with_attributes(Attributes::NOT_FOLDABLE),
 ];
 
 /// The `@Sort` function without a comparison formula.
-pub const PLAIN: Function = row("@Sort", 1, "list; order?", "The sorted list.", sort);
+pub const PLAIN: Function = function("@Sort", 1, "list; order?", "The sorted list.", sort);
 
 /// Returns the indexes from 0 to `count - 1` in sorted order. `after` returns `true` if the first element belongs after
 /// the second one.

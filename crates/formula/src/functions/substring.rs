@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::text::each;
-use super::{Function, row};
+use super::{Function, function};
 use crate::error::ErrorValueKind;
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
@@ -14,37 +14,37 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Left", 1, "text; count or text", "The first characters, or the text before the first occurrence.", left),
-    row(
+    function("@Left", 1, "text; count or text", "The first characters, or the text before the first occurrence.", left),
+    function(
         "@LeftBack",
         1,
         "text; count or text",
         "All but the last characters, or the text before the last occurrence.",
         left_back,
     ),
-    row("@Right", 1, "text; count or text", "The last characters, or the text after the first occurrence.", right),
-    row(
+    function("@Right", 1, "text; count or text", "The last characters, or the text after the first occurrence.", right),
+    function(
         "@RightBack",
         1,
         "text; count or text",
         "All but the first characters, or the text after the last occurrence.",
         right_back,
     ),
-    row(
+    function(
         "@Middle",
         1,
         "text; skip or text; count or text",
         "The text after a number of characters or after a text: a number of characters, or up to another text.",
         middle,
     ),
-    row(
+    function(
         "@MiddleBack",
         2,
         "text; skip or text; count or text",
         "Like `@Middle`, but counted and searched from the end.",
         middle_back,
     ),
-    row(
+    function(
         "@Word",
         1,
         "text; separator; number",

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use super::{Attributes, Function, row};
+use super::{Attributes, Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
@@ -13,32 +13,32 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@LowerCase", 1, "text", "The text in lower case.", lower_case),
-    row("@UpperCase", 1, "text", "The text in upper case.", upper_case),
-    row("@ProperCase", 1, "text", "The text with a capital letter at the beginning of each word.", proper_case),
-    row(
+    function("@LowerCase", 1, "text", "The text in lower case.", lower_case),
+    function("@UpperCase", 1, "text", "The text in upper case.", upper_case),
+    function("@ProperCase", 1, "text", "The text with a capital letter at the beginning of each word.", proper_case),
+    function(
         "@Trim",
         1,
         "text",
         "The text without spaces at both ends and with one space between words. Empty elements are omitted.",
         trim,
     ),
-    row("@Length", 1, "text", "The number of characters.", length),
-    row(
+    function("@Length", 1, "text", "The number of characters.", length),
+    function(
         "@Repeat",
         2,
         "text; times; max?",
         "The text repeated this many times, truncated to at most `max` characters.",
         repeat,
     ),
-    row("@NewLine", 1, "", "A newline character.", new_line),
-    row("@Char", 1, "code", "The character with this code, from 0 to 255.", character),
-    row("@Ascii", 3, "text; keyword?", "The text without accents. Other non-ASCII characters become `?`.", ascii),
-    row("@Soundex", 3, "text", "The text's Soundex code.", soundex),
-    row("@URLEncode", 3, "charset; text", "The text encoded for use in a URL, in UTF-8.", url_encode),
-    row("@URLDecode", 3, "charset; text", "The text decoded from its encoded form in a URL.", url_decode),
-    row("@Unique", 1, "list?", "The list without duplicates. Without a list, a text that is unique.", unique)
-        .is(Attributes::LATE),
+    function("@NewLine", 1, "", "A newline character.", new_line),
+    function("@Char", 1, "code", "The character with this code, from 0 to 255.", character),
+    function("@Ascii", 3, "text; keyword?", "The text without accents. Other non-ASCII characters become `?`.", ascii),
+    function("@Soundex", 3, "text", "The text's Soundex code.", soundex),
+    function("@URLEncode", 3, "charset; text", "The text encoded for use in a URL, in UTF-8.", url_encode),
+    function("@URLDecode", 3, "charset; text", "The text decoded from its encoded form in a URL.", url_decode),
+    function("@Unique", 1, "list?", "The list without duplicates. Without a list, a text that is unique.", unique)
+        .with_attributes(Attributes::NOT_FOLDABLE),
 ];
 
 /// Applies a function to each text.

@@ -1,7 +1,7 @@
 //! Functions that split texts into lists, join lists into texts, and replace or find texts of lists.
 
 use super::text::{each, made};
-use super::{Function, row};
+use super::{Function, function};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::limits::RANGE_DAYS_MAX;
@@ -12,29 +12,29 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row(
+    function(
         "@Explode",
         1,
         "text or range; separators?; empty?; newlines?",
         "A list of the parts of a text between the separators, or of the days of a range.",
         explode,
     ),
-    row(
+    function(
         "@Implode",
         1,
         "list; separator?",
         "The elements joined into one text, separated by spaces or the separator.",
         implode,
     ),
-    row("@Replace", 1, "list; old; new", "The list with the elements in `old` replaced by those in `new`.", replace),
-    row(
+    function("@Replace", 1, "list; old; new", "The list with the elements in `old` replaced by those in `new`.", replace),
+    function(
         "@ReplaceSubstring",
         1,
         "text; old; new",
         "The text with each substring in `old` replaced by the one in `new`.",
         replace_substring,
     ),
-    row(
+    function(
         "@Keywords",
         1,
         "text; keywords; separators?",

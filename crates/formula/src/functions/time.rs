@@ -1,6 +1,6 @@
 //! Functions of the current time, of the parts of a time, and of time zones.
 
-use super::{Attributes, Function, row};
+use super::{Attributes, Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
@@ -10,31 +10,31 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Now", 1, "flags?; server?", "The current date and time.", now).is(Attributes::TIME.with(Attributes::CLOCK)),
-    row("@Today", 1, "", "Today's date.", |run, _| day(run, 0)).is(Attributes::TIME),
-    row("@Tomorrow", 1, "", "Tomorrow's date.", |run, _| day(run, 1)).is(Attributes::TIME),
-    row("@Yesterday", 1, "", "Yesterday's date.", |run, _| day(run, -1)).is(Attributes::TIME),
-    row("@Year", 1, "time", "The year. Parts of the date are -1 if the time has no date.", |run, a| {
+    function("@Now", 1, "flags?; server?", "The current date and time.", now).with_attributes(Attributes::TIME.union(Attributes::CLOCK)),
+    function("@Today", 1, "", "Today's date.", |run, _| day(run, 0)).with_attributes(Attributes::TIME),
+    function("@Tomorrow", 1, "", "Tomorrow's date.", |run, _| day(run, 1)).with_attributes(Attributes::TIME),
+    function("@Yesterday", 1, "", "Yesterday's date.", |run, _| day(run, -1)).with_attributes(Attributes::TIME),
+    function("@Year", 1, "time", "The year. Parts of the date are -1 if the time has no date.", |run, a| {
         part(run, a, |p| p.date(|d| d.year().into()))
     }),
-    row("@Month", 1, "time", "The month, starting at 1.", |run, a| part(run, a, |p| p.date(|d| d.month().into()))),
-    row("@Day", 1, "time", "The day of the month.", |run, a| part(run, a, |p| p.date(|d| d.day().into()))),
-    row("@Weekday", 1, "time", "The day of the week, starting at 1 for Sunday.", |run, a| {
+    function("@Month", 1, "time", "The month, starting at 1.", |run, a| part(run, a, |p| p.date(|d| d.month().into()))),
+    function("@Day", 1, "time", "The day of the month.", |run, a| part(run, a, |p| p.date(|d| d.day().into()))),
+    function("@Weekday", 1, "time", "The day of the week, starting at 1 for Sunday.", |run, a| {
         part(run, a, |p| p.date(|d| d.weekday().to_sunday_one_offset().into()))
     }),
-    row("@Hour", 1, "time", "The hour. Parts of the time of day are -1 if there is only a date.", |run, a| {
+    function("@Hour", 1, "time", "The hour. Parts of the time of day are -1 if there is only a date.", |run, a| {
         part(run, a, |p| p.clock(360_000, 24))
     }),
-    row("@Minute", 1, "time", "The minute.", |run, a| part(run, a, |p| p.clock(6_000, 60))),
-    row("@Second", 2, "time", "The second.", |run, a| part(run, a, |p| p.clock(100, 60))),
-    row("@Zone", 2, "time?", "The time zone of a time, or of the current time: hours west of Greenwich, with `.1` added in daylight saving time.", zone)
-        .is(Attributes::LATE),
-    row("@GetCurrentTimeZone", 2, "", "The time zone in Domino's notation: offset, daylight saving time, name.", current_zone)
-        .is(Attributes::LATE),
-    row("@TimeZoneToText", 3, "zone; format?", "The name of the time zone, or its abbreviation if the format is `S` or `A`.", zone_to_text)
-        .is(Attributes::LATE),
-    row("@TimeToTextInZone", 3, "time; zone; format?", "The time as text, in the given time zone.", time_in_zone)
-        .is(Attributes::LATE),
+    function("@Minute", 1, "time", "The minute.", |run, a| part(run, a, |p| p.clock(6_000, 60))),
+    function("@Second", 2, "time", "The second.", |run, a| part(run, a, |p| p.clock(100, 60))),
+    function("@Zone", 2, "time?", "The time zone of a time, or of the current time: hours west of Greenwich, with `.1` added in daylight saving time.", zone)
+        .with_attributes(Attributes::NOT_FOLDABLE),
+    function("@GetCurrentTimeZone", 2, "", "The time zone in Domino's notation: offset, daylight saving time, name.", current_zone)
+        .with_attributes(Attributes::NOT_FOLDABLE),
+    function("@TimeZoneToText", 3, "zone; format?", "The name of the time zone, or its abbreviation if the format is `S` or `A`.", zone_to_text)
+        .with_attributes(Attributes::NOT_FOLDABLE),
+    function("@TimeToTextInZone", 3, "time; zone; format?", "The time as text, in the given time zone.", time_in_zone)
+        .with_attributes(Attributes::NOT_FOLDABLE),
 ];
 
 fn now<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {

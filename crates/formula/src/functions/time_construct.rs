@@ -3,7 +3,7 @@
 use base::Timestamp;
 use jiff::civil;
 
-use super::{Function, row};
+use super::{Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::limits::RANGE_DAYS_MAX;
@@ -13,29 +13,29 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    row(
+    function(
         "@Date",
         1,
         "time or year; month?; day?; hour?; minute?; second?",
         "The date of a time, or the date of three or six numbers. Of six numbers, the last three are ignored.",
         make_date,
     ),
-    row(
+    function(
         "@Time",
         1,
         "time or hour; minute?; second?; hour?; minute?; second?",
         "The time of day of a time, or of three numbers. Of six numbers, beginning with the year, the instant.",
         make_time,
     ),
-    row("@TimeMerge", 2, "date; time; zone?", "The instants of pairs of dates and times of day.", merge),
-    row(
+    function("@TimeMerge", 2, "date; time; zone?", "The instants of pairs of dates and times of day.", merge),
+    function(
         "@Adjust",
         1,
         "time; years; months; days; hours; minutes; seconds; keyword?",
         "The time moved by these amounts, applied from the seconds to the years.",
         adjust,
     ),
-    row(
+    function(
         "@BusinessDays",
         3,
         "from; to; weekdays?; holidays?",
