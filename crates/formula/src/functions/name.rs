@@ -79,18 +79,18 @@ fn apply(action: &NameOperation, text: &str) -> Option<String> {
         return component(text, attribute).map(str::to_owned);
     }
     match action {
-        NameOperation::Attribute("CN") => common(text),
-        NameOperation::Attribute(attribute) => component(&canonical(text), attribute).map(str::to_owned),
+        NameOperation::Attribute("CN") => common_name(text),
+        NameOperation::Attribute(attribute) => component(&canonicalize(text), attribute).map(str::to_owned),
         NameOperation::OrganizationalUnit(number) => {
-            let name = canonical(text);
+            let name = canonicalize(text);
             let units: Vec<&str> =
                 components(&name).filter(|(a, _)| a.to_ascii_uppercase().starts_with("OU")).map(|(_, v)| v).collect();
             units.iter().rev().nth(number - 1).map(|unit| (*unit).to_owned())
         }
-        NameOperation::Abbreviate => Some(abbreviated(&canonical(text))),
-        NameOperation::Canonicalize => Some(canonical(text)),
-        NameOperation::HierarchyOnly => Some(above_the_common_name(&canonical(text)).join("/")),
-        NameOperation::ToKeyword => Some(to_keyword(canonical(text))),
+        NameOperation::Abbreviate => Some(abbreviate(&canonicalize(text))),
+        NameOperation::Canonicalize => Some(canonicalize(text)),
+        NameOperation::HierarchyOnly => Some(components_without_common_name(&canonicalize(text)).join("/")),
+        NameOperation::ToKeyword => Some(to_keyword(canonicalize(text))),
         NameOperation::Address821 => address(text).map(str::to_owned),
         NameOperation::LocalPart => address(text)?.rsplit_once('@').map(|(local, _)| local.to_owned()),
         NameOperation::Phrase => phrase(text),
@@ -109,7 +109,7 @@ fn is_label(label: &str, labels: &[&str]) -> bool {
 }
 
 /// Returns the canonical form of a name, with all labels. A name with X.400 labels stays as it is.
-fn canonical(text: &str) -> String {
+fn canonicalize(text: &str) -> String {
     let mut labels = text.split('/').filter_map(|part| part.split_once('=')).map(|(label, _)| label);
     if labels.any(|label| is_label(label, &X400_LABELS)) {
         return text.trim().to_owned();
@@ -118,7 +118,7 @@ fn canonical(text: &str) -> String {
 }
 
 /// Returns a canonical name without its labels.
-fn abbreviated(name: &str) -> String {
+fn abbreviate(name: &str) -> String {
     name.split('/').map(without_label).collect::<Vec<_>>().join("/")
 }
 
@@ -134,12 +134,12 @@ fn without_label(part: &str) -> &str {
 /// This is the phrase of an Internet address, or its local part if it has no phrase. For other names it is the `CN`
 /// component, or the whole name if the name is not hierarchical. The part after an `@` is the domain and does not
 /// belong to the name.
-fn common(text: &str) -> Option<String> {
+fn common_name(text: &str) -> Option<String> {
     if let Some(phrase) = phrase(text) {
         return Some(phrase);
     }
     let local = address(text).and_then(|address| address.rsplit_once('@')).map_or(text, |(local, _)| local);
-    let name = canonical(local);
+    let name = canonicalize(local);
     if !name.contains('=') {
         return Some(name);
     }
@@ -158,7 +158,7 @@ fn components(name: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Returns the values of all components of a name except the common name.
-fn above_the_common_name(name: &str) -> Vec<&str> {
+fn components_without_common_name(name: &str) -> Vec<&str> {
     components(name).filter(|(label, _)| !label.eq_ignore_ascii_case("CN")).map(|(_, value)| value).collect()
 }
 
@@ -170,7 +170,7 @@ fn to_keyword(name: String) -> String {
     if !name.contains('=') {
         return name;
     }
-    let mut parts = above_the_common_name(&name);
+    let mut parts = components_without_common_name(&name);
     parts.reverse();
     parts.join("\\")
 }
@@ -200,11 +200,11 @@ fn validate<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRe
     };
     each(run, &arguments[1], |_, text| {
         let address = if with_phrase { address(text) } else { Some(text.as_str()) };
-        Ok(Text::Borrowed(address.map_or("The address has no @", objection)))
+        Ok(Text::Borrowed(address.map_or("The address has no @", address_error)))
     })
 }
 
-fn objection(address: &str) -> &'static str {
+fn address_error(address: &str) -> &'static str {
     let Some((local, domain)) = address.rsplit_once('@') else { return "The address has no @" };
     let local = local.strip_prefix('"').and_then(|local| local.strip_suffix('"')).map_or(local, |_| "quoted");
     let is_atom = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
