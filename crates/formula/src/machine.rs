@@ -307,7 +307,7 @@ impl<'d> Machine<'_, 'd> {
         }
         let before = slots.map(|slot| self.run.take_slot(slot));
         let (mut flow, mut failure) = (BlockEnd::Through, None);
-        let order = sort::merge(list.count(), &mut |one, other| {
+        let order = sort::merge_sort_indexes(list.count(), &mut |one, other| {
             if flow == BlockEnd::Over || failure.is_some() {
                 return Ok(false);
             }
@@ -329,7 +329,7 @@ impl<'d> Machine<'_, 'd> {
         })?;
         let done = match failure {
             Some(error) => Ok(error),
-            None => sort::picked(self.run, &list, order, &options),
+            None => sort::reordered(self.run, &list, order, &options),
         };
         for (slot, before) in slots.into_iter().zip(before) {
             self.run.restore(slot, before);

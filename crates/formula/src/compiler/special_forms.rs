@@ -174,7 +174,7 @@ impl Compiler<'_> {
     fn sort(&mut self, arguments: &[Expression], span: Span) -> CompileResult {
         let Some(comparison) = arguments.get(2) else {
             self.expressions(arguments)?;
-            self.emit(Instruction::Call(&sort::PLAIN, narrow(arguments.len())), span);
+            self.emit(Instruction::Call(&sort::SORT_WITHOUT_FORMULA, narrow(arguments.len())), span);
             return Ok(());
         };
         self.expressions(&arguments[..2])?;

@@ -26,11 +26,11 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// The `@Sort` function without a comparison formula.
-pub const PLAIN: Function = function("@Sort", 1, "list; order?", "The sorted list.", sort);
+pub const SORT_WITHOUT_FORMULA: Function = function("@Sort", 1, "list; order?", "The sorted list.", sort);
 
 /// Returns the indexes from 0 to `count - 1` in sorted order. `after` returns `true` if the first element belongs after
 /// the second one.
-pub fn merge(
+pub fn merge_sort_indexes(
     count: usize,
     after: &mut dyn FnMut(usize, usize) -> Result<bool, BudgetExceeded>,
 ) -> Result<Vec<usize>, BudgetExceeded> {
@@ -81,7 +81,7 @@ fn options(keywords: Option<&Value<'_>>, sensitivity: Sensitivity) -> Result<Opt
 }
 
 /// Returns a list in the given order, or in the reverse order if the keywords ask for it.
-pub fn picked<'d>(
+pub fn reordered<'d>(
     run: &mut Evaluation<'d>,
     list: &Value<'d>,
     mut order: Vec<usize>,
@@ -98,7 +98,7 @@ fn sort<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
     let list = &arguments[0];
     let options = options(arguments.get(1), Sensitivity::SORT)?;
     run.make_list(2 * list.count())?;
-    let order = merge(list.count(), &mut |one, other| {
+    let order = merge_sort_indexes(list.count(), &mut |one, other| {
         let order = compare_elements(run, list, [one, other], options.sensitivity)?;
         Ok(if options.descending { order.is_lt() } else { order.is_gt() })
     })?;
