@@ -2,7 +2,7 @@
 
 use base::Name;
 
-use super::text::{each, made};
+use super::text::{each, charge_new_text};
 use super::{Attributes, Function, function};
 use crate::error::ErrorValueKind;
 use crate::evaluation::{Evaluation, FunctionResult};
@@ -34,7 +34,7 @@ fn name<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
     let keyword = keyword.strip_prefix('[').and_then(|keyword| keyword.strip_suffix(']')).unwrap_or(&keyword);
     let action = action(keyword).ok_or(ErrorValueKind::Keyword)?;
     each(run, &arguments[1], |run, text| match apply(&action, text) {
-        Some(result) => made(run, result),
+        Some(result) => charge_new_text(run, result),
         None => Ok(Text::EMPTY),
     })
 }

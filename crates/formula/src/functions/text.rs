@@ -60,17 +60,17 @@ pub fn each<'d>(
 }
 
 /// Charges the budget for a newly created text and returns it.
-pub fn made<'d>(run: &mut Evaluation<'d>, text: String) -> Result<Text<'d>, EvaluationError> {
+pub fn charge_new_text<'d>(run: &mut Evaluation<'d>, text: String) -> Result<Text<'d>, EvaluationError> {
     run.make_text(text.len())?;
     Ok(Text::from(text))
 }
 
 fn lower_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    each(run, &arguments[0], |run, text| made(run, text.to_lowercase()))
+    each(run, &arguments[0], |run, text| charge_new_text(run, text.to_lowercase()))
 }
 
 fn upper_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    each(run, &arguments[0], |run, text| made(run, text.to_uppercase()))
+    each(run, &arguments[0], |run, text| charge_new_text(run, text.to_uppercase()))
 }
 
 fn proper_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
@@ -85,7 +85,7 @@ fn proper_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functio
             }
             within_word = c.is_alphanumeric() || (within_word && c == '\'');
         }
-        made(run, proper)
+        charge_new_text(run, proper)
     })
 }
 
@@ -99,7 +99,7 @@ fn trim<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
             text.clone()
         } else {
             let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
-            made(run, words.join(" "))?
+            charge_new_text(run, words.join(" "))?
         };
         if !text.is_empty() {
             trimmed.push(text);
@@ -149,7 +149,7 @@ fn ascii<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResul
         let plain: String =
             text.nfd().filter(|c| !is_combining_mark(*c)).map(|c| if c.is_ascii() { c } else { '?' }).collect();
         let spoilt = only_whole && !text.is_ascii();
-        made(run, if spoilt { String::new() } else { plain })
+        charge_new_text(run, if spoilt { String::new() } else { plain })
     })
 }
 
@@ -170,7 +170,7 @@ fn soundex<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
                 last = digit;
             }
         }
-        made(run, format!("{code:0<4.4}"))
+        charge_new_text(run, format!("{code:0<4.4}"))
     })
 }
 
@@ -223,7 +223,7 @@ fn url_decode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Function
             decoded.push(code.unwrap_or(if *byte == b'+' { b' ' } else { *byte }));
             rest = if code.is_some() { &after[2..] } else { after };
         }
-        made(run, String::from_utf8_lossy(&decoded).into_owned())
+        charge_new_text(run, String::from_utf8_lossy(&decoded).into_owned())
     })
 }
 

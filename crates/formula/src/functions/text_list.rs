@@ -1,6 +1,6 @@
 //! Functions that split texts into lists, join lists into texts, and replace or find texts of lists.
 
-use super::text::{each, made};
+use super::text::{each, charge_new_text};
 use super::{Function, function};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
@@ -175,7 +175,7 @@ fn replace_substring<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> F
             if memchr::memmem::find(text.as_bytes(), old.as_bytes()).is_some() {
                 let new = &new[index.min(new.len() - 1)];
                 check_growth(run, &text, old, new)?;
-                text = made(run, text.replace(old.as_str(), new))?;
+                text = charge_new_text(run, text.replace(old.as_str(), new))?;
             }
         }
         Ok(text)
