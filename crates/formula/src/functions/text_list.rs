@@ -205,7 +205,7 @@ fn keywords<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRe
     run.make_list(keywords.len())?;
     let mut found: Vec<(usize, usize)> = Vec::new();
     for (index, keyword) in keywords.iter().enumerate() {
-        let place = if separators.is_empty() { anywhere(texts, keyword) } else { as_word(texts, keyword, separators) };
+        let place = if separators.is_empty() { position_of_substring(texts, keyword) } else { position_of_word(texts, keyword, separators) };
         found.extend(place.map(|place| (place, index)));
     }
     found.sort_unstable();
@@ -213,7 +213,7 @@ fn keywords<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRe
 }
 
 /// Returns the first position of a keyword, counted over all texts in sequence.
-fn anywhere(texts: &[Text<'_>], keyword: &str) -> Option<usize> {
+fn position_of_substring(texts: &[Text<'_>], keyword: &str) -> Option<usize> {
     let mut before = 0;
     for text in texts {
         if let Some(place) = text.find(keyword) {
@@ -224,7 +224,7 @@ fn anywhere(texts: &[Text<'_>], keyword: &str) -> Option<usize> {
     None
 }
 
-fn as_word(texts: &[Text<'_>], keyword: &str, separators: &str) -> Option<usize> {
+fn position_of_word(texts: &[Text<'_>], keyword: &str, separators: &str) -> Option<usize> {
     let mut place = 0;
     for text in texts {
         for word in text.split(|c| separators.contains(c)) {
