@@ -123,7 +123,7 @@ impl<'d> Evaluation<'d> {
 
     /// Returns a text of the host. Fails with [`ErrorValueKind::Context`] if the host does not provide it.
     pub fn fact(&self, fact: HostText) -> Result<&'d str, ErrorValueKind> {
-        self.host.fact(fact).ok_or(ErrorValueKind::Context)
+        self.host.text(fact).ok_or(ErrorValueKind::Context)
     }
 
     /// Returns the value of a name: the temporary, the item, or the empty text.

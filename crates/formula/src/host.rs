@@ -25,7 +25,7 @@ pub trait Document {
     }
 
     /// Returns a time of the document's history.
-    fn moment(&self, _: DocumentTime) -> Option<Timestamp> {
+    fn time_of(&self, _: DocumentTime) -> Option<Timestamp> {
         None
     }
 
@@ -60,7 +60,7 @@ pub trait Document {
     }
 
     /// Returns whether the document is in a state, or `None` if this is unknown.
-    fn has(&self, _: DocumentState) -> Option<bool> {
+    fn is_in_state(&self, _: DocumentState) -> Option<bool> {
         None
     }
 
@@ -188,7 +188,7 @@ pub trait Host {
     }
 
     /// Returns a text about the environment.
-    fn fact(&self, _: HostText) -> Option<&str> {
+    fn text(&self, _: HostText) -> Option<&str> {
         None
     }
 

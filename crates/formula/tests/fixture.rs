@@ -46,7 +46,7 @@ impl Document for LineDocument {
         self.items.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    fn moment(&self, history: DocumentTime) -> Option<Timestamp> {
+    fn time_of(&self, history: DocumentTime) -> Option<Timestamp> {
         let days = match history {
             DocumentTime::Created => 10,
             DocumentTime::Modified => 5,
@@ -76,7 +76,7 @@ impl Document for LineDocument {
         ]
     }
 
-    fn has(&self, state: DocumentState) -> Option<bool> {
+    fn is_in_state(&self, state: DocumentState) -> Option<bool> {
         (state != DocumentState::Signed).then_some(state == DocumentState::BeingSaved)
     }
 
@@ -98,7 +98,7 @@ impl Host for Server {
         Some(u64::MAX / 4)
     }
 
-    fn fact(&self, fact: HostText) -> Option<&str> {
+    fn text(&self, fact: HostText) -> Option<&str> {
         Some(match fact {
             HostText::UserName => "CN=Ann Smith/OU=Sales/O=Acme",
             HostText::ServerName => "CN=Hub/O=Acme",

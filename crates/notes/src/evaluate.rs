@@ -75,7 +75,7 @@ impl Document for Subject<'_> {
         self.items.iter().map(|item| item.name).collect()
     }
 
-    fn moment(&self, moment: DocumentTime) -> Option<Timestamp> {
+    fn time_of(&self, moment: DocumentTime) -> Option<Timestamp> {
         match moment {
             DocumentTime::Created | DocumentTime::Added => Some(self.header.created),
             DocumentTime::Modified => Some(self.header.sequence_time),
@@ -110,7 +110,7 @@ impl Document for Subject<'_> {
         files
     }
 
-    fn has(&self, state: DocumentState) -> Option<bool> {
+    fn is_in_state(&self, state: DocumentState) -> Option<bool> {
         match state {
             DocumentState::Signed | DocumentState::Truncated => None,
             _ => Some(false),
@@ -223,7 +223,7 @@ impl Host for EvaluationContext {
         self.now
     }
 
-    fn fact(&self, fact: HostText) -> Option<&str> {
+    fn text(&self, fact: HostText) -> Option<&str> {
         let text = match fact {
             HostText::UserName => &self.user,
             HostText::ServerName => &self.server,

@@ -321,8 +321,8 @@ impl Host for LookupContext<'_> {
         self.surroundings.now()
     }
 
-    fn fact(&self, fact: HostText) -> Option<&str> {
-        self.surroundings.fact(fact)
+    fn text(&self, fact: HostText) -> Option<&str> {
+        self.surroundings.text(fact)
     }
 
     fn user_names(&self) -> Option<Vec<&str>> {

@@ -138,7 +138,7 @@ fn is_response<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<
 }
 
 fn moment<'d>(run: &mut Evaluation<'d>, history: DocumentTime) -> FunctionResult<'d> {
-    let moment: Timestamp = run.document.moment(history).ok_or(ErrorValueKind::Context)?;
+    let moment: Timestamp = run.document.time_of(history).ok_or(ErrorValueKind::Context)?;
     Ok(Moment::at(moment).into())
 }
 
@@ -187,7 +187,7 @@ fn attachment_times<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionRe
 }
 
 fn state<'d>(run: &mut Evaluation<'d>, state: DocumentState) -> FunctionResult<'d> {
-    Ok(Value::from_bool(run.document.has(state).ok_or(ErrorValueKind::Context)?))
+    Ok(Value::from_bool(run.document.is_in_state(state).ok_or(ErrorValueKind::Context)?))
 }
 
 fn position(run: &Evaluation<'_>) -> Result<Position, EvaluationError> {

@@ -82,7 +82,7 @@ fn access_part(access: &Access, keyword: &str) -> Result<f64, ErrorValueKind> {
 
 fn db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     let path = Text::from(run.fact(HostText::DatabasePath)?);
-    let server = Text::from(run.host.fact(HostText::ServerName).unwrap_or_default());
+    let server = Text::from(run.host.text(HostText::ServerName).unwrap_or_default());
     Ok(Value::from_texts(vec![server, path]))
 }
 

@@ -65,7 +65,7 @@ impl Document for MemoryDocument {
         self.items.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    fn moment(&self, moment: DocumentTime) -> Option<Timestamp> {
+    fn time_of(&self, moment: DocumentTime) -> Option<Timestamp> {
         (moment != DocumentTime::Accessed).then_some(self.made)
     }
 
