@@ -59,9 +59,9 @@ struct Machine<'r, 'd> {
 #[derive(PartialEq, Eq)]
 enum BlockEnd {
     /// The block ran to its end.
-    Through,
+    Completed,
     /// The evaluation ended within the block.
-    Over,
+    Returned,
 }
 
 impl<'d> Machine<'_, 'd> {
@@ -85,25 +85,25 @@ impl<'d> Machine<'_, 'd> {
                     }
                 }
                 Instruction::Transform(slot, to) => {
-                    if self.transform(slot as usize, position, to as usize)? == BlockEnd::Over {
-                        return Ok(BlockEnd::Over);
+                    if self.transform(slot as usize, position, to as usize)? == BlockEnd::Returned {
+                        return Ok(BlockEnd::Returned);
                     }
                     position = to as usize;
                 }
                 Instruction::Sort { one, other, end } => {
-                    if self.sort([one as usize, other as usize], position, end as usize)? == BlockEnd::Over {
-                        return Ok(BlockEnd::Over);
+                    if self.sort([one as usize, other as usize], position, end as usize)? == BlockEnd::Returned {
+                        return Ok(BlockEnd::Returned);
                     }
                     position = end as usize;
                 }
                 _ => {
-                    if self.step(instruction, position - 1)? == BlockEnd::Over {
-                        return Ok(BlockEnd::Over);
+                    if self.step(instruction, position - 1)? == BlockEnd::Returned {
+                        return Ok(BlockEnd::Returned);
                     }
                 }
             }
         }
-        Ok(BlockEnd::Through)
+        Ok(BlockEnd::Completed)
     }
 
     /// Runs an instruction that is followed by the next one.
@@ -160,7 +160,7 @@ impl<'d> Machine<'_, 'd> {
             }
             Instruction::Return => {
                 self.result = self.pop();
-                return Ok(BlockEnd::Over);
+                return Ok(BlockEnd::Returned);
             }
             Instruction::Available(slot) => {
                 let available = self.run.is_available(slot as usize);
@@ -172,7 +172,7 @@ impl<'d> Machine<'_, 'd> {
             | Instruction::Transform(..)
             | Instruction::Sort { .. } => {}
         }
-        Ok(BlockEnd::Through)
+        Ok(BlockEnd::Completed)
     }
 
     /// Removes and returns the top of the stack. The compiler ensures that every consumer finds a value.
@@ -243,7 +243,7 @@ impl<'d> Machine<'_, 'd> {
             Value::Error(failure) => return Ok(self.fail(failure)),
             value => self.run.store_field(name, Some(value))?,
         }
-        Ok(BlockEnd::Through)
+        Ok(BlockEnd::Completed)
     }
 
     fn store_environment(&mut self, slot: usize) -> Result<BlockEnd, BudgetExceeded> {
@@ -256,13 +256,13 @@ impl<'d> Machine<'_, 'd> {
         let value = crate::functions::text_of(self.run, &value);
         self.run.make_text(value.len())?;
         self.run.wish(Effect::Environment { name, value })?;
-        Ok(BlockEnd::Through)
+        Ok(BlockEnd::Completed)
     }
 
     /// Ends the evaluation with an error.
     fn fail(&mut self, failure: Arc<ErrorValue>) -> BlockEnd {
         self.result = Value::Error(failure);
-        BlockEnd::Over
+        BlockEnd::Returned
     }
 
     /// Runs a block for each element of the list on top of the stack, and pushes the list of results.
@@ -270,14 +270,14 @@ impl<'d> Machine<'_, 'd> {
         let list = self.pop();
         if let Value::Error(_) = list {
             self.stack.push(list);
-            return Ok(BlockEnd::Through);
+            return Ok(BlockEnd::Completed);
         }
         let before = self.run.take_slot(slot);
         let mut joined: Option<Value<'d>> = None;
         for index in 0..list.count() {
             self.run.store_temporary(slot, list.element(index).unwrap_or(Value::EMPTY));
-            if self.block(start, end)? == BlockEnd::Over {
-                return Ok(BlockEnd::Over);
+            if self.block(start, end)? == BlockEnd::Returned {
+                return Ok(BlockEnd::Returned);
             }
             let result = self.pop();
             if matches!(&result, Value::Error(failure) if failure.kind == ErrorValueKind::Nothing) {
@@ -294,7 +294,7 @@ impl<'d> Machine<'_, 'd> {
         }
         self.run.restore(slot, before);
         self.stack.push(joined.unwrap_or(Value::EMPTY));
-        Ok(BlockEnd::Through)
+        Ok(BlockEnd::Completed)
     }
 
     /// Sorts the list below the options on top of the stack, with a block that compares elements.
@@ -303,19 +303,19 @@ impl<'d> Machine<'_, 'd> {
         if let Some(error) = [&list, &options].into_iter().find(|value| value.error().is_some()) {
             let error = error.clone();
             self.stack.push(error);
-            return Ok(BlockEnd::Through);
+            return Ok(BlockEnd::Completed);
         }
         let before = slots.map(|slot| self.run.take_slot(slot));
-        let (mut flow, mut failure) = (BlockEnd::Through, None);
+        let (mut flow, mut failure) = (BlockEnd::Completed, None);
         let order = sort::merge_sort_indexes(list.count(), &mut |one, other| {
-            if flow == BlockEnd::Over || failure.is_some() {
+            if flow == BlockEnd::Returned || failure.is_some() {
                 return Ok(false);
             }
             for (slot, index) in slots.into_iter().zip([one, other]) {
                 self.run.store_temporary(slot, list.element(index).unwrap_or(Value::EMPTY));
             }
             flow = self.block(start, end)?;
-            if flow == BlockEnd::Over {
+            if flow == BlockEnd::Returned {
                 return Ok(false);
             }
             match self.pop() {
