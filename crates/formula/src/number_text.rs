@@ -31,7 +31,7 @@ impl Format {
     /// The letters `G`, `F`, `S`, `C`, the signs `,`, `%`, `(`, `)` and a number of decimals may occur in any order.
     /// Other characters are ignored.
     #[must_use]
-    pub fn read<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
+    pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut format = Self::default();
         let mut digits = String::new();
         for c in texts.into_iter().flat_map(str::chars) {
@@ -64,7 +64,7 @@ pub fn format(number: f64, format: &Format, locale: &Locale) -> String {
         (Style::Currency, decimals) => format!("{:.*}", decimals.unwrap_or(2), number.abs()),
     };
     let grouped = format.thousands || format.style == Style::Currency;
-    let mut text = localized(&plain, grouped, locale);
+    let mut text = localize(&plain, grouped, locale);
     if format.style == Style::Currency {
         text.insert_str(0, locale.currency);
     }
@@ -94,15 +94,15 @@ fn general_digits(number: f64, digits: usize) -> String {
     let (mantissa, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if !(-5..DIGITS as i32).contains(&exponent) {
-        return format!("{}E{exponent:+03}", trimmed(mantissa));
+        return format!("{}E{exponent:+03}", trim_zeros(mantissa));
     }
     let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
     // The value of the rounded digits, so that formatting produces no further digits.
     let value: f64 = rounded.parse().unwrap_or(number);
-    trimmed(&format!("{value:.decimals$}")).to_owned()
+    trim_zeros(&format!("{value:.decimals$}")).to_owned()
 }
 
-fn trimmed(text: &str) -> &str {
+fn trim_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
@@ -112,7 +112,7 @@ fn scientific(number: f64, decimals: usize) -> String {
     format!("{mantissa}E{:+03}", exponent.parse::<i32>().unwrap_or(0))
 }
 
-fn localized(plain: &str, grouped: bool, locale: &Locale) -> String {
+fn localize(plain: &str, grouped: bool, locale: &Locale) -> String {
     let whole_length = plain.find(|c: char| !c.is_ascii_digit()).unwrap_or(plain.len());
     let (whole, rest) = plain.split_at(whole_length);
     let mut text = String::with_capacity(plain.len() + whole.len() / 3);
@@ -138,7 +138,7 @@ pub fn parse(text: &str, locale: &Locale) -> Option<f64> {
         Some(inside) => (inside, true),
         None => (text, false),
     };
-    let (text, negative) = before_digits(text, locale);
+    let (text, negative) = strip_sign_and_currency(text, locale);
     let (digits, rest) = leading_number(text, locale);
     let number: f64 = digits.parse().ok().filter(|number: &f64| number.is_finite())?;
     let number = if rest.trim_start().starts_with('%') { number / 100.0 } else { number };
@@ -147,7 +147,7 @@ pub fn parse(text: &str, locale: &Locale) -> Option<f64> {
 
 /// Strips the currency symbol and one sign, in either order, from the beginning. Returns `true` if the sign was a
 /// minus.
-fn before_digits<'t>(text: &'t str, locale: &Locale) -> (&'t str, bool) {
+fn strip_sign_and_currency<'t>(text: &'t str, locale: &Locale) -> (&'t str, bool) {
     let currency = |text: &'t str| text.strip_prefix(locale.currency).unwrap_or(text).trim_start();
     let text = currency(text.trim_start());
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start();

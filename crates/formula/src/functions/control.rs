@@ -235,7 +235,7 @@ fn text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
     let texts = match value {
         Value::Text(_) | Value::Texts(_) => return Ok(value.clone()),
         Value::Number(_) | Value::Numbers(_) => {
-            let format = number_text::Format::read(format());
+            let format = number_text::Format::parse(format());
             let numbers = value.numbers()?.iter();
             numbers.map(|number| number_text::format(*number, &format, &run.options.locale)).collect::<Vec<_>>()
         }
