@@ -42,7 +42,7 @@ impl Parser<'_> {
             let statement = self.top_statement(&statements)?;
             statements.push(statement);
             if *self.peek() != TokenKind::End {
-                self.want(&TokenKind::Semicolon, "An operator or semicolon")?;
+                self.expect(&TokenKind::Semicolon, "An operator or semicolon")?;
             }
         }
     }
@@ -78,7 +78,7 @@ impl Parser<'_> {
         };
         self.advance();
         for _ in 0..opened {
-            self.want(&TokenKind::Close, "A right parenthesis")?;
+            self.expect(&TokenKind::Close, "A right parenthesis")?;
         }
         Ok(Statement::Remark(text))
     }
@@ -93,7 +93,7 @@ impl Parser<'_> {
             TokenKind::Word(word @ (ReservedWord::Select | ReservedWord::Rem)) => {
                 return Err(self.error(CompileErrorKind::StatementInExpression(word.text())));
             }
-            TokenKind::Name(_) if self.second() == Some(&TokenKind::Assign) => Target::Temporary,
+            TokenKind::Name(_) if self.peek_second() == Some(&TokenKind::Assign) => Target::Temporary,
             _ => return self.logical(),
         };
         if target != Target::Temporary {
@@ -103,7 +103,7 @@ impl Parser<'_> {
             return Err(self.expected("FIELD must be followed by a variable name and :=; a name"));
         };
         self.advance();
-        self.want(&TokenKind::Assign, ":=")?;
+        self.expect(&TokenKind::Assign, ":=")?;
         let value = self.nested(Self::statement)?;
         let span = start.to(value.span);
         Ok(Expression { kind: Kind::Assign(target, name, Box::new(value)), span })
@@ -111,11 +111,11 @@ impl Parser<'_> {
 
     /// Parses the operators of rank 8.
     fn logical(&mut self) -> ParseResult {
-        self.chain(8, Self::negated)
+        self.chain(8, Self::not_operand)
     }
 
     /// Parses the operator of rank 7.
-    fn negated(&mut self) -> ParseResult {
+    fn not_operand(&mut self) -> ParseResult {
         let start = self.span();
         let mut count = 0;
         while self.take(&TokenKind::Not) {
@@ -125,7 +125,7 @@ impl Parser<'_> {
             return Err(self.too_deep());
         }
         self.depth += count;
-        let operand = self.chain(6, |parser| parser.chain(5, |parser| parser.chain(4, Self::signed)))?;
+        let operand = self.chain(6, |parser| parser.chain(5, |parser| parser.chain(4, Self::signed_operand)))?;
         self.depth -= count;
         let span = start.to(operand.span);
         Ok((0..count).fold(operand, |inner, _| Expression { kind: Kind::Not(Box::new(inner)), span }))
@@ -147,13 +147,13 @@ impl Parser<'_> {
     }
 
     /// Parses the signs of rank 3.
-    fn signed(&mut self) -> ParseResult {
+    fn signed_operand(&mut self) -> ParseResult {
         let start = self.span();
         match self.sign() {
             None => self.list(),
             Some(wrap) => {
                 self.advance();
-                let operand = self.nested(Self::signed)?;
+                let operand = self.nested(Self::signed_operand)?;
                 Ok(wrapped(operand, start, wrap))
             }
         }
@@ -170,15 +170,15 @@ impl Parser<'_> {
 
     /// Parses a list, rank 2. An element after a colon may have its own sign.
     fn list(&mut self) -> ParseResult {
-        let first = self.subscripted()?;
+        let first = self.subscript_operand()?;
         let mut elements = vec![first];
         while self.take(&TokenKind::Colon) {
             let start = self.span();
             elements.push(match self.sign() {
-                None => self.subscripted()?,
+                None => self.subscript_operand()?,
                 Some(wrap) => {
                     self.advance();
-                    wrapped(self.subscripted()?, start, wrap)
+                    wrapped(self.subscript_operand()?, start, wrap)
                 }
             });
         }
@@ -192,14 +192,14 @@ impl Parser<'_> {
     }
 
     /// Parses subscripts, rank 1.
-    fn subscripted(&mut self) -> ParseResult {
+    fn subscript_operand(&mut self) -> ParseResult {
         let operand = self.operand()?;
         let mut indexes = Vec::new();
         let mut span = operand.span;
         while self.take(&TokenKind::OpenSubscript) {
             indexes.push(self.nested(Self::statement)?);
             span = span.to(self.span());
-            self.want(&TokenKind::CloseSubscript, "]")?;
+            self.expect(&TokenKind::CloseSubscript, "]")?;
         }
         if indexes.is_empty() {
             return Ok(operand);
@@ -215,14 +215,14 @@ impl Parser<'_> {
             TokenKind::Bracketed(text) => Kind::Bracketed(text),
             // An assignment within an expression extends as far to the right as possible. It costs the nesting level of
             // the parentheses in which it is printed.
-            TokenKind::Name(_) if self.second() == Some(&TokenKind::Assign) => return self.nested(Self::statement),
+            TokenKind::Name(_) if self.peek_second() == Some(&TokenKind::Assign) => return self.nested(Self::statement),
             TokenKind::Word(ReservedWord::Field) => return self.nested(Self::statement),
             TokenKind::Name(name) => Kind::Name(name),
             TokenKind::Function(name) => return self.call(&name),
             TokenKind::Open => {
                 self.advance();
                 let inside = self.nested(Self::statement)?;
-                self.want(&TokenKind::Close, "A right parenthesis")?;
+                self.expect(&TokenKind::Close, "A right parenthesis")?;
                 return Ok(inside);
             }
             TokenKind::Word(word) => return Err(self.error(CompileErrorKind::StatementInExpression(word.text()))),
@@ -243,7 +243,7 @@ impl Parser<'_> {
         if self.take(&TokenKind::Open) {
             arguments = self.nested(Self::arguments)?;
             end = self.span();
-            self.want(&TokenKind::Close, "A right parenthesis")?;
+            self.expect(&TokenKind::Close, "A right parenthesis")?;
         }
         let span = start.to(end);
         self.check_count(function, arguments.len(), span)?;
@@ -289,7 +289,7 @@ impl Parser<'_> {
         &self.tokens[self.position].kind
     }
 
-    fn second(&self) -> Option<&TokenKind> {
+    fn peek_second(&self) -> Option<&TokenKind> {
         self.tokens.get(self.position + 1).map(|token| &token.kind)
     }
 
@@ -309,7 +309,7 @@ impl Parser<'_> {
         there
     }
 
-    fn want(&mut self, kind: &TokenKind, expected: &'static str) -> ParseResult<()> {
+    fn expect(&mut self, kind: &TokenKind, expected: &'static str) -> ParseResult<()> {
         if self.take(kind) { Ok(()) } else { Err(self.expected(expected)) }
     }
 
