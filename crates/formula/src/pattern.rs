@@ -46,18 +46,18 @@ enum CharMatcher {
 }
 
 impl CharMatcher {
-    fn takes(&self, c: char) -> bool {
+    fn matches(&self, c: char) -> bool {
         match self {
             Self::Any => true,
             Self::Exactly(wanted) => *wanted == c,
-            Self::Letter(wanted) => *wanted == c || small(c) == *wanted,
+            Self::Letter(wanted) => *wanted == c || to_single_lowercase(c) == *wanted,
             Self::Set { negated, ranges } => ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated,
         }
     }
 }
 
 /// Returns the lower-case letter if it is a single character, else the character itself.
-fn small(c: char) -> char {
+fn to_single_lowercase(c: char) -> char {
     let mut letters = c.to_lowercase();
     match (letters.next(), letters.next()) {
         (Some(letter), None) => letter,
@@ -89,7 +89,7 @@ impl Pattern {
 
     /// Parses a pattern of `@Like`. Returns `None` if the pattern ends with the escape character or is too long.
     #[must_use]
-    pub fn like(text: &str, escape: Option<char>) -> Option<Self> {
+    pub fn parse_like(text: &str, escape: Option<char>) -> Option<Self> {
         let mut pieces = Vec::new();
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
@@ -127,7 +127,7 @@ impl Conjunct {
         for c in text.chars() {
             after.fill(false);
             for (index, piece) in self.pieces.iter().enumerate() {
-                if next[index] && piece.takes.takes(c) {
+                if next[index] && piece.takes.matches(c) {
                     after[if piece.any_number { index } else { index + 1 }] = true;
                 }
             }
@@ -194,7 +194,7 @@ impl Reader<'_> {
                 CharMatcher::Any
             }
             '{' => self.set()?,
-            c => CharMatcher::Letter(small(c)),
+            c => CharMatcher::Letter(to_single_lowercase(c)),
         };
         Some(Piece { takes, any_number })
     }

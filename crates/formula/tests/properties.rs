@@ -118,7 +118,7 @@ proptest! {
     #[test]
     fn any_pattern_is_read_or_refused_and_matched(pattern in "[ab*?+{}!&|\\\\-]{0,12}", text in "[ab]{0,20}") {
         let _ = Pattern::matches(&pattern).map(|pattern| pattern.fits(&text));
-        let _ = Pattern::like(&pattern, Some('*')).map(|pattern| pattern.fits(&text));
+        let _ = Pattern::parse_like(&pattern, Some('*')).map(|pattern| pattern.fits(&text));
     }
 
     #[test]

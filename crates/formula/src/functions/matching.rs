@@ -67,7 +67,7 @@ fn like<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
         Some(escape) => escape.text()?.chars().next(),
         None => None,
     };
-    any_fits(run, arguments, |pattern| Pattern::like(pattern, escape))
+    any_fits(run, arguments, |pattern| Pattern::parse_like(pattern, escape))
 }
 
 fn any_fits<'d>(
