@@ -27,7 +27,7 @@ fn statement(statement: &Statement) -> String {
         Statement::Select(selection) => {
             out.push_str(ReservedWord::Select.text());
             out.push(' ');
-            within(&mut out, selection, LOOSEST);
+            print_with_parentheses(&mut out, selection, RANK_LOGICAL);
         }
         Statement::Plain(plain) => expression(&mut out, plain),
     }
@@ -35,7 +35,7 @@ fn statement(statement: &Statement) -> String {
 }
 
 /// The rank of `&` and `|`. At this rank, everything except an assignment is printed without parentheses.
-const LOOSEST: u8 = 8;
+const RANK_LOGICAL: u8 = 8;
 const ASSIGNMENT: u8 = 9;
 const NOT: u8 = 7;
 const SIGN: u8 = 3;
@@ -55,7 +55,7 @@ fn rank(kind: &Kind) -> u8 {
 }
 
 /// Prints an expression, in parentheses if its rank is above `loosest`.
-fn within(out: &mut String, inner: &Expression, loosest: u8) {
+fn print_with_parentheses(out: &mut String, inner: &Expression, loosest: u8) {
     if rank(&inner.kind) <= loosest {
         expression(out, inner);
     } else {
@@ -77,18 +77,18 @@ fn expression(out: &mut String, expression: &Expression) {
         Kind::Plus(operand) => signed(out, '+', operand),
         Kind::Not(operand) => {
             out.push('!');
-            within(out, operand, NOT);
+            print_with_parentheses(out, operand, NOT);
         }
         Kind::Chain(first, rest) => {
             let own = rank(&expression.kind);
-            within(out, first, own - 1);
+            print_with_parentheses(out, first, own - 1);
             for (operator, operand) in rest {
                 let _ = write!(out, " {} ", operator.text());
-                within(out, operand, own - 1);
+                print_with_parentheses(out, operand, own - 1);
             }
         }
         Kind::Subscript(operand, indexes) => {
-            within(out, operand, 0);
+            print_with_parentheses(out, operand, 0);
             for index in indexes {
                 out.push('[');
                 self::expression(out, index);
@@ -102,7 +102,7 @@ fn expression(out: &mut String, expression: &Expression) {
 
 fn signed(out: &mut String, sign: char, operand: &Expression) {
     out.push(sign);
-    within(out, operand, SIGN);
+    print_with_parentheses(out, operand, SIGN);
 }
 
 /// Prints a list. An element after a colon may have a sign, but its operand has none.
@@ -114,9 +114,9 @@ fn list(out: &mut String, elements: &[Expression]) {
         match &element.kind {
             Kind::Negate(operand) | Kind::Plus(operand) if index > 0 => {
                 out.push(if matches!(element.kind, Kind::Plus(_)) { '+' } else { '-' });
-                within(out, operand, SUBSCRIPT);
+                print_with_parentheses(out, operand, SUBSCRIPT);
             }
-            _ => within(out, element, SUBSCRIPT),
+            _ => print_with_parentheses(out, element, SUBSCRIPT),
         }
     }
 }
