@@ -114,7 +114,7 @@ impl<'d> Machine<'_, 'd> {
                 let value = self.run.load(slot as usize);
                 self.stack.push(value);
             }
-            Instruction::Take(slot) => {
+            Instruction::LoadMove(slot) => {
                 let value = self.run.take(slot as usize);
                 self.stack.push(value);
             }
@@ -153,7 +153,7 @@ impl<'d> Machine<'_, 'd> {
             }
             Instruction::Call(function, count) => self.call(function, count as usize, position)?,
             Instruction::Pop => drop(self.pop()),
-            Instruction::Keep => self.result = self.pop(),
+            Instruction::SetResult => self.result = self.pop(),
             Instruction::Select => {
                 self.result = self.pop();
                 self.selected = Some(self.result.truth().unwrap_or(false));

@@ -27,7 +27,7 @@ pub enum Instruction {
     /// Pushes the value of a slot.
     Load(u32),
     /// Moves the value of a slot to the stack. The slot is assigned again before it is read again.
-    Take(u32),
+    LoadMove(u32),
     /// Stores the top of the stack in a slot as a temporary. The value stays on the stack.
     StoreTemporary(u32),
     /// Requests a change of the slot's field. The value stays on the stack.
@@ -51,7 +51,7 @@ pub enum Instruction {
     /// Pops a value and discards it.
     Pop,
     /// Pops a value and makes it the current result.
-    Keep,
+    SetResult,
     /// Like `Keep`, and the value also determines whether the document is selected.
     Select,
     /// Jumps to a position.

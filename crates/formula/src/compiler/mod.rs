@@ -98,7 +98,7 @@ impl<'s> Compiler<'s> {
                 let span = plain.span;
                 let assigns = matches!(plain.kind, Kind::Assign(..));
                 self.expression(&fold(plain, self.options))?;
-                self.emit(if assigns { Instruction::Pop } else { Instruction::Keep }, span);
+                self.emit(if assigns { Instruction::Pop } else { Instruction::SetResult }, span);
                 Ok(!assigns)
             }
         }
@@ -204,7 +204,7 @@ impl<'s> Compiler<'s> {
     /// elements it collects.
     fn compile_append_to_self(&mut self, slot: usize, first: &Expression, more: &[Expression], span: Span) -> CompileResult {
         self.read(slot);
-        self.emit(Instruction::Take(narrow(slot)), first.span);
+        self.emit(Instruction::LoadMove(narrow(slot)), first.span);
         self.expressions(more)?;
         self.emit(Instruction::Join(narrow(more.len() + 1)), span);
         Ok(())
