@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use crate::source::{LineColumn, Span, excerpt, place};
+use crate::source::{LineColumn, Span, excerpt, line_column};
 
 /// The error of a formula that does not compile.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,7 +26,7 @@ impl CompileError {
     /// Creates an error about a span of the source.
     #[must_use]
     pub fn new(source: &str, span: Span, reason: CompileErrorKind) -> Self {
-        Self { reason, span, place: place(source, span) }
+        Self { reason, span, place: line_column(source, span) }
     }
 
     /// Returns the error message, the affected line of the formula, and carets under the span.
@@ -149,7 +149,7 @@ impl ErrorValue {
     /// Returns the error message, the affected line of the formula, and carets under the span.
     #[must_use]
     pub fn render(&self, source: &str) -> String {
-        let at = place(source, self.span);
+        let at = line_column(source, self.span);
         format!("line {}, column {}: {}\n{}", at.line, at.column, self.kind, excerpt(source, self.span))
     }
 }

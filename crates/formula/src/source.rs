@@ -39,7 +39,7 @@ pub struct LineColumn {
 
 /// Returns the position at which a span begins.
 #[must_use]
-pub fn place(source: &str, span: Span) -> LineColumn {
+pub fn line_column(source: &str, span: Span) -> LineColumn {
     let before = before(source, span);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     LineColumn { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
