@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::limits::LIST_ELEMENTS_MAX;
-use crate::text::{Sensitivity, Text, equal_but_for_case};
+use crate::text::{Sensitivity, Text, equal_ignore_case};
 use crate::token::{Operation, Operator};
 use crate::value::Value;
 
@@ -192,8 +192,8 @@ fn compare<'d>(
 fn compare_texts(run: &mut Evaluation<'_>, act: Operation, left: &str, right: &str) -> Result<bool, EvaluationError> {
     run.charge((left.len() + right.len()) / 64)?;
     Ok(match act {
-        Operation::Equal => equal_but_for_case(left, right),
-        Operation::Different => !equal_but_for_case(left, right),
+        Operation::Equal => equal_ignore_case(left, right),
+        Operation::Different => !equal_ignore_case(left, right),
         _ => holds(act, Some(run.host.compare(left, right, Sensitivity::OPERATOR))),
     })
 }

@@ -83,7 +83,7 @@ impl From<String> for Text<'_> {
 
 /// Returns `true` if two texts are equal when case is ignored.
 #[must_use]
-pub fn equal_but_for_case(one: &str, other: &str) -> bool {
+pub fn equal_ignore_case(one: &str, other: &str) -> bool {
     if one == other {
         return true;
     }
@@ -101,7 +101,7 @@ pub struct Sensitivity {
     /// `true` if accents are respected.
     pub accent: bool,
     /// The order of the comparison.
-    pub manner: CollationOrder,
+    pub order: CollationOrder,
 }
 
 /// The order in which texts are compared. Domino uses different orders for `@Sort` and `@Compare`.
@@ -117,18 +117,18 @@ pub enum CollationOrder {
 
 impl Sensitivity {
     /// The sensitivity of `@Sort`.
-    pub const SORT: Self = Self { case: true, accent: true, manner: CollationOrder::Words };
+    pub const SORT: Self = Self { case: true, accent: true, order: CollationOrder::Words };
     /// The sensitivity of `@Compare`.
-    pub const COMPARE: Self = Self { case: true, accent: true, manner: CollationOrder::Characters };
+    pub const COMPARE: Self = Self { case: true, accent: true, order: CollationOrder::Characters };
     /// The sensitivity of operators.
-    pub const OPERATOR: Self = Self { case: false, accent: true, manner: CollationOrder::Words };
+    pub const OPERATOR: Self = Self { case: false, accent: true, order: CollationOrder::Words };
 }
 
 /// Compares two texts in the order for hosts without their own collation: blanks, digits, letters, all other
 /// characters. [`CollationOrder`] determines the place of apostrophe and hyphen.
 #[must_use]
 pub fn compare(one: &str, other: &str, sensitivity: Sensitivity) -> Ordering {
-    match sensitivity.manner {
+    match sensitivity.order {
         _ if one == other => Ordering::Equal,
         CollationOrder::Words => compare_words(one, other, sensitivity),
         CollationOrder::Characters => characters(one, sensitivity).cmp(characters(other, sensitivity)),

@@ -163,7 +163,7 @@ impl ViewNote {
     /// Returns `true` if `name` is the title or an alias of the view. Case is ignored.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
-        std::iter::once(&self.title).chain(&self.aliases).any(|own| formula::text::equal_but_for_case(own, name))
+        std::iter::once(&self.title).chain(&self.aliases).any(|own| formula::text::equal_ignore_case(own, name))
     }
 }
 
