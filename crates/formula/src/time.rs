@@ -24,13 +24,13 @@ pub enum Moment {
     /// A date without a time.
     Date(civil::Date),
     /// A time of day without a date, in hundredths of a second since midnight.
-    Clock(u32),
+    TimeOfDay(u32),
     /// A range from one instant to another.
     Range(Timestamp, Timestamp),
     /// A range from one date to another, both inclusive.
-    Dates(civil::Date, civil::Date),
+    DateRange(civil::Date, civil::Date),
     /// A range from one time of day to another.
-    Clocks(u32, u32),
+    TimesOfDay(u32, u32),
 }
 
 /// The offset of a zone from GMT, in the form in which Domino stores it with an instant.
@@ -94,7 +94,7 @@ const ABBREVIATIONS: [(&str, i16, bool); 42] = [
 impl Offset {
     /// Returns the offset of a zone's abbreviation. ASCII case is ignored.
     #[must_use]
-    pub fn abbreviated(word: &str) -> Option<Self> {
+    pub fn from_abbreviation(word: &str) -> Option<Self> {
         if let Some((_, minutes_west, summer)) = ABBREVIATIONS.iter().find(|(a, ..)| a.eq_ignore_ascii_case(word)) {
             return Some(Self { minutes_west: *minutes_west, summer: *summer });
         }
@@ -146,8 +146,8 @@ impl Moment {
     #[must_use]
     pub fn date(self, zone: &Zone) -> Option<civil::Date> {
         match self {
-            Self::Date(date) | Self::Dates(date, _) => Some(date),
-            Self::Clock(_) | Self::Clocks(..) => None,
+            Self::Date(date) | Self::DateRange(date, _) => Some(date),
+            Self::TimeOfDay(_) | Self::TimesOfDay(..) => None,
             Self::At(instant) | Self::Zoned(instant, _) | Self::Range(instant, _) => {
                 zone.civil(instant).map(|c| c.date())
             }
@@ -158,8 +158,8 @@ impl Moment {
     #[must_use]
     pub fn clock(self, zone: &Zone) -> Option<u32> {
         match self {
-            Self::Clock(clock) | Self::Clocks(clock, _) => Some(clock),
-            Self::Date(_) | Self::Dates(..) => None,
+            Self::TimeOfDay(clock) | Self::TimesOfDay(clock, _) => Some(clock),
+            Self::Date(_) | Self::DateRange(..) => None,
             Self::At(instant) | Self::Zoned(instant, _) | Self::Range(instant, _) => {
                 zone.civil(instant).map(|c| hundredths(c.time()))
             }
@@ -169,7 +169,7 @@ impl Moment {
     /// Returns `true` if this is a range.
     #[must_use]
     pub fn is_range(self) -> bool {
-        matches!(self, Self::Range(..) | Self::Dates(..) | Self::Clocks(..))
+        matches!(self, Self::Range(..) | Self::DateRange(..) | Self::TimesOfDay(..))
     }
 
     /// Returns the start and the end of a range. For other times both are the time itself.
@@ -177,8 +177,8 @@ impl Moment {
     pub fn ends(self) -> (Self, Self) {
         match self {
             Self::Range(from, to) => (Self::At(from), Self::At(to)),
-            Self::Dates(from, to) => (Self::Date(from), Self::Date(to)),
-            Self::Clocks(from, to) => (Self::Clock(from), Self::Clock(to)),
+            Self::DateRange(from, to) => (Self::Date(from), Self::Date(to)),
+            Self::TimesOfDay(from, to) => (Self::TimeOfDay(from), Self::TimeOfDay(to)),
             single => (single, single),
         }
     }
@@ -187,8 +187,8 @@ impl Moment {
     #[must_use]
     pub fn range(from: Self, to: Self) -> Option<Self> {
         match (from, to) {
-            (Self::Date(from), Self::Date(to)) => Some(Self::Dates(from, to)),
-            (Self::Clock(from), Self::Clock(to)) => Some(Self::Clocks(from, to)),
+            (Self::Date(from), Self::Date(to)) => Some(Self::DateRange(from, to)),
+            (Self::TimeOfDay(from), Self::TimeOfDay(to)) => Some(Self::TimesOfDay(from, to)),
             _ => Some(Self::Range(from.instant()?, to.instant()?)),
         }
     }
@@ -218,7 +218,7 @@ impl Moment {
     #[must_use]
     pub fn seconds_since(self, other: Self, zone: &Zone) -> Option<f64> {
         match (self, other) {
-            (Self::Clock(one), Self::Clock(other)) => Some((f64::from(one) - f64::from(other)) / 100.0),
+            (Self::TimeOfDay(one), Self::TimeOfDay(other)) => Some((f64::from(one) - f64::from(other)) / 100.0),
             (Self::Date(one), Self::Date(other)) => Some(days_between(other, one) as f64 * 86_400.0),
             _ => {
                 let (one, other) = (zone.start(self)?, zone.start(other)?);
@@ -276,7 +276,7 @@ impl Default for Zone {
 
 impl Zone {
     /// Returns the zone with a name of the IANA database (`Europe/Berlin`), or with a notation returned by
-    /// [`Zone::canonical`].
+    /// [`Zone::to_domino_text`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let name = name.rsplit_once("ZN=").map_or(name, |(_, name)| name.split('$').next().unwrap_or(name));
@@ -292,7 +292,7 @@ impl Zone {
     /// Returns Domino's notation of the zone: the offset, whether daylight saving time is observed now or half a year
     /// later, and the name.
     #[must_use]
-    pub fn canonical(&self, now: Timestamp) -> String {
+    pub fn to_domino_text(&self, now: Timestamp) -> String {
         let half_a_year = std::time::Duration::from_secs(182 * 86_400);
         let observed = [now, now.after(half_a_year)].iter().any(|at| self.offset(*at).is_some_and(|o| o.summer));
         let number = self.offset(now).map_or(0.0, |offset| Offset { summer: false, ..offset }.number());
@@ -343,8 +343,8 @@ impl Zone {
     pub fn start(&self, moment: Moment) -> Option<Timestamp> {
         match moment {
             Moment::At(instant) | Moment::Zoned(instant, _) | Moment::Range(instant, _) => Some(instant),
-            Moment::Date(date) | Moment::Dates(date, _) => self.instant(date, 0),
-            Moment::Clock(_) | Moment::Clocks(..) => None,
+            Moment::Date(date) | Moment::DateRange(date, _) => self.instant(date, 0),
+            Moment::TimeOfDay(_) | Moment::TimesOfDay(..) => None,
         }
     }
 }

@@ -106,7 +106,7 @@ enum ZoneOrOffset {
 
 impl ZoneOrOffset {
     fn named(word: &str) -> Option<Self> {
-        Offset::abbreviated(word).map(Self::Offset).or_else(|| Zone::named(word).map(Self::Zone))
+        Offset::from_abbreviation(word).map(Self::Offset).or_else(|| Zone::named(word).map(Self::Zone))
     }
 
     fn moment(&self, date: civil::Date, clock: u32) -> Option<Moment> {
@@ -164,7 +164,7 @@ impl Parts {
             (Some(date), Some(clock), Some(place)) => place.moment(date, clock),
             (Some(date), Some(clock), None) => local.instant(date, clock).map(Moment::At),
             (Some(date), None, _) => Some(Moment::Date(date)),
-            (None, Some(clock), _) => Some(Moment::Clock(clock)),
+            (None, Some(clock), _) => Some(Moment::TimeOfDay(clock)),
             (None, None, _) => None,
         }
     }

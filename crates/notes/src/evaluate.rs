@@ -172,7 +172,7 @@ fn start_of(moment: Moment, zone: &Zone) -> std::result::Result<Timestamp, Strin
 
 /// Formats a time of day, or the start of a range of times of day. Returns `None` for moments with a date.
 fn clock_of(moment: Moment) -> Option<String> {
-    let (Moment::Clock(hundredths) | Moment::Clocks(hundredths, _)) = moment else { return None };
+    let (Moment::TimeOfDay(hundredths) | Moment::TimesOfDay(hundredths, _)) = moment else { return None };
     let (seconds, hundredths) = (hundredths / 100, hundredths % 100);
     let clock = format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
     Some(if hundredths == 0 { clock } else { format!("{clock}.{hundredths:02}") })

@@ -86,7 +86,7 @@ fn zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
 }
 
 fn current_zone<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
-    Ok(Value::from(run.options.zone.canonical(run.now())))
+    Ok(Value::from(run.options.zone.to_domino_text(run.now())))
 }
 
 fn named_zone(text: &Value<'_>) -> Result<Zone, EvaluationError> {

@@ -71,9 +71,9 @@ fn make_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionR
         Ok(parts @ [_, _, _, _, _, _]) => Ok(from_parts(run, parts)?.into()),
         Ok([hour, minute, second]) => {
             let clock = clock(*hour, *minute, *second, 0).ok_or(ErrorValueKind::ToTime)?;
-            Ok(Moment::Clock(clock).into())
+            Ok(Moment::TimeOfDay(clock).into())
         }
-        _ if arguments.len() == 1 => only(run, &arguments[0], |time, zone| time.clock(zone).map(Moment::Clock)),
+        _ if arguments.len() == 1 => only(run, &arguments[0], |time, zone| time.clock(zone).map(Moment::TimeOfDay)),
         Ok(_) => Err(ErrorValueKind::DateArguments.into()),
         Err(kind) => Err(kind.clone().into()),
     }
@@ -146,9 +146,9 @@ fn adjust<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
 fn moved(time: Moment, by: &Adjustment, zone: &Zone) -> Option<Moment> {
     match time {
         Moment::Date(date) => moved_date(date, by).map(Moment::Date),
-        Moment::Clock(clock) => {
+        Moment::TimeOfDay(clock) => {
             let moved = i64::from(clock).saturating_add(by.hundredths).rem_euclid(i64::from(DAY));
-            u32::try_from(moved).ok().map(Moment::Clock)
+            u32::try_from(moved).ok().map(Moment::TimeOfDay)
         }
         Moment::At(instant) | Moment::Zoned(instant, _) => moved_instant(instant, by, zone).map(Moment::At),
         range => {
