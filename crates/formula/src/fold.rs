@@ -38,11 +38,11 @@ fn fold_bracketed(text: String, span: Span, options: &Options) -> Kind {
         Literal::Relative(name) => {
             functions::find(name).map_or(Kind::Bracketed(text), |found| Kind::Call(found, Vec::new()))
         }
-        Literal::Late => {
+        Literal::DependsOnToday => {
             let text = Expression { kind: Kind::Constant(Value::from(text)), span };
             Kind::Call(&functions::TIME_LITERAL, vec![text])
         }
-        Literal::Wrong => Kind::Bracketed(text),
+        Literal::Malformed => Kind::Bracketed(text),
         Literal::Keyword => Kind::Constant(Value::from(format!("[{text}]"))),
     }
 }

@@ -20,7 +20,7 @@ pub fn render(value: &Value<'_>, options: &Options, now: Timestamp) -> String {
 #[must_use]
 pub fn elements(value: &Value<'_>, options: &Options, now: Timestamp) -> Vec<String> {
     let number = |number: &f64| number_text::format(*number, &number_text::Format::default(), &options.locale);
-    let time = |time: &crate::time::Moment| time_text::format(*time, &time_text::Format::read([]), options, now);
+    let time = |time: &crate::time::Moment| time_text::format(*time, &time_text::Format::parse([]), options, now);
     match value {
         Value::Error(failure) => vec![failure.kind.to_string()],
         Value::Number(_) | Value::Numbers(_) => value.numbers().unwrap_or_default().iter().map(number).collect(),

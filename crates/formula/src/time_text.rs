@@ -15,9 +15,9 @@ pub enum Literal {
     /// A day relative to now, as the name of the function that computes it.
     Relative(&'static str),
     /// A time that depends on the current date, for example because it has no year. It is parsed at run time.
-    Late,
+    DependsOnToday,
     /// A malformed time: the text begins like a time but is not one.
-    Wrong,
+    Malformed,
     /// A keyword.
     Keyword,
 }
@@ -41,8 +41,8 @@ pub fn literal(text: &str, options: &Options) -> Literal {
         return Literal::Time(time);
     }
     match moment(text, options, Some(LEAP_DAY)) {
-        Some(_) => Literal::Late,
-        None if begins_with_digit => Literal::Wrong,
+        Some(_) => Literal::DependsOnToday,
+        None if begins_with_digit => Literal::Malformed,
         None => Literal::Keyword,
     }
 }
@@ -233,7 +233,7 @@ const ZONE_ALWAYS: u8 = 2;
 impl Format {
     /// Parses format texts, such as `D0T1S2` or its parts one by one. Other characters are ignored.
     #[must_use]
-    pub fn read<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
+    pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut format = Self { date: 0, time: 0, zone: 0, part: PART_AS_IS };
         for pair in texts.into_iter().flat_map(|text| text.as_bytes().windows(2)) {
             let digit = pair[1].wrapping_sub(b'0');

@@ -240,7 +240,7 @@ fn text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
             numbers.map(|number| number_text::format(*number, &format, &run.options.locale)).collect::<Vec<_>>()
         }
         Value::Time(_) | Value::Times(_) => {
-            let format = time_text::Format::read(format());
+            let format = time_text::Format::parse(format());
             let now = run.now();
             value.times()?.iter().map(|time| time_text::format(*time, &format, run.options, now)).collect()
         }

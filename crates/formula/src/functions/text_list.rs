@@ -118,7 +118,7 @@ fn explode_one<'d>(
 }
 
 fn explode_times<'d>(run: &mut Evaluation<'d>, times: &[Moment]) -> FunctionResult<'d> {
-    let format = time_text::Format::read(["S0"]);
+    let format = time_text::Format::parse(["S0"]);
     let (options, now) = (run.options, run.now());
     let mut collector = Collector { run, texts: Vec::new() };
     for time in times {

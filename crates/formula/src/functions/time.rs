@@ -105,8 +105,8 @@ fn zone_to_text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functi
 fn time_in_zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let zone = named_zone(&arguments[1])?;
     let format = match arguments.get(2) {
-        Some(format) => time_text::Format::read(format.texts()?.iter().map(Text::as_str)),
-        None => time_text::Format::read(["Z2"]),
+        Some(format) => time_text::Format::parse(format.texts()?.iter().map(Text::as_str)),
+        None => time_text::Format::parse(["Z2"]),
     };
     let times = arguments[0].times()?;
     run.make_list(times.len())?;
