@@ -23,7 +23,7 @@ pub fn operate<'d>(
     if let Value::Error(_) = right {
         return Ok(right);
     }
-    match operator.act {
+    match operator.operation {
         Operation::And | Operation::Or => logical(run, operator, &left, &right),
         Operation::Multiply | Operation::Divide | Operation::Add | Operation::Subtract => {
             arithmetic(run, operator, &left, &right)
@@ -74,7 +74,7 @@ fn logical<'d>(
     let (left, right) = (left.numbers()?, right.numbers()?);
     let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.charge(pairs.count().saturating_sub(1))?;
-    let truth = |(one, other): (usize, usize)| match operator.act {
+    let truth = |(one, other): (usize, usize)| match operator.operation {
         Operation::And => left[one] != 0.0 && right[other] != 0.0,
         _ => left[one] != 0.0 || right[other] != 0.0,
     };
@@ -92,7 +92,7 @@ fn arithmetic<'d>(
         run.charge(pairs.count())?;
         run.make_list(pairs.count())?;
     }
-    match (operator.act, left) {
+    match (operator.operation, left) {
         (Operation::Add, Value::Text(_) | Value::Texts(_)) => join_texts(run, pairs, left.texts()?, right.texts()?),
         (Operation::Subtract, Value::Time(_) | Value::Times(_)) => {
             let (left, right) = (left.times()?, right.times()?);
@@ -104,9 +104,9 @@ fn arithmetic<'d>(
         _ => {
             let (left, right) = (left.numbers()?, right.numbers()?);
             if let ([left], [right]) = (left, right) {
-                return Ok(Value::Number(calculate(operator.act, *left, *right)?));
+                return Ok(Value::Number(calculate(operator.operation, *left, *right)?));
             }
-            let results = pairs.iter().map(|(one, other)| calculate(operator.act, left[one], right[other]));
+            let results = pairs.iter().map(|(one, other)| calculate(operator.operation, left[one], right[other]));
             Ok(Value::from_numbers(results.collect::<Result<_, _>>()?))
         }
     }
@@ -153,13 +153,13 @@ fn compare<'d>(
     right: &Value<'d>,
 ) -> Result<bool, EvaluationError> {
     match (left, right) {
-        (Value::Text(left), Value::Text(right)) => return compare_texts(run, operator.act, left, right),
-        (Value::Number(left), Value::Number(right)) => return Ok(holds(operator.act, left.partial_cmp(right))),
+        (Value::Text(left), Value::Text(right)) => return compare_texts(run, operator.operation, left, right),
+        (Value::Number(left), Value::Number(right)) => return Ok(holds(operator.operation, left.partial_cmp(right))),
         _ => {}
     }
     let pairs = IndexPairs::new(left.count(), right.count(), operator.permuted);
     run.charge(pairs.count())?;
-    let act = operator.act;
+    let act = operator.operation;
     match (left, right) {
         (Value::Text(_) | Value::Texts(_), Value::Text(_) | Value::Texts(_)) => {
             let (left, right) = (left.texts()?, right.texts()?);
@@ -181,7 +181,7 @@ fn compare<'d>(
         }
         _ => match act {
             Operation::Equal => Ok(false),
-            Operation::Different => Ok(true),
+            Operation::NotEqual => Ok(true),
             // A field that is missing or was left empty is neither less nor greater than anything.
             _ if left.is_empty() || right.is_empty() => Ok(false),
             _ => Err(ErrorValueKind::Comparison.into()),
@@ -193,16 +193,16 @@ fn compare_texts(run: &mut Evaluation<'_>, act: Operation, left: &str, right: &s
     run.charge((left.len() + right.len()) / 64)?;
     Ok(match act {
         Operation::Equal => equal_ignore_case(left, right),
-        Operation::Different => !equal_ignore_case(left, right),
+        Operation::NotEqual => !equal_ignore_case(left, right),
         _ => holds(act, Some(run.host.compare(left, right, Sensitivity::OPERATOR))),
     })
 }
 
 fn holds(act: Operation, order: Option<Ordering>) -> bool {
-    let Some(order) = order else { return act == Operation::Different };
+    let Some(order) = order else { return act == Operation::NotEqual };
     match act {
         Operation::Equal => order.is_eq(),
-        Operation::Different => order.is_ne(),
+        Operation::NotEqual => order.is_ne(),
         Operation::Less => order.is_lt(),
         Operation::Greater => order.is_gt(),
         Operation::LessOrEqual => order.is_le(),

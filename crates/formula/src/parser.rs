@@ -161,7 +161,7 @@ impl Parser<'_> {
 
     fn sign(&self) -> Option<fn(Box<Expression>) -> Kind> {
         let TokenKind::Operator(operator) = self.peek() else { return None };
-        match (operator.act, operator.permuted) {
+        match (operator.operation, operator.permuted) {
             (Operation::Add, false) => Some(Kind::Plus),
             (Operation::Subtract, false) => Some(Kind::Negate),
             _ => None,

@@ -128,7 +128,7 @@ impl ReservedWord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operator {
     /// The operation on two elements.
-    pub act: Operation,
+    pub operation: Operation,
     /// `true` if every element is combined with every other one, instead of pairwise.
     pub permuted: bool,
 }
@@ -147,7 +147,7 @@ pub enum Operation {
     /// `=`.
     Equal,
     /// `<>`.
-    Different,
+    NotEqual,
     /// `<`.
     Less,
     /// `>`.
@@ -163,9 +163,9 @@ pub enum Operation {
 }
 
 /// The spellings of operators. A spelling precedes its own prefixes.
-const SPELLINGS: [(&str, Operation, bool); 26] = [
-    ("*<>", Operation::Different, true),
-    ("*!=", Operation::Different, true),
+const OPERATOR_SPELLINGS: [(&str, Operation, bool); 26] = [
+    ("*<>", Operation::NotEqual, true),
+    ("*!=", Operation::NotEqual, true),
     ("*<=", Operation::LessOrEqual, true),
     ("*>=", Operation::GreaterOrEqual, true),
     ("**", Operation::Multiply, true),
@@ -175,10 +175,10 @@ const SPELLINGS: [(&str, Operation, bool); 26] = [
     ("*=", Operation::Equal, true),
     ("*<", Operation::Less, true),
     ("*>", Operation::Greater, true),
-    ("<>", Operation::Different, false),
-    ("!=", Operation::Different, false),
-    ("=!", Operation::Different, false),
-    ("><", Operation::Different, false),
+    ("<>", Operation::NotEqual, false),
+    ("!=", Operation::NotEqual, false),
+    ("=!", Operation::NotEqual, false),
+    ("><", Operation::NotEqual, false),
     ("<=", Operation::LessOrEqual, false),
     (">=", Operation::GreaterOrEqual, false),
     ("*", Operation::Multiply, false),
@@ -196,21 +196,21 @@ impl Operator {
     /// Returns the longest operator at the beginning of a text, and its length.
     #[must_use]
     pub fn lex(text: &str) -> Option<(Self, usize)> {
-        let (spelling, act, permuted) = SPELLINGS.iter().find(|(spelling, ..)| text.starts_with(spelling))?;
-        Some((Self { act: *act, permuted: *permuted }, spelling.len()))
+        let (spelling, act, permuted) = OPERATOR_SPELLINGS.iter().find(|(spelling, ..)| text.starts_with(spelling))?;
+        Some((Self { operation: *act, permuted: *permuted }, spelling.len()))
     }
 
     /// Returns the spelling of the operator.
     #[must_use]
     pub fn text(self) -> String {
-        let found = SPELLINGS.iter().find(|(_, act, permuted)| *act == self.act && *permuted == self.permuted);
+        let found = OPERATOR_SPELLINGS.iter().find(|(_, act, permuted)| *act == self.operation && *permuted == self.permuted);
         found.map_or_else(String::new, |(spelling, ..)| (*spelling).to_owned())
     }
 
     /// Returns the rank: 4 binds tightest, 8 loosest.
     #[must_use]
     pub fn rank(self) -> u8 {
-        match self.act {
+        match self.operation {
             Operation::Multiply | Operation::Divide => 4,
             Operation::Add | Operation::Subtract => 5,
             Operation::And | Operation::Or => 8,
