@@ -58,7 +58,7 @@ impl Summary {
 
 impl Document for Summary {
     fn item(&self, _: Option<usize>, name: &str) -> Option<Value<'_>> {
-        self.items.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.lend())
+        self.items.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_borrowed())
     }
 }
 

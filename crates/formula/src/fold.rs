@@ -130,7 +130,7 @@ fn constants(expressions: &[Expression]) -> Option<Vec<Value<'_>>> {
 
 fn constant(expression: &Expression) -> Option<Value<'_>> {
     match &expression.kind {
-        Kind::Constant(value) => Some(value.lend()),
+        Kind::Constant(value) => Some(value.as_borrowed()),
         _ => None,
     }
 }

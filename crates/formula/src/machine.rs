@@ -36,7 +36,7 @@ pub fn evaluate_within<'d>(formula: &'d Formula, run: &mut Evaluation<'d>) -> Re
     let mut machine = Machine { program, run, stack, result: Value::EMPTY, selected: None };
     machine.block(0, program.code.len())?;
     let Machine { result: value, selected, .. } = machine;
-    let selected = selected.unwrap_or_else(|| value.truth().unwrap_or(false));
+    let selected = selected.unwrap_or_else(|| value.is_true().unwrap_or(false));
     Ok(Outcome {
         value,
         selected,
@@ -109,7 +109,7 @@ impl<'d> Machine<'_, 'd> {
     /// Runs an instruction that is followed by the next one.
     fn step(&mut self, instruction: Instruction, position: usize) -> Result<BlockEnd, BudgetExceeded> {
         match instruction {
-            Instruction::Constant(index) => self.stack.push(self.program.constants[index as usize].lend()),
+            Instruction::Constant(index) => self.stack.push(self.program.constants[index as usize].as_borrowed()),
             Instruction::Load(slot) => {
                 let value = self.run.load(slot as usize);
                 self.stack.push(value);
@@ -135,7 +135,7 @@ impl<'d> Machine<'_, 'd> {
             }
             Instruction::Negate => {
                 let value = self.pop();
-                self.run.charge(value.weight())?;
+                self.run.charge(value.cost_steps())?;
                 self.push(negate(value), position)?;
             }
             Instruction::Not => {
@@ -156,7 +156,7 @@ impl<'d> Machine<'_, 'd> {
             Instruction::SetResult => self.result = self.pop(),
             Instruction::Select => {
                 self.result = self.pop();
-                self.selected = Some(self.result.truth().unwrap_or(false));
+                self.selected = Some(self.result.is_true().unwrap_or(false));
             }
             Instruction::Return => {
                 self.result = self.pop();
@@ -207,7 +207,7 @@ impl<'d> Machine<'_, 'd> {
         let done = match error {
             Some(error) if !function.takes_errors() => Ok(error.clone()),
             _ => {
-                self.run.charge(arguments.iter().map(Value::weight).sum())?;
+                self.run.charge(arguments.iter().map(Value::cost_steps).sum())?;
                 body(self.run, arguments)
             }
         };
@@ -217,7 +217,7 @@ impl<'d> Machine<'_, 'd> {
 
     fn test(&mut self, next: usize, otherwise: usize, failed: usize) -> usize {
         let condition = self.pop();
-        match condition.truth() {
+        match condition.is_true() {
             Ok(true) => next,
             Ok(false) => otherwise,
             Err(kind) => {

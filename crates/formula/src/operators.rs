@@ -223,7 +223,7 @@ pub fn negate<'d>(value: Value<'d>) -> FunctionResult<'d> {
 pub fn not<'d>(value: Value<'d>) -> FunctionResult<'d> {
     match value {
         Value::Error(_) => Ok(value),
-        other => Ok(Value::from_bool(!other.truth()?)),
+        other => Ok(Value::from_bool(!other.is_true()?)),
     }
 }
 

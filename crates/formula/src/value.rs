@@ -159,7 +159,7 @@ impl<'d> Value<'d> {
     }
 
     /// Returns `true` if the value counts as true: at least one number is not 0. Fails if this value is not numeric.
-    pub fn truth(&self) -> Result<bool, ErrorValueKind> {
+    pub fn is_true(&self) -> Result<bool, ErrorValueKind> {
         Ok(self.numbers()?.iter().any(|number| *number != 0.0))
     }
 
@@ -195,7 +195,7 @@ impl<'d> Value<'d> {
     ///
     /// Panics if the value is a list and an index exceeds it.
     #[must_use]
-    pub fn pick(&self, indexes: &[usize]) -> Self {
+    pub fn select(&self, indexes: &[usize]) -> Self {
         match self {
             Self::Texts(texts) => Self::from_texts(indexes.iter().map(|index| texts[*index].clone()).collect()),
             Self::Numbers(numbers) => Self::from_numbers(indexes.iter().map(|index| numbers[*index]).collect()),
@@ -207,11 +207,11 @@ impl<'d> Value<'d> {
     /// Appends the elements of another value. Fails if the types differ.
     pub fn append(self, other: &Self) -> Result<Self, ErrorValueKind> {
         match self {
-            Self::Text(_) | Self::Texts(_) => Ok(Self::Texts(appended(self.into_list_of_texts(), other.texts()?))),
-            Self::Number(number) => Ok(Self::Numbers(appended(Arc::new(vec![number]), other.numbers()?))),
-            Self::Numbers(numbers) => Ok(Self::Numbers(appended(numbers, other.numbers()?))),
-            Self::Time(time) => Ok(Self::Times(appended(Arc::new(vec![time]), other.times()?))),
-            Self::Times(times) => Ok(Self::Times(appended(times, other.times()?))),
+            Self::Text(_) | Self::Texts(_) => Ok(Self::Texts(append(self.into_list_of_texts(), other.texts()?))),
+            Self::Number(number) => Ok(Self::Numbers(append(Arc::new(vec![number]), other.numbers()?))),
+            Self::Numbers(numbers) => Ok(Self::Numbers(append(numbers, other.numbers()?))),
+            Self::Time(time) => Ok(Self::Times(append(Arc::new(vec![time]), other.times()?))),
+            Self::Times(times) => Ok(Self::Times(append(times, other.times()?))),
             Self::Error(_) => Ok(self),
         }
     }
@@ -251,7 +251,7 @@ impl<'d> Value<'d> {
 
     /// Returns a value that borrows a single text from this one.
     #[must_use]
-    pub fn lend(&'d self) -> Value<'d> {
+    pub fn as_borrowed(&'d self) -> Value<'d> {
         match self {
             Self::Text(text) => Value::Text(Text::Borrowed(text)),
             other => other.clone(),
@@ -270,7 +270,7 @@ impl<'d> Value<'d> {
 
     /// Returns the number of steps charged for examining every byte of the value.
     #[must_use]
-    pub fn weight(&self) -> usize {
+    pub fn cost_steps(&self) -> usize {
         match self {
             Self::Text(text) => text.len() / 64,
             Self::Texts(texts) => texts.len() + texts.iter().map(|text| text.len()).sum::<usize>() / 64,
@@ -290,7 +290,7 @@ impl<'d> Value<'d> {
     }
 }
 
-fn appended<T: Clone>(mut list: Arc<Vec<T>>, more: &[T]) -> Arc<Vec<T>> {
+fn append<T: Clone>(mut list: Arc<Vec<T>>, more: &[T]) -> Arc<Vec<T>> {
     Arc::make_mut(&mut list).extend_from_slice(more);
     list
 }

@@ -39,7 +39,7 @@ fn read(value: &str) -> Value<'static> {
 
 impl Document for LineDocument {
     fn item(&self, _: Option<usize>, name: &str) -> Option<Value<'_>> {
-        self.items.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.lend())
+        self.items.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_borrowed())
     }
 
     fn item_names(&self) -> Vec<&str> {

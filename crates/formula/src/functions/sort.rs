@@ -91,7 +91,7 @@ pub fn reordered<'d>(
         order.reverse();
     }
     run.make_list(order.len())?;
-    Ok(list.pick(&order))
+    Ok(list.select(&order))
 }
 
 fn sort<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
@@ -102,7 +102,7 @@ fn sort<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
         let order = compare_elements(run, list, [one, other], options.sensitivity)?;
         Ok(if options.descending { order.is_lt() } else { order.is_gt() })
     })?;
-    Ok(list.pick(&order))
+    Ok(list.select(&order))
 }
 
 fn compare_elements<'d>(

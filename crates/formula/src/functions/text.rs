@@ -245,5 +245,5 @@ fn unique<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
         }
         _ => return Ok(list.clone()),
     };
-    Ok(list.pick(&first))
+    Ok(list.select(&first))
 }

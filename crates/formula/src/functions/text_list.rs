@@ -73,7 +73,7 @@ impl<'d> Collector<'_, 'd> {
 }
 
 fn flag(arguments: &[Value<'_>], index: usize, missing: bool) -> Result<bool, ErrorValueKind> {
-    arguments.get(index).map_or(Ok(missing), Value::truth)
+    arguments.get(index).map_or(Ok(missing), Value::is_true)
 }
 
 fn explode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {

@@ -58,7 +58,7 @@ struct MemoryDocument {
 
 impl Document for MemoryDocument {
     fn item(&self, _: Option<usize>, name: &str) -> Option<Value<'_>> {
-        self.items.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.lend())
+        self.items.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_borrowed())
     }
 
     fn item_names(&self) -> Vec<&str> {
