@@ -203,11 +203,11 @@ pub fn evaluate<T>(formula: &str, document: &str, look: impl FnOnce(&Outcome<'_>
 /// Evaluates formulas over a document and compares their values with the expected ones.
 pub fn check(document: &str, cases: &[(&str, &str)]) {
     let wrong: Vec<String> =
-        cases.iter().filter_map(|(formula, expected)| complaint(document, formula, expected)).collect();
+        cases.iter().filter_map(|(formula, expected)| mismatch(document, formula, expected)).collect();
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
-fn complaint(document: &str, formula: &str, expected: &str) -> Option<String> {
+fn mismatch(document: &str, formula: &str, expected: &str) -> Option<String> {
     let compiled = match Formula::compile(formula, &options()) {
         Ok(compiled) => compiled,
         Err(error) => return Some(error.render(formula)),
