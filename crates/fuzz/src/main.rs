@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         }
     };
     let chosen = TARGETS.iter().filter(|target| plan.target.as_deref().is_none_or(|name| name == target.name));
-    let results: Vec<bool> = chosen.map(|target| feed(target, &plan)).collect();
+    let results: Vec<bool> = chosen.map(|target| run_target(target, &plan)).collect();
     if !results.is_empty() && results.iter().all(|held| *held) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -47,7 +47,7 @@ fn plan(mut words: impl Iterator<Item = String>) -> Result<Plan, String> {
 }
 
 /// Runs a target on all inputs. Returns `true` if no invariant was violated.
-fn feed(target: &Target, plan: &Plan) -> bool {
+fn run_target(target: &Target, plan: &Plan) -> bool {
     let seeds = seeds(target);
     for number in plan.from..plan.from.saturating_add(plan.iterations) {
         let input = mutation::input(number, &seeds, target.words);
