@@ -13,13 +13,13 @@ pub const INPUT_BYTES_MAX: usize = 16 * 1024;
 const CHANGES_MAX: u64 = 8;
 
 /// Byte values at which decoders often fail.
-const EDGES: &[u8] = &[0, 1, b'\t', b'\n', b'\r', b' ', 0x7F, 0x80, 0xC3, 0xFE, 0xFF];
+const BOUNDARY_BYTES: &[u8] = &[0, 1, b'\t', b'\n', b'\r', b' ', 0x7F, 0x80, 0xC3, 0xFE, 0xFF];
 
 /// Generates the input with this number.
 #[must_use]
 pub fn input(number: u64, seeds: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
     let random = SeededRandom::new(number.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1));
-    let mut bytes = picked(&random, seeds).cloned().unwrap_or_default();
+    let mut bytes = random_choice(&random, seeds).cloned().unwrap_or_default();
     for _ in 0..=random.below(CHANGES_MAX) {
         change(&mut bytes, &random, seeds, words);
         bytes.truncate(INPUT_BYTES_MAX);
@@ -28,21 +28,21 @@ pub fn input(number: u64, seeds: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
 }
 
 fn change(bytes: &mut Vec<u8>, random: &SeededRandom, seeds: &[Vec<u8>], words: &[&str]) {
-    let place = place(random, bytes.len());
+    let place = random_position(random, bytes.len());
     match random.below(8) {
         0 => turn_bit(bytes, random, place),
         1 => set_byte(bytes, random, place),
         2 => insert(bytes, place, &[random.next_u64() as u8]),
-        3 => drop(bytes.drain(range(random, bytes.len()))),
+        3 => drop(bytes.drain(random_range(random, bytes.len()))),
         4 => {
-            let copy = bytes[range(random, bytes.len())].to_vec();
+            let copy = bytes[random_range(random, bytes.len())].to_vec();
             insert(bytes, place, &copy);
         }
         5 | 6 => {
-            let word = picked(random, words).map_or(&[][..], |word| word.as_bytes());
+            let word = random_choice(random, words).map_or(&[][..], |word| word.as_bytes());
             insert(bytes, place, word);
         }
-        _ => join(bytes, random, picked(random, seeds)),
+        _ => join(bytes, random, random_choice(random, seeds)),
     }
 }
 
@@ -53,7 +53,7 @@ fn turn_bit(bytes: &mut [u8], random: &SeededRandom, place: usize) {
 }
 
 fn set_byte(bytes: &mut [u8], random: &SeededRandom, place: usize) {
-    if let (Some(byte), Some(edge)) = (bytes.get_mut(place), picked(random, EDGES)) {
+    if let (Some(byte), Some(edge)) = (bytes.get_mut(place), random_choice(random, BOUNDARY_BYTES)) {
         *byte = *edge;
     }
 }
@@ -65,23 +65,23 @@ fn insert(bytes: &mut Vec<u8>, place: usize, piece: &[u8]) {
 /// Replaces the end of the input by the end of another seed.
 fn join(bytes: &mut Vec<u8>, random: &SeededRandom, other: Option<&Vec<u8>>) {
     let Some(other) = other else { return };
-    bytes.truncate(place(random, bytes.len()));
-    bytes.extend_from_slice(&other[place(random, other.len())..]);
+    bytes.truncate(random_position(random, bytes.len()));
+    bytes.extend_from_slice(&other[random_position(random, other.len())..]);
 }
 
 /// Returns a random position within, or at the end of, `length` bytes.
-fn place(random: &SeededRandom, length: usize) -> usize {
+fn random_position(random: &SeededRandom, length: usize) -> usize {
     random.below(length as u64 + 1) as usize
 }
 
-fn range(random: &SeededRandom, length: usize) -> std::ops::Range<usize> {
-    let (one, other) = (place(random, length), place(random, length));
+fn random_range(random: &SeededRandom, length: usize) -> std::ops::Range<usize> {
+    let (one, other) = (random_position(random, length), random_position(random, length));
     // Short ranges are more frequent than long ones.
     let (start, end) = (one.min(other), one.max(other));
     if random.below(2) == 0 { start..end } else { start..end.min(start + 16) }
 }
 
-fn picked<'a, T>(random: &SeededRandom, several: &'a [T]) -> Option<&'a T> {
+fn random_choice<'a, T>(random: &SeededRandom, several: &'a [T]) -> Option<&'a T> {
     if several.is_empty() { None } else { several.get(random.below(several.len() as u64) as usize) }
 }
 
