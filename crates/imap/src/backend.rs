@@ -13,7 +13,7 @@ use wire::Peer;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoginError {
     /// Unknown login or wrong password. The client is not told which of the two.
-    Wrong,
+    InvalidCredentials,
     /// The account is disabled.
     Disabled,
     /// Too many recent failures.
@@ -29,7 +29,7 @@ impl LoginError {
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
-            Self::Wrong => "[AUTHENTICATIONFAILED] wrong login or password",
+            Self::InvalidCredentials => "[AUTHENTICATIONFAILED] wrong login or password",
             Self::Disabled => "[AUTHORIZATIONFAILED] the account is disabled",
             Self::Throttled => "[LIMIT] too many failed logins, try again later",
             Self::Malformed => "[AUTHENTICATIONFAILED] invalid response for this authentication mechanism",

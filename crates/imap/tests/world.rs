@@ -123,7 +123,7 @@ impl Credentials for Accounts {
         match (login.to_ascii_lowercase().as_str(), password) {
             ("dora", b"secret") => Err(LoginError::Disabled),
             (known @ ("alice" | "bob" | "carol"), b"secret") => Ok(known.to_owned()),
-            _ => Err(LoginError::Wrong),
+            _ => Err(LoginError::InvalidCredentials),
         }
     }
 
@@ -150,7 +150,7 @@ impl SaslExchange for FakeScram {
         }
         match response {
             b"solution" => Ok(SaslExchangeStep::Done { login: "alice".to_owned(), last: b"v=proof".to_vec() }),
-            _ => Err(LoginError::Wrong),
+            _ => Err(LoginError::InvalidCredentials),
         }
     }
 }
