@@ -30,7 +30,7 @@ pub fn authenticate(
 }
 
 /// Processes a line from the client: base64, or `*` to cancel the exchange.
-pub fn go_on(session: &mut Session, sasl: Sasl, line: &[u8], out: &mut Writer) -> Result<CommandOutcome> {
+pub fn continue_exchange(session: &mut Session, sasl: Sasl, line: &[u8], out: &mut Writer) -> Result<CommandOutcome> {
     if line == b"*" {
         return Err(Error::Bad("authentication was cancelled"));
     }

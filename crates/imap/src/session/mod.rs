@@ -202,7 +202,7 @@ impl Session {
     pub fn answer(&mut self, line: &[u8], out: &mut Writer) -> Effect {
         let next = match self.task.take() {
             None => return Effect::Ready,
-            Some(Task::Sasl(sasl)) => cmd::authenticate::go_on(self, sasl, line, out),
+            Some(Task::Sasl(sasl)) => cmd::authenticate::continue_exchange(self, sasl, line, out),
             Some(Task::Idle) if line.eq_ignore_ascii_case(b"DONE") => Ok(CommandOutcome::Reply(Reply::completed())),
             Some(Task::Idle) => Err(Error::Bad("expected DONE")),
             Some(Task::Job(_) | Task::Finish(_)) => Err(Error::Bad("unexpected line, no continuation was requested")),
