@@ -19,7 +19,7 @@ pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<CommandOutc
     let folder = session.selected()?.folder;
     let outcome = transfer.file.copy(folder, &transfer.uids, transfer.target)?;
     session.wait_for(outcome.ticket);
-    let reply = Reply::completed().telling(updates_of(copy.numbering));
+    let reply = Reply::completed().telling(permitted_updates(copy.numbering));
     match code(&outcome) {
         Some(code) => Ok(reply.with_code(code).into()),
         None => Ok(Reply { text: "no message was copied".into(), ..reply }.into()),
@@ -41,7 +41,7 @@ impl Transfer {
     pub fn prepare(session: &mut Session, transfer: &TransferCommand) -> Result<Self> {
         let file = session.file()?;
         let view = file.view()?;
-        let target = target(&view, &transfer.mailbox)?;
+        let target = target_mailbox(&view, &transfer.mailbox)?;
         let selected = session.selected()?;
         selected.look(&view)?;
         let ranges = uids_of(selected.resolve(&view, &transfer.set, transfer.numbering)?);
@@ -59,7 +59,7 @@ impl Transfer {
 
 /// Returns the target mailbox of a command that stores messages. The error for a missing mailbox tells the client that
 /// it may create it.
-pub fn target(view: &mail::mailbox::MailSnapshot<'_>, mailbox: &MailboxName) -> Result<ViewId> {
+pub fn target_mailbox(view: &mail::mailbox::MailSnapshot<'_>, mailbox: &MailboxName) -> Result<ViewId> {
     match view.folder(mailbox.as_str())? {
         Some(folder) if folder.selectable => Ok(folder.id),
         _ => Err(Error::NoTarget),
@@ -68,7 +68,7 @@ pub fn target(view: &mail::mailbox::MailSnapshot<'_>, mailbox: &MailboxName) -> 
 
 /// Returns the updates that may be sent at the end of a command. Sequence numbers may change only if the command did
 /// not use them.
-pub fn updates_of(numbering: Numbering) -> Updates {
+pub fn permitted_updates(numbering: Numbering) -> Updates {
     match numbering {
         Numbering::Sequence => Updates::KeepNumbers,
         Numbering::Uid => Updates::All,

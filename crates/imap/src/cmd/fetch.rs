@@ -12,7 +12,7 @@ use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailSnapshot, flags};
 use notes::{FolderEntry, Marks};
 
 use super::content::OpenedMessage;
-use super::copy::updates_of;
+use super::copy::permitted_updates;
 use super::select;
 use crate::codec::Writer;
 use crate::codec::ast::{FetchAttribute, FetchCommand, MessageSet, Numbering};
@@ -190,7 +190,7 @@ impl FetchJob {
         if self.unknown_encoding {
             return Err(Error::No("[UNKNOWN-CTE] the content transfer encoding of a part is unknown"));
         }
-        let reply = Reply::completed().telling(updates_of(self.numbering));
+        let reply = Reply::completed().telling(permitted_updates(self.numbering));
         let missed = self.numbering == Numbering::Sequence && self.walk.missed();
         Ok(Some(if missed { reply.with_code("EXPUNGEISSUED") } else { reply }))
     }

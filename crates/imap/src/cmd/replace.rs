@@ -22,7 +22,7 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer)
     let set = MessageSet::Numbers(SequenceSet { ranges: vec![only] });
     let uids = uids_of(selected.resolve(&view, &set, replace.numbering)?);
     let old = existing(&view, selected, &uids)?.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
-    let target = copy::target(&view, &replace.mailbox)?;
+    let target = copy::target_mailbox(&view, &replace.mailbox)?;
     let message = append::new_message(replace.message)?;
     let folder = selected.folder;
     drop(view);

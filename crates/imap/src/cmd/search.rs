@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::copy::updates_of;
+use super::copy::permitted_updates;
 use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, asks_modseq};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
@@ -50,7 +50,7 @@ impl SlicedCommand for SearchJob {
         }
         self.answer.save(session, &self.found)?;
         self.answer.write(&session.tag, &self.found, out);
-        Ok(Some(Reply::completed().telling(updates_of(numbering))))
+        Ok(Some(Reply::completed().telling(permitted_updates(numbering))))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use mail::mime::Source;
 
-use super::copy::updates_of;
+use super::copy::permitted_updates;
 use super::search::{self, SearchResponse, SearchResult};
 use super::search_cursor::{OpenPolicy, SearchCursor, asks_modseq};
 use crate::codec::Writer;
@@ -63,6 +63,6 @@ impl SlicedCommand for SortJob {
             sorted.iter_mut().for_each(|uid| *uid = self.numbers.get(uid).copied().unwrap_or(*uid));
         }
         self.answer.write_sorted(&session.tag, &sorted, &self.found, out);
-        Ok(Some(Reply::completed().telling(updates_of(numbering))))
+        Ok(Some(Reply::completed().telling(permitted_updates(numbering))))
     }
 }

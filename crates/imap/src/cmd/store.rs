@@ -9,7 +9,7 @@ use base::{Modseq, Uid};
 use mail::mailbox::{FlagChange, MailSnapshot, StoreOutcome};
 
 use super::append::flags_of;
-use super::copy::{self, updates_of};
+use super::copy::{self, permitted_updates};
 use super::fetch;
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
@@ -83,7 +83,7 @@ impl SlicedCommand for StoreJob {
         if !self.untold.is_empty() || !self.walk.is_done() {
             return Ok(None);
         }
-        let reply = Reply::completed().telling(updates_of(self.numbering));
+        let reply = Reply::completed().telling(permitted_updates(self.numbering));
         if self.modified.is_empty() {
             return Ok(Some(reply));
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use mail::mime::Source;
 
-use super::copy::updates_of;
+use super::copy::permitted_updates;
 use super::search_cursor::{OpenPolicy, SearchCursor};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, ThreadCommand};
@@ -53,6 +53,6 @@ impl SlicedCommand for ThreadJob {
             forest.write(out, |uid| self.numbers.get(&uid).copied().unwrap_or(uid));
         }
         out.crlf();
-        Ok(Some(Reply::completed().telling(updates_of(self.numbering))))
+        Ok(Some(Reply::completed().telling(permitted_updates(self.numbering))))
     }
 }
