@@ -36,13 +36,13 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
     if wants_modseq {
         session.enable_condstore(&view, out)?;
     }
-    begin(session, &view, fetch.numbering, out)?;
+    synchronise(session, &view, fetch.numbering, out)?;
     let mut stretches = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {
         let selected = session.selected()?;
         let changes = view.changes(selected.folder, Modseq(since)).map_err(gone)?;
         if fetch.vanished {
-            tell_vanished(selected, &view, (&fetch.set, &changes), out)?;
+            write_vanished(selected, &view, (&fetch.set, &changes), out)?;
         }
         let meant = uids_of(stretches);
         let uids = changes.changed.iter().map(|entry| entry.uid.0);
@@ -58,7 +58,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
 
 /// Brings the roster up to date with a snapshot. If the command numbers by UID, all updates are sent to the client;
 /// otherwise vanished messages are only recorded.
-pub fn begin(session: &mut Session, view: &MailSnapshot<'_>, numbering: Numbering, out: &mut Writer) -> Result<()> {
+pub fn synchronise(session: &mut Session, view: &MailSnapshot<'_>, numbering: Numbering, out: &mut Writer) -> Result<()> {
     if numbering == Numbering::Uid {
         session.tell_from(view, Updates::All, out)?;
     }
@@ -67,7 +67,7 @@ pub fn begin(session: &mut Session, view: &MailSnapshot<'_>, numbering: Numberin
 
 /// Reports the requested UIDs that have vanished. `*` means the last UID ever assigned, not the last UID that still
 /// exists.
-fn tell_vanished(
+fn write_vanished(
     selected: &Selected,
     view: &MailSnapshot<'_>,
     (set, changes): (&MessageSet, &Changes),
@@ -110,7 +110,7 @@ struct BatchMessage {
     number: u32,
     entry: FolderEntry,
     /// `true` if FLAGS must be sent because the command marked the message as seen.
-    tells_flags: bool,
+    sends_flags: bool,
 }
 
 /// A large section that is sent in pieces.
@@ -139,7 +139,7 @@ impl SlicedCommand for FetchJob {
 }
 
 /// Creates a job that sends attributes of new messages without a request from the client (RFC 5465 §5.2).
-pub fn announcement(
+pub fn new_message_job(
     attributes: Vec<FetchAttribute>,
     uids: std::ops::RangeInclusive<u32>,
     view: &MailSnapshot<'_>,
@@ -219,7 +219,7 @@ impl FetchJob {
         out: &mut Writer,
     ) -> Result<()> {
         if self.batch.is_empty() {
-            self.pick(session, file, view)?;
+            self.fill_batch(session, file, view)?;
         }
         while let Some(picked) = self.batch.pop_front() {
             let written = self.write_message(session, view, &picked, out)?;
@@ -234,12 +234,12 @@ impl FetchJob {
     }
 
     /// Fills the batch with the next messages, and marks them as seen if the attributes require it.
-    fn pick(&mut self, session: &mut Session, file: &MailFile, view: &MailSnapshot<'_>) -> Result<()> {
+    fn fill_batch(&mut self, session: &mut Session, file: &MailFile, view: &MailSnapshot<'_>) -> Result<()> {
         let mut bytes = 0_u64;
         let batch = &mut self.batch;
         self.walk.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
             bytes = bytes.saturating_add(entry.size);
-            batch.push_back(BatchMessage { number, entry, tells_flags: false });
+            batch.push_back(BatchMessage { number, entry, sends_flags: false });
             let full = bytes >= limits::SLICE_BYTES as u64;
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
@@ -297,7 +297,7 @@ impl FetchJob {
                 _ => {}
             }
         }
-        if picked.tells_flags {
+        if picked.sends_flags {
             let also = [(FetchAttribute::Flags, true), (FetchAttribute::ModSeq, condstore)];
             for (attribute, _) in also.iter().filter(|(also, wanted)| *wanted && !self.attributes.contains(also)) {
                 if !std::mem::take(&mut is_empty) {
@@ -347,7 +347,7 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
     for picked in batch.iter_mut().filter(|picked| outcome.changed.binary_search(&picked.entry.uid).is_ok()) {
         picked.entry.marks = picked.entry.marks.with(Marks::SEEN);
         picked.entry.modseq = outcome.modseq;
-        picked.tells_flags = true;
+        picked.sends_flags = true;
     }
     session.wait_for(outcome.ticket);
     Ok(())

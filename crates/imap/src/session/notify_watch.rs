@@ -310,7 +310,7 @@ impl Session {
             (None, Some(fresh)) if self.selected.is_some() => {
                 let attributes = watch.of_selected().map(|(_, events)| events.attributes.clone()).unwrap_or_default();
                 let file = self.file()?;
-                fetch::announcement(attributes, fresh, &file.view()?)
+                fetch::new_message_job(attributes, fresh, &file.view()?)
             }
             _ => return Ok(ReportProgress::All),
         };
