@@ -45,6 +45,6 @@ fn step(session: &mut Session, sasl: Sasl, message: &[u8], out: &mut Writer) -> 
             CommandOutcome::Sasl(sasl)
         }
         Ok(SaslStep::Done(login)) => login::logged_in(session, login),
-        Err(error) => login::failed(session, error),
+        Err(error) => login::login_failed(session, error),
     }
 }

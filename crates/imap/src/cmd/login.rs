@@ -13,7 +13,7 @@ pub fn login(session: &mut Session, user: &str, password: &[u8]) -> Result<Comma
     require_privacy(session)?;
     match session.site.credentials.authenticate(&session.peer, user, password) {
         Ok(login) => Ok(logged_in(session, login)),
-        Err(error) => Ok(failed(session, error)),
+        Err(error) => Ok(login_failed(session, error)),
     }
 }
 
@@ -33,12 +33,12 @@ pub fn logged_in(session: &mut Session, login: String) -> CommandOutcome {
             session.account = Some(Account { login, file: Arc::new(file) });
             Reply::ok("logged in").with_code(capability::code(session)).into()
         }
-        Err(error) => failed(session, error),
+        Err(error) => login_failed(session, error),
     }
 }
 
 /// Ends a failed login. The failure counts against the client unless logins could not be checked.
-pub fn failed(session: &mut Session, error: LoginError) -> CommandOutcome {
+pub fn login_failed(session: &mut Session, error: LoginError) -> CommandOutcome {
     if error != LoginError::Unavailable {
         session.login_failures = session.login_failures.saturating_add(1);
     }
