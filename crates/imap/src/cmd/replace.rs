@@ -21,7 +21,7 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer)
     let only = SequenceRange { first: replace.target, last: replace.target };
     let set = MessageSet::Numbers(SequenceSet { ranges: vec![only] });
     let uids = uids_of(selected.resolve(&view, &set, replace.numbering)?);
-    let old = existing(&view, selected, &uids)?.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
+    let old = last_existing(&view, selected, &uids)?.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
     let target = copy::target_mailbox(&view, &replace.mailbox)?;
     let message = append::new_message(replace.message)?;
     let folder = selected.folder;
@@ -35,7 +35,7 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer)
 
 /// Returns the message that a set of one means: the last existing message in its range. Resolving the set can extend
 /// the range down to UID 1.
-fn existing(view: &MailSnapshot<'_>, selected: &Selected, uids: &[RangeInclusive<u32>]) -> Result<Option<Uid>> {
+fn last_existing(view: &MailSnapshot<'_>, selected: &Selected, uids: &[RangeInclusive<u32>]) -> Result<Option<Uid>> {
     let Some(range) = uids.first() else { return Ok(None) };
     let mut found = None;
     view.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
