@@ -13,18 +13,18 @@ use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 /// Begins a SEARCH.
 pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) -> Result<CommandOutcome> {
     let matching = SearchCursor::begin(session, (&search.key, OpenPolicy::WhenNeeded), search.numbering, out);
-    let matching = forget_saved(session, search.returns, matching)?;
+    let matching = clear_saved_result(session, search.returns, matching)?;
     // IMAP4rev2 has only the extended response.
     let plain = SearchReturns { all: true, ..SearchReturns::default() };
     let returns = search.returns.or(session.enabled.rev2.then_some(plain));
     let tells_modseq = asks_modseq(&search.key);
-    let answer = SearchResponse { name: "SEARCH", numbering: search.numbering, returns, tells_modseq };
+    let answer = SearchResponse { name: "SEARCH", numbering: search.numbering, returns, includes_modseq: tells_modseq };
     Ok(CommandOutcome::Job(Box::new(SearchJob { matching, answer, found: SearchResult::default() })))
 }
 
 /// Empties the saved result if the command asks for SAVE. The result stays empty if the search fails with NO; it is
 /// left unchanged if the search fails with BAD (RFC 5182 §2.1).
-pub fn forget_saved(
+pub fn clear_saved_result(
     session: &mut Session,
     returns: Option<SearchReturns>,
     begun: Result<SearchCursor>,
@@ -105,7 +105,7 @@ pub struct SearchResponse {
     /// The RETURN options, or `None` for the plain response.
     pub returns: Option<SearchReturns>,
     /// `true` if the response includes mod-sequences.
-    pub tells_modseq: bool,
+    pub includes_modseq: bool,
 }
 
 impl SearchResponse {
@@ -157,7 +157,7 @@ impl SearchResponse {
         for number in numbers {
             out.space().number(u64::from(number));
         }
-        if let Some([_, _, latest]) = found.modseqs.filter(|_| self.tells_modseq) {
+        if let Some([_, _, latest]) = found.modseqs.filter(|_| self.includes_modseq) {
             out.text(" (MODSEQ ").number(latest).byte(b')');
         }
         out.crlf();
@@ -201,7 +201,7 @@ impl SearchResponse {
     /// Returns the mod-sequence to send with the result. If only MIN or MAX is returned, it is the mod-sequence of that
     /// message; if only MIN and MAX, the higher of the two (RFC 4731 §3.2).
     fn modseq(&self, returns: SearchReturns, found: &SearchResult) -> Option<u64> {
-        let [first, last, latest] = found.modseqs.filter(|_| self.tells_modseq)?;
+        let [first, last, latest] = found.modseqs.filter(|_| self.includes_modseq)?;
         Some(match (returns.min, returns.max) {
             _ if returns.all || returns.count => latest,
             (true, false) => first,

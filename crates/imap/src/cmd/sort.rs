@@ -18,9 +18,9 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Resul
     let sorter = Sorter::new(&sort.criteria);
     let opens = if sorter.needs_header() { OpenPolicy::Matching } else { OpenPolicy::WhenNeeded };
     let matching = SearchCursor::begin(session, (&sort.key, opens), sort.numbering, out);
-    let matching = search::forget_saved(session, sort.returns, matching)?;
+    let matching = search::clear_saved_result(session, sort.returns, matching)?;
     let tells_modseq = asks_modseq(&sort.key);
-    let answer = SearchResponse { name: "SORT", numbering: sort.numbering, returns: sort.returns, tells_modseq };
+    let answer = SearchResponse { name: "SORT", numbering: sort.numbering, returns: sort.returns, includes_modseq: tells_modseq };
     Ok(CommandOutcome::Job(Box::new(SortJob {
         matching,
         answer,
