@@ -82,7 +82,7 @@ fn write_vanished(
     let vanished = if changes.complete {
         ranges_of(changes.vanished.iter().map(|uid| uid.0).filter(|uid| select::contains(&ranges, *uid)))
     } else {
-        select::missing(view, selected, &ranges)?
+        select::missing_uids(view, selected, &ranges)?
     };
     if !vanished.is_empty() {
         out.untagged().text("VANISHED (EARLIER) ").ranges(vanished).crlf();

@@ -89,10 +89,10 @@ fn resynchronise(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qre
     let vanished = if changes.complete {
         ranges_of(changes.vanished.iter().map(|uid| uid.0).filter(is_known))
     } else {
-        let sure = sure_until(selected, view, qresync)?;
+        let sure = unchanged_until_uid(selected, view, qresync)?;
         let doubtful = known.iter().map(|range| (*range.start()).max(sure.saturating_add(1))..=*range.end());
         let doubtful: Vec<_> = doubtful.filter(|range| !range.is_empty()).collect();
-        missing(view, selected, &doubtful)?
+        missing_uids(view, selected, &doubtful)?
     };
     if !vanished.is_empty() {
         out.untagged().text("VANISHED (EARLIER) ").ranges(vanished).crlf();
@@ -103,7 +103,7 @@ fn resynchronise(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qre
 
 /// Returns the UID up to which no message can have vanished, because the client's sequence numbers still match (RFC
 /// 7162 §3.2.5.2). Returns 0 if nothing is certain.
-fn sure_until(selected: &Selected, view: &MailSnapshot<'_>, qresync: &Qresync) -> Result<u32> {
+fn unchanged_until_uid(selected: &Selected, view: &MailSnapshot<'_>, qresync: &Qresync) -> Result<u32> {
     let Some((numbers, uids)) = &qresync.sequence_match else { return Ok(0) };
     let count_max = limits::SEQUENCE_RANGES_MAX;
     let mut sure = 0;
@@ -118,7 +118,7 @@ fn sure_until(selected: &Selected, view: &MailSnapshot<'_>, qresync: &Qresync) -
 }
 
 /// Returns the UIDs in the ranges that belong to no message.
-pub fn missing(
+pub fn missing_uids(
     view: &MailSnapshot<'_>,
     selected: &Selected,
     ranges: &[RangeInclusive<u32>],
