@@ -79,7 +79,7 @@ impl SlicedCommand for StoreJob {
             session.notice(&view)?;
             self.change_batch(session, view)?;
         }
-        self.tell(session, out)?;
+        self.report_batch(session, out)?;
         if !self.untold.is_empty() || !self.walk.is_done() {
             return Ok(None);
         }
@@ -114,7 +114,7 @@ impl StoreJob {
             }
         }
         self.modseq = outcome.modseq;
-        self.note(batch, &outcome, condstore);
+        self.record_batch(batch, &outcome, condstore);
         session.wait_for(outcome.ticket);
         Ok(())
     }
@@ -135,7 +135,7 @@ impl StoreJob {
 
     /// Records the messages to report: the flags of all messages that passed UNCHANGEDSINCE or, for a silent STORE,
     /// only the new mod-sequences of changed messages.
-    fn note(&mut self, batch: Vec<u32>, outcome: &StoreOutcome, condstore: bool) {
+    fn record_batch(&mut self, batch: Vec<u32>, outcome: &StoreOutcome, condstore: bool) {
         let failed = |uid: &u32| outcome.modified.binary_search(&Uid(*uid)).is_ok();
         let changed = |uid: &u32| outcome.changed.binary_search(&Uid(*uid)).is_ok();
         self.modified.extend(batch.iter().filter(|uid| failed(uid)));
@@ -145,7 +145,7 @@ impl StoreJob {
     }
 
     /// Sends the flags of changed messages until the slice is full.
-    fn tell(&mut self, session: &mut Session, out: &mut Writer) -> Result<()> {
+    fn report_batch(&mut self, session: &mut Session, out: &mut Writer) -> Result<()> {
         if self.untold.is_empty() {
             return Ok(());
         }
