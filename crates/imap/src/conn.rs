@@ -385,7 +385,7 @@ async fn receive(stream: &mut Stream, decoder: &mut Decoder, time_max: Duration)
 
 /// Reads a large literal directly into its buffer, and everything else after the input that has not been decoded.
 async fn receive_now(stream: &mut Stream, decoder: &mut Decoder) -> io::Result<usize> {
-    match decoder.destination() {
+    match decoder.literal_buffer() {
         Some((literal, missing)) => stream.read_buf(&mut literal.limit(missing)).await,
         None => stream.receive(decoder.input()).await,
     }

@@ -2,7 +2,7 @@
 //!
 //! A command is a line, or several lines with literals between them. The decoder collects the complete command (a
 //! [`Frame`]) before it parses. Small literals are kept within the text. Each larger literal has a buffer of its own
-//! that [`Decoder::destination`] exposes, so that the connection reads into it directly and a message is written to
+//! that [`Decoder::literal_buffer`] exposes, so that the connection reads into it directly and a message is written to
 //! memory once.
 //!
 //! The decoder promises the following:
@@ -65,7 +65,7 @@ pub struct Refusal {
     pub error: SyntaxError,
     /// `true` if the command was to save a search result. The saved result becomes empty if such a command ends with NO
     /// (RFC 5182 §2.1).
-    pub was_to_save: bool,
+    pub requested_save: bool,
 }
 
 /// One command as received: its text, and its large literals with their positions in the text.
@@ -155,7 +155,7 @@ impl Decoder {
     ///
     /// Returns `None` if no large literal is being received or while fed bytes wait to be decoded. Bytes appended to
     /// the buffer need not be fed.
-    pub fn destination(&mut self) -> Option<(&mut Vec<u8>, usize)> {
+    pub fn literal_buffer(&mut self) -> Option<(&mut Vec<u8>, usize)> {
         let State::Large { missing } = self.state else { return None };
         if self.consumed < self.input.len() {
             return None;
@@ -192,7 +192,7 @@ impl Decoder {
                 State::Skip { missing } => self.take_skipped(missing),
             };
             if let Some(decoded) = step {
-                self.give_memory_back();
+                self.release_memory();
                 return decoded;
             }
         }
@@ -209,7 +209,7 @@ impl Decoder {
         };
         let line = without_line_end(self.input.get(self.consumed..end).unwrap_or_default()).to_vec();
         self.consumed = end;
-        self.give_memory_back();
+        self.release_memory();
         Some(Ok(line))
     }
 
@@ -347,7 +347,7 @@ impl Decoder {
         self.literal_count = 0;
         match self.refusal.take() {
             Some((error, was_to_save)) => {
-                Decoded::Refused(Refusal { tag: parse::tag_of(&frame.text), error, was_to_save })
+                Decoded::Refused(Refusal { tag: parse::tag_of(&frame.text), error, requested_save: was_to_save })
             }
             None => parse::command(frame, self.mode),
         }
@@ -378,7 +378,7 @@ impl Decoder {
         }
     }
 
-    fn give_memory_back(&mut self) {
+    fn release_memory(&mut self) {
         if self.consumed >= self.input.len() {
             self.input = Vec::new();
             self.consumed = 0;

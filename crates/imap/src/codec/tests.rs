@@ -38,7 +38,7 @@ fn check(text: &str, expected: CommandBody) {
 }
 
 fn refused(tag: Option<&str>, error: SyntaxError) -> Decoded {
-    Decoded::Refused(Refusal { tag: tag.map(str::to_owned), error, was_to_save: false })
+    Decoded::Refused(Refusal { tag: tag.map(str::to_owned), error, requested_save: false })
 }
 
 #[track_caller]
@@ -513,7 +513,7 @@ fn a_large_literal_can_be_read_into_its_own_buffer() {
     let mut decoder = Decoder::new(logged_in());
     decoder.feed(b"a APPEND INBOX {6000}\r\n");
     assert_eq!(decoder.decode(), Decoded::Continue);
-    let (buffer, missing) = decoder.destination().expect("the literal is large");
+    let (buffer, missing) = decoder.literal_buffer().expect("the literal is large");
     assert_eq!(missing, 6_000);
     buffer.extend_from_slice(&[b'x'; 6_000]);
     assert_eq!(decoder.decode(), Decoded::Incomplete);

@@ -22,7 +22,7 @@ pub fn command(mut frame: Frame, mode: Mode) -> Decoded {
     let parsed = parse(&mut Scanner::new(&mut frame, mode));
     match (parsed, tag) {
         (Ok((verb, command)), _) => Decoded::Command(verb, command),
-        (Err(error), tag) => Decoded::Refused(Refusal { tag, error, was_to_save: saves_result(&frame.text) }),
+        (Err(error), tag) => Decoded::Refused(Refusal { tag, error, requested_save: saves_result(&frame.text) }),
     }
 }
 
