@@ -290,7 +290,7 @@ impl Decoder {
         if !self.mode.authenticated {
             return (limits::LITERAL_BYTES_BEFORE_LOGIN_MAX, limits::LITERAL_BYTES_BEFORE_LOGIN_MAX * 2);
         }
-        if parse::takes_messages(&self.frame.text) {
+        if parse::carries_messages(&self.frame.text) {
             return (self.mode.append_bytes_max, limits::APPEND_TOTAL_BYTES_MAX.max(self.mode.append_bytes_max));
         }
         (limits::STRING_LITERAL_BYTES_MAX, limits::STRING_LITERALS_TOTAL_BYTES_MAX)
@@ -356,7 +356,7 @@ impl Decoder {
     /// Records that the command will be refused, and drops the collected data. Only the first error counts.
     fn refuse(&mut self, error: SyntaxError) {
         if self.refusal.is_none() {
-            self.refusal = Some((error, parse::saves_result(&self.frame.text)));
+            self.refusal = Some((error, parse::requests_save(&self.frame.text)));
             self.frame.literals = Vec::new();
             self.frame.text.truncate(limits::TAG_BYTES_MAX + 1);
         }

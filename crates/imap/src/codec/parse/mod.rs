@@ -22,7 +22,7 @@ pub fn command(mut frame: Frame, mode: Mode) -> Decoded {
     let parsed = parse(&mut Scanner::new(&mut frame, mode));
     match (parsed, tag) {
         (Ok((verb, command)), _) => Decoded::Command(verb, command),
-        (Err(error), tag) => Decoded::Refused(Refusal { tag, error, requested_save: saves_result(&frame.text) }),
+        (Err(error), tag) => Decoded::Refused(Refusal { tag, error, requested_save: requests_save(&frame.text) }),
     }
 }
 
@@ -35,7 +35,7 @@ pub fn tag_of(text: &[u8]) -> Option<String> {
 }
 
 /// Returns `true` if the command that begins with this text carries messages in its literals.
-pub fn takes_messages(text: &[u8]) -> bool {
+pub fn carries_messages(text: &[u8]) -> bool {
     let mut words = text.split(|byte| *byte == b' ').skip(1);
     let mut word = words.next().unwrap_or_default();
     if word.eq_ignore_ascii_case(b"UID") {
@@ -46,7 +46,7 @@ pub fn takes_messages(text: &[u8]) -> bool {
 
 /// Returns `true` if the command that begins with this text is a search whose result is to be saved (RFC 5182), whether
 /// or not it is well-formed.
-pub fn saves_result(text: &[u8]) -> bool {
+pub fn requests_save(text: &[u8]) -> bool {
     let mut words = text.split(|byte| *byte == b' ').skip(1);
     let mut word = words.next().unwrap_or_default();
     if word.eq_ignore_ascii_case(b"UID") {
