@@ -29,7 +29,7 @@ pub fn search(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<Command
         charset = charset_of(scanner)?;
         scanner.space()?;
     }
-    let key = program(scanner, charset)?;
+    let key = search_keys(scanner, charset)?;
     Ok(CommandBody::Search(SearchCommand { numbering, returns, key }))
 }
 
@@ -44,7 +44,7 @@ pub fn sort(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBo
     scanner.space()?;
     let charset = charset_of(scanner)?;
     scanner.space()?;
-    let key = program(scanner, charset)?;
+    let key = search_keys(scanner, charset)?;
     Ok(CommandBody::Sort(SortCommand { numbering, returns, criteria, key }))
 }
 
@@ -59,7 +59,7 @@ pub fn thread(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<Command
     scanner.space()?;
     let charset = charset_of(scanner)?;
     scanner.space()?;
-    let key = program(scanner, charset)?;
+    let key = search_keys(scanner, charset)?;
     Ok(CommandBody::Thread(ThreadCommand { numbering, algorithm, key }))
 }
 
@@ -116,7 +116,7 @@ fn charset_of(scanner: &mut Scanner<'_>) -> Parsed<&'static Encoding> {
 }
 
 /// Parses the keys up to the end of the command.
-fn program(scanner: &mut Scanner<'_>, charset: &'static Encoding) -> Parsed<SearchKey> {
+fn search_keys(scanner: &mut Scanner<'_>, charset: &'static Encoding) -> Parsed<SearchKey> {
     let mut keys = Keys { scanner, charset, count: 0 };
     let mut all = vec![keys.key(0)?];
     while !keys.scanner.is_at_end() {
