@@ -364,7 +364,7 @@ impl WorkerTask {
     /// Returns `true` if the task needs no disk access, so that a worker would only add latency.
     fn is_light(&self, session: &Session) -> bool {
         match self {
-            Self::Execute(verb, _) => verb.is_light() && session.is_quiet(),
+            Self::Execute(verb, _) => verb.needs_no_disk() && session.is_quiet(),
             Self::Answer(line) => line.eq_ignore_ascii_case(b"DONE") && session.is_quiet(),
             Self::Resume => false,
         }

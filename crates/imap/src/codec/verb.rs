@@ -24,10 +24,10 @@ pub enum PermittedState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pipelining {
     /// They may be decoded.
-    Together,
+    Permitted,
     /// They must not be decoded, because this verb changes the interpretation of the bytes after it or consumes them
     /// itself.
-    Alone,
+    Forbidden,
 }
 
 /// Existence of a form of the verb that begins with `UID`.
@@ -79,23 +79,23 @@ pub fn find(name: &[u8], numbering: Numbering) -> Option<&'static Verb> {
 }
 
 use PermittedState::{AfterLogin, Always, BeforeLogin, Selected};
-use Pipelining::{Alone, Together};
+use Pipelining::{Forbidden, Permitted};
 
 const fn verb(name: &'static str, allowed: PermittedState, parse: ArgumentParser) -> Verb {
-    Verb { name, allowed, flow: Together, uid_form: UidForm::None, capabilities: &[], parse }
+    Verb { name, allowed, flow: Permitted, uid_form: UidForm::None, capabilities: &[], parse }
 }
 
 impl Verb {
     /// Returns `true` if executing the verb needs no disk access, apart from reporting the changes of other sessions.
     #[must_use]
-    pub fn is_light(&self) -> bool {
+    pub fn needs_no_disk(&self) -> bool {
         const LIGHT: [&str; 9] =
             ["NOOP", "CAPABILITY", "IDLE", "LOGOUT", "ID", "NAMESPACE", "UNSELECT", "CHECK", "STARTTLS"];
         LIGHT.contains(&self.name)
     }
 
-    const fn alone(mut self) -> Self {
-        self.flow = Alone;
+    const fn without_pipelining(mut self) -> Self {
+        self.flow = Forbidden;
         self
     }
 
@@ -104,7 +104,7 @@ impl Verb {
         self
     }
 
-    const fn gives(mut self, capabilities: &'static [&'static str]) -> Self {
+    const fn with_capabilities(mut self, capabilities: &'static [&'static str]) -> Self {
         self.capabilities = capabilities;
         self
     }
@@ -112,42 +112,42 @@ impl Verb {
 
 /// All verbs, the frequent ones first.
 pub static VERBS: &[Verb] = &[
-    verb("FETCH", Selected, message::fetch).with_uid_form().gives(&["BINARY", "PREVIEW", "SAVEDATE", "OBJECTID"]),
-    verb("STORE", Selected, message::store).with_uid_form().gives(&["CONDSTORE"]),
-    verb("SEARCH", Selected, search::search).with_uid_form().gives(&["ESEARCH", "SEARCHRES", "WITHIN"]),
+    verb("FETCH", Selected, message::fetch).with_uid_form().with_capabilities(&["BINARY", "PREVIEW", "SAVEDATE", "OBJECTID"]),
+    verb("STORE", Selected, message::store).with_uid_form().with_capabilities(&["CONDSTORE"]),
+    verb("SEARCH", Selected, search::search).with_uid_form().with_capabilities(&["ESEARCH", "SEARCHRES", "WITHIN"]),
     verb("NOOP", Always, |_, _| Ok(CommandBody::Noop)),
-    verb("SELECT", AfterLogin, |s, _| mailbox::select(s, SelectMode::ReadWrite)).alone(),
-    verb("APPEND", AfterLogin, message::append).gives(&["MULTIAPPEND", "UIDPLUS"]),
-    verb("STATUS", AfterLogin, mailbox::status).gives(&["STATUS=SIZE"]),
-    verb("IDLE", AfterLogin, |_, _| Ok(CommandBody::Idle)).alone().gives(&["IDLE"]),
-    verb("LIST", AfterLogin, mailbox::list).gives(&["LIST-EXTENDED", "LIST-STATUS", "SPECIAL-USE", "CHILDREN"]),
+    verb("SELECT", AfterLogin, |s, _| mailbox::select(s, SelectMode::ReadWrite)).without_pipelining(),
+    verb("APPEND", AfterLogin, message::append).with_capabilities(&["MULTIAPPEND", "UIDPLUS"]),
+    verb("STATUS", AfterLogin, mailbox::status).with_capabilities(&["STATUS=SIZE"]),
+    verb("IDLE", AfterLogin, |_, _| Ok(CommandBody::Idle)).without_pipelining().with_capabilities(&["IDLE"]),
+    verb("LIST", AfterLogin, mailbox::list).with_capabilities(&["LIST-EXTENDED", "LIST-STATUS", "SPECIAL-USE", "CHILDREN"]),
     verb("EXPUNGE", Selected, message::expunge).with_uid_form(),
     verb("COPY", Selected, message::copy).with_uid_form(),
-    verb("MOVE", Selected, message::move_).with_uid_form().gives(&["MOVE"]),
-    verb("LOGIN", BeforeLogin, access::login).alone(),
-    verb("LOGOUT", Always, |_, _| Ok(CommandBody::Logout)).alone(),
+    verb("MOVE", Selected, message::move_).with_uid_form().with_capabilities(&["MOVE"]),
+    verb("LOGIN", BeforeLogin, access::login).without_pipelining(),
+    verb("LOGOUT", Always, |_, _| Ok(CommandBody::Logout)).without_pipelining(),
     verb("CAPABILITY", Always, |_, _| Ok(CommandBody::Capability)),
-    verb("AUTHENTICATE", BeforeLogin, access::authenticate).alone().gives(&["SASL-IR"]),
-    verb("ID", Always, access::id).gives(&["ID"]),
-    verb("ENABLE", AfterLogin, access::enable).alone().gives(&["ENABLE", "QRESYNC", "UTF8=ACCEPT"]),
-    verb("EXAMINE", AfterLogin, |s, _| mailbox::select(s, SelectMode::ReadOnly)).alone(),
+    verb("AUTHENTICATE", BeforeLogin, access::authenticate).without_pipelining().with_capabilities(&["SASL-IR"]),
+    verb("ID", Always, access::id).with_capabilities(&["ID"]),
+    verb("ENABLE", AfterLogin, access::enable).without_pipelining().with_capabilities(&["ENABLE", "QRESYNC", "UTF8=ACCEPT"]),
+    verb("EXAMINE", AfterLogin, |s, _| mailbox::select(s, SelectMode::ReadOnly)).without_pipelining(),
     verb("CLOSE", Selected, |_, _| Ok(CommandBody::Close)),
-    verb("UNSELECT", Selected, |_, _| Ok(CommandBody::Unselect)).gives(&["UNSELECT"]),
+    verb("UNSELECT", Selected, |_, _| Ok(CommandBody::Unselect)).with_capabilities(&["UNSELECT"]),
     verb("CHECK", Selected, |_, _| Ok(CommandBody::Check)),
-    verb("SORT", Selected, search::sort).with_uid_form().gives(&["SORT", "SORT=DISPLAY", "ESORT"]),
-    verb("THREAD", Selected, search::thread).with_uid_form().gives(&["THREAD=ORDEREDSUBJECT", "THREAD=REFERENCES"]),
-    verb("REPLACE", Selected, message::replace).with_uid_form().gives(&["REPLACE"]),
-    verb("CREATE", AfterLogin, mailbox::create).gives(&["CREATE-SPECIAL-USE"]),
+    verb("SORT", Selected, search::sort).with_uid_form().with_capabilities(&["SORT", "SORT=DISPLAY", "ESORT"]),
+    verb("THREAD", Selected, search::thread).with_uid_form().with_capabilities(&["THREAD=ORDEREDSUBJECT", "THREAD=REFERENCES"]),
+    verb("REPLACE", Selected, message::replace).with_uid_form().with_capabilities(&["REPLACE"]),
+    verb("CREATE", AfterLogin, mailbox::create).with_capabilities(&["CREATE-SPECIAL-USE"]),
     verb("DELETE", AfterLogin, mailbox::delete),
     verb("RENAME", AfterLogin, mailbox::rename),
     verb("SUBSCRIBE", AfterLogin, mailbox::subscribe),
     verb("UNSUBSCRIBE", AfterLogin, mailbox::unsubscribe),
     verb("LSUB", AfterLogin, mailbox::lsub),
-    verb("NAMESPACE", AfterLogin, |_, _| Ok(CommandBody::Namespace)).gives(&["NAMESPACE"]),
-    verb("NOTIFY", AfterLogin, notify::notify).gives(&["NOTIFY"]),
-    verb("STARTTLS", BeforeLogin, |_, _| Ok(CommandBody::StartTls)).alone(),
-    verb("COMPRESS", AfterLogin, access::compress).alone(),
-    verb("GETQUOTA", AfterLogin, mailbox::get_quota).gives(&["QUOTA", "QUOTA=RES-STORAGE"]),
+    verb("NAMESPACE", AfterLogin, |_, _| Ok(CommandBody::Namespace)).with_capabilities(&["NAMESPACE"]),
+    verb("NOTIFY", AfterLogin, notify::notify).with_capabilities(&["NOTIFY"]),
+    verb("STARTTLS", BeforeLogin, |_, _| Ok(CommandBody::StartTls)).without_pipelining(),
+    verb("COMPRESS", AfterLogin, access::compress).without_pipelining(),
+    verb("GETQUOTA", AfterLogin, mailbox::get_quota).with_capabilities(&["QUOTA", "QUOTA=RES-STORAGE"]),
     verb("GETQUOTAROOT", AfterLogin, mailbox::get_quota_root),
     verb("SETQUOTA", AfterLogin, mailbox::set_quota),
 ];
