@@ -90,17 +90,17 @@ impl Connection {
         self.work.session.greet(&mut self.work.out);
         loop {
             if self.dismissal.is_given() {
-                return self.say_good_bye(&WaitEnd::Dismissed).await;
+                return self.close_with_bye(&WaitEnd::Dismissed).await;
             }
             let effect = match self.work.decode() {
                 Decoded::Incomplete => match self.wait(shutdown).await? {
                     Ok(effect) => effect,
-                    Err(silence) => return self.say_good_bye(&silence).await,
+                    Err(silence) => return self.close_with_bye(&silence).await,
                 },
-                Decoded::Command(verb, command) => self.visit(WorkerTask::Execute(verb, command)).await?,
-                other => self.work.take_other(other),
+                Decoded::Command(verb, command) => self.run_task(WorkerTask::Execute(verb, command)).await?,
+                other => self.work.handle_non_command(other),
             };
-            if !self.settle(effect, shutdown).await? {
+            if !self.perform_effect(effect, shutdown).await? {
                 return self.close().await;
             }
         }
@@ -114,7 +114,7 @@ impl Connection {
             false => None,
         };
         if listener.is_some() && self.work.session.has_news() {
-            return self.visit(WorkerTask::Resume).await.map(Ok);
+            return self.run_task(WorkerTask::Resume).await.map(Ok);
         }
         let woken = async {
             match listener {
@@ -129,13 +129,13 @@ impl Connection {
     }
 
     /// Performs an effect. Returns `false` at the end of the connection.
-    async fn settle(&mut self, mut effect: Effect, shutdown: &Shutdown) -> io::Result<bool> {
+    async fn perform_effect(&mut self, mut effect: Effect, shutdown: &Shutdown) -> io::Result<bool> {
         loop {
             effect = match effect {
                 Effect::Ready => return Ok(true),
                 Effect::Unfinished => {
                     self.flush().await?;
-                    self.visit(WorkerTask::Resume).await?
+                    self.run_task(WorkerTask::Resume).await?
                 }
                 Effect::Line => match self.line(shutdown).await? {
                     Some(effect) => effect,
@@ -164,7 +164,7 @@ impl Connection {
     async fn line(&mut self, shutdown: &Shutdown) -> io::Result<Option<Effect>> {
         loop {
             match self.work.decoder.decode_line() {
-                Some(Ok(line)) => return self.visit(WorkerTask::Answer(line)).await.map(Some),
+                Some(Ok(line)) => return self.run_task(WorkerTask::Answer(line)).await.map(Some),
                 Some(Err(_)) => return Ok(None),
                 None => {}
             }
@@ -181,13 +181,13 @@ impl Connection {
     async fn idle(&mut self, shutdown: &Shutdown) -> io::Result<Option<Effect>> {
         loop {
             match self.work.decoder.decode_line() {
-                Some(Ok(line)) => return self.visit(WorkerTask::Answer(line)).await.map(Some),
+                Some(Ok(line)) => return self.run_task(WorkerTask::Answer(line)).await.map(Some),
                 Some(Err(_)) => return Ok(None),
                 None => {}
             }
             let listener = self.work.session.listen();
             if !self.work.session.is_quiet() {
-                let effect = self.visit(WorkerTask::Resume).await?;
+                let effect = self.run_task(WorkerTask::Resume).await?;
                 if effect != Effect::Idle {
                     return Ok(Some(effect));
                 }
@@ -210,7 +210,7 @@ impl Connection {
     }
 
     /// Runs a task on a worker, or on the current task if it needs no disk access.
-    async fn visit(&mut self, task: WorkerTask) -> io::Result<Effect> {
+    async fn run_task(&mut self, task: WorkerTask) -> io::Result<Effect> {
         if task.is_light(&self.work.session) {
             return Ok(self.work.perform(task));
         }
@@ -218,7 +218,7 @@ impl Connection {
         let mut work = std::mem::replace(&mut self.work, placeholder);
         let visited = self.service.pool.run(move || {
             let effect = work.perform(task);
-            let effect = work.go_on(effect);
+            let effect = work.execute_pipelined(effect);
             (work, effect)
         });
         match visited.await {
@@ -296,7 +296,7 @@ impl Connection {
         self.work.out.untagged_status(Status::Bye, text);
     }
 
-    async fn say_good_bye(&mut self, silence: &WaitEnd) -> io::Result<()> {
+    async fn close_with_bye(&mut self, silence: &WaitEnd) -> io::Result<()> {
         self.write_good_bye(silence);
         self.close().await
     }
@@ -332,19 +332,19 @@ impl ConnectionState {
     }
 
     /// Executes the other commands that have arrived, until there is enough output to send.
-    fn go_on(&mut self, mut effect: Effect) -> Effect {
+    fn execute_pipelined(&mut self, mut effect: Effect) -> Effect {
         while effect == Effect::Ready && self.out.len() < limits::SLICE_BYTES {
             effect = match self.decode() {
                 Decoded::Incomplete => break,
                 Decoded::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
-                other => self.take_other(other),
+                other => self.handle_non_command(other),
             };
         }
         effect
     }
 
     /// Handles decoded input that is not a command.
-    fn take_other(&mut self, decoded: Decoded) -> Effect {
+    fn handle_non_command(&mut self, decoded: Decoded) -> Effect {
         match decoded {
             Decoded::Continue => {
                 self.out.continuation("go on");
