@@ -1,7 +1,7 @@
 //! Errors of commands, sorted by the party that must act, with the texts for the client.
 //!
 //! The client never sees the text of an inner error. Faults of the store or of a record are reported to it as
-//! UNAVAILABLE or SERVERBUG, and the connection, which asks [`Error::is_ours`], logs them.
+//! UNAVAILABLE or SERVERBUG, and the connection, which asks [`Error::is_server_fault`], logs them.
 
 use crate::codec::Status;
 
@@ -19,7 +19,7 @@ pub enum Error {
     No(&'static str),
     /// The target mailbox of APPEND, COPY, MOVE or REPLACE does not exist. The client may create it.
     #[error("[TRYCREATE] there is no such mailbox")]
-    NoTarget,
+    TargetMailboxMissing,
     /// The selected mailbox was deleted by another session. The connection must end.
     #[error("the selected mailbox was deleted")]
     MailboxGone,
@@ -38,16 +38,16 @@ impl Error {
         match self {
             Self::Bad(text) => (Status::Bad, text),
             Self::No(text) => (Status::No, text),
-            Self::NoTarget => (Status::No, "[TRYCREATE] there is no such mailbox"),
+            Self::TargetMailboxMissing => (Status::No, "[TRYCREATE] there is no such mailbox"),
             Self::MailboxGone => (Status::No, "[NONEXISTENT] the mailbox was deleted"),
             Self::ContentsGone => (Status::No, "[EXPUNGEISSUED] the message was deleted"),
-            Self::Mail(error) => (Status::No, told_of_mail(error)),
+            Self::Mail(error) => (Status::No, mail_error_text(error)),
         }
     }
 
     /// Returns `true` if the operator must be informed, because no action of a client should cause this error.
     #[must_use]
-    pub fn is_ours(&self) -> bool {
+    pub fn is_server_fault(&self) -> bool {
         matches!(
             self,
             Self::Mail(
@@ -60,19 +60,19 @@ impl Error {
     }
 }
 
-fn told_of_mail(error: &mail::Error) -> &'static str {
+fn mail_error_text(error: &mail::Error) -> &'static str {
     match error {
         mail::Error::NoMailbox(_) => "[NONEXISTENT] there is no such mailbox",
         mail::Error::MailboxExists(_) => "[ALREADYEXISTS] the mailbox exists already",
         mail::Error::MailboxRefused { .. } => "[CANNOT] the operation is not possible with this mailbox or name",
         mail::Error::OverQuota { .. } => "[OVERQUOTA] the quota would be exceeded",
         mail::Error::TooLarge { .. } => "[TOOBIG] the message is too large",
-        mail::Error::Notes(error) => told_of_notes(error),
+        mail::Error::Notes(error) => notes_error_text(error),
         _ => "[SERVERBUG] a stored record is damaged; the administrator has been informed",
     }
 }
 
-fn told_of_notes(error: &notes::Error) -> &'static str {
+fn notes_error_text(error: &notes::Error) -> &'static str {
     match error {
         notes::Error::AccessDenied { .. } | notes::Error::NotAuthor { .. } => "[NOPERM] access denied",
         notes::Error::NotFound { .. } => "[NONEXISTENT] the object does not exist",

@@ -62,7 +62,7 @@ impl Transfer {
 pub fn target_mailbox(view: &mail::mailbox::MailSnapshot<'_>, mailbox: &MailboxName) -> Result<ViewId> {
     match view.folder(mailbox.as_str())? {
         Some(folder) if folder.selectable => Ok(folder.id),
-        _ => Err(Error::NoTarget),
+        _ => Err(Error::TargetMailboxMissing),
     }
 }
 

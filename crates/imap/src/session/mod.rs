@@ -314,7 +314,7 @@ impl Session {
             Ok(CommandOutcome::Reply(reply)) => return self.finish(reply, out),
             Err(error @ (Error::ContentsGone | Error::MailboxGone)) => return self.part(&error, out),
             Err(error) => {
-                if error.is_ours() {
+                if error.is_server_fault() {
                     self.fault = Some(error.to_string());
                 }
                 return self.finish(Reply::error(&error), out);
@@ -382,7 +382,7 @@ impl Session {
     /// Ends the connection because the selected mailbox can no longer be reported. Sends BYE unless a literal is
     /// unfinished.
     pub(crate) fn part(&mut self, error: &Error, out: &mut Writer) -> Effect {
-        if error.is_ours() {
+        if error.is_server_fault() {
             self.fault = Some(error.to_string());
         }
         self.task = None;
