@@ -375,7 +375,7 @@ impl WorkerTask {
 /// no data.
 async fn receive(stream: &mut Stream, decoder: &mut Decoder, time_max: Duration) -> io::Result<Option<usize>> {
     if stream.is_deflated() {
-        if let Ok(received) = timeout(limits::RELAX_TIME, receive_now(stream, decoder)).await {
+        if let Ok(received) = timeout(limits::IDLE_MEMORY_RELEASE_TIME, receive_now(stream, decoder)).await {
             return received.map(Some);
         }
         stream.relax();

@@ -102,14 +102,14 @@ pub const STORE_MESSAGES_PER_TRANSACTION: usize = 1_000;
 
 /// Maximum silence of a client after login (RFC 9051 §5.4: at least 30 minutes), unless the configuration sets another
 /// value.
-pub const SILENCE_TIME_MAX: Duration = Duration::from_secs(30 * 60);
+pub const INACTIVITY_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Maximum silence of a client before login, unless the configuration sets another value.
 pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(3 * 60);
 
 /// Maximum number of consecutive commands that are unknown, malformed or not permitted, unless the configuration sets
 /// another value.
-pub const ERRORS_MAX: u32 = 20;
+pub const BAD_COMMANDS_MAX: u32 = 20;
 
 /// Maximum number of failed logins of one connection, unless the configuration sets another value.
 pub const LOGIN_FAILURES_MAX: u32 = 3;
@@ -118,10 +118,10 @@ pub const LOGIN_FAILURES_MAX: u32 = 3;
 pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Silence after which a compressed connection releases memory.
-pub const RELAX_TIME: Duration = Duration::from_secs(5);
+pub const IDLE_MEMORY_RELEASE_TIME: Duration = Duration::from_secs(5);
 
 /// Maximum number of messages that are searched without asking the full-text index.
-pub const SEARCH_READ_MESSAGES_MAX: u64 = 32;
+pub const SEARCH_WITHOUT_INDEX_MESSAGES_MAX: u64 = 32;
 
 /// Maximum number of texts of one search for which the full-text index is asked.
 pub const SEARCH_INDEXED_TEXTS_MAX: usize = 16;

@@ -74,7 +74,7 @@ impl SearchCursor {
         let last = selected.roster.uid_next().saturating_sub(1);
         let ranges = plan.uids().map_or_else(|| vec![1..=last], <[_]>::to_vec);
         let known = selected.known_uids(ranges);
-        let lacking = if spans(&known) > limits::SEARCH_READ_MESSAGES_MAX {
+        let lacking = if spans(&known) > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
             lacking(&plan, &view, &full_text)
         } else {
             Vec::new()

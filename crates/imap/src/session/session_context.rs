@@ -43,9 +43,9 @@ impl Default for Options {
             starttls: false,
             compression: true,
             scram: true,
-            silence_time_max: limits::SILENCE_TIME_MAX,
+            silence_time_max: limits::INACTIVITY_TIME_MAX,
             login_time_max: limits::LOGIN_TIME_MAX,
-            errors_max: limits::ERRORS_MAX,
+            errors_max: limits::BAD_COMMANDS_MAX,
             login_failures_max: limits::LOGIN_FAILURES_MAX,
             identification,
         }
