@@ -18,7 +18,7 @@ pub enum Outcome {
     /// The attribute was written.
     Written,
     /// Nothing was written, because the attribute is not handled by the function that was called.
-    NotHere,
+    NotHandled,
     /// Nothing was written, because the transfer encoding of the part is unknown (`NO [UNKNOWN-CTE]`).
     UnknownEncoding,
 }
@@ -32,7 +32,7 @@ pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl EntryData,
             Some(saved) => out.raw(b"SAVEDATE ").date_time(saved.seconds()),
             None => out.raw(b"SAVEDATE NIL"),
         },
-        _ => return Outcome::NotHere,
+        _ => return Outcome::NotHandled,
     };
     Outcome::Written
 }
@@ -73,7 +73,7 @@ pub fn write_attribute<M: MessageSource>(
                 octets_name(attribute, out);
                 octets.write(message, out.space())?;
             }
-            None => return Ok(Outcome::NotHere),
+            None => return Ok(Outcome::NotHandled),
         },
     }
     Ok(Outcome::Written)
@@ -153,7 +153,7 @@ mod tests {
         let message = memory_message::Message::of(RAW.as_bytes());
         let mut out = Writer::new();
         let outcome = match write_entry_attribute(attribute, &message.entry, &mut out) {
-            Outcome::NotHere => {
+            Outcome::NotHandled => {
                 let Ok(outcome) = write_attribute(attribute, &message, &mut out);
                 outcome
             }
