@@ -73,7 +73,7 @@ impl message::EntryData for MessageEntry<'_> {
         Some(self.entry.saved)
     }
 
-    fn lacks(&self, number: usize) -> bool {
+    fn is_known_to_lack(&self, number: usize) -> bool {
         let entry = self.entry;
         self.lacking.get(number).is_some_and(|lacking| lacking.has(entry.note, entry.modseq, self.view.modseq()))
     }

@@ -28,7 +28,7 @@ pub trait EntryData {
     fn saved(&self) -> Option<Timestamp>;
     /// Returns `true` if the message is known to lack the text with this number in the place where that text is sought
     /// ([`super::Plan::sought`]).
-    fn lacks(&self, number: usize) -> bool;
+    fn is_known_to_lack(&self, number: usize) -> bool;
 }
 
 /// An opened message.

@@ -57,7 +57,7 @@ impl EntryData for MemoryEntry {
         self.saved
     }
 
-    fn lacks(&self, number: usize) -> bool {
+    fn is_known_to_lack(&self, number: usize) -> bool {
         self.lacking.contains(&number)
     }
 }

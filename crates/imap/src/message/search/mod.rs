@@ -381,7 +381,7 @@ impl ContentTest {
             }
             Self::Body(SoughtText { needle, .. }) => texts.body_has(needle)?,
             Self::Text(SoughtText { needle, number }) => {
-                texts.header_has(needle) || (!entry.lacks(*number) && texts.body_has(needle)?)
+                texts.header_has(needle) || (!entry.is_known_to_lack(*number) && texts.body_has(needle)?)
             }
         })
     }
@@ -389,7 +389,7 @@ impl ContentTest {
     /// Returns `true` if the message is known not to contain the text, without opening it.
     fn is_ruled_out(&self, entry: &impl EntryData) -> bool {
         match self {
-            Self::Field { sought, .. } | Self::Body(sought) => !sought.needle.is_empty() && entry.lacks(sought.number),
+            Self::Field { sought, .. } | Self::Body(sought) => !sought.needle.is_empty() && entry.is_known_to_lack(sought.number),
             Self::Text(_) | Self::EmailId(_) | Self::ThreadId(_) | Self::Sent(_) => false,
         }
     }
