@@ -269,8 +269,8 @@ impl Node {
             Self::Entry(test) => Some(test.matches(entry)),
             Self::Content(test) => test.is_ruled_out(entry).then_some(false),
             Self::Not(node) => node.decide(entry).map(|matches| !matches),
-            Self::And(nodes) => settled(nodes, entry, false),
-            Self::Or(nodes) => settled(nodes, entry, true),
+            Self::And(nodes) => combine_decisions(nodes, entry, false),
+            Self::Or(nodes) => combine_decisions(nodes, entry, true),
         }
     }
 
@@ -306,7 +306,7 @@ impl Node {
 
 /// Combines the results that the entry decides for several keys. A single key with the result `decisive` decides the
 /// whole.
-fn settled(nodes: &[Node], entry: &impl EntryData, decisive: bool) -> Option<bool> {
+fn combine_decisions(nodes: &[Node], entry: &impl EntryData, decisive: bool) -> Option<bool> {
     let mut all_settled = true;
     for node in nodes {
         match node.decide(entry) {
