@@ -91,7 +91,7 @@ pub fn octets<M: MessageSource>(attribute: &FetchAttribute, message: &M) -> Resu
     let whole = |text| Section { part: PartPath::default(), text };
     let section = match attribute {
         FetchAttribute::BodySection { section, partial, .. } => {
-            return Ok(Some(Octets::of_section(message, section)?.cut(*partial)));
+            return Ok(Some(Octets::of_section(message, section)?.cut_to_partial(*partial)));
         }
         FetchAttribute::Rfc822 => whole(SectionText::Whole),
         FetchAttribute::Rfc822Header => whole(SectionText::Header),

@@ -32,14 +32,14 @@ pub fn binary<S: Source + ?Sized>(
     partial: Option<Partial>,
 ) -> Result<DecodedPart, S::Error> {
     if path.0.is_empty() {
-        return Ok(DecodedPart::Octets(Octets::Range(0..source.structure().length()).cut(partial)));
+        return Ok(DecodedPart::Octets(Octets::Range(0..source.structure().length()).cut_to_partial(partial)));
     }
     let structure = source.structure();
     let Some(part) = structure.find(&path.0).and_then(|index| structure.parts().get(index)) else {
         return Ok(DecodedPart::Octets(Octets::NONE));
     };
     if part.kind != PartKind::Leaf || part.content.encoding.is_identity() {
-        return Ok(DecodedPart::Octets(Octets::Range(part.body.clone()).cut(partial)));
+        return Ok(DecodedPart::Octets(Octets::Range(part.body.clone()).cut_to_partial(partial)));
     }
     if let Encoding::Other(_) = part.content.encoding {
         return Ok(DecodedPart::UnknownEncoding);
@@ -49,7 +49,7 @@ pub fn binary<S: Source + ?Sized>(
     });
     let body = source.range(part.body.clone())?;
     match transfer_encoding::decode(&part.content.encoding, &body, end) {
-        Some(decoded) => Ok(DecodedPart::Octets(Octets::Bytes(Cow::into_owned(decoded)).cut(partial))),
+        Some(decoded) => Ok(DecodedPart::Octets(Octets::Bytes(Cow::into_owned(decoded)).cut_to_partial(partial))),
         None => Ok(DecodedPart::UnknownEncoding),
     }
 }

@@ -69,7 +69,7 @@ impl Octets {
 
     /// Cuts the octets to the requested range.
     #[must_use]
-    pub fn cut(self, partial: Option<Partial>) -> Self {
+    pub fn cut_to_partial(self, partial: Option<Partial>) -> Self {
         let Some(Partial { start, length }) = partial else { return self };
         let start = start.min(self.length());
         let end = start.saturating_add(length).min(self.length());
@@ -193,7 +193,7 @@ mod tests {
         let message = memory_message::Message::of(raw.as_bytes());
         let Ok(octets) = Octets::of_section(&message, section);
         let mut out = Writer::new();
-        let Ok(()) = octets.cut(partial).write(&message, &mut out);
+        let Ok(()) = octets.cut_to_partial(partial).write(&message, &mut out);
         let text = String::from_utf8_lossy(&out.take()).into_owned();
         text.split_once("\r\n").map(|(_, text)| text.to_owned()).unwrap_or_default()
     }
