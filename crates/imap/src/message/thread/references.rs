@@ -119,7 +119,7 @@ enum NearestAncestor {
     /// The path ends at a message with this node index.
     Message(usize),
     /// The path ends without a message, and this number is the topmost dummy.
-    Place(usize),
+    Dummy(usize),
 }
 
 /// The threads under construction.
@@ -139,10 +139,10 @@ impl<'l> Threads<'l> {
         let mut groups: HashMap<usize, Vec<usize>> = HashMap::new();
         let mut tops = Vec::new();
         for (node, number) in links.numbers.iter().enumerate() {
-            match above(*number, links, &mut known) {
+            match nearest_ancestor(*number, links, &mut known) {
                 None => threads.roots.push(node),
                 Some(NearestAncestor::Message(parent)) => threads.nodes[parent].children.push(node),
-                Some(NearestAncestor::Place(top)) => {
+                Some(NearestAncestor::Dummy(top)) => {
                     let group = groups.entry(top).or_default();
                     if group.is_empty() {
                         tops.push(top);
@@ -155,7 +155,7 @@ impl<'l> Threads<'l> {
             match children[..] {
                 [only] => threads.roots.push(only),
                 _ => {
-                    let place = threads.add_place(children);
+                    let place = threads.add_dummy(children);
                     threads.roots.push(place);
                 }
             }
@@ -163,7 +163,7 @@ impl<'l> Threads<'l> {
         threads
     }
 
-    fn add_place(&mut self, children: Vec<usize>) -> usize {
+    fn add_dummy(&mut self, children: Vec<usize>) -> usize {
         self.nodes.push(Node { uid: None, children });
         self.nodes.len() - 1
     }
@@ -198,12 +198,12 @@ impl<'l> Threads<'l> {
         self.roots = roots;
     }
 
-    fn is_place(&self, node: usize) -> bool {
+    fn is_dummy(&self, node: usize) -> bool {
         self.nodes[node].uid.is_none()
     }
 
     fn is_reply(&self, node: usize) -> bool {
-        !self.is_place(node) && self.first_letter(node).is_some_and(|letter| self.letters[letter].subject.is_reply)
+        !self.is_dummy(node) && self.first_letter(node).is_some_and(|letter| self.letters[letter].subject.is_reply)
     }
 
     fn subject(&self, node: usize) -> &'l str {
@@ -228,7 +228,7 @@ impl<'l> Threads<'l> {
         }
         // A dummy that replaces a root takes the position of that root.
         let mut replaced: HashMap<usize, usize> = HashMap::new();
-        for place in table.into_values().filter(|node| self.is_place(*node)) {
+        for place in table.into_values().filter(|node| self.is_dummy(*node)) {
             replaced.extend(self.nodes[place].children.iter().map(|child| (*child, place)));
         }
         self.roots = roots.into_iter().map(|root| replaced.get(&root).copied().unwrap_or(root)).collect();
@@ -240,7 +240,7 @@ impl<'l> Threads<'l> {
         for root in self.roots.iter().copied().filter(|root| !self.subject(*root).is_empty()) {
             let stands = table.entry(self.subject(root)).or_insert(root);
             let gives_way =
-                !self.is_place(*stands) && (self.is_place(root) || (self.is_reply(*stands) && !self.is_reply(root)));
+                !self.is_dummy(*stands) && (self.is_dummy(root) || (self.is_reply(*stands) && !self.is_reply(root)));
             if gives_way {
                 *stands = root;
             }
@@ -251,7 +251,7 @@ impl<'l> Threads<'l> {
     /// Joins a thread with the one that represents its subject (step 5.C). Returns the new dummy that now represents
     /// the subject, if one was created.
     fn join(&mut self, first: usize, current: usize) -> Option<usize> {
-        match (self.is_place(first), self.is_place(current)) {
+        match (self.is_dummy(first), self.is_dummy(current)) {
             (true, true) => {
                 let children = std::mem::take(&mut self.nodes[current].children);
                 self.nodes[first].children.extend(children);
@@ -265,13 +265,13 @@ impl<'l> Threads<'l> {
                 self.nodes[first].children.push(current);
                 None
             }
-            _ => Some(self.add_place(vec![first, current])),
+            _ => Some(self.add_dummy(vec![first, current])),
         }
     }
 }
 
 /// Returns the message or topmost dummy above a number, skipping dummies. Returns `None` if the number has no parent.
-fn above(number: usize, links: &Links, known: &mut [Option<NearestAncestor>]) -> Option<NearestAncestor> {
+fn nearest_ancestor(number: usize, links: &Links, known: &mut [Option<NearestAncestor>]) -> Option<NearestAncestor> {
     let start = links.parents[number]?;
     let mut passed = Vec::new();
     let mut place = start;
@@ -285,7 +285,7 @@ fn above(number: usize, links: &Links, known: &mut [Option<NearestAncestor>]) ->
         passed.push(place);
         match links.parents[place] {
             Some(parent) => place = parent,
-            None => break NearestAncestor::Place(place),
+            None => break NearestAncestor::Dummy(place),
         }
     };
     passed.into_iter().for_each(|place| known[place] = Some(found));
