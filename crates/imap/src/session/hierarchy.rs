@@ -76,7 +76,7 @@ impl Hierarchy {
     ) -> impl Iterator<Item = ListEntry<'h>> + 'h {
         self.in_order()
             .filter(|(name, _)| patterns.iter().any(|pattern| pattern.matches(name)))
-            .filter_map(move |(name, mailbox)| choose(name, mailbox, selection))
+            .filter_map(move |(name, mailbox)| select_for_list(name, mailbox, selection))
     }
 
     /// Returns the response to LSUB: the subscribed names that match and, for `%`, the first level above a subscribed
@@ -104,7 +104,7 @@ impl Hierarchy {
     }
 }
 
-fn choose<'h>(name: &'h str, mailbox: &'h ListedMailbox, selection: ListSelection) -> Option<ListEntry<'h>> {
+fn select_for_list<'h>(name: &'h str, mailbox: &'h ListedMailbox, selection: ListSelection) -> Option<ListEntry<'h>> {
     let selective = selection.subscribed || selection.special_use;
     let matches_itself = if selective {
         (!selection.subscribed || mailbox.subscribed) && (!selection.special_use || mailbox.special_use.is_some())
