@@ -186,7 +186,7 @@ impl Connection {
                 None => {}
             }
             let listener = self.work.session.listen();
-            if !self.work.session.is_quiet() {
+            if !self.work.session.has_nothing_to_report() {
                 let effect = self.run_task(WorkerTask::Resume).await?;
                 if effect != Effect::Idle {
                     return Ok(Some(effect));
@@ -224,7 +224,7 @@ impl Connection {
         match visited.await {
             Ok((work, effect)) => {
                 self.work = work;
-                if let Some(fault) = self.work.session.take_fault() {
+                if let Some(fault) = self.work.session.take_server_fault() {
                     tracing::error!(login = self.work.session.login(), fault, "a command failed");
                 }
                 Ok(effect)
@@ -241,7 +241,7 @@ impl Connection {
 
     /// Sends the output once it is durable.
     async fn flush(&mut self) -> io::Result<()> {
-        if let Some(durable) = self.work.session.take_durable() {
+        if let Some(durable) = self.work.session.take_durability_wait() {
             durable.await.map_err(|error| io::Error::other(error.to_string()))?;
         }
         if self.work.out.is_empty() {
@@ -282,7 +282,7 @@ impl Connection {
         let tls = self.service.tls.clone().ok_or(io::ErrorKind::Unsupported)?;
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
         self.stream = Some(stream.accept_tls(&tls).await?);
-        self.work.session.encrypted();
+        self.work.session.set_encrypted();
         Ok(())
     }
 
@@ -314,7 +314,7 @@ impl Connection {
 impl ConnectionState {
     /// Returns a placeholder that is used while the actual state is with a worker.
     fn placeholder(&self) -> Self {
-        let session = self.session.successor();
+        let session = self.session.replacement();
         Self { decoder: Decoder::new(session.mode()), session, out: Writer::new() }
     }
 
@@ -364,8 +364,8 @@ impl WorkerTask {
     /// Returns `true` if the task needs no disk access, so that a worker would only add latency.
     fn is_light(&self, session: &Session) -> bool {
         match self {
-            Self::Execute(verb, _) => verb.needs_no_disk() && session.is_quiet(),
-            Self::Answer(line) => line.eq_ignore_ascii_case(b"DONE") && session.is_quiet(),
+            Self::Execute(verb, _) => verb.needs_no_disk() && session.has_nothing_to_report(),
+            Self::Answer(line) => line.eq_ignore_ascii_case(b"DONE") && session.has_nothing_to_report(),
             Self::Resume => false,
         }
     }

@@ -75,7 +75,7 @@ impl Connection {
             effect = self.session.resume(&mut self.out);
         }
         if effect == Effect::StartTls {
-            self.session.encrypted();
+            self.session.set_encrypted();
         }
         self.effect = effect;
     }
@@ -91,10 +91,10 @@ impl Connection {
     }
 
     fn collect(&mut self) {
-        if let Some(durable) = self.session.take_durable() {
+        if let Some(durable) = self.session.take_durability_wait() {
             durable.wait().expect("the store works");
         }
-        if let Some(fault) = self.session.take_fault() {
+        if let Some(fault) = self.session.take_server_fault() {
             panic!("a fault of ours: {fault}");
         }
         let bytes = self.out.take();

@@ -5,7 +5,7 @@
 //! the output, waits until the client has received it, and calls [`Session::resume`] on any free worker. A slow client
 //! therefore occupies neither memory nor a worker. No snapshot of the store lives longer than a slice.
 //!
-//! Before any output is sent, the future from [`Session::take_durable`] must be ready, because a client must not learn
+//! Before any output is sent, the future from [`Session::take_durability_wait`] must be ready, because a client must not learn
 //! of a change that a power failure can undo.
 //!
 //! - [`site`] holds the data that all sessions share, [`recent`] tracks recent messages.
@@ -165,7 +165,7 @@ impl Session {
             selected.saved = Vec::new();
         }
         let text = refusal.error.to_string();
-        let effect = self.bear_with(status, out);
+        let effect = self.count_failure(status, out);
         match &refusal.tag {
             Some(tag) => out.tagged(tag, status, &text),
             None => out.untagged_status(status, &text),
@@ -222,7 +222,7 @@ impl Session {
 
     /// Returns `true` if there is nothing to report to the client at present, so that a report needs no disk access.
     #[must_use]
-    pub fn is_quiet(&self) -> bool {
+    pub fn has_nothing_to_report(&self) -> bool {
         let Some(account) = &self.account else { return true };
         let modseq = account.file.database().modseq();
         self.selected.as_ref().is_none_or(|selected| selected.has_told(modseq)) && self.has_told_watched(modseq)
@@ -230,26 +230,26 @@ impl Session {
 
     /// Creates a session that replaces a lost one. It can only be used to end the connection.
     #[must_use]
-    pub fn successor(&self) -> Self {
+    pub fn replacement(&self) -> Self {
         Self::new(Arc::clone(&self.site), self.peer)
     }
 
     /// Returns a future that must be ready before the output written so far is sent, or `None` if the output can be
     /// sent at once.
     #[must_use]
-    pub fn take_durable(&mut self) -> Option<store::DurableFuture> {
+    pub fn take_durability_wait(&mut self) -> Option<store::DurableFuture> {
         let ticket = std::mem::replace(&mut self.ticket, Ticket::NONE);
         let account = self.account.as_ref().filter(|_| ticket != Ticket::NONE)?;
         Some(account.file.durable(ticket))
     }
 
     /// Takes the text of a server fault that occurred since the last call, for the log.
-    pub fn take_fault(&mut self) -> Option<String> {
+    pub fn take_server_fault(&mut self) -> Option<String> {
         self.fault.take()
     }
 
     /// Records that the connection is now encrypted.
-    pub fn encrypted(&mut self) {
+    pub fn set_encrypted(&mut self) {
         self.peer = self.peer.encrypted();
     }
 
@@ -312,7 +312,7 @@ impl Session {
     fn proceed(&mut self, next: Result<CommandOutcome>, out: &mut Writer) -> Effect {
         let task = match next {
             Ok(CommandOutcome::Reply(reply)) => return self.finish(reply, out),
-            Err(error @ (Error::ContentsGone | Error::MailboxGone)) => return self.part(&error, out),
+            Err(error @ (Error::ContentsGone | Error::MailboxGone)) => return self.end_with_error(&error, out),
             Err(error) => {
                 if error.is_server_fault() {
                     self.fault = Some(error.to_string());
@@ -332,7 +332,7 @@ impl Session {
         match self.tell(reply.updates, out) {
             Ok(updates::ReportProgress::All) => {
                 self.tell_settled(out);
-                let effect = self.bear_with(reply.status, out);
+                let effect = self.count_failure(reply.status, out);
                 out.text(&self.tag).space();
                 reply.write(self.verb, out);
                 if effect == Effect::Close { effect } else { reply.effect }
@@ -341,13 +341,13 @@ impl Session {
                 self.task = Some(Task::Finish(reply));
                 Effect::Unfinished
             }
-            Err(error) => self.part(&error, out),
+            Err(error) => self.end_with_error(&error, out),
         }
     }
 
     /// Counts commands answered with BAD; a success after login resets the count. Sends BYE if there are too many of
     /// them, or too many failed logins.
-    fn bear_with(&mut self, status: Status, out: &mut Writer) -> Effect {
+    fn count_failure(&mut self, status: Status, out: &mut Writer) -> Effect {
         match status {
             Status::Bad => self.errors = self.errors.saturating_add(1),
             Status::Ok if self.account.is_some() => self.errors = 0,
@@ -375,13 +375,13 @@ impl Session {
         match told {
             Ok(updates::ReportProgress::All) => Effect::Idle,
             Ok(updates::ReportProgress::Part) => Effect::Unfinished,
-            Err(error) => self.part(&error, out),
+            Err(error) => self.end_with_error(&error, out),
         }
     }
 
     /// Ends the connection because the selected mailbox can no longer be reported. Sends BYE unless a literal is
     /// unfinished.
-    pub(crate) fn part(&mut self, error: &Error, out: &mut Writer) -> Effect {
+    pub(crate) fn end_with_error(&mut self, error: &Error, out: &mut Writer) -> Effect {
         if error.is_server_fault() {
             self.fault = Some(error.to_string());
         }

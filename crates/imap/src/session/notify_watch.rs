@@ -243,7 +243,7 @@ impl Session {
         match told {
             Ok(ReportProgress::All) => Effect::Ready,
             Ok(ReportProgress::Part) => Effect::Unfinished,
-            Err(error) => self.part(&error, out),
+            Err(error) => self.end_with_error(&error, out),
         }
     }
 

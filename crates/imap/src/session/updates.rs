@@ -55,7 +55,7 @@ impl Session {
         }
         let file = self.file()?;
         self.selected()?.settle_own_changes(file.database().modseq());
-        if self.is_quiet() {
+        if self.has_nothing_to_report() {
             return Ok(ReportProgress::All);
         }
         let view = file.view()?;
