@@ -13,7 +13,7 @@ pub fn close(session: &mut Session) -> Result<CommandOutcome> {
         session.wait_for(outcome.ticket);
     }
     session.selected = None;
-    Ok(Reply::completed().telling(Updates::None).into())
+    Ok(Reply::completed().with_updates(Updates::None).into())
 }
 
 /// Deselects the mailbox.

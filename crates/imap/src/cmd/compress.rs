@@ -15,5 +15,5 @@ pub fn compress(session: &mut Session, algorithm: &str) -> Result<CommandOutcome
         return Err(Error::No("[COMPRESSIONACTIVE] the connection is already compressed"));
     }
     session.compressed = true;
-    Ok(Reply::ok("DEFLATE begins").telling(Updates::None).then(Effect::Compress).into())
+    Ok(Reply::ok("DEFLATE begins").with_updates(Updates::None).with_effect(Effect::Compress).into())
 }

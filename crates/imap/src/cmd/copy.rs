@@ -19,7 +19,7 @@ pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<CommandOutc
     let folder = session.selected()?.folder;
     let outcome = transfer.file.copy(folder, &transfer.uids, transfer.target)?;
     session.wait_for(outcome.ticket);
-    let reply = Reply::completed().telling(permitted_updates(copy.numbering));
+    let reply = Reply::completed().with_updates(permitted_updates(copy.numbering));
     match code(&outcome) {
         Some(code) => Ok(reply.with_code(code).into()),
         None => Ok(Reply { text: "no message was copied".into(), ..reply }.into()),

@@ -190,7 +190,7 @@ impl FetchJob {
         if self.unknown_encoding {
             return Err(Error::No("[UNKNOWN-CTE] the content transfer encoding of a part is unknown"));
         }
-        let reply = Reply::completed().telling(permitted_updates(self.numbering));
+        let reply = Reply::completed().with_updates(permitted_updates(self.numbering));
         let missed = self.numbering == Numbering::Sequence && self.walk.missed();
         Ok(Some(if missed { reply.with_code("EXPUNGEISSUED") } else { reply }))
     }

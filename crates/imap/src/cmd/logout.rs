@@ -7,5 +7,5 @@ use crate::session::{CommandOutcome, Effect, Reply, Updates};
 /// Sends BYE and ends the connection.
 pub fn logout(out: &mut Writer) -> Result<CommandOutcome> {
     out.untagged_status(Status::Bye, "good-bye");
-    Ok(Reply::completed().telling(Updates::None).then(Effect::Close).into())
+    Ok(Reply::completed().with_updates(Updates::None).with_effect(Effect::Close).into())
 }

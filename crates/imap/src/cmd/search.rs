@@ -50,7 +50,7 @@ impl SlicedCommand for SearchJob {
         }
         self.answer.save(session, &self.found)?;
         self.answer.write(&session.tag, &self.found, out);
-        Ok(Some(Reply::completed().telling(permitted_updates(numbering))))
+        Ok(Some(Reply::completed().with_updates(permitted_updates(numbering))))
     }
 }
 

@@ -63,6 +63,6 @@ impl SlicedCommand for SortJob {
             sorted.iter_mut().for_each(|uid| *uid = self.numbers.get(uid).copied().unwrap_or(*uid));
         }
         self.answer.write_sorted(&session.tag, &sorted, &self.found, out);
-        Ok(Some(Reply::completed().telling(permitted_updates(numbering))))
+        Ok(Some(Reply::completed().with_updates(permitted_updates(numbering))))
     }
 }

@@ -11,5 +11,5 @@ pub fn starttls(session: &Session) -> Result<CommandOutcome> {
     if !session.site.options.starttls {
         return Err(Error::Bad("STARTTLS is not available"));
     }
-    Ok(Reply::ok("begin TLS now").telling(Updates::None).then(Effect::StartTls).into())
+    Ok(Reply::ok("begin TLS now").with_updates(Updates::None).with_effect(Effect::StartTls).into())
 }

@@ -83,7 +83,7 @@ impl SlicedCommand for StoreJob {
         if !self.untold.is_empty() || !self.walk.is_done() {
             return Ok(None);
         }
-        let reply = Reply::completed().telling(permitted_updates(self.numbering));
+        let reply = Reply::completed().with_updates(permitted_updates(self.numbering));
         if self.modified.is_empty() {
             return Ok(Some(reply));
         }

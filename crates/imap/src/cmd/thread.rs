@@ -53,6 +53,6 @@ impl SlicedCommand for ThreadJob {
             forest.write(out, |uid| self.numbers.get(&uid).copied().unwrap_or(uid));
         }
         out.crlf();
-        Ok(Some(Reply::completed().telling(permitted_updates(self.numbering))))
+        Ok(Some(Reply::completed().with_updates(permitted_updates(self.numbering))))
     }
 }

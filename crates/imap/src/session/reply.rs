@@ -70,13 +70,13 @@ impl Reply {
 
     /// Sets the updates that may be sent before the reply.
     #[must_use]
-    pub fn telling(self, updates: Updates) -> Self {
+    pub fn with_updates(self, updates: Updates) -> Self {
         Self { updates, ..self }
     }
 
     /// Sets the connection's next action after the reply.
     #[must_use]
-    pub fn then(self, effect: Effect) -> Self {
+    pub fn with_effect(self, effect: Effect) -> Self {
         Self { effect, ..self }
     }
 
