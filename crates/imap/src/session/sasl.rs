@@ -20,7 +20,7 @@ pub enum Sasl {
     /// A mechanism with several steps.
     Steps(Box<dyn SaslExchange>),
     /// The client has proved its identity and must confirm that it has read the server's last message.
-    Proved(String),
+    AwaitingConfirmation(String),
 }
 
 /// Result of processing a message from the client.
@@ -57,7 +57,7 @@ impl Sasl {
         match self {
             Self::LoginName => b"Username:",
             Self::LoginPassword(_) => b"Password:",
-            Self::Plain | Self::Steps(_) | Self::Proved(_) => b"",
+            Self::Plain | Self::Steps(_) | Self::AwaitingConfirmation(_) => b"",
         }
     }
 
@@ -78,10 +78,10 @@ impl Sasl {
             Self::Steps(mut exchange) => match exchange.step(message)? {
                 SaslExchangeStep::Challenge(challenge) => Ok(SaslStep::Challenge(Self::Steps(exchange), challenge)),
                 SaslExchangeStep::Done { login, last } if last.is_empty() => Ok(SaslStep::Done(login)),
-                SaslExchangeStep::Done { login, last } => Ok(SaslStep::Challenge(Self::Proved(login), last)),
+                SaslExchangeStep::Done { login, last } => Ok(SaslStep::Challenge(Self::AwaitingConfirmation(login), last)),
             },
-            Self::Proved(login) if message.is_empty() => Ok(SaslStep::Done(login)),
-            Self::Proved(_) => Err(LoginError::Malformed),
+            Self::AwaitingConfirmation(login) if message.is_empty() => Ok(SaslStep::Done(login)),
+            Self::AwaitingConfirmation(_) => Err(LoginError::Malformed),
         }
     }
 }
