@@ -9,7 +9,7 @@ use super::select;
 use crate::codec::Writer;
 use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
-use crate::session::selected::{uid_set, uids_of};
+use crate::session::selected::{uid_set, uids_of_ranges};
 use crate::session::sequence_numbers::ranges_of;
 use crate::session::{CommandOutcome, Reply, Session, Updates};
 
@@ -43,8 +43,8 @@ impl Transfer {
         let view = file.view()?;
         let target = target_mailbox(&view, &transfer.mailbox)?;
         let selected = session.selected()?;
-        selected.look(&view)?;
-        let ranges = uids_of(selected.resolve(&view, &transfer.set, transfer.numbering)?);
+        selected.record_vanished(&view)?;
+        let ranges = uids_of_ranges(selected.resolve(&view, &transfer.set, transfer.numbering)?);
         let gone = |uid: &u32| select::contains(&ranges, *uid);
         if transfer.numbering == Numbering::Sequence && selected.roster.gone().iter().any(gone) {
             // The client addresses messages that it believes to exist, so the command applies to all of them or to none

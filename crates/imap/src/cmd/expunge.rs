@@ -3,7 +3,7 @@
 use crate::codec::Writer;
 use crate::codec::ast::{MessageSet, Numbering};
 use crate::error::Result;
-use crate::session::selected::{uid_set, uids_of};
+use crate::session::selected::{uid_set, uids_of_ranges};
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Removes the messages with `\Deleted`, or only those of them that are in the set.
@@ -16,8 +16,8 @@ pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Write
     let uids = match set {
         Some(set) => {
             let view = file.view()?;
-            selected.look(&view)?;
-            Some(uid_set(&uids_of(selected.resolve(&view, set, Numbering::Uid)?)))
+            selected.record_vanished(&view)?;
+            Some(uid_set(&uids_of_ranges(selected.resolve(&view, set, Numbering::Uid)?)))
         }
         None => None,
     };

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::message::{self, Octets, Outcome};
 use crate::session::cursor::MessageCursor;
-use crate::session::selected::{gone, uid_set, uids_of};
+use crate::session::selected::{mailbox_gone, uid_set, uids_of_ranges};
 use crate::session::sequence_numbers::{UidRange, ranges_of};
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Updates, is_full};
 
@@ -40,11 +40,11 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
     let mut stretches = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {
         let selected = session.selected()?;
-        let changes = view.changes(selected.folder, Modseq(since)).map_err(gone)?;
+        let changes = view.changes(selected.folder, Modseq(since)).map_err(mailbox_gone)?;
         if fetch.vanished {
             write_vanished(selected, &view, (&fetch.set, &changes), out)?;
         }
-        let meant = uids_of(stretches);
+        let meant = uids_of_ranges(stretches);
         let uids = changes.changed.iter().map(|entry| entry.uid.0);
         let ranges = ranges_of(uids.filter(|uid| select::contains(&meant, *uid)));
         stretches = ranges.into_iter().map(UidRange::from).collect();
@@ -62,7 +62,7 @@ pub fn synchronise(session: &mut Session, view: &MailSnapshot<'_>, numbering: Nu
     if numbering == Numbering::Uid {
         session.tell_from(view, Updates::All, out)?;
     }
-    session.selected()?.look(view)
+    session.selected()?.record_vanished(view)
 }
 
 /// Reports the requested UIDs that have vanished. `*` means the last UID ever assigned, not the last UID that still
@@ -133,7 +133,7 @@ impl SlicedCommand for FetchJob {
         let file = session.file()?;
         let view = file.view()?;
         session.wait_for(view.ticket());
-        session.selected()?.look(&view)?;
+        session.selected()?.record_vanished(&view)?;
         self.slice(session, &file, &view, out)
     }
 }
@@ -343,7 +343,7 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
     }
     let change = FlagChange::Add(Flags::of(Marks::SEEN));
     let outcome = file.store(selected.folder, &unseen, &change, None)?;
-    selected.told_change(outcome.modseq);
+    selected.record_reported_change(outcome.modseq);
     for picked in batch.iter_mut().filter(|picked| outcome.changed.binary_search(&picked.entry.uid).is_ok()) {
         picked.entry.marks = picked.entry.marks.with(Marks::SEEN);
         picked.entry.modseq = outcome.modseq;

@@ -9,7 +9,7 @@ use super::{append, copy};
 use crate::codec::Writer;
 use crate::codec::ast::{MessageSet, ReplaceCommand, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
-use crate::session::selected::uids_of;
+use crate::session::selected::uids_of_ranges;
 use crate::session::{CommandOutcome, Reply, Selected, Session};
 
 /// Replaces an old message by a new one. An untagged response with APPENDUID precedes the removal of the old message.
@@ -17,10 +17,10 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer)
     let file = session.file()?;
     let selected = session.selected_writable()?;
     let view = file.view()?;
-    selected.look(&view)?;
+    selected.record_vanished(&view)?;
     let only = SequenceRange { first: replace.target, last: replace.target };
     let set = MessageSet::Numbers(SequenceSet { ranges: vec![only] });
-    let uids = uids_of(selected.resolve(&view, &set, replace.numbering)?);
+    let uids = uids_of_ranges(selected.resolve(&view, &set, replace.numbering)?);
     let old = last_existing(&view, selected, &uids)?.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
     let target = copy::target_mailbox(&view, &replace.mailbox)?;
     let message = append::new_message(replace.message)?;

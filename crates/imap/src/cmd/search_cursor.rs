@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::limits;
 use crate::message::Plan;
 use crate::session::cursor::MessageCursor;
-use crate::session::selected::uids_of;
+use crate::session::selected::uids_of_ranges;
 use crate::session::sequence_numbers::UidRange;
 use crate::session::{Selected, Session};
 
@@ -89,7 +89,7 @@ impl SearchCursor {
         let view = file.view()?;
         session.wait_for(view.ticket());
         let selected = session.selected()?;
-        selected.look(&view)?;
+        selected.record_vanished(&view)?;
         let (plan, lacking, opens, mut opened) = (&self.plan, &self.lacking, self.opens, 0_usize);
         self.walk.visit(selected, &view, limits::SLICE_MESSAGES, &mut |number, entry| {
             let facts = MessageEntry { entry: &entry, view: &view, selected, lacking };
@@ -154,8 +154,8 @@ pub fn asks_modseq(key: &SearchKey) -> bool {
 fn resolved(key: &SearchKey, selected: &Selected, view: &MailSnapshot<'_>) -> Result<SearchKey> {
     let resolve = |key: &SearchKey| resolved(key, selected, view);
     Ok(match key {
-        SearchKey::Sequence(set) => uids(uids_of(selected.resolve_existing(view, set, Numbering::Sequence)?)),
-        SearchKey::Uid(set) => uids(uids_of(selected.resolve_existing(view, set, Numbering::Uid)?)),
+        SearchKey::Sequence(set) => uids(uids_of_ranges(selected.resolve_existing(view, set, Numbering::Sequence)?)),
+        SearchKey::Uid(set) => uids(uids_of_ranges(selected.resolve_existing(view, set, Numbering::Uid)?)),
         SearchKey::And(keys) => SearchKey::And(keys.iter().map(resolve).collect::<Result<_>>()?),
         SearchKey::Or(one, other) => SearchKey::Or(Box::new(resolve(one)?), Box::new(resolve(other)?)),
         SearchKey::Not(key) => SearchKey::Not(Box::new(resolve(key)?)),

@@ -36,7 +36,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -
     }
     let status = view.status(folder.id)?;
     let mut selected = Selected::new(&folder, select.mode, &status);
-    selected.know(&view);
+    selected.mark_up_to_date(&view);
     let mailbox = (file.database().number(), folder.id);
     let recent = &session.site.recent;
     let uid_next = status.uid_next.0;
@@ -97,7 +97,7 @@ fn resynchronise(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qre
     if !vanished.is_empty() {
         out.untagged().text("VANISHED (EARLIER) ").ranges(vanished).crlf();
     }
-    selected.leave_untold(changes.changed.iter().map(|entry| entry.uid.0).filter(is_known));
+    selected.queue_flag_updates(changes.changed.iter().map(|entry| entry.uid.0).filter(is_known));
     Ok(())
 }
 
@@ -109,7 +109,7 @@ fn unchanged_until_uid(selected: &Selected, view: &MailSnapshot<'_>, qresync: &Q
     let mut sure = 0;
     for (number, uid) in numbers.numbers_in_order(count_max).zip(uids.numbers_in_order(count_max)) {
         let Some(index) = number.checked_sub(1) else { continue };
-        if selected.place(view).uid_at(index)? != Some(uid) {
+        if selected.folder_in(view).uid_at(index)? != Some(uid) {
             break;
         }
         sure = sure.max(uid);

@@ -16,7 +16,7 @@ use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
 use crate::error::Result;
 use crate::limits;
 use crate::session::cursor::MessageCursor;
-use crate::session::selected::{gone, uid_set};
+use crate::session::selected::{mailbox_gone, uid_set};
 use crate::session::sequence_numbers::ranges_of;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, is_full};
 
@@ -108,9 +108,9 @@ impl StoreJob {
         let selected = session.selected()?;
         if !outcome.changed.is_empty() {
             if self.silent {
-                selected.own_change(outcome.modseq);
+                selected.record_silent_change(outcome.modseq);
             } else {
-                selected.told_change(outcome.modseq);
+                selected.record_reported_change(outcome.modseq);
             }
         }
         self.modseq = outcome.modseq;
@@ -152,12 +152,12 @@ impl StoreJob {
         let file = session.file()?;
         let view = file.view()?;
         session.wait_for(view.ticket());
-        session.selected()?.look(&view)?;
+        session.selected()?.record_vanished(&view)?;
         session.tell_keywords(&view, out)?;
         while let Some(uid) = self.untold.pop() {
             let selected = session.selected()?;
-            let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(gone)? else { continue };
-            let number = selected.roster.number_of(&selected.place(&view), uid)?;
+            let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(mailbox_gone)? else { continue };
+            let number = selected.roster.number_of(&selected.folder_in(&view), uid)?;
             if self.silent && entry.modseq == self.modseq {
                 fetch::write_modseq(number, &entry, out);
             } else {
@@ -179,8 +179,8 @@ impl StoreJob {
             let file = session.file()?;
             let view = file.view()?;
             let selected = session.selected()?;
-            selected.look(&view)?;
-            let place = selected.place(&view);
+            selected.record_vanished(&view)?;
+            let place = selected.folder_in(&view);
             let numbers = self.modified.iter().map(|uid| selected.roster.number_of(&place, *uid));
             code.ranges(ranges_of(numbers.collect::<mail::Result<Vec<u32>>>()?));
         }

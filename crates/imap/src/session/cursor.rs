@@ -10,7 +10,7 @@ use base::{Modseq, Uid};
 use mail::mailbox::MailSnapshot;
 use notes::FolderEntry;
 
-use super::selected::{Selected, gone};
+use super::selected::{Selected, mailbox_gone};
 use super::sequence_numbers::{FolderPositions, UidRange};
 use crate::error::Result;
 
@@ -99,7 +99,7 @@ impl SliceState {
     ) -> Result<Option<UidRange>> {
         let mut rank = match rank {
             Some(rank) => rank,
-            None => selected.place(view).rank(*uids.start()).map_err(gone)?,
+            None => selected.folder_in(view).rank(*uids.start()).map_err(mailbox_gone)?,
         };
         let (first, last) = (Uid(*uids.start()), Uid(*uids.end()));
         let mut rest = None;
@@ -121,11 +121,11 @@ impl SliceState {
         };
         if first == last {
             // A single message is looked up, which is cheaper than a scan.
-            if let Some(entry) = view.entry(selected.folder, first).map_err(gone)? {
+            if let Some(entry) = view.entry(selected.folder, first).map_err(mailbox_gone)? {
                 let _ = visit(entry)?;
             }
         } else {
-            view.entries(selected.folder, first..=last, &mut visit).map_err(gone)?;
+            view.entries(selected.folder, first..=last, &mut visit).map_err(mailbox_gone)?;
         }
         match self.failed.take() {
             Some(error) => Err(error),

@@ -225,7 +225,7 @@ impl Session {
     pub fn has_nothing_to_report(&self) -> bool {
         let Some(account) = &self.account else { return true };
         let modseq = account.file.database().modseq();
-        self.selected.as_ref().is_none_or(|selected| selected.has_told(modseq)) && self.has_told_watched(modseq)
+        self.selected.as_ref().is_none_or(|selected| selected.is_up_to_date(modseq)) && self.has_told_watched(modseq)
     }
 
     /// Creates a session that replaces a lost one. It can only be used to end the connection.

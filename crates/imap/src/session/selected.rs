@@ -83,7 +83,7 @@ impl Selected {
     }
 
     /// Records that the client knows everything up to this snapshot.
-    pub fn know(&mut self, view: &MailSnapshot<'_>) {
+    pub fn mark_up_to_date(&mut self, view: &MailSnapshot<'_>) {
         self.looked = view.modseq();
         self.told = view.modseq();
         self.settled = view.modseq();
@@ -93,7 +93,7 @@ impl Selected {
 
     /// Returns `true` if the client knows everything up to this mod-sequence of the mail file.
     #[must_use]
-    pub fn has_told(&self, modseq: Modseq) -> bool {
+    pub fn is_up_to_date(&self, modseq: Modseq) -> bool {
         self.told == modseq && self.counted == modseq && self.untold.is_empty() && !self.roster.has_gone()
     }
 
@@ -125,14 +125,14 @@ impl Selected {
 
     /// Returns the folder in a snapshot.
     #[must_use]
-    pub fn place<'v, 'f>(&self, view: &'v MailSnapshot<'f>) -> FolderSnapshot<'v, 'f> {
+    pub fn folder_in<'v, 'f>(&self, view: &'v MailSnapshot<'f>) -> FolderSnapshot<'v, 'f> {
         FolderSnapshot { view, folder: self.folder }
     }
 
     /// Records the messages that vanished up to a snapshot, so that sequence numbers can be resolved in it.
-    pub fn look(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
+    pub fn record_vanished(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
         if view.modseq() > self.looked {
-            let changes = view.changes(self.folder, self.looked).map_err(gone)?;
+            let changes = view.changes(self.folder, self.looked).map_err(mailbox_gone)?;
             self.roster.vanish(changes.vanished.iter().map(|uid| uid.0));
             self.looked = changes.modseq;
         }
@@ -143,7 +143,7 @@ impl Selected {
     ///
     /// If another session has changed the mail file since the client was last up to date, the change is reported
     /// nevertheless, because the messages may have changed in ways that the client cannot know.
-    pub fn own_change(&mut self, modseq: Modseq) {
+    pub fn record_silent_change(&mut self, modseq: Modseq) {
         let known = self.own.last().copied().unwrap_or(self.told);
         if known.next() == modseq {
             self.own.push(modseq);
@@ -151,12 +151,12 @@ impl Selected {
     }
 
     /// Records a change by this session whose result is reported to the client in full.
-    pub fn told_change(&mut self, modseq: Modseq) {
+    pub fn record_reported_change(&mut self, modseq: Modseq) {
         self.own.push(modseq);
     }
 
     /// Queues the flags of messages for the next updates.
-    pub fn leave_untold(&mut self, uids: impl Iterator<Item = u32>) {
+    pub fn queue_flag_updates(&mut self, uids: impl Iterator<Item = u32>) {
         self.untold.extend(uids);
         self.untold.sort_unstable_by(|a, b| b.cmp(a));
         self.untold.dedup();
@@ -187,7 +187,7 @@ impl Selected {
 
     /// Returns the number of recent messages that still exist.
     pub fn count_recent(&self, view: &MailSnapshot<'_>) -> Result<u32> {
-        let place = self.place(view);
+        let place = self.folder_in(view);
         let mut count = 0_u32;
         for range in &self.recent {
             let end = place.rank(range.end().saturating_add(1))?;
@@ -241,7 +241,7 @@ impl Selected {
     fn resolve_numbers(&self, view: &MailSnapshot<'_>, numbers: &SequenceSet) -> Result<Vec<UidRange>> {
         match self.roster.count() {
             0 => Ok(Vec::new()),
-            count => Ok(self.roster.uids_of(&self.place(view), &numbers.resolve(count))?),
+            count => Ok(self.roster.uids_of(&self.folder_in(view), &numbers.resolve(count))?),
         }
     }
 
@@ -257,7 +257,7 @@ impl Selected {
         if numbers.ranges.iter().all(harmless) {
             return Ok(self.roster.uid_next().saturating_sub(1));
         }
-        Ok(self.roster.uid_of(&self.place(view), self.roster.count())?.unwrap_or(0))
+        Ok(self.roster.uid_of(&self.folder_in(view), self.roster.count())?.unwrap_or(0))
     }
 
     /// Cuts ranges of UIDs to the UIDs that the client knows.
@@ -271,7 +271,7 @@ impl Selected {
 
 /// Returns the UIDs of resolved ranges.
 #[must_use]
-pub fn uids_of(stretches: Vec<UidRange>) -> Vec<RangeInclusive<u32>> {
+pub fn uids_of_ranges(stretches: Vec<UidRange>) -> Vec<RangeInclusive<u32>> {
     stretches.into_iter().map(|stretch| stretch.uids).collect()
 }
 
@@ -283,7 +283,7 @@ pub fn uid_set(ranges: &[RangeInclusive<u32>]) -> UidSet {
 
 /// Converts an error of the `mail` crate that concerns the selected mailbox. A missing mailbox means that it was
 /// deleted by another session.
-pub fn gone(error: mail::Error) -> Error {
+pub fn mailbox_gone(error: mail::Error) -> Error {
     match error {
         mail::Error::NoMailbox(_) => Error::MailboxGone,
         other => other.into(),

@@ -98,7 +98,7 @@ impl Session {
             return Ok(());
         }
         let Some(selected) = self.selected.as_deref() else { return Ok(()) };
-        let status = view.status(selected.folder).map_err(selected::gone)?;
+        let status = view.status(selected.folder).map_err(selected::mailbox_gone)?;
         let highest = status.highest_modseq.min(selected.told);
         out.untagged().text("OK [HIGHESTMODSEQ ").number(highest.0).text("] highest mod-sequence").crlf();
         Ok(())
@@ -118,12 +118,12 @@ impl Session {
         if view.modseq() <= selected.told {
             return Ok(());
         }
-        let changes = view.changes(selected.folder, selected.told).map_err(selected::gone)?;
+        let changes = view.changes(selected.folder, selected.told).map_err(selected::mailbox_gone)?;
         selected.roster.vanish(changes.vanished.iter().map(|uid| uid.0));
         let known = selected.roster.uid_next();
         let own = std::mem::take(&mut selected.own);
         let news = |entry: &&FolderEntry| entry.uid.0 < known && !own.contains(&entry.modseq);
-        selected.leave_untold(changes.changed.iter().filter(news).map(|entry| entry.uid.0));
+        selected.queue_flag_updates(changes.changed.iter().filter(news).map(|entry| entry.uid.0));
         selected.looked = changes.modseq;
         selected.told = changes.modseq;
         Ok(())
@@ -139,7 +139,7 @@ impl Session {
             out.untagged().text("VANISHED ").ranges(selected.roster.take_vanished()).crlf();
             return Ok(());
         }
-        let place = selected.place(view);
+        let place = selected.folder_in(view);
         selected.roster.report_expunged(&place, |number| {
             out.untagged_number(u64::from(number), "EXPUNGE");
         })?;
@@ -154,7 +154,7 @@ impl Session {
             return Ok(());
         }
         selected.counted = view.modseq();
-        let status = view.status(selected.folder).map_err(selected::gone)?;
+        let status = view.status(selected.folder).map_err(selected::mailbox_gone)?;
         let (known, uid_next) = (selected.roster.uid_next(), status.uid_next.0);
         if uid_next <= known {
             return Ok(());
@@ -195,7 +195,7 @@ impl Session {
         while let Some(uid) = self.selected()?.untold.pop() {
             let selected = self.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid))? else { continue };
-            let number = selected.roster.number_of(&selected.place(view), uid)?;
+            let number = selected.roster.number_of(&selected.folder_in(view), uid)?;
             fetch::write_flags(self, view, (number, &entry, numbering), out)?;
             if is_full(out) {
                 break;
