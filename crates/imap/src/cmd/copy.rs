@@ -70,7 +70,7 @@ pub fn target_mailbox(view: &mail::mailbox::MailSnapshot<'_>, mailbox: &MailboxN
 /// not use them.
 pub fn permitted_updates(numbering: Numbering) -> Updates {
     match numbering {
-        Numbering::Sequence => Updates::KeepNumbers,
+        Numbering::Sequence => Updates::WithoutExpunges,
         Numbering::Uid => Updates::All,
     }
 }

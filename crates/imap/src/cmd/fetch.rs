@@ -60,7 +60,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
 /// otherwise vanished messages are only recorded.
 pub fn synchronise(session: &mut Session, view: &MailSnapshot<'_>, numbering: Numbering, out: &mut Writer) -> Result<()> {
     if numbering == Numbering::Uid {
-        session.tell_from(view, Updates::All, out)?;
+        session.report_from_snapshot(view, Updates::All, out)?;
     }
     session.selected()?.record_vanished(view)
 }

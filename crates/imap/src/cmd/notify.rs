@@ -18,7 +18,7 @@ pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut Writer) ->
     };
     let watch = NotifyWatch::new(groups, &view)?;
     if session.selected.is_some() {
-        session.tell_from(&view, Updates::All, out)?;
+        session.report_from_snapshot(&view, Updates::All, out)?;
     }
     if tells_status {
         let selected = session.selected.as_ref().map(|selected| selected.folder);

@@ -32,9 +32,9 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
     if store.numbering == Numbering::Uid {
         // Flags are sent only after the change. Flags sent before it would undo, in the client's view, a change that
         // the client makes with `.SILENT`.
-        session.tell_messages(&view, out)?;
+        session.report_messages(&view, out)?;
     }
-    session.notice(&view)?;
+    session.record_changes(&view)?;
     let stretches = session.selected()?.resolve(&view, &store.set, store.numbering)?;
     let flags = flags_of(&store.flags);
     let change = match store.action {
@@ -76,7 +76,7 @@ impl SlicedCommand for StoreJob {
         if self.untold.is_empty() && !self.walk.is_done() {
             let file = session.file()?;
             let view = file.view()?;
-            session.notice(&view)?;
+            session.record_changes(&view)?;
             self.change_batch(session, view)?;
         }
         self.report_batch(session, out)?;
@@ -153,7 +153,7 @@ impl StoreJob {
         let view = file.view()?;
         session.wait_for(view.ticket());
         session.selected()?.record_vanished(&view)?;
-        session.tell_keywords(&view, out)?;
+        session.report_keywords(&view, out)?;
         while let Some(uid) = self.untold.pop() {
             let selected = session.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(mailbox_gone)? else { continue };

@@ -329,15 +329,15 @@ impl Session {
 
     /// Reports the changes that other sessions made, as far as the reply allows, and ends the command.
     fn finish(&mut self, reply: Reply, out: &mut Writer) -> Effect {
-        match self.tell(reply.updates, out) {
+        match self.report(reply.updates, out) {
             Ok(updates::ReportProgress::All) => {
-                self.tell_settled(out);
+                self.report_highest_modseq(out);
                 let effect = self.count_failure(reply.status, out);
                 out.text(&self.tag).space();
                 reply.write(self.verb, out);
                 if effect == Effect::Close { effect } else { reply.effect }
             }
-            Ok(updates::ReportProgress::Part) => {
+            Ok(updates::ReportProgress::Partial) => {
                 self.task = Some(Task::Finish(reply));
                 Effect::Unfinished
             }
@@ -367,14 +367,14 @@ impl Session {
 
     fn idle(&mut self, out: &mut Writer) -> Effect {
         let told = if self.hears_of_selected() {
-            self.tell(Updates::All, out)
+            self.report(Updates::All, out)
         } else {
             self.tell_watched(out).map(|()| updates::ReportProgress::All)
         };
         self.task = Some(Task::Idle);
         match told {
             Ok(updates::ReportProgress::All) => Effect::Idle,
-            Ok(updates::ReportProgress::Part) => Effect::Unfinished,
+            Ok(updates::ReportProgress::Partial) => Effect::Unfinished,
             Err(error) => self.end_with_error(&error, out),
         }
     }

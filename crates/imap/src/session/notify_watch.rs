@@ -232,17 +232,17 @@ impl Session {
         watch.pushed = account.file.database().modseq();
         let updates = match watch.of_selected() {
             Some((MailboxFilter::Selected, _)) => Updates::All,
-            Some(_) => Updates::KeepNumbers,
+            Some(_) => Updates::WithoutExpunges,
             None => Updates::None,
         };
         out.set_encoding(self.encoding());
         let told = match updates {
             Updates::None => self.tell_watched(out).map(|()| ReportProgress::All),
-            updates => self.tell(updates, out),
+            updates => self.report(updates, out),
         };
         match told {
             Ok(ReportProgress::All) => Effect::Ready,
-            Ok(ReportProgress::Part) => Effect::Unfinished,
+            Ok(ReportProgress::Partial) => Effect::Unfinished,
             Err(error) => self.end_with_error(&error, out),
         }
     }
@@ -322,7 +322,7 @@ impl Session {
                 if let Some(watch) = self.watch.as_mut() {
                     watch.announcement = Some(job);
                 }
-                Ok(ReportProgress::Part)
+                Ok(ReportProgress::Partial)
             }
             Err(error) => Err(error),
         }

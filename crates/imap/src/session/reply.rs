@@ -59,7 +59,7 @@ impl Reply {
     #[must_use]
     pub fn error(error: &Error) -> Self {
         let (status, text) = error.told();
-        Self { status, updates: Updates::KeepNumbers, ..Self::ok(text) }
+        Self { status, updates: Updates::WithoutExpunges, ..Self::ok(text) }
     }
 
     /// Adds a response code.

@@ -24,7 +24,7 @@ pub enum Updates {
     /// No updates.
     None,
     /// All updates except expunges.
-    KeepNumbers,
+    WithoutExpunges,
     /// All updates.
     All,
 }
@@ -35,14 +35,14 @@ pub enum ReportProgress {
     /// All updates were sent.
     All,
     /// The slice was full before all updates were sent.
-    Part,
+    Partial,
 }
 
 impl Session {
     /// Reports the changes that other sessions made since the last report, as far as `updates` allows.
-    pub(crate) fn tell(&mut self, updates: Updates, out: &mut Writer) -> Result<ReportProgress> {
-        if self.announce(out)? == ReportProgress::Part {
-            return Ok(ReportProgress::Part);
+    pub(crate) fn report(&mut self, updates: Updates, out: &mut Writer) -> Result<ReportProgress> {
+        if self.announce(out)? == ReportProgress::Partial {
+            return Ok(ReportProgress::Partial);
         }
         if updates == Updates::None {
             return Ok(ReportProgress::All);
@@ -60,32 +60,32 @@ impl Session {
         }
         let view = file.view()?;
         self.wait_for(view.ticket());
-        match self.tell_from(&view, updates, out)? {
+        match self.report_from_snapshot(&view, updates, out)? {
             ReportProgress::All => self.announce(out),
-            ReportProgress::Part => Ok(ReportProgress::Part),
+            ReportProgress::Partial => Ok(ReportProgress::Partial),
         }
     }
 
     /// Reports the changes in a snapshot that the client does not know.
-    pub(crate) fn tell_from(
+    pub(crate) fn report_from_snapshot(
         &mut self,
         view: &MailSnapshot<'_>,
         updates: Updates,
         out: &mut Writer,
     ) -> Result<ReportProgress> {
-        self.notice(view)?;
+        self.record_changes(view)?;
         if updates == Updates::All {
-            self.tell_gone(view, out)?;
+            self.report_vanished(view, out)?;
         }
-        self.tell_new(view, out)?;
-        self.tell_flags(view, out)
+        self.report_new_messages(view, out)?;
+        self.report_flags(view, out)
     }
 
     /// Reports the messages that vanished before a snapshot and the new messages in it, but no flags.
-    pub(crate) fn tell_messages(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
-        self.notice(view)?;
-        self.tell_gone(view, out)?;
-        self.tell_new(view, out)
+    pub(crate) fn report_messages(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+        self.record_changes(view)?;
+        self.report_vanished(view, out)?;
+        self.report_new_messages(view, out)
     }
 
     /// Enables CONDSTORE. If a mailbox is selected, reports the mod-sequence from which the client may start (RFC 7162
@@ -106,14 +106,14 @@ impl Session {
 
     /// If expunges are held back, reports the mod-sequence from which a client with QRESYNC must resynchronise. The
     /// mod-sequences that FETCH and STORE have sent may be later (erratum 1810 of RFC 5162).
-    pub(crate) fn tell_settled(&mut self, out: &mut Writer) {
+    pub(crate) fn report_highest_modseq(&mut self, out: &mut Writer) {
         let Some(selected) = self.selected.as_deref_mut() else { return };
         let Some(modseq) = selected.settle().filter(|_| self.enabled.qresync) else { return };
         out.untagged().text("OK [HIGHESTMODSEQ ").number(modseq.0).text("] expunges are pending").crlf();
     }
 
     /// Records the changes up to a snapshot, and queues flag changes by other sessions for reporting.
-    pub(crate) fn notice(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
+    pub(crate) fn record_changes(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
         let selected = self.selected()?;
         if view.modseq() <= selected.told {
             return Ok(());
@@ -129,7 +129,7 @@ impl Session {
         Ok(())
     }
 
-    fn tell_gone(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+    fn report_vanished(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         let qresync = self.enabled.qresync;
         let selected = self.selected()?;
         if !selected.roster.has_gone() {
@@ -146,7 +146,7 @@ impl Session {
         Ok(())
     }
 
-    fn tell_new(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+    fn report_new_messages(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         let (rev2, site) = (self.enabled.rev2, std::sync::Arc::clone(&self.site));
         let mailbox = self.mailbox_key()?;
         let selected = self.selected()?;
@@ -182,14 +182,14 @@ impl Session {
     }
 
     /// Reports flags that other sessions changed, until the slice is full.
-    fn tell_flags(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<ReportProgress> {
+    fn report_flags(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<ReportProgress> {
         if !self.hears_of_flags() {
             self.selected()?.untold.clear();
         }
         if self.selected()?.untold.is_empty() {
             return Ok(ReportProgress::All);
         }
-        self.tell_keywords(view, out)?;
+        self.report_keywords(view, out)?;
         // NOTIFY requires the UID (RFC 5465 §5.1).
         let numbering = if self.watch.is_some() { Numbering::Uid } else { Numbering::Sequence };
         while let Some(uid) = self.selected()?.untold.pop() {
@@ -201,11 +201,11 @@ impl Session {
                 break;
             }
         }
-        Ok(if self.selected()?.untold.is_empty() { ReportProgress::All } else { ReportProgress::Part })
+        Ok(if self.selected()?.untold.is_empty() { ReportProgress::All } else { ReportProgress::Partial })
     }
 
     /// Sends the flag lists again if there are keywords that have not been reported to the client.
-    pub(crate) fn tell_keywords(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+    pub(crate) fn report_keywords(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         let count = view.keywords().names().len();
         let selected = self.selected()?;
         if count > selected.keywords_told {
