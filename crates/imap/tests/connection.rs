@@ -33,7 +33,7 @@ impl Connection {
     }
 
     /// Returns an error if there are lines that have not been consumed.
-    pub fn nothing_unexpected(&self) -> Result<(), String> {
+    pub fn check_all_consumed(&self) -> Result<(), String> {
         let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
         if said.is_empty() { Ok(()) } else { Err(format!("not expected:\n  {}", said.join("\n  "))) }
     }

@@ -72,7 +72,7 @@ impl Player {
         text = text.replace("{*", &format!("{{{}", literal.len()));
         let world = &self.world;
         let connection = self.connections.entry(number).or_insert_with(|| Connection::new(world, Peer::local()));
-        connection.nothing_unexpected()?;
+        connection.check_all_consumed()?;
         connection.receive(format!("{text}\r\n").as_bytes());
         if !literal.is_empty() {
             if connection.said.front().is_some_and(|said| said.starts_with("+ ")) {
@@ -95,7 +95,7 @@ impl Player {
     }
 
     fn finish(&self) -> Result<(), String> {
-        self.connections.values().try_for_each(Connection::nothing_unexpected)
+        self.connections.values().try_for_each(Connection::check_all_consumed)
     }
 }
 
