@@ -17,7 +17,7 @@ use crate::world::{self, TestServer};
 
 const NAMES: [&str; 3] = ["INBOX", "Archive", "Plan"];
 /// Index of the mailbox that is deleted, recreated and renamed during the test. Its alternative name follows.
-const RESTLESS: usize = 2;
+const VOLATILE_MAILBOX: usize = 2;
 const OTHER_NAME: &str = "Project";
 const FLAGS: [&str; 4] = ["\\Seen", "\\Deleted", "\\Flagged", "Label"];
 
@@ -40,13 +40,13 @@ impl Mailbox {
     }
 
     /// Checks a UIDVALIDITY that the server reported: it is unchanged or, in a recreated mailbox, larger than before.
-    fn told_validity(&mut self, validity: u32) {
+    fn check_uid_validity(&mut self, validity: u32) {
         assert!(validity > self.past_validity, "{validity} is of the past, as {}", self.past_validity);
         assert_eq!(*self.validity.get_or_insert(validity), validity);
     }
 
     /// Records that the mailbox was deleted and recreated.
-    fn begin_anew(&mut self) {
+    fn recreate(&mut self) {
         *self = Self { past_validity: self.validity.unwrap_or(self.past_validity), ..Self::new(self.name) };
     }
 
@@ -99,7 +99,7 @@ enum Step {
     Deliver,
     /// Deletes and recreates the third mailbox. Clients that have it selected learn of this with the given command.
     DeleteAndCreate {
-        learns_with: &'static str,
+        noticing_command: &'static str,
     },
     Rename,
     Replace {
@@ -161,7 +161,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..NAMES.len(), prop::collection::vec(flags(), 1..4))
             .prop_map(|(mailbox, flags)| Step::Append { mailbox, flags }),
         2 => Just(Step::Deliver),
-        1 => learns_with.prop_map(|learns_with| Step::DeleteAndCreate { learns_with }),
+        1 => learns_with.prop_map(|learns_with| Step::DeleteAndCreate { noticing_command }),
         1 => Just(Step::Rename),
         2 => (any::<bool>(), 0_usize..12, 0..NAMES.len(), flags())
             .prop_map(|(by_uid, pick, target, flags)| Step::Replace { by_uid, pick, target, flags }),
@@ -191,7 +191,7 @@ impl ModelRun {
     fn new() -> Self {
         let world = TestServer::new();
         let mut observer = Connection::new(&world, Peer::local());
-        observer.receive(format!("o LOGIN alice secret\r\no CREATE {}\r\n", NAMES[RESTLESS]).as_bytes());
+        observer.receive(format!("o LOGIN alice secret\r\no CREATE {}\r\n", NAMES[VOLATILE_MAILBOX]).as_bytes());
         let mut play = Self { world, mailboxes: NAMES.map(Mailbox::new), clients: Vec::new(), observer };
         for kind in [Kind::Plain, Kind::Condstore, Kind::Qresync] {
             let connection = Connection::new(&play.world, Peer::local());
@@ -220,12 +220,12 @@ impl ModelRun {
                 world::deliver(&self.world.open_as_server("alice"), b"x");
                 self.mailboxes[0].add(Flags::new());
             }
-            Step::DeleteAndCreate { learns_with } => self.delete_and_create(index, learns_with),
+            Step::DeleteAndCreate { noticing_command: learns_with } => self.delete_and_create(index, learns_with),
             Step::Rename => {
-                let old = self.mailboxes[RESTLESS].name;
-                let new = if old == OTHER_NAME { NAMES[RESTLESS] } else { OTHER_NAME };
+                let old = self.mailboxes[VOLATILE_MAILBOX].name;
+                let new = if old == OTHER_NAME { NAMES[VOLATILE_MAILBOX] } else { OTHER_NAME };
                 let said = self.command(index, &format!("RENAME {old} {new}"));
-                self.mailboxes[RESTLESS].name = new;
+                self.mailboxes[VOLATILE_MAILBOX].name = new;
                 self.hear(index, &said);
             }
             Step::Replace { by_uid, pick, target, flags } => {
@@ -323,20 +323,20 @@ impl ModelRun {
 
     /// Deletes and recreates the third mailbox. Other clients that have it selected receive BYE and reconnect.
     fn delete_and_create(&mut self, index: usize, learns_with: &str) {
-        let name = self.mailboxes[RESTLESS].name;
+        let name = self.mailboxes[VOLATILE_MAILBOX].name;
         let said = self.command(index, &format!("DELETE {name}"));
         self.hear(index, &said);
         let said = self.command(index, &format!("CREATE {name}"));
-        self.mailboxes[RESTLESS].begin_anew();
-        if self.clients[index].selected == RESTLESS {
+        self.mailboxes[VOLATILE_MAILBOX].recreate();
+        if self.clients[index].selected == VOLATILE_MAILBOX {
             self.clients[index].mirror.clear();
             self.clients[index].uid_validity = 0;
-            self.select(index, RESTLESS);
+            self.select(index, VOLATILE_MAILBOX);
         } else {
             self.hear(index, &said);
         }
         for other in (0..self.clients.len()).filter(|other| *other != index) {
-            if self.clients[other].selected != RESTLESS {
+            if self.clients[other].selected != VOLATILE_MAILBOX {
                 continue;
             }
             let said = self.clients[other].ask(learns_with);
@@ -345,23 +345,23 @@ impl ModelRun {
                 // APPEND was complete before the selected mailbox was accessed.
                 self.mailboxes[0].add(Flags::new());
             }
-            self.come_back_to_new(other);
+            self.reconnect_after_recreation(other);
         }
     }
 
     /// Reconnects a client that believes to know the mailbox.
-    fn come_back_to_new(&mut self, index: usize) {
+    fn reconnect_after_recreation(&mut self, index: usize) {
         let client = &mut self.clients[index];
         client.connection = Connection::new(&self.world, Peer::local());
         client.log_in();
-        let name = self.mailboxes[RESTLESS].name;
+        let name = self.mailboxes[VOLATILE_MAILBOX].name;
         if client.kind == Kind::Qresync && client.uid_validity > 0 {
             let line = format!("SELECT {name} (QRESYNC ({} {}))", client.uid_validity, client.highest_modseq);
             let said = client.send(&line);
             assert!(!said.iter().any(|line| line.contains("VANISHED") || line.contains("FETCH")), "{said:?}");
         }
         client.uid_validity = 0;
-        self.select(index, RESTLESS);
+        self.select(index, VOLATILE_MAILBOX);
     }
 
     /// Returns the messages of a mailbox that have changed since a mod-sequence.
@@ -380,7 +380,7 @@ impl ModelRun {
         let (_, code) = line.split_once("[APPENDUID ").unwrap_or_default();
         let (validity, set) = code.split_once(']').unwrap_or_default().0.split_once(' ').unwrap_or_default();
         assert_eq!(members(set), uids.iter().copied().collect(), "{line}");
-        self.mailboxes[mailbox].told_validity(validity.parse().expect("UIDVALIDITY is a number"));
+        self.mailboxes[mailbox].check_uid_validity(validity.parse().expect("UIDVALIDITY is a number"));
     }
 
     fn transfer(&mut self, index: usize, (verb, by_uid): (&str, bool), picks: &[usize], target: usize) {
@@ -425,12 +425,12 @@ impl ModelRun {
         if comes_back {
             let line = format!("SELECT {name} (QRESYNC ({} {}))", client.uid_validity, client.highest_modseq);
             let said = client.send(&line);
-            client.come_back(&said);
+            client.resynchronise(&said);
         } else {
             client.selected = mailbox;
             let said = client.send(&format!("SELECT {name}"));
             client.begin(&said);
-            self.mailboxes[mailbox].told_validity(client.uid_validity);
+            self.mailboxes[mailbox].check_uid_validity(client.uid_validity);
             let said = client.send(&format!("UID FETCH 1:* ({})", client.kind.attributes()));
             self.hear(index, &said);
         }
@@ -520,7 +520,7 @@ impl Client {
     }
 
     /// Processes the response to SELECT with QRESYNC: the vanished messages, and those that are new or changed.
-    fn come_back(&mut self, said: &[String]) {
+    fn resynchronise(&mut self, said: &[String]) {
         let mut exists = 0;
         for line in said {
             self.highest_modseq = after(line, "[HIGHESTMODSEQ ").unwrap_or(self.highest_modseq);
