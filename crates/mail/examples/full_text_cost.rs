@@ -68,9 +68,9 @@ fn main() {
         ("two words, newest", Sort::Newest, false),
         ("phrase", Sort::Relevance, true),
     ] {
-        ask(&search, &files, &random, (name, sort, phrase), &mut figures);
+        measure_queries(&search, &files, &random, (name, sort, phrase), &mut figures);
     }
-    after_changes(&search, &files, &random, &mut figures);
+    measure_single_additions(&search, &files, &random, &mut figures);
     figures.print();
 }
 
@@ -173,7 +173,7 @@ fn fill(mail: &Arc<MailStore>, random: &SeededRandom, messages: usize, files: us
     (files, bytes)
 }
 
-fn ask(
+fn measure_queries(
     search: &FullTextIndex,
     files: &[MailFile],
     random: &SeededRandom,
@@ -200,7 +200,7 @@ fn ask(
 }
 
 /// Measures how soon one additional message can be found, and the cost of the segment merges that it causes.
-fn after_changes(search: &FullTextIndex, files: &[MailFile], random: &SeededRandom, figures: &mut Figures) {
+fn measure_single_additions(search: &FullTextIndex, files: &[MailFile], random: &SeededRandom, figures: &mut Figures) {
     let (mut times, merging) = (Vec::new(), merge_seconds());
     for _ in 0..ADDED {
         let file = &files[random.below(files.len() as u64) as usize];
