@@ -40,7 +40,7 @@ impl MessageTextReader {
     fn read_message(&self, note: &OpenNote<'_>, out: &mut NoteText) -> Result<()> {
         let message = Message::open_once(note.reading, note.header.note)?;
         read(&message, note.elsewhere, out)?;
-        if self.serves_imap { read_searched(&message, out) } else { Ok(()) }
+        if self.serves_imap { read_imap_texts(&message, out) } else { Ok(()) }
     }
 }
 
@@ -68,7 +68,7 @@ fn read(message: &Message<'_>, elsewhere: Option<&dyn IsolatedReader>, out: &mut
 }
 
 /// Passes on the texts that an IMAP search examines.
-fn read_searched(message: &Message<'_>, out: &mut NoteText) -> Result<()> {
+fn read_imap_texts(message: &Message<'_>, out: &mut NoteText) -> Result<()> {
     for name in INDEXED_FIELDS {
         find_in_field(message.header(), name, &mut |text| !out.searched(NotePart::Header, text));
     }
