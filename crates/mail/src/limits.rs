@@ -74,11 +74,11 @@ pub const TRANSFER_SLOW_AFTER: Duration = Duration::from_secs(20);
 
 /// Maximum time until a session is open, for an attempt to reach a domain that does not count as slow. It suffices for
 /// three addresses that do not answer.
-pub const OPENING_TIME_MAX: Duration = Duration::from_secs(90);
+pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(90);
 
 /// Maximum number of attempts at one delivery of queued mail if a mailbox fills up between the quota check and the
 /// delivery.
-pub const SETTLE_TRIES_MAX: usize = 3;
+pub const LOCAL_DELIVERY_TRIES_MAX: usize = 3;
 
 /// Number of messages that an import puts in with one transaction.
 pub const IMPORT_GROUP_MESSAGES: usize = 500;
@@ -98,10 +98,10 @@ pub const IMPORT_SOURCES_MAX: usize = 1_000;
 
 /// Number of consecutive messages without `\\Deleted` after which an expunge stops scanning and looks up the next
 /// deleted message by its position, with the counts in the folder's tree.
-pub const DELETED_GAP_MAX: u32 = 256;
+pub const EXPUNGE_SCAN_GAP_MAX: u32 = 256;
 
 /// Maximum number of decoded bytes of one part that an IMAP search examines.
 pub const SEARCH_PART_BYTES_MAX: usize = 32 << 20;
 
 /// Maximum number of bytes of message heads that are kept in memory, for all mail files together.
-pub const HEADS_BYTES_MAX: usize = 32 << 20;
+pub const HEAD_CACHE_BYTES_MAX: usize = 32 << 20;

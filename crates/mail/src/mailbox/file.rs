@@ -17,7 +17,7 @@ use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, DELETED_GAP_MAX, MAILBOX_NAME_BYTES_MAX,
+    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX, MAILBOX_NAME_BYTES_MAX,
     SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
@@ -695,7 +695,7 @@ fn deleted_entries(reader: &notes::FolderReader<'_>) -> Result<Vec<notes::Folder
             } else {
                 others += 1;
             }
-            Ok(others < DELETED_GAP_MAX && (found.len() as u64) < total)
+            Ok(others < EXPUNGE_SCAN_GAP_MAX && (found.len() as u64) < total)
         })?;
     }
     Ok(found)

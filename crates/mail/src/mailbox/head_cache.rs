@@ -12,7 +12,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::error::{Error, Result};
-use crate::limits::HEADS_BYTES_MAX;
+use crate::limits::HEAD_CACHE_BYTES_MAX;
 use crate::message::{HEAD_ORDINAL, decode_head};
 use crate::mime::Structure;
 
@@ -42,7 +42,7 @@ type Key = (DbNumber, NoteId, Modseq);
 
 impl Default for HeadCache {
     fn default() -> Self {
-        Self { cache: Cache::with_weighter(HEADS_BYTES_MAX / TYPICAL_BYTES, HEADS_BYTES_MAX as u64, HeadWeighter) }
+        Self { cache: Cache::with_weighter(HEAD_CACHE_BYTES_MAX / TYPICAL_BYTES, HEAD_CACHE_BYTES_MAX as u64, HeadWeighter) }
     }
 }
 

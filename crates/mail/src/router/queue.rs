@@ -28,7 +28,7 @@ use notes::Value;
 use store::{DurableFuture, Ticket};
 
 use crate::error::{Error, Result};
-use crate::limits::{JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, OPENING_TIME_MAX, SETTLE_TRIES_MAX};
+use crate::limits::{JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, CONNECT_TIME_MAX, LOCAL_DELIVERY_TRIES_MAX};
 use crate::mailbox::Message;
 use crate::router::accept::{
     FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router, RouterOptions,
@@ -194,7 +194,7 @@ impl Queue {
             let recipients = entry.recipients.iter().filter(is_due).take(recipients_max).cloned().collect();
             let (envelope, size, ticket) = (entry.envelope.clone(), entry.size, *ticket);
             let is_hurried = matches!(destination, Destination::Domain(_)) && !state.agenda.is_slow(&destination);
-            let opening_max = is_hurried.then_some(OPENING_TIME_MAX);
+            let opening_max = is_hurried.then_some(CONNECT_TIME_MAX);
             jobs.push(Job { key, destination, envelope, recipients, size, ticket, opening_max });
         }
         jobs
@@ -288,7 +288,7 @@ impl Router {
     /// After an error the job is retried with a delay.
     pub fn deliver_here(&self, job: &Job) -> Result<Ticket> {
         let mut outcome = self.settle_here(job);
-        for _ in 1..SETTLE_TRIES_MAX {
+        for _ in 1..LOCAL_DELIVERY_TRIES_MAX {
             // A mailbox was filled between the check and the delivery. The next check finds it full.
             if !matches!(outcome, Err(Error::OverQuota { .. })) {
                 break;
