@@ -79,7 +79,7 @@ fn main() {
         Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7))),
         MailOptions::default(),
     );
-    mail.ensure("mail/u.nsf", "u", &Name::new("u@x"), None).expect("the mail file is made");
+    mail.create_if_missing("mail/u.nsf", "u", &Name::new("u@x"), None).expect("the mail file is made");
     let site = Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, Options::default()));
     let session = Session::new(site, Peer::local());
     let decoder = Decoder::new(session.mode());

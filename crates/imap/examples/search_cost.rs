@@ -92,7 +92,7 @@ fn main() {
     let clock = Arc::new(SimClock::new());
     let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
-    mail.ensure(PATH, "u", &Name::new("u@x"), None).expect("the mail file is made");
+    mail.create_if_missing(PATH, "u", &Name::new("u@x"), None).expect("the mail file is made");
     let random = SeededRandom::new(2);
     fill(&mail, &random, count);
     let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];

@@ -110,7 +110,7 @@ struct Accounts {
 impl Accounts {
     fn ensure(&self, login: &str, quota_bytes: Option<u64>) {
         let owner = Name::new(&format!("{login}@demo.test"));
-        self.mail.ensure(&path(login), login, &owner, quota_bytes).expect("the mail file is made");
+        self.mail.create_if_missing(&path(login), login, &owner, quota_bytes).expect("the mail file is made");
     }
 }
 

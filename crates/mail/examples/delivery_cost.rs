@@ -63,7 +63,7 @@ fn main() {
         Router::open(mail.clone(), Arc::new(AcceptAllAddresses), RouterOptions::default()).expect("the queue opens");
     for user in 0..users {
         let name = base::Name::new(&format!("user{user}@acme.test"));
-        mail.ensure(&format!("mail/user{user}.nsf"), "A user", &name, None).expect("a mail file is made");
+        mail.create_if_missing(&format!("mail/user{user}.nsf"), "A user", &name, None).expect("a mail file is made");
     }
     let line = format!("{}\r\n", "All work and no play makes Jack a dull boy. ".repeat(2));
     let start = (Instant::now(), cpu_seconds());

@@ -156,7 +156,7 @@ fn fill(mail: &Arc<MailStore>, random: &SeededRandom, messages: usize, files: us
     let mut bytes = 0;
     let open = |number: usize| {
         let (path, owner) = (format!("mail/user{number}.nsf"), format!("user{number}@acme.test"));
-        mail.ensure(&path, &owner, &Name::new(&owner), None).expect("the mail file is made");
+        mail.create_if_missing(&path, &owner, &Name::new(&owner), None).expect("the mail file is made");
         mail.open(&path, &server()).expect("the server may change the ACL open it")
     };
     let files: Vec<MailFile> = (0..files).map(open).collect();

@@ -34,7 +34,7 @@ impl World {
         let store = Arc::new(Store::over(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
         let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
         let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
-        mail.ensure("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
+        mail.create_if_missing("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
         let file =
             mail.open("mail/ann.nsf", &Arc::new(Identity::person("ann@acme.test"))).expect("the owner may open it");
         let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("INBOX in any case").id;

@@ -19,7 +19,7 @@ fn mail() -> Arc<MailStore> {
 
 fn ann(mail: &Arc<MailStore>) -> MailFile {
     let name = Name::new("ann@acme.test");
-    mail.ensure("mail/ann.nsf", "Ann", &name, None).expect("the mail file is made");
+    mail.create_if_missing("mail/ann.nsf", "Ann", &name, None).expect("the mail file is made");
     let identity = notes::Identity::person("ann@acme.test");
     mail.open("mail/ann.nsf", &Arc::new(identity)).expect("the owner may open it")
 }

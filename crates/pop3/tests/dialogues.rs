@@ -73,7 +73,7 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
     let clock = Arc::new(SimClock::new());
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());
-    mail.ensure("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
+    mail.create_if_missing("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
     let made = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
     let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("a pair");
     let mut service = Service {

@@ -114,7 +114,7 @@ impl Logins {
             Err(mail::Error::Notes(notes::Error::NotFound { .. })) => {
                 // The person was created elsewhere, or the mail file was deleted. It is created like any new one.
                 let made =
-                    self.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
+                    self.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
                 made.and_then(|_| open())
             }
             other => other,

@@ -39,7 +39,7 @@ pub(crate) const SPECIAL_USE_ITEM: &str = "$SpecialUse";
 pub(crate) const NO_SELECT_ITEM: &str = "$NoSelect";
 
 /// The mailboxes that every mail file has from the start.
-const FIRST_FOLDERS: [(&str, Option<SpecialUse>); 6] = [
+const DEFAULT_FOLDERS: [(&str, Option<SpecialUse>); 6] = [
     ("INBOX", None),
     ("Drafts", Some(SpecialUse::Drafts)),
     ("Sent", Some(SpecialUse::Sent)),
@@ -107,11 +107,11 @@ impl MailStore {
             ..NewDatabase::new(path, title, DatabaseKind::Mail, Acl::private(owner))
         };
         let database = self.notes.database_create(&new)?;
-        self.complete(&database)
+        self.create_missing_parts(&database)
     }
 
     /// Creates the mail file unless it exists. Returns `true` if it was created.
-    pub fn ensure(&self, path: &str, title: &str, owner: &Name, quota_bytes: Option<u64>) -> Result<bool> {
+    pub fn create_if_missing(&self, path: &str, title: &str, owner: &Name, quota_bytes: Option<u64>) -> Result<bool> {
         match self.create(path, title, owner, quota_bytes) {
             Ok(()) => Ok(true),
             Err(Error::Notes(notes::Error::Exists { .. })) => Ok(false),
@@ -123,7 +123,7 @@ impl MailStore {
     pub fn open(self: &Arc<Self>, path: &str, identity: &Arc<Identity>) -> Result<MailFile> {
         let database = self.notes.database_open(path)?;
         let access: Access<level::Reader> = database.authorize(identity)?;
-        self.complete(&database)?;
+        self.create_missing_parts(&database)?;
         Ok(MailFile { mail: Arc::clone(self), depositor: access.lower(), access })
     }
 
@@ -134,7 +134,7 @@ impl MailStore {
 
     /// Opens a mail file for an operator command, as the server with that name. An ACL that is enforced for local
     /// access applies.
-    pub fn open_as_tool(self: &Arc<Self>, path: &str, server: &Name) -> Result<MailFile> {
+    pub fn open_as_operator(self: &Arc<Self>, path: &str, server: &Name) -> Result<MailFile> {
         self.open(path, &Arc::new(Identity::local_tool(server.clone())))
     }
 
@@ -146,7 +146,7 @@ impl MailStore {
     }
 
     /// Creates the parts of a mail file that are missing if a crash followed the creation of its database.
-    fn complete(&self, database: &Arc<Database>) -> Result<()> {
+    fn create_missing_parts(&self, database: &Arc<Database>) -> Result<()> {
         if database.modseq() > Modseq(2) {
             return Ok(());
         }
@@ -158,11 +158,11 @@ impl MailStore {
         if !writer.folders()?.is_empty() {
             return Ok(());
         }
-        let names = FIRST_FOLDERS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let names = DEFAULT_FOLDERS.iter().map(|(name, _)| (*name).to_owned()).collect();
         let subscriptions = Item::summary(SUBSCRIPTIONS_ITEM, Value::TextList(names));
         let profile = writer.note_create(NewNote::of_class(NoteClass::ICON, vec![subscriptions]))?;
         assert_eq!(profile, PROFILE_NOTE, "the profile is the second note of a mail file");
-        for (name, special) in FIRST_FOLDERS {
+        for (name, special) in DEFAULT_FOLDERS {
             let attributes: Vec<_> = special.iter().map(|special| (SPECIAL_USE_ITEM, special.name())).collect();
             writer.folder_create(name, &attributes)?;
         }
@@ -175,15 +175,15 @@ impl MailStore {
 ///
 /// The repair recreates the folders without names: it knows their messages but not their names. A missing inbox is
 /// created, because mail would be refused without one. Other databases are left alone.
-pub fn restore_first_folders(notes: &Notes, path: &str) -> Result<()> {
+pub fn restore_default_folders(notes: &Notes, path: &str) -> Result<()> {
     let database = notes.database_open(path)?;
     if database.record().kind != DatabaseKind::Mail {
         return Ok(());
     }
     let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
-    for (number, (name, special)) in (PROFILE_NOTE.0 + 1..).zip(FIRST_FOLDERS) {
+    for (number, (name, special)) in (PROFILE_NOTE.0 + 1..).zip(DEFAULT_FOLDERS) {
         let view = ViewId(number);
-        change_folders(notes, &itself, |writer, folders| {
+        change_folders_if_needed(notes, &itself, |writer, folders| {
             if folders.iter().any(|folder| folder.title == name) {
                 return Ok(false);
             }
@@ -196,7 +196,7 @@ pub fn restore_first_folders(notes: &Notes, path: &str) -> Result<()> {
             }
             Ok(name == "INBOX")
         })?;
-        change_folders(notes, &itself, |writer, folders| {
+        change_folders_if_needed(notes, &itself, |writer, folders| {
             let folder = folders.iter().find(|folder| folder.view == view && folder.title == name);
             let is_without = folder.is_some_and(|folder| folder.attribute(SPECIAL_USE_ITEM).is_none());
             let Some(special) = special.filter(|_| is_without) else { return Ok(false) };
@@ -208,7 +208,7 @@ pub fn restore_first_folders(notes: &Notes, path: &str) -> Result<()> {
 }
 
 /// Changes folders in a separate transaction, unless `change` returns `false`. The change is durable on return.
-fn change_folders(
+fn change_folders_if_needed(
     notes: &Notes,
     itself: &Access<level::Depositor>,
     change: impl FnOnce(&mut Writer<'_, '_>, &[FolderDesign]) -> Result<bool>,
@@ -374,7 +374,7 @@ impl MailFile {
             return Err(Error::MailboxRefused { name: folder.name, why: "it still has child mailboxes" });
         }
         loop {
-            while self.delete_some(folder.id)? {}
+            while self.delete_batch(folder.id)? {}
             let (is_done, ticket) = self.write(|writer| {
                 // New mail can have arrived since.
                 if writer.folder_read(folder.id)?.totals()?.count > 0 {
@@ -506,7 +506,7 @@ impl MailFile {
     pub fn expunge(&self, folder: ViewId, uids: Option<&UidSet>) -> Result<ExpungeOutcome> {
         let database = self.database();
         let ((gone, modseq), ticket) = self.write(|writer| {
-            let mut doomed = deleted_entries(&writer.folder_read(folder)?)?;
+            let mut doomed = entries_marked_deleted(&writer.folder_read(folder)?)?;
             doomed.retain(|entry| uids.is_none_or(|uids| uids.contains(entry.uid)));
             for entry in &doomed {
                 writer.note_delete_for_good(entry.note)?;
@@ -589,7 +589,7 @@ impl MailFile {
     }
 
     /// Deletes the first messages of a mailbox. Returns `true` if there were any.
-    fn delete_some(&self, folder: ViewId) -> Result<bool> {
+    fn delete_batch(&self, folder: ViewId) -> Result<bool> {
         let (found, _) = self.write(|writer| {
             let mut doomed = Vec::new();
             writer.folder_read(folder)?.each_entry(Uid(0), &mut |entry| {
@@ -682,7 +682,7 @@ fn copy_note(writer: &mut Writer<'_, '_>, entry: &notes::FolderEntry, target: Vi
 /// They are mostly adjacent, so the function looks up one message through the counts of the tree and then scans the
 /// messages after it. Looking up each message by its position would step over the traces of earlier deletions every
 /// time.
-fn deleted_entries(reader: &notes::FolderReader<'_>) -> Result<Vec<notes::FolderEntry>> {
+fn entries_marked_deleted(reader: &notes::FolderReader<'_>) -> Result<Vec<notes::FolderEntry>> {
     let total = reader.totals()?.deleted;
     let mut found: Vec<notes::FolderEntry> = Vec::new();
     while (found.len() as u64) < total {

@@ -25,7 +25,7 @@ pub mod view;
 
 pub use file::{
     CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, NewMessage, Quota, StoreOutcome,
-    restore_first_folders,
+    restore_default_folders,
 };
 pub use flags::{FlagChange, Flags};
 pub use message::Message;

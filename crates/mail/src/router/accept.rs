@@ -390,7 +390,7 @@ impl Router {
     fn open_file(&self, mailbox: &LocalMailbox) -> Result<Option<MailFile>> {
         match self.mail.open_as_server(&mailbox.mail_file) {
             Err(crate::Error::Notes(notes::Error::NotFound { .. })) => {
-                self.mail.ensure(&mailbox.mail_file, &mailbox.title, &mailbox.owner, mailbox.quota_bytes)?;
+                self.mail.create_if_missing(&mailbox.mail_file, &mailbox.title, &mailbox.owner, mailbox.quota_bytes)?;
                 self.mail.open_as_server(&mailbox.mail_file).map(Some)
             }
             other => other.map(Some),

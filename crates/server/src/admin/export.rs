@@ -34,7 +34,7 @@ const REPORT_EVERY: u64 = 100;
 
 pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let person = people::find(core, &request.user)?;
-    let file = core.mail.open_as_tool(&person.mail_file, &core.directory.options().server)?;
+    let file = core.mail.open_as_operator(&person.mail_file, &core.directory.options().server)?;
     let view = file.view()?;
     let folders = wanted_folders(&view, &request.folders)?;
     make_folder(&request.to)?;

@@ -130,7 +130,7 @@ impl Findings {
                 Ok(result) => {
                     self.take(path, &result);
                     if result.repaired
-                        && let Err(error) = mail::mailbox::restore_first_folders(notes, path)
+                        && let Err(error) = mail::mailbox::restore_default_folders(notes, path)
                     {
                         self.add(
                             path,

@@ -52,8 +52,8 @@ const COMPLAINTS_MAX: usize = 10;
 
 pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let person = people::find(core, &request.user)?;
-    core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
-    let tool = core.mail.open_as_tool(&person.mail_file, &core.directory.options().server)?;
+    core.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
+    let tool = core.mail.open_as_operator(&person.mail_file, &core.directory.options().server)?;
     tool.require_editor()?;
     // Progress records are written with the rights of the server, because the ACL does not apply to them.
     let file = core.mail.open_as_server(&person.mail_file)?;

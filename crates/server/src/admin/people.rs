@@ -33,7 +33,7 @@ pub(super) fn execute(core: &Core, request: UserRequest) -> Outcome {
 /// Adds a person with a mail file.
 pub(crate) fn add(core: &Core, new: &NewUser) -> Outcome {
     let person = core.directory.user_add(new)?;
-    let made = core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
+    let made = core.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
     made.map_err(|error| {
         let done = format!("{} was added all the same; its mail file is made when it is first used.", person.label());
         Failure::from(error).after(done)
