@@ -56,7 +56,7 @@ fn what_is_appended_comes_out_byte_for_byte() {
     let large = "QUJD".repeat(19);
     let body: String = (0..200).map(|_| format!("{large}\r\n")).collect();
     let raw = format!("Subject: large\r\nContent-Transfer-Encoding: base64\r\n\r\n{body}").into_bytes();
-    let new = NewMessage { raw: raw.clone(), flags: Flags::of(Marks::SEEN), received: None };
+    let new = NewMessage { raw: raw.clone(), flags: Flags::from_system_flags(Marks::SEEN), received: None };
     let (_, uids, _) = file.append(inbox, &[new]).unwrap();
     let view = file.view().unwrap();
     let entry = view.entry(inbox, uids[0]).unwrap().expect("the mail file exists");
@@ -150,7 +150,7 @@ fn changes_tell_what_vanished_and_what_changed() {
     let since = file.view().unwrap().status(inbox).unwrap().highest_modseq;
     let archive = file.view().unwrap().folder("Archive").unwrap().unwrap().id;
     file.move_to(inbox, &uids(&[(2, 2)]), archive).unwrap();
-    file.store(inbox, &uids(&[(3, 4)]), &FlagChange::Add(Flags::of(Marks::DELETED)), None).unwrap();
+    file.store(inbox, &uids(&[(3, 4)]), &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None).unwrap();
     file.expunge(inbox, Some(&uids(&[(3, 3)]))).unwrap();
     fill(&file, "INBOX", 1);
     let changes = file.view().unwrap().changes(inbox, since).unwrap();
@@ -167,10 +167,10 @@ fn unchanged_since_protects_what_somebody_changed() {
     let file = ann(&mail);
     let (inbox, _) = fill(&file, "INBOX", 3);
     let since = file.view().unwrap().status(inbox).unwrap().highest_modseq;
-    let seen = FlagChange::Add(Flags::of(Marks::SEEN));
+    let seen = FlagChange::Add(Flags::from_system_flags(Marks::SEEN));
     file.store(inbox, &uids(&[(2, 2)]), &seen, None).unwrap();
     let outcome =
-        file.store(inbox, &uids(&[(1, 3)]), &FlagChange::Add(Flags::of(Marks::FLAGGED)), Some(since)).unwrap();
+        file.store(inbox, &uids(&[(1, 3)]), &FlagChange::Add(Flags::from_system_flags(Marks::FLAGGED)), Some(since)).unwrap();
     assert_eq!((outcome.changed, outcome.modified), ([1, 3].map(Uid).to_vec(), vec![Uid(2)]));
 }
 

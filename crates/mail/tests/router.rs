@@ -247,7 +247,7 @@ fn success_is_reported_when_it_has_happened() {
     let file = world.mail.open_as_server("mail/tiny.nsf").unwrap();
     let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is one").id;
     let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
-    file.store(inbox, &all, &FlagChange::Add(Flags::of(notes::Marks::DELETED)), None).unwrap();
+    file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::DELETED)), None).unwrap();
     file.expunge(inbox, None).unwrap();
     world.clock.advance(Duration::from_secs(400));
     for job in world.router.due(10) {

@@ -158,7 +158,7 @@ fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<WorkR
 
 fn remove(file: &MailFile, folder: ViewId, uids: Vec<Uid>) -> mail::Result<WorkResult> {
     let uids: UidSet = uids.into_iter().collect();
-    file.store(folder, &uids, &FlagChange::Add(Flags::of(Marks::DELETED)), None)?;
+    file.store(folder, &uids, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None)?;
     let gone = file.expunge(folder, Some(&uids))?;
     Ok(WorkResult { outcome: Outcome::Removed, durable: Some(file.durable(gone.ticket)) })
 }

@@ -477,7 +477,7 @@ async fn list_tells_the_octets_that_are_sent() {
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
     let all: UidSet = (1..=u32::try_from(letters.len()).expect("some hundred")).map(base::Uid).collect();
-    file.store(inbox, &all, &FlagChange::Add(Flags::of(notes::Marks::FLAGGED)), None).expect("the user exists");
+    file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::FLAGGED)), None).expect("the user exists");
     file.copy(inbox, &all, inbox).expect("the user exists");
 
     let (client, server) = Stream::duplex(1 << 16);

@@ -341,7 +341,7 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
     if unseen.is_empty() || !selected.is_writable() {
         return Ok(());
     }
-    let change = FlagChange::Add(Flags::of(Marks::SEEN));
+    let change = FlagChange::Add(Flags::from_system_flags(Marks::SEEN));
     let outcome = file.store(selected.folder, &unseen, &change, None)?;
     selected.record_reported_change(outcome.modseq);
     for picked in batch.iter_mut().filter(|picked| outcome.changed.binary_search(&picked.entry.uid).is_ok()) {
@@ -427,7 +427,7 @@ fn write_flag_list(selected: &Selected, view: &MailSnapshot<'_>, entry: &FolderE
         }
         out.text(name);
     };
-    flags::mark_names(entry.marks).for_each(&mut write);
+    flags::system_flag_names(entry.marks).for_each(&mut write);
     entry.keywords.iter().filter_map(|keyword| view.keywords().name(*keyword)).for_each(&mut write);
     if selected.is_recent(entry.uid.0) {
         write("\\Recent");

@@ -83,7 +83,7 @@ pub fn base_of(file_name: &str) -> &str {
 pub fn flags_of(file_name: &str, keywords: &KeywordTable) -> Flags {
     let letters = cut(file_name).1;
     let marks = LETTERS.iter().filter(|(letter, _)| letters.contains(*letter));
-    let mut flags = Flags::of(marks.fold(Marks::NONE, |all, (_, mark)| all.with(*mark)));
+    let mut flags = Flags::from_system_flags(marks.fold(Marks::NONE, |all, (_, mark)| all.with(*mark)));
     for letter in letters.chars() {
         let name = if letter == FORWARDED.0 { Some(FORWARDED.1) } else { keywords.name(letter) };
         name.into_iter().for_each(|name| status::add(&mut flags, name));

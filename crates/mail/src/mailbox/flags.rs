@@ -20,13 +20,13 @@ impl Flags {
 
     /// Creates flags from system flags, without keywords.
     #[must_use]
-    pub fn of(marks: Marks) -> Self {
+    pub fn from_system_flags(marks: Marks) -> Self {
         Self { marks, keywords: Vec::new() }
     }
 
     /// Adds a flag by its IMAP name. `\Recent` and unknown system flags are ignored.
     pub fn add(&mut self, name: &str) {
-        if let Some(mark) = mark_of(name) {
+        if let Some(mark) = system_flag(name) {
             self.marks = self.marks.with(mark);
         } else if !name.starts_with('\\') && !self.has_keyword(name) {
             self.keywords.push(name.to_owned());
@@ -58,12 +58,12 @@ const MARKS: [(&str, Marks); 5] = [
 
 /// Returns the system flag with a name such as `\Seen`.
 #[must_use]
-pub fn mark_of(name: &str) -> Option<Marks> {
+pub fn system_flag(name: &str) -> Option<Marks> {
     MARKS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, mark)| *mark)
 }
 
 /// Returns the names of the system flags that are set.
-pub fn mark_names(marks: Marks) -> impl Iterator<Item = &'static str> {
+pub fn system_flag_names(marks: Marks) -> impl Iterator<Item = &'static str> {
     MARKS.into_iter().filter(move |(_, mark)| marks.has(*mark)).map(|(name, _)| name)
 }
 

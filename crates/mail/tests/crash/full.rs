@@ -49,7 +49,7 @@ fn empty(world: &World, name: &str) {
     let file = world.file(&format!("mail/{name}.nsf"));
     let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is one").id;
     let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
-    file.store(inbox, &all, &FlagChange::Add(Flags::of(Marks::DELETED)), None).unwrap();
+    file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None).unwrap();
     file.expunge(inbox, None).unwrap();
 }
 

@@ -130,12 +130,12 @@ fn stir(file: &MailFile, random: &SeededRandom, serial: u64) {
     let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
     drop(view);
     match random.below(6) {
-        0 => drop(file.store(inbox, &all, &FlagChange::Add(Flags::of(Marks::DELETED)), None).unwrap()),
+        0 => drop(file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None).unwrap()),
         1 => drop(file.expunge(inbox, None).unwrap()),
         2 => drop(file.copy(inbox, &all, trash).unwrap()),
         3 => drop(file.move_to(inbox, &all, trash).unwrap()),
         4 => {
-            file.store(trash, &all, &FlagChange::Replace(Flags::of(Marks::DELETED)), None).unwrap();
+            file.store(trash, &all, &FlagChange::Replace(Flags::from_system_flags(Marks::DELETED)), None).unwrap();
             file.expunge(trash, None).unwrap();
         }
         _ => {

@@ -87,7 +87,7 @@ impl FlagWriter {
 
     /// Adds a line for a message.
     pub fn write(&mut self, message: &str, found: &Flags, received: Timestamp) -> Result<(), Failure> {
-        let marks = flags::mark_names(found.marks).map(str::to_owned);
+        let marks = flags::system_flag_names(found.marks).map(str::to_owned);
         let line = FlagRecord {
             message: message.to_owned(),
             flags: marks.chain(found.keywords.iter().cloned()).collect(),

@@ -114,7 +114,7 @@ fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
     view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
         let raw = view.message(entry.note)?.expect("an entry has its message").raw()?;
         let flags = view.flags(&entry);
-        let marks = mail::mailbox::flags::mark_names(flags.marks).map(str::to_owned);
+        let marks = mail::mailbox::flags::system_flag_names(flags.marks).map(str::to_owned);
         let mut names: Vec<String> = marks.chain(flags.keywords).collect();
         names.sort();
         found.push((raw, names, entry.received.seconds()));
