@@ -36,7 +36,7 @@ impl<'v> Message<'v> {
     }
 
     /// Opens a message that is read only once. Its head is not added to the cache.
-    pub(crate) fn open_once(reading: &'v DatabaseSnapshot<'v>, note: NoteId) -> Result<Self> {
+    pub(crate) fn open_uncached(reading: &'v DatabaseSnapshot<'v>, note: NoteId) -> Result<Self> {
         Ok(Self { reading, note, head: Arc::new(head_cache::load(reading, note)?), skeleton: OnceCell::new() })
     }
 
