@@ -234,7 +234,7 @@ fn messages_that_the_index_rules_out_are_not_read() {
             vec![sought(search::NotePart::Body, "PORT NUMBER 3")],
             vec![sought(search::NotePart::Body, " - ")],
         ];
-        let lacking = view.lacking(&world.search(), &texts).expect("the index is sound");
+        let lacking = view.messages_without(&world.search(), &texts).expect("the index is sound");
         lacking.iter().map(search::ExcludedNotes::len).collect::<Vec<_>>()
     };
     assert_eq!(view(&world), [0_usize; 0], "nothing is known before it is indexed");

@@ -124,7 +124,7 @@ fn lacking(plan: &Plan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -
         return Vec::new();
     }
     let found = full_text().and_then(|index| match index {
-        Some(index) => view.lacking(&index, &sought),
+        Some(index) => view.messages_without(&index, &sought),
         None => Ok(Vec::new()),
     });
     found.unwrap_or_else(|error| {
