@@ -134,10 +134,10 @@ pub fn decode_head(bytes: &[u8]) -> Result<(Structure, usize)> {
 fn summary_items(header: &[u8]) -> Vec<Item> {
     let mut items = vec![Item::text("Form", "Memo")];
     let text =
-        |name: &str| header::first(header, name).map(|value| cut(encoded_word::decode(&header::unfolded(value))));
+        |name: &str| header::first(header, name).map(|value| truncate_summary_text(encoded_word::decode(&header::unfolded(value))));
     let list = |name: &str| -> Vec<String> {
         let Some(value) = header::first(header, name) else { return Vec::new() };
-        address::mailboxes(value).take(SUMMARY_ADDRESSES_MAX).map(|mailbox| cut(shown(&mailbox))).collect()
+        address::mailboxes(value).take(SUMMARY_ADDRESSES_MAX).map(|mailbox| truncate_summary_text(shown(&mailbox))).collect()
     };
     items.push(Item::text("Subject", text("Subject").unwrap_or_default()));
     for (item, field) in [("From", "From"), ("SendTo", "To"), ("CopyTo", "Cc")] {
@@ -150,7 +150,7 @@ fn summary_items(header: &[u8]) -> Vec<Item> {
         items.push(Item::summary("PostedDate", Value::Time(date.timestamp)));
     }
     if let Some(id) = message_id(header, "Message-ID") {
-        items.push(Item::text("$MessageID", cut(id)));
+        items.push(Item::text("$MessageID", truncate_summary_text(id)));
     }
     items.push(Item::text("$ThreadID", thread_id(header)));
     items
@@ -163,7 +163,7 @@ fn shown(mailbox: &address::Mailbox) -> String {
     }
 }
 
-fn cut(mut text: String) -> String {
+fn truncate_summary_text(mut text: String) -> String {
     if text.len() > SUMMARY_TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(SUMMARY_TEXT_BYTES_MAX));
     }
