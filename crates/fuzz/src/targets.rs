@@ -192,7 +192,7 @@ const SEARCH_WORDS: &[&str] = &[
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "imap", run: imap::codec::fuzz, words: IMAP_WORDS },
-    Target { name: "mime", run: mail::mime::fuzz, words: MIME_WORDS },
+    Target { name: "mime", run: mail::mime::check_arbitrary_bytes, words: MIME_WORDS },
     Target { name: "smtp_session", run: smtp::fuzz::session, words: SMTP_WORDS },
     Target { name: "smtp_data", run: smtp::fuzz::data, words: SMTP_WORDS },
     Target { name: "smtp_arguments", run: smtp::fuzz::arguments, words: SMTP_WORDS },

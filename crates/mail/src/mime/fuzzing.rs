@@ -7,7 +7,7 @@ use super::{InMemoryMessage, Structure, address, date, encoded_word, header, par
 use crate::mime::Damaged;
 
 /// Parses bytes in every possible way and panics if a property does not hold. The entry point of the fuzzers.
-pub fn fuzz(data: &[u8]) {
+pub fn check_arbitrary_bytes(data: &[u8]) {
     let structure = parse(data);
     assert_eq!(structure.length(), data.len() as u64, "the structure has the length of the message");
     assert_eq!(

@@ -32,6 +32,6 @@ mod fuzzing;
 mod tests;
 
 pub use damaged::Damaged;
-pub use fuzzing::fuzz;
+pub use fuzzing::check_arbitrary_bytes;
 pub use message_source::{InMemoryMessage, Source};
 pub use structure::{Part, PartKind, Structure, parse};
