@@ -1,7 +1,7 @@
 //! Base64 that can be encoded again to exactly the same characters.
 //!
 //! Nearly every program writes lines of one length with one kind of line end, and either pads the end or does not. This
-//! is described by a [`Base64Layout`] of a few bytes. [`take_apart`] determines the layout, decodes the text, encodes it
+//! is described by a [`Base64Layout`] of a few bytes. [`decode_reversibly`] determines the layout, decodes the text, encodes it
 //! again and compares. It rejects any text that it does not reproduce exactly. Blank lines before the region that it
 //! finds, and the text after its last line, are not part of the region. They stay in the skeleton unchanged.
 //!
@@ -51,7 +51,7 @@ pub struct Base64Region {
 /// Returns the region of a body that can be encoded again. Returns `None` if the region does not cover nearly the whole
 /// body.
 #[must_use]
-pub fn take_apart(body: &[u8]) -> Option<Base64Region> {
+pub fn decode_reversibly(body: &[u8]) -> Option<Base64Region> {
     let lead = body.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let text = &body[lead..];
     let lines = Lines::of(text)?;
@@ -262,7 +262,7 @@ mod tests {
 
     fn check(body: &str, lead: &str, tail: &str) {
         let body_with = format!("{lead}{body}{tail}");
-        let region = take_apart(body_with.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
+        let region = decode_reversibly(body_with.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
         assert_eq!(region.range, lead.len()..lead.len() + body.len(), "{body:?}");
         assert_eq!(region.layout.encoded_length(region.content.len() as u64), Some(body.len() as u64), "{body:?}");
         for (start, end) in [(0, body.len()), (1, body.len()), (75, 79), (body.len() / 2, body.len()), (3, 3)] {
@@ -310,10 +310,10 @@ mod tests {
             ["", "\r\n", "a", "a=", "aa=", "aaa==", "ab==", "a b c d", "aGVs\r\nbG8gd29y\r\nbGQ=", "aA==aA==", "!!!!"]
         {
             // The last bits of `ab==` are not zero.
-            assert_eq!(take_apart(body.as_bytes()), None, "{body:?}");
+            assert_eq!(decode_reversibly(body.as_bytes()), None, "{body:?}");
         }
         let text = wrapped(&content(4_000), 76, "\r\n");
-        assert_eq!(take_apart(text.replacen("\r\n", "\n", 20).as_bytes()), None);
-        assert_eq!(take_apart(text.replacen('A', "*", 1).as_bytes()), None);
+        assert_eq!(decode_reversibly(text.replacen("\r\n", "\n", 20).as_bytes()), None);
+        assert_eq!(decode_reversibly(text.replacen('A', "*", 1).as_bytes()), None);
     }
 }

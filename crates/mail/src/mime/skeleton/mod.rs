@@ -128,7 +128,7 @@ pub fn join(segments: &[Segment<'_>]) -> Vec<u8> {
 fn take_apart<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPart<'a>) {
     match encoding {
         Encoding::Base64 => {
-            if let Some(region) = base64::take_apart(body) {
+            if let Some(region) = base64::decode_reversibly(body) {
                 let (content, length) = (Cow::Owned(region.content), region.range.len() as u64);
                 return (region.range, SplitPart { content, length, rebuild: ContentEncoding::Base64(region.layout) });
             }
