@@ -95,7 +95,7 @@ pub fn split<'a>(raw: &'a [u8], structure: &Structure, size_bytes_min: usize) ->
             continue;
         }
         let body = slice(raw, &part.body);
-        let (within, split) = take_apart(body, &part.content.encoding);
+        let (within, split) = split_body(body, &part.content.encoding);
         let start = part.body.start + within.start as u64;
         if start > inline_start {
             segments.push(Segment::Inline(slice(raw, &(inline_start..start))));
@@ -125,7 +125,7 @@ pub fn join(segments: &[Segment<'_>]) -> Vec<u8> {
 }
 
 /// Determines the content to store for a body, its range in the body, and how to restore it.
-fn take_apart<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPart<'a>) {
+fn split_body<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPart<'a>) {
     match encoding {
         Encoding::Base64 => {
             if let Some(region) = base64::decode_reversibly(body) {
