@@ -134,7 +134,7 @@ fn split_body<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPa
             }
         }
         Encoding::QuotedPrintable => {
-            if let Some((content, style)) = quoted_printable::take_apart(body) {
+            if let Some((content, style)) = quoted_printable::decode_reversibly(body) {
                 let (content, length) = (Cow::Owned(content), body.len() as u64);
                 return (
                     0..body.len(),

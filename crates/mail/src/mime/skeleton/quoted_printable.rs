@@ -1,6 +1,6 @@
 //! Quoted-printable that can be encoded again to exactly the same characters.
 //!
-//! Programs differ in the bytes that they escape without need and in where they break lines. [`take_apart`] derives
+//! Programs differ in the bytes that they escape without need and in where they break lines. [`decode_reversibly`] derives
 //! both from the text: the bytes that are always escaped; whether white space at the end of a line, a dot or a `From `
 //! at its beginning is escaped; the case of the digits; and the longest line. Line breaks follow one of two usual
 //! rules, or else are stored as a list with one byte per line. Then the text is encoded again and compared. Any text
@@ -51,7 +51,7 @@ enum LineBreaks {
 
 /// Determines the style of a body and decodes it. Returns `None` if encoding it again would not yield the same bytes.
 #[must_use]
-pub fn take_apart(body: &[u8]) -> Option<(Vec<u8>, QuotedPrintableStyle)> {
+pub fn decode_reversibly(body: &[u8]) -> Option<(Vec<u8>, QuotedPrintableStyle)> {
     if body.len() > QUOTED_PRINTABLE_BYTES_MAX {
         return None;
     }
@@ -62,7 +62,7 @@ pub fn take_apart(body: &[u8]) -> Option<(Vec<u8>, QuotedPrintableStyle)> {
     let mut style = reading.style(LineBreaks::Late(longest))?;
     for breaks in [LineBreaks::Late(longest), LineBreaks::Early(longest), LineBreaks::Listed(reading.lines)] {
         style.breaks = breaks;
-        if style.gives(&content, body) {
+        if style.encodes_to(&content, body) {
             return Some((content, style));
         }
     }
@@ -224,7 +224,7 @@ impl QuotedPrintableStyle {
     }
 
     /// Returns `true` if the encoded text equals `expected`.
-    fn gives(&self, content: &[u8], expected: &[u8]) -> bool {
+    fn encodes_to(&self, content: &[u8], expected: &[u8]) -> bool {
         let mut rest = expected;
         let complete = Writer::new(self, |bytes| match rest.strip_prefix(bytes) {
             Some(after) => {
@@ -238,7 +238,7 @@ impl QuotedPrintableStyle {
     }
 
     /// Appends the stored form.
-    pub(crate) fn store(&self, encoder: &mut Encoder) {
+    pub(crate) fn encode_style(&self, encoder: &mut Encoder) {
         let (kind, longest) = match &self.breaks {
             LineBreaks::Late(longest) => (0, *longest),
             LineBreaks::Early(longest) => (1, *longest),
@@ -260,7 +260,7 @@ impl QuotedPrintableStyle {
     }
 
     /// Reads the stored form.
-    pub(crate) fn restore(decoder: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
+    pub(crate) fn decode_style(decoder: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
         let flags = decoder.u8()?;
         let longest = decoder.u8()?;
         let mut unusual = ByteSet::default();
@@ -449,14 +449,14 @@ mod tests {
 
     /// Parses a text and checks the content and the rule for line breaks.
     fn check(body: &str, content: &str, breaks: &LineBreaks) {
-        let (found, style) = take_apart(body.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
+        let (found, style) = decode_reversibly(body.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
         assert_eq!(String::from_utf8_lossy(&found), content);
         assert_eq!(style.breaks, *breaks, "{body:?}");
         assert_eq!(style.encode(&found, usize::MAX), body.as_bytes());
         let mut encoder = Encoder::new();
-        style.store(&mut encoder);
+        style.encode_style(&mut encoder);
         let stored = encoder.finish();
-        assert_eq!(QuotedPrintableStyle::restore(&mut Decoder::new(&stored)), Ok(style));
+        assert_eq!(QuotedPrintableStyle::decode_style(&mut Decoder::new(&stored)), Ok(style));
     }
 
     #[test]
@@ -488,8 +488,8 @@ mod tests {
     #[test]
     fn what_would_not_come_out_the_same_is_refused() {
         for body in ["a=", "=4", "=ZZ", "=aA", "a=c3=A9=C3", "a=\r\nb\n", "a= \r\nb", "=65e", "a=0D=0Ab\r\n"] {
-            assert_eq!(take_apart(body.as_bytes()), None, "{body:?}");
+            assert_eq!(decode_reversibly(body.as_bytes()), None, "{body:?}");
         }
-        assert_eq!(take_apart(format!("{}=\r\nx", "y".repeat(300)).as_bytes()), None);
+        assert_eq!(decode_reversibly(format!("{}=\r\nx", "y".repeat(300)).as_bytes()), None);
     }
 }

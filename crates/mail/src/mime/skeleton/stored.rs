@@ -58,7 +58,7 @@ fn encode_part(encoder: &mut Encoder, part: &StoredPart) {
         }
         ContentEncoding::QuotedPrintable(style) => {
             encoder.varint(part.length);
-            style.store(encoder);
+            style.encode_style(encoder);
         }
     }
 }
@@ -101,7 +101,7 @@ fn decode_part(decoder: &mut Decoder<'_>, tag: u8) -> Result<StoredPart, Invalid
             (layout.encoded_length(content_length).ok_or(InvalidRecord)?, ContentEncoding::Base64(layout))
         }
         QUOTED_PRINTABLE => {
-            (decoder.varint()?, ContentEncoding::QuotedPrintable(QuotedPrintableStyle::restore(decoder)?))
+            (decoder.varint()?, ContentEncoding::QuotedPrintable(QuotedPrintableStyle::decode_style(decoder)?))
         }
         _ => return Err(InvalidRecord),
     };
