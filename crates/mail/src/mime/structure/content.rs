@@ -456,7 +456,7 @@ impl<'a> Tokens<'a> {
             let value = self.value();
             pieces.push((name, value));
         }
-        put_together(pieces)
+        join_parameter_pieces(pieces)
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -501,7 +501,7 @@ fn piece_name(name: &[u8]) -> Option<(&[u8], usize, bool)> {
 }
 
 /// Joins the pieces of parameters (RFC 2231 §3). Parameters in one piece are kept and come first.
-fn put_together(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
+fn join_parameter_pieces(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
     let mut parameters = Vec::with_capacity(named.len());
     let mut pieces = Vec::new();
     for (name, value) in named {
@@ -514,12 +514,12 @@ fn put_together(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
     }
     let lower = |name: &[u8]| name.to_ascii_lowercase();
     pieces.sort_by_cached_key(|piece| (lower(piece.name), piece.number));
-    parameters.extend(pieces.chunk_by(|a, b| a.name.eq_ignore_ascii_case(b.name)).filter_map(joined));
+    parameters.extend(pieces.chunk_by(|a, b| a.name.eq_ignore_ascii_case(b.name)).filter_map(join_pieces));
     parameters
 }
 
 /// Joins the sorted pieces of one parameter, as far as their numbers are consecutive from 0.
-fn joined(pieces: &[ParameterPiece<'_>]) -> Option<Parameter> {
+fn join_pieces(pieces: &[ParameterPiece<'_>]) -> Option<Parameter> {
     let first = pieces.first().filter(|piece| piece.number == 0)?;
     let mut value = Vec::new();
     let mut wanted = 0;
