@@ -52,14 +52,14 @@ impl Structure {
         let mut decoder = Decoder::new(bytes);
         let parts = decode_parts(&mut decoder).map_err(|InvalidRecord| Damaged("structure of a message"))?;
         let structure = Self { parts };
-        if !decoder.is_empty() || !structure.holds() {
+        if !decoder.is_empty() || !structure.invariants_hold() {
             return Err(Damaged("structure of a message"));
         }
         Ok(structure)
     }
 
     /// Checks the invariants that the stored form does not guarantee by itself.
-    fn holds(&self) -> bool {
+    fn invariants_hold(&self) -> bool {
         let root_first = self.parts.first().is_some_and(|root| root.header.start == 0 && root.end == self.parts.len());
         let kinds_fit = self.parts.iter().enumerate().all(|(index, part)| match part.kind {
             PartKind::Leaf => part.end == index + 1,
