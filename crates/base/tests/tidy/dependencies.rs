@@ -82,7 +82,7 @@ fn packages() -> Vec<Package> {
 
 /// Returns the third-party packages in the `[dependencies]` of this workspace's crates.
 fn direct() -> BTreeSet<String> {
-    let rooms: BTreeSet<String> = repository::rooms().into_iter().collect();
+    let rooms: BTreeSet<String> = repository::crates().into_iter().collect();
     let manifests = rooms.iter().map(|room| repository::read(&format!("crates/{room}/Cargo.toml")));
     let tables = manifests.map(|text| text.parse::<toml::Table>().expect("cargo has read this manifest"));
     let names = tables.flat_map(|table| match table.get("dependencies").and_then(|d| d.as_table()) {

@@ -26,7 +26,7 @@ const UNRESTRICTED_CRATES: &[&str] = &["fuzz"];
 /// Checks the manifests against the map, and the map against the folders.
 pub fn layer_violations() -> Vec<Finding> {
     let map = map(&repository::read("ARCHITECTURE.md"));
-    let rooms: BTreeSet<String> = repository::rooms().into_iter().collect();
+    let rooms: BTreeSet<String> = repository::crates().into_iter().collect();
     let mut findings = Vec::new();
     for room in &rooms {
         let manifest = format!("crates/{room}/Cargo.toml");
@@ -46,7 +46,7 @@ pub fn layer_violations() -> Vec<Finding> {
 /// Checks with Cargo's resolver that the core crates do not link tokio.
 pub fn runtime() -> Vec<Finding> {
     let map = map(&repository::read("ARCHITECTURE.md"));
-    let core = repository::rooms()
+    let core = repository::crates()
         .into_iter()
         .filter(|room| matches!(map.get(room), Some(Some(layer)) if *layer <= LAYER_WITHOUT_RUNTIME_MAX));
     let mut findings = Vec::new();

@@ -46,7 +46,7 @@ pub fn files(folder: &str, extensions: &[&str]) -> Vec<String> {
 }
 
 /// Returns the crates: the folders in `crates/` that contain a manifest.
-pub fn rooms() -> Vec<String> {
+pub fn crates() -> Vec<String> {
     let mut rooms: Vec<String> = fs::read_dir(root().join("crates"))
         .expect("there are crates")
         .flatten()
