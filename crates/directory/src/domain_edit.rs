@@ -58,7 +58,7 @@ impl Directory {
         add_aliases(&mut domain, &new.aliases)?;
         for (target, address) in [(&mut domain.catch_all, &new.catch_all), (&mut domain.postmaster, &new.postmaster)] {
             let Some(address) = address else { continue };
-            require_known(&edit, address)?;
+            require_address_exists(&edit, address)?;
             target.replace(address.clone());
         }
         // No address can exist yet in the domain that is being added.
@@ -93,7 +93,7 @@ impl Directory {
         {
             let Some(new) = new else { continue };
             if let Some(address) = new {
-                require_known(&edit, address)?;
+                require_address_exists(&edit, address)?;
             }
             target.clone_from(new);
         }
@@ -170,7 +170,7 @@ fn require_unused(edit: &mut DirectoryTransaction<'_>, domain: &str) -> Result<(
 }
 
 /// Returns an error if an address is in a local domain but does not exist.
-fn require_known(edit: &DirectoryTransaction<'_>, text: &str) -> Result<()> {
+fn require_address_exists(edit: &DirectoryTransaction<'_>, text: &str) -> Result<()> {
     let address = parse_address(text)?;
     let elsewhere = edit.is_free(&Key::domain(address.domain()))?;
     if elsewhere || !edit.is_free(&Key::address(&address))? {
