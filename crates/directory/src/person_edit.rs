@@ -154,7 +154,7 @@ impl Directory {
                 edit.save(&Record::Person(Arc::clone(&person)))?;
                 holder = Some(person);
             }
-            edit.also(catalog)?;
+            edit.add_to_batch(catalog)?;
             self.commit_durable(edit)
         })?;
         Ok(holder)
@@ -395,7 +395,7 @@ pub(crate) fn remove_from_groups(edit: &mut DirectoryTransaction<'_>, record: &R
     let own = record.unique_keys();
     let mut groups = Vec::new();
     for key in &own {
-        groups.extend(edit.holders(&Key::listed_by(key))?);
+        groups.extend(edit.notes_with_key(&Key::listed_by(key))?);
     }
     groups.sort_unstable();
     groups.dedup();

@@ -35,7 +35,7 @@ impl<'d> DirectoryTransaction<'d> {
             if edit.index.true_up_to() >= reading.modseq() {
                 return Ok(edit);
             }
-            if edit.is_beyond_repair(reading.counters().purged_modseq) {
+            if edit.needs_rebuild(reading.counters().purged_modseq) {
                 index::remove(&mut edit.transaction, directory.view())?;
                 drop(edit.index);
                 edit.transaction.commit()?;
@@ -47,7 +47,7 @@ impl<'d> DirectoryTransaction<'d> {
             if complete {
                 return Ok(edit);
             }
-            edit.commit_part()?;
+            edit.commit_partial_index()?;
         }
     }
 
@@ -60,7 +60,7 @@ impl<'d> DirectoryTransaction<'d> {
 
     /// Returns `true` if deletions that the index has not seen are purged, so that it would keep entries of deleted
     /// notes.
-    fn is_beyond_repair(&self, purged: base::Modseq) -> bool {
+    fn needs_rebuild(&self, purged: base::Modseq) -> bool {
         let upto = self.index.true_up_to();
         upto.0 > 0 && upto < purged
     }
@@ -90,7 +90,7 @@ impl<'d> DirectoryTransaction<'d> {
     }
 
     /// Returns the notes with a key.
-    pub(crate) fn holders(&self, key: &Key) -> Result<Vec<NoteId>> {
+    pub(crate) fn notes_with_key(&self, key: &Key) -> Result<Vec<NoteId>> {
         self.index.holders(key)
     }
 
@@ -144,7 +144,7 @@ impl<'d> DirectoryTransaction<'d> {
     }
 
     /// Adds a change of data outside this database to the batch of this edit.
-    pub(crate) fn also(&mut self, fill: &dyn Fn(&mut Batch)) -> Result<()> {
+    pub(crate) fn add_to_batch(&mut self, fill: &dyn Fn(&mut Batch)) -> Result<()> {
         self.changed = true;
         fill(self.transaction.on(0).batch()?);
         Ok(())
@@ -157,11 +157,11 @@ impl<'d> DirectoryTransaction<'d> {
         if self.changed {
             self.index.set_indexed_modseq(modseq);
         }
-        self.commit_part()
+        self.commit_partial_index()
     }
 
     /// Commits without recording that the index is up to date with this change.
-    fn commit_part(mut self) -> Result<Ticket> {
+    fn commit_partial_index(mut self) -> Result<Ticket> {
         if self.changed {
             self.index.finish(self.transaction.on(0).batch()?)?;
         }
