@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::key::Key;
 use crate::person_edit::{
-    choose_plain_name, exchange_addresses, parse_address, parse_addresses, remove_from_groups, require_unreferenced,
+    choose_plain_name, update_addresses, parse_address, parse_addresses, remove_from_groups, require_unreferenced,
 };
 use crate::record::Record;
 use crate::transaction::DirectoryTransaction;
@@ -77,7 +77,7 @@ impl Directory {
             group.description.clone_from(description);
         }
         group.kind = change.kind.unwrap_or(group.kind);
-        exchange_addresses(&edit, &mut group.addresses, (&change.addresses_remove, &change.addresses_add))?;
+        update_addresses(&edit, &mut group.addresses, (&change.addresses_remove, &change.addresses_add))?;
         remove_members(&mut group, &change.members_remove)?;
         add_members(&mut group, &change.members_add);
         let group = Arc::new(group);

@@ -122,7 +122,7 @@ impl Directory {
         new: &NewUser,
         secrets: Option<Secrets>,
     ) -> Result<Arc<Person>> {
-        let mut person = self.draft(edit, new)?;
+        let mut person = self.new_person(edit, new)?;
         set_secrets(&mut person, secrets);
         person.addresses = parse_addresses(edit, std::iter::once(&new.address).chain(&new.aliases))?;
         person.note = edit.save(&Record::Person(Arc::new(person.clone())))?;
@@ -147,8 +147,8 @@ impl Directory {
         self.notes().database_rename_with(access, path, |catalog| {
             let mut edit = self.edit()?;
             // The path must not be read earlier: until the catalog is locked, another thread may rename the database.
-            let old = holder_in(&mut edit, &access.database().path())?;
-            require_nobodys(&mut edit, path, old.as_deref())?;
+            let old = mail_file_owner(&mut edit, &access.database().path())?;
+            require_mail_file_free(&mut edit, path, old.as_deref())?;
             if let Some(person) = old {
                 let person = Arc::new(Person { mail_file: path.to_owned(), ..person.as_ref().clone() });
                 edit.save(&Record::Person(Arc::clone(&person)))?;
@@ -166,10 +166,10 @@ impl Directory {
     /// Otherwise the new database would be treated as the mail file, but it has no inbox and the person has no access
     /// to it.
     pub fn database_create(&self, new: &NewDatabase) -> Result<Arc<Database>> {
-        require_nobodys(&mut self.edit()?, &new.path, None)?;
+        require_mail_file_free(&mut self.edit()?, &new.path, None)?;
         let database = self.notes().database_create(new)?;
         // A person added meanwhile may have been given the path before the database existed.
-        if let Err(error) = require_nobodys(&mut self.edit()?, &new.path, None) {
+        if let Err(error) = require_mail_file_free(&mut self.edit()?, &new.path, None) {
             let itself = Arc::new(Identity::local_server(self.options().server.clone()));
             self.notes().database_delete(&database.authorize(&itself)?)?;
             return Err(error);
@@ -245,7 +245,7 @@ impl Directory {
     }
 
     /// Creates a person from the given and derived values. The values are checked when the person is saved.
-    fn draft(&self, edit: &DirectoryTransaction<'_>, new: &NewUser) -> Result<Person> {
+    fn new_person(&self, edit: &DirectoryTransaction<'_>, new: &NewUser) -> Result<Person> {
         let address = parse_address(&new.address)?;
         let short_name = match &new.short_name {
             Some(short_name) => short_name.clone(),
@@ -291,7 +291,7 @@ impl Directory {
 }
 
 /// Returns the person whose mail file has the given path, within an edit.
-fn holder_in(edit: &mut DirectoryTransaction<'_>, path: &str) -> Result<Option<Arc<Person>>> {
+fn mail_file_owner(edit: &mut DirectoryTransaction<'_>, path: &str) -> Result<Option<Arc<Person>>> {
     Ok(match edit.find(&Key::mail_file(path))? {
         Some(Record::Person(person)) => Some(person),
         _ => None,
@@ -300,8 +300,8 @@ fn holder_in(edit: &mut DirectoryTransaction<'_>, path: &str) -> Result<Option<A
 
 /// Returns [`Error::Taken`] if a path is the mail file of a person other than `owner`, even if the mail file does not
 /// exist yet.
-fn require_nobodys(edit: &mut DirectoryTransaction<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
-    match holder_in(edit, path)? {
+fn require_mail_file_free(edit: &mut DirectoryTransaction<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
+    match mail_file_owner(edit, path)? {
         Some(holder) if owner.is_none_or(|owner| owner.note != holder.note) => {
             Err(Error::AlreadyTaken { what: Key::mail_file(path).describe(), holder: holder.label() })
         }
@@ -356,7 +356,7 @@ pub(crate) fn parse_addresses<'a>(
 }
 
 /// Removes some addresses and adds others.
-pub(crate) fn exchange_addresses(
+pub(crate) fn update_addresses(
     edit: &DirectoryTransaction<'_>,
     addresses: &mut Vec<Address>,
     (remove, add): (&[String], &[String]),
@@ -448,7 +448,7 @@ fn change_names(person: &mut Person, change: &UserChange) {
 }
 
 fn change_addresses(edit: &DirectoryTransaction<'_>, person: &mut Person, change: &UserChange) -> Result<()> {
-    exchange_addresses(edit, &mut person.addresses, (&change.addresses_remove, &change.addresses_add))?;
+    update_addresses(edit, &mut person.addresses, (&change.addresses_remove, &change.addresses_add))?;
     if let Some(primary) = &change.primary_address {
         let primary = parse_addresses(edit, std::iter::once(primary))?;
         let rest = std::mem::replace(&mut person.addresses, primary);
