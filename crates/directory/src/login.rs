@@ -166,7 +166,7 @@ impl Directory {
             PasswordCheck::Right
         } else {
             let check = || credentials.check_password(&account, stored, password, from);
-            credentials.verified.judge(proof, || self.remember(proof, check()))
+            credentials.verified.verify_shared(proof, || self.remember(proof, check()))
         };
         match (verdict, person) {
             (PasswordCheck::Right, Some(person)) => self.admit(person),
@@ -241,7 +241,7 @@ impl Directory {
 
     fn remember(&self, proof: Proof, verdict: PasswordCheck) -> PasswordCheck {
         if matches!(verdict, PasswordCheck::Right) {
-            self.credentials().verified.remember(proof);
+            self.credentials().verified.insert(proof);
         }
         verdict
     }

@@ -7,7 +7,7 @@
 //! network address is part of the proof, so an attacker cannot test guesses against the cache while the account is
 //! locked for the attacker.
 //!
-//! Concurrent logins with the same proof share one verdict ([`PasswordCache::judge`]): fifty connections that a client opens
+//! Concurrent logins with the same proof share one verdict ([`PasswordCache::verify_shared`]): fifty connections that a client opens
 //! at once cost one hash and count as one attempt.
 //!
 //! The cache is bounded in number and in time. The time counts from the verification, not from the last use.
@@ -49,7 +49,7 @@ pub struct PasswordCache<V> {
     /// Monotonic time of verification by proof.
     proofs: Cache<Proof, Duration>,
     /// Verifications in progress by proof, each with the verdict that other logins wait for.
-    under_way: Mutex<HashMap<Proof, Arc<SharedVerdict<V>>>>,
+    in_progress: Mutex<HashMap<Proof, Arc<SharedVerdict<V>>>>,
 }
 
 /// The shared verdict of a verification. Waiters get `None` if the verification ended in a panic.
@@ -72,7 +72,7 @@ impl<V: Clone> PasswordCache<V> {
         let mut key = [0; 32];
         random.fill(&mut key);
         let proofs = Cache::new(options.entries_max);
-        Self { key, options, clock, proofs, under_way: Mutex::new(HashMap::new()) }
+        Self { key, options, clock, proofs, in_progress: Mutex::new(HashMap::new()) }
     }
 
     /// Returns the proof of a login. `stored` is the hash that the password is checked against.
@@ -99,14 +99,14 @@ impl<V: Clone> PasswordCache<V> {
     }
 
     /// Adds a verified proof.
-    pub fn remember(&self, proof: Proof) {
+    pub fn insert(&self, proof: Proof) {
         if self.options.entries_max > 0 {
             self.proofs.insert(proof, self.clock.monotonic());
         }
     }
 
     /// Runs `verify`, or waits for the verdict if another thread already runs it for the same proof.
-    pub fn judge(&self, proof: Proof, verify: impl FnOnce() -> V) -> V {
+    pub fn verify_shared(&self, proof: Proof, verify: impl FnOnce() -> V) -> V {
         let (verdict, leads) = self.join(proof);
         if !leads {
             // If the other thread panicked, there is no verdict, and this thread runs its own verification.
@@ -135,7 +135,7 @@ impl<V: Clone> PasswordCache<V> {
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<Proof, Arc<SharedVerdict<V>>>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,7 +172,7 @@ struct VerificationGuard<'a, V> {
 
 impl<V> Drop for VerificationGuard<'_, V> {
     fn drop(&mut self) {
-        self.verified.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.proof);
+        self.verified.in_progress.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.proof);
         self.verdict.end(State::Abandoned);
     }
 }

@@ -21,7 +21,7 @@ fn a_proof_lasts_for_its_time_and_no_longer() {
     let (clock, verified) = world(Options::default());
     let proof = verified.proof("ann", b"secret", network("192.0.2.1"), "hash");
     assert!(!verified.contains(&proof));
-    verified.remember(proof);
+    verified.insert(proof);
     clock.advance(VERIFIED_TTL - Duration::from_secs(1));
     assert!(verified.contains(&proof), "use does not prolong it, as the next line shows");
     clock.advance(Duration::from_secs(1));
@@ -58,12 +58,12 @@ fn another_process_has_other_proofs() {
 fn the_memory_is_bounded_and_can_be_switched_off() {
     let (_, verified) = world(Options { entries_max: 50, ttl: VERIFIED_TTL });
     for number in 0..1_000 {
-        verified.remember(verified.proof(&format!("user{number}"), b"x", network("::1"), "hash"));
+        verified.insert(verified.proof(&format!("user{number}"), b"x", network("::1"), "hash"));
     }
     assert!((1..=50).contains(&verified.entries()), "{}", verified.entries());
     let (_, off) = world(Options { entries_max: 0, ttl: VERIFIED_TTL });
     let proof = off.proof("ann", b"secret", network("::1"), "hash");
-    off.remember(proof);
+    off.insert(proof);
     assert!(!off.contains(&proof));
 }
 
@@ -73,7 +73,7 @@ fn logins_at_once_share_one_verdict() {
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let runs = AtomicU32::new(0);
     let login = || {
-        verified.judge(proof, || {
+        verified.verify_shared(proof, || {
             runs.fetch_add(1, Ordering::SeqCst);
             // The verdict is held by the map, by this thread, and by each of the seven waiting threads.
             while verified.under_way().get(&proof).map(Arc::strong_count) != Some(9) {
@@ -118,5 +118,5 @@ fn a_panic_leaves_nobody_waiting() {
     }));
     assert!(outcome.is_err());
     assert_eq!(waiting.wait(), None);
-    assert!(verified.judge(proof, || true), "the next one verifies itself");
+    assert!(verified.verify_shared(proof, || true), "the next one verifies itself");
 }
