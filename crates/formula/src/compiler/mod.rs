@@ -229,7 +229,7 @@ impl<'s> Compiler<'s> {
             self.read(slot);
         }
         match function.implementation {
-            Implementation::Form(form) => self.form(form, function, arguments, span),
+            Implementation::Form(form) => self.compile_special_form(form, function, arguments, span),
             Implementation::Plain(_) => {
                 self.expressions(arguments)?;
                 self.emit(Instruction::Call(function, narrow(arguments.len())), span);

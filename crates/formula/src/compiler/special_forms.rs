@@ -10,7 +10,7 @@ use crate::value::Value;
 
 impl Compiler<'_> {
     /// Compiles a call of a function that becomes instructions.
-    pub(super) fn form(
+    pub(super) fn compile_special_form(
         &mut self,
         form: SpecialForm,
         function: &'static Function,
@@ -18,12 +18,12 @@ impl Compiler<'_> {
         span: Span,
     ) -> CompileResult {
         match form {
-            SpecialForm::If => self.choose(arguments, span),
+            SpecialForm::If => self.compile_if(arguments, span),
             SpecialForm::IfError => self.if_error(arguments, span),
-            SpecialForm::Do => self.in_turn(arguments),
-            SpecialForm::While => self.looped(&[], arguments.first(), &arguments[1..], &[], span),
+            SpecialForm::Do => self.compile_sequence(arguments),
+            SpecialForm::While => self.compile_loop(&[], arguments.first(), &arguments[1..], &[], span),
             SpecialForm::DoWhile => self.do_while(arguments, span),
-            SpecialForm::For => self.looped(&arguments[..1], arguments.get(1), &arguments[3..], &arguments[2..3], span),
+            SpecialForm::For => self.compile_loop(&arguments[..1], arguments.get(1), &arguments[3..], &arguments[2..3], span),
             SpecialForm::Return => {
                 self.expressions(arguments)?;
                 self.emit(Instruction::Return, span);
@@ -58,7 +58,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles `@If(condition; value; condition; value; else)`.
-    fn choose(&mut self, arguments: &[Expression], span: Span) -> CompileResult {
+    fn compile_if(&mut self, arguments: &[Expression], span: Span) -> CompileResult {
         if arguments.len().is_multiple_of(2) {
             return Err(self.error(span, CompileErrorKind::EvenIf));
         }
@@ -95,7 +95,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles expressions in sequence and leaves only the value of the last one on the stack.
-    fn in_turn(&mut self, arguments: &[Expression]) -> CompileResult {
+    fn compile_sequence(&mut self, arguments: &[Expression]) -> CompileResult {
         for (index, argument) in arguments.iter().enumerate() {
             self.expression(argument)?;
             if index + 1 < arguments.len() {
@@ -105,7 +105,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn forgotten(&mut self, arguments: &[Expression]) -> CompileResult {
+    fn compile_discarded(&mut self, arguments: &[Expression]) -> CompileResult {
         for argument in arguments {
             self.expression(argument)?;
             self.emit(Instruction::Pop, argument.span);
@@ -113,7 +113,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn looped(
+    fn compile_loop(
         &mut self,
         before: &[Expression],
         condition: Option<&Expression>,
@@ -121,7 +121,7 @@ impl Compiler<'_> {
         after: &[Expression],
         span: Span,
     ) -> CompileResult {
-        self.forgotten(before)?;
+        self.compile_discarded(before)?;
         let top = self.here();
         let test = match condition {
             Some(condition) => {
@@ -131,8 +131,8 @@ impl Compiler<'_> {
             None => None,
         };
         self.branch(|compiler| {
-            compiler.forgotten(body)?;
-            compiler.forgotten(after)
+            compiler.compile_discarded(body)?;
+            compiler.compile_discarded(after)
         })?;
         self.emit(Instruction::Jump(top), span);
         self.exit_with_true(test, span);
@@ -142,7 +142,7 @@ impl Compiler<'_> {
     fn do_while(&mut self, arguments: &[Expression], span: Span) -> CompileResult {
         let Some((condition, body)) = arguments.split_last() else { return Ok(()) };
         let top = self.here();
-        self.forgotten(body)?;
+        self.compile_discarded(body)?;
         self.expression(condition)?;
         let test = self.emit(Instruction::Test(0, 0), condition.span);
         self.emit(Instruction::Jump(top), span);
