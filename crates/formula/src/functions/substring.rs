@@ -85,7 +85,7 @@ fn part<'d>(text: &Text<'d>, start: usize, end: usize) -> Text<'d> {
     }
 }
 
-fn sides<'d>(
+fn left_or_right<'d>(
     run: &mut Evaluation<'d>,
     arguments: &[Value<'d>],
     by_count: fn(&str, usize) -> (usize, usize),
@@ -105,21 +105,21 @@ fn sides<'d>(
 }
 
 fn left<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    sides(run, arguments, |text, count| (0, position(text, count)), |text, wanted| Some((0, text.find(wanted)?)))
+    left_or_right(run, arguments, |text, count| (0, position(text, count)), |text, wanted| Some((0, text.find(wanted)?)))
 }
 
 fn left_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    sides(run, arguments, |text, count| (0, position_back(text, count)), |text, wanted| Some((0, text.rfind(wanted)?)))
+    left_or_right(run, arguments, |text, count| (0, position_back(text, count)), |text, wanted| Some((0, text.rfind(wanted)?)))
 }
 
 fn right<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let behind = |text: &str, wanted: &str| Some((text.find(wanted)? + wanted.len(), text.len()));
-    sides(run, arguments, |text, count| (position_back(text, count), text.len()), behind)
+    left_or_right(run, arguments, |text, count| (position_back(text, count), text.len()), behind)
 }
 
 fn right_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let behind = |text: &str, wanted: &str| Some((text.rfind(wanted)? + wanted.len(), text.len()));
-    sides(run, arguments, |text, count| (position(text, count), text.len()), behind)
+    left_or_right(run, arguments, |text, count| (position(text, count), text.len()), behind)
 }
 
 /// Returns the range of `count` characters from `skipped`, which is the position after the boundary. A negative count
