@@ -60,7 +60,7 @@ fn make_date<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionR
             let date = date(*year, *month, *day).ok_or(ErrorValueKind::ToTime)?;
             Ok(Moment::Date(date).into())
         }
-        _ if arguments.len() == 1 => only(run, &arguments[0], |time, zone| time.date(zone).map(Moment::Date)),
+        _ if arguments.len() == 1 => map_times(run, &arguments[0], |time, zone| time.date(zone).map(Moment::Date)),
         Ok(_) => Err(ErrorValueKind::DateArguments.into()),
         Err(kind) => Err(kind.clone().into()),
     }
@@ -73,14 +73,14 @@ fn make_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionR
             let clock = clock(*hour, *minute, *second, 0).ok_or(ErrorValueKind::ToTime)?;
             Ok(Moment::TimeOfDay(clock).into())
         }
-        _ if arguments.len() == 1 => only(run, &arguments[0], |time, zone| time.clock(zone).map(Moment::TimeOfDay)),
+        _ if arguments.len() == 1 => map_times(run, &arguments[0], |time, zone| time.clock(zone).map(Moment::TimeOfDay)),
         Ok(_) => Err(ErrorValueKind::DateArguments.into()),
         Err(kind) => Err(kind.clone().into()),
     }
 }
 
 /// Returns one part of each time.
-fn only<'d>(
+fn map_times<'d>(
     run: &mut Evaluation<'d>,
     times: &Value<'d>,
     part: fn(Moment, &Zone) -> Option<Moment>,
@@ -120,7 +120,7 @@ struct Adjustment {
     /// Hours, minutes and seconds in hundredths of a second.
     hundredths: i64,
     /// `true` if an added day keeps the local time of day, `false` if it adds 24 hours.
-    local: bool,
+    keeps_local_time: bool,
 }
 
 fn adjust<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
@@ -137,30 +137,30 @@ fn adjust<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
     let clock = [(parts[3], 360_000), (parts[4], 6_000), (parts[5], 100)];
     let hundredths = clock.iter().map(|(count, hundredths)| count.saturating_mul(*hundredths));
     let hundredths = hundredths.fold(0, i64::saturating_add);
-    let adjustment = Adjustment { years: parts[0], months: parts[1], days: parts[2], hundredths, local };
+    let adjustment = Adjustment { years: parts[0], months: parts[1], days: parts[2], hundredths, keeps_local_time: local };
     run.make_list(times.len())?;
-    let moved: Option<Vec<Moment>> = times.iter().map(|time| moved(*time, &adjustment, &run.options.zone)).collect();
+    let moved: Option<Vec<Moment>> = times.iter().map(|time| shift_moment(*time, &adjustment, &run.options.zone)).collect();
     Ok(Value::from_times(moved.ok_or(ErrorValueKind::ToTime)?))
 }
 
-fn moved(time: Moment, by: &Adjustment, zone: &Zone) -> Option<Moment> {
+fn shift_moment(time: Moment, by: &Adjustment, zone: &Zone) -> Option<Moment> {
     match time {
-        Moment::Date(date) => moved_date(date, by).map(Moment::Date),
+        Moment::Date(date) => shift_date(date, by).map(Moment::Date),
         Moment::TimeOfDay(clock) => {
             let moved = i64::from(clock).saturating_add(by.hundredths).rem_euclid(i64::from(DAY));
             u32::try_from(moved).ok().map(Moment::TimeOfDay)
         }
-        Moment::At(instant) | Moment::Zoned(instant, _) => moved_instant(instant, by, zone).map(Moment::At),
+        Moment::At(instant) | Moment::Zoned(instant, _) => shift_instant(instant, by, zone).map(Moment::At),
         range => {
             let (from, to) = range.ends();
-            Moment::range(moved(from, by, zone)?, moved(to, by, zone)?)
+            Moment::range(shift_moment(from, by, zone)?, shift_moment(to, by, zone)?)
         }
     }
 }
 
 /// Moves a date by days first, then by months and years. A day that the resulting month does not have becomes a day of
 /// the next month.
-fn moved_date(from: civil::Date, by: &Adjustment) -> Option<civil::Date> {
+fn shift_date(from: civil::Date, by: &Adjustment) -> Option<civil::Date> {
     let from = add_days(from, by.days)?;
     let months = by.years.checked_mul(12)?.checked_add(by.months)?;
     let month = i64::from(from.year()) * 12 + i64::from(from.month()) - 1;
@@ -169,15 +169,15 @@ fn moved_date(from: civil::Date, by: &Adjustment) -> Option<civil::Date> {
     add_days(first, i64::from(from.day()) - 1)
 }
 
-fn moved_instant(instant: Timestamp, by: &Adjustment, zone: &Zone) -> Option<Timestamp> {
+fn shift_instant(instant: Timestamp, by: &Adjustment, zone: &Zone) -> Option<Timestamp> {
     let instant = Timestamp(instant.0.checked_add(by.hundredths.checked_mul(10_000)?)?);
     if (by.years, by.months, by.days) == (0, 0, 0) {
         return zone.civil(instant).map(|_| instant);
     }
     let before = Moment::At(instant);
     let (date, clock) = (before.date(zone)?, before.clock(zone)?);
-    let moved = moved_date(date, by)?;
-    if by.local {
+    let moved = shift_date(date, by)?;
+    if by.keeps_local_time {
         return zone.instant(moved, clock);
     }
     let days = days_between(date, moved);
