@@ -46,7 +46,7 @@ enum Slot<'d> {
     /// The document's value, or the requested new value of the field.
     Item(Value<'d>),
     /// The value of `DEFAULT`. The document has no such item.
-    StandIn(Value<'d>),
+    Default(Value<'d>),
     /// A temporary.
     Temporary(Value<'d>),
 }
@@ -78,35 +78,35 @@ impl<'d> Evaluation<'d> {
     }
 
     /// Charges bytes to the budget.
-    pub fn make(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+    pub fn charge_bytes(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         self.limits.bytes = self.limits.bytes.checked_sub(bytes as u64).ok_or(BudgetExceeded::Memory)?;
         Ok(())
     }
 
     /// Checks the length of a list that is about to be created, and charges its bytes.
-    pub fn make_list(&mut self, elements: usize) -> Result<(), BudgetExceeded> {
+    pub fn charge_list(&mut self, elements: usize) -> Result<(), BudgetExceeded> {
         if elements > LIST_ELEMENTS_MAX {
             return Err(BudgetExceeded::Memory);
         }
-        self.make(elements * size_of::<Text<'_>>())
+        self.charge_bytes(elements * size_of::<Text<'_>>())
     }
 
     /// Checks the length of a text that is about to be created, and charges its bytes.
-    pub fn make_text(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+    pub fn charge_text(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         if bytes > TEXT_BYTES_MAX {
             return Err(BudgetExceeded::Memory);
         }
-        self.make(bytes)
+        self.charge_bytes(bytes)
     }
 
     /// Returns the remaining budgets.
     #[must_use]
-    pub fn limits(&self) -> Limits {
+    pub fn remaining(&self) -> Limits {
         self.limits
     }
 
     /// Replaces the budgets by those that another evaluation has left.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub fn set_remaining(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
@@ -132,7 +132,7 @@ impl<'d> Evaluation<'d> {
             self.slots[slot] = self.read(slot);
         }
         match &self.slots[slot] {
-            Slot::Item(value) | Slot::StandIn(value) | Slot::Temporary(value) => value.clone(),
+            Slot::Item(value) | Slot::Default(value) | Slot::Temporary(value) => value.clone(),
             Slot::Unread | Slot::Missing => Value::EMPTY,
         }
     }
@@ -159,7 +159,7 @@ impl<'d> Evaluation<'d> {
             self.slots[slot] = self.read(slot);
         }
         match self.slots[slot] {
-            Slot::Item(_) | Slot::StandIn(_) => true,
+            Slot::Item(_) | Slot::Default(_) => true,
             Slot::Unread | Slot::Missing => false,
             Slot::Temporary(_) => self.field(&self.names[slot]).is_some(),
         }
@@ -173,7 +173,7 @@ impl<'d> Evaluation<'d> {
         }
         let slot = self.slot(name);
         match slot.map(|slot| &self.slots[slot]) {
-            Some(Slot::StandIn(value)) => Some(value.clone()),
+            Some(Slot::Default(value)) => Some(value.clone()),
             _ => self.document.item(slot, name).map(Value::normalized),
         }
     }
@@ -218,7 +218,7 @@ impl<'d> Evaluation<'d> {
     /// precedence.
     pub fn store_default(&mut self, slot: usize, value: Value<'d>) {
         if !self.is_available(slot) {
-            self.slots[slot] = Slot::StandIn(value);
+            self.slots[slot] = Slot::Default(value);
         }
     }
 
@@ -229,7 +229,7 @@ impl<'d> Evaluation<'d> {
             self.slots[slot] = value.clone().map_or(Slot::Missing, Slot::Item);
         }
         let value = value.map(Value::into_owned);
-        self.make(value.as_ref().map_or(0, Value::size_bytes))?;
+        self.charge_bytes(value.as_ref().map_or(0, Value::size_bytes))?;
         if let Some(change) = self.changes.iter_mut().find(|change| change.name.eq_ignore_ascii_case(name)) {
             change.value = value;
             return Ok(());
@@ -240,7 +240,7 @@ impl<'d> Evaluation<'d> {
     }
 
     /// Adopts the requested changes of another evaluation of the same document.
-    pub fn continue_changes(&mut self, changes: Vec<FieldChange>) {
+    pub fn adopt_changes(&mut self, changes: Vec<FieldChange>) {
         for change in &changes {
             if let Some(slot) = self.slot(&change.name) {
                 self.slots[slot] = change.value.clone().map_or(Slot::Missing, Slot::Item);
@@ -250,7 +250,7 @@ impl<'d> Evaluation<'d> {
     }
 
     /// Requests another effect.
-    pub fn wish(&mut self, effect: Effect) -> Result<(), BudgetExceeded> {
+    pub fn request_effect(&mut self, effect: Effect) -> Result<(), BudgetExceeded> {
         self.check_effects()?;
         self.effects.push(effect);
         Ok(())

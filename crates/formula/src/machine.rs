@@ -254,8 +254,8 @@ impl<'d> Machine<'_, 'd> {
         let name = self.program.analysis.names[slot].clone();
         let value = value.element(0).unwrap_or(Value::EMPTY);
         let value = crate::functions::text_of(self.run, &value);
-        self.run.make_text(value.len())?;
-        self.run.wish(Effect::Environment { name, value })?;
+        self.run.charge_text(value.len())?;
+        self.run.request_effect(Effect::Environment { name, value })?;
         Ok(BlockEnd::Completed)
     }
 

@@ -90,7 +90,7 @@ fn arithmetic<'d>(
     let pairs = IndexPairs::new(left.count(), right.count(), operator.permuted);
     if pairs.count() > 1 {
         run.charge(pairs.count())?;
-        run.make_list(pairs.count())?;
+        run.charge_list(pairs.count())?;
     }
     match (operator.operation, left) {
         (Operation::Add, Value::Text(_) | Value::Texts(_)) => join_texts(run, pairs, left.texts()?, right.texts()?),
@@ -132,7 +132,7 @@ fn join<'d>(run: &mut Evaluation<'d>, left: &Text<'d>, right: &Text<'d>) -> Resu
     if left.is_empty() {
         return Ok(right.clone());
     }
-    run.make_text(left.len() + right.len())?;
+    run.charge_text(left.len() + right.len())?;
     Ok(Text::from([left.as_str(), right.as_str()].concat()))
 }
 
@@ -250,7 +250,7 @@ pub fn join_lists<'d>(run: &mut Evaluation<'d>, values: impl Iterator<Item = Val
             None => value,
             Some(list) => {
                 run.charge(value.count())?;
-                run.make_list(value.count())?;
+                run.charge_list(value.count())?;
                 if list.count() + value.count() > LIST_ELEMENTS_MAX {
                     return Err(BudgetExceeded::Memory.into());
                 }
@@ -265,7 +265,7 @@ pub fn join_lists<'d>(run: &mut Evaluation<'d>, values: impl Iterator<Item = Val
 fn append<'d>(run: &mut Evaluation<'d>, list: Value<'d>, more: &Value<'d>) -> FunctionResult<'d> {
     if list.is_shared() {
         run.charge(list.count())?;
-        run.make_list(list.count())?;
+        run.charge_list(list.count())?;
     }
     Ok(list.append(more)?)
 }

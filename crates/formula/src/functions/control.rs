@@ -186,22 +186,22 @@ fn eval_one<'d>(run: &mut Evaluation<'d>, source: &str) -> FunctionResult<'d> {
     let formula = Formula::compile(source, run.options).map_err(|error| ErrorValueKind::Formula(error.to_string()))?;
     let names = &formula.analysis().names;
     let temporaries = run.temporaries(names)?;
-    let mut inner = Evaluation::new(names, run.options, run.document, run.host, run.limits());
+    let mut inner = Evaluation::new(names, run.options, run.document, run.host, run.remaining());
     inner.depth = run.depth + 1;
     inner.deletion = run.deletion;
-    inner.continue_changes(std::mem::take(&mut run.changes));
+    inner.adopt_changes(std::mem::take(&mut run.changes));
     inner.effects = std::mem::take(&mut run.effects);
     for (slot, value) in temporaries {
         inner.store_temporary(slot, value);
     }
     let outcome = crate::machine::evaluate_within(&formula, &mut inner)?;
-    let limits = inner.limits();
+    let limits = inner.remaining();
     let (value, deletion) = (outcome.value.into_owned(), outcome.deletion);
     let (changes, effects) = (outcome.changes, outcome.effects);
-    run.set_limits(limits);
+    run.set_remaining(limits);
     run.deletion = deletion;
     run.effects = effects;
-    run.continue_changes(changes);
+    run.adopt_changes(changes);
     Ok(value)
 }
 
@@ -230,8 +230,8 @@ fn text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
     let value = &arguments[0];
     let format = arguments.get(1).map_or(Ok(&[][..]), Value::texts)?;
     let format = || format.iter().map(Text::as_str);
-    run.make_list(value.count())?;
-    run.make(32 * value.count())?;
+    run.charge_list(value.count())?;
+    run.charge_bytes(32 * value.count())?;
     let texts = match value {
         Value::Text(_) | Value::Texts(_) => return Ok(value.clone()),
         Value::Number(_) | Value::Numbers(_) => {
@@ -251,7 +251,7 @@ fn text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
 
 fn text_to_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
-    run.make_list(texts.len())?;
+    run.charge_list(texts.len())?;
     let numbers = texts.iter().map(|text| number_text::parse(text, &run.options.locale));
     let numbers: Option<Vec<f64>> = numbers.collect();
     Ok(Value::from_numbers(numbers.ok_or(ErrorValueKind::ToNumber)?))
@@ -267,7 +267,7 @@ fn to_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionR
 
 fn text_to_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
-    run.make_list(texts.len())?;
+    run.charge_list(texts.len())?;
     let now = run.now();
     let times = texts.iter().map(|text| time_text::parse(text, run.options, now));
     let times: Option<Vec<_>> = times.collect();

@@ -153,7 +153,7 @@ fn doc_length<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'
 
 fn doc_fields<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     let names = run.document.item_names();
-    run.make_list(names.len())?;
+    run.charge_list(names.len())?;
     Ok(Value::from_texts(names.into_iter().map(Text::from).collect()))
 }
 

@@ -90,7 +90,7 @@ fn db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> 
 /// digits, `-`, `_`, `.`, `~` and the `/` between folders are percent-encoded.
 fn web_db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
     let path = run.fact(HostText::DatabasePath)?;
-    run.make_text(path.len() * 3)?;
+    run.charge_text(path.len() * 3)?;
     let mut name = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
@@ -129,8 +129,8 @@ fn set_environment<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Fun
     let value = arguments[1].element(0).unwrap_or(Value::EMPTY);
     let value = text_of(run, &value);
     for name in arguments[0].texts()? {
-        run.make_text(name.len() + value.len())?;
-        run.wish(Effect::Environment { name: name.to_string(), value: value.clone() })?;
+        run.charge_text(name.len() + value.len())?;
+        run.request_effect(Effect::Environment { name: name.to_string(), value: value.clone() })?;
     }
     Ok(Value::TRUE)
 }
@@ -160,7 +160,7 @@ fn look_up<'d>(run: &mut Evaluation<'d>, lookup: &Lookup<'_>) -> FunctionResult<
     let found = run.host.lookup(lookup).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     let found = found.map_err(ErrorValueKind::Host)?.normalized();
     run.charge(found.count())?;
-    run.make_list(found.count())?;
+    run.charge_list(found.count())?;
     Ok(found)
 }
 
@@ -204,8 +204,8 @@ fn set_doc_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Funct
     let unid = parse_unid(&arguments[0])?;
     let name = arguments[1].text()?.to_string();
     let value = arguments[2].clone().into_owned();
-    run.make(value.size_bytes())?;
-    run.wish(Effect::DocumentField { unid, name, value })?;
+    run.charge_bytes(value.size_bytes())?;
+    run.request_effect(Effect::DocumentField { unid, name, value })?;
     Ok(arguments[2].clone())
 }
 
@@ -221,25 +221,25 @@ fn get_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> F
 fn set_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (profile, name) = (arguments[0].text()?.to_string(), arguments[1].text()?.to_string());
     let (value, user) = (arguments[2].clone().into_owned(), user_of(arguments, 3)?.to_owned());
-    run.make(value.size_bytes())?;
-    run.wish(Effect::ProfileField { profile, name, value, user })?;
+    run.charge_bytes(value.size_bytes())?;
+    run.request_effect(Effect::ProfileField { profile, name, value, user })?;
     Ok(arguments[2].clone())
 }
 
 fn add_to_folder<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (add, remove) = (arguments[0].text()?.to_string(), arguments[1].text()?.to_string());
-    run.wish(Effect::Folder { add, remove })?;
+    run.request_effect(Effect::Folder { add, remove })?;
     Ok(Value::TRUE)
 }
 
 fn owned<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Result<Vec<Value<'static>>, EvaluationError> {
-    run.make(arguments.iter().map(Value::size_bytes).sum())?;
+    run.charge_bytes(arguments.iter().map(Value::size_bytes).sum())?;
     Ok(arguments.iter().map(|argument| argument.clone().into_owned()).collect())
 }
 
 fn mail_send<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let arguments = owned(run, arguments)?;
-    run.wish(Effect::Mail { arguments })?;
+    run.request_effect(Effect::Mail { arguments })?;
     Ok(Value::TRUE)
 }
 
@@ -252,6 +252,6 @@ fn command<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
     let known = COMMANDS.iter().find(|command| command.eq_ignore_ascii_case(keyword));
     let name = (*known.ok_or(ErrorValueKind::Keyword)?).to_owned();
     let arguments = owned(run, &arguments[1..])?;
-    run.wish(Effect::Command { name, arguments })?;
+    run.request_effect(Effect::Command { name, arguments })?;
     Ok(Value::TRUE)
 }

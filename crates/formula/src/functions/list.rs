@@ -38,7 +38,7 @@ fn subset<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
     }
     let all = list.count();
     let number = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX).min(all);
-    run.make_list(number)?;
+    run.charge_list(number)?;
     Ok(list.slice(if wanted > 0 { 0..number } else { all - number..all }))
 }
 

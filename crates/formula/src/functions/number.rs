@@ -56,7 +56,7 @@ fn each<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64
         return Ok(Value::Number(finite(calculate(number))?));
     }
     let numbers = arguments[0].numbers()?;
-    run.make_list(numbers.len())?;
+    run.charge_list(numbers.len())?;
     let results: Result<Vec<f64>, ErrorValueKind> = numbers.iter().map(|number| finite(calculate(*number))).collect();
     Ok(Value::from_numbers(results?))
 }
@@ -64,7 +64,7 @@ fn each<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64
 fn pairs<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64, f64) -> f64) -> FunctionResult<'d> {
     let (left, right) = (arguments[0].numbers()?, arguments[1].numbers()?);
     let pairs = IndexPairs::new(left.len(), right.len(), false);
-    run.make_list(pairs.count())?;
+    run.charge_list(pairs.count())?;
     let results = pairs.iter().map(|(one, other)| finite(calculate(left[one], right[other])));
     Ok(Value::from_numbers(results.collect::<Result<_, _>>()?))
 }
@@ -130,7 +130,7 @@ fn extreme_time<'d>(
     };
     let others = others.times()?;
     let pairs = IndexPairs::new(times.len(), others.len(), false);
-    run.make_list(pairs.count())?;
+    run.charge_list(pairs.count())?;
     Ok(Value::from_times(pairs.iter().map(|(one, other)| better(times[one], others[other])).collect()))
 }
 

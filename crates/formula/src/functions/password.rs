@@ -35,7 +35,7 @@ fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
         run.charge(PASSWORD_STEPS)?;
         let hash = run.host.password_hash(text).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
         let hash = hash.map_err(ErrorValueKind::Host)?;
-        run.make_text(hash.len())?;
+        run.charge_text(hash.len())?;
         Ok(Text::from(hash))
     })
 }

@@ -90,14 +90,14 @@ pub fn reordered<'d>(
     if options(Some(keywords), Sensitivity::SORT)?.descending {
         order.reverse();
     }
-    run.make_list(order.len())?;
+    run.charge_list(order.len())?;
     Ok(list.select(&order))
 }
 
 fn sort<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let list = &arguments[0];
     let options = options(arguments.get(1), Sensitivity::SORT)?;
-    run.make_list(2 * list.count())?;
+    run.charge_list(2 * list.count())?;
     let order = merge_sort_indexes(list.count(), &mut |one, other| {
         let order = compare_elements(run, list, [one, other], options.sensitivity)?;
         Ok(if options.descending { order.is_lt() } else { order.is_gt() })
@@ -127,7 +127,7 @@ fn compare<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
     let (left, right) = (arguments[0].texts()?, arguments[1].texts()?);
     let options = options(arguments.get(2), Sensitivity::COMPARE)?;
     let pairs = IndexPairs::new(left.len(), right.len(), false);
-    run.make_list(pairs.count())?;
+    run.charge_list(pairs.count())?;
     let mut orders = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {
         run.charge(1 + (left[one].len() + right[other].len()) / 64)?;

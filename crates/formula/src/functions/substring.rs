@@ -99,7 +99,7 @@ fn left_or_right<'d>(
             Boundary::Text(wanted) => by_text(text, wanted),
         };
         let Some((start, end)) = range else { return Ok(Text::EMPTY) };
-        run.make(end - start)?;
+        run.charge_bytes(end - start)?;
         Ok(part(text, start, end))
     })
 }
@@ -166,7 +166,7 @@ fn between<'d>(
                 (part.start, part.end)
             }
         };
-        run.make(to - from)?;
+        run.charge_bytes(to - from)?;
         Ok(part(text, from, to))
     })
 }
@@ -203,7 +203,7 @@ fn word<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
     let separator = arguments[1].text()?;
     let number = arguments[2].integer()?;
     each(run, &arguments[0], |run, text| {
-        run.make(text.len())?;
+        run.charge_bytes(text.len())?;
         let index = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX).saturating_sub(1);
         let found = match number {
             _ if separator.is_empty() => Some(text.as_str()).filter(|_| index == 0),

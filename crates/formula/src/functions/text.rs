@@ -51,7 +51,7 @@ pub fn each<'d>(
         return Ok(Value::Text(change(run, text)?));
     }
     let texts = value.texts()?;
-    run.make_list(texts.len())?;
+    run.charge_list(texts.len())?;
     let mut changed = Vec::with_capacity(texts.len());
     for text in texts {
         changed.push(change(run, text)?);
@@ -61,7 +61,7 @@ pub fn each<'d>(
 
 /// Charges the budget for a newly created text and returns it.
 pub fn charge_new_text<'d>(run: &mut Evaluation<'d>, text: String) -> Result<Text<'d>, EvaluationError> {
-    run.make_text(text.len())?;
+    run.charge_text(text.len())?;
     Ok(Text::from(text))
 }
 
@@ -91,7 +91,7 @@ fn proper_case<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functio
 
 fn trim<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
-    run.make_list(texts.len())?;
+    run.charge_list(texts.len())?;
     let mut trimmed = Vec::with_capacity(texts.len());
     for text in texts {
         let is_trim = !text.starts_with(' ') && !text.ends_with(' ') && !text.contains("  ");
@@ -110,7 +110,7 @@ fn trim<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
 
 fn length<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
-    run.make_list(texts.len())?;
+    run.charge_list(texts.len())?;
     Ok(Value::from_numbers(texts.iter().map(|text| text.chars().count() as f64).collect()))
 }
 
@@ -122,7 +122,7 @@ fn repeat<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
         None => usize::MAX,
     };
     each(run, &arguments[0], |run, text| {
-        run.make_text(text.len().saturating_mul(times))?;
+        run.charge_text(text.len().saturating_mul(times))?;
         let repeated = text.repeat(times);
         let end = repeated.char_indices().nth(max).map_or(repeated.len(), |(end, _)| end);
         Ok(Text::from(repeated[..end].to_owned()))
@@ -199,7 +199,7 @@ fn check_charset(charset: &Value<'_>) -> Result<(), ErrorValueKind> {
 fn url_encode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     check_charset(&arguments[0])?;
     each(run, &arguments[1], |run, text| {
-        run.make_text(text.len() * 3)?;
+        run.charge_text(text.len() * 3)?;
         let mut encoded = String::with_capacity(text.len());
         for byte in text.bytes() {
             if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
@@ -232,7 +232,7 @@ fn unique<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
         let random = run.host.random().ok_or(ErrorValueKind::Context)?;
         return Ok(Value::from(format!("{:013X}", random & 0xF_FFFF_FFFF_FFFF)));
     };
-    run.make_list(2 * list.count())?;
+    run.charge_list(2 * list.count())?;
     let mut seen = std::collections::HashSet::new();
     let first: Vec<usize> = match list {
         Value::Numbers(numbers) => {

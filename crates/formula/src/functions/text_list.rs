@@ -52,7 +52,7 @@ struct Collector<'r, 'd> {
 impl<'d> Collector<'_, 'd> {
     fn add(&mut self, text: Text<'d>) -> Result<(), BudgetExceeded> {
         self.run.charge(1)?;
-        self.run.make_list(1)?;
+        self.run.charge_list(1)?;
         if self.texts.len() >= crate::limits::LIST_ELEMENTS_MAX {
             return Err(BudgetExceeded::Memory);
         }
@@ -64,7 +64,7 @@ impl<'d> Collector<'_, 'd> {
         let part = match text {
             Text::Borrowed(text) => Text::Borrowed(&text[start..end]),
             Text::Shared(text) => {
-                self.run.make(end - start)?;
+                self.run.charge_bytes(end - start)?;
                 Text::from(text[start..end].to_owned())
             }
         };
@@ -133,7 +133,7 @@ fn explode_times<'d>(run: &mut Evaluation<'d>, times: &[Moment]) -> FunctionResu
         for day in 0..=days {
             let Some(date) = add_days(from, day) else { break };
             let text = time_text::format(Moment::Date(date), &format, options, now);
-            collector.run.make(text.len())?;
+            collector.run.charge_bytes(text.len())?;
             collector.add(Text::from(text))?;
         }
     }
@@ -150,7 +150,7 @@ fn implode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
         return Ok(Value::Text(single.clone()));
     }
     let bytes: usize = texts.iter().map(|text| text.len() + separator.len()).sum();
-    run.make_text(bytes)?;
+    run.charge_text(bytes)?;
     let texts: Vec<&str> = texts.iter().map(|text| text.as_str()).collect();
     Ok(Value::from(texts.join(separator)))
 }
@@ -158,7 +158,7 @@ fn implode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
 fn replace<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (list, old, new) = (arguments[0].texts()?, arguments[1].texts()?, arguments[2].texts()?);
     run.charge_product(list.len(), old.len())?;
-    run.make_list(list.len())?;
+    run.charge_list(list.len())?;
     let replaced = list.iter().map(|text| match old.iter().position(|wanted| wanted == text) {
         Some(index) => new.get(index).cloned().unwrap_or(Text::EMPTY),
         None => text.clone(),
@@ -187,7 +187,7 @@ fn check_growth(run: &mut Evaluation<'_>, text: &str, old: &str, new: &str) -> R
     let times = text.len() / old.len();
     if text.len().saturating_add(times.saturating_mul(new.len())) > crate::limits::TEXT_BYTES_MAX {
         let times = text.matches(old).count();
-        run.make_text(text.len().saturating_add(times.saturating_mul(new.len())))?;
+        run.charge_text(text.len().saturating_add(times.saturating_mul(new.len())))?;
     }
     Ok(())
 }
@@ -202,7 +202,7 @@ fn keywords<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRe
     };
     let bytes: usize = texts.iter().map(|text| text.len()).sum();
     run.charge_product(1 + bytes / 8, keywords.len())?;
-    run.make_list(keywords.len())?;
+    run.charge_list(keywords.len())?;
     let mut found: Vec<(usize, usize)> = Vec::new();
     for (index, keyword) in keywords.iter().enumerate() {
         let place = if separators.is_empty() { position_of_substring(texts, keyword) } else { position_of_word(texts, keyword, separators) };

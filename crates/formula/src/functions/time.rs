@@ -68,7 +68,7 @@ fn part<'d>(
     part: fn(MomentInZone<'_>) -> Option<i64>,
 ) -> FunctionResult<'d> {
     let times = arguments[0].times()?;
-    run.make_list(times.len())?;
+    run.charge_list(times.len())?;
     let zone = &run.options.zone;
     let parts = times.iter().map(|time| part(MomentInZone { time: *time, zone }).unwrap_or(-1) as f64);
     Ok(Value::from_numbers(parts.collect()))
@@ -109,8 +109,8 @@ fn time_in_zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functi
         None => time_text::Format::parse(["Z2"]),
     };
     let times = arguments[0].times()?;
-    run.make_list(times.len())?;
-    run.make(32 * times.len())?;
+    run.charge_list(times.len())?;
+    run.charge_bytes(32 * times.len())?;
     let options = crate::formula::Options { zone, ..run.options.clone() };
     let now = run.now();
     let texts = times.iter().map(|time| Text::from(time_text::format(*time, &format, &options, now)));

@@ -86,7 +86,7 @@ fn map_times<'d>(
     part: fn(Moment, &Zone) -> Option<Moment>,
 ) -> FunctionResult<'d> {
     let times = times.times()?;
-    run.make_list(times.len())?;
+    run.charge_list(times.len())?;
     let parts: Option<Vec<Moment>> = times.iter().map(|time| part(*time, &run.options.zone)).collect();
     Ok(Value::from_times(parts.ok_or(ErrorValueKind::TimeExpected)?))
 }
@@ -98,7 +98,7 @@ fn merge<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResul
         None => None,
     };
     let pairs = IndexPairs::new(dates.len(), times.len(), false);
-    run.make_list(pairs.count())?;
+    run.charge_list(pairs.count())?;
     let local = &run.options.zone;
     let merged = |(date, time): (usize, usize)| {
         let (date, clock) = (dates[date].date(local)?, times[time].clock(local)?);
@@ -138,7 +138,7 @@ fn adjust<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
     let hundredths = clock.iter().map(|(count, hundredths)| count.saturating_mul(*hundredths));
     let hundredths = hundredths.fold(0, i64::saturating_add);
     let adjustment = Adjustment { years: parts[0], months: parts[1], days: parts[2], hundredths, keeps_local_time: local };
-    run.make_list(times.len())?;
+    run.charge_list(times.len())?;
     let moved: Option<Vec<Moment>> = times.iter().map(|time| shift_moment(*time, &adjustment, &run.options.zone)).collect();
     Ok(Value::from_times(moved.ok_or(ErrorValueKind::ToTime)?))
 }
@@ -193,7 +193,7 @@ fn business_days<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Funct
     free.sort_unstable();
     free.dedup();
     let pairs = IndexPairs::new(from.len(), to.len(), false);
-    run.make_list(pairs.count())?;
+    run.charge_list(pairs.count())?;
     let mut counts = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {
         let (from, to) = (from[one].date(&run.options.zone), to[other].date(&run.options.zone));
