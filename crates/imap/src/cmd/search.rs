@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use super::copy::permitted_updates;
-use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, asks_modseq};
+use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, contains_modseq};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) ->
     // IMAP4rev2 has only the extended response.
     let plain = SearchReturns { all: true, ..SearchReturns::default() };
     let returns = search.returns.or(session.enabled.rev2.then_some(plain));
-    let tells_modseq = asks_modseq(&search.key);
+    let tells_modseq = contains_modseq(&search.key);
     let answer = SearchResponse { name: "SEARCH", numbering: search.numbering, returns, includes_modseq: tells_modseq };
     Ok(CommandOutcome::Job(Box::new(SearchJob { matching, answer, found: SearchResult::default() })))
 }

@@ -63,18 +63,18 @@ impl SearchCursor {
         let file = session.file()?;
         let view = file.view()?;
         session.wait_for(view.ticket());
-        if asks_modseq(key) {
+        if contains_modseq(key) {
             session.enable_condstore(&view, out)?;
         }
         fetch::synchronise(session, &view, numbering, out)?;
         let now = session.site.clock.now();
         let full_text = Arc::clone(&session.site.full_text);
         let selected = session.selected()?;
-        let plan = Plan::new(&resolved(key, selected, &view)?, now);
+        let plan = Plan::new(&resolve_key(key, selected, &view)?, now);
         let last = selected.roster.uid_next().saturating_sub(1);
         let ranges = plan.uids().map_or_else(|| vec![1..=last], <[_]>::to_vec);
         let known = selected.known_uids(ranges);
-        let lacking = if spans(&known) > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
+        let lacking = if uid_count(&known) > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
             lacking(&plan, &view, &full_text)
         } else {
             Vec::new()
@@ -134,25 +134,25 @@ fn lacking(plan: &Plan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -
 }
 
 /// Returns the number of UIDs in the ranges.
-fn spans(ranges: &[RangeInclusive<u32>]) -> u64 {
+fn uid_count(ranges: &[RangeInclusive<u32>]) -> u64 {
     ranges.iter().map(|range| u64::from(range.end().saturating_sub(*range.start())) + 1).sum()
 }
 
 /// Returns `true` if the key contains MODSEQ, in which case the response includes mod-sequences.
-pub fn asks_modseq(key: &SearchKey) -> bool {
+pub fn contains_modseq(key: &SearchKey) -> bool {
     match key {
         SearchKey::ModSeq(_) => true,
-        SearchKey::And(keys) => keys.iter().any(asks_modseq),
-        SearchKey::Or(one, other) => asks_modseq(one) || asks_modseq(other),
-        SearchKey::Not(key) => asks_modseq(key),
+        SearchKey::And(keys) => keys.iter().any(contains_modseq),
+        SearchKey::Or(one, other) => contains_modseq(one) || contains_modseq(other),
+        SearchKey::Not(key) => contains_modseq(key),
         _ => false,
     }
 }
 
 /// Replaces sequence numbers and saved results by UIDs. The recursion is bounded because the decoder limits the depth
 /// of keys.
-fn resolved(key: &SearchKey, selected: &Selected, view: &MailSnapshot<'_>) -> Result<SearchKey> {
-    let resolve = |key: &SearchKey| resolved(key, selected, view);
+fn resolve_key(key: &SearchKey, selected: &Selected, view: &MailSnapshot<'_>) -> Result<SearchKey> {
+    let resolve = |key: &SearchKey| resolve_key(key, selected, view);
     Ok(match key {
         SearchKey::Sequence(set) => uids(uids_of_ranges(selected.resolve_existing(view, set, Numbering::Sequence)?)),
         SearchKey::Uid(set) => uids(uids_of_ranges(selected.resolve_existing(view, set, Numbering::Uid)?)),

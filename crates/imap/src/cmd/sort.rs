@@ -6,7 +6,7 @@ use mail::mime::Source;
 
 use super::copy::permitted_updates;
 use super::search::{self, SearchResponse, SearchResult};
-use super::search_cursor::{OpenPolicy, SearchCursor, asks_modseq};
+use super::search_cursor::{OpenPolicy, SearchCursor, contains_modseq};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SortCommand};
 use crate::error::Result;
@@ -19,7 +19,7 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Resul
     let opens = if sorter.needs_header() { OpenPolicy::Matching } else { OpenPolicy::WhenNeeded };
     let matching = SearchCursor::begin(session, (&sort.key, opens), sort.numbering, out);
     let matching = search::clear_saved_result(session, sort.returns, matching)?;
-    let tells_modseq = asks_modseq(&sort.key);
+    let tells_modseq = contains_modseq(&sort.key);
     let answer = SearchResponse { name: "SORT", numbering: sort.numbering, returns: sort.returns, includes_modseq: tells_modseq };
     Ok(CommandOutcome::Job(Box::new(SortJob {
         matching,
