@@ -110,7 +110,7 @@ impl SliceState {
             }
             self.left -= 1;
             rank = rank.saturating_add(1);
-            match each(rank.saturating_add(selected.roster.gone_below(entry.uid.0)), entry) {
+            match each(rank.saturating_add(selected.roster.vanished_below(entry.uid.0)), entry) {
                 Ok(flow) => self.flow = flow,
                 Err(error) => {
                     self.failed = Some(error);

@@ -94,7 +94,7 @@ impl Selected {
     /// Returns `true` if the client knows everything up to this mod-sequence of the mail file.
     #[must_use]
     pub fn is_up_to_date(&self, modseq: Modseq) -> bool {
-        self.told == modseq && self.counted == modseq && self.untold.is_empty() && !self.roster.has_gone()
+        self.told == modseq && self.counted == modseq && self.untold.is_empty() && !self.roster.has_vanished()
     }
 
     /// Records that the client knows everything up to a mod-sequence if only the session's own flag changes led to it.
@@ -110,7 +110,7 @@ impl Selected {
     /// Records the client's knowledge at the end of a command. If the client has received later changes while earlier
     /// expunges were held back, returns the mod-sequence from which it must resynchronise.
     pub fn settle(&mut self) -> Option<Modseq> {
-        if !self.roster.has_gone() {
+        if !self.roster.has_vanished() {
             self.settled = self.told;
             return None;
         }
@@ -133,7 +133,7 @@ impl Selected {
     pub fn record_vanished(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
         if view.modseq() > self.looked {
             let changes = view.changes(self.folder, self.looked).map_err(mailbox_gone)?;
-            self.roster.vanish(changes.vanished.iter().map(|uid| uid.0));
+            self.roster.record_vanished(changes.vanished.iter().map(|uid| uid.0));
             self.looked = changes.modseq;
         }
         Ok(())

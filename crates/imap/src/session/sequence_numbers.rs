@@ -12,7 +12,7 @@
 //! The client's list is therefore the folder's UIDs below `uid_next` merged with `gone`, and `count` is its length.
 //!
 //! Pure: the folder is a parameter of every call. It is always a snapshot whose vanished UIDs have been passed to
-//! [`SequenceNumbers::vanish`].
+//! [`SequenceNumbers::record_vanished`].
 
 use std::ops::RangeInclusive;
 
@@ -33,7 +33,7 @@ pub trait FolderPositions {
 pub struct SequenceNumbers {
     uid_next: u32,
     count: u32,
-    gone: Vec<u32>,
+    vanished: Vec<u32>,
 }
 
 /// A range of UIDs, with gaps, that a command addresses.
@@ -57,7 +57,7 @@ impl SequenceNumbers {
     /// `uid_next`.
     #[must_use]
     pub fn new(uid_next: u32, count: u32) -> Self {
-        Self { uid_next, count, gone: Vec::new() }
+        Self { uid_next, count, vanished: Vec::new() }
     }
 
     /// Returns the first UID that has not been reported to the client.
@@ -68,23 +68,23 @@ impl SequenceNumbers {
 
     /// Returns `true` if messages have vanished without a report to the client.
     #[must_use]
-    pub fn has_gone(&self) -> bool {
-        !self.gone.is_empty()
+    pub fn has_vanished(&self) -> bool {
+        !self.vanished.is_empty()
     }
 
     /// Returns the vanished UIDs that have not been reported, in ascending order.
     #[must_use]
     pub fn gone(&self) -> &[u32] {
-        &self.gone
+        &self.vanished
     }
 
     /// Records UIDs that the folder has lost. UIDs that were never reported to the client are ignored.
-    pub fn vanish(&mut self, uids: impl IntoIterator<Item = u32>) {
-        let known = self.gone.len();
-        self.gone.extend(uids.into_iter().filter(|uid| *uid < self.uid_next));
-        if self.gone.len() > known {
-            self.gone.sort_unstable();
-            self.gone.dedup();
+    pub fn record_vanished(&mut self, uids: impl IntoIterator<Item = u32>) {
+        let known = self.vanished.len();
+        self.vanished.extend(uids.into_iter().filter(|uid| *uid < self.uid_next));
+        if self.vanished.len() > known {
+            self.vanished.sort_unstable();
+            self.vanished.dedup();
         }
     }
 
@@ -96,17 +96,17 @@ impl SequenceNumbers {
 
     /// Returns the sequence number of a UID that exists in the folder or has vanished without a report.
     pub fn number_of<P: FolderPositions>(&self, folder: &P, uid: u32) -> Result<u32, P::Error> {
-        Ok(folder.rank(uid)?.saturating_add(self.gone_below(uid)).saturating_add(1))
+        Ok(folder.rank(uid)?.saturating_add(self.vanished_below(uid)).saturating_add(1))
     }
 
     /// Returns the UID of a sequence number, even if the message has vanished.
     pub fn uid_of<P: FolderPositions>(&self, folder: &P, number: u32) -> Result<Option<u32>, P::Error> {
         let Some(index) = number.checked_sub(1) else { return Ok(None) };
         // The client's position of the k-th vanished UID is its rank in the folder plus k, which increases with k.
-        let (mut low, mut high) = (0, self.gone.len());
+        let (mut low, mut high) = (0, self.vanished.len());
         while low < high {
             let middle = low.midpoint(high);
-            let uid = self.gone[middle];
+            let uid = self.vanished[middle];
             let place = folder.rank(uid)?.saturating_add(narrow(middle));
             match place.cmp(&index) {
                 std::cmp::Ordering::Equal => return Ok(Some(uid)),
@@ -127,13 +127,13 @@ impl SequenceNumbers {
     ) -> Result<Vec<UidRange>, P::Error> {
         let mut stretches = Vec::with_capacity(numbers.len());
         for range in numbers.iter().take_while(|range| *range.start() <= self.count) {
-            stretches.extend(self.stretch_of(folder, range)?);
+            stretches.extend(self.uid_range_of(folder, range)?);
         }
         Ok(stretches)
     }
 
     /// Converts a range of sequence numbers, the first of which exists, to UIDs.
-    fn stretch_of<P: FolderPositions>(
+    fn uid_range_of<P: FolderPositions>(
         &self,
         folder: &P,
         numbers: &RangeInclusive<u32>,
@@ -147,7 +147,7 @@ impl SequenceNumbers {
             _ if end == start && start > 1 => Some(first),
             _ => self.uid_of(folder, end)?,
         };
-        let rank = start.saturating_sub(1).checked_sub(self.gone_below(first));
+        let rank = start.saturating_sub(1).checked_sub(self.vanished_below(first));
         Ok(last.map(|last| UidRange { uids: first..=last, rank }))
     }
 
@@ -161,7 +161,7 @@ impl SequenceNumbers {
         // When a UID is reported, the smaller ones have already been reported, so that only the folder's own messages
         // below it count. Adjacent vanished UIDs share their rank; the next existing UID marks the end of such a group.
         let mut last = None;
-        let gone = std::mem::take(&mut self.gone);
+        let gone = std::mem::take(&mut self.vanished);
         self.count = self.count.saturating_sub(narrow(gone.len()));
         for uid in gone {
             let rank = match last {
@@ -179,22 +179,22 @@ impl SequenceNumbers {
 
     /// Forgets the vanished UIDs and returns them as ranges, for VANISHED.
     pub fn take_vanished(&mut self) -> Vec<RangeInclusive<u32>> {
-        let gone = std::mem::take(&mut self.gone);
+        let gone = std::mem::take(&mut self.vanished);
         self.count = self.count.saturating_sub(narrow(gone.len()));
         ranges_of(gone)
     }
 
     /// Extends the client's list to the `count` messages in the folder, all with UIDs below `uid_next`.
-    pub fn grow(&mut self, uid_next: u32, count: u32) {
+    pub fn extend_to(&mut self, uid_next: u32, count: u32) {
         self.uid_next = self.uid_next.max(uid_next);
-        self.count = count.saturating_add(narrow(self.gone.len()));
+        self.count = count.saturating_add(narrow(self.vanished.len()));
     }
 
     /// Returns the number of unreported vanished messages with smaller UIDs. The sequence number of a UID exceeds its
     /// position in the folder by this number.
     #[must_use]
-    pub fn gone_below(&self, uid: u32) -> u32 {
-        narrow(self.gone.partition_point(|gone| *gone < uid))
+    pub fn vanished_below(&self, uid: u32) -> u32 {
+        narrow(self.vanished.partition_point(|gone| *gone < uid))
     }
 }
 
@@ -294,7 +294,7 @@ mod tests {
         }
 
         fn look(&mut self) {
-            self.roster.vanish(self.unseen.drain(..));
+            self.roster.record_vanished(self.unseen.drain(..));
         }
 
         fn report_expunged(&mut self, folder: &Folder) {
@@ -315,7 +315,7 @@ mod tests {
 
         fn report_new(&mut self, folder: &Folder) {
             let known = self.roster.uid_next();
-            self.roster.grow(folder.uid_next, narrow(folder.uids.len()));
+            self.roster.extend_to(folder.uid_next, narrow(folder.uids.len()));
             self.client.extend(folder.uids.range(known..));
         }
 
@@ -383,10 +383,10 @@ mod tests {
     #[test]
     fn a_message_that_came_and_went_unseen_is_never_mentioned() {
         let mut roster = SequenceNumbers::new(5, 4);
-        roster.vanish([7, 3, 3]);
+        roster.record_vanished([7, 3, 3]);
         assert_eq!(roster.gone(), [3]);
         assert_eq!(roster.take_vanished(), [3..=3]);
-        assert!(!roster.has_gone());
+        assert!(!roster.has_vanished());
     }
 
     #[test]

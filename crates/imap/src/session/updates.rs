@@ -119,7 +119,7 @@ impl Session {
             return Ok(());
         }
         let changes = view.changes(selected.folder, selected.told).map_err(selected::mailbox_gone)?;
-        selected.roster.vanish(changes.vanished.iter().map(|uid| uid.0));
+        selected.roster.record_vanished(changes.vanished.iter().map(|uid| uid.0));
         let known = selected.roster.uid_next();
         let own = std::mem::take(&mut selected.own);
         let news = |entry: &&FolderEntry| entry.uid.0 < known && !own.contains(&entry.modseq);
@@ -132,7 +132,7 @@ impl Session {
     fn report_vanished(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         let qresync = self.enabled.qresync;
         let selected = self.selected()?;
-        if !selected.roster.has_gone() {
+        if !selected.roster.has_vanished() {
             return Ok(());
         }
         if qresync {
@@ -160,7 +160,7 @@ impl Session {
             return Ok(());
         }
         let before = selected.roster.count();
-        selected.roster.grow(uid_next, status.messages);
+        selected.roster.extend_to(uid_next, status.messages);
         let unclaimed = if selected.is_writable() {
             site.recent.claim(mailbox, uid_next)
         } else {
