@@ -191,7 +191,7 @@ impl FetchJob {
             return Err(Error::No("[UNKNOWN-CTE] the content transfer encoding of a part is unknown"));
         }
         let reply = Reply::completed().with_updates(permitted_updates(self.numbering));
-        let missed = self.numbering == Numbering::Sequence && self.walk.missed();
+        let missed = self.numbering == Numbering::Sequence && self.walk.passed_vanished();
         Ok(Some(if missed { reply.with_code("EXPUNGEISSUED") } else { reply }))
     }
 

@@ -122,7 +122,7 @@ impl StoreJob {
     /// Takes the next UIDs to change. If few UIDs are left, their existence is not checked.
     fn take_batch(&mut self, selected: &Selected, view: &MailSnapshot<'_>) -> Result<Vec<u32>> {
         let count_max = limits::STORE_MESSAGES_PER_TRANSACTION;
-        if let Some(few) = self.walk.take_few(selected, count_max) {
+        if let Some(few) = self.walk.take_remaining_up_to(selected, count_max) {
             return Ok(few);
         }
         let mut batch = Vec::new();

@@ -18,7 +18,7 @@ use crate::error::Result;
 #[derive(Debug)]
 pub struct MessageCursor {
     /// The remaining ranges, in reverse order.
-    stretches: Vec<UidRange>,
+    remaining: Vec<UidRange>,
     /// Mod-sequence of the snapshot in which the ranks are valid.
     ranked_at: Modseq,
     missed: bool,
@@ -27,31 +27,31 @@ pub struct MessageCursor {
 impl MessageCursor {
     /// Creates a cursor over ranges of UIDs in ascending order, which were resolved in this snapshot.
     #[must_use]
-    pub fn new(mut stretches: Vec<UidRange>, view: &MailSnapshot<'_>) -> Self {
-        stretches.reverse();
-        Self { stretches, ranked_at: view.modseq(), missed: false }
+    pub fn new(mut remaining: Vec<UidRange>, view: &MailSnapshot<'_>) -> Self {
+        remaining.reverse();
+        Self { remaining, ranked_at: view.modseq(), missed: false }
     }
 
     /// Returns `true` if all messages have been visited.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.stretches.is_empty()
+        self.remaining.is_empty()
     }
 
     /// Takes all remaining UIDs if there are at most `count_max`, without checking which of them exist.
-    pub fn take_few(&mut self, selected: &Selected, count_max: usize) -> Option<Vec<u32>> {
+    pub fn take_remaining_up_to(&mut self, selected: &Selected, count_max: usize) -> Option<Vec<u32>> {
         let span = |stretch: &UidRange| u64::from(stretch.uids.end().saturating_sub(*stretch.uids.start())) + 1;
-        let count: u64 = self.stretches.iter().map(span).sum();
+        let count: u64 = self.remaining.iter().map(span).sum();
         if count > count_max as u64 {
             return None;
         }
-        self.missed |= self.stretches.iter().any(|stretch| has_gone(selected, &stretch.uids));
-        Some(std::mem::take(&mut self.stretches).into_iter().rev().flat_map(|stretch| stretch.uids).collect())
+        self.missed |= self.remaining.iter().any(|stretch| has_gone(selected, &stretch.uids));
+        Some(std::mem::take(&mut self.remaining).into_iter().rev().flat_map(|stretch| stretch.uids).collect())
     }
 
     /// Returns `true` if the cursor has passed messages that vanished without a report to the client.
     #[must_use]
-    pub fn missed(&self) -> bool {
+    pub fn passed_vanished(&self) -> bool {
         self.missed
     }
 
@@ -67,13 +67,13 @@ impl MessageCursor {
         let mut slice = SliceState { left: count_max, flow: ControlFlow::Continue(()), failed: None };
         let ranks_hold = std::mem::replace(&mut self.ranked_at, view.modseq()) == view.modseq();
         if !ranks_hold {
-            self.stretches.iter_mut().for_each(|stretch| stretch.rank = None);
+            self.remaining.iter_mut().for_each(|stretch| stretch.rank = None);
         }
-        while let Some(stretch) = self.stretches.pop() {
+        while let Some(stretch) = self.remaining.pop() {
             self.missed |= has_gone(selected, &stretch.uids);
             let rest = slice.visit_stretch(selected, view, stretch, each)?;
             let finished = rest.is_none() && slice.flow.is_continue();
-            self.stretches.extend(rest);
+            self.remaining.extend(rest);
             if !finished {
                 break;
             }
