@@ -113,7 +113,7 @@ impl Connection {
             true => self.work.session.listen_between_commands(),
             false => None,
         };
-        if listener.is_some() && self.work.session.has_news() {
+        if listener.is_some() && self.work.session.has_unreported_changes() {
             return self.run_task(WorkerTask::Resume).await.map(Ok);
         }
         let woken = async {

@@ -83,7 +83,7 @@ impl Connection {
     /// Reports the changes of other clients to a client that is idle or that watches mailboxes.
     pub fn wake(&mut self) {
         let between = self.effect == Effect::Ready && self.session.listen_between_commands().is_some();
-        if self.effect == Effect::Idle || (between && self.session.has_news()) {
+        if self.effect == Effect::Idle || (between && self.session.has_unreported_changes()) {
             let effect = self.session.resume(&mut self.out);
             self.settle(effect);
             self.collect();

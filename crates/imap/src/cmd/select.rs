@@ -51,7 +51,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -
     }
     let code = if selected.is_writable() { "READ-WRITE" } else { "READ-ONLY" };
     session.selected = Some(Box::new(selected));
-    session.forget_fresh();
+    session.clear_new_messages();
     Ok(Reply::completed().with_code(code).into())
 }
 

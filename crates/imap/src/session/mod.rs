@@ -214,7 +214,7 @@ impl Session {
     /// [`Session::resume`] is called.
     #[must_use]
     pub fn listen(&self) -> Option<EventListener> {
-        if self.selected.is_none() && !self.is_watching() {
+        if self.selected.is_none() && !self.has_notify_groups() {
             return None;
         }
         Some(self.account.as_ref()?.file.listen())
@@ -225,7 +225,7 @@ impl Session {
     pub fn has_nothing_to_report(&self) -> bool {
         let Some(account) = &self.account else { return true };
         let modseq = account.file.database().modseq();
-        self.selected.as_ref().is_none_or(|selected| selected.is_up_to_date(modseq)) && self.has_told_watched(modseq)
+        self.selected.as_ref().is_none_or(|selected| selected.is_up_to_date(modseq)) && self.watched_is_reported(modseq)
     }
 
     /// Creates a session that replaces a lost one. It can only be used to end the connection.
@@ -366,10 +366,10 @@ impl Session {
     }
 
     fn idle(&mut self, out: &mut Writer) -> Effect {
-        let told = if self.hears_of_selected() {
+        let told = if self.reports_selected() {
             self.report(Updates::All, out)
         } else {
-            self.tell_watched(out).map(|()| updates::ReportProgress::All)
+            self.report_watched(out).map(|()| updates::ReportProgress::All)
         };
         self.task = Some(Task::Idle);
         match told {

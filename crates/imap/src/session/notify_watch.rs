@@ -31,11 +31,11 @@ pub struct NotifyWatch {
     /// The watched mailboxes as last reported to the client.
     mailboxes: BTreeMap<ViewId, ReportedMailbox>,
     /// Mod-sequence up to which events in watched mailboxes have been reported.
-    told: Modseq,
+    reported_modseq: Modseq,
     /// Mod-sequence up to which the reports that are permitted between commands have been sent.
-    pushed: Modseq,
+    pushed_modseq: Modseq,
     /// UIDs of new messages in the selected mailbox whose attributes have yet to be sent.
-    fresh: Option<RangeInclusive<u32>>,
+    unannounced_uids: Option<RangeInclusive<u32>>,
     /// The job that is sending attributes of new messages.
     announcement: Option<Box<dyn SlicedCommand>>,
 }
@@ -53,7 +53,7 @@ impl NotifyWatch {
     /// Returns an error if too many mailboxes would be watched.
     pub fn new(groups: Vec<EventGroup>, view: &MailSnapshot<'_>) -> Result<Self> {
         let (told, pushed) = (view.modseq(), view.modseq());
-        let mut watch = Self { groups, mailboxes: BTreeMap::new(), told, pushed, fresh: None, announcement: None };
+        let mut watch = Self { groups, mailboxes: BTreeMap::new(), reported_modseq: told, pushed_modseq: pushed, unannounced_uids: None, announcement: None };
         for folder in view.folders()?.into_iter().filter(|folder| folder.selectable) {
             if watch.events(&folder.name, folder.subscribed).is_none() {
                 continue;
@@ -100,13 +100,13 @@ impl NotifyWatch {
     }
 
     /// Returns the watched events of the selected mailbox.
-    fn of_selected(&self) -> Option<(&MailboxFilter, &Events)> {
+    fn selected_events(&self) -> Option<(&MailboxFilter, &Events)> {
         let group = self.groups.iter().find(|group| is_selected(&group.filter))?;
         group.events.messages.then_some((&group.filter, &group.events))
     }
 
     /// Reports the changes of watched mailboxes in a snapshot that the client does not know.
-    fn tell(
+    fn report_changes(
         &mut self,
         selected: Option<ViewId>,
         condstore: bool,
@@ -127,7 +127,7 @@ impl NotifyWatch {
             let status = view.status(folder.id)?;
             let known = self.mailboxes.remove(&folder.id);
             let Some(events) = self.events(&folder.name, folder.subscribed) else {
-                self.left(known, &hierarchy, out);
+                self.report_left_group(known, &hierarchy, out);
                 continue;
             };
             let old_name = known.as_ref().map(|known| known.name.as_str()).filter(|old| *old != folder.name);
@@ -146,12 +146,12 @@ impl NotifyWatch {
                     .insert(folder.id, ReportedMailbox { name: folder.name, subscribed: folder.subscribed, status });
             }
         }
-        self.told = view.modseq();
+        self.reported_modseq = view.modseq();
         Ok(())
     }
 
     /// Reports a mailbox that no longer belongs to a group, because it has been renamed or is no longer subscribed.
-    fn left(&self, known: Option<ReportedMailbox>, hierarchy: &Hierarchy, out: &mut Writer) {
+    fn report_left_group(&self, known: Option<ReportedMailbox>, hierarchy: &Hierarchy, out: &mut Writer) {
         let Some(known) = known else { return };
         let events = self.events(&known.name, known.subscribed);
         if events.is_some_and(|events| events.names || events.subscriptions) {
@@ -212,7 +212,7 @@ fn write_status(
 
 impl Session {
     /// Returns a listener that wakes when there may be something to report between commands. It must be taken before
-    /// [`Session::has_news`] is called.
+    /// [`Session::has_unreported_changes`] is called.
     #[must_use]
     pub fn listen_between_commands(&self) -> Option<EventListener> {
         let _ = self.watch.as_ref().filter(|watch| !watch.groups.is_empty())?;
@@ -221,23 +221,23 @@ impl Session {
 
     /// Returns `true` if the mail file has changed since the last report between commands.
     #[must_use]
-    pub fn has_news(&self) -> bool {
+    pub fn has_unreported_changes(&self) -> bool {
         let (Some(watch), Some(account)) = (&self.watch, &self.account) else { return false };
-        watch.pushed != account.file.database().modseq()
+        watch.pushed_modseq != account.file.database().modseq()
     }
 
     /// Reports watched events between commands.
     pub(crate) fn push(&mut self, out: &mut Writer) -> Effect {
         let (Some(watch), Some(account)) = (&mut self.watch, &self.account) else { return Effect::Ready };
-        watch.pushed = account.file.database().modseq();
-        let updates = match watch.of_selected() {
+        watch.pushed_modseq = account.file.database().modseq();
+        let updates = match watch.selected_events() {
             Some((MailboxFilter::Selected, _)) => Updates::All,
             Some(_) => Updates::WithoutExpunges,
             None => Updates::None,
         };
         out.set_encoding(self.encoding());
         let told = match updates {
-            Updates::None => self.tell_watched(out).map(|()| ReportProgress::All),
+            Updates::None => self.report_watched(out).map(|()| ReportProgress::All),
             updates => self.report(updates, out),
         };
         match told {
@@ -248,67 +248,67 @@ impl Session {
     }
 
     /// Returns `true` if there is nothing to report about watched mailboxes at present.
-    pub(crate) fn has_told_watched(&self, modseq: Modseq) -> bool {
+    pub(crate) fn watched_is_reported(&self, modseq: Modseq) -> bool {
         self.watch.as_ref().is_none_or(|watch| {
-            (!watch.watches_others() || watch.told == modseq) && watch.announcement.is_none() && watch.fresh.is_none()
+            (!watch.watches_others() || watch.reported_modseq == modseq) && watch.announcement.is_none() && watch.unannounced_uids.is_none()
         })
     }
 
     /// Returns `true` if events wake an idle client even without a selected mailbox.
-    pub(crate) fn is_watching(&self) -> bool {
+    pub(crate) fn has_notify_groups(&self) -> bool {
         self.watch.as_ref().is_some_and(|watch| !watch.groups.is_empty())
     }
 
     /// Returns `true` if an idle client receives reports about the selected mailbox.
-    pub(crate) fn hears_of_selected(&self) -> bool {
-        self.watch.as_ref().is_none_or(|watch| watch.of_selected().is_some())
+    pub(crate) fn reports_selected(&self) -> bool {
+        self.watch.as_ref().is_none_or(|watch| watch.selected_events().is_some())
     }
 
     /// Returns `true` if the client receives flag changes by other sessions in the selected mailbox.
-    pub(crate) fn hears_of_flags(&self) -> bool {
-        self.watch.as_ref().is_none_or(|watch| watch.of_selected().is_some_and(|(_, events)| events.flags))
+    pub(crate) fn reports_flag_changes(&self) -> bool {
+        self.watch.as_ref().is_none_or(|watch| watch.selected_events().is_some_and(|(_, events)| events.flags))
     }
 
     /// Records new messages in the selected mailbox.
-    pub(crate) fn note_fresh(&mut self, uids: RangeInclusive<u32>) {
+    pub(crate) fn record_new_messages(&mut self, uids: RangeInclusive<u32>) {
         let Some(watch) = self.watch.as_mut() else { return };
-        if watch.of_selected().is_some_and(|(_, events)| !events.attributes.is_empty()) {
-            let first = watch.fresh.as_ref().map_or(*uids.start(), |fresh| *fresh.start());
-            watch.fresh = Some(first..=*uids.end());
+        if watch.selected_events().is_some_and(|(_, events)| !events.attributes.is_empty()) {
+            let first = watch.unannounced_uids.as_ref().map_or(*uids.start(), |fresh| *fresh.start());
+            watch.unannounced_uids = Some(first..=*uids.end());
         }
     }
 
     /// Forgets the new messages of a mailbox that is deselected.
-    pub(crate) fn forget_fresh(&mut self) {
+    pub(crate) fn clear_new_messages(&mut self) {
         if let Some(watch) = self.watch.as_mut() {
-            watch.fresh = None;
+            watch.unannounced_uids = None;
         }
     }
 
     /// Reports events in watched mailboxes.
-    pub(crate) fn tell_watched(&mut self, out: &mut Writer) -> Result<()> {
+    pub(crate) fn report_watched(&mut self, out: &mut Writer) -> Result<()> {
         let file = self.file()?;
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.watches_others()) else { return Ok(()) };
-        if watch.told == file.database().modseq() {
+        if watch.reported_modseq == file.database().modseq() {
             return Ok(());
         }
         let view = file.view()?;
         let selected = self.selected.as_ref().map(|selected| selected.folder);
-        watch.tell(selected, self.enabled.condstore, &view, out)?;
+        watch.report_changes(selected, self.enabled.condstore, &view, out)?;
         self.wait_for(view.ticket());
         Ok(())
     }
 
     /// Sends attributes of new messages. Continues an interrupted report, which may have stopped within a literal.
-    pub(crate) fn announce(&mut self, out: &mut Writer) -> Result<ReportProgress> {
+    pub(crate) fn send_new_message_attributes(&mut self, out: &mut Writer) -> Result<ReportProgress> {
         let Some(watch) = self.watch.as_mut() else { return Ok(ReportProgress::All) };
-        let mut job = match (watch.announcement.take(), watch.fresh.take()) {
+        let mut job = match (watch.announcement.take(), watch.unannounced_uids.take()) {
             (Some(job), fresh) => {
-                watch.fresh = fresh;
+                watch.unannounced_uids = fresh;
                 job
             }
             (None, Some(fresh)) if self.selected.is_some() => {
-                let attributes = watch.of_selected().map(|(_, events)| events.attributes.clone()).unwrap_or_default();
+                let attributes = watch.selected_events().map(|(_, events)| events.attributes.clone()).unwrap_or_default();
                 let file = self.file()?;
                 fetch::new_message_job(attributes, fresh, &file.view()?)
             }

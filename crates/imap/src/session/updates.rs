@@ -41,14 +41,14 @@ pub enum ReportProgress {
 impl Session {
     /// Reports the changes that other sessions made since the last report, as far as `updates` allows.
     pub(crate) fn report(&mut self, updates: Updates, out: &mut Writer) -> Result<ReportProgress> {
-        if self.announce(out)? == ReportProgress::Partial {
+        if self.send_new_message_attributes(out)? == ReportProgress::Partial {
             return Ok(ReportProgress::Partial);
         }
         if updates == Updates::None {
             return Ok(ReportProgress::All);
         }
         if self.account.is_some() {
-            self.tell_watched(out)?;
+            self.report_watched(out)?;
         }
         if self.selected.is_none() {
             return Ok(ReportProgress::All);
@@ -61,7 +61,7 @@ impl Session {
         let view = file.view()?;
         self.wait_for(view.ticket());
         match self.report_from_snapshot(&view, updates, out)? {
-            ReportProgress::All => self.announce(out),
+            ReportProgress::All => self.send_new_message_attributes(out),
             ReportProgress::Partial => Ok(ReportProgress::Partial),
         }
     }
@@ -177,13 +177,13 @@ impl Session {
         if !rev2 {
             out.untagged_number(u64::from(selected.count_recent(view)?), "RECENT");
         }
-        self.note_fresh(known..=uid_next.saturating_sub(1));
+        self.record_new_messages(known..=uid_next.saturating_sub(1));
         Ok(())
     }
 
     /// Reports flags that other sessions changed, until the slice is full.
     fn report_flags(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<ReportProgress> {
-        if !self.hears_of_flags() {
+        if !self.reports_flag_changes() {
             self.selected()?.untold.clear();
         }
         if self.selected()?.untold.is_empty() {
