@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::world::{TestServer, deliver};
 
 /// Number of additional messages, so that the index is worth using.
-const OTHERS: usize = 40;
+const ADDITIONAL_MESSAGES: usize = 40;
 
 /// Words and separators of which texts consist.
 const WORDS: [&str; 44] = [
@@ -189,7 +189,7 @@ fn compare(world: &TestServer, needles: &[String]) {
 fn world_with_others() -> TestServer {
     let world = TestServer::new();
     let file = world.open_as_server("alice");
-    for number in 0..OTHERS {
+    for number in 0..ADDITIONAL_MESSAGES {
         deliver(&file, format!("Subject: other {number}\r\n\r\nairport number {number}\r\n").as_bytes());
     }
     world
@@ -239,9 +239,9 @@ fn messages_that_the_index_rules_out_are_not_read() {
     };
     assert_eq!(view(&world), [0_usize; 0], "nothing is known before it is indexed");
     world.index("alice");
-    assert_eq!(view(&world), [OTHERS, OTHERS, 0, 1, OTHERS + 1 - 11, 0]);
+    assert_eq!(view(&world), [ADDITIONAL_MESSAGES, ADDITIONAL_MESSAGES, 0, 1, ADDITIONAL_MESSAGES + 1 - 11, 0]);
     let mut client = Client::new(Connection::at(&world.site, Peer::local()));
-    assert_eq!(client.search("BODY", "eropl")[0], format!("* SEARCH {}", OTHERS + 1));
+    assert_eq!(client.search("BODY", "eropl")[0], format!("* SEARCH {}", ADDITIONAL_MESSAGES + 1));
     assert_eq!(world.index_uses.swap(0, Ordering::Relaxed), 1);
     client.search("UID 1:5 BODY", "eropl");
     client.say(b"d UID SEARCH LARGER 1 SENTSINCE 1-Jan-2000\r\n");
