@@ -51,7 +51,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// Commands that require no access to a mail file: they concern the connection, or are refused for all users.
-const ASKING_NOTHING: &str =
+const COMMANDS_WITHOUT_ACCESS: &str =
     "Authenticate Capability Compress Enable Id Idle Login Logout Namespace Noop SetQuota StartTls";
 
 /// Plays a row as Alice with this level in her mail file. Returns `true` if the last line ended with OK.
@@ -109,6 +109,6 @@ fn every_command_of_the_dispatcher_has_a_row() {
     let source = include_str!("../src/cmd/mod.rs");
     let name = |rest: &str| rest.chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
     let commands: BTreeSet<String> = source.split("CommandBody::").skip(1).map(name).collect();
-    let rows = ROWS.iter().map(|(verb, ..)| *verb).chain(ASKING_NOTHING.split(' ')).map(str::to_owned);
+    let rows = ROWS.iter().map(|(verb, ..)| *verb).chain(COMMANDS_WITHOUT_ACCESS.split(' ')).map(str::to_owned);
     assert_eq!(commands, rows.collect::<BTreeSet<String>>());
 }
