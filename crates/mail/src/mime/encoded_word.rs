@@ -45,7 +45,7 @@ pub fn decode(value: &[u8]) -> String {
 pub fn charset_to_unicode(charset: Option<&[u8]>, bytes: Vec<u8>) -> String {
     match decoder_of(charset) {
         Some(decode) => decode(&bytes),
-        None => guessed(bytes),
+        None => decode_guessed(bytes),
     }
 }
 
@@ -55,7 +55,7 @@ fn decoder_of(charset: Option<&[u8]>) -> Option<fn(&[u8]) -> String> {
 }
 
 /// Decodes valid UTF-8 as UTF-8 and other bytes as Windows-1252.
-fn guessed(bytes: Vec<u8>) -> String {
+fn decode_guessed(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.into_bytes();
         match charset_decoder(b"windows-1252") {
@@ -73,7 +73,7 @@ fn is_unicode_or_ascii(charset: &[u8]) -> bool {
 
 /// Converts text that was truncated at a limit. If the character set is guessed, an incomplete UTF-8 character at the
 /// end is dropped.
-pub(crate) fn cut_to_unicode(charset: Option<&[u8]>, mut bytes: Vec<u8>) -> String {
+pub(crate) fn truncated_to_unicode(charset: Option<&[u8]>, mut bytes: Vec<u8>) -> String {
     if decoder_of(charset).is_none()
         && let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()

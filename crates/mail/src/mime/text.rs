@@ -21,7 +21,7 @@ pub fn decode(part: &Part, body: &[u8], size_bytes_max: usize) -> Option<String>
     let charset = part.content.parameter("charset");
     let was_cut = bytes.len() >= size_bytes_max || (body.len() as u64) < part.size();
     Some(if was_cut {
-        encoded_word::cut_to_unicode(charset, bytes)
+        encoded_word::truncated_to_unicode(charset, bytes)
     } else {
         encoded_word::charset_to_unicode(charset, bytes)
     })
