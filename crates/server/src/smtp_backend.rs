@@ -177,7 +177,7 @@ impl Acceptor for SmtpBackend {
     fn room(&self, size_bytes: u64) -> Result<(), Refusal> {
         let store = self.mail.notes().store();
         let fits = store.committer().poisoned().is_none() && store.engine().room(size_bytes).is_ok();
-        if fits && self.router.has_room() { Ok(()) } else { Err(Refusal::no_room()) }
+        if fits && self.router.has_capacity() { Ok(()) } else { Err(Refusal::no_room()) }
     }
 }
 

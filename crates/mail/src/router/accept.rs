@@ -1,6 +1,6 @@
 //! Acceptance of messages, and every other operation that puts messages into mailboxes and the queue.
 //!
-//! All of them go through [`Router::post`]: one transaction over the mail files concerned and one `mail.box`. So
+//! All of them go through [`Router::commit_routed`]: one transaction over the mail files concerned and one `mail.box`. So
 //! delivery, queueing, the removal of a queue entry and its report happen together or not at all.
 //!
 //! Only that transaction can determine whether a mailbox has space. So a report of success is written in the same
@@ -126,16 +126,16 @@ pub(crate) struct RoutedMessage<'a> {
     pub(crate) raw: Cow<'a, [u8]>,
     /// The message in the form that mailboxes hold, if it has already been computed. Otherwise the delivery computes
     /// it.
-    pub(crate) form: Option<Vec<u8>>,
-    /// The local mailboxes. After [`Router::post`], only those that have received the message.
+    pub(crate) delivered_bytes: Option<Vec<u8>>,
+    /// The local mailboxes. After [`Router::commit_routed`], only those that have received the message.
     pub(crate) local: Vec<(LocalMailbox, Recipient)>,
-    /// The recipients for which the message goes into the queue. After [`Router::post`], also those whose mailbox did
+    /// The recipients for which the message goes into the queue. After [`Router::commit_routed`], also those whose mailbox did
     /// not accept it.
     pub(crate) queued: Vec<QueuedRecipient>,
     pub(crate) if_full: FullMailboxPolicy,
     /// The index of an earlier posting whose deliveries this posting reports. The report is written after those
     /// deliveries, if there is anything to report.
-    pub(crate) confirms: Option<usize>,
+    pub(crate) reports_on: Option<usize>,
 }
 
 /// The reaction if a mailbox cannot accept a message.
@@ -150,11 +150,11 @@ pub(crate) enum FullMailboxPolicy {
 impl<'a> RoutedMessage<'a> {
     pub(crate) fn new(envelope: Envelope, raw: impl Into<Cow<'a, [u8]>>) -> Self {
         let (local, queued) = (Vec::new(), Vec::new());
-        Self { envelope, raw: raw.into(), form: None, local, queued, if_full: FullMailboxPolicy::Queue, confirms: None }
+        Self { envelope, raw: raw.into(), delivered_bytes: None, local, queued, if_full: FullMailboxPolicy::Queue, reports_on: None }
     }
 }
 
-/// A change of a queued message that belongs to a transaction of [`Router::post`].
+/// A change of a queued message that belongs to a transaction of [`Router::commit_routed`].
 pub(crate) struct QueueUpdate {
     pub(crate) key: QueueKey,
     /// The new state of the entry. An entry without recipients is done and is removed.
@@ -169,14 +169,14 @@ impl Router {
         options: RouterOptions,
     ) -> Result<Arc<Self>> {
         let count = options.mailboxes.clamp(1, 16);
-        let boxes: Vec<QueueDatabase> = (1..=count).map(|number| open_box(&mail, number)).collect::<Result<_>>()?;
+        let boxes: Vec<QueueDatabase> = (1..=count).map(|number| open_queue_database(&mail, number)).collect::<Result<_>>()?;
         let queue = Queue::load(&boxes, &options)?;
         Ok(Arc::new(Self { mail, addressing, options, boxes, queue, next_box: AtomicUsize::new(0) }))
     }
 
     /// Returns `true` if the queue accepts more messages.
     #[must_use]
-    pub fn has_room(&self) -> bool {
+    pub fn has_capacity(&self) -> bool {
         self.queue.counts().messages < self.options.queue_messages_max
     }
 
@@ -189,13 +189,13 @@ impl Router {
         let dead = self.push_report(&mut postings, Action::Failed, &posting, unreached.failed, now)?;
         self.push_report(&mut postings, Action::Expanded, &posting, unreached.expanded, now)?;
         posting.queued.extend(dead);
-        let is_confirmed = !posting.envelope.reverse_path.is_empty() && !wanting_success(&posting).is_empty();
+        let is_confirmed = !posting.envelope.reverse_path.is_empty() && !success_report_recipients(&posting).is_empty();
         let confirmation =
             if is_confirmed { Some(self.report_to_sender(&posting, postings.len(), now)?) } else { None };
         let place = postings.len();
         postings.push(posting);
-        postings.extend(confirmation.map(|report| RoutedMessage { confirms: Some(place), ..report }));
-        let ticket = self.post(&mut postings, Vec::new(), now)?;
+        postings.extend(confirmation.map(|report| RoutedMessage { reports_on: Some(place), ..report }));
+        let ticket = self.commit_routed(&mut postings, Vec::new(), now)?;
         Ok(AcceptOutcome { ticket, delivered: postings[place].local.len(), queued: postings[place].queued.len() })
     }
 
@@ -222,7 +222,7 @@ impl Router {
             if targets.len() > 1 {
                 groups.push((recipient, targets));
             } else {
-                spread(recipient, targets, (posting, &mut unreached, &mut seen), now);
+                add_targets(recipient, targets, (posting, &mut unreached, &mut seen), now);
             }
         }
         for (recipient, targets) in groups {
@@ -233,7 +233,7 @@ impl Router {
                 unreached.expanded.push(QueuedRecipient::new(recipient.clone(), None, now));
                 recipient.notify = Some(Notify { success: false, ..notify });
             }
-            spread(&recipient, targets, (posting, &mut unreached, &mut seen), now);
+            add_targets(&recipient, targets, (posting, &mut unreached, &mut seen), now);
         }
         if posting.local.len() > LOCAL_DELIVERIES_PER_TRANSACTION_MAX {
             let later = posting.local.split_off(LOCAL_DELIVERIES_PER_TRANSACTION_MAX);
@@ -256,7 +256,7 @@ impl Router {
         recipients: Vec<QueuedRecipient>,
         now: Timestamp,
     ) -> Result<Vec<QueuedRecipient>> {
-        let wanted: Vec<QueuedRecipient> = recipients.into_iter().filter(|queued| wants(queued, action)).collect();
+        let wanted: Vec<QueuedRecipient> = recipients.into_iter().filter(|queued| wants_report(queued, action)).collect();
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
@@ -303,7 +303,7 @@ impl Router {
 
     /// Delivers messages, queues them, and changes queued messages, all in one transaction. Afterwards the postings
     /// contain their outcome.
-    pub(crate) fn post(
+    pub(crate) fn commit_routed(
         &self,
         postings: &mut [RoutedMessage<'_>],
         updates: Vec<QueueUpdate>,
@@ -326,8 +326,8 @@ impl Router {
         for (index, places) in places.iter().enumerate() {
             let (before, rest) = postings.split_at_mut(index);
             let posting = &mut rest[0];
-            if let Some(about) = posting.confirms.map(|about| &before[about]) {
-                let confirmed = wanting_success(about);
+            if let Some(about) = posting.reports_on.map(|about| &before[about]) {
+                let confirmed = success_report_recipients(about);
                 if confirmed.is_empty() {
                     continue;
                 }
@@ -409,7 +409,7 @@ impl Router {
         if posting.local.is_empty() {
             return Ok(());
         }
-        let form = posting.form.take().unwrap_or_else(|| final_form(&posting.envelope, &posting.raw));
+        let form = posting.delivered_bytes.take().unwrap_or_else(|| with_return_path(&posting.envelope, &posting.raw));
         let mut prepared = PreparedMessage::new(&form, self.mail.options().separate_bytes_min);
         for ((mailbox, recipient), place) in std::mem::take(&mut posting.local).into_iter().zip(places) {
             let mut writer = transaction.on(*place);
@@ -466,7 +466,7 @@ struct UnroutedRecipients {
 }
 
 /// Adds the targets of a recipient to the posting, unless they are already there.
-fn spread(
+fn add_targets(
     recipient: &Recipient,
     targets: Vec<Target>,
     (posting, unreached, seen): (&mut RoutedMessage<'_>, &mut UnroutedRecipients, &mut HashSet<String>),
@@ -492,7 +492,7 @@ fn spread(
 
 /// Returns a message in the form that mailboxes hold: with the reverse path in the first field, and without other
 /// fields of that name (RFC 5321 §4.4).
-pub(crate) fn final_form(envelope: &Envelope, raw: &[u8]) -> Vec<u8> {
+pub(crate) fn with_return_path(envelope: &Envelope, raw: &[u8]) -> Vec<u8> {
     const NAME: &[u8] = b"return-path:";
     let mut form = format!("Return-Path: <{}>\r\n", envelope.reverse_path).into_bytes();
     form.reserve(raw.len());
@@ -515,7 +515,7 @@ pub(crate) fn final_form(envelope: &Envelope, raw: &[u8]) -> Vec<u8> {
     form
 }
 
-fn wants(queued: &QueuedRecipient, action: Action) -> bool {
+fn wants_report(queued: &QueuedRecipient, action: Action) -> bool {
     let notify = queued.recipient.notify.unwrap_or_default();
     match action {
         Action::Delivered | Action::Relayed | Action::Expanded => notify.success,
@@ -525,7 +525,7 @@ fn wants(queued: &QueuedRecipient, action: Action) -> bool {
 }
 
 /// Returns the local recipients whose successful delivery the sender wants reported.
-fn wanting_success(posting: &RoutedMessage<'_>) -> Vec<QueuedRecipient> {
+fn success_report_recipients(posting: &RoutedMessage<'_>) -> Vec<QueuedRecipient> {
     let now = Timestamp::default();
     let all = posting.local.iter();
     let wanting = all.filter(|(_, recipient)| recipient.notify.is_some_and(|notify| notify.success));
@@ -550,7 +550,7 @@ fn state_items(entry: &QueueEntry) -> Vec<Item> {
     vec![Item::text("Form", "Queue"), Item::summary(QUEUE_ITEM, Value::MimePart(entry.encode()))]
 }
 
-fn open_box(mail: &MailStore, number: u16) -> Result<QueueDatabase> {
+fn open_queue_database(mail: &MailStore, number: u16) -> Result<QueueDatabase> {
     let path = if number == 1 { "mail.box".to_owned() } else { format!("mail{number}.box") };
     let acl = Acl::open_to_all(AclLevel::Depositor);
     let new = NewDatabase::new(&path, "Router's queue", DatabaseKind::MailBox, acl);
@@ -570,7 +570,7 @@ mod tests {
     fn a_message_in_a_mailbox_has_one_reverse_path() {
         let envelope = Envelope { reverse_path: "a@b.test".into(), ..Envelope::default() };
         let check = |raw: &str, expected: &str| {
-            let form = final_form(&envelope, raw.as_bytes());
+            let form = with_return_path(&envelope, raw.as_bytes());
             assert_eq!(String::from_utf8_lossy(&form), format!("Return-Path: <a@b.test>\r\n{expected}"), "{raw:?}");
         };
         check("Subject: x\r\n\r\nReturn-Path: <kept@b.test>\r\n", "Subject: x\r\n\r\nReturn-Path: <kept@b.test>\r\n");

@@ -32,7 +32,7 @@ use crate::limits::{JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, CO
 use crate::mailbox::Message;
 use crate::router::accept::{
     FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router, RouterOptions,
-    Target, final_form,
+    Target, with_return_path,
 };
 use crate::router::dispatch::{AttemptResult, AttemptTimes, Destination, Dispatcher};
 use crate::router::dsn::Action;
@@ -361,14 +361,14 @@ impl Router {
         let _turn = self.queue.turn(key);
         let mut entry = self.require(key)?;
         entry.recipients.clear();
-        self.post(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
+        self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
     }
 
     fn change(&self, key: QueueKey, change: impl Fn(&mut QueuedRecipient)) -> Result<Ticket> {
         let _turn = self.queue.turn(key);
         let mut entry = self.require(key)?;
         entry.recipients.iter_mut().for_each(change);
-        self.post(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
+        self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
     }
 
     fn require(&self, key: QueueKey) -> Result<QueueEntry> {
@@ -377,10 +377,10 @@ impl Router {
 
     fn settle_here(&self, job: &Job) -> Result<Ticket> {
         let raw = self.content(job.key)?;
-        let form = final_form(&job.envelope, &raw);
+        let form = with_return_path(&job.envelope, &raw);
         let size = form.len() as u64;
         let mut posting = RoutedMessage {
-            form: Some(form),
+            delivered_bytes: Some(form),
             if_full: FullMailboxPolicy::Fail,
             ..RoutedMessage::new(job.envelope.clone(), raw)
         };
@@ -468,7 +468,7 @@ impl Router {
                 entry.recipients.extend(dead);
             }
         }
-        self.post(&mut postings, vec![QueueUpdate { key: job.key, entry }], now)
+        self.commit_routed(&mut postings, vec![QueueUpdate { key: job.key, entry }], now)
     }
 
     /// Returns the result of a transfer from the outcomes of its recipients.
