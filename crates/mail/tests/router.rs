@@ -279,7 +279,7 @@ fn mail_for_elsewhere_does_not_stand_in_the_way_of_mail_for_here() {
     world.clock.advance(Duration::from_secs(400));
     assert_eq!(world.router.due_elsewhere(50).len(), 50, "their places are all taken");
     let here = world.router.due_here(4);
-    assert_eq!((here.len(), &here[0].destination), (1, &Destination::Here));
+    assert_eq!((here.len(), &here[0].destination), (1, &Destination::Local));
     assert_eq!(world.router.due(50).len(), 10);
 }
 

@@ -97,7 +97,7 @@ impl TransferAgent {
     }
 
     async fn work_off(&self, job: Job) {
-        if job.destination == Destination::Here {
+        if job.destination == Destination::Local {
             let router = Arc::clone(&self.router);
             let done = self.pool.run(move || router.deliver_here(&job)).await;
             if let Ok(Err(error)) = done {
@@ -136,7 +136,7 @@ impl TransferAgent {
         let route = match (&self.smart_host, &job.destination) {
             (Some(host), _) => host.clone(),
             (None, Destination::Domain(domain)) => Route::Domain(domain.clone()),
-            (None, Destination::Here | Destination::SmartHost) => {
+            (None, Destination::Local | Destination::SmartHost) => {
                 return temporary("451 4.3.5 no smart host is configured");
             }
         };

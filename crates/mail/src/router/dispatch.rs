@@ -28,7 +28,7 @@ use crate::router::entry::QueueKey;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Destination {
     /// Mailboxes of this server.
-    Here,
+    Local,
     /// The mail exchangers of a domain. The domain is in lower case.
     Domain(String),
     /// The host for all mail that is not local.
@@ -42,11 +42,11 @@ pub(crate) type AttemptTimes = BTreeMap<Destination, Timestamp>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AttemptResult {
     /// The remote server gave a final reply, or the work was for local mailboxes.
-    Well,
+    Final,
     /// The work is to be tried again. The value is the time of the failure.
     Failed(Timestamp),
     /// No attempt was made.
-    Untried,
+    NotAttempted,
 }
 
 /// The order in which queued messages are tried.
@@ -74,7 +74,7 @@ struct DestinationQueue {
     /// Number of pieces of work that are taken.
     busy: usize,
     /// The time under which the lane is listed in [`Dispatcher::first`], or in [`Dispatcher::first_slow`] if it is slow.
-    shown: Option<Timestamp>,
+    listed_at: Option<Timestamp>,
     /// `true` if the destination is slow.
     slow: bool,
 }
@@ -97,7 +97,7 @@ impl Dispatcher {
 
     /// Sets the times of the next attempts of a message. Without times the message is not tried. Work that is taken
     /// stays taken.
-    pub(crate) fn plan(&mut self, key: QueueKey, times: AttemptTimes) {
+    pub(crate) fn set_attempt_times(&mut self, key: QueueKey, times: AttemptTimes) {
         let before = self.planned.remove(&key).unwrap_or_default();
         for (destination, time) in &before {
             if let Some(lane) = self.lanes.get_mut(destination) {
@@ -118,14 +118,14 @@ impl Dispatcher {
     }
 
     /// Takes the work for local mailboxes that has been due longest.
-    pub(crate) fn take_here(&mut self, now: Timestamp) -> Option<(QueueKey, Destination)> {
-        self.take(Destination::Here, now)
+    pub(crate) fn take_local(&mut self, now: Timestamp) -> Option<(QueueKey, Destination)> {
+        self.take(Destination::Local, now)
     }
 
     /// Takes the work for other servers that has been due longest, among the destinations with a free slot. Slow
     /// destinations receive at most half of the slots.
-    pub(crate) fn take_elsewhere(&mut self, now: Timestamp) -> Option<(QueueKey, Destination)> {
-        self.notice_slow(now);
+    pub(crate) fn take_remote(&mut self, now: Timestamp) -> Option<(QueueKey, Destination)> {
+        self.mark_slow_destinations(now);
         let slow = self.first_slow.first().filter(|_| self.slow_busy < self.slow_max);
         let (_, destination) = self.first.first().into_iter().chain(slow).min()?;
         self.take(destination.clone(), now)
@@ -137,7 +137,7 @@ impl Dispatcher {
     }
 
     /// Puts taken work back into its lane. It waits until its time, and at least until `not_before`.
-    pub(crate) fn give_back(
+    pub(crate) fn release(
         &mut self,
         key: QueueKey,
         destination: &Destination,
@@ -147,11 +147,11 @@ impl Dispatcher {
         let Some(since) = self.taken.remove(&(key, destination.clone())) else { return };
         self.young.remove(&(since, key, destination.clone()));
         match ended {
-            AttemptResult::Well => self.mark(destination, false),
+            AttemptResult::Final => self.mark(destination, false),
             AttemptResult::Failed(at) => {
                 self.mark(destination, can_be_slow(destination) && at >= since.after(TRANSFER_SLOW_AFTER))
             }
-            AttemptResult::Untried => {}
+            AttemptResult::NotAttempted => {}
         }
         let lane = self.lanes.entry(destination.clone()).or_default();
         lane.busy = lane.busy.saturating_sub(1);
@@ -186,7 +186,7 @@ impl Dispatcher {
     }
 
     /// Marks the destinations whose work has been running for too long as slow.
-    fn notice_slow(&mut self, now: Timestamp) {
+    fn mark_slow_destinations(&mut self, now: Timestamp) {
         while self.young.first().is_some_and(|(since, _, _)| since.after(TRANSFER_SLOW_AFTER) <= now) {
             let Some((_, _, destination)) = self.young.pop_first() else { break };
             self.mark(&destination, true);
@@ -196,7 +196,7 @@ impl Dispatcher {
     /// Marks a destination as slow or not slow.
     fn mark(&mut self, destination: &Destination, slow: bool) {
         let Some(lane) = self.lanes.get_mut(destination).filter(|lane| lane.slow != slow) else { return };
-        if let Some(time) = lane.shown.take() {
+        if let Some(time) = lane.listed_at.take() {
             let lanes = if lane.slow { &mut self.first_slow } else { &mut self.first };
             lanes.remove(&(time, destination.clone()));
         }
@@ -208,17 +208,17 @@ impl Dispatcher {
     /// Lists a lane in its current order after a change. Removes the lane if it is empty.
     fn refresh(&mut self, destination: &Destination) {
         let Some(lane) = self.lanes.get_mut(destination) else { return };
-        let is_open = *destination != Destination::Here && lane.busy < self.per_destination_max;
+        let is_open = *destination != Destination::Local && lane.busy < self.per_destination_max;
         let show = lane.waiting.first().map(|(time, _)| *time).filter(|_| is_open);
-        if lane.shown != show {
+        if lane.listed_at != show {
             let lanes = if lane.slow { &mut self.first_slow } else { &mut self.first };
-            if let Some(time) = lane.shown {
+            if let Some(time) = lane.listed_at {
                 lanes.remove(&(time, destination.clone()));
             }
             if let Some(time) = show {
                 lanes.insert((time, destination.clone()));
             }
-            lane.shown = show;
+            lane.listed_at = show;
         }
         if lane.waiting.is_empty() && lane.busy == 0 {
             self.lanes.remove(destination);
@@ -254,33 +254,33 @@ mod tests {
     #[test]
     fn a_full_destination_hides_nobody() {
         let mut agenda = Dispatcher::new(2, 8);
-        (0..20_000).for_each(|note| agenda.plan(key(note), times(&[(domain("slow.test"), 1)])));
-        agenda.plan(key(20_000), times(&[(domain("quick.test"), 5), (Destination::Here, 6)]));
+        (0..20_000).for_each(|note| agenda.set_attempt_times(key(note), times(&[(domain("slow.test"), 1)])));
+        agenda.set_attempt_times(key(20_000), times(&[(domain("quick.test"), 5), (Destination::Local, 6)]));
         let now = Timestamp(9);
-        let taken: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(now)).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| agenda.take_remote(now)).collect();
         assert_eq!(
             taken,
             [(key(0), domain("slow.test")), (key(1), domain("slow.test")), (key(20_000), domain("quick.test"))]
         );
-        assert_eq!(agenda.take_here(now), Some((key(20_000), Destination::Here)));
-        agenda.give_back(key(1), &domain("slow.test"), Timestamp(0), AttemptResult::Well);
-        assert_eq!(agenda.take_elsewhere(now), Some((key(1), domain("slow.test"))));
+        assert_eq!(agenda.take_local(now), Some((key(20_000), Destination::Local)));
+        agenda.release(key(1), &domain("slow.test"), Timestamp(0), AttemptResult::Final);
+        assert_eq!(agenda.take_remote(now), Some((key(1), domain("slow.test"))));
     }
 
     #[test]
     fn what_is_given_back_waits_for_its_time() {
         let mut agenda = Dispatcher::new(1, 8);
-        agenda.plan(key(1), times(&[(Destination::SmartHost, 3)]));
-        assert_eq!(agenda.take_elsewhere(Timestamp(2)), None);
-        assert_eq!(agenda.take_elsewhere(Timestamp(3)), Some((key(1), Destination::SmartHost)));
-        agenda.plan(key(1), times(&[(Destination::SmartHost, 4)]));
-        assert_eq!(agenda.take_elsewhere(Timestamp(9)), None, "it is taken");
-        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(7), AttemptResult::Failed(Timestamp(6)));
-        assert_eq!(agenda.take_elsewhere(Timestamp(6)), None);
-        agenda.plan(key(1), times(&[(Destination::SmartHost, 5)]));
-        assert!(agenda.take_elsewhere(Timestamp(6)).is_some(), "a new plan ends the pause");
-        agenda.plan(key(1), AttemptTimes::new());
-        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(0), AttemptResult::Untried);
+        agenda.set_attempt_times(key(1), times(&[(Destination::SmartHost, 3)]));
+        assert_eq!(agenda.take_remote(Timestamp(2)), None);
+        assert_eq!(agenda.take_remote(Timestamp(3)), Some((key(1), Destination::SmartHost)));
+        agenda.set_attempt_times(key(1), times(&[(Destination::SmartHost, 4)]));
+        assert_eq!(agenda.take_remote(Timestamp(9)), None, "it is taken");
+        agenda.release(key(1), &Destination::SmartHost, Timestamp(7), AttemptResult::Failed(Timestamp(6)));
+        assert_eq!(agenda.take_remote(Timestamp(6)), None);
+        agenda.set_attempt_times(key(1), times(&[(Destination::SmartHost, 5)]));
+        assert!(agenda.take_remote(Timestamp(6)).is_some(), "a new plan ends the pause");
+        agenda.set_attempt_times(key(1), AttemptTimes::new());
+        agenda.release(key(1), &Destination::SmartHost, Timestamp(0), AttemptResult::NotAttempted);
         assert_eq!((agenda.counts(), agenda.lanes.len(), agenda.first.len()), ((0, 0), 0, 0), "nothing is left");
     }
 
@@ -292,8 +292,8 @@ mod tests {
     /// Plans messages for `slow0.test`, `slow1.test`, … and takes as many as there are slots.
     fn with_slow(count: u32, places: usize) -> (Dispatcher, Vec<(QueueKey, Destination)>) {
         let mut agenda = Dispatcher::new(5, places);
-        (0..count).for_each(|note| agenda.plan(key(note), [(domain(&format!("slow{note}.test")), at(0))].into()));
-        let taken: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(at(1))).take(places).collect();
+        (0..count).for_each(|note| agenda.set_attempt_times(key(note), [(domain(&format!("slow{note}.test")), at(0))].into()));
+        let taken: Vec<_> = std::iter::from_fn(|| agenda.take_remote(at(1))).take(places).collect();
         (agenda, taken)
     }
 
@@ -302,29 +302,29 @@ mod tests {
         let (mut agenda, taken) = with_slow(20, 8);
         assert_eq!(taken.len(), 8, "nobody knows yet that they are slow");
         for (note, place) in &taken {
-            agenda.give_back(*note, place, at(200), AttemptResult::Failed(at(90)));
-            agenda.plan(*note, [(place.clone(), at(200))].into());
+            agenda.release(*note, place, at(200), AttemptResult::Failed(at(90)));
+            agenda.set_attempt_times(*note, [(place.clone(), at(200))].into());
         }
-        let fresh: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(at(91))).collect();
+        let fresh: Vec<_> = std::iter::from_fn(|| agenda.take_remote(at(91))).collect();
         assert_eq!(fresh.len(), 12, "those that were not tried are not slow");
-        fresh.iter().for_each(|(note, place)| agenda.give_back(*note, place, at(500), AttemptResult::Failed(at(181))));
-        let again: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(at(999))).collect();
+        fresh.iter().for_each(|(note, place)| agenda.release(*note, place, at(500), AttemptResult::Failed(at(181))));
+        let again: Vec<_> = std::iter::from_fn(|| agenda.take_remote(at(999))).collect();
         assert_eq!((again.len(), agenda.slow_busy), (4, 4));
-        agenda.plan(key(50), times(&[(domain("quick.test"), 0)]));
-        assert_eq!(agenda.take_elsewhere(at(999)), Some((key(50), domain("quick.test"))));
-        agenda.give_back(again[0].0, &again[0].1, at(0), AttemptResult::Untried);
-        assert!(agenda.take_elsewhere(at(999)).is_some_and(|(_, place)| agenda.is_slow(&place)), "a place is free");
+        agenda.set_attempt_times(key(50), times(&[(domain("quick.test"), 0)]));
+        assert_eq!(agenda.take_remote(at(999)), Some((key(50), domain("quick.test"))));
+        agenda.release(again[0].0, &again[0].1, at(0), AttemptResult::NotAttempted);
+        assert!(agenda.take_remote(at(999)).is_some_and(|(_, place)| agenda.is_slow(&place)), "a place is free");
     }
 
     #[test]
     fn who_answers_quickly_is_slow_no_more() {
-        for ended in [AttemptResult::Well, AttemptResult::Failed(at(301))] {
+        for ended in [AttemptResult::Final, AttemptResult::Failed(at(301))] {
             let (mut agenda, taken) = with_slow(1, 8);
             let (note, place) = &taken[0];
-            agenda.give_back(*note, place, at(300), AttemptResult::Failed(at(90)));
+            agenda.release(*note, place, at(300), AttemptResult::Failed(at(90)));
             assert!(agenda.is_slow(place));
-            assert!(agenda.take_elsewhere(at(300)).is_some());
-            agenda.give_back(*note, place, at(400), ended);
+            assert!(agenda.take_remote(at(300)).is_some());
+            agenda.release(*note, place, at(400), ended);
             assert_eq!((agenda.is_slow(place), agenda.slow_busy), (false, 0), "{ended:?}");
         }
     }
@@ -332,32 +332,32 @@ mod tests {
     #[test]
     fn work_that_runs_for_long_makes_its_destination_slow() {
         let (mut agenda, taken) = with_slow(4, 4);
-        agenda.plan(key(10), [(domain("slow0.test"), at(0))].into());
-        agenda.plan(key(11), [(domain("quick.test"), at(2))].into());
-        assert_eq!(agenda.take_elsewhere(at(30)), Some((key(11), domain("quick.test"))));
-        assert_eq!((agenda.slow_busy, agenda.take_elsewhere(at(30))), (4, None), "those that hang have their half");
-        taken.iter().for_each(|(note, place)| agenda.give_back(*note, place, at(0), AttemptResult::Well));
+        agenda.set_attempt_times(key(10), [(domain("slow0.test"), at(0))].into());
+        agenda.set_attempt_times(key(11), [(domain("quick.test"), at(2))].into());
+        assert_eq!(agenda.take_remote(at(30)), Some((key(11), domain("quick.test"))));
+        assert_eq!((agenda.slow_busy, agenda.take_remote(at(30))), (4, None), "those that hang have their half");
+        taken.iter().for_each(|(note, place)| agenda.release(*note, place, at(0), AttemptResult::Final));
         assert_eq!(agenda.slow_busy, 0);
         let mut agenda = Dispatcher::new(5, 4);
-        agenda.plan(key(1), times(&[(Destination::SmartHost, 0)]));
-        assert!(agenda.take_elsewhere(at(1)).is_some());
-        agenda.notice_slow(at(900));
+        agenda.set_attempt_times(key(1), times(&[(Destination::SmartHost, 0)]));
+        assert!(agenda.take_remote(at(1)).is_some());
+        agenda.mark_slow_destinations(at(900));
         assert!(!agenda.is_slow(&Destination::SmartHost), "there is nobody else whom it could hold up");
     }
 
     proptest! {
         #[test]
         fn whatever_happens_the_order_holds(steps in proptest::collection::vec((0..6u8, 0..6u32, 0..3usize, 0..9i64), 0..200)) {
-            let places = [domain("a.test"), domain("b.test"), Destination::Here];
+            let places = [domain("a.test"), domain("b.test"), Destination::Local];
             let mut agenda = Dispatcher::new(2, 4);
             for (deed, note, place, time) in steps {
                 match deed {
-                    0 => agenda.plan(key(note), times(&[(places[place].clone(), time), (domain("b.test"), time / 2)])),
-                    1 => agenda.plan(key(note), AttemptTimes::new()),
-                    2 => drop(agenda.take_elsewhere(Timestamp(time)).or_else(|| agenda.take_here(Timestamp(time)))),
-                    3 => agenda.give_back(key(note), &places[place], Timestamp(time), AttemptResult::Well),
-                    4 => agenda.give_back(key(note), &places[place], Timestamp(time), AttemptResult::Failed(at(60))),
-                    _ => agenda.notice_slow(at(time * 5)),
+                    0 => agenda.set_attempt_times(key(note), times(&[(places[place].clone(), time), (domain("b.test"), time / 2)])),
+                    1 => agenda.set_attempt_times(key(note), AttemptTimes::new()),
+                    2 => drop(agenda.take_remote(Timestamp(time)).or_else(|| agenda.take_local(Timestamp(time)))),
+                    3 => agenda.release(key(note), &places[place], Timestamp(time), AttemptResult::Final),
+                    4 => agenda.release(key(note), &places[place], Timestamp(time), AttemptResult::Failed(at(60))),
+                    _ => agenda.mark_slow_destinations(at(time * 5)),
                 }
                 for place in &places {
                     let lane = agenda.lanes.get(place);
@@ -373,13 +373,13 @@ mod tests {
                 let slow_busy: usize = agenda.lanes.values().filter(|lane| lane.slow).map(|lane| lane.busy).sum();
                 prop_assert_eq!(agenda.slow_busy, slow_busy);
                 for (first, slow) in [(&agenda.first, false), (&agenda.first_slow, true)] {
-                    let shown = |(place, lane): (&Destination, &DestinationQueue)| Some((lane.shown?, place.clone()));
+                    let shown = |(place, lane): (&Destination, &DestinationQueue)| Some((lane.listed_at?, place.clone()));
                     let expected: BTreeSet<_> = agenda.lanes.iter().filter(|(_, lane)| lane.slow == slow).filter_map(shown).collect();
                     prop_assert_eq!(first, &expected);
                 }
                 prop_assert!(agenda.young.iter().all(|(since, note, place)| agenda.taken.get(&(*note, place.clone())) == Some(since)));
                 for lane in agenda.lanes.values().filter(|lane| lane.busy >= 2) {
-                    prop_assert!(lane.shown.is_none());
+                    prop_assert!(lane.listed_at.is_none());
                 }
             }
         }

@@ -147,7 +147,7 @@ impl Queue {
             *time = queued.next_attempt.min(*time);
         }
         let mut state = self.lock();
-        state.agenda.plan(key, times);
+        state.agenda.set_attempt_times(key, times);
         if entry.recipients.is_empty() {
             state.entries.remove(&key);
         } else {
@@ -183,7 +183,7 @@ impl Queue {
             let Some((key, destination)) = take(&mut state.agenda, now) else { break };
             let Some((entry, ticket)) = state.entries.get(&key) else { continue };
             let recipients_max = match destination {
-                Destination::Here => LOCAL_DELIVERIES_PER_TRANSACTION_MAX,
+                Destination::Local => LOCAL_DELIVERIES_PER_TRANSACTION_MAX,
                 Destination::Domain(_) | Destination::SmartHost => JOB_RECIPIENTS_MAX,
             };
             let is_due = |queued: &&QueuedRecipient| {
@@ -202,7 +202,7 @@ impl Queue {
 
     fn destination(&self, queued: &QueuedRecipient) -> Destination {
         if queued.mail_file.is_some() {
-            Destination::Here
+            Destination::Local
         } else if self.smart_host {
             Destination::SmartHost
         } else {
@@ -211,7 +211,7 @@ impl Queue {
     }
 
     fn release(&self, job: &Job, not_before: Timestamp, ended: AttemptResult) {
-        self.lock().agenda.give_back(job.key, &job.destination, not_before, ended);
+        self.lock().agenda.release(job.key, &job.destination, not_before, ended);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -234,13 +234,13 @@ impl Router {
     /// Returns jobs for local mailboxes, like [`Router::due`].
     #[must_use]
     pub fn due_here(&self, jobs_max: usize) -> Vec<Job> {
-        self.take_due(jobs_max, Dispatcher::take_here)
+        self.take_due(jobs_max, Dispatcher::take_local)
     }
 
     /// Returns jobs for other servers, like [`Router::due`].
     #[must_use]
     pub fn due_elsewhere(&self, jobs_max: usize) -> Vec<Job> {
-        self.take_due(jobs_max, Dispatcher::take_elsewhere)
+        self.take_due(jobs_max, Dispatcher::take_remote)
     }
 
     fn take_due(
@@ -296,7 +296,7 @@ impl Router {
             outcome = self.settle_here(job);
         }
         let later = self.mail.notes().clock().now().after(self.options.schedule.retry_first);
-        self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() }, AttemptResult::Well);
+        self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() }, AttemptResult::Final);
         outcome
     }
 
@@ -309,7 +309,7 @@ impl Router {
         let mut takes = true;
         for (job, outcomes) in unwritten {
             match self.settle(&job, &outcomes, Vec::new()) {
-                Ok(_) => self.queue.release(&job, Timestamp::default(), AttemptResult::Untried),
+                Ok(_) => self.queue.release(&job, Timestamp::default(), AttemptResult::NotAttempted),
                 Err(error) => {
                     takes &= !is_of_store(&error);
                     self.queue.lock().unwritten.push((job, outcomes));
@@ -321,7 +321,7 @@ impl Router {
 
     /// Puts a job back without an attempt, for instance at shutdown.
     pub fn abandon(&self, job: &Job) {
-        self.queue.release(job, Timestamp::default(), AttemptResult::Untried);
+        self.queue.release(job, Timestamp::default(), AttemptResult::NotAttempted);
     }
 
     /// Returns all messages of the queue.
@@ -459,7 +459,7 @@ impl Router {
                 }
             }
         }
-        let success = if job.destination == Destination::Here { Action::Delivered } else { Action::Relayed };
+        let success = if job.destination == Destination::Local { Action::Delivered } else { Action::Relayed };
         let reported = [(success, relayed), (Action::Delayed, late), (Action::Failed, failed)];
         if reported.iter().any(|(_, recipients)| !recipients.is_empty()) {
             let about = RoutedMessage::new(entry.envelope.clone(), self.content(job.key)?);
@@ -477,7 +477,7 @@ impl Router {
         if outcomes.iter().all(is_temporary) {
             AttemptResult::Failed(self.mail.notes().clock().now())
         } else {
-            AttemptResult::Well
+            AttemptResult::Final
         }
     }
 

@@ -32,7 +32,7 @@ fn deliver(world: &World) {
             return;
         }
         for job in jobs {
-            assert_eq!(job.destination, Destination::Here);
+            assert_eq!(job.destination, Destination::Local);
             world.router.deliver_here(&job).expect("it is delivered, or waits");
         }
     }

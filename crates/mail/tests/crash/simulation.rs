@@ -391,7 +391,7 @@ impl Simulation {
             return None;
         }
         let job = self.jobs.swap_remove(self.dice.below(self.jobs.len() as u64) as usize);
-        if job.destination == Destination::Here {
+        if job.destination == Destination::Local {
             return Some(QueueOperation::DeliverHere { job });
         }
         let outcomes = job.recipients.iter().map(|_| self.dice.outcome()).collect();
