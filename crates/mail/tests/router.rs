@@ -251,7 +251,7 @@ fn success_is_reported_when_it_has_happened() {
     file.expunge(inbox, None).unwrap();
     world.clock.advance(Duration::from_secs(400));
     for job in world.router.due(10) {
-        world.router.deliver_here(&job).unwrap();
+        world.router.deliver_local(&job).unwrap();
     }
     assert_eq!(world.inbox("tiny").len(), 1);
     assert_eq!(reported(&world, "bob"), [pair("ann@acme.test", "delivered"), pair("tiny@acme.test", "delivered")]);
@@ -277,8 +277,8 @@ fn mail_for_elsewhere_does_not_stand_in_the_way_of_mail_for_here() {
     }
     world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
     world.clock.advance(Duration::from_secs(400));
-    assert_eq!(world.router.due_elsewhere(50).len(), 50, "their places are all taken");
-    let here = world.router.due_here(4);
+    assert_eq!(world.router.due_remote(50).len(), 50, "their places are all taken");
+    let here = world.router.due_local(4);
     assert_eq!((here.len(), &here[0].destination), (1, &Destination::Local));
     assert_eq!(world.router.due(50).len(), 10);
 }
@@ -295,7 +295,7 @@ impl World {
         let busy: usize = hanging.iter().map(|begun| begun.jobs.len()).sum();
         let is_dead =
             |job: &mail::router::Job| matches!(&job.destination, Destination::Domain(name) if name.starts_with("dead"));
-        let (dead, alive) = self.router.due_elsewhere(50 - busy).into_iter().partition(is_dead);
+        let (dead, alive) = self.router.due_remote(50 - busy).into_iter().partition(is_dead);
         hanging.push(HangingJobs { since: second, jobs: dead });
         alive
     }
@@ -321,7 +321,7 @@ fn servers_that_hang_do_not_keep_mail_from_those_that_answer() {
         }
         for begun in &mut hanging {
             begun.jobs.retain(|job| {
-                let is_over = second - begun.since >= job.opening_max.map_or(600, |limit| limit.as_secs());
+                let is_over = second - begun.since >= job.connect_time_max.map_or(600, |limit| limit.as_secs());
                 if is_over {
                     world.router.finish(job, &[temporary()]).unwrap();
                 }
@@ -345,7 +345,7 @@ fn servers_that_hang_do_not_keep_mail_from_those_that_answer() {
     assert_eq!(longest, 310, "200 servers that hang for the first time hold it up");
     assert_eq!(delivered, 72);
     assert!(
-        hanging.iter().flat_map(|begun| &begun.jobs).all(|job| job.opening_max.is_none()),
+        hanging.iter().flat_map(|begun| &begun.jobs).all(|job| job.connect_time_max.is_none()),
         "the slow get their time"
     );
 }
@@ -404,7 +404,7 @@ fn a_full_mailbox_waits_in_the_queue() {
     assert_eq!((world.inbox("tiny").len(), world.router.counts().messages), (0, 1));
     world.clock.advance(Duration::from_secs(400));
     let jobs = world.router.due(10);
-    world.router.deliver_here(&jobs[0]).unwrap();
+    world.router.deliver_local(&jobs[0]).unwrap();
     assert_eq!((world.inbox("tiny").len(), world.router.counts().messages), (0, 1));
 }
 

@@ -49,8 +49,8 @@ impl TransferAgent {
         let elsewhere = Arc::new(Semaphore::new(self.jobs_max));
         loop {
             // Further jobs may be due if jobs were started and there is capacity for more.
-            let more_here = self.start_due(&here, Router::due_here).await;
-            let more_elsewhere = self.transfer.is_some() && self.start_due(&elsewhere, Router::due_elsewhere).await;
+            let more_here = self.start_due(&here, Router::due_local).await;
+            let more_elsewhere = self.transfer.is_some() && self.start_due(&elsewhere, Router::due_remote).await;
             if let Some(transfer) = &self.transfer {
                 transfer.close_idle().await;
             }
@@ -99,7 +99,7 @@ impl TransferAgent {
     async fn work_off(&self, job: Job) {
         if job.destination == Destination::Local {
             let router = Arc::clone(&self.router);
-            let done = self.pool.run(move || router.deliver_here(&job)).await;
+            let done = self.pool.run(move || router.deliver_local(&job)).await;
             if let Ok(Err(error)) = done {
                 tracing::error!(target: "mail", %error, "cannot deliver queued mail locally; will retry");
             }
@@ -152,7 +152,7 @@ impl TransferAgent {
             smtputf8: job.envelope.smtputf8,
             message: &message,
         };
-        let outcomes = match job.opening_max {
+        let outcomes = match job.connect_time_max {
             Some(limit) => transfer.send_opening_within(limit, &route, &outgoing).await,
             None => transfer.send(&route, &outgoing).await,
         };

@@ -344,9 +344,9 @@ impl Router {
         }
         let ticket = transaction.commit()?;
         for update in updates {
-            self.queue.set(update.key, update.entry, ticket);
+            self.queue.replace_entry(update.key, update.entry, ticket);
         }
-        entries.into_iter().for_each(|(key, entry)| self.queue.set(key, entry, ticket));
+        entries.into_iter().for_each(|(key, entry)| self.queue.replace_entry(key, entry, ticket));
         Ok(ticket)
     }
 

@@ -4,7 +4,7 @@
 //! once at startup and updated after every transaction that changes a state.
 //!
 //! A change of a queued message reads its state, modifies it, and writes the whole state back. Changes of the same
-//! message wait for each other ([`Queue::turn`]), so concurrent transfers of one message to several domains do not
+//! message wait for each other ([`Queue::lock_message`]), so concurrent transfers of one message to several domains do not
 //! overwrite each other's changes.
 //!
 //! A remote transfer cannot be undone. If its outcome cannot be written, for instance because the disk is full, the
@@ -57,7 +57,7 @@ pub struct Job {
     pub ticket: Ticket,
     /// Maximum time until a server accepts the connection for mail, or `None` for as long as the protocol allows. See
     /// [`OPENING_TIME_MAX`].
-    pub opening_max: Option<Duration>,
+    pub connect_time_max: Option<Duration>,
 }
 
 /// The outcome of a job for one recipient.
@@ -90,14 +90,14 @@ pub(crate) const CANNOT_OPEN: &str = "451 4.3.0 the mailbox cannot be opened now
 
 /// Number of queued messages that can be changed concurrently. Messages whose note numbers differ by a multiple of this
 /// number wait for each other.
-const TURNS: usize = 64;
+const MESSAGE_LOCKS: usize = 64;
 
 /// The in-memory index of the queue.
 pub(crate) struct Queue {
     state: Mutex<State>,
     /// Locks for changes of messages. A change holds one from reading the state until the new state is in `state`. It
     /// is taken before the locks of databases.
-    turns: [Mutex<()>; TURNS],
+    message_locks: [Mutex<()>; MESSAGE_LOCKS],
     smart_host: bool,
 }
 
@@ -106,16 +106,16 @@ struct State {
     entries: BTreeMap<QueueKey, (QueueEntry, Ticket)>,
     agenda: Dispatcher,
     /// Jobs that are still active because their outcomes could not be written.
-    unwritten: Vec<(Job, Vec<TransferOutcome>)>,
+    pending_outcomes: Vec<(Job, Vec<TransferOutcome>)>,
 }
 
 impl Queue {
     /// Reads the states of all queued messages.
     pub(crate) fn load(boxes: &[QueueDatabase], options: &RouterOptions) -> Result<Self> {
         let agenda = Dispatcher::new(options.transfers_per_destination_max, options.transfers_max);
-        let state = State { entries: BTreeMap::new(), agenda, unwritten: Vec::new() };
+        let state = State { entries: BTreeMap::new(), agenda, pending_outcomes: Vec::new() };
         let turns = std::array::from_fn(|_| Mutex::default());
-        let queue = Self { state: Mutex::new(state), turns, smart_host: options.smart_host };
+        let queue = Self { state: Mutex::new(state), message_locks: turns, smart_host: options.smart_host };
         for (mailbox, of_box) in (1u16..).zip(boxes) {
             let reading = of_box.reader.read()?;
             reading.each_note(NoteId(0), &mut |header| {
@@ -131,7 +131,7 @@ impl Queue {
                         note: header.note,
                         record: "queue state",
                     })?;
-                    queue.set(QueueKey { mailbox, note: header.note }, entry, Ticket::NONE);
+                    queue.replace_entry(QueueKey { mailbox, note: header.note }, entry, Ticket::NONE);
                 }
                 Ok(true)
             })?;
@@ -140,7 +140,7 @@ impl Queue {
     }
 
     /// Replaces the state of a message. A message without recipients is removed.
-    pub(crate) fn set(&self, key: QueueKey, entry: QueueEntry, ticket: Ticket) {
+    pub(crate) fn replace_entry(&self, key: QueueKey, entry: QueueEntry, ticket: Ticket) {
         let mut times = AttemptTimes::new();
         for queued in entry.recipients.iter().filter(|queued| queued.state == RecipientState::Pending) {
             let time = times.entry(self.destination(queued)).or_insert(queued.next_attempt);
@@ -162,8 +162,8 @@ impl Queue {
     }
 
     /// Waits until no other change of a message is in progress, and locks it.
-    fn turn(&self, key: QueueKey) -> MutexGuard<'_, ()> {
-        self.turns[key.note.0 as usize % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_message(&self, key: QueueKey) -> MutexGuard<'_, ()> {
+        self.message_locks[key.note.0 as usize % MESSAGE_LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get(&self, key: QueueKey) -> Option<QueueEntry> {
@@ -195,7 +195,7 @@ impl Queue {
             let (envelope, size, ticket) = (entry.envelope.clone(), entry.size, *ticket);
             let is_hurried = matches!(destination, Destination::Domain(_)) && !state.agenda.is_slow(&destination);
             let opening_max = is_hurried.then_some(CONNECT_TIME_MAX);
-            jobs.push(Job { key, destination, envelope, recipients, size, ticket, opening_max });
+            jobs.push(Job { key, destination, envelope, recipients, size, ticket, connect_time_max: opening_max });
         }
         jobs
     }
@@ -222,24 +222,24 @@ impl Queue {
 impl Router {
     /// Returns due jobs, at most `jobs_max`, those for local mailboxes first.
     ///
-    /// Each job must be given back with [`Router::finish`] or [`Router::deliver_here`]. The result is empty while the
+    /// Each job must be given back with [`Router::finish`] or [`Router::deliver_local`]. The result is empty while the
     /// store accepts no writes: a message sent in that state would be sent again.
     #[must_use]
     pub fn due(&self, jobs_max: usize) -> Vec<Job> {
-        let mut jobs = self.due_here(jobs_max);
-        jobs.extend(self.due_elsewhere(jobs_max.saturating_sub(jobs.len())));
+        let mut jobs = self.due_local(jobs_max);
+        jobs.extend(self.due_remote(jobs_max.saturating_sub(jobs.len())));
         jobs
     }
 
     /// Returns jobs for local mailboxes, like [`Router::due`].
     #[must_use]
-    pub fn due_here(&self, jobs_max: usize) -> Vec<Job> {
+    pub fn due_local(&self, jobs_max: usize) -> Vec<Job> {
         self.take_due(jobs_max, Dispatcher::take_local)
     }
 
     /// Returns jobs for other servers, like [`Router::due`].
     #[must_use]
-    pub fn due_elsewhere(&self, jobs_max: usize) -> Vec<Job> {
+    pub fn due_remote(&self, jobs_max: usize) -> Vec<Job> {
         self.take_due(jobs_max, Dispatcher::take_remote)
     }
 
@@ -248,7 +248,7 @@ impl Router {
         jobs_max: usize,
         take: fn(&mut Dispatcher, Timestamp) -> Option<(QueueKey, Destination)>,
     ) -> Vec<Job> {
-        if !self.write_down() {
+        if !self.write_pending_outcomes() {
             return Vec::new();
         }
         self.queue.take_due(self.mail.notes().clock().now(), jobs_max, take)
@@ -275,9 +275,9 @@ impl Router {
     /// server ends.
     pub fn finish(&self, job: &Job, outcomes: &[TransferOutcome]) -> Result<Ticket> {
         let ended = self.ended(outcomes);
-        let outcome = self.settle(job, outcomes, Vec::new());
+        let outcome = self.record_outcomes(job, outcomes, Vec::new());
         if outcome.is_err() {
-            self.queue.lock().unwritten.push((job.clone(), outcomes.to_vec()));
+            self.queue.lock().pending_outcomes.push((job.clone(), outcomes.to_vec()));
         } else {
             self.queue.release(job, Timestamp::default(), ended);
         }
@@ -286,14 +286,14 @@ impl Router {
 
     /// Executes a job whose recipients are local mailboxes. The delivery and the end of the entry are one transaction.
     /// After an error the job is retried with a delay.
-    pub fn deliver_here(&self, job: &Job) -> Result<Ticket> {
-        let mut outcome = self.settle_here(job);
+    pub fn deliver_local(&self, job: &Job) -> Result<Ticket> {
+        let mut outcome = self.settle_local(job);
         for _ in 1..LOCAL_DELIVERY_TRIES_MAX {
             // A mailbox was filled between the check and the delivery. The next check finds it full.
             if !matches!(outcome, Err(Error::OverQuota { .. })) {
                 break;
             }
-            outcome = self.settle_here(job);
+            outcome = self.settle_local(job);
         }
         let later = self.mail.notes().clock().now().after(self.options.schedule.retry_first);
         self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() }, AttemptResult::Final);
@@ -301,18 +301,18 @@ impl Router {
     }
 
     /// Writes outcomes of jobs that could not be written before. Returns `true` if the store accepts writes.
-    fn write_down(&self) -> bool {
+    fn write_pending_outcomes(&self) -> bool {
         if self.mail.notes().store().committer().poisoned().is_some() {
             return false;
         }
-        let unwritten = std::mem::take(&mut self.queue.lock().unwritten);
+        let unwritten = std::mem::take(&mut self.queue.lock().pending_outcomes);
         let mut takes = true;
         for (job, outcomes) in unwritten {
-            match self.settle(&job, &outcomes, Vec::new()) {
+            match self.record_outcomes(&job, &outcomes, Vec::new()) {
                 Ok(_) => self.queue.release(&job, Timestamp::default(), AttemptResult::NotAttempted),
                 Err(error) => {
-                    takes &= !is_of_store(&error);
-                    self.queue.lock().unwritten.push((job, outcomes));
+                    takes &= !is_store_failure(&error);
+                    self.queue.lock().pending_outcomes.push((job, outcomes));
                 }
             }
         }
@@ -358,14 +358,14 @@ impl Router {
 
     /// Removes a message from the queue without a report.
     pub fn remove(&self, key: QueueKey) -> Result<Ticket> {
-        let _turn = self.queue.turn(key);
+        let _turn = self.queue.lock_message(key);
         let mut entry = self.require(key)?;
         entry.recipients.clear();
         self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
     }
 
     fn change(&self, key: QueueKey, change: impl Fn(&mut QueuedRecipient)) -> Result<Ticket> {
-        let _turn = self.queue.turn(key);
+        let _turn = self.queue.lock_message(key);
         let mut entry = self.require(key)?;
         entry.recipients.iter_mut().for_each(change);
         self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
@@ -375,7 +375,7 @@ impl Router {
         self.queue.get(key).ok_or_else(|| unknown(key))
     }
 
-    fn settle_here(&self, job: &Job) -> Result<Ticket> {
+    fn settle_local(&self, job: &Job) -> Result<Ticket> {
         let raw = self.content(job.key)?;
         let form = with_return_path(&job.envelope, &raw);
         let size = form.len() as u64;
@@ -387,7 +387,7 @@ impl Router {
         let mut outcomes = Vec::with_capacity(job.recipients.len());
         for queued in &job.recipients {
             let mailbox = self.mailbox_of(queued)?;
-            outcomes.push(match self.obstacle(&mailbox, size)? {
+            outcomes.push(match self.refusal_reply(&mailbox, size)? {
                 Some(reply) => TransferOutcome::Temporary { reply: reply.into() },
                 None => {
                     posting.local.push((mailbox, queued.recipient.clone()));
@@ -395,18 +395,18 @@ impl Router {
                 }
             });
         }
-        self.settle(job, &outcomes, vec![posting])
+        self.record_outcomes(job, &outcomes, vec![posting])
     }
 
     /// Returns the reason why a mailbox cannot accept a message now, or `None` if it can.
-    fn obstacle(&self, mailbox: &LocalMailbox, size: u64) -> Result<Option<&'static str>> {
+    fn refusal_reply(&self, mailbox: &LocalMailbox, size: u64) -> Result<Option<&'static str>> {
         let quota = match self.mail.open_as_server(&mailbox.mail_file).and_then(|file| file.quota()) {
             Ok(quota) => quota,
             // A missing mail file that has an owner is created by the delivery.
             Err(Error::Notes(notes::Error::NotFound { .. })) => {
                 return Ok(mailbox.owner.canonical().is_empty().then_some("450 4.2.0 there is no such mailbox"));
             }
-            Err(error) if is_of_store(&error) => return Err(error),
+            Err(error) if is_store_failure(&error) => return Err(error),
             Err(_) => return Ok(Some(CANNOT_OPEN)),
         };
         let fits = quota.limit_bytes.is_none_or(|limit| quota.used_bytes.saturating_add(size) <= limit);
@@ -428,10 +428,10 @@ impl Router {
     }
 
     /// Writes the outcomes of a job and the reports that they cause.
-    fn settle(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<RoutedMessage<'_>>) -> Result<Ticket> {
+    fn record_outcomes(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<RoutedMessage<'_>>) -> Result<Ticket> {
         assert_eq!(outcomes.len(), job.recipients.len(), "every recipient has an outcome");
         let now = self.mail.notes().clock().now();
-        let _turn = self.queue.turn(job.key);
+        let _turn = self.queue.lock_message(job.key);
         let Some(mut entry) = self.queue.get(job.key) else { return Ok(Ticket::NONE) };
         let (mut relayed, mut late, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for (tried, outcome) in job.recipients.iter().zip(outcomes) {
@@ -496,7 +496,7 @@ impl Router {
 }
 
 /// Returns `true` if the error is a failure of the store and not of one message.
-fn is_of_store(error: &Error) -> bool {
+fn is_store_failure(error: &Error) -> bool {
     use store::Error::{Failed, Full};
     matches!(error, Error::Notes(notes::Error::Store(Full(_) | Failed { .. })))
 }

@@ -33,7 +33,7 @@ fn deliver(world: &World) {
         }
         for job in jobs {
             assert_eq!(job.destination, Destination::Local);
-            world.router.deliver_here(&job).expect("it is delivered, or waits");
+            world.router.deliver_local(&job).expect("it is delivered, or waits");
         }
     }
 }
@@ -150,7 +150,7 @@ fn a_delivery_that_fails_is_not_tried_again_at_once() {
     world.clock.advance(Duration::from_hours(1));
     let jobs = world.router.due(10);
     world.memory.faults().set_capacity(0);
-    world.router.deliver_here(&jobs[0]).expect_err("the disk is full");
+    world.router.deliver_local(&jobs[0]).expect_err("the disk is full");
     world.memory.faults().free_disk();
     assert_eq!(world.router.due(10), []);
     world.clock.advance(Duration::from_mins(6));

@@ -77,7 +77,7 @@ impl QueueOperation {
             Self::Accept { envelope, content } => drop(router.accept(envelope, &content.0)?),
             Self::Finish { job, outcomes } => drop(router.finish(job, outcomes)?),
             Self::WriteDown { .. } => assert_eq!(router.due(0), []),
-            Self::DeliverHere { job } => drop(router.deliver_here(job)?),
+            Self::DeliverHere { job } => drop(router.deliver_local(job)?),
             Self::Hold { key } => drop(router.hold(*key)?),
             Self::Release { key } => drop(router.release(*key)?),
             Self::Retry { key } => drop(router.retry(*key)?),
