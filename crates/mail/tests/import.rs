@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Timestamp};
-use mail::import_export::import::{forget, forget_all, is_full};
+use mail::import_export::import::{remove_progress, remove_all_progress, is_progress_record_full};
 use mail::import_export::mbox::{MboxReader, MboxWriter};
 use mail::import_export::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer};
 use mail::mailbox::{MailFile, MailOptions, MailStore};
@@ -101,7 +101,7 @@ fn duplicates_are_left_out_when_asked_for() {
     let (file, archive) = (file(), archive(40));
     let skip = ImportOptions { skip_duplicates: true };
     import(&file, &archive, skip, usize::MAX).unwrap();
-    forget(&file, &["archive.mbox".to_owned()]).unwrap();
+    remove_progress(&file, &["archive.mbox".to_owned()]).unwrap();
     let again = import(&file, &archive, skip, usize::MAX).unwrap();
     assert_eq!((again.messages, again.duplicates), (0, 40));
 }
@@ -114,12 +114,12 @@ fn a_source_that_is_done_is_remembered_until_it_is_forgotten() {
         (report.messages, report.sources_done)
     };
     assert_eq!((run(), run()), ((40, 0), (0, 1)));
-    forget(&file, &["archive".to_owned(), "archive.mbox ".to_owned()]).unwrap();
+    remove_progress(&file, &["archive".to_owned(), "archive.mbox ".to_owned()]).unwrap();
     assert_eq!(run(), (0, 1), "others were forgotten");
-    forget(&file, &["archive.mbox".to_owned()]).unwrap();
+    remove_progress(&file, &["archive.mbox".to_owned()]).unwrap();
     assert_eq!(run(), (40, 0));
-    assert!(!is_full(&file).unwrap());
-    forget_all(&file).unwrap();
+    assert!(!is_progress_record_full(&file).unwrap());
+    remove_all_progress(&file).unwrap();
     assert_eq!(run(), (40, 0));
 }
 
@@ -133,7 +133,7 @@ fn a_source_with_a_gap_is_read_from_its_beginning() {
             importer.add(letter(text)).unwrap();
         }
         if gap {
-            importer.leave_gap();
+            importer.mark_incomplete();
         }
         let report = importer.finish().unwrap();
         (report.messages, report.duplicates)
@@ -150,7 +150,7 @@ fn an_import_that_begins_again_leaves_each_message_out_as_often_as_it_is_there()
         let mut importer = Importer::new(&file, "letters", ImportOptions::default()).unwrap();
         importer.position().unwrap();
         if again {
-            importer.begin_again();
+            importer.restart();
         }
         for text in texts {
             importer.add(letter(text)).unwrap();
@@ -168,7 +168,7 @@ fn an_import_that_began_again_and_was_stopped_leaves_out_what_is_there_when_it_g
     let (file, archive) = (file(), archive(700));
     import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
     let mut importer = Importer::new(&file, "archive.mbox", ImportOptions::default()).unwrap();
-    importer.begin_again();
+    importer.restart();
     let mut reader = MboxReader::new(&archive[..], 0);
     for _ in 0..500 {
         importer.add(reader.next_message().unwrap().expect("one of 700").into_imported("Old/Archive")).unwrap();
@@ -186,7 +186,7 @@ fn a_second_reading_that_is_interrupted_keeps_what_the_source_has_twice() {
     let read = |count: usize| {
         let mut importer = Importer::new(&file, "letters", ImportOptions::default()).unwrap();
         let done = importer.position().unwrap().map_or(0, |position| position.offset as usize);
-        importer.begin_again();
+        importer.restart();
         for (index, text) in texts.iter().enumerate().take(count).skip(done) {
             importer.add(ImportedMessage { next_position: (index as u64 + 1).into(), ..letter(text) }).unwrap();
         }

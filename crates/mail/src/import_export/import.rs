@@ -3,13 +3,13 @@
 //! Messages are imported in groups. Each group is one transaction, which also records the position of the import in its
 //! source. An interrupted import continues where it stopped, and no message is lost or imported twice. The record
 //! contains a check of the position ([`Position::check`]). If the source has changed, its reader starts again
-//! ([`Importer::begin_again`]). Messages that are already in their mailbox are then skipped, each as often as it is
+//! ([`Importer::restart`]). Messages that are already in their mailbox are then skipped, each as often as it is
 //! there.
 //!
 //! A completely read source stays in the record with its last position, until everything that was imported together
-//! with it has ended successfully ([`forget`]). If the import is repeated before that, only the part that was added to
-//! the source since then is read. A source of which a part was skipped ([`Importer::leave_gap`]) is then read from its
-//! beginning. So is a source that is missing in a full record ([`is_full`]), since it may have been dropped.
+//! with it has ended successfully ([`remove_progress`]). If the import is repeated before that, only the part that was added to
+//! the source since then is read. A source of which a part was skipped ([`Importer::mark_incomplete`]) is then read from its
+//! beginning. So is a source that is missing in a full record ([`is_progress_record_full`]), since it may have been dropped.
 //!
 //! Most of the work is the parsing of messages. It is shared between threads.
 
@@ -34,7 +34,7 @@ const PROGRESS_ITEM: &str = "$ImportProgress";
 
 /// A marker in the record: the next import reads the source from its beginning and skips messages that are already
 /// present.
-const AGAIN: &str = "again";
+const REREAD_MARKER: &str = "again";
 
 /// The progress of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -158,7 +158,7 @@ impl<'f> Importer<'f> {
         if again {
             // A position is not sufficient. If a message occurs twice in the source, once before the position, the
             // mailbox contains either both copies or only one.
-            self.begin_again();
+            self.restart();
             return Ok(None);
         }
         self.position = Some(position);
@@ -166,7 +166,7 @@ impl<'f> Importer<'f> {
     }
 
     /// Starts again at the beginning of the source. Messages that are already present are skipped.
-    pub fn begin_again(&mut self) {
+    pub fn restart(&mut self) {
         self.position = None;
         if self.duplicates == DuplicatePolicy::Keep {
             self.duplicates = DuplicatePolicy::Match;
@@ -174,7 +174,7 @@ impl<'f> Importer<'f> {
     }
 
     /// Records that a part of the source was skipped. The next import of the source reads it from its beginning.
-    pub fn leave_gap(&mut self) {
+    pub fn mark_incomplete(&mut self) {
         self.has_gap = true;
     }
 
@@ -183,7 +183,7 @@ impl<'f> Importer<'f> {
         self.group_bytes += message.raw.len();
         self.group.push(message);
         if self.group.len() >= IMPORT_GROUP_MESSAGES || self.group_bytes >= IMPORT_GROUP_BYTES {
-            return self.put_group();
+            return self.write_group();
         }
         Ok(())
     }
@@ -208,28 +208,28 @@ impl<'f> Importer<'f> {
         let is_done = self.position.is_some() && self.group.is_empty() && self.report == ImportReport::default();
         self.report.sources_done = u64::from(is_done && !self.has_gap);
         if !self.group.is_empty() {
-            self.put_group()?;
+            self.write_group()?;
         }
         let end = match (self.has_gap, self.position) {
             (true, position) => Some((position.unwrap_or_default(), true)),
             (false, position) => position.map(|position| (position, false)),
         };
-        let ((), ticket) = self.file.write(|writer| record_progress(writer, |old| recorded(old, &self.source, end)))?;
+        let ((), ticket) = self.file.write(|writer| record_progress(writer, |old| with_position(old, &self.source, end)))?;
         for ticket in [self.ticket, ticket] {
             self.file.durable(ticket).wait()?;
         }
         Ok(self.report)
     }
 
-    fn put_group(&mut self) -> Result<()> {
+    fn write_group(&mut self) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         self.group_bytes = 0;
         let position = group.last().map(|message| message.next_position).unwrap_or_default();
         for message in &group {
             self.folder(&message.mailbox)?;
         }
-        self.leave_out_duplicates(&mut group);
-        self.leave_out_keywords(&mut group);
+        self.skip_duplicates(&mut group);
+        self.drop_excess_keywords(&mut group);
         let mut prepared = self.prepare(&group)?;
         let folders = &self.folders;
         let source = &self.source;
@@ -246,7 +246,7 @@ impl<'f> Importer<'f> {
                 note.folders.extend(folders.get(&message.mailbox));
                 writer.note_create(note)?;
             }
-            record_progress(writer, |old| recorded(old, source, Some((position, again))))
+            record_progress(writer, |old| with_position(old, source, Some((position, again))))
         })?;
         self.ticket = ticket;
         self.position = Some(position);
@@ -282,13 +282,13 @@ impl<'f> Importer<'f> {
         };
         self.folders.insert(mailbox.to_owned(), id);
         if self.duplicates != DuplicatePolicy::Keep {
-            self.learn_known(id)?;
+            self.count_existing(id)?;
         }
         Ok(())
     }
 
     /// Counts the messages of a mailbox by content.
-    fn learn_known(&mut self, folder: ViewId) -> Result<()> {
+    fn count_existing(&mut self, folder: ViewId) -> Result<()> {
         let view = self.file.view()?;
         view.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
             if let Some(message) = view.message(entry.note)? {
@@ -298,7 +298,7 @@ impl<'f> Importer<'f> {
         })
     }
 
-    fn leave_out_duplicates(&mut self, group: &mut Vec<ImportedMessage>) {
+    fn skip_duplicates(&mut self, group: &mut Vec<ImportedMessage>) {
         if self.duplicates == DuplicatePolicy::Keep {
             return;
         }
@@ -318,7 +318,7 @@ impl<'f> Importer<'f> {
     }
 
     /// Drops new keywords beyond the maximum number of a mail file. A message is worth more than its keywords.
-    fn leave_out_keywords(&mut self, group: &mut [ImportedMessage]) {
+    fn drop_excess_keywords(&mut self, group: &mut [ImportedMessage]) {
         let known = self.file.database().keywords();
         let mut fresh: HashSet<String> = HashSet::new();
         for message in group {
@@ -338,19 +338,19 @@ impl<'f> Importer<'f> {
 
 /// Removes the progress of these sources. The sources that were imported together have ended successfully, so the next
 /// import of them is a new one.
-pub fn forget(file: &MailFile, sources: &[String]) -> Result<()> {
+pub fn remove_progress(file: &MailFile, sources: &[String]) -> Result<()> {
     let names: HashSet<String> = sources.iter().map(|source| source_name(source)).collect();
     let is_kept = |line: &&String| fields_of(line).is_none_or(|(_, _, name)| !names.contains(name));
     forget_lines(file, |old| old.iter().filter(is_kept).cloned().collect())
 }
 
 /// Removes the progress of all sources.
-pub fn forget_all(file: &MailFile) -> Result<()> {
+pub fn remove_all_progress(file: &MailFile) -> Result<()> {
     forget_lines(file, |_| Vec::new())
 }
 
 /// Returns `true` if the record is full. A source that is missing in it may then have been dropped.
-pub fn is_full(file: &MailFile) -> Result<bool> {
+pub fn is_progress_record_full(file: &MailFile) -> Result<bool> {
     Ok(recorded_lines(file)?.len() >= IMPORT_SOURCES_MAX)
 }
 
@@ -388,7 +388,7 @@ fn fields_of(line: &str) -> Option<(Position, bool, &str)> {
     let fields: Vec<&str> = line.splitn(4, '\t').collect();
     let [offset, check, again, name] = fields.as_slice() else { return None };
     let position = Position { offset: offset.parse().ok()?, check: u64::from_str_radix(check, 16).ok()? };
-    Some((position, *again == AGAIN, name))
+    Some((position, *again == REREAD_MARKER, name))
 }
 
 fn position_in(line: &str, source: &str) -> Option<(Position, bool)> {
@@ -397,10 +397,10 @@ fn position_in(line: &str, source: &str) -> Option<(Position, bool)> {
 
 /// Returns the record with the new position of a source, or without the source. The sources that have not been
 /// continued for the longest time are dropped first.
-fn recorded(old: &[String], source: &str, position: Option<(Position, bool)>) -> Vec<String> {
+fn with_position(old: &[String], source: &str, position: Option<(Position, bool)>) -> Vec<String> {
     let mut lines: Vec<String> = old.iter().filter(|line| position_in(line, source).is_none()).cloned().collect();
     lines.extend(position.map(|(Position { offset, check }, again)| {
-        format!("{offset}\t{check:016x}\t{}\t{source}", if again { AGAIN } else { "" })
+        format!("{offset}\t{check:016x}\t{}\t{source}", if again { REREAD_MARKER } else { "" })
     }));
     lines.drain(..lines.len().saturating_sub(IMPORT_SOURCES_MAX));
     lines
@@ -431,15 +431,15 @@ mod tests {
         let name = |number: usize| format!("source {number}");
         let mut lines = Vec::new();
         for number in 0..=IMPORT_SOURCES_MAX {
-            lines = recorded(&lines, &name(number), Some((position, number == 1)));
+            lines = with_position(&lines, &name(number), Some((position, number == 1)));
         }
         let find = |lines: &[String], number| lines.iter().find_map(|line| position_in(line, &name(number)));
         assert_eq!((lines.len(), find(&lines, 0)), (IMPORT_SOURCES_MAX, None));
         assert_eq!(find(&lines, 1), Some((position, true)));
         assert_eq!(find(&lines, IMPORT_SOURCES_MAX), Some((position, false)));
-        lines = recorded(&lines, &name(1), Some((position, false)));
+        lines = with_position(&lines, &name(1), Some((position, false)));
         assert_eq!((lines.len(), find(&lines[lines.len() - 1..], 1)), (IMPORT_SOURCES_MAX, Some((position, false))));
-        lines = recorded(&lines, &name(1), None);
+        lines = with_position(&lines, &name(1), None);
         assert_eq!((lines.len(), find(&lines, 1)), (IMPORT_SOURCES_MAX - 1, None));
     }
 }

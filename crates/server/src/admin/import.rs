@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
-use mail::import_export::import::{forget, forget_all, is_full, time_of};
+use mail::import_export::import::{remove_progress, remove_all_progress, is_progress_record_full, time_of};
 use mail::import_export::line_endings::{FileLineEnding, from_file, from_marked_file};
 use mail::import_export::maildir::{self, KeywordTable};
 use mail::import_export::mbox::{MboxMessage, MboxReader};
@@ -58,12 +58,12 @@ pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Progres
     // Progress records are written with the rights of the server, because the ACL does not apply to them.
     let file = core.mail.open_as_server(&person.mail_file)?;
     if request.anew {
-        forget_all(&file)?;
+        remove_all_progress(&file)?;
     }
     let mut import = Import {
         file: &file,
         request,
-        is_forgetful: is_full(&file)?,
+        is_forgetful: is_progress_record_full(&file)?,
         sum: ImportReport::default(),
         skipped: Skipped::default(),
         sources: Vec::new(),
@@ -83,7 +83,7 @@ pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Progres
         }
     }
     if import.skipped.count == 0 {
-        forget(&file, &import.sources)?;
+        remove_progress(&file, &import.sources)?;
     }
     Ok(import.answer())
 }
@@ -217,7 +217,7 @@ impl<'a> Import<'a, '_, '_> {
                 let at = message.offset;
                 let path = path.display();
                 self.skipped.add(format!("{path}, message at byte {at}: longer than {MESSAGE_BYTES_MAX} bytes"));
-                importer.leave_gap();
+                importer.mark_incomplete();
                 continue;
             }
             importer.add(listed(message, mailbox, flags))?;
@@ -358,7 +358,7 @@ impl<'a> Import<'a, '_, '_> {
                 Ok(raw) => importer.add(posted(letter, raw, usual, next))?,
                 Err(error) => {
                     self.skipped.add(error);
-                    importer.leave_gap();
+                    importer.mark_incomplete();
                 }
             }
             if next.offset.is_multiple_of(REPORT_EVERY) || Some(next.offset) == total {
@@ -387,7 +387,7 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     fn begin_again(&mut self, importer: &mut Importer<'_>, source: &[PathBuf]) {
-        importer.begin_again();
+        importer.restart();
         let first = source.first().map_or_else(String::new, |path| path.display().to_string());
         let more = if source.len() > 1 { format!(" to {} files", source.len()) } else { String::new() };
         self.changed.push(format!(
@@ -402,7 +402,7 @@ impl<'a> Import<'a, '_, '_> {
         let mut importer = Importer::new(self.file, &source, options)?;
         self.sources.push(source);
         if self.is_forgetful && importer.position()?.is_none() {
-            importer.begin_again();
+            importer.restart();
         }
         Ok(importer)
     }

@@ -520,7 +520,7 @@ fn a_source_that_may_have_been_forgotten_leaves_out_what_is_there() {
     let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     for number in 0..mail::limits::IMPORT_SOURCES_MAX {
         let mut importer = Importer::new(&file, &number.to_string(), ImportOptions::default()).expect("an import");
-        importer.leave_gap();
+        importer.mark_incomplete();
         importer.finish().expect("the mail file has no quota yet");
     }
     let answer = sample.execute(Request::Import(request)).expect("it goes on");
