@@ -6,7 +6,7 @@
 //! Two facts are not visible in the bytes. A file with CRLFs throughout and a file with LFs become the same message. So
 //! [`from_file`] reports if the line ends of a file are not those of its format, and the caller stores this beside the
 //! message to write the same file again. A message that has LFs alone on the wire would receive CRLFs when it is read
-//! back. [`to_file`] reports this ([`FileMessage::marked`]), and each format has a place outside the message to note it.
+//! back. [`to_file`] reports this ([`FileMessage::needs_wire_mark`]), and each format has a place outside the message to note it.
 
 use std::borrow::Cow;
 
@@ -45,7 +45,7 @@ pub struct FileMessage<'a> {
     pub bytes: Cow<'a, [u8]>,
     /// `true` if [`to_wire`] would change the bytes. The file must then be marked, so that its reader leaves them
     /// unchanged.
-    pub marked: bool,
+    pub needs_wire_mark: bool,
 }
 
 /// Converts a message of a file to the line ends of the wire.
@@ -88,10 +88,10 @@ pub fn from_marked_file(raw: Vec<u8>, usual: FileLineEnding) -> (Vec<u8>, Option
 pub fn to_file(raw: &[u8], wanted: FileLineEnding) -> FileMessage<'_> {
     let converted = if wanted == FileLineEnding::Lf { without_returns(raw) } else { None };
     match converted {
-        Some(bytes) => FileMessage { bytes: Cow::Owned(bytes), marked: false },
+        Some(bytes) => FileMessage { bytes: Cow::Owned(bytes), needs_wire_mark: false },
         None => {
             let marked = memchr(b'\n', raw).is_some() && memmem::find(raw, b"\r\n").is_none();
-            FileMessage { bytes: Cow::Borrowed(raw), marked }
+            FileMessage { bytes: Cow::Borrowed(raw), needs_wire_mark: marked }
         }
     }
 }
@@ -154,7 +154,7 @@ mod tests {
         #[test]
         fn a_message_comes_in_the_same(wire in bytes(), wanted in usual()) {
             let written = to_file(&wire, wanted);
-            let back = if written.marked { written.bytes.to_vec() } else { to_wire(written.bytes.to_vec()) };
+            let back = if written.needs_wire_mark { written.bytes.to_vec() } else { to_wire(written.bytes.to_vec()) };
             prop_assert_eq!(back, wire);
         }
     }

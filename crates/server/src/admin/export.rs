@@ -201,7 +201,7 @@ impl FolderWriter {
                     received: letter.received,
                     unique: u64::from(letter.uid.0),
                     size: file.bytes.len(),
-                    as_is: file.marked,
+                    as_is: file.needs_wire_mark,
                     flags: &letter.flags,
                 }
                 .file_name(keywords);
@@ -210,7 +210,7 @@ impl FolderWriter {
             }
             Self::Eml { folder, flags } => {
                 let file = to_file(&letter.raw, wanted(FileLineEnding::Crlf));
-                let name = format!("{:08}{}", letter.uid.0, if file.marked { AS_IS_ENDING } else { ".eml" });
+                let name = format!("{:08}{}", letter.uid.0, if file.needs_wire_mark { AS_IS_ENDING } else { ".eml" });
                 write_file(&folder.join(&name), &file.bytes, letter.received)?;
                 note_flags(flags, &name, letter)?;
                 Ok(0)

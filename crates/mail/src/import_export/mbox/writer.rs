@@ -48,7 +48,7 @@ impl<W: Write> MboxWriter<W> {
         let mut separator = original
             .filter(|separator| separator.received.is_some())
             .unwrap_or_else(|| Separator::new(&sender_of(raw), received));
-        separator.as_is = file.marked;
+        separator.as_is = file.needs_wire_mark;
         self.waiting = Some(PendingMessage { separator, bytes: file.bytes.into_owned(), ending: form.ending });
         Ok(self.offset)
     }
