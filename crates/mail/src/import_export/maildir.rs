@@ -48,7 +48,7 @@ impl KeywordTable {
 
     /// Returns the content of the file, or `None` if there are no keywords.
     #[must_use]
-    pub fn written(&self) -> Option<String> {
+    pub fn to_file(&self) -> Option<String> {
         let lines = self.names.iter().enumerate().map(|(number, name)| format!("{number} {name}\n"));
         (!self.names.is_empty()).then(|| lines.collect())
     }
@@ -74,14 +74,14 @@ impl KeywordTable {
 
 /// Returns the permanent name of a message in the Maildir: its file name without the flags, which change.
 #[must_use]
-pub fn base_of(file_name: &str) -> &str {
-    cut(file_name).0
+pub fn unique_name(file_name: &str) -> &str {
+    split_flags(file_name).0
 }
 
 /// Parses the flags of a file name such as `1700000000.M1P2.host:2,FSa`.
 #[must_use]
 pub fn flags_of(file_name: &str, keywords: &KeywordTable) -> Flags {
-    let letters = cut(file_name).1;
+    let letters = split_flags(file_name).1;
     let marks = LETTERS.iter().filter(|(letter, _)| letters.contains(*letter));
     let mut flags = Flags::from_system_flags(marks.fold(Marks::NONE, |all, (_, mark)| all.with(*mark)));
     for letter in letters.chars() {
@@ -100,8 +100,8 @@ pub fn time_of(file_name: &str) -> Option<Timestamp> {
 
 /// Returns `true` if the name of a file of this size marks its bytes as those on the wire, whatever their line ends.
 #[must_use]
-pub fn is_as_is(file_name: &str, size: usize) -> bool {
-    base_of(file_name).split(',').any(|field| field.strip_prefix("W=").is_some_and(|text| text.parse() == Ok(size)))
+pub fn is_marked_as_wire(file_name: &str, size: usize) -> bool {
+    unique_name(file_name).split(',').any(|field| field.strip_prefix("W=").is_some_and(|text| text.parse() == Ok(size)))
 }
 
 /// The information in the name of a message's file.
@@ -114,7 +114,7 @@ pub struct MessageFileName<'a> {
     /// The size of the file.
     pub size: usize,
     /// `true` if the lines of the message end with LF on the wire too.
-    pub as_is: bool,
+    pub has_wire_line_ends: bool,
     /// The flags of the message.
     pub flags: &'a Flags,
 }
@@ -135,7 +135,7 @@ impl MessageFileName<'_> {
         }
         letters.sort_unstable();
         let (seconds, micros) = (self.received.seconds(), self.received.0.rem_euclid(1_000_000));
-        let wire_size = if self.as_is { format!(",W={}", self.size) } else { String::new() };
+        let wire_size = if self.has_wire_line_ends { format!(",W={}", self.size) } else { String::new() };
         let letters: String = letters.into_iter().collect();
         // The zeros keep the order of messages that arrived within the same second.
         let stamp = format!("{seconds}.M{micros:06}Q{:08}", self.unique);
@@ -173,7 +173,7 @@ fn unescaped(level: &str) -> String {
 
 /// Splits a file name into its permanent part and the letters of its flags. Where `:` is not allowed, programs write
 /// `!` or `;`.
-fn cut(file_name: &str) -> (&str, &str) {
+fn split_flags(file_name: &str) -> (&str, &str) {
     [":2,", "!2,", ";2,"].iter().find_map(|sign| file_name.rsplit_once(sign)).unwrap_or((file_name, ""))
 }
 
@@ -186,37 +186,37 @@ mod tests {
         let flags: Flags = ["\\Seen", "\\Flagged", "$Forwarded", "Work", "Later"].into_iter().collect();
         let received = Timestamp::from_seconds(1_700_000_000);
         let mut letters = KeywordTable::default();
-        let letter = MessageFileName { received, unique: 7, size: 123, as_is: false, flags: &flags };
+        let letter = MessageFileName { received, unique: 7, size: 123, has_wire_line_ends: false, flags: &flags };
         let (name, left_out) = letter.file_name(&mut letters);
         assert_eq!((name.as_str(), left_out), ("1700000000.M000000Q00000007.doublet,S=123:2,FPSab", 0));
-        let read = KeywordTable::read(&letters.written().expect("there are keywords"));
+        let read = KeywordTable::read(&letters.to_file().expect("there are keywords"));
         assert_eq!((flags_of(&name, &read), time_of(&name)), (flags, Some(received)));
         assert_eq!((flags_of("odd", &read), time_of("odd")), (Flags::none(), None));
-        assert_eq!(base_of(&name), base_of("1700000000.M000000Q00000007.doublet,S=123"));
-        assert!(!is_as_is(&name, 123));
+        assert_eq!(unique_name(&name), unique_name("1700000000.M000000Q00000007.doublet,S=123"));
+        assert!(!is_marked_as_wire(&name, 123));
     }
 
     #[test]
     fn a_name_says_that_its_message_is_as_it_is() {
         let letter =
-            MessageFileName { received: Timestamp(5_000_001), unique: 1, size: 9, as_is: true, flags: &Flags::none() };
+            MessageFileName { received: Timestamp(5_000_001), unique: 1, size: 9, has_wire_line_ends: true, flags: &Flags::none() };
         let (name, _) = letter.file_name(&mut KeywordTable::default());
         assert_eq!(name, "5.M000001Q00000001.doublet,S=9,W=9:2,");
-        assert!(is_as_is(&name, 9) && !is_as_is(&name, 8));
+        assert!(is_marked_as_wire(&name, 9) && !is_marked_as_wire(&name, 8));
     }
 
     #[test]
     fn keywords_have_letters_as_far_as_these_go() {
         let flags: Flags =
             (0..30).map(|number| format!("k{number}")).collect::<Vec<_>>().iter().map(String::as_str).collect();
-        let letter = MessageFileName { received: Timestamp(0), unique: 1, size: 0, as_is: false, flags: &flags };
+        let letter = MessageFileName { received: Timestamp(0), unique: 1, size: 0, has_wire_line_ends: false, flags: &flags };
         let mut letters = KeywordTable::default();
         let (name, left_out) = letter.file_name(&mut letters);
         assert!(name.ends_with(":2,abcdefghijklmnopqrstuvwxyz"), "{name}");
         assert_eq!(left_out, 4);
         let odd = KeywordTable::read("0 Good\n1 b(ad\nx y\n\n99 Far\n3 \n");
         assert_eq!(flags_of("a:2,abdz", &odd), ["Good"].into_iter().collect());
-        assert_eq!(KeywordTable::default().written(), None);
+        assert_eq!(KeywordTable::default().to_file(), None);
     }
 
     #[test]

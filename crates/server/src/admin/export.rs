@@ -201,7 +201,7 @@ impl FolderWriter {
                     received: letter.received,
                     unique: u64::from(letter.uid.0),
                     size: file.bytes.len(),
-                    as_is: file.needs_wire_mark,
+                    has_wire_line_ends: file.needs_wire_mark,
                     flags: &letter.flags,
                 }
                 .file_name(keywords);
@@ -225,7 +225,7 @@ impl FolderWriter {
                 flags
             }
             Self::Maildir { folder, keywords } => {
-                if let Some(text) = keywords.written() {
+                if let Some(text) = keywords.to_file() {
                     let path = folder.join(maildir::KEYWORDS_FILE);
                     create(&path)?.write_all(text.as_bytes()).map_err(Failure::file(&path))?;
                 }

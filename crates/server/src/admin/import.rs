@@ -517,10 +517,10 @@ fn maildir_letter(file: FileEntry, mailbox: &str, keywords: Option<&KeywordTable
     let size = usize::try_from(file.size).unwrap_or(usize::MAX);
     MessageFile {
         mailbox: mailbox.to_owned(),
-        base: maildir::base_of(&name).to_owned(),
+        base: maildir::unique_name(&name).to_owned(),
         flags: keywords.map_or_else(Flags::none, |keywords| maildir::flags_of(&name, keywords)),
         received,
-        as_is: maildir::is_as_is(&name, size),
+        as_is: maildir::is_marked_as_wire(&name, size),
         file,
     }
 }
