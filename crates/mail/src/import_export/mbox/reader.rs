@@ -53,7 +53,7 @@ impl MboxMessage {
     #[must_use]
     pub fn into_imported(self, mailbox: &str) -> ImportedMessage {
         let next_position = self.position();
-        let (raw, line_ends) = if self.separator.as_is {
+        let (raw, line_ends) = if self.separator.has_wire_line_ends {
             from_marked_file(self.raw, FileLineEnding::Lf)
         } else {
             from_file(self.raw, FileLineEnding::Lf)

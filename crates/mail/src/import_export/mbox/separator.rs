@@ -32,7 +32,7 @@ pub struct Separator {
     /// The date.
     pub received: Option<Timestamp>,
     /// `true` if the lines of the message have the same line ends on the wire as in the file.
-    pub as_is: bool,
+    pub has_wire_line_ends: bool,
     /// `true` if the last line of the message has no line end. The line end in the file then belongs to the format.
     pub open: bool,
 }
@@ -48,7 +48,7 @@ impl Separator {
         if line.len() > SEPARATOR_BYTES_MAX / 2 || !is_separator(line.as_bytes()) {
             line = WITHOUT_DATE.into();
         }
-        Self { line: Some(line), received: Some(received), as_is: false, open: false }
+        Self { line: Some(line), received: Some(received), has_wire_line_ends: false, open: false }
     }
 
     /// Parses a line that begins with `From `.
@@ -63,15 +63,15 @@ impl Separator {
         let note = noted.and_then(|(_, word)| NOTES.iter().find(|(known, ..)| *known == word));
         let plain = if note.is_some() { noted.map_or(text, |(plain, _)| plain) } else { text };
         let (as_is, open) = note.map_or((false, false), |(_, as_is, open)| (*as_is, *open));
-        Self { line: Some(format!("{plain}{end}")), received: date_of(plain.as_bytes()), as_is, open }
+        Self { line: Some(format!("{plain}{end}")), received: date_of(plain.as_bytes()), has_wire_line_ends: as_is, open }
     }
 
     /// Returns the line with its notes and its line end.
     #[must_use]
-    pub fn written(&self) -> String {
+    pub fn to_line(&self) -> String {
         let line = self.line.as_deref().unwrap_or(WITHOUT_DATE);
         let (plain, end) = line.strip_suffix('\r').map_or((line, "\n"), |plain| (plain, "\r\n"));
-        let note = NOTES.iter().find(|(_, as_is, open)| (*as_is, *open) == (self.as_is, self.open));
+        let note = NOTES.iter().find(|(_, as_is, open)| (*as_is, *open) == (self.has_wire_line_ends, self.open));
         note.map_or_else(|| format!("{plain}{end}"), |(word, ..)| format!("{plain}{NOTE}{word}{end}"))
     }
 }

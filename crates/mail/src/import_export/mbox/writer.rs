@@ -48,7 +48,7 @@ impl<W: Write> MboxWriter<W> {
         let mut separator = original
             .filter(|separator| separator.received.is_some())
             .unwrap_or_else(|| Separator::new(&sender_of(raw), received));
-        separator.as_is = file.needs_wire_mark;
+        separator.has_wire_line_ends = file.needs_wire_mark;
         self.waiting = Some(PendingMessage { separator, bytes: file.bytes.into_owned(), ending: form.ending });
         Ok(self.offset)
     }
@@ -72,7 +72,7 @@ impl<W: Write> MboxWriter<W> {
             _ => b"\n",
         };
         separator.open = is_open && !after.is_empty();
-        self.put(separator.written().as_bytes())?;
+        self.put(separator.to_line().as_bytes())?;
         self.put(&quoted(&bytes))?;
         if separator.open {
             self.put(b"\n")?;
