@@ -53,7 +53,7 @@ fn empty(world: &World, name: &str) {
     file.expunge(inbox, None).unwrap();
 }
 
-fn look(world: &World) -> State {
+fn read_state(world: &World) -> State {
     observe(world, &State::default()).expect("it can be read")
 }
 
@@ -67,13 +67,13 @@ fn each_member_of_a_group_waits_for_room_of_its_own() {
     empty(&world, "small");
     world.clock.advance(Duration::from_hours(1));
     deliver(&world);
-    let state = look(&world);
+    let state = read_state(&world);
     assert_eq!((copies(&state, "small", &content), copies(&state, "tiny", &content)), (1, 0));
     assert_eq!(state.queue.len(), 1, "tiny's copy waits");
     empty(&world, "tiny");
     world.clock.advance(Duration::from_hours(1));
     deliver(&world);
-    let state = look(&world);
+    let state = read_state(&world);
     assert_eq!((copies(&state, "small", &content), copies(&state, "tiny", &content)), (1, 1));
     assert!(state.queue.is_empty());
     assert_sound(&world);
@@ -89,7 +89,7 @@ fn a_mail_file_that_is_gone_is_made_when_its_mail_comes() {
     world.notes().database_delete(&database.authorize(&itself).unwrap()).unwrap();
     world.clock.advance(Duration::from_hours(1));
     deliver(&world);
-    let state = look(&world);
+    let state = read_state(&world);
     assert_eq!((copies(&state, "tiny", &content), state.queue.len()), (1, 0));
 }
 
@@ -98,7 +98,7 @@ fn a_group_with_more_members_than_a_transaction_takes_is_served() {
     let world = World::new(3, SyncTiming::Each);
     let content = send(&world, "crowd@acme.test", 1, 100);
     deliver(&world);
-    let state = look(&world);
+    let state = read_state(&world);
     assert!(state.queue.is_empty(), "nobody waits");
     assert_eq!(targets("crowd@acme.test").len(), CROWD);
     for number in 0..CROWD {
@@ -155,6 +155,6 @@ fn a_delivery_that_fails_is_not_tried_again_at_once() {
     assert_eq!(world.router.due(10), []);
     world.clock.advance(Duration::from_mins(6));
     deliver(&world);
-    assert_eq!(copies(&look(&world), "tiny", &content), 1);
+    assert_eq!(copies(&read_state(&world), "tiny", &content), 1);
     assert_sound(&world);
 }
