@@ -35,7 +35,7 @@ fn archive() -> Vec<u8> {
 }
 
 /// Imports up to `limit` messages from where the last import stopped. Returns `true` if the import is complete.
-fn go_on(file: &MailFile, archive: &[u8], limit: u64) -> bool {
+fn continue_import(file: &MailFile, archive: &[u8], limit: u64) -> bool {
     let mut importer = Importer::new(file, "archive", ImportOptions::default()).expect("an import");
     let mut reader = MboxReader::new(archive, 0);
     if let Some(position) = importer.position().expect("a record") {
@@ -76,7 +76,7 @@ fn an_import_over_crashes_brings_each_message_once() {
         world.mail.create(PATH, "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
         world.settle().expect("the disk is well");
         loop {
-            let done = go_on(&world.file(PATH), &archive, random.next_u64() % (COUNT + 200));
+            let done = continue_import(&world.file(PATH), &archive, random.next_u64() % (COUNT + 200));
             if done || random.next_u64().is_multiple_of(2) {
                 world.settle().expect("the disk is well");
             }
