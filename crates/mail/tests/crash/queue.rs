@@ -26,7 +26,7 @@ pub enum QueueOperation {
         outcomes: Vec<TransferOutcome>,
     },
     /// Writes the outcomes of a job that could not be written before.
-    WriteDown {
+    WritePending {
         job: Job,
         outcomes: Vec<TransferOutcome>,
     },
@@ -76,7 +76,7 @@ impl QueueOperation {
         match self {
             Self::Accept { envelope, content } => drop(router.accept(envelope, &content.0)?),
             Self::Finish { job, outcomes } => drop(router.finish(job, outcomes)?),
-            Self::WriteDown { .. } => assert_eq!(router.due(0), []),
+            Self::WritePending { .. } => assert_eq!(router.due(0), []),
             Self::DeliverHere { job } => drop(router.deliver_local(job)?),
             Self::Hold { key } => drop(router.hold(*key)?),
             Self::Release { key } => drop(router.release(*key)?),
@@ -91,7 +91,7 @@ impl QueueOperation {
         let flow = MessageFlow::between(before, after)?;
         match self {
             Self::Accept { envelope, content } => check_accept(envelope, content, (before, after), &flow, given),
-            Self::Finish { job, outcomes } | Self::WriteDown { job, outcomes } => {
+            Self::Finish { job, outcomes } | Self::WritePending { job, outcomes } => {
                 check_settled(job, outcomes, (before, after), &flow, given)
             }
             Self::DeliverHere { job } => {

@@ -380,7 +380,7 @@ impl Simulation {
     /// Takes the due jobs and draws an operation that finishes one of the jobs in progress.
     fn job(&mut self) -> Option<QueueOperation> {
         if let Some((job, outcomes)) = self.unwritten.take() {
-            return Some(QueueOperation::WriteDown { job, outcomes });
+            return Some(QueueOperation::WritePending { job, outcomes });
         }
         for job in self.world.router.due(3) {
             let twice = self.jobs.iter().any(|other| other.key == job.key && other.destination == job.destination);
