@@ -66,23 +66,23 @@ struct Simulation {
 
 #[test]
 fn a_crash_keeps_a_prefix_of_what_was_done() {
-    each_seed("a_crash_keeps_a_prefix_of_what_was_done", 200, 4_000, |seed| live(seed, SyncTiming::Late));
+    each_seed("a_crash_keeps_a_prefix_of_what_was_done", 200, 4_000, |seed| simulate(seed, SyncTiming::Late));
 }
 
 #[test]
 fn what_each_writer_was_told_survives_a_crash() {
-    each_seed("what_each_writer_was_told_survives_a_crash", 100, 2_000, |seed| live(seed, SyncTiming::Each));
+    each_seed("what_each_writer_was_told_survives_a_crash", 100, 2_000, |seed| simulate(seed, SyncTiming::Each));
 }
 
 #[test]
 fn what_the_group_was_told_survives_a_crash() {
-    each_seed("what_the_group_was_told_survives_a_crash", 100, 2_000, |seed| live(seed, SyncTiming::Group));
+    each_seed("what_the_group_was_told_survives_a_crash", 100, 2_000, |seed| simulate(seed, SyncTiming::Group));
 }
 
-fn live(seed: u64, syncing: SyncTiming) {
+fn simulate(seed: u64, syncing: SyncTiming) {
     let mut simulation = Simulation::start(seed, syncing);
     for _ in 0..40 + simulation.dice.below(40) {
-        simulation.turn();
+        simulation.step();
     }
     simulation.crash();
     assert_blobs(&simulation.world);
@@ -202,7 +202,7 @@ impl Simulation {
         }
     }
 
-    fn turn(&mut self) {
+    fn step(&mut self) {
         match self.dice.below(100) {
             0..=69 => self.operate(false),
             70..=79 => self.settle(),
@@ -316,7 +316,7 @@ impl Simulation {
         let kept = world.memory.sequences().0;
         assert!(kept >= self.acknowledged, "batch {} was acknowledged, {kept} are left", self.acknowledged);
         let found = observe(&world, &State::default()).expect("what a crash leaves can be read");
-        self.assert_was(kept, &found);
+        self.assert_state_of_batch(kept, &found);
         assert_sound(&world);
         if let Some(old) = self.dice.pick_of(self.states_until(kept)) {
             assert_changes(&world, old, &found);
@@ -339,7 +339,7 @@ impl Simulation {
     }
 
     /// Asserts that a state is the one that belongs to a batch.
-    fn assert_was(&self, kept: u64, found: &State) {
+    fn assert_state_of_batch(&self, kept: u64, found: &State) {
         if let Some(step) = self.steps.iter().find(|step| (step.first..=step.last).contains(&kept))
             && (kept < step.last || step.after.is_none())
         {
