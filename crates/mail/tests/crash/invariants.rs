@@ -10,7 +10,7 @@ use crate::state::{File, State};
 use crate::world::{GRACE, World};
 
 /// Asserts that every database is sound, and that the queue's databases contain the queue and nothing else.
-pub fn assert_sound(world: &World) {
+pub fn assert_databases_consistent(world: &World) {
     let mut documents = 0;
     for record in world.notes().database_list().expect("the catalog can be read") {
         let database = world.notes().database_open(&record.path).expect("a database in the catalog can be opened");

@@ -14,7 +14,7 @@ use notes::{Access, Identity, level};
 
 use crate::files::{FileOperation, Model};
 use crate::generate::OperationGenerator;
-use crate::invariants::{assert_blobs, assert_changes, assert_sound};
+use crate::invariants::{assert_blobs, assert_changes, assert_databases_consistent};
 use crate::queue::{Conditions, QueueOperation};
 use crate::seeds::each_seed;
 use crate::state::{State, continuity, difference, observe};
@@ -86,7 +86,7 @@ fn simulate(seed: u64, syncing: SyncTiming) {
     }
     simulation.crash();
     assert_blobs(&simulation.world);
-    assert_sound(&simulation.world);
+    assert_databases_consistent(&simulation.world);
 }
 
 impl Operation {
@@ -209,7 +209,7 @@ impl Simulation {
             80..=86 => self.pass_time(),
             87..=89 => self.operate(true),
             90..=92 => self.fail(),
-            93..=94 => assert_sound(&self.world),
+            93..=94 => assert_databases_consistent(&self.world),
             _ => self.crash(),
         }
     }
@@ -317,7 +317,7 @@ impl Simulation {
         assert!(kept >= self.acknowledged, "batch {} was acknowledged, {kept} are left", self.acknowledged);
         let found = observe(&world, &State::default()).expect("what a crash leaves can be read");
         self.assert_state_of_batch(kept, &found);
-        assert_sound(&world);
+        assert_databases_consistent(&world);
         if let Some(old) = self.dice.pick_of(self.states_until(kept)) {
             assert_changes(&world, old, &found);
         }
