@@ -115,7 +115,7 @@ fn work(world: &World, thread: u64, ledger: &Mutex<Ledger>) {
         assert_eq!(accepted.delivered, 2);
         world.store().durable(accepted.ticket).wait().unwrap();
         ledger.lock().unwrap().acknowledged.insert(delivered);
-        stir(&world.file("mail/cy.nsf"), &random, serial);
+        change_mailbox(&world.file("mail/cy.nsf"), &random, serial);
         if round % 8 == 0 {
             world.store().blobs().collect(world.store(), world.now().after(crate::world::GRACE), 10).unwrap();
         }
@@ -123,7 +123,7 @@ fn work(world: &World, thread: u64, ledger: &Mutex<Ledger>) {
 }
 
 /// Changes a mailbox like one of several sessions.
-fn stir(file: &MailFile, random: &SeededRandom, serial: u64) {
+fn change_mailbox(file: &MailFile, random: &SeededRandom, serial: u64) {
     let view = file.view().unwrap();
     let inbox = view.folder("INBOX").unwrap().expect("there is one").id;
     let trash = view.folder("Trash").unwrap().expect("there is one").id;
