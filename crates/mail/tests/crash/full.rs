@@ -11,7 +11,7 @@ use notes::Marks;
 use crate::content::{self, Content};
 use crate::invariants::{assert_blobs, assert_databases_consistent};
 use crate::state::{State, observe};
-use crate::world::{CROWD, SyncTiming, World, targets};
+use crate::world::{CROWD_MEMBERS, SyncTiming, World, targets};
 
 fn envelope(to: &str) -> Envelope {
     let recipients = vec![Recipient::new(to)];
@@ -100,8 +100,8 @@ fn a_group_with_more_members_than_a_transaction_takes_is_served() {
     deliver(&world);
     let state = read_state(&world);
     assert!(state.queue.is_empty(), "nobody waits");
-    assert_eq!(targets("crowd@acme.test").len(), CROWD);
-    for number in 0..CROWD {
+    assert_eq!(targets("crowd@acme.test").len(), CROWD_MEMBERS);
+    for number in 0..CROWD_MEMBERS {
         assert_eq!(copies(&state, &format!("member{number}"), &content), 1, "member {number}");
     }
     assert_blobs(&world);

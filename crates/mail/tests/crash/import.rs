@@ -74,11 +74,11 @@ fn an_import_over_crashes_brings_each_message_once() {
         let random = SeededRandom::new(seed);
         let mut world = World::new(seed, if seed.is_multiple_of(2) { SyncTiming::Late } else { SyncTiming::Each });
         world.mail.create(PATH, "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
-        world.settle().expect("the disk is well");
+        world.sync_all().expect("the disk is well");
         loop {
             let done = continue_import(&world.file(PATH), &archive, random.next_u64() % (COUNT + 200));
             if done || random.next_u64().is_multiple_of(2) {
-                world.settle().expect("the disk is well");
+                world.sync_all().expect("the disk is well");
             }
             world = world.crashed();
             let found = imported(&world.file(PATH));

@@ -184,7 +184,7 @@ impl Simulation {
             let mailbox = local(name);
             world.mail.create(&mailbox.mail_file, name, &mailbox.owner, mailbox.quota_bytes).expect("it is made");
         }
-        world.settle().expect("nothing fails yet");
+        world.sync_all().expect("nothing fails yet");
         let state = observe(&world, &State::default()).expect("it can be read");
         let written = world.written();
         let base = (written, state.clone());
@@ -220,7 +220,7 @@ impl Simulation {
     }
 
     fn settle(&mut self) {
-        self.world.settle().expect("the disk is sound");
+        self.world.sync_all().expect("the disk is sound");
         self.acknowledged = self.world.written();
     }
 
@@ -271,7 +271,7 @@ impl Simulation {
         } else {
             self.world.memory.faults().fail_writes(1_000);
         }
-        let outcome = self.perform(&step).and_then(|()| Ok(self.world.settle()?));
+        let outcome = self.perform(&step).and_then(|()| Ok(self.world.sync_all()?));
         step.last = self.world.written();
         let failed = outcome.is_err();
         self.steps.push(step);
@@ -303,9 +303,9 @@ impl Simulation {
 
     fn perform(&self, step: &Step) -> mail::Result<()> {
         if !step.operation.waits(&step.before) {
-            self.world.close_door();
+            self.world.block_syncs();
         } else {
-            self.world.open_door();
+            self.world.allow_syncs();
         }
         step.operation.perform(&self.world, &step.before)
     }

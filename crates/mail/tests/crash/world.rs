@@ -95,25 +95,25 @@ impl World {
         self.memory.sequences().0
     }
 
-    /// Blocks syncs until [`World::settle`]. A wait for a sync in this state never ends.
-    pub fn close_door(&self) {
+    /// Blocks syncs until [`World::sync_all`]. A wait for a sync in this state never ends.
+    pub fn block_syncs(&self) {
         if self.syncing == SyncTiming::Group {
             self.memory.faults().hold_syncs();
         }
     }
 
     /// Allows syncs at any time.
-    pub fn open_door(&self) {
+    pub fn allow_syncs(&self) {
         self.memory.faults().release_syncs();
     }
 
     /// Makes all writes durable. They then count as acknowledged.
-    pub fn settle(&self) -> store::Result<()> {
+    pub fn sync_all(&self) -> store::Result<()> {
         match self.syncing {
             SyncTiming::Late => self.store().engine().sync(),
             SyncTiming::Each => Ok(()),
             SyncTiming::Group => {
-                self.open_door();
+                self.allow_syncs();
                 self.store().durable(self.store().committer().last()).wait()
             }
         }
@@ -123,7 +123,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         // The thread of the log is joined when the store is dropped.
-        self.open_door();
+        self.allow_syncs();
     }
 }
 
@@ -142,7 +142,7 @@ fn open_mail(
 }
 
 /// Number of members of the group `crowd`. It exceeds the limit of one transaction.
-pub const CROWD: usize = 1_700;
+pub const CROWD_MEMBERS: usize = 1_700;
 
 /// The addresses of acme.test. All users exist except `gone`. `team`, `all`, `full` and `crowd` are groups. `tiny` and
 /// `small` have small quotas.
@@ -162,7 +162,7 @@ pub fn targets(address: &str) -> Vec<Target> {
         "team" => several(&["ann@acme.test", "bob@acme.test", "carl@away.test"]),
         "all" => several(&["team@acme.test", "cy@acme.test", "tiny@acme.test", "dora@far.test", "ann@acme.test"]),
         "full" => several(&["small@acme.test", "tiny@acme.test"]),
-        "crowd" => (0..CROWD).map(|number| Target::Local(local(&format!("member{number}")))).collect(),
+        "crowd" => (0..CROWD_MEMBERS).map(|number| Target::Local(local(&format!("member{number}")))).collect(),
         "gone" => vec![Target::Undeliverable("550 5.1.1 no such user".into())],
         name => vec![Target::Local(local(name))],
     }
