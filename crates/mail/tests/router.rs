@@ -214,7 +214,7 @@ fn reports_of_success_are_sent_when_asked_for() {
 }
 
 /// Returns an envelope whose recipients request reports of success.
-fn asking(to: &[&str]) -> Envelope {
+fn envelope_with_success_reports(to: &[&str]) -> Envelope {
     let mut asked = envelope("bob@acme.test", to);
     for recipient in &mut asked.recipients {
         recipient.notify = Some(Notify { success: true, failure: true, delay: false });
@@ -223,7 +223,7 @@ fn asking(to: &[&str]) -> Envelope {
 }
 
 /// Returns the addresses and actions of all reports in a user's inbox.
-fn reported(world: &World, name: &str) -> Vec<(String, String)> {
+fn reports_in_inbox(world: &World, name: &str) -> Vec<(String, String)> {
     let inbox = world.inbox(name);
     let fields = |field: &str| -> Vec<String> {
         let lines = inbox.iter().flat_map(|report| report.lines());
@@ -241,9 +241,9 @@ fn success_is_reported_when_it_has_happened() {
     let world = world();
     let long = [MESSAGE, &[b'x'; 500]].concat();
     world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
-    let accepted = world.router.accept(&asking(&["tiny@acme.test", "ann@acme.test"]), &long).unwrap();
+    let accepted = world.router.accept(&envelope_with_success_reports(&["tiny@acme.test", "ann@acme.test"]), &long).unwrap();
     assert_eq!((accepted.delivered, accepted.queued), (1, 1));
-    assert_eq!(reported(&world, "bob"), [pair("ann@acme.test", "delivered")], "tiny has no room yet");
+    assert_eq!(reports_in_inbox(&world, "bob"), [pair("ann@acme.test", "delivered")], "tiny has no room yet");
     let file = world.mail.open_as_server("mail/tiny.nsf").unwrap();
     let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is one").id;
     let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
@@ -254,16 +254,16 @@ fn success_is_reported_when_it_has_happened() {
         world.router.deliver_local(&job).unwrap();
     }
     assert_eq!(world.inbox("tiny").len(), 1);
-    assert_eq!(reported(&world, "bob"), [pair("ann@acme.test", "delivered"), pair("tiny@acme.test", "delivered")]);
+    assert_eq!(reports_in_inbox(&world, "bob"), [pair("ann@acme.test", "delivered"), pair("tiny@acme.test", "delivered")]);
 }
 
 #[test]
 fn a_group_is_reported_once() {
     let world = world();
-    world.router.accept(&asking(&["team@acme.test", "ann@acme.test"]), MESSAGE).unwrap();
+    world.router.accept(&envelope_with_success_reports(&["team@acme.test", "ann@acme.test"]), MESSAGE).unwrap();
     world.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: false });
     assert_eq!(world.inbox("ann").len(), 1);
-    let mut found = reported(&world, "bob");
+    let mut found = reports_in_inbox(&world, "bob");
     found.sort();
     assert_eq!(found, [pair("ann@acme.test", "delivered"), pair("team@acme.test", "expanded")]);
 }
