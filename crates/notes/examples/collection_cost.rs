@@ -29,7 +29,7 @@ const RANDOM: CollectionId = CollectionId::new(DbNumber(1), ViewId(2));
 /// Distance between the numbers of neighbouring entries, which leaves gaps for inserts.
 const STRIDE: u64 = 16;
 /// Number of operations of one kind that run in a row.
-const CHUNK: usize = 50;
+const OPERATIONS_PER_CHUNK: usize = 50;
 const CHUNKS: usize = 100;
 const WARM_UP_CHUNKS: usize = 20;
 
@@ -149,7 +149,7 @@ impl Bench {
 
     fn insert_and_remove(&mut self, samples: &mut [Samples; KINDS.len()]) {
         let mut numbers: Vec<u64> =
-            (0..CHUNK).map(|_| self.some_number() + 1 + self.random.below(STRIDE - 1)).collect();
+            (0..OPERATIONS_PER_CHUNK).map(|_| self.some_number() + 1 + self.random.below(STRIDE - 1)).collect();
         // The order is not that of the collection's keys.
         numbers.sort_unstable_by_key(|number| (number.wrapping_mul(0x9E37_79B9_7F4A_7C15), *number));
         numbers.dedup();
@@ -178,7 +178,7 @@ impl Bench {
 
     fn append(&mut self, samples: &mut [Samples; KINDS.len()]) {
         let (kind, value) = (self.kind, value(&self.random, self.kind));
-        for _ in 0..CHUNK {
+        for _ in 0..OPERATIONS_PER_CHUNK {
             let (next, first) = (self.next, self.first);
             timed(&mut samples[APPEND], || self.write(RISING, |writer| put(writer, &key(kind, next * STRIDE), &value)));
             self.write(RISING, |writer| remove(writer, &key(kind, first * STRIDE)));
@@ -188,7 +188,7 @@ impl Bench {
     }
 
     fn reads(&mut self, samples: &mut [Samples; KINDS.len()]) {
-        for _ in 0..CHUNK {
+        for _ in 0..OPERATIONS_PER_CHUNK {
             let (kind, position, number) = (self.kind, self.random.below(self.entries - 50), self.some_number());
             let target = self.random.below(self.entries / 20);
             timed(&mut samples[TOTALS], || self.read(|reader| Ok(reader.totals()?.count)));
