@@ -42,7 +42,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SMALL: u32 = 1_000;
 const CATEGORIES: u64 = 1_000;
-const LOOKS: usize = 2_000;
+const READS: usize = 2_000;
 const UPDATES: usize = 2_000;
 /// Size of a body in bytes, in the database that has bodies.
 const BODY_BYTES: usize = 4_000;
@@ -133,7 +133,7 @@ struct BenchDatabase {
 
 #[expect(clippy::disallowed_methods, reason = "this program measures time")]
 impl Bench {
-    fn tell(&mut self, name: &str, value: f64, unit: &'static str) {
+    fn report(&mut self, name: &str, value: f64, unit: &'static str) {
         eprintln!("{name:<60} {value:>12.3} {unit}");
         self.results.push((name.to_owned(), value, unit));
     }
@@ -193,9 +193,9 @@ impl Bench {
         for (number, view) in views().iter().enumerate() {
             let name = format!("build of view {:?}", view.title);
             let a_second = |samples: &Samples| f64::from(place.count) / samples.percentile(50) * 1e3;
-            self.tell(&format!("{name}, documents a second"), a_second(&elapsed[number]), "/s");
-            self.tell(&format!("{name}, documents a processor second"), a_second(&processor[number]), "/s");
-            self.tell(&format!("{name}, sorted outside of memory"), spilled[number] as f64 / 1e6, "MB");
+            self.report(&format!("{name}, documents a second"), a_second(&elapsed[number]), "/s");
+            self.report(&format!("{name}, documents a processor second"), a_second(&processor[number]), "/s");
+            self.report(&format!("{name}, sorted outside of memory"), spilled[number] as f64 / 1e6, "MB");
         }
     }
 
@@ -212,10 +212,10 @@ impl Bench {
         let last = u64::from(place.count) - 50;
         let read = |start| rows_of(&reader, place.views[0], &first_page(start));
         let keys: Vec<Vec<u8>> =
-            (0..LOOKS).map(|_| read(Start::Position(self.random.below(last))).swap_remove(0).key).collect();
+            (0..READS).map(|_| read(Start::Position(self.random.below(last))).swap_remove(0).key).collect();
         let mut samples = [Samples::default(), Samples::default(), Samples::default()];
-        for number in 0..LOOKS + LOOKS / 10 {
-            let key = keys[self.random.below(LOOKS as u64) as usize].clone();
+        for number in 0..READS + READS / 10 {
+            let key = keys[self.random.below(READS as u64) as usize].clone();
             let behind_key = Request { mask: Mask::default(), ..first_page(Start::Key(key)) };
             let position = first_page(Start::Position(self.random.below(last)));
             for (samples, request) in samples.iter_mut().zip([first_page(Start::Beginning), position, behind_key]) {
@@ -223,7 +223,7 @@ impl Bench {
                 assert_eq!(rows_of(&reader, place.views[0], &request).len(), 50);
                 // The first reads load pages into the engine's cache and do not measure the view, so they are not
                 // counted.
-                if number >= LOOKS / 10 {
+                if number >= READS / 10 {
                     samples.add(started);
                 }
             }
@@ -231,8 +231,8 @@ impl Bench {
         let size = place.count;
         let names = ["open and first 50 entries", "50 entries at a random position", "50 entries from a known key on"];
         for (name, samples) in names.iter().zip(samples) {
-            self.tell(&format!("{name}, of {size}: median"), samples.percentile(50), "ms");
-            self.tell(&format!("{name}, of {size}: 99th percentile"), samples.percentile(99), "ms");
+            self.report(&format!("{name}, of {size}: median"), samples.percentile(50), "ms");
+            self.report(&format!("{name}, of {size}: 99th percentile"), samples.percentile(99), "ms");
         }
     }
 
@@ -240,7 +240,7 @@ impl Bench {
         let reader = place.access.lower::<level::Reader>();
         let mut samples = Samples::default();
         let expansion = Arc::new(Expansion::none_but(Default::default()).expect("none"));
-        for _ in 0..LOOKS / 10 {
+        for _ in 0..READS / 10 {
             let started = Instant::now();
             let request = Request {
                 start: Start::Beginning,
@@ -253,12 +253,12 @@ impl Bench {
             assert_eq!(rows_of(&reader, place.views[1], &request).len() as u64, CATEGORIES);
             samples.add(started);
         }
-        self.tell("1,000 collapsed categories with totals: median", samples.percentile(50), "ms");
+        self.report("1,000 collapsed categories with totals: median", samples.percentile(50), "ms");
     }
 
     /// Saves a random document with new items. Returns the start time, and the ticket to wait on until the change is
     /// durable.
-    fn save_one(&self, place: &BenchDatabase, number: u64) -> (Instant, Ticket) {
+    fn save_random(&self, place: &BenchDatabase, number: u64) -> (Instant, Ticket) {
         let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
         let new = items(&self.random, number);
         self.save(place, note, &new)
@@ -279,11 +279,11 @@ impl Bench {
     fn save_and_read(&mut self, place: &BenchDatabase) {
         let mut samples = Samples::default();
         for number in 0..UPDATES {
-            let (started, _) = self.save_one(place, number as u64);
+            let (started, _) = self.save_random(place, number as u64);
             assert_eq!(rows_of(&place.access.lower(), place.views[0], &first_page(Start::Beginning)).len(), 50);
             samples.add(started);
         }
-        self.tell("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
+        self.report("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
     }
 
     /// Builds a view of a database with bodies, once sorted on the disk and once in memory.
@@ -308,7 +308,7 @@ impl Bench {
             }
             let seconds = samples.percentile(50) / 1e3;
             let size = f64::from(count) * BODY_BYTES as f64 / 1e9;
-            self.tell(&format!("rebuild of a view of {size:.0} GB, sorted {name}: median"), seconds, "s");
+            self.report(&format!("rebuild of a view of {size:.0} GB, sorted {name}: median"), seconds, "s");
         }
     }
 
@@ -335,14 +335,14 @@ impl Bench {
         let bob: Access<level::Reader> =
             place.access.database().authorize(&Arc::new(Identity::person("Bob/Acme"))).expect("a reader");
         let mut samples = Samples::default();
-        for number in 0..LOOKS / 10 {
-            let (started, _) = self.save_one(&place, number as u64);
+        for number in 0..READS / 10 {
+            let (started, _) = self.save_random(&place, number as u64);
             let position = self.random.below(u64::from(count) * 9 / 10);
             assert_eq!(rows_of(&bob, place.views[1], &first_page(Start::Position(position))).len(), 50);
             samples.add(started);
         }
         let name = format!("a document saved and 50 entries read, {} of {count} hidden", count / 20);
-        self.tell(&format!("{name}: median"), samples.percentile(50), "ms");
+        self.report(&format!("{name}: median"), samples.percentile(50), "ms");
     }
 
     /// Saves documents while all views are kept up to date, with and without waiting for the disk.
@@ -351,7 +351,7 @@ impl Bench {
         for number in 0..2 * UPDATES {
             let waits = number % 2;
             for (place, samples) in places.iter().zip(&mut samples) {
-                let (started, ticket) = self.save_one(place, number as u64);
+                let (started, ticket) = self.save_random(place, number as u64);
                 for view in &place.views {
                     place.access.view_refresh(*view, 100).expect("refreshed");
                 }
@@ -365,11 +365,11 @@ impl Bench {
             let medians: Vec<f64> = samples.iter().map(|samples| samples[waits].percentile(50)).collect();
             let means: Vec<f64> = samples.iter().map(|samples| samples[waits].mean()).collect();
             for (place, (median, mean)) in places.iter().zip(medians.iter().zip(&means)) {
-                self.tell(&format!("{what} with 5 views of {}: median", place.count), *median, "ms");
-                self.tell(&format!("{what} with 5 views of {}: mean", place.count), *mean, "ms");
+                self.report(&format!("{what} with 5 views of {}: median", place.count), *median, "ms");
+                self.report(&format!("{what} with 5 views of {}: mean", place.count), *mean, "ms");
             }
-            self.tell(&format!("{what}, large against small: medians"), medians[0] / medians[1], "x");
-            self.tell(&format!("{what}, large against small: means"), means[0] / means[1], "x");
+            self.report(&format!("{what}, large against small: medians"), medians[0] / medians[1], "x");
+            self.report(&format!("{what}, large against small: means"), means[0] / means[1], "x");
         }
     }
 }
