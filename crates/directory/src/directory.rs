@@ -125,7 +125,7 @@ impl Directory {
         let database = open_database(notes, &options.server)?;
         let identity = Arc::new(Identity::local_server(options.server.clone()));
         let reader: Access<level::Manager> = database.authorize(&identity)?;
-        let writer = reader.lower();
+        let writer = reader.downgrade();
         let view = open_view(notes, &reader, &writer)?;
         let credentials = LoginState::new(&options, clock, notes.random())?;
         let cache = NameCache::new(options.cache_bytes);

@@ -149,7 +149,7 @@ impl Bench {
         let database: Arc<Database> = database.expect("a database");
         let access: Access<level::Manager> =
             database.authorize(&Arc::new(Identity::local_server("CN=bench/O=Acme"))).expect("the server itself");
-        let writing = access.lower::<level::Depositor>();
+        let writing = access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let started = Instant::now();
         let mut made = 0;
@@ -208,7 +208,7 @@ impl Bench {
     }
 
     fn read(&mut self, place: &BenchDatabase) {
-        let reader = place.access.lower::<level::Reader>();
+        let reader = place.access.downgrade::<level::Reader>();
         let last = u64::from(place.count) - 50;
         let read = |start| rows_of(&reader, place.views[0], &first_page(start));
         let keys: Vec<Vec<u8>> =
@@ -237,7 +237,7 @@ impl Bench {
     }
 
     fn collapsed(&mut self, place: &BenchDatabase) {
-        let reader = place.access.lower::<level::Reader>();
+        let reader = place.access.downgrade::<level::Reader>();
         let mut samples = Samples::default();
         let expansion = Arc::new(Expansion::none_but(Default::default()).expect("none"));
         for _ in 0..READS / 10 {
@@ -265,7 +265,7 @@ impl Bench {
     }
 
     fn save(&self, place: &BenchDatabase, note: NoteId, items: &[Item]) -> (Instant, Ticket) {
-        let writing = place.access.lower::<level::Depositor>();
+        let writing = place.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let started = Instant::now();
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
@@ -280,7 +280,7 @@ impl Bench {
         let mut samples = Samples::default();
         for number in 0..UPDATES {
             let (started, _) = self.save_random(place, number as u64);
-            assert_eq!(rows_of(&place.access.lower(), place.views[0], &first_page(Start::Beginning)).len(), 50);
+            assert_eq!(rows_of(&place.access.downgrade(), place.views[0], &first_page(Start::Beginning)).len(), 50);
             samples.add(started);
         }
         self.report("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
@@ -327,7 +327,7 @@ impl Bench {
         }
         let mut acl = Acl::private(&Name::new("Ann/Acme"));
         acl.entries.push(notes::AclEntry::new("Bob/Acme", notes::AclLevel::Reader));
-        let writing = place.access.lower::<level::Depositor>();
+        let writing = place.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
         transaction.on(0).acl_set(acl).expect("set");

@@ -115,8 +115,8 @@ pub struct Grant {
     /// Names, groups and roles in lower case, for the comparison with Readers and Authors items.
     names: HashSet<String>,
     /// The name, followed by the aliases. Empty for an anonymous identity.
-    own: Vec<Name>,
-    local: bool,
+    own_names: Vec<Name>,
+    bypasses_acl: bool,
     who: String,
 }
 
@@ -158,7 +158,7 @@ impl<L: Level> Access<L> {
     }
 
     /// Returns the same proof for a lower level.
-    pub fn lower<M: Level>(&self) -> Access<M>
+    pub fn downgrade<M: Level>(&self) -> Access<M>
     where
         L: AtLeast<M>,
     {
@@ -233,7 +233,7 @@ impl Grant {
 
     /// Returns the name of the identity in abbreviated form, as shown to people.
     #[must_use]
-    pub fn who(&self) -> &str {
+    pub fn display_name(&self) -> &str {
         &self.who
     }
 
@@ -241,13 +241,13 @@ impl Grant {
     /// from it.
     #[must_use]
     pub fn is_server_itself(&self) -> bool {
-        self.local
+        self.bypasses_acl
     }
 
     /// Returns the name under which personal data such as unread marks is stored, or `None` for an anonymous identity.
     #[must_use]
     pub fn name(&self) -> Option<&Name> {
-        self.own.first()
+        self.own_names.first()
     }
 
     /// Returns the roles, with brackets.
@@ -264,7 +264,7 @@ impl Grant {
     /// Returns `true` if `name` is the identity's own name or an alias. Groups do not count.
     #[must_use]
     pub fn is_own(&self, name: &Name) -> bool {
-        self.own.contains(name)
+        self.own_names.contains(name)
     }
 
     /// Returns the ACL flags.
@@ -277,7 +277,7 @@ impl Grant {
     /// admitted, too.
     #[must_use]
     pub fn may_read(&self, summary: &[Item]) -> bool {
-        self.local || self.passes(summary, ItemFlags::READERS).unwrap_or(true) || self.is_author(summary)
+        self.bypasses_acl || self.is_named_in(summary, ItemFlags::READERS).unwrap_or(true) || self.is_author(summary)
     }
 
     /// Returns `true` if the identity may see a note with these flags and summary items. It needs Reader access, or the
@@ -298,8 +298,8 @@ impl Grant {
     /// Returns `true` if one of the names in the `$Readers` of a design note is the identity's name, an alias, a group
     /// or a role. An empty list admits everybody.
     #[must_use]
-    pub fn may_use(&self, readers: &[String]) -> bool {
-        self.local || readers.is_empty() || readers.iter().any(|name| self.is_meant(name))
+    pub fn may_use_design(&self, readers: &[String]) -> bool {
+        self.bypasses_acl || readers.is_empty() || readers.iter().any(|name| self.matches_name(name))
     }
 
     /// Returns `true` if the identity may change a note with these summary items.
@@ -325,19 +325,19 @@ impl Grant {
     }
 
     fn is_author(&self, summary: &[Item]) -> bool {
-        self.passes(summary, ItemFlags::AUTHORS).unwrap_or(false)
+        self.is_named_in(summary, ItemFlags::AUTHORS).unwrap_or(false)
     }
 
     /// Returns `true` if a name of the identity is in the items with that flag. Returns `None` if no such item has a
     /// name.
-    fn passes(&self, summary: &[Item], flag: ItemFlags) -> Option<bool> {
+    fn is_named_in(&self, summary: &[Item], flag: ItemFlags) -> Option<bool> {
         let flagged = summary.iter().filter(|item| item.flags.has(flag));
         let mut names = flagged.flat_map(|item| item.value.texts()).filter(|name| !name.trim().is_empty()).peekable();
         names.peek()?;
-        Some(names.any(|name| self.is_meant(name)))
+        Some(names.any(|name| self.matches_name(name)))
     }
 
-    fn is_meant(&self, name: &str) -> bool {
+    fn matches_name(&self, name: &str) -> bool {
         let name = Name::new(name);
         let lower = name.canonical().to_lowercase();
         if lower.starts_with('*') {
@@ -363,5 +363,5 @@ fn evaluate(database: &Database, identity: &Identity) -> Grant {
     names.remove("");
     let own = std::iter::once(&identity.name).chain(&identity.aliases).filter(|_| !identity.name.is_empty());
     let own = own.filter(|name| !name.is_empty()).cloned().collect();
-    Grant { acl_version, rights, names, own, local: acl.is_open_to(identity), who: identity.name.abbreviated() }
+    Grant { acl_version, rights, names, own_names: own, bypasses_acl: acl.is_open_to(identity), who: identity.name.abbreviated() }
 }

@@ -352,7 +352,7 @@ pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Resul
     if grant.is_server_itself() {
         return Ok(());
     }
-    Err(Error::ServerOnly { database: database.path(), who: grant.who().to_owned() })
+    Err(Error::ServerOnly { database: database.path(), who: grant.display_name().to_owned() })
 }
 
 /// Reads the counters of a snapshot.

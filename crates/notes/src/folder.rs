@@ -251,16 +251,16 @@ pub(crate) fn readers_of(items: &[Item]) -> Vec<String> {
 
 /// Returns the folders of a list that the holder of a grant may know of.
 pub(crate) fn known_to(grant: &Grant, folders: Arc<Vec<FolderDesign>>) -> Arc<Vec<FolderDesign>> {
-    if folders.iter().all(|folder| grant.may_use(&folder.readers)) {
+    if folders.iter().all(|folder| grant.may_use_design(&folder.readers)) {
         return folders;
     }
-    Arc::new(folders.iter().filter(|folder| grant.may_use(&folder.readers)).cloned().collect())
+    Arc::new(folders.iter().filter(|folder| grant.may_use_design(&folder.readers)).cloned().collect())
 }
 
 /// Returns `true` if a list, sorted by note id, contains the folder but the holder of the grant may not know of it.
 pub(crate) fn is_unknown_to(grant: &Grant, folders: &[FolderDesign], view: ViewId) -> bool {
     let found = folders.binary_search_by_key(&view, |folder| folder.view);
-    found.is_ok_and(|index| !grant.may_use(&folders[index].readers))
+    found.is_ok_and(|index| !grant.may_use_design(&folders[index].readers))
 }
 
 #[cfg(test)]

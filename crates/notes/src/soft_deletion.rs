@@ -249,7 +249,7 @@ impl Writer<'_, '_> {
     }
 
     fn delete_softly(&mut self, note: NoteId) -> Result<()> {
-        let (at, by) = (self.part.now, self.part.grant.who().to_owned());
+        let (at, by) = (self.part.now, self.part.grant.display_name().to_owned());
         let number = self.part.database.number;
         let header = &mut self.require(note)?.after;
         let folders = header.folders.drain(..).map(|place| place.folder).collect();

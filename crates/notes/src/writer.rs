@@ -336,7 +336,7 @@ impl Writer<'_, '_> {
             return Ok(());
         }
         let (store, database) = (self.store, self.part.database);
-        let (before, by) = (database.acl().1, self.part.grant.who().to_owned());
+        let (before, by) = (database.acl().1, self.part.grant.display_name().to_owned());
         let change = AclChange::between(&before, &acl, &by, self.part.now, self.part.modseq);
         acl_history::put(store, database.number, &change, self.batch)?;
         let sequence = self.require(ACL_NOTE)?.after.sequence;
@@ -411,7 +411,7 @@ impl Writer<'_, '_> {
 
     pub(crate) fn not_author(&self, note: NoteId) -> Error {
         let database = self.part.database.path();
-        Error::NotAuthor { database, who: self.part.grant.who().to_owned(), note }
+        Error::NotAuthor { database, who: self.part.grant.display_name().to_owned(), note }
     }
 
     pub(crate) fn require_level(&self, needed: AclLevel) -> Result<()> {
@@ -419,7 +419,7 @@ impl Writer<'_, '_> {
         if has >= needed {
             return Ok(());
         }
-        let who = self.part.grant.who().to_owned();
+        let who = self.part.grant.display_name().to_owned();
         Err(Error::AccessDenied { database: self.part.database.path(), who, needed, has })
     }
 

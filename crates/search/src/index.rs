@@ -258,7 +258,7 @@ impl FullTextIndex {
         let reading = access.read()?;
         let database = access.database();
         if !reading.grant().is_server_itself() {
-            let who = reading.grant().who().to_owned();
+            let who = reading.grant().display_name().to_owned();
             return Err(notes::Error::ServerOnly { database: database.path(), who }.into());
         }
         let number = database.number();

@@ -139,7 +139,7 @@ impl Template {
     /// Applies the template to a database in one transaction, and waits until the transaction is durable.
     pub fn apply(&self, notes: &Notes, access: &Access<level::Designer>) -> Result<DesignChanges, Failure> {
         let stored = design_notes(access)?;
-        let writing = access.lower::<level::Depositor>();
+        let writing = access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = notes.transaction(&accesses)?;
         let mut work = TemplateApplication {
@@ -366,7 +366,7 @@ mod tests {
         let text = templates::FILES[0];
         let old = Template::parse(text).expect("right");
         let by_hand = ViewNote { title: "By Author".into(), selection: "SELECT @All".into(), ..ViewNote::default() };
-        let writing = access.lower::<level::Depositor>();
+        let writing = access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = notes.transaction(&accesses).expect("a transaction");
         transaction.on(0).view_create(&by_hand).expect("made");

@@ -402,7 +402,7 @@ pub(crate) mod tests {
         let database = core.notes.database_create(&new).expect("made");
         let design = ViewDesign { refresh, ..ViewDesign::default() };
         let view = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
-        let access = authorize(&database).expect("itself").lower::<level::Depositor>();
+        let access = authorize(&database).expect("itself").downgrade::<level::Depositor>();
         let accesses = [&access];
         let mut transaction = core.notes.transaction(&accesses).expect("a transaction");
         transaction.on(0).view_create(&view).expect("a view");
@@ -454,7 +454,7 @@ pub(crate) mod tests {
         let updater = Arc::new(Updater::new(core));
         let database = make(core, Refresh::Hours(2), DatabaseOptions::default());
         work_off(&updater, core);
-        let access = authorize(&database).expect("itself").lower::<level::Depositor>();
+        let access = authorize(&database).expect("itself").downgrade::<level::Depositor>();
         let accesses = [&access];
         let mut transaction = core.notes.transaction(&accesses).expect("a transaction");
         transaction.on(0).note_create(NewNote::document(Vec::new())).expect("a document");

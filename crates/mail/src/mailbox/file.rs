@@ -124,7 +124,7 @@ impl MailStore {
         let database = self.notes.database_open(path)?;
         let access: Access<level::Reader> = database.authorize(identity)?;
         self.create_missing_parts(&database)?;
-        Ok(MailFile { mail: Arc::clone(self), depositor: access.lower(), access })
+        Ok(MailFile { mail: Arc::clone(self), depositor: access.downgrade(), access })
     }
 
     /// Opens a mail file as the server itself, for delivery and maintenance.

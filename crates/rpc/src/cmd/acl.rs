@@ -24,7 +24,7 @@ pub(crate) fn get(desk: &CallContext, request: v1::GetAclRequest) -> Result<Call
 pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<CallOutcome<v1::Acl>> {
     let access = desk.access_to_change::<level::Manager>(request.database)?;
     let before = {
-        let reader = access.lower::<level::Reader>();
+        let reader = access.downgrade::<level::Reader>();
         reader.read()?.acl()
     };
     let acl = acl_in(request.acl.unwrap_or_default(), &before)?;

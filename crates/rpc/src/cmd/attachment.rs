@@ -157,7 +157,7 @@ pub(crate) fn check(header: &v1::attach_file_request::Header, bytes_max: u64) ->
 /// file that is replaced.
 pub(crate) fn prepare(desk: &CallContext, header: v1::attach_file_request::Header) -> Result<CallOutcome<()>> {
     let access = desk.access_to_change::<level::Author>(header.database)?;
-    let reader = access.lower::<level::Reader>();
+    let reader = access.downgrade::<level::Reader>();
     let reading = reader.read()?;
     let name = convert::note_name(header.note)?;
     let found = header_of(&reading, name)?.filter(|found| !found.is_stub());
@@ -172,7 +172,7 @@ pub(crate) fn prepare(desk: &CallContext, header: v1::attach_file_request::Heade
     let is_public = found.flags.has(NoteFlags::PUBLIC) && grant.may_write_public();
     let items = reading.summary(found.note)?.map(|summary| summary.items).unwrap_or_default();
     if !is_public && !grant.may_edit(&items) {
-        let (database, who) = (access.database().path(), grant.who().to_owned());
+        let (database, who) = (access.database().path(), grant.display_name().to_owned());
         return Err(notes::Error::NotAuthor { database, who, note: found.note }.into());
     }
     edit::check_expected(header.expected_sequence, found.sequence, found.unid)?;

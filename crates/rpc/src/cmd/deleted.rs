@@ -18,7 +18,7 @@ pub(crate) fn list(
     desk: &CallContext,
     request: v1::ListDeletedNotesRequest,
 ) -> Result<CallOutcome<v1::ListDeletedNotesReply>> {
-    let access = desk.access::<level::Author>(request.database)?.lower::<level::Reader>();
+    let access = desk.access::<level::Author>(request.database)?.downgrade::<level::Reader>();
     let wanted = ItemSelection::read(request.items)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => DELETED_DEFAULT,
@@ -74,7 +74,7 @@ pub(crate) fn restore(desk: &CallContext, request: v1::RestoreNoteRequest) -> Re
     let name = note_name(request.note)?;
     desk.write(&access, |writer| {
         let note = {
-            let reader = access.lower::<level::Reader>();
+            let reader = access.downgrade::<level::Reader>();
             find_deleted(&reader.read()?, name)?
         };
         writer.note_restore(note)?;

@@ -144,12 +144,12 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
         return Err(Error::State(format!("{path} keeps nothing that is deleted, it would be gone for good")));
     }
     let note = {
-        let reader = access.lower::<level::Reader>();
+        let reader = access.downgrade::<level::Reader>();
         let header = header_of(&reader.read()?, note_name(request.note)?)?;
         let is_there = |header: &Header| !header.is_stub() || (request.for_good && header.is_soft_deleted());
         header.filter(is_there).map(|header| header.note)
     };
-    let lower = access.lower::<level::Depositor>();
+    let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
     let mut transaction = desk.ground.notes.transaction(&accesses)?;
     let mut writer = transaction.on(0);
@@ -178,7 +178,7 @@ pub(crate) fn change(
     edit: impl FnOnce(&mut Note, &mut Writer<'_, '_>) -> Result<Option<Vec<Item>>>,
 ) -> Result<CallOutcome<v1::SavedNote>> {
     let note = {
-        let reader = access.lower::<level::Reader>();
+        let reader = access.downgrade::<level::Reader>();
         let reading = reader.read()?;
         find(&reading, key)?
     };

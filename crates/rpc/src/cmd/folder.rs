@@ -58,7 +58,7 @@ pub(crate) fn delete(
 pub(crate) fn move_notes(desk: &CallContext, request: v1::MoveNotesRequest) -> Result<CallOutcome<v1::MoveNotesReply>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let (notes, into, out_of) = {
-        let reader = access.lower::<level::Reader>();
+        let reader = access.downgrade::<level::Reader>();
         let reading = reader.read()?;
         let named = |key: Option<v1::ViewKey>| key.map(|key| find_in(&reading, Some(key))).transpose();
         (find_all(&reading, request.notes)?, named(request.into)?, named(request.out_of)?)

@@ -105,7 +105,7 @@ impl CallContext {
         access: &Access<L>,
         change: impl FnOnce(&mut Writer<'_, '_>) -> Result<R>,
     ) -> Result<CallOutcome<R>> {
-        let lower = access.lower::<level::Depositor>();
+        let lower = access.downgrade::<level::Depositor>();
         let accesses = [&lower];
         let mut transaction = self.ground.notes.transaction(&accesses)?;
         let reply = change(&mut transaction.on(0))?;

@@ -76,7 +76,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<C
     if !request.mark_read || !is_unread {
         return Ok(CallOutcome::after(reply, reading.ticket()));
     }
-    let lower = access.lower::<level::Depositor>();
+    let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
     let mut transaction = desk.ground.notes.transaction(&accesses)?;
     transaction.on(0).mark_read(&[note])?;

@@ -50,7 +50,7 @@ pub(crate) fn delete(
 ) -> Result<CallOutcome<v1::DeleteNoteReply>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let user = owner(desk, &*access.grant()?, &request.user)?;
-    let lower = access.lower::<level::Depositor>();
+    let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
     let mut transaction = desk.ground.notes.transaction(&accesses)?;
     let mut writer = transaction.on(0);

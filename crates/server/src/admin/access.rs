@@ -27,7 +27,7 @@ const FLAGS: [(AccessFlag, AclFlags, &str); 7] = [
 pub(super) fn execute(core: &Core, path: &str, request: &AclRequest) -> Outcome {
     match request {
         AclRequest::List => {
-            let reader: Access<level::Reader> = open(core, path)?.lower();
+            let reader: Access<level::Reader> = open(core, path)?.downgrade();
             let acl = reader.read()?.acl();
             Ok(Answer::list(acl.entries.iter().map(row).collect()))
         }
@@ -57,7 +57,7 @@ fn flag_names(flags: AclFlags) -> Vec<&'static str> {
 }
 
 fn history(core: &Core, path: &str, last: u32) -> Outcome {
-    let reader: Access<level::Reader> = open(core, path)?.lower();
+    let reader: Access<level::Reader> = open(core, path)?.downgrade();
     let changes = reader.read()?.acl_history(last as usize)?;
     let row = |change: &notes::AclChange| {
         let mut what: Vec<String> = change.differences.iter().map(told).collect();
@@ -102,7 +102,7 @@ fn set_settings(core: &Core, path: &str, settings: &AclSettings) -> Outcome {
     let is_question =
         max_internet_access.is_none() && enforce.is_none() && add_role.is_empty() && remove_role.is_empty();
     if is_question {
-        let reader: Access<level::Reader> = open(core, path)?.lower();
+        let reader: Access<level::Reader> = open(core, path)?.downgrade();
         let acl = reader.read()?.acl();
         return Ok(Answer::record(vec![
             ("max_internet_access", json!(level_name(acl.internet_max))),
@@ -199,7 +199,7 @@ fn remove(core: &Core, path: &str, who: &str) -> Outcome {
 /// Changes the list within a transaction, so that no other change comes in between.
 fn edit<T>(core: &Core, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, Failure>) -> Result<T, Failure> {
     let access = open(core, path)?;
-    let (reader, writer): (Access<level::Reader>, Access<level::Depositor>) = (access.lower(), access.lower());
+    let (reader, writer): (Access<level::Reader>, Access<level::Depositor>) = (access.downgrade(), access.downgrade());
     let accesses = [&writer];
     let mut transaction = core.notes.transaction(&accesses)?;
     let mut acl = reader.read()?.acl().as_ref().clone();
@@ -324,7 +324,7 @@ mod tests {
     fn level_in(sample: &Sample, who: &str) -> AclLevel {
         let person = sample.core.directory.person(who).expect("a look").expect("the user exists");
         let identity = sample.core.directory.identity(&person).expect("a look");
-        let reader: Access<level::Reader> = open(&sample.core, PATH).expect("the mail file exists").lower();
+        let reader: Access<level::Reader> = open(&sample.core, PATH).expect("the mail file exists").downgrade();
         reader.read().expect("a look").acl().evaluate(&identity).level
     }
 

@@ -202,7 +202,7 @@ fn show(core: &Core, path: &str) -> Outcome {
     let access = open(core, path)?;
     let database = access.database();
     let facts = database.record();
-    let reader: Access<level::Reader> = access.lower();
+    let reader: Access<level::Reader> = access.downgrade();
     let reading = reader.read()?;
     let counters = reading.counters();
     let folders = reading.folders()?;

@@ -27,7 +27,7 @@ pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outc
 fn list(core: &Core, path: &str, first: u32) -> Outcome {
     let access = open(core, path)?;
     let kept_hours = access.database().record().options.keep_deleted_hours;
-    let reader: Access<level::Reader> = access.lower();
+    let reader: Access<level::Reader> = access.downgrade();
     let reading = reader.read()?;
     let row = |found: &DeletedNote| -> Result<Value, Failure> {
         let note = reading.deleted_note(found.header.note, &mut |_| false)?;
@@ -59,7 +59,7 @@ fn change(
     each: impl Fn(&mut Writer<'_, '_>, NoteId) -> notes::Result<bool>,
 ) -> Result<(), Failure> {
     let access = open(core, path)?;
-    let (reader, writer): (Access<level::Reader>, Access<level::Depositor>) = (access.lower(), access.lower());
+    let (reader, writer): (Access<level::Reader>, Access<level::Depositor>) = (access.downgrade(), access.downgrade());
     let accesses = [&writer];
     let mut transaction = core.notes.transaction(&accesses)?;
     let reading = reader.read()?;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
-        let writer: Access<level::Depositor> = open(&sample.core, PATH).expect("the mail file exists").lower();
+        let writer: Access<level::Depositor> = open(&sample.core, PATH).expect("the mail file exists").downgrade();
         let accesses = [&writer];
         let mut transaction = sample.core.notes.transaction(&accesses).expect("the mail file exists");
         let outcome = change(&mut transaction.on(0)).expect("the server may change the ACL change the ACL");

@@ -54,7 +54,7 @@ fn add(core: &Core, file: &Path) -> Outcome {
 }
 
 fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
-    let access = databases::open(core, path)?.lower();
+    let access = databases::open(core, path)?.downgrade();
     let name = match (name, template_of(&access)?) {
         (Some(name), _) => name.to_owned(),
         (None, Some(name)) => name,

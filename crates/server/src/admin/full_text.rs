@@ -81,13 +81,13 @@ fn update(
 }
 
 fn notes_of(core: &Core, path: &str) -> Result<u64, Failure> {
-    let access: Access<level::Reader> = open(core, path)?.lower();
+    let access: Access<level::Reader> = open(core, path)?.downgrade();
     Ok(access.read()?.counters().notes)
 }
 
 /// Runs a full-text query.
 pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
-    let access: Access<level::Reader> = open(core, &request.path)?.lower();
+    let access: Access<level::Reader> = open(core, &request.path)?.downgrade();
     let query = Query::parse(&request.query)?;
     let page = Page {
         sort: match request.sort {

@@ -188,7 +188,7 @@ impl Import<'_> {
     /// Rejects a document whose UNID is in use or reserved for profile documents.
     fn check_unid(&mut self, new: NewNote) -> Result<Result<NewNote, RowError>, Failure> {
         let Some(unid) = new.unid else { return Ok(Ok(new)) };
-        let reader: Access<level::Reader> = self.access.lower();
+        let reader: Access<level::Reader> = self.access.downgrade();
         let reading = reader.read()?;
         let header = reading.find(unid)?.map(|note| reading.header(note)).transpose()?.flatten();
         let is_taken = header.is_some_and(|header| !header.is_stub()) || self.unids.contains(&unid);
@@ -220,7 +220,7 @@ impl Import<'_> {
     }
 
     fn commit(&mut self, documents: Vec<NewNote>, note_down: RecordProgress) -> Result<Ticket, Failure> {
-        let writing = self.access.lower::<level::Depositor>();
+        let writing = self.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = self.core.notes.transaction(&accesses)?;
         for new in documents {
@@ -301,7 +301,7 @@ fn separated_by(delimiter: char) -> String {
 }
 
 fn open(core: &Core, path: &str) -> Result<Access<level::Designer>, Failure> {
-    databases::open(core, path).map(|access| access.lower())
+    databases::open(core, path).map(|access| access.downgrade())
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Progress
         let access = match databases::open(core, &path) {
             // A database may have been deleted or renamed since the list was read.
             Err(_) if request.path.is_none() && !core.notes.database_exists(&path)? => continue,
-            opened => opened?.lower(),
+            opened => opened?.downgrade(),
         };
         let views = access.read()?.views()?;
         let is_meant = |info: &ViewInfo| request.view.as_ref().is_none_or(|name| info.view.is_named(name));

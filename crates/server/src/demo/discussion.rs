@@ -105,15 +105,15 @@ mod tests {
         let bob: Access<level::Editor> =
             database.authorize(&sample.core.directory.identity(&bob).expect("known")).expect("he is of the team");
         let note =
-            bob.lower::<level::Reader>().read().expect("a snapshot").view_find("By Category").expect("a view").note;
-        let reader = bob.lower::<level::Reader>();
+            bob.downgrade::<level::Reader>().read().expect("a snapshot").view_find("By Category").expect("a view").note;
+        let reader = bob.downgrade::<level::Reader>();
         assert!(reader.view_refresh(note, 100).expect("an index").complete);
         let reading = reader.read().expect("a snapshot");
         let view = reading.view(note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows");
         // Four categories, one of them the parent of two others, and all entries.
         assert_eq!(rows.count().expect("sound"), 4 + ENTRIES.len() as u64);
-        let writing = bob.lower::<level::Depositor>();
+        let writing = bob.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = sample.core.notes.transaction(&accesses).expect("a transaction");
         transaction.on(0).folder_create_personal("To read", &[]).expect("they may have folders of their own");

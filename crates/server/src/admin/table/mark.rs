@@ -44,7 +44,7 @@ impl ImportProgress {
         }
         let size = std::fs::metadata(&request.file).map_err(Failure::file(&request.file))?.len();
         let name = name_of(&request.file);
-        let reader: Access<level::Reader> = access.lower();
+        let reader: Access<level::Reader> = access.downgrade();
         let stored = reader.read()?.profile(&name, None)?;
         let fresh = Self { name: Some(name), size, ..Self::default() };
         match stored.map(|note| fresh.stored(&note)) {

@@ -492,7 +492,7 @@ fn tables_of_commas_come_back() {
 /// file's content.
 fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut TableExport)) -> (Answer, String) {
     let sample = with_table();
-    let access: Access<level::Depositor> = open(&sample.core, PATH).expect("itself").lower();
+    let access: Access<level::Depositor> = open(&sample.core, PATH).expect("itself").downgrade();
     let accesses = [&access];
     let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
     for items in documents {
