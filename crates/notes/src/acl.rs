@@ -12,7 +12,7 @@
 //! An entry with a kind matches only that kind: an entry for a person does not match members of a group, and an entry
 //! for a group does not match a person or server of that name. Flags count only at levels at which they have a meaning,
 //! and a level brings the flags that it includes ([`AclFlags::meaningful_at`], [`AclFlags::included_in`]). An identity
-//! that proved its name only with a password, or did not log in, gets at most [`Acl::internet_max`].
+//! that proved its name only with a password, or did not log in, gets at most [`Acl::max_internet_access`].
 //!
 //! Roles are united over all matching entries. The effect of Readers and Authors items is decided where notes are read
 //! and written ([`crate::access`]). `docs/access-control.md` describes access control as a whole.
@@ -202,12 +202,12 @@ impl AclKind {
     }
 
     /// Returns `true` if an entry of this kind may stand for a single person or server.
-    fn names_one(self) -> bool {
+    fn may_name_individual(self) -> bool {
         matches!(self, Self::Unspecified | Self::Person | Self::Server)
     }
 
     /// Returns `true` if an entry of this kind may stand for a group.
-    fn names_group(self) -> bool {
+    fn may_name_group(self) -> bool {
         !matches!(self, Self::Person | Self::Server)
     }
 }
@@ -239,15 +239,15 @@ impl AclEntry {
     }
 
     /// Returns `true` if the entry is for a single name and the identity has that name, as its own or as an alias.
-    fn names(&self, identity: &Identity) -> bool {
-        self.kind.names_one() && identity.own_names().any(|name| *name == self.name)
+    fn names_identity(&self, identity: &Identity) -> bool {
+        self.kind.may_name_individual() && identity.own_names().any(|name| *name == self.name)
     }
 
     fn covers(&self, identity: &Identity) -> bool {
         self.kind.admits(identity)
-            && (self.names(identity)
+            && (self.names_identity(identity)
                 || (self.is_wildcard() && identity.own_names().any(|name| self.name.matches(name)))
-                || (self.kind.names_group() && identity.groups.contains(&self.name)))
+                || (self.kind.may_name_group() && identity.groups.contains(&self.name)))
     }
 
     /// Returns the rights that the entry grants: its flags that are meaningful at its level, and those that the level
@@ -265,7 +265,7 @@ impl AclEntry {
             return invalid("the name is empty, too long or contains control characters");
         }
         let pattern = name.strip_prefix('*');
-        if name.trim_start_matches('*').contains('*') || pattern.is_some_and(|rest| !ends_at_a_part(rest)) {
+        if name.trim_start_matches('*').contains('*') || pattern.is_some_and(|rest| !is_at_part_boundary(rest)) {
             return invalid("a wildcard must be * alone, or * followed by / or @ and more, as in */Sales/Acme");
         }
         let is_special = [DEFAULT_ENTRY, ANONYMOUS_ENTRY].iter().any(|special| self.name == Name::new(special));
@@ -278,7 +278,7 @@ impl AclEntry {
 
 /// Checks whether the text after a wildcard's star begins a new part of a name. The pattern `*Acme` fails this check
 /// because it would also cover `BigAcme`.
-fn ends_at_a_part(rest: &str) -> bool {
+fn is_at_part_boundary(rest: &str) -> bool {
     rest.is_empty() || (rest.len() > 1 && (rest.starts_with('/') || rest.starts_with('@')))
 }
 
@@ -304,10 +304,10 @@ pub struct Identity {
     /// `true` for a server, `false` for a person.
     pub server: bool,
     /// `true` for this server acting for itself, with full access to its own databases.
-    pub local: bool,
+    pub is_local_server: bool,
     /// `true` for an operator's command that works on documents on the server's behalf. It is subject to ACLs that are
-    /// enforced ([`Acl::uniform`]).
-    pub tool: bool,
+    /// enforced ([`Acl::enforce_consistent`]).
+    pub is_operator_tool: bool,
     /// The proof by which the name was established.
     pub authentication: Authentication,
 }
@@ -322,13 +322,13 @@ impl Identity {
     /// Creates the identity under which a server works on its own databases.
     #[must_use]
     pub fn local_server(name: impl Into<Name>) -> Self {
-        Self { name: name.into(), server: true, local: true, ..Self::default() }
+        Self { name: name.into(), server: true, is_local_server: true, ..Self::default() }
     }
 
     /// Creates the identity under which an operator's commands read and write documents.
     #[must_use]
     pub fn local_tool(name: impl Into<Name>) -> Self {
-        Self { tool: true, ..Self::local_server(name) }
+        Self { is_operator_tool: true, ..Self::local_server(name) }
     }
 
     /// Creates the identity of a client that did not log in.
@@ -344,7 +344,7 @@ impl Identity {
     }
 
     /// Returns `true` if the identity is anonymous or established its name only with a password.
-    fn is_weakly_known(&self) -> bool {
+    fn is_weakly_authenticated(&self) -> bool {
         self.name.is_empty() || self.authentication == Authentication::Password
     }
 
@@ -373,7 +373,7 @@ impl Rights {
     ///
     /// Flags of the higher level that are also meaningful at the lower one stay, such as creating folders. Of the
     /// rights on public documents, only those that the lower level includes stay.
-    fn at_most(self, max: AclLevel) -> Self {
+    fn capped_at(self, max: AclLevel) -> Self {
         if max == AclLevel::NoAccess {
             return Self { level: max, flags: AclFlags::NONE, ..self };
         }
@@ -393,18 +393,18 @@ pub struct Acl {
     /// The roles that exist, with brackets.
     pub roles: BTreeSet<String>,
     /// `true` if the ACL is enforced: all replicas must have the same ACL, and it also applies to local tools.
-    pub uniform: bool,
+    pub enforce_consistent: bool,
     /// The maximum level of an identity that established its name only with a password, or did not log in.
-    pub internet_max: AclLevel,
+    pub max_internet_access: AclLevel,
 }
 
 impl Default for Acl {
     fn default() -> Self {
-        Self { entries: Vec::new(), roles: BTreeSet::new(), uniform: false, internet_max: INTERNET_MAX }
+        Self { entries: Vec::new(), roles: BTreeSet::new(), enforce_consistent: false, max_internet_access: INTERNET_MAX }
     }
 }
 
-/// Value of [`Acl::internet_max`] in a new ACL and in ACLs stored in version 1, which lack the field.
+/// Value of [`Acl::max_internet_access`] in a new ACL and in ACLs stored in version 1, which lack the field.
 const INTERNET_MAX: AclLevel = AclLevel::Editor;
 
 /// Name of the entry for every identity that no other entry matches.
@@ -432,29 +432,29 @@ impl Acl {
     /// Returns `true` if the ACL does not apply to the identity: to the server itself, and to its tools unless the ACL
     /// is enforced.
     #[must_use]
-    pub fn is_open_to(&self, identity: &Identity) -> bool {
-        identity.local && !(identity.tool && self.uniform)
+    pub fn is_bypassed_by(&self, identity: &Identity) -> bool {
+        identity.is_local_server && !(identity.is_operator_tool && self.enforce_consistent)
     }
 
     /// Returns the rights of an identity.
     #[must_use]
     pub fn evaluate(&self, identity: &Identity) -> Rights {
-        if self.is_open_to(identity) {
+        if self.is_bypassed_by(identity) {
             let level = AclLevel::Manager;
             return Rights { level, flags: AclFlags::included_in(level), roles: self.roles.clone() };
         }
-        let found = self.find(identity);
-        if identity.is_weakly_known() { found.at_most(self.internet_max) } else { found }
+        let found = self.rights_from_entries(identity);
+        if identity.is_weakly_authenticated() { found.capped_at(self.max_internet_access) } else { found }
     }
 
     /// Returns the rights that the entries grant to an identity, before the cap for passwords.
-    fn find(&self, identity: &Identity) -> Rights {
+    fn rights_from_entries(&self, identity: &Identity) -> Rights {
         if identity.name.is_empty() {
             let entry = self.named(ANONYMOUS_ENTRY).or_else(|| self.named(DEFAULT_ENTRY));
             return entry.map_or_else(Rights::none, AclEntry::rights);
         }
         let matching: Vec<&AclEntry> = self.entries.iter().filter(|entry| entry.covers(identity)).collect();
-        let explicit = matching.iter().find(|entry| entry.names(identity));
+        let explicit = matching.iter().find(|entry| entry.names_identity(identity));
         let mut found = match explicit {
             Some(entry) => entry.rights(),
             None if matching.is_empty() => self.named(DEFAULT_ENTRY).map_or_else(Rights::none, AclEntry::rights),
@@ -500,7 +500,7 @@ impl Acl {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
-        out.u8(2).u8(u8::from(self.uniform)).u8(self.internet_max as u8).varint(self.roles.len() as u64);
+        out.u8(2).u8(u8::from(self.enforce_consistent)).u8(self.max_internet_access as u8).varint(self.roles.len() as u64);
         for role in &self.roles {
             out.text(role);
         }
@@ -511,7 +511,7 @@ impl Acl {
         out.finish()
     }
 
-    /// Parses the stored form. Version 1 is accepted, too. It lacks [`Acl::internet_max`].
+    /// Parses the stored form. Version 1 is accepted, too. It lacks [`Acl::max_internet_access`].
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
@@ -523,7 +523,7 @@ impl Acl {
         let roles = decode_roles(&mut input)?;
         let count = input.count()?;
         let entries = (0..count).map(|_| decode_entry(&mut input)).collect::<std::result::Result<_, _>>()?;
-        Ok(Self { entries, roles, uniform, internet_max })
+        Ok(Self { entries, roles, enforce_consistent: uniform, max_internet_access: internet_max })
     }
 
     fn named(&self, name: &str) -> Option<&AclEntry> {

@@ -172,11 +172,11 @@ fn differences(before: &Acl, after: &Acl) -> Vec<AclDifference> {
     };
     let (old, new) = (by_name(before), by_name(after));
     let mut found = Vec::new();
-    if before.internet_max != after.internet_max {
-        found.push(AclDifference::InternetMax { before: before.internet_max, after: after.internet_max });
+    if before.max_internet_access != after.max_internet_access {
+        found.push(AclDifference::InternetMax { before: before.max_internet_access, after: after.max_internet_access });
     }
-    if before.uniform != after.uniform {
-        found.push(AclDifference::Uniform(after.uniform));
+    if before.enforce_consistent != after.enforce_consistent {
+        found.push(AclDifference::Uniform(after.enforce_consistent));
     }
     let only =
         |one: &BTreeSet<String>, other: &BTreeSet<String>| -> Vec<String> { one.difference(other).cloned().collect() };
@@ -267,8 +267,8 @@ mod tests {
             acl.entries[0].roles.insert("[B]".to_owned());
         };
         check(role, &["role [B] added", "role [A] removed", "-Default-: No Access, [B] instead of No Access"]);
-        check(|acl| acl.uniform = true, &["consistent ACL enforced"]);
-        check(|acl| acl.internet_max = AclLevel::Reader, &["maximum Internet access: Reader instead of Editor"]);
+        check(|acl| acl.enforce_consistent = true, &["consistent ACL enforced"]);
+        check(|acl| acl.max_internet_access = AclLevel::Reader, &["maximum Internet access: Reader instead of Editor"]);
         let bob = |acl: &mut Acl| acl.entries.push(AclEntry::new("Bob/Acme", AclLevel::Author));
         check(bob, &["Bob/Acme added: Author"]);
     }

@@ -171,9 +171,9 @@ pub fn acl_out(acl: &notes::Acl, sequence: u32) -> v1::Acl {
     v1::Acl {
         entries: acl.entries.iter().map(entry).collect(),
         roles: acl.roles.iter().cloned().collect(),
-        uniform: acl.uniform,
+        uniform: acl.enforce_consistent,
         sequence,
-        internet_max: Some(access_level(acl.internet_max).into()),
+        internet_max: Some(access_level(acl.max_internet_access).into()),
     }
 }
 
@@ -183,10 +183,10 @@ pub fn acl_in(acl: v1::Acl, before: &notes::Acl) -> Result<notes::Acl> {
         .internet_max
         .map(|level| level_in(level).ok_or_else(|| Error::invalid("internet_max is a level that does not exist")));
     Ok(notes::Acl {
-        internet_max: internet_max.transpose()?.unwrap_or(before.internet_max),
+        max_internet_access: internet_max.transpose()?.unwrap_or(before.max_internet_access),
         entries: acl.entries.into_iter().map(acl_entry_in).collect::<Result<_>>()?,
         roles: acl.roles.into_iter().collect(),
-        uniform: acl.uniform,
+        enforce_consistent: acl.uniform,
     })
 }
 
@@ -295,12 +295,12 @@ mod tests {
         let flags = AclFlags::NO_DELETE.with(AclFlags::CREATE_FOLDER);
         acl.entries.push(AclEntry { kind: AclKind::Server, flags, ..AclEntry::new("Hub/Acme", AclLevel::Manager) });
         acl.roles.insert("[A]".to_owned());
-        acl.uniform = true;
-        acl.internet_max = AclLevel::Author;
+        acl.enforce_consistent = true;
+        acl.max_internet_access = AclLevel::Author;
         let other = notes::Acl::default();
         assert_eq!(acl_in(acl_out(&acl, 7), &other).expect("it was ours"), acl);
         let silent = v1::Acl { internet_max: None, ..acl_out(&acl, 7) };
-        assert_eq!(acl_in(silent, &other).expect("it was ours").internet_max, other.internet_max);
+        assert_eq!(acl_in(silent, &other).expect("it was ours").max_internet_access, other.max_internet_access);
         let broken =
             v1::Acl { entries: vec![v1::AclEntry { level: 7, ..v1::AclEntry::default() }], ..v1::Acl::default() };
         assert!(acl_in(broken, &acl).is_err());

@@ -34,7 +34,7 @@ impl TemplateDatabaseCreator {
             acl.entries.push(AclEntry::new(self.name_of(who)?, AclLevel::Manager));
         }
         // The maximum level for password logins is a property of each database. It must not limit this check.
-        acl.internet_max = AclLevel::Manager;
+        acl.max_internet_access = AclLevel::Manager;
         Ok(acl.evaluate(identity).level == AclLevel::Manager)
     }
 
@@ -51,7 +51,7 @@ impl TemplateDatabaseCreator {
         let kind = if maker.server { AclKind::Server } else { AclKind::Person };
         acl.entries.push(AclEntry { kind, ..AclEntry::new(maker.name.clone(), AclLevel::Manager) });
         // The creator logged in with a password. With a lower maximum, the creator could not grant access to anyone.
-        acl.internet_max = AclLevel::Manager;
+        acl.max_internet_access = AclLevel::Manager;
         acl
     }
 }

@@ -49,7 +49,7 @@ fn the_identity_has_all_names() {
     assert_eq!(identity.name.canonical(), "CN=Ann Smith/OU=West/O=Acme");
     let aliases: Vec<&str> = identity.aliases.iter().map(base::Name::canonical).collect();
     assert_eq!(aliases, ["asmith", "ann@acme.test"]);
-    assert!(!identity.server && !identity.local);
+    assert!(!identity.server && !identity.is_local_server);
 }
 
 #[test]

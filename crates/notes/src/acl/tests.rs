@@ -62,7 +62,7 @@ fn roles_are_united() {
 #[test]
 fn the_stored_form_reads_back() {
     let mut list = acl(&[("-Default-", AclLevel::Reader), ("Ann/Sales/Acme", AclLevel::Manager)]);
-    list.uniform = true;
+    list.enforce_consistent = true;
     list.roles.insert("[X]".into());
     list.entries[1].roles.insert("[X]".into());
     assert_eq!(Acl::decode(&list.encode()), Ok(list.clone()));
@@ -134,7 +134,7 @@ fn flags_count_where_they_mean_something() {
 fn a_password_gives_at_most_what_the_list_says() {
     use AclLevel::{Depositor, Editor, Manager, NoAccess, Reader};
     let check = |has: AclLevel, max: AclLevel, expected: AclLevel, makes_folders: bool| {
-        let list = Acl { internet_max: max, ..acl(&[("Ann/Sales/Acme", has)]) };
+        let list = Acl { max_internet_access: max, ..acl(&[("Ann/Sales/Acme", has)]) };
         let by_key = list.evaluate(&ann(&[]));
         let by_password = list.evaluate(&ann(&[]).authenticated(Authentication::Password));
         assert_eq!((by_key.level, by_password.level), (has, expected), "{has} at most {max}");
@@ -146,21 +146,21 @@ fn a_password_gives_at_most_what_the_list_says() {
     check(Reader, Editor, Reader, false);
     check(Manager, Reader, Reader, false);
     check(Manager, NoAccess, NoAccess, false);
-    let open = Acl { internet_max: Depositor, ..acl(&[("-Default-", Manager)]) };
+    let open = Acl { max_internet_access: Depositor, ..acl(&[("-Default-", Manager)]) };
     assert_eq!(open.evaluate(&Identity::anonymous()).level, Depositor);
     assert_eq!(open.evaluate(&Identity::local_server("hub")).level, Manager);
-    assert_eq!(Acl::default().internet_max, Editor);
+    assert_eq!(Acl::default().max_internet_access, Editor);
 }
 
 #[test]
 fn whom_the_highest_level_of_passwords_lowers_reads_nothing_public_by_it() {
     let flags = |list: &Acl| list.evaluate(&ann(&[]).authenticated(Authentication::Password)).flags;
-    let mut list = Acl { internet_max: AclLevel::Depositor, ..acl(&[("Ann/Sales/Acme", AclLevel::Manager)]) };
+    let mut list = Acl { max_internet_access: AclLevel::Depositor, ..acl(&[("Ann/Sales/Acme", AclLevel::Manager)]) };
     assert_eq!(flags(&list), AclFlags::NONE);
     list.entries[0] =
         AclEntry { flags: AclFlags::PUBLIC_READER, ..AclEntry::new("Ann/Sales/Acme", AclLevel::NoAccess) };
     assert_eq!(flags(&list), AclFlags::PUBLIC_READER, "who is not lowered keeps what the entry says");
-    list.internet_max = AclLevel::NoAccess;
+    list.max_internet_access = AclLevel::NoAccess;
     assert_eq!(flags(&list), AclFlags::NONE);
 }
 
@@ -169,7 +169,7 @@ fn an_enforced_list_holds_for_tools() {
     let mut list = acl(&[("-Default-", AclLevel::NoAccess), ("hub/Acme", AclLevel::Reader)]);
     let level = |list: &Acl, who: Identity| list.evaluate(&who).level;
     assert_eq!(level(&list, Identity::local_tool("hub/Acme")), AclLevel::Manager);
-    list.uniform = true;
+    list.enforce_consistent = true;
     assert_eq!(level(&list, Identity::local_tool("hub/Acme")), AclLevel::Reader);
     assert_eq!(level(&list, Identity::local_tool("spoke/Acme")), AclLevel::NoAccess);
     assert_eq!(level(&list, Identity::local_server("hub/Acme")), AclLevel::Manager, "delivery and indexes go on");
@@ -177,7 +177,7 @@ fn an_enforced_list_holds_for_tools() {
 
 #[test]
 fn the_stored_form_of_version_1_is_read() {
-    let list = Acl { uniform: true, ..acl(&[("-Default-", AclLevel::Reader)]) };
+    let list = Acl { enforce_consistent: true, ..acl(&[("-Default-", AclLevel::Reader)]) };
     let mut bytes = list.encode();
     assert_eq!((bytes[0], bytes.remove(2)), (2, AclLevel::Editor as u8));
     bytes[0] = 1;

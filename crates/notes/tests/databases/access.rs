@@ -130,7 +130,7 @@ fn changes_of_the_list_are_remembered() {
     assert_eq!(told(9), ["Ann/Acme role [A] added", "Ann/Acme Bob/Acme: Editor instead of Reader"]);
     assert_eq!(told(1), ["Ann/Acme role [A] added"]);
     for round in 0..notes::limits::ACL_HISTORY_MAX {
-        set(&again, &database, &|acl| acl.uniform = round % 2 == 0);
+        set(&again, &database, &|acl| acl.enforce_consistent = round % 2 == 0);
     }
     assert_eq!(told(usize::MAX).len(), notes::limits::ACL_HISTORY_MAX);
     assert_eq!(told(usize::MAX).last().unwrap(), "Ann/Acme consistent ACL enforced");

@@ -130,7 +130,7 @@ impl Case {
 
     /// Adds an ACL entry with the level for the caller.
     fn let_in(&self, level: AclLevel, exposure: Exposure, who: Caller) {
-        let mut acl = Acl { internet_max: who.at_most(), ..Acl::private(&Name::new(ANN)) };
+        let mut acl = Acl { max_internet_access: who.at_most(), ..Acl::private(&Name::new(ANN)) };
         acl.roles.insert("[Crew]".into());
         let mut entry = AclEntry::new(if who == Caller::Nobody { "Anonymous" } else { BOB }, level);
         entry.roles.extend((exposure == Exposure::ByRole).then(|| "[Crew]".to_owned()));

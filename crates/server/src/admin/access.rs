@@ -105,16 +105,16 @@ fn set_settings(core: &Core, path: &str, settings: &AclSettings) -> Outcome {
         let reader: Access<level::Reader> = open(core, path)?.downgrade();
         let acl = reader.read()?.acl();
         return Ok(Answer::record(vec![
-            ("max_internet_access", json!(level_name(acl.internet_max))),
-            ("enforced", json!(acl.uniform)),
+            ("max_internet_access", json!(level_name(acl.max_internet_access))),
+            ("enforced", json!(acl.enforce_consistent)),
             ("roles", json!(acl.roles)),
             ("entries", json!(acl.entries.len())),
         ]));
     }
     let (added, removed) = (roles(add_role)?, roles(remove_role)?);
     edit(core, path, |acl| {
-        acl.internet_max = max_internet_access.map_or(acl.internet_max, level_of);
-        acl.uniform = enforce.map_or(acl.uniform, |switch| switch == OnOff::On);
+        acl.max_internet_access = max_internet_access.map_or(acl.max_internet_access, level_of);
+        acl.enforce_consistent = enforce.map_or(acl.enforce_consistent, |switch| switch == OnOff::On);
         if let Some(unknown) = removed.iter().find(|role| !acl.roles.contains(*role)) {
             return Err(Failure::Refused(format!("there is no role {unknown} in {path}")));
         }
@@ -151,7 +151,7 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
             Some(at) => acl.entries[at] = entry.clone(),
             None => acl.entries.push(entry.clone()),
         }
-        Ok((entry, new, acl.internet_max))
+        Ok((entry, new, acl.max_internet_access))
     })?;
     let mut answer = Answer::say(format!("{} has the level {} in {path}.", entry.name, entry.level));
     if !new.is_empty() {

@@ -381,7 +381,7 @@ async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
             let access: notes::Access<notes::level::Depositor> =
                 file.database().authorize(&itself).expect("the server has access");
             let mut acl = notes::Acl::open_to_all(level);
-            acl.internet_max = level;
+            acl.max_internet_access = level;
             let accesses = [&access];
             let mut transaction = world.server.core.notes.transaction(&accesses).expect("the store works");
             transaction.on(0).acl_set(acl).expect("the server has access");
