@@ -36,7 +36,7 @@ pub struct AclChange {
     /// The differences, at most [`ACL_DIFFERENCES_MAX`].
     pub differences: Vec<AclDifference>,
     /// Number of further differences that are not stored.
-    pub left_out: u64,
+    pub omitted_count: u64,
 }
 
 /// One difference between two versions of an ACL.
@@ -63,16 +63,16 @@ impl AclChange {
     #[must_use]
     pub fn between(before: &Acl, after: &Acl, by: &str, at: Timestamp, modseq: Modseq) -> Self {
         let mut differences = differences(before, after);
-        let left_out = differences.len().saturating_sub(ACL_DIFFERENCES_MAX) as u64;
+        let omitted_count = differences.len().saturating_sub(ACL_DIFFERENCES_MAX) as u64;
         differences.truncate(ACL_DIFFERENCES_MAX);
-        Self { modseq, at, by: by.to_owned(), is_repair: false, differences, left_out }
+        Self { modseq, at, by: by.to_owned(), is_repair: false, differences, omitted_count }
     }
 
     /// Returns the stored form (version 1). The modseq is part of the key.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
-        out.u8(1).i64(self.at.0).text(&self.by).u8(u8::from(self.is_repair)).varint(self.left_out);
+        out.u8(1).i64(self.at.0).text(&self.by).u8(u8::from(self.is_repair)).varint(self.omitted_count);
         out.varint(self.differences.len() as u64);
         self.differences.iter().for_each(|difference| difference.encode(&mut out));
         out.finish()
@@ -94,7 +94,7 @@ impl AclChange {
         }
         let differences =
             (0..count).map(|_| AclDifference::decode(&mut input)).collect::<std::result::Result<_, _>>()?;
-        Ok(Self { modseq, at, by, is_repair, differences, left_out })
+        Ok(Self { modseq, at, by, is_repair, differences, omitted_count: left_out })
     }
 }
 
@@ -198,7 +198,7 @@ fn differences(before: &Acl, after: &Acl) -> Vec<AclDifference> {
 
 /// Adds a change to the history and deletes the oldest records beyond [`ACL_HISTORY_MAX`]. A second change in the same
 /// transaction replaces the first.
-pub(crate) fn put(reader: &dyn Read, database: DbNumber, change: &AclChange, batch: &mut Batch) -> Result<()> {
+pub(crate) fn record_change(reader: &dyn Read, database: DbNumber, change: &AclChange, batch: &mut Batch) -> Result<()> {
     let mut known = 0;
     let mut cursor = reader.scan(Table::Meta, &keys::acl_history(database), Direction::Backward)?;
     while let Some((key, _)) = cursor.next()? {
@@ -280,6 +280,6 @@ mod tests {
             .entries
             .extend((0..1_000).map(|number| AclEntry::new(format!("P{number}/Acme").as_str(), AclLevel::Reader)));
         let told = AclChange::between(&list(), &after, "", Timestamp(0), Modseq(1));
-        assert_eq!((told.differences.len(), told.left_out), (ACL_DIFFERENCES_MAX, 1_000 - ACL_DIFFERENCES_MAX as u64));
+        assert_eq!((told.differences.len(), told.omitted_count), (ACL_DIFFERENCES_MAX, 1_000 - ACL_DIFFERENCES_MAX as u64));
     }
 }

@@ -338,7 +338,7 @@ impl Writer<'_, '_> {
         let (store, database) = (self.store, self.part.database);
         let (before, by) = (database.acl().1, self.part.grant.display_name().to_owned());
         let change = AclChange::between(&before, &acl, &by, self.part.now, self.part.modseq);
-        acl_history::put(store, database.number, &change, self.batch)?;
+        acl_history::record_change(store, database.number, &change, self.batch)?;
         let sequence = self.require(ACL_NOTE)?.after.sequence;
         let old = database_reader::load_summary(store, database, ACL_NOTE)?;
         let old = old.ok_or_else(|| database_reader::damaged_note(database, ACL_NOTE, "summary"))?;

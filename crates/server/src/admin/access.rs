@@ -61,8 +61,8 @@ fn history(core: &Core, path: &str, last: u32) -> Outcome {
     let changes = reader.read()?.acl_history(last as usize)?;
     let row = |change: &notes::AclChange| {
         let mut what: Vec<String> = change.differences.iter().map(told).collect();
-        if change.left_out > 0 {
-            what.push(format!("and {} more", change.left_out));
+        if change.omitted_count > 0 {
+            what.push(format!("and {} more", change.omitted_count));
         }
         record(vec![
             ("at", moment(Some(change.at))),
