@@ -165,7 +165,7 @@ pub struct DatabaseRecord {
     /// Number of the store that holds the database. It is 0 as long as there is only one store.
     pub shard: u32,
     /// Version of the on-disk structure of its records.
-    pub structure: OdsVersion,
+    pub ods: OdsVersion,
 }
 
 impl DatabaseRecord {
@@ -178,7 +178,7 @@ impl DatabaseRecord {
         assert!(self.options.check().is_ok(), "the options were checked before");
         let mut out = Encoder::with_capacity(128);
         let DatabaseOptions { full_text, keep_deleted_hours, .. } = self.options;
-        let version = match (self.structure, full_text, keep_deleted_hours) {
+        let version = match (self.ods, full_text, keep_deleted_hours) {
             (structure, ..) if structure > OdsVersion::OLDEST => 4,
             (_, _, Some(_)) => 3,
             (_, FullTextSchedule::Off, None) => 1,
@@ -186,7 +186,7 @@ impl DatabaseRecord {
         };
         out.u8(version).u32(self.number.0);
         if version >= 4 {
-            out.u16(self.structure.0);
+            out.u16(self.ods.0);
         }
         out.text(&self.path).u64(self.replica_id.0).text(&self.title);
         out.u8(self.kind as u8).text(self.owner.canonical()).i64(self.created.0).u32(self.shard);
@@ -234,7 +234,7 @@ impl DatabaseRecord {
             },
             keep_deleted_hours: if version < 3 { None } else { Some(input.u16()?).filter(|hours| *hours > 0) },
         };
-        Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard, structure })
+        Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard, ods: structure })
     }
 }
 

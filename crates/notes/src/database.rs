@@ -110,7 +110,7 @@ impl Notes {
             created: self.clock.now(),
             options: new.options,
             shard: 0,
-            structure: OdsVersion::PRESENT,
+            ods: OdsVersion::PRESENT,
         };
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &path_key, &record.encode());
@@ -218,8 +218,8 @@ impl Notes {
     /// Sets the structure version of a database. Durable on return.
     pub(crate) fn database_structure_set(&self, access: &Access<level::Manager>, structure: OdsVersion) -> Result<()> {
         self.record_change(access, |record| {
-            assert!(record.structure <= structure, "the structure version is never lowered");
-            DatabaseRecord { structure, ..record }
+            assert!(record.ods <= structure, "the structure version is never lowered");
+            DatabaseRecord { ods: structure, ..record }
         })
     }
 
@@ -321,7 +321,7 @@ impl Notes {
     }
 
     fn load(&self, record: DatabaseRecord) -> Result<Database> {
-        ods::refuse_newer(&record.path, record.structure)?;
+        ods::refuse_newer(&record.path, record.ods)?;
         let reader = self.store.as_ref();
         let counters = database_reader::load_counters(reader, record.number)?;
         let database = Database::new(self, record, counters, Acl::default());

@@ -86,7 +86,7 @@ impl<'u> Upgrade<'u> {
     }
 
     fn new(notes: &'u Notes, access: &'u Access<level::Manager>, mode: Mode) -> Self {
-        let from = access.database().record().structure;
+        let from = access.database().record().ods;
         assert!(from <= OdsVersion::PRESENT, "a database that is newer does not open");
         let report = UpgradeReport { from, to: OdsVersion::PRESENT, notes: 0, rewritten: 0, complete: false };
         Self { notes, access, after: NoteId(0), report, mode }

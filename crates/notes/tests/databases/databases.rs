@@ -79,7 +79,7 @@ fn a_record_of_any_version_is_read() {
         DatabaseOptions { keep_deleted_hours: Some(3), full_text: FullTextSchedule::Hourly, ..present.options };
     let full = DatabaseRecord { options, ..present.clone() };
     assert_eq!(DatabaseRecord::decode(&full.encode()).as_ref(), Ok(&full));
-    let record = DatabaseRecord { structure: OdsVersion::OLDEST, ..present };
+    let record = DatabaseRecord { ods: OdsVersion::OLDEST, ..present };
     let version_1 = record.encode();
     assert_eq!(version_1[0], 1, "a database that is not upgraded stays readable for the programs that made it");
     assert_eq!(DatabaseRecord::decode(&version_1).as_ref(), Ok(&record));

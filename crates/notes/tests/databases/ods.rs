@@ -91,7 +91,7 @@ fn aged(world: &TestServer, database: &Database) -> Batch {
             batch.put(table, &key, &summary.encode());
         } else if table == Table::Catalog && key[0] == b'p' {
             let record = DatabaseRecord::decode(&value).expect("a record");
-            batch.put(table, &key, &DatabaseRecord { structure: OdsVersion::OLDEST, ..record }.encode());
+            batch.put(table, &key, &DatabaseRecord { ods: OdsVersion::OLDEST, ..record }.encode());
         }
     }
     batch
@@ -122,7 +122,7 @@ fn run(mut upgrade: Upgrade<'_>) -> UpgradeReport {
 fn an_older_database_opens_and_is_brought_to_the_present_structure() {
     let (world, wanted) = old_world();
     let database = world.notes.database_open(PATH).expect("the oldest structure is read");
-    assert_eq!(database.record().structure, OdsVersion::OLDEST);
+    assert_eq!(database.record().ods, OdsVersion::OLDEST);
     assert_eq!(seen_by_bob(&database), 0, "headers did not say it");
     let access = manager(&database);
     let before = contents(&world);
@@ -132,7 +132,7 @@ fn an_older_database_opens_and_is_brought_to_the_present_structure() {
     assert_eq!((planned.notes, planned.rewritten), (DOCUMENTS as u64 + 1, OLD_NOTES));
     let modseq = database.modseq();
     assert_eq!(run(Upgrade::begin(&world.notes, &access)), planned, "what was planned is done");
-    assert_eq!((database.record().structure, database.modseq()), (OdsVersion::PRESENT, modseq));
+    assert_eq!((database.record().ods, database.modseq()), (OdsVersion::PRESENT, modseq));
     assert!(contents(&world) == wanted, "nothing but the forms has changed");
     assert_eq!(seen_by_bob(&database), PUBLIC - 1, "one is deleted");
     assert_sound(&database);
@@ -159,7 +159,7 @@ fn an_upgrade_that_a_crash_ended_is_begun_again() {
         let world = world.restarted();
         let database = world.notes.database_open(PATH).expect("it opens again");
         let expected = if done == steps { OdsVersion::PRESENT } else { OdsVersion::OLDEST };
-        assert_eq!(database.record().structure, expected, "{done}");
+        assert_eq!(database.record().ods, expected, "{done}");
         let access = manager(&database);
         let report = run(Upgrade::begin(&world.notes, &access));
         let left =
@@ -204,14 +204,14 @@ fn a_note_that_cannot_be_read_ends_an_upgrade_with_its_name() {
     let access = manager(&database);
     let told = Upgrade::begin(&world.notes, &access).step().expect_err("it is damaged").to_string();
     assert_eq!(told, "damaged header of note 7 in docs.nsf");
-    assert_eq!(database.record().structure, OdsVersion::OLDEST);
+    assert_eq!(database.record().ods, OdsVersion::OLDEST);
 }
 
 #[test]
 fn a_newer_database_is_refused_and_left_alone() {
     let (world, _) = old_world();
     let mut record = world.notes.database_list().expect("a catalog").remove(0);
-    record.structure = OdsVersion(OdsVersion::PRESENT.0 + 1);
+    record.ods = OdsVersion(OdsVersion::PRESENT.0 + 1);
     let mut batch = Batch::new();
     let appended = [record.encode(), b"what this program knows nothing of".to_vec()].concat();
     batch.put(Table::Catalog, b"pdocs.nsf", &appended);

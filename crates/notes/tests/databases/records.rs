@@ -195,7 +195,7 @@ proptest! {
             created: Timestamp(texts[0]),
             options,
             shard: number.rotate_left(7),
-            structure: OdsVersion(structure),
+            ods: OdsVersion(structure),
         };
         let stored = record.encode();
         check(&stored, &record, DatabaseRecord::decode)?;

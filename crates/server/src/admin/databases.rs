@@ -48,7 +48,7 @@ fn row(database: &DatabaseRecord) -> Value {
         ("title", json!(database.title)),
         ("kind", json!(database.kind.name())),
         ("replica_id", json!(database.replica_id.to_text())),
-        ("structure", json!(database.structure.0)),
+        ("structure", json!(database.ods.0)),
         ("created_at", moment(Some(database.created))),
     ])
 }
@@ -212,7 +212,7 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("kind", json!(facts.kind.name())),
         ("replica_id", json!(facts.replica_id.to_text())),
         ("number", json!(facts.number.0)),
-        ("structure", json!(facts.structure.0)),
+        ("structure", json!(facts.ods.0)),
         ("structure_present", json!(OdsVersion::PRESENT.0)),
         ("owner", json!(facts.owner.to_string())),
         ("created_at", moment(Some(facts.created))),
@@ -259,7 +259,7 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut ProgressCallback<
         step(report, Progress { what: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases })?;
         let access = open(core, path)?;
         let facts = access.database().record();
-        let mut fields = vec![("path", json!(facts.path)), ("structure_before", json!(facts.structure.0))];
+        let mut fields = vec![("path", json!(facts.path)), ("structure_before", json!(facts.ods.0))];
         if request.upgrade {
             fields.extend(upgrade(core, &access, request.dry_run, report)?);
         }
@@ -414,7 +414,7 @@ mod tests {
         sample.core.notes.close_idle();
         let mut batch = store::Batch::new();
         let key = format!("p{path}");
-        batch.put(Table::Catalog, key.as_bytes(), &DatabaseRecord { structure, ..record }.encode());
+        batch.put(Table::Catalog, key.as_bytes(), &DatabaseRecord { ods: structure, ..record }.encode());
         sample.core.store.commit(&batch).expect("it is written");
         sample
     }
