@@ -39,26 +39,26 @@ pub struct ChangeCursor {
 impl ChangeCursor {
     /// Creates the position after a complete transaction.
     #[must_use]
-    pub fn behind(modseq: Modseq) -> Self {
+    pub fn after(modseq: Modseq) -> Self {
         Self { modseq, within: None }
     }
 
     /// Creates the position after an entry of a transaction that has more entries.
     #[must_use]
-    pub fn within(entry: &ChangeEntry) -> Self {
+    pub fn after_entry(entry: &ChangeEntry) -> Self {
         let before = Modseq(entry.modseq.0.saturating_sub(1));
         Self { modseq: before, within: Some((entry.modseq, entry.note, entry.kind)) }
     }
 
     /// Returns `true` if the transaction with this modseq was read only in part.
     #[must_use]
-    pub fn is_within(&self, modseq: Modseq) -> bool {
+    pub fn is_partly_read(&self, modseq: Modseq) -> bool {
         self.within.is_some_and(|(begun, ..)| begun == modseq)
     }
 
     /// Returns `true` if the position lies between two transactions.
     #[must_use]
-    pub fn is_between(&self) -> bool {
+    pub fn is_at_transaction_boundary(&self) -> bool {
         self.within.is_none()
     }
 
@@ -127,7 +127,7 @@ pub(crate) fn delete_entry(batch: &mut Batch, database: DbNumber, entry: &Change
 }
 
 /// Returns `true` if the record of an entry still exists.
-pub(crate) fn is_there(reader: &dyn Read, database: DbNumber, entry: &ChangeEntry) -> Result<bool> {
+pub(crate) fn entry_exists(reader: &dyn Read, database: DbNumber, entry: &ChangeEntry) -> Result<bool> {
     let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
     Ok(reader.get(Table::Bymod, &key)?.is_some())
 }
@@ -159,7 +159,7 @@ pub(crate) fn scan(
 }
 
 /// Returns about `limit` changes after `since`, in order. Each transaction is returned completely or not at all.
-pub(crate) fn scan_some(
+pub(crate) fn scan_transactions(
     reader: &dyn Read,
     database: DbNumber,
     since: Modseq,
@@ -189,7 +189,7 @@ pub(crate) fn scan_page(
     scan_from(reader, database, place, &mut |entry| {
         if let Some(last) = found.last().filter(|_| found.len() >= limit) {
             let is_same = last.modseq == entry.modseq;
-            next = Some(if is_same { ChangeCursor::within(last) } else { ChangeCursor::behind(last.modseq) });
+            next = Some(if is_same { ChangeCursor::after_entry(last) } else { ChangeCursor::after(last.modseq) });
             return Ok(false);
         }
         found.push(entry);
@@ -205,7 +205,7 @@ pub(crate) fn scan_while(
     since: Modseq,
     each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
 ) -> Result<()> {
-    scan_from(reader, database, ChangeCursor::behind(since), each)
+    scan_from(reader, database, ChangeCursor::after(since), each)
 }
 
 fn scan_from(

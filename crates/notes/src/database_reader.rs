@@ -186,7 +186,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Fails unless the reader is the server itself.
     pub fn changes_some(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
         require_server_itself(self.database, &self.grant)?;
-        change_log::scan_some(&self.snapshot, self.database.number, since, limit)
+        change_log::scan_transactions(&self.snapshot, self.database.number, since, limit)
     }
 
     /// Returns up to `limit` changes after a place.
@@ -195,7 +195,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// again is returned again. No changes are left when that place is behind [`DatabaseSnapshot::modseq`].
     pub fn changes_page(&self, from: ChangeCursor, limit: usize) -> Result<ChangePage> {
         let (mut entries, next) = change_log::scan_page(&self.snapshot, self.database.number, from, limit)?;
-        let next = next.unwrap_or(ChangeCursor::behind(self.modseq().max(from.modseq)));
+        let next = next.unwrap_or(ChangeCursor::after(self.modseq().max(from.modseq)));
         let hidden = self.hidden_among(entries.iter().map(|entry| entry.note))?;
         entries.retain(|entry| !hidden.contains(&entry.note));
         Ok(ChangePage { entries, next })

@@ -39,7 +39,7 @@ pub fn purge(database: &Database) -> Result<usize> {
     let mut batch = Batch::new();
     let (mut removed, mut last) = (0, Modseq(0));
     for entry in old {
-        if !change_log::is_there(store, database.number, &entry)? {
+        if !change_log::entry_exists(store, database.number, &entry)? {
             continue;
         }
         if matches!(entry.change, Change::Deleted { .. }) {

@@ -281,7 +281,7 @@ fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec
     if let Some(recent) = database.recent_changes(since, limit) {
         return Ok(recent);
     }
-    let changes = change_log::scan_some(database.store.as_ref(), database.number(), since, limit)?;
+    let changes = change_log::scan_transactions(database.store.as_ref(), database.number(), since, limit)?;
     let told =
         |change: change_log::ChangeEntry| RecentChange { modseq: change.modseq, note: change.note, before: None };
     Ok(changes.into_iter().map(told).collect())

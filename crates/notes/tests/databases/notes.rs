@@ -289,12 +289,12 @@ fn pages_of_changes_end_anywhere_and_miss_nothing() {
             let page = reading.changes_page(place, limit).unwrap();
             assert!(page.entries.len() <= limit, "{limit}");
             // A client that continues from the last complete transaction misses nothing.
-            let whole = reading.changes_page(ChangeCursor::behind(page.next.modseq), 1_000).unwrap();
+            let whole = reading.changes_page(ChangeCursor::after(page.next.modseq), 1_000).unwrap();
             found.extend(page.entries.iter().map(|entry| entry.note));
             let rest = whole.entries.iter().filter(|entry| !found.contains(&entry.note)).count();
             assert_eq!(found.iter().filter(|note| made.contains(note)).count() + rest, made.len(), "{limit}");
             place = page.next;
-            if place.is_between() && place.modseq >= reading.modseq() {
+            if place.is_at_transaction_boundary() && place.modseq >= reading.modseq() {
                 break;
             }
         }
@@ -309,7 +309,7 @@ fn pages_of_changes_end_anywhere_and_miss_nothing() {
     world.write(&database, ANN, |writer| writer.note_update(first, 1, &[], &[])).unwrap();
     let rest = access.read().unwrap().changes_page(page.next, 1_000).unwrap();
     assert_eq!(rest.entries.iter().filter(|entry| entry.note == first).count(), 1);
-    assert_eq!(rest.next, ChangeCursor::behind(database.modseq()));
+    assert_eq!(rest.next, ChangeCursor::after(database.modseq()));
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(crate) struct ChangePage {
 impl ChangeStream {
     /// Starts a stream at the client's modseq.
     pub(crate) fn begin(request: v1::WatchChangesRequest) -> Self {
-        Self { at: ChangeCursor::behind(Modseq(request.since_modseq)), request }
+        Self { at: ChangeCursor::after(Modseq(request.since_modseq)), request }
     }
 
     /// Returns `true` if the stream ends when there are no more changes.

@@ -100,7 +100,7 @@ impl Search {
             wanted: ItemSelection::read(request.items)?,
             deletions: request.deletions && request.since_modseq > 0,
             left: if request.limit == 0 { u64::MAX } else { request.limit.into() },
-            at: ChangeCursor::behind(Modseq(request.since_modseq)),
+            at: ChangeCursor::after(Modseq(request.since_modseq)),
             at_once: 4,
             failed: 0,
             failure: String::new(),
@@ -126,14 +126,14 @@ impl Search {
         let mut looked = 0;
         for (index, entry) in some.entries.iter().enumerate() {
             let before = index.checked_sub(1).map(|before| &some.entries[before]);
-            let is_begun = before.map_or(self.at.is_within(entry.modseq), |before| before.modseq == entry.modseq);
+            let is_begun = before.map_or(self.at.is_partly_read(entry.modseq), |before| before.modseq == entry.modseq);
             // A client can resume only between two transactions, so all notes of a transaction are returned, whatever
             // the limits say.
             let is_late = index == looked && index > 0 && clock.monotonic() - began > STEP_TIME_MAX;
             if bytes > STEP_BYTES || is_late || (self.left == 0 && !is_begun) {
                 next = match before {
-                    Some(before) if is_begun => ChangeCursor::within(before),
-                    Some(before) => ChangeCursor::behind(before.modseq),
+                    Some(before) if is_begun => ChangeCursor::after_entry(before),
+                    Some(before) => ChangeCursor::after(before.modseq),
                     None => self.at,
                 };
                 break;
@@ -157,7 +157,7 @@ impl Search {
             }
         }
         self.at = next;
-        reply.end = self.at.is_between() && (self.left == 0 || self.at.modseq >= reading.modseq());
+        reply.end = self.at.is_at_transaction_boundary() && (self.left == 0 || self.at.modseq >= reading.modseq());
         if reply.end {
             reply.modseq = self.at.modseq.0;
             (reply.failed, reply.failure) = (self.failed, std::mem::take(&mut self.failure));
