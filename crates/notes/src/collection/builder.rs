@@ -27,7 +27,7 @@ pub struct Builder {
     tuning: Tuning,
     /// The unfinished block: its fence and its totals so far. `last` is its last key.
     block: Child,
-    last: Option<Vec<u8>>,
+    last_key: Option<Vec<u8>>,
     /// The unfinished node of each level, from level 0 up.
     levels: Vec<Vec<Child>>,
     next_number: u32,
@@ -41,7 +41,7 @@ impl Builder {
         assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
         id.remove_table(batch, Table::Tree);
         let block = Child { fence: Vec::new(), below: 0, totals: Totals::ZERO };
-        Self { id, sums, tuning, block, last: None, levels: vec![Vec::new()], next_number: ROOT + 1 }
+        Self { id, sums, tuning, block, last_key: None, levels: vec![Vec::new()], next_number: ROOT + 1 }
     }
 
     /// Writes an entry and counts it. Keys must be strictly ascending.
@@ -55,29 +55,29 @@ impl Builder {
     pub fn add(&mut self, batch: &mut Batch, key: &[u8], weight: Weight) -> Result<()> {
         assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
         assert!(weight.fits(self.sums), "a weight has no more values than the collection has sums");
-        let last = self.last.take();
+        let last = self.last_key.take();
         assert!(last.as_deref().is_none_or(|last| last < key), "keys ascend");
         if let Some(last) = &last
-            && self.block.totals.count >= u64::from(filled(self.tuning.block_entries_max))
+            && self.block.totals.count >= u64::from(fill_size(self.tuning.block_entries_max))
         {
             let next = Child { fence: separator(last, key), below: 0, totals: Totals::ZERO };
             let full = std::mem::replace(&mut self.block, next);
             self.push(batch, 0, full)?;
         }
         let totals = self.block.totals.checked_add(&Totals::one(weight));
-        self.block.totals = totals.ok_or_else(|| self.too_great())?;
+        self.block.totals = totals.ok_or_else(|| self.sum_overflow())?;
         // The buffer of the last key is reused for this one.
         let mut buffer = last.unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(key);
-        self.last = Some(buffer);
+        self.last_key = Some(buffer);
         Ok(())
     }
 
     /// Writes the remaining nodes and the root record. Returns the totals of the collection.
     pub fn finish(mut self, batch: &mut Batch, state: &[u8]) -> Result<Totals> {
         assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection does not exceed its maximum size");
-        let node = if self.last.is_none() { empty_node(self.sums) } else { self.top(batch)? };
+        let node = if self.last_key.is_none() { empty_node(self.sums) } else { self.finish_levels(batch)? };
         let totals = node.totals_before(node.len()).map_err(|why| damaged(self.id, ROOT, why))?;
         let (sums, next_number, recents) = (self.sums, self.next_number, ChangeBuffer::default());
         let root = Root { sums, next_number, state: state.to_vec(), recents, node };
@@ -86,7 +86,7 @@ impl Builder {
     }
 
     /// Completes the unfinished nodes from the bottom up and returns the root's node.
-    fn top(&mut self, batch: &mut Batch) -> Result<Node> {
+    fn finish_levels(&mut self, batch: &mut Batch) -> Result<Node> {
         let block = self.block.clone();
         self.push(batch, 0, block)?;
         let mut level = 0;
@@ -125,27 +125,27 @@ impl Builder {
 
     fn is_full(&self, level: usize) -> bool {
         let children = &self.levels[level];
-        children.len() >= filled(self.tuning.node_children_max) as usize
+        children.len() >= fill_size(self.tuning.node_children_max) as usize
             || children.len() > 2
                 && children.iter().map(|child| child.fence.len() + 16).sum::<usize>()
-                    >= filled(self.tuning.node_bytes_max) as usize
+                    >= fill_size(self.tuning.node_bytes_max) as usize
     }
 
     fn write(&mut self, batch: &mut Batch, level: usize, children: &[Child]) -> Result<Child> {
         let node = Node::encode(level as u8, self.sums, children);
-        let totals = node.totals_before(node.len()).map_err(|_| self.too_great())?;
+        let totals = node.totals_before(node.len()).map_err(|_| self.sum_overflow())?;
         let below = self.next_number;
         self.next_number = below.checked_add(1).expect("a collection has fewer than 2^32 nodes");
         batch.put(Table::Tree, &self.id.node_key(below), node.bytes());
         Ok(Child { fence: children[0].fence.clone(), below, totals })
     }
 
-    fn too_great(&self) -> Error {
+    fn sum_overflow(&self) -> Error {
         damaged(self.id, ROOT, "its sums overflow")
     }
 }
 
 /// Returns the size to which a block or node with the limit `most` is filled.
-fn filled(most: u32) -> u32 {
+fn fill_size(most: u32) -> u32 {
     (most - most / 8).max(2)
 }
