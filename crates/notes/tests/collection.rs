@@ -576,7 +576,7 @@ fn damage_is_found_and_named() {
     check_damage(&|batch| batch.put(Table::Tree, &node(9_999), &[1]), &|f| {
         *f == Finding::NodeOrphaned { number: 9_999 }
     });
-    check_damage(&|batch| batch.delete(Table::Tree, &node(0)), &|f| *f == Finding::Treeless);
+    check_damage(&|batch| batch.delete(Table::Tree, &node(0)), &|f| *f == Finding::TreeMissing);
     check_damage(&|batch| batch.delete(Table::Tree, &node(3)), &|f| *f == Finding::NodeMissing { number: 3 });
     check_damage(&|batch| batch.put(Table::Tree, &node(3), &[1, 9]), &|f| {
         matches!(f, Finding::NodeUnreadable { number: 3, .. })
@@ -612,7 +612,7 @@ fn a_collection_that_keeps_other_sums_is_refused_until_it_is_rebuilt() {
     load(&engine, SMALL, 0..100, 9);
     assert!(Writer::open(&engine, ID, &CountOnly).is_err());
     assert!(Reader::open(&engine, ID).unwrap().totals_before(b"x", &CountOnly).is_err());
-    assert_eq!(check(&engine, ID, &CountOnly).unwrap(), [Finding::OtherSums { found: 3, expected: 0 }]);
+    assert_eq!(check(&engine, ID, &CountOnly).unwrap(), [Finding::SumCountDiffers { found: 3, expected: 0 }]);
     let mut batch = Batch::new();
     rebuild(&engine, ID, &CountOnly, b"", &mut batch).unwrap();
     engine.write(&batch).unwrap();

@@ -26,9 +26,9 @@ use super::{CollectionId, PREFIX_BYTES};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// The collection has entries but no tree.
-    Treeless,
+    TreeMissing,
     /// The collection has a different number of sums than its owner expects.
-    OtherSums { found: usize, expected: usize },
+    SumCountDiffers { found: usize, expected: usize },
     /// A node cannot be read.
     NodeUnreadable { number: u32, why: String },
     /// A node to which its parent points does not exist.
@@ -40,7 +40,7 @@ pub enum Finding {
     /// A fence lies outside of the key range of its node.
     FenceMisplaced { number: u32, child: usize },
     /// The totals that a node stores for a child (`says`) differ from those of the child itself (`has`).
-    TotalsDiffer { number: u32, child: usize, says: Totals, has: Totals },
+    TotalsDiffer { number: u32, child: usize, stored: Totals, computed: Totals },
     /// An entry cannot be read.
     EntryUnreadable { key: Vec<u8> },
 }
@@ -48,14 +48,14 @@ pub enum Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Treeless => write!(f, "it has entries but no tree"),
-            Self::OtherSums { found, expected } => write!(f, "it has {found} sums instead of {expected}"),
+            Self::TreeMissing => write!(f, "it has entries but no tree"),
+            Self::SumCountDiffers { found, expected } => write!(f, "it has {found} sums instead of {expected}"),
             Self::NodeUnreadable { number, why } => write!(f, "node {number} cannot be read: {why}"),
             Self::NodeMissing { number } => write!(f, "node {number} is missing"),
             Self::NodeShared { number } => write!(f, "node {number} has two parents"),
             Self::NodeOrphaned { number } => write!(f, "node {number} has no parent"),
             Self::FenceMisplaced { number, child } => write!(f, "node {number}: fence {child} is misplaced"),
-            Self::TotalsDiffer { number, child, says, has } => {
+            Self::TotalsDiffer { number, child, stored: says, computed: has } => {
                 write!(f, "node {number}: child {child} should have {} entries and has {}, ", says.count, has.count)?;
                 write!(f, "or their sums differ")
             }
@@ -78,7 +78,7 @@ pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<V
     };
     match Root::load(reader, id) {
         Ok(Some(root)) if root.sums != weigh.sums() => {
-            walk.report(Finding::OtherSums { found: root.sums, expected: weigh.sums() });
+            walk.report(Finding::SumCountDiffers { found: root.sums, expected: weigh.sums() });
         }
         Ok(Some(root)) => {
             walk.next_number = root.next_number;
@@ -88,7 +88,7 @@ pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<V
         }
         Ok(None) => {
             if reader.scan(Table::View, &stored_range(id, &[], None), Direction::Forward)?.next()?.is_some() {
-                walk.report(Finding::Treeless);
+                walk.report(Finding::TreeMissing);
             }
             walk.orphans()?;
         }
@@ -141,13 +141,13 @@ impl Walk<'_> {
             }
             let below = Bounds { low: child.fence.clone(), high };
             let (says, has) = if node.level() == 0 {
-                (self.updated(child.totals, &below), Some(self.block(&below)?))
+                (self.with_buffered_changes(child.totals, &below), Some(self.block(&below)?))
             } else {
                 (child.totals, self.child(child.below, node.level() - 1, &below)?)
             };
             match has {
                 Some(has) if has != says => {
-                    self.report(Finding::TotalsDiffer { number, child: index, says, has });
+                    self.report(Finding::TotalsDiffer { number, child: index, stored: says, computed: has });
                 }
                 Some(_) if child.totals.count == 0 && !(number == ROOT && children.len() == 1) => {
                     self.report(Finding::NodeUnreadable { number, why: "it has an empty child".into() });
@@ -159,7 +159,7 @@ impl Walk<'_> {
     }
 
     /// Adds the changes that the root buffers for a block to the block's stored totals.
-    fn updated(&self, stored: Totals, block: &Bounds) -> Totals {
+    fn with_buffered_changes(&self, stored: Totals, block: &Bounds) -> Totals {
         let change = change_buffer::sum(self.recents.within(&block.low, block.high.as_deref()));
         // An overflow is reported as a difference.
         change.ok().and_then(|change| stored.changed(&change)).unwrap_or(Totals { count: u64::MAX, ..stored })
@@ -293,7 +293,7 @@ fn add_entries(
         let (key, value) = match cursor.next() {
             Ok(Some((key, value))) => (own_key(key), value),
             Ok(None) => return Ok(None),
-            Err(error) => return named_entry(error, id, start),
+            Err(error) => return damaged_key(error, id, start),
         };
         match weigh.weigh(key, value) {
             Some(weight) if key.len() <= KEY_BYTES_MAX => builder.add(batch, key, weight)?,
@@ -304,7 +304,7 @@ fn add_entries(
 
 /// Returns the key of the entry at which a scan failed. Returns the error itself if the engine could name no key after
 /// the start of the scan.
-fn named_entry(error: Error, id: CollectionId, start: &[u8]) -> Result<Option<Vec<u8>>> {
+fn damaged_key(error: Error, id: CollectionId, start: &[u8]) -> Result<Option<Vec<u8>>> {
     if let Error::Damaged { key, .. } = &error
         && let Some(key) = key.strip_prefix(&id.prefix())
         && key > start
