@@ -10,7 +10,7 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 
-use super::limits::{KEY_BYTES_MAX, RECENT_MAX, SUMS_MAX};
+use super::limits::{KEY_BYTES_MAX, BUFFERED_CHANGES_MAX, SUMS_MAX};
 use super::node::{DamageReason, Node};
 use super::weight::{Change, Weight};
 
@@ -112,7 +112,7 @@ impl ChangeBuffer {
     }
 
     pub(super) fn encode(&self, sums: usize, record: &mut Encoder) {
-        assert!(self.list.len() <= RECENT_MAX, "the decoder must accept everything that can be written");
+        assert!(self.list.len() <= BUFFERED_CHANGES_MAX, "the decoder must accept everything that can be written");
         record.varint(self.list.len() as u64);
         for recent in &self.list {
             assert!(recent.change.sums.fits(sums));
@@ -126,7 +126,7 @@ impl ChangeBuffer {
     pub(super) fn decode(sums: usize, record: &mut Decoder<'_>) -> Result<Self, DamageReason> {
         const SHORT: &str = "it is too short";
         let count = record.count().map_err(|_| SHORT)?;
-        if count > RECENT_MAX {
+        if count > BUFFERED_CHANGES_MAX {
             return Err("it has too many buffered changes");
         }
         // The capacity includes one more change, because a writer is going to add one.

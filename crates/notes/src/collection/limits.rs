@@ -20,7 +20,7 @@ pub const NODE_CHILDREN_MAX: usize = 4_096;
 pub const NODE_BYTES_MAX: usize = 2 << 20;
 
 /// Maximum number of changes that a root record buffers.
-pub const RECENT_MAX: usize = 1_024;
+pub const BUFFERED_CHANGES_MAX: usize = 1_024;
 
 /// Maximum level of a node. The children of a node on level 0 are blocks. No collection reaches the maximum, even with
 /// two children per node.
@@ -68,7 +68,7 @@ impl Tuning {
         let child_bytes_max = KEY_BYTES_MAX + 3 + 4 + 8 + 8 * SUMS_MAX;
         let node_bytes = self.node_children_max as usize * child_bytes_max;
         assert!(node_bytes < NODE_BYTES_MAX, "the decoder must accept the largest node that can be written");
-        assert!((self.recent_max as usize) < RECENT_MAX, "the decoder must accept everything that can be written");
+        assert!((self.recent_max as usize) < BUFFERED_CHANGES_MAX, "the decoder must accept everything that can be written");
         assert!(
             self.node_children_max as usize <= NODE_CHILDREN_MAX,
             "the decoder must accept everything that can be written"
