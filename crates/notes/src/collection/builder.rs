@@ -40,7 +40,7 @@ impl Builder {
         tuning.validate();
         assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
         id.remove_table(batch, Table::Tree);
-        let block = Child { fence: Vec::new(), below: 0, totals: Totals::ZERO };
+        let block = Child { fence: Vec::new(), node_number: 0, totals: Totals::ZERO };
         Self { id, sums, tuning, block, last_key: None, levels: vec![Vec::new()], next_number: ROOT + 1 }
     }
 
@@ -60,7 +60,7 @@ impl Builder {
         if let Some(last) = &last
             && self.block.totals.count >= u64::from(fill_size(self.tuning.block_entries_max))
         {
-            let next = Child { fence: separator(last, key), below: 0, totals: Totals::ZERO };
+            let next = Child { fence: separator(last, key), node_number: 0, totals: Totals::ZERO };
             let full = std::mem::replace(&mut self.block, next);
             self.push(batch, 0, full)?;
         }
@@ -137,7 +137,7 @@ impl Builder {
         let below = self.next_number;
         self.next_number = below.checked_add(1).expect("a collection has fewer than 2^32 nodes");
         batch.put(Table::Tree, &self.id.node_key(below), node.bytes());
-        Ok(Child { fence: children[0].fence.clone(), below, totals })
+        Ok(Child { fence: children[0].fence.clone(), node_number: below, totals })
     }
 
     fn sum_overflow(&self) -> Error {

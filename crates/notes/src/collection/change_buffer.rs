@@ -91,7 +91,7 @@ impl ChangeBuffer {
         let mut best = (0, 0);
         let mut rest = self.list.as_slice();
         while let Some(first) = rest.first() {
-            let index = root.position(self.key(first));
+            let index = root.child_index(self.key(first));
             let count = match root.fence(index + 1) {
                 Some(end) => rest.partition_point(|recent| self.key(recent) < end.as_slice()).max(1),
                 None => rest.len(),

@@ -143,7 +143,7 @@ impl Walk<'_> {
             let (says, has) = if node.level() == 0 {
                 (self.with_buffered_changes(child.totals, &below), Some(self.block(&below)?))
             } else {
-                (child.totals, self.child(child.below, node.level() - 1, &below)?)
+                (child.totals, self.child(child.node_number, node.level() - 1, &below)?)
             };
             match has {
                 Some(has) if has != says => {

@@ -23,16 +23,16 @@ pub fn decode(bytes: &[u8]) {
 }
 
 fn exercise(mut node: Node, sums: usize, key: &[u8]) {
-    let _ = node.position(key);
+    let _ = node.child_index(key);
     let _ = node.totals_before(node.len());
     assert!(node.lies_within(&[], None) || node.fence(1) == Some(Vec::new()));
     let Ok(children) = node.children(&[]) else { return };
     assert_eq!(children.len(), node.len());
     for child in &children {
-        let position = node.position(&child.fence);
+        let position = node.child_index(&child.fence);
         assert_eq!(children[position].fence, child.fence, "the position of a fence is that of its child");
     }
-    let position = node.position(key);
+    let position = node.child_index(key);
     assert!(children[position].fence.as_slice() <= key, "a key lies at or after its child's fence");
     assert!(
         children.get(position + 1).is_none_or(|next| key < next.fence.as_slice()),

@@ -38,7 +38,7 @@ pub(super) struct Child {
     /// The smallest key that may lie below.
     pub(super) fence: Vec<u8>,
     /// Number of the node below, or 0 for a block.
-    pub(super) below: u32,
+    pub(super) node_number: u32,
     /// Totals of all entries below.
     pub(super) totals: Totals,
 }
@@ -101,7 +101,7 @@ impl Layout {
             columns_at: [0; COLUMNS_MAX],
             length: 0,
         };
-        Ok(layout.placed())
+        Ok(layout.with_offsets())
     }
 
     /// Computes the layout of a node with these children.
@@ -128,11 +128,11 @@ impl Layout {
             columns_at: [0; COLUMNS_MAX],
             length: 0,
         };
-        layout.placed()
+        layout.with_offsets()
     }
 
     /// Computes the offsets from the lengths. This cannot overflow, because every factor has at most 24 bits.
-    fn placed(mut self) -> Self {
+    fn with_offsets(mut self) -> Self {
         self.suffix_length = self.suffixes_length / self.children.saturating_sub(1).max(1);
         self.prefix_at = HEAD_BYTES + COLUMNS_FIXED + self.sums;
         self.ends_at = self.prefix_at + self.prefix_length;
@@ -277,7 +277,7 @@ impl Node {
     }
 
     /// Returns the index of the child below which a key belongs.
-    pub(super) fn position(&self, key: &[u8]) -> usize {
+    pub(super) fn child_index(&self, key: &[u8]) -> usize {
         let fences = self.layout.children - 1;
         let prefix = self.prefix();
         match key.get(..prefix.len()) {
@@ -407,7 +407,7 @@ impl Node {
             if (self.level() == 0) != (below == 0) {
                 return Err("its child numbers do not match its level");
             }
-            children.push(Child { fence, below, totals: self.totals(index) });
+            children.push(Child { fence, node_number: below, totals: self.totals(index) });
         }
         if end == self.layout.suffixes_length { Ok(children) } else { Err("there are bytes after its last fence") }
     }
@@ -460,7 +460,7 @@ impl Node {
         self.bytes.splice(start..end, wide);
         self.bytes[HEAD_BYTES + column] = width as u8;
         self.layout.widths[column] = width;
-        self.layout = self.layout.placed();
+        self.layout = self.layout.with_offsets();
         assert_eq!(self.layout.length, self.bytes.len(), "only this column has grown");
     }
 }
@@ -469,9 +469,9 @@ impl Node {
 fn widths(level: u8, sums: usize, children: &[Child]) -> [usize; COLUMNS_MAX] {
     let mut widths = [0; COLUMNS_MAX];
     for child in children {
-        assert_eq!(level == 0, child.below == 0, "its child numbers do not match its level");
+        assert_eq!(level == 0, child.node_number == 0, "its child numbers do not match its level");
         assert!(child.totals.sums.fits(sums));
-        widths[BELOW] = widths[BELOW].max(width_unsigned(u64::from(child.below)));
+        widths[BELOW] = widths[BELOW].max(width_unsigned(u64::from(child.node_number)));
         widths[COUNT] = widths[COUNT].max(width_unsigned(child.totals.count));
         for sum in 0..sums {
             let column = COLUMNS_FIXED + sum;
@@ -504,7 +504,7 @@ fn write(layout: &Layout, children: &[Child]) -> Vec<u8> {
             bytes.extend_from_slice(&value(child).to_be_bytes()[8 - layout.widths[column]..]);
         }
     };
-    column(BELOW, &|child| u64::from(child.below));
+    column(BELOW, &|child| u64::from(child.node_number));
     column(COUNT, &|child| child.totals.count);
     for sum in 0..layout.sums {
         column(COLUMNS_FIXED + sum, &|child| child.totals.sums.value(sum) as u64);

@@ -163,7 +163,7 @@ impl<'r> Reader<'r> {
     pub fn rank(&self, key: &[u8]) -> Result<u64> {
         let (mut before, mut stored) = (0u64, 0u64);
         let block = self.descend(&mut |node| {
-            let index = node.position(key);
+            let index = node.child_index(key);
             before = before.checked_add(node.count_before(index)?).ok_or("its counts overflow")?;
             stored = node.count(index);
             Ok(index)
@@ -188,7 +188,7 @@ impl<'r> Reader<'r> {
         self.check_sums(weigh)?;
         let mut before = Totals::ZERO;
         let block = self.descend(&mut |node| {
-            let index = node.position(key);
+            let index = node.child_index(key);
             before = before.checked_add(&node.totals_before(index)?).ok_or("its sums overflow")?;
             Ok(index)
         })?;
@@ -365,13 +365,13 @@ fn find_child<'a>(
     (measure, found): (Measure, &mut Descent),
 ) -> std::result::Result<(usize, &'a [BufferedChange]), DamageReason> {
     const NEGATIVE: DamageReason = "a count or a searched sum is negative";
-    let mut next = recents.first().map(|recent| node.position(all.key(recent)));
+    let mut next = recents.first().map(|recent| node.child_index(all.key(recent)));
     for index in 0..node.len() {
         let (mut length, mut change) = (0, Change::NONE);
         while next == Some(index) {
             change = change.checked_add(&recents[length].change).ok_or("its sums overflow")?;
             length += 1;
-            next = recents.get(length).map(|recent| node.position(all.key(recent)));
+            next = recents.get(length).map(|recent| node.child_index(all.key(recent)));
         }
         let count = node.count(index).checked_add_signed(change.count).ok_or(NEGATIVE)?;
         let amount = match measure {

@@ -172,17 +172,17 @@ impl Writer<'_> {
         let mut cut = Vec::new();
         for (index, child) in old.iter().enumerate() {
             let next = old.get(index + 1).map(|next| next.fence.as_slice()).or(high);
-            let slot = self.nodes.get(&child.below).filter(|slot| slot.changed);
+            let slot = self.nodes.get(&child.node_number).filter(|slot| slot.changed);
             let settled = match slot.map(|slot| slot.node.level()) {
                 None => None,
-                Some(below) if below + 1 == level => self.settle_node(child.below, &child.fence, next)?,
-                Some(_) => return Err(damaged(self.id, child.below, "it is not one level below its parent")),
+                Some(below) if below + 1 == level => self.settle_node(child.node_number, &child.fence, next)?,
+                Some(_) => return Err(damaged(self.id, child.node_number, "it is not one level below its parent")),
             };
             let Some(settled) = settled else {
                 children.push(child.clone());
                 continue;
             };
-            let pieces = self.place(child.below, level - 1, settled)?;
+            let pieces = self.place(child.node_number, level - 1, settled)?;
             if pieces.len() > 1 {
                 cut.push(index);
             }
@@ -220,7 +220,7 @@ impl Writer<'_> {
             let (piece, others) = rest.split_at(size);
             let totals = piece.iter().try_fold(Totals::ZERO, |sum, (_, one, _)| sum.checked_add(one));
             let totals = totals.ok_or_else(|| damaged(self.id, number, "its sums overflow"))?;
-            children.push(Child { fence, below: 0, totals });
+            children.push(Child { fence, node_number: 0, totals });
             fence = match (piece.last(), others.first()) {
                 (Some((left, ..)), Some((right, ..))) => separator(left, right),
                 _ => Vec::new(),
@@ -250,7 +250,7 @@ impl Writer<'_> {
         {
             self.shrunk.insert(number);
         }
-        let pointer = Child { fence: first.fence.clone(), below: number, totals: self.total(number, &children)? };
+        let pointer = Child { fence: first.fence.clone(), node_number: number, totals: self.total(number, &children)? };
         self.replace(number, Node::encode(level, self.weigh.sums(), &children));
         Ok(vec![pointer])
     }
@@ -274,7 +274,7 @@ impl Writer<'_> {
             let number = reuse.take().map_or_else(|| self.new_number(), Ok)?;
             let totals = self.total(number, piece)?;
             self.replace(number, Node::encode(level, sums, piece));
-            pointers.push(Child { fence: piece[0].fence.clone(), below: number, totals });
+            pointers.push(Child { fence: piece[0].fence.clone(), node_number: number, totals });
             rest = others;
         }
         assert!(pointers.len() < children.len(), "a level has fewer nodes than the one below");
@@ -286,7 +286,7 @@ impl Writer<'_> {
         let mut merged: Vec<Child> = Vec::with_capacity(pointers.len());
         for pointer in pointers {
             let both = match merged.last() {
-                Some(last) if self.shrunk.contains(&last.below) || self.shrunk.contains(&pointer.below) => {
+                Some(last) if self.shrunk.contains(&last.node_number) || self.shrunk.contains(&pointer.node_number) => {
                     self.merge_pair(level, &last.clone(), &pointer)?
                 }
                 _ => None,
@@ -301,10 +301,10 @@ impl Writer<'_> {
 
     fn merge_pair(&mut self, level: u8, left: &Child, right: &Child) -> Result<Option<Child>> {
         for child in [left, right] {
-            self.load(NodeRef { number: child.below, level, count: child.totals.count })?;
+            self.load(NodeRef { number: child.node_number, level, count: child.totals.count })?;
         }
-        let mut children = self.children(left.below, &left.fence)?;
-        children.extend(self.children(right.below, &right.fence)?);
+        let mut children = self.children(left.node_number, &left.fence)?;
+        children.extend(self.children(right.node_number, &right.fence)?);
         let size = Node::size_bytes(level, self.weigh.sums(), &children);
         let small = children.len() <= 2
             || children.len() <= self.tuning.node_children_max as usize / 2
@@ -313,13 +313,13 @@ impl Writer<'_> {
             return Ok(None);
         }
         if children.windows(2).any(|pair| pair[0].fence >= pair[1].fence) {
-            return Err(damaged(self.id, right.below, "a fence lies outside of its node"));
+            return Err(damaged(self.id, right.node_number, "a fence lies outside of its node"));
         }
-        let totals = self.together(left.below, left, right)?;
-        self.replace(left.below, Node::encode(level, self.weigh.sums(), &children));
-        self.free(right.below);
-        self.shrunk.insert(left.below);
-        Ok(Some(Child { fence: left.fence.clone(), below: left.below, totals }))
+        let totals = self.together(left.node_number, left, right)?;
+        self.replace(left.node_number, Node::encode(level, self.weigh.sums(), &children));
+        self.free(right.node_number);
+        self.shrunk.insert(left.node_number);
+        Ok(Some(Child { fence: left.fence.clone(), node_number: left.node_number, totals }))
     }
 
     fn children(&self, number: u32, low: &[u8]) -> Result<Vec<Child>> {
@@ -425,7 +425,7 @@ mod tests {
         let node = load_node(engine, id, 0, wanted).expect("the tree is sound");
         assert!(node.level() > 0 && node.len() > 1, "the test needs three levels");
         let mut children = node.children(&[]).expect("the tree is sound");
-        children[0].below = wanted.number;
+        children[0].node_number = wanted.number;
         let mut batch = Batch::new();
         batch.put(Table::Tree, &id.node_key(wanted.number), Node::encode(node.level(), 0, &children).bytes());
         engine.write(&batch).expect("the engine writes");

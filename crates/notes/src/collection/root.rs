@@ -91,7 +91,7 @@ pub(super) fn whole(top: &Node, recents: &ChangeBuffer) -> std::result::Result<T
 
 /// Creates the top node of a tree without entries.
 pub(super) fn empty_node(sums: usize) -> Node {
-    Node::encode(0, sums, &[Child { fence: Vec::new(), below: 0, totals: Totals::ZERO }])
+    Node::encode(0, sums, &[Child { fence: Vec::new(), node_number: 0, totals: Totals::ZERO }])
 }
 
 /// Reads a node other than the root and checks its level and count against its parent.

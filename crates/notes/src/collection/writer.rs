@@ -376,7 +376,7 @@ impl<'r> Writer<'r> {
         let mut number = ROOT;
         loop {
             let node = self.node(number);
-            let index = node.position(key);
+            let index = node.child_index(key);
             path.push((number, index));
             if node.level() == 0 {
                 break;

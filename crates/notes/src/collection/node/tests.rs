@@ -7,7 +7,7 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 fn child(fence: &[u8], below: u32, count: u64, sums: &[i64]) -> Child {
-    Child { fence: fence.to_vec(), below, totals: Totals { count, sums: Weight::new(sums) } }
+    Child { fence: fence.to_vec(), node_number: below, totals: Totals { count, sums: Weight::new(sums) } }
 }
 
 fn some_count() -> impl Strategy<Value = u64> {
@@ -43,7 +43,7 @@ fn check_totals(node: &Node, children: &[Child]) {
     for (index, child) in children.iter().enumerate() {
         assert_eq!(node.totals_before(index), Ok(sum));
         assert_eq!(node.count_before(index), Ok(sum.count));
-        assert_eq!((node.totals(index), node.below(index)), (child.totals, child.below));
+        assert_eq!((node.totals(index), node.below(index)), (child.totals, child.node_number));
         sum = sum.checked_add(&child.totals).expect("the test's numbers are small enough");
     }
     assert_eq!(node.totals_before(children.len()), Ok(sum));
@@ -60,7 +60,7 @@ proptest! {
         check_totals(&node, &children);
         for key in children.iter().map(|child| &child.fence).chain(&probes) {
             let expected = children.iter().rposition(|child| child.fence <= *key).expect("the first fence is empty");
-            prop_assert_eq!(node.position(key), expected);
+            prop_assert_eq!(node.child_index(key), expected);
         }
     }
 
