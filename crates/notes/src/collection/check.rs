@@ -17,7 +17,7 @@ use super::builder::Builder;
 use super::change_buffer::{self, ChangeBuffer};
 use super::limits::{FINDINGS_MAX, KEY_BYTES_MAX, Tuning};
 use super::node::Node;
-use super::reader::{own_key, stored_range};
+use super::reader::{strip_prefix, stored_range};
 use super::root::{ROOT, Root};
 use super::weight::{Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};
@@ -209,7 +209,7 @@ impl Walk<'_> {
         let mut totals = Totals::ZERO;
         loop {
             let (key, value) = match cursor.next() {
-                Ok(Some((key, value))) => (own_key(key), value),
+                Ok(Some((key, value))) => (strip_prefix(key), value),
                 Ok(None) => break,
                 Err(Error::Damaged { key, .. }) => {
                     let key = key.get(PREFIX_BYTES..).unwrap_or_default().to_vec();
@@ -231,7 +231,7 @@ impl Walk<'_> {
     fn orphans(&mut self) -> Result<()> {
         let mut cursor = self.reader.scan(Table::Tree, &KeyRange::prefix(&self.id.prefix()), Direction::Forward)?;
         while let Some((key, _)) = cursor.next()? {
-            let number = <[u8; 4]>::try_from(own_key(key)).map_or(u32::MAX, u32::from_be_bytes);
+            let number = <[u8; 4]>::try_from(strip_prefix(key)).map_or(u32::MAX, u32::from_be_bytes);
             if !self.seen.contains(&number) {
                 self.report(Finding::NodeOrphaned { number });
             }
@@ -291,7 +291,7 @@ fn add_entries(
     let mut cursor = reader.scan(Table::View, &stored_range(id, start, None), Direction::Forward)?;
     loop {
         let (key, value) = match cursor.next() {
-            Ok(Some((key, value))) => (own_key(key), value),
+            Ok(Some((key, value))) => (strip_prefix(key), value),
             Ok(None) => return Ok(None),
             Err(error) => return damaged_key(error, id, start),
         };

@@ -39,7 +39,7 @@ impl Scan<'_> {
     /// Returns the key and value of the next entry, or `None` at the end. The bytes are valid until the next call.
     #[expect(clippy::should_implement_trait, reason = "it returns borrowed bytes, which an Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(self.cursor.next()?.map(|(key, value)| (own_key(key), value)))
+        Ok(self.cursor.next()?.map(|(key, value)| (strip_prefix(key), value)))
     }
 
     /// Collects up to `limit` entries.
@@ -54,7 +54,7 @@ impl Scan<'_> {
 }
 
 /// Removes the collection's prefix from a stored key.
-pub(super) fn own_key(stored: &[u8]) -> &[u8] {
+pub(super) fn strip_prefix(stored: &[u8]) -> &[u8] {
     assert!(stored.len() >= PREFIX_BYTES, "the engine returns only keys of the requested range");
     &stored[PREFIX_BYTES..]
 }
@@ -73,7 +73,7 @@ struct Block {
 }
 
 /// Number of entries that a scan reads in the time that starting another scan takes.
-const DETOUR_ENTRIES: u64 = 24;
+const SCAN_START_COST_ENTRIES: u64 = 24;
 
 /// The quantity that is added up on the way to an entry.
 #[derive(Clone, Copy)]
@@ -174,7 +174,7 @@ impl<'r> Reader<'r> {
         }
         let recents = self.root.recents.within(&block.low, block.high.as_deref());
         let within = add_counts(stored, recents).map_err(|why| self.damaged(why))?;
-        let rank = if is_in_later_half(&block, within, key) {
+        let rank = if is_likely_in_second_half(&block, within, key) {
             let after = self.count_scan(&stored_range(self.id, key, block.high.as_deref()))?;
             within.checked_sub(after).and_then(|within| count.checked_add(within))
         } else {
@@ -248,8 +248,8 @@ impl<'r> Reader<'r> {
         // A scan from the other end of the block finds the entry faster, but then a second scan has to be started
         // there.
         let is_nearer = match direction {
-            Direction::Forward => after + DETOUR_ENTRIES < before,
-            Direction::Backward => before + DETOUR_ENTRIES < after,
+            Direction::Forward => after + SCAN_START_COST_ENTRIES < before,
+            Direction::Backward => before + SCAN_START_COST_ENTRIES < after,
         };
         let wanted = if is_nearer { opposite(direction) } else { direction };
         let (range, skip) = match wanted {
@@ -406,7 +406,7 @@ fn opposite(direction: Direction) -> Direction {
 
 /// Estimates whether most of a block's `count` entries lie before `key`. The estimate treats keys as evenly distributed
 /// numbers.
-fn is_in_later_half(block: &Block, count: u64, key: &[u8]) -> bool {
+fn is_likely_in_second_half(block: &Block, count: u64, key: &[u8]) -> bool {
     let high = block.high.as_deref();
     let common = |other: &[u8]| key.iter().zip(other).take_while(|(a, b)| a == b).count();
     let start = common(&block.low).min(high.map_or(usize::MAX, common));

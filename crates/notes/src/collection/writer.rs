@@ -24,7 +24,7 @@ use super::CollectionId;
 use super::change_buffer::ChangeBuffer;
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
 use super::node::Node;
-use super::reader::{own_key, stored_range};
+use super::reader::{strip_prefix, stored_range};
 use super::root::{NodeRef, ROOT, Root, damaged, damaged_entry, load_node, whole};
 use super::weight::{Change, Totals, Weigh, Weight};
 
@@ -271,7 +271,7 @@ impl<'r> Writer<'r> {
         let range = stored_range(self.id, start, end);
         let mut cursor = self.reader.scan(Table::View, &range, Direction::Forward)?;
         while let Some((stored_key, value)) = cursor.next()? {
-            let key = own_key(stored_key);
+            let key = strip_prefix(stored_key);
             while let Some(next) = pending.next_if(|(own, _)| own.as_slice() < key) {
                 each_pending(next, each)?;
             }
