@@ -45,12 +45,12 @@ impl ChangeBuffer {
 
     /// Returns the changes of keys before `key`.
     pub(super) fn before(&self, key: &[u8]) -> &[BufferedChange] {
-        &self.list[..self.place(key)]
+        &self.list[..self.lower_bound(key)]
     }
 
     /// Returns the changes of keys from `low` to before `high`.
     pub(super) fn within(&self, low: &[u8], high: Option<&[u8]>) -> &[BufferedChange] {
-        let (start, end) = self.stretch(low, high);
+        let (start, end) = self.index_range(low, high);
         &self.list[start..end]
     }
 
@@ -66,7 +66,7 @@ impl ChangeBuffer {
 
     /// Adds a change to the buffer.
     pub(super) fn add(&mut self, key: &[u8], change: &Change) -> Result<(), DamageReason> {
-        let place = self.place(key);
+        let place = self.lower_bound(key);
         match self.list.get(place) {
             Some(recent) if self.key(recent) == key => {
                 let together = recent.change.checked_add(change).ok_or("a buffered change overflows")?;
@@ -104,7 +104,7 @@ impl ChangeBuffer {
 
     /// Removes the changes of keys from `low` to before `high` and returns them.
     pub(super) fn take(&mut self, low: &[u8], high: Option<&[u8]>) -> Vec<(Vec<u8>, Change)> {
-        let (start, end) = self.stretch(low, high);
+        let (start, end) = self.index_range(low, high);
         let taken = self.list[start..end].iter().map(|recent| (self.key(recent).to_vec(), recent.change)).collect();
         self.list.drain(start..end);
         self.compact();
@@ -145,13 +145,13 @@ impl ChangeBuffer {
     }
 
     /// Returns the index of the first change whose key is not smaller than `key`.
-    fn place(&self, key: &[u8]) -> usize {
+    fn lower_bound(&self, key: &[u8]) -> usize {
         self.list.partition_point(|recent| self.key(recent) < key)
     }
 
-    fn stretch(&self, low: &[u8], high: Option<&[u8]>) -> (usize, usize) {
-        let end = high.map_or(self.list.len(), |high| self.place(high));
-        (self.place(low).min(end), end)
+    fn index_range(&self, low: &[u8], high: Option<&[u8]>) -> (usize, usize) {
+        let end = high.map_or(self.list.len(), |high| self.lower_bound(high));
+        (self.lower_bound(low).min(end), end)
     }
 
     /// Removes the bytes of keys that no change refers to.
