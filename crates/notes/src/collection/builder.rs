@@ -17,7 +17,7 @@ use super::change_buffer::ChangeBuffer;
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
 use super::node::{Child, Node};
 use super::rebalance::separator;
-use super::root::{ROOT, Root, damaged, empty_node};
+use super::root::{ROOT, Root, damaged_node, empty_node};
 use super::weight::{Totals, Weight};
 
 /// A builder for the tree of a collection.
@@ -78,7 +78,7 @@ impl Builder {
     pub fn finish(mut self, batch: &mut Batch, state: &[u8]) -> Result<Totals> {
         assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection does not exceed its maximum size");
         let node = if self.last_key.is_none() { empty_node(self.sums) } else { self.finish_levels(batch)? };
-        let totals = node.totals_before(node.len()).map_err(|why| damaged(self.id, ROOT, why))?;
+        let totals = node.totals_before(node.len()).map_err(|why| damaged_node(self.id, ROOT, why))?;
         let (sums, next_number, recents) = (self.sums, self.next_number, ChangeBuffer::default());
         let root = Root { sums, next_number, state: state.to_vec(), recents, node };
         batch.put(Table::Tree, &self.id.node_key(ROOT), &root.encode());
@@ -141,7 +141,7 @@ impl Builder {
     }
 
     fn sum_overflow(&self) -> Error {
-        damaged(self.id, ROOT, "its sums overflow")
+        damaged_node(self.id, ROOT, "its sums overflow")
     }
 }
 

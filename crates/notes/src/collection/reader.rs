@@ -17,7 +17,7 @@ use store::{Cursor, Direction, KeyRange, Read, Result, Table};
 
 use super::change_buffer::{self, BufferedChange, ChangeBuffer};
 use super::node::{DamageReason, Node};
-use super::root::{NodeRef, ROOT, Root, damaged, damaged_entry, load_node};
+use super::root::{NodeRef, ROOT, Root, damaged_node, damaged_entry, load_node};
 use super::weight::{Change, Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};
 
@@ -329,9 +329,9 @@ impl<'r> Reader<'r> {
         let mut number = ROOT;
         loop {
             let node = below.as_ref().unwrap_or(&self.root.node);
-            let index = step(node).map_err(|why| damaged(self.id, number, why))?;
+            let index = step(node).map_err(|why| damaged_node(self.id, number, why))?;
             if !node.lies_within(&low, high.as_deref()) {
-                return Err(damaged(self.id, number, "a fence lies outside of its node"));
+                return Err(damaged_node(self.id, number, "a fence lies outside of its node"));
             }
             low = node.fence(index).unwrap_or(low);
             high = node.fence(index + 1).or(high);
@@ -352,7 +352,7 @@ impl<'r> Reader<'r> {
     }
 
     fn damaged(&self, why: DamageReason) -> store::Error {
-        damaged(self.id, ROOT, why)
+        damaged_node(self.id, ROOT, why)
     }
 }
 

@@ -15,7 +15,7 @@ use store::Result;
 
 use super::limits::LEVEL_MAX;
 use super::node::{Child, Node};
-use super::root::{NodeRef, ROOT, damaged, empty_node};
+use super::root::{NodeRef, ROOT, damaged_node, empty_node};
 use super::weight::Totals;
 use super::writer::{CachedNode, Writer};
 
@@ -87,7 +87,7 @@ impl Writer<'_> {
             || children.len() > 2 && Node::size_bytes(level, sums, &children) > bytes_max
         {
             if level == LEVEL_MAX {
-                return Err(damaged(self.id, ROOT, "its level is too high"));
+                return Err(damaged_node(self.id, ROOT, "its level is too high"));
             }
             children = self.cut_node(level, &children, growth, None)?;
             growth = Growth::Middle;
@@ -176,7 +176,7 @@ impl Writer<'_> {
             let settled = match slot.map(|slot| slot.node.level()) {
                 None => None,
                 Some(below) if below + 1 == level => self.settle_node(child.node_number, &child.fence, next)?,
-                Some(_) => return Err(damaged(self.id, child.node_number, "it is not one level below its parent")),
+                Some(_) => return Err(damaged_node(self.id, child.node_number, "it is not one level below its parent")),
             };
             let Some(settled) = settled else {
                 children.push(child.clone());
@@ -204,7 +204,7 @@ impl Writer<'_> {
             Ok(())
         })?;
         if entries.len() as u64 != block.totals.count {
-            return Err(damaged(self.id, number, "the number of entries in a block differs from its count"));
+            return Err(damaged_node(self.id, number, "the number of entries in a block differs from its count"));
         }
         let fresh = entries.iter().filter(|(_, _, new)| *new).count();
         let growth = match fresh {
@@ -219,7 +219,7 @@ impl Writer<'_> {
         for size in piece_sizes(entries.len(), self.tuning.block_entries_max as usize, growth) {
             let (piece, others) = rest.split_at(size);
             let totals = piece.iter().try_fold(Totals::ZERO, |sum, (_, one, _)| sum.checked_add(one));
-            let totals = totals.ok_or_else(|| damaged(self.id, number, "its sums overflow"))?;
+            let totals = totals.ok_or_else(|| damaged_node(self.id, number, "its sums overflow"))?;
             children.push(Child { fence, node_number: 0, totals });
             fence = match (piece.last(), others.first()) {
                 (Some((left, ..)), Some((right, ..))) => separator(left, right),
@@ -229,7 +229,7 @@ impl Writer<'_> {
         }
         assert!(rest.is_empty(), "every entry is in a piece");
         if self.total(number, &children)? != block.totals {
-            return Err(damaged(self.id, number, "the entries of a block do not add up to its totals"));
+            return Err(damaged_node(self.id, number, "the entries of a block do not add up to its totals"));
         }
         Ok(Replacement { children, growth })
     }
@@ -313,7 +313,7 @@ impl Writer<'_> {
             return Ok(None);
         }
         if children.windows(2).any(|pair| pair[0].fence >= pair[1].fence) {
-            return Err(damaged(self.id, right.node_number, "a fence lies outside of its node"));
+            return Err(damaged_node(self.id, right.node_number, "a fence lies outside of its node"));
         }
         let totals = self.together(left.node_number, left, right)?;
         self.replace(left.node_number, Node::encode(level, self.weigh.sums(), &children));
@@ -323,7 +323,7 @@ impl Writer<'_> {
     }
 
     fn children(&self, number: u32, low: &[u8]) -> Result<Vec<Child>> {
-        self.node(number).children(low).map_err(|why| damaged(self.id, number, why))
+        self.node(number).children(low).map_err(|why| damaged_node(self.id, number, why))
     }
 
     fn is_too_large(&self, level: u8, children: &[Child]) -> bool {
@@ -334,12 +334,12 @@ impl Writer<'_> {
 
     fn total(&self, number: u32, children: &[Child]) -> Result<Totals> {
         let total = children.iter().try_fold(Totals::ZERO, |sum, child| sum.checked_add(&child.totals));
-        total.ok_or_else(|| damaged(self.id, number, "its sums overflow"))
+        total.ok_or_else(|| damaged_node(self.id, number, "its sums overflow"))
     }
 
     fn together(&self, number: u32, left: &Child, right: &Child) -> Result<Totals> {
         let total = left.totals.checked_add(&right.totals);
-        total.ok_or_else(|| damaged(self.id, number, "its sums overflow"))
+        total.ok_or_else(|| damaged_node(self.id, number, "its sums overflow"))
     }
 
     fn replace(&mut self, number: u32, node: Node) {
@@ -355,7 +355,7 @@ impl Writer<'_> {
     fn new_number(&mut self) -> Result<u32> {
         let number = self.next_number;
         let next = number.checked_add(1).filter(|_| !self.nodes.contains_key(&number));
-        self.next_number = next.ok_or_else(|| damaged(self.id, ROOT, "the next node number is already in use"))?;
+        self.next_number = next.ok_or_else(|| damaged_node(self.id, ROOT, "the next node number is already in use"))?;
         // The next number is stored in the root record.
         self.slot_mut(ROOT).changed = true;
         Ok(number)

@@ -42,7 +42,7 @@ impl Root {
     /// Reads the root record. Returns `None` if the collection was never written.
     pub(super) fn load(reader: &dyn Read, id: CollectionId) -> Result<Option<Self>> {
         let Some(bytes) = reader.get(Table::Tree, &id.node_key(ROOT))? else { return Ok(None) };
-        Self::decode(&bytes).map(Some).map_err(|why| damaged(id, ROOT, why))
+        Self::decode(&bytes).map(Some).map_err(|why| damaged_node(id, ROOT, why))
     }
 
     pub(super) fn decode(bytes: &[u8]) -> std::result::Result<Self, DamageReason> {
@@ -79,12 +79,12 @@ impl Root {
 
     /// Returns the totals of the whole collection.
     pub(super) fn totals(&self) -> std::result::Result<Totals, DamageReason> {
-        whole(&self.node, &self.recents)
+        collection_totals(&self.node, &self.recents)
     }
 }
 
 /// Returns the totals of the whole collection from the top node of its tree and the buffered changes.
-pub(super) fn whole(top: &Node, recents: &ChangeBuffer) -> std::result::Result<Totals, DamageReason> {
+pub(super) fn collection_totals(top: &Node, recents: &ChangeBuffer) -> std::result::Result<Totals, DamageReason> {
     let stored = top.totals_before(top.len())?;
     stored.changed(&change_buffer::sum(recents.list())?).ok_or("it has more buffered removals than entries")
 }
@@ -98,10 +98,10 @@ pub(super) fn empty_node(sums: usize) -> Node {
 pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted: NodeRef) -> Result<Node> {
     let number = wanted.number;
     let Some(bytes) = reader.get(Table::Tree, &id.node_key(number))? else {
-        return Err(damaged(id, number, "its parent refers to it, but it does not exist"));
+        return Err(damaged_node(id, number, "its parent refers to it, but it does not exist"));
     };
-    let node = Node::decode(bytes, sums).map_err(|why| damaged(id, number, why))?;
-    wanted.check(&node).map_err(|why| damaged(id, number, why))?;
+    let node = Node::decode(bytes, sums).map_err(|why| damaged_node(id, number, why))?;
+    wanted.check(&node).map_err(|why| damaged_node(id, number, why))?;
     Ok(node)
 }
 
@@ -132,7 +132,7 @@ impl NodeRef {
 }
 
 /// Creates the error for a damaged node.
-pub(super) fn damaged(id: CollectionId, number: u32, why: DamageReason) -> Error {
+pub(super) fn damaged_node(id: CollectionId, number: u32, why: DamageReason) -> Error {
     Error::Damaged {
         table: Table::Tree,
         key: id.node_key(number).to_vec(),

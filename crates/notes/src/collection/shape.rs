@@ -7,7 +7,7 @@ use store::{Read, Result};
 
 use super::CollectionId;
 use super::node::Node;
-use super::root::{NodeRef, ROOT, Root, damaged, load_node};
+use super::root::{NodeRef, ROOT, Root, damaged_node, load_node};
 
 /// Size of a tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -29,7 +29,7 @@ pub fn shape(reader: &dyn Read, id: CollectionId) -> Result<Shape> {
     let mut shape = Shape::default();
     let Some(root) = Root::load(reader, id)? else { return Ok(shape) };
     shape.levels = u64::from(root.node.level()) + 1;
-    shape.entries = root.totals().map_err(|why| damaged(id, ROOT, why))?.count;
+    shape.entries = root.totals().map_err(|why| damaged_node(id, ROOT, why))?.count;
     let mut waiting: Vec<Node> = vec![root.node];
     while let Some(node) = waiting.pop() {
         shape.nodes += 1;

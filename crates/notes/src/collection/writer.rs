@@ -25,7 +25,7 @@ use super::change_buffer::ChangeBuffer;
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
 use super::node::Node;
 use super::reader::{strip_prefix, stored_range};
-use super::root::{NodeRef, ROOT, Root, damaged, damaged_entry, load_node, whole};
+use super::root::{NodeRef, ROOT, Root, damaged_node, damaged_entry, load_node, collection_totals};
 use super::weight::{Change, Totals, Weigh, Weight};
 
 /// A node in memory.
@@ -90,7 +90,7 @@ impl<'r> Writer<'r> {
         assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
         let root = Root::load(reader, id)?.unwrap_or_else(|| Root::empty(sums));
         if root.sums != sums {
-            return Err(damaged(id, ROOT, "it has a different number of sums and must be rebuilt"));
+            return Err(damaged_node(id, ROOT, "it has a different number of sums and must be rebuilt"));
         }
         let nodes = BTreeMap::from([(ROOT, CachedNode { node: root.node, changed: false })]);
         Ok(Self {
@@ -135,7 +135,7 @@ impl<'r> Writer<'r> {
 
     /// Returns the count and the sums, including the changes so far.
     pub fn totals(&self) -> Result<Totals> {
-        whole(self.node(ROOT), &self.recents).map_err(|why| damaged(self.id, ROOT, why))
+        collection_totals(self.node(ROOT), &self.recents).map_err(|why| damaged_node(self.id, ROOT, why))
     }
 
     /// Returns the value of a key.
@@ -295,7 +295,7 @@ impl<'r> Writer<'r> {
     pub(super) fn load(&mut self, wanted: NodeRef) -> Result<()> {
         match self.nodes.entry(wanted.number) {
             btree_map::Entry::Occupied(occupied) => {
-                wanted.check(&occupied.get().node).map_err(|why| damaged(self.id, wanted.number, why))
+                wanted.check(&occupied.get().node).map_err(|why| damaged_node(self.id, wanted.number, why))
             }
             btree_map::Entry::Vacant(vacant) => {
                 let node = load_node(self.reader, self.id, self.weigh.sums(), wanted)?;
@@ -331,7 +331,7 @@ impl<'r> Writer<'r> {
     /// If the buffer is too large, the changes below those children of the root that have most of them are applied to
     /// the tree, until the buffer is at most half full.
     fn recall(&mut self, key: &[u8], change: &Change) -> Result<()> {
-        self.recents.add(key, change).map_err(|why| damaged(self.id, ROOT, why))?;
+        self.recents.add(key, change).map_err(|why| damaged_node(self.id, ROOT, why))?;
         self.slot_mut(ROOT).changed = true;
         let (count_max, bytes_max) = (self.tuning.recent_max as usize, self.tuning.recent_bytes_max as usize);
         if !self.recents.exceed(count_max, bytes_max) {
@@ -342,7 +342,7 @@ impl<'r> Writer<'r> {
             let (index, before) = (self.recents.crowded_child(&root), self.recents.list().len());
             self.apply_below(&root, index)?;
             if self.recents.list().len() == before {
-                return Err(damaged(self.id, ROOT, "its fences are not ascending"));
+                return Err(damaged_node(self.id, ROOT, "its fences are not ascending"));
             }
         }
         Ok(())
@@ -363,7 +363,7 @@ impl<'r> Writer<'r> {
         for (number, index) in &path {
             let slot = self.slot_mut(*number);
             slot.changed = true;
-            slot.node.add(*index, change).map_err(|why| damaged(self.id, *number, why))?;
+            slot.node.add(*index, change).map_err(|why| damaged_node(self.id, *number, why))?;
         }
         let (number, index) = *path.last().expect("a path contains at least the root");
         self.uneven |= self.is_uneven(number, index, change.count);
@@ -386,7 +386,7 @@ impl<'r> Writer<'r> {
             self.load(wanted)?;
             number = wanted.number;
             if is_new && !self.lies_within(number, &path) {
-                return Err(damaged(self.id, number, "a fence lies outside of its node"));
+                return Err(damaged_node(self.id, number, "a fence lies outside of its node"));
             }
         }
         assert!(path.len() <= usize::from(LEVEL_MAX) + 1, "the level falls by one with each step");
