@@ -73,7 +73,7 @@ fn growth_of(cut: &[usize], count: usize) -> Growth {
 impl Writer<'_> {
     /// Splits and merges blocks and nodes so that their sizes are within the limits again.
     pub(super) fn settle(&mut self) -> Result<()> {
-        self.apply_beside_changed()?;
+        self.apply_buffer_of_changed()?;
         self.uneven = false;
         let Some(Replacement { mut children, mut growth }) = self.settle_node(ROOT, &[], None)? else { return Ok(()) };
         let sums = self.weigh.sums();
@@ -89,7 +89,7 @@ impl Writer<'_> {
             if level == LEVEL_MAX {
                 return Err(damaged_node(self.id, ROOT, "its level is too high"));
             }
-            children = self.cut_node(level, &children, growth, None)?;
+            children = self.split_node(level, &children, growth, None)?;
             growth = Growth::Middle;
             level += 1;
         }
@@ -99,7 +99,7 @@ impl Writer<'_> {
 
     /// Applies the buffered changes below the root's changed children. This is needed because a block is split by its
     /// entries, and the tree must have counted all of them by then.
-    fn apply_beside_changed(&mut self) -> Result<()> {
+    fn apply_buffer_of_changed(&mut self) -> Result<()> {
         let root = self.node(ROOT).clone();
         let is_changed = |slot: Option<&CachedNode>| slot.is_some_and(|slot| slot.changed);
         for index in 0..root.len() {
@@ -148,14 +148,14 @@ impl Writer<'_> {
             let next = old.get(index + 1).map(|next| next.fence.as_slice()).or(high);
             match children.last_mut() {
                 _ if block.totals.count > u64::from(self.tuning.block_entries_max) => {
-                    let pieces = self.cut_block(number, block, next)?;
+                    let pieces = self.split_block(number, block, next)?;
                     cut.push(index);
                     growth_within = pieces.growth;
                     children.extend(pieces.children);
                 }
                 _ if block.totals.count == 0 => {}
                 Some(last) if self.are_small(last.totals.count, block.totals.count) => {
-                    last.totals = self.together(number, last, block)?;
+                    last.totals = self.combined_totals(number, last, block)?;
                 }
                 _ => children.push(block.clone()),
             }
@@ -182,7 +182,7 @@ impl Writer<'_> {
                 children.push(child.clone());
                 continue;
             };
-            let pieces = self.place(child.node_number, level - 1, settled)?;
+            let pieces = self.write_children(child.node_number, level - 1, settled)?;
             if pieces.len() > 1 {
                 cut.push(index);
             }
@@ -196,7 +196,7 @@ impl Writer<'_> {
     }
 
     /// Splits a block into pieces. Reads its entries.
-    fn cut_block(&self, number: u32, block: &Child, high: Option<&[u8]>) -> Result<Replacement> {
+    fn split_block(&self, number: u32, block: &Child, high: Option<&[u8]>) -> Result<Replacement> {
         let mut entries: Vec<(Vec<u8>, Totals, bool)> = Vec::new();
         self.visit_seen(&block.fence, high, &mut |seen| {
             let weight = self.weight_of(seen.key, seen.value)?;
@@ -236,14 +236,14 @@ impl Writer<'_> {
 
     /// Writes the children into the node, or into several nodes if they are too large for one. Without children, the
     /// node is freed. Returns the pointers to the written nodes.
-    fn place(&mut self, number: u32, level: u8, settled: Replacement) -> Result<Vec<Child>> {
+    fn write_children(&mut self, number: u32, level: u8, settled: Replacement) -> Result<Vec<Child>> {
         let Replacement { children, growth } = settled;
         let Some(first) = children.first() else {
             self.free(number);
             return Ok(Vec::new());
         };
         if self.is_too_large(level, &children) {
-            return self.cut_node(level, &children, growth, Some(number));
+            return self.split_node(level, &children, growth, Some(number));
         }
         if children.len() < self.node(number).len()
             && children.len() < (self.tuning.node_children_max as usize / 4).max(2)
@@ -257,7 +257,7 @@ impl Writer<'_> {
 
     /// Writes children that are too large for one node into several. The first node takes the number `reuse`, if given.
     /// Returns the pointers to the nodes.
-    fn cut_node(
+    fn split_node(
         &mut self,
         level: u8,
         children: &[Child],
@@ -315,7 +315,7 @@ impl Writer<'_> {
         if children.windows(2).any(|pair| pair[0].fence >= pair[1].fence) {
             return Err(damaged_node(self.id, right.node_number, "a fence lies outside of its node"));
         }
-        let totals = self.together(left.node_number, left, right)?;
+        let totals = self.combined_totals(left.node_number, left, right)?;
         self.replace(left.node_number, Node::encode(level, self.weigh.sums(), &children));
         self.free(right.node_number);
         self.shrunk.insert(left.node_number);
@@ -337,7 +337,7 @@ impl Writer<'_> {
         total.ok_or_else(|| damaged_node(self.id, number, "its sums overflow"))
     }
 
-    fn together(&self, number: u32, left: &Child, right: &Child) -> Result<Totals> {
+    fn combined_totals(&self, number: u32, left: &Child, right: &Child) -> Result<Totals> {
         let total = left.totals.checked_add(&right.totals);
         total.ok_or_else(|| damaged_node(self.id, number, "its sums overflow"))
     }
@@ -419,7 +419,7 @@ mod tests {
 
     /// Creates a cycle: replaces the number of a node's first child by the node's own number. Returns the fence of the
     /// second child.
-    fn tie_a_knot(engine: &MemoryEngine, id: CollectionId) -> Vec<u8> {
+    fn create_cycle(engine: &MemoryEngine, id: CollectionId) -> Vec<u8> {
         let root = Root::load(engine, id).expect("the engine reads").expect("it was written");
         let wanted = NodeRef::of(&root.node, 0);
         let node = load_node(engine, id, 0, wanted).expect("the tree is sound");
@@ -444,7 +444,7 @@ mod tests {
             engine.write(&batch)
         };
         assert!(fill(b"", 200).is_ok());
-        let fence = tie_a_knot(&engine, id);
+        let fence = create_cycle(&engine, id);
         assert!(matches!(fill(&fence, 5), Err(Error::Damaged { table: Table::Tree, .. })));
     }
 }
