@@ -70,13 +70,13 @@ impl ChangeBuffer {
         match self.list.get(place) {
             Some(recent) if self.key(recent) == key => {
                 let together = recent.change.checked_add(change).ok_or("a buffered change overflows")?;
-                if together.is_nothing() {
+                if together.is_zero() {
                     self.list.remove(place);
                 } else {
                     self.list[place].change = together;
                 }
             }
-            _ if change.is_nothing() => {}
+            _ if change.is_zero() => {}
             _ => {
                 let start = self.keys.len();
                 self.keys.extend_from_slice(key);
@@ -134,7 +134,7 @@ impl ChangeBuffer {
         for _ in 0..count {
             let (key, change) = decode_recent(sums, record).map_err(|_| SHORT)?;
             let is_next = recents.list.last().is_none_or(|last| recents.key(last) < key);
-            if !is_next || key.len() > KEY_BYTES_MAX || change.is_nothing() {
+            if !is_next || key.len() > KEY_BYTES_MAX || change.is_zero() {
                 return Err("its buffered changes are not ascending, or one is empty");
             }
             let start = recents.keys.len();

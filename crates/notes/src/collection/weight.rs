@@ -115,7 +115,7 @@ impl Change {
         Some(Self { count: self.count.checked_add(other.count)?, sums: self.sums.checked_add(&other.sums)? })
     }
 
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(super) fn is_zero(&self) -> bool {
         self.count == 0 && self.sums == Weight::ZERO
     }
 }

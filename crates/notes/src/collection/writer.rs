@@ -317,7 +317,7 @@ impl<'r> Writer<'r> {
 
     fn change_weight(&mut self, key: &[u8], before: Option<Weight>, after: Option<Weight>) -> Result<()> {
         let change = Change::between(before, after).ok_or_else(|| damaged_entry(self.id, key))?;
-        if change.is_nothing() {
+        if change.is_zero() {
             return Ok(());
         }
         let is_flat = self.node(ROOT).level() == 0;
