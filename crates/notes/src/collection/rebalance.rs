@@ -154,7 +154,7 @@ impl Writer<'_> {
                     children.extend(pieces.children);
                 }
                 _ if block.totals.count == 0 => {}
-                Some(last) if self.are_small(last.totals.count, block.totals.count) => {
+                Some(last) if self.should_merge(last.totals.count, block.totals.count) => {
                     last.totals = self.combined_totals(number, last, block)?;
                 }
                 _ => children.push(block.clone()),
@@ -198,9 +198,9 @@ impl Writer<'_> {
     /// Splits a block into pieces. Reads its entries.
     fn split_block(&self, number: u32, block: &Child, high: Option<&[u8]>) -> Result<Replacement> {
         let mut entries: Vec<(Vec<u8>, Totals, bool)> = Vec::new();
-        self.visit_seen(&block.fence, high, &mut |seen| {
+        self.visit_entries(&block.fence, high, &mut |seen| {
             let weight = self.weight_of(seen.key, seen.value)?;
-            entries.push((seen.key.to_vec(), Totals::one(weight), seen.new));
+            entries.push((seen.key.to_vec(), Totals::one(weight), seen.is_new));
             Ok(())
         })?;
         if entries.len() as u64 != block.totals.count {

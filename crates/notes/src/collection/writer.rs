@@ -48,7 +48,7 @@ pub(super) struct VisibleEntry<'a> {
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
     /// `true` if the entry did not exist before the transaction.
-    pub(super) new: bool,
+    pub(super) is_new: bool,
 }
 
 /// The changes of one transaction to one collection.
@@ -161,7 +161,7 @@ impl<'r> Writer<'r> {
         mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
         assert!(end.is_none_or(|end| start <= end), "a range must not end before it starts");
-        self.visit_seen(start, end, &mut |seen| each(seen.key, seen.value))
+        self.visit_entries(start, end, &mut |seen| each(seen.key, seen.value))
     }
 
     /// Adds an entry, or replaces the value of an existing one. Returns the old value.
@@ -175,7 +175,7 @@ impl<'r> Writer<'r> {
         let old = self.find(key)?;
         if old.as_deref() != Some(value) {
             self.change(key, old.as_deref(), after)?;
-            self.remember(key, old.is_some(), Some(value.to_vec()));
+            self.record_pending(key, old.is_some(), Some(value.to_vec()));
         }
         Ok(old)
     }
@@ -189,7 +189,7 @@ impl<'r> Writer<'r> {
         let after = self.weigh.weigh(key, value);
         assert!(after.is_some(), "the weigher can read every value that is stored");
         self.change_weight(key, None, after)?;
-        self.remember(key, false, Some(value.to_vec()));
+        self.record_pending(key, false, Some(value.to_vec()));
         Ok(())
     }
 
@@ -201,7 +201,7 @@ impl<'r> Writer<'r> {
         let after = self.weigh.weigh(key, value);
         assert!(after.is_some(), "the weigher can read every value that is stored");
         self.change_weight(key, Some(weight), after)?;
-        self.remember(key, true, Some(value.to_vec()));
+        self.record_pending(key, true, Some(value.to_vec()));
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl<'r> Writer<'r> {
             return self.remove(key).map(|_| ());
         }
         self.change_weight(key, Some(weight), None)?;
-        self.remember(key, true, None);
+        self.record_pending(key, true, None);
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl<'r> Writer<'r> {
     pub fn remove(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some(old) = self.find(key)? else { return Ok(None) };
         self.change(key, Some(&old), None)?;
-        self.remember(key, true, None);
+        self.record_pending(key, true, None);
         Ok(Some(old))
     }
 
@@ -257,7 +257,7 @@ impl<'r> Writer<'r> {
     }
 
     /// Visits entries including the changes so far, and marks those that are new.
-    pub(super) fn visit_seen(
+    pub(super) fn visit_entries(
         &self,
         start: &[u8],
         end: Option<&[u8]>,
@@ -277,7 +277,7 @@ impl<'r> Writer<'r> {
             }
             match pending.next_if(|(own, _)| own.as_slice() == key) {
                 Some(next) => each_pending(next, each)?,
-                None => each(VisibleEntry { key, value, new: false })?,
+                None => each(VisibleEntry { key, value, is_new: false })?,
             }
         }
         pending.try_for_each(|next| each_pending(next, each))
@@ -321,7 +321,7 @@ impl<'r> Writer<'r> {
             return Ok(());
         }
         let is_flat = self.node(ROOT).level() == 0;
-        let outcome = if is_flat { self.apply(key, &change) } else { self.recall(key, &change) };
+        let outcome = if is_flat { self.apply(key, &change) } else { self.buffer_change(key, &change) };
         self.broken |= outcome.is_err();
         outcome
     }
@@ -330,7 +330,7 @@ impl<'r> Writer<'r> {
     ///
     /// If the buffer is too large, the changes below those children of the root that have most of them are applied to
     /// the tree, until the buffer is at most half full.
-    fn recall(&mut self, key: &[u8], change: &Change) -> Result<()> {
+    fn buffer_change(&mut self, key: &[u8], change: &Change) -> Result<()> {
         self.recents.add(key, change).map_err(|why| damaged_node(self.id, ROOT, why))?;
         self.slot_mut(ROOT).changed = true;
         let (count_max, bytes_max) = (self.tuning.recent_max as usize, self.tuning.recent_bytes_max as usize);
@@ -366,7 +366,7 @@ impl<'r> Writer<'r> {
             slot.node.add(*index, change).map_err(|why| damaged_node(self.id, *number, why))?;
         }
         let (number, index) = *path.last().expect("a path contains at least the root");
-        self.uneven |= self.is_uneven(number, index, change.count);
+        self.uneven |= self.needs_rebalance_at(number, index, change.count);
         Ok(())
     }
 
@@ -401,23 +401,23 @@ impl<'r> Writer<'r> {
     }
 
     /// Returns `true` if the block became so large or so small that it must be split or merged.
-    fn is_uneven(&self, number: u32, index: usize, count_change: i64) -> bool {
+    fn needs_rebalance_at(&self, number: u32, index: usize, count_change: i64) -> bool {
         let node = self.node(number);
         let count = node.count(index);
         if count_change >= 0 {
             return count > u64::from(self.tuning.block_entries_max);
         }
         let alone = node.len() == 1 && number == ROOT;
-        let small = |neighbour: usize| self.are_small(count, node.count(neighbour));
+        let small = |neighbour: usize| self.should_merge(count, node.count(neighbour));
         !alone && (count == 0 || index > 0 && small(index - 1) || index + 1 < node.len() && small(index + 1))
     }
 
     /// Returns `true` if two neighbouring blocks with these counts should be merged.
-    pub(super) fn are_small(&self, left: u64, right: u64) -> bool {
+    pub(super) fn should_merge(&self, left: u64, right: u64) -> bool {
         left.saturating_add(right) <= u64::from(self.tuning.block_entries_max) / 2
     }
 
-    fn remember(&mut self, key: &[u8], existed: bool, value: Option<Vec<u8>>) {
+    fn record_pending(&mut self, key: &[u8], existed: bool, value: Option<Vec<u8>>) {
         match self.entries.entry(key.to_vec()) {
             btree_map::Entry::Occupied(mut occupied) => occupied.get_mut().value = value,
             btree_map::Entry::Vacant(vacant) => {
@@ -432,7 +432,7 @@ fn each_pending(
     each: &mut dyn FnMut(VisibleEntry<'_>) -> Result<()>,
 ) -> Result<()> {
     match &pending.value {
-        Some(value) => each(VisibleEntry { key, value, new: !pending.stored }),
+        Some(value) => each(VisibleEntry { key, value, is_new: !pending.stored }),
         None => Ok(()),
     }
 }
