@@ -74,7 +74,7 @@ fn outcome(level: AclLevel, lines: &[&str]) -> bool {
     let manager: Access<level::Manager> =
         database.authorize(&itself).expect("the server may change the ACL change the ACL");
     let options = notes::DatabaseOptions { quota_bytes: Some(1 << 20), ..notes::DatabaseOptions::default() };
-    file.mail().notes().database_set(&manager, "alice", options).expect("the store works");
+    file.mail().notes().database_options_set(&manager, "alice", options).expect("the store works");
     let accesses = [&access];
     let mut transaction = file.mail().notes().transaction(&accesses).expect("the store works");
     transaction.on(0).acl_set(acl).expect("the server may change the ACL change the ACL");

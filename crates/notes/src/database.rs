@@ -34,7 +34,7 @@ use crate::transaction::Transaction;
 use crate::view::view_cache::ViewCache;
 
 /// The note that contains the ACL. It is the first note of every database.
-pub const ACL_NOTE: NoteId = NoteId(1);
+pub const ACL_NOTE_ID: NoteId = NoteId(1);
 
 /// The item of the ACL note that contains the list.
 pub(crate) const ACL_ITEM: &str = "$ACL";
@@ -87,7 +87,7 @@ impl Notes {
 
     /// Starts to collect which databases change.
     #[must_use]
-    pub fn follow(&self) -> Arc<ChangeSubscriber> {
+    pub fn subscribe(&self) -> Arc<ChangeSubscriber> {
         self.followers.add()
     }
 
@@ -190,7 +190,7 @@ impl Notes {
         catalog::check_path(path)?;
         let mut open = self.lock_open();
         let database = access.database();
-        database.refuse_when_dropped()?;
+        database.check_not_dropped()?;
         let old = database.path();
         let same = old.to_lowercase() == path.to_lowercase();
         if !same && self.record(path)?.is_some() {
@@ -209,14 +209,14 @@ impl Notes {
     }
 
     /// Changes the title and options of a database. Durable on return.
-    pub fn database_set(&self, access: &Access<level::Manager>, title: &str, options: DatabaseOptions) -> Result<()> {
+    pub fn database_options_set(&self, access: &Access<level::Manager>, title: &str, options: DatabaseOptions) -> Result<()> {
         catalog::check_title(title)?;
         options.check()?;
         self.record_change(access, |record| DatabaseRecord { title: title.to_owned(), options, ..record })
     }
 
     /// Sets the structure version of a database. Durable on return.
-    pub(crate) fn database_structure_set(&self, access: &Access<level::Manager>, structure: OdsVersion) -> Result<()> {
+    pub(crate) fn database_ods_set(&self, access: &Access<level::Manager>, structure: OdsVersion) -> Result<()> {
         self.record_change(access, |record| {
             assert!(record.ods <= structure, "the structure version is never lowered");
             DatabaseRecord { ods: structure, ..record }
@@ -231,7 +231,7 @@ impl Notes {
         access.grant()?;
         let _open = self.lock_open();
         let database = access.database();
-        database.refuse_when_dropped()?;
+        database.check_not_dropped()?;
         let record = change(database.record().as_ref().clone());
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
@@ -246,7 +246,7 @@ impl Notes {
         access.grant()?;
         let mut open = self.lock_open();
         let database = access.database();
-        database.refuse_when_dropped()?;
+        database.check_not_dropped()?;
         // The blob gate is taken before the lock, as in every transaction. The other order could deadlock with the blob
         // collector.
         let gate = self.store.blobs().writer();
@@ -298,7 +298,7 @@ impl Notes {
         let mut transaction = Transaction::begin_with(self, &accesses, batch)?;
         let note = NewNote::of_class(NoteClass::ACL, vec![acl_item(acl)]);
         let created = transaction.on(0).note_create(note)?;
-        assert_eq!(created, ACL_NOTE, "the ACL is the first note of a database");
+        assert_eq!(created, ACL_NOTE_ID, "the ACL is the first note of a database");
         let ticket = transaction.commit()?;
         Ok(self.store.durable(ticket).wait()?)
     }
@@ -331,7 +331,7 @@ impl Notes {
     }
 
     /// Locks out other work on databases that do not open.
-    pub(crate) fn fixup_turn(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn lock_fixup(&self) -> MutexGuard<'_, ()> {
         self.fixup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -474,7 +474,7 @@ impl Database {
     }
 
     /// Records that a transaction changes the items of notes. Must be called before the transaction is committed.
-    pub(crate) fn contents_change(&self, modseq: Modseq) {
+    pub(crate) fn set_contents_modseq(&self, modseq: Modseq) {
         self.contents.store(modseq.0, Ordering::SeqCst);
     }
 
@@ -497,7 +497,7 @@ impl Database {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn refuse_when_dropped(&self) -> Result<()> {
+    pub(crate) fn check_not_dropped(&self) -> Result<()> {
         if self.dropped.load(Ordering::SeqCst) {
             return Err(Error::not_found(format!("database {}", self.path())));
         }
@@ -520,18 +520,18 @@ impl Database {
     }
 
     /// Records the changes of a transaction in memory, before it is published.
-    pub(crate) fn remember_changes(&self, changes: Vec<RecentChange>) {
+    pub(crate) fn add_recent_changes(&self, changes: Vec<RecentChange>) {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).add(changes);
     }
 
     /// Drops the old versions of notes for all changes that every open view has already followed.
-    pub(crate) fn forget_versions(&self) {
+    pub(crate) fn drop_old_versions(&self) {
         let followed = self.views.followed();
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).forget_versions(followed);
     }
 
     /// Drops the changes kept in memory, because the change log was rewritten up to `modseq`.
-    pub(crate) fn forget_changes(&self, modseq: Modseq) {
+    pub(crate) fn reset_recent_changes(&self, modseq: Modseq) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         *recent = RecentChanges::since(modseq);
     }

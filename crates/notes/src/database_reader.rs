@@ -17,7 +17,7 @@ use crate::access::Grant;
 use crate::acl::Acl;
 use crate::change_log::{self, ChangeCursor, ChangeEntry};
 use crate::counters::Counters;
-use crate::database::{ACL_ITEM, ACL_NOTE, Database, damaged};
+use crate::database::{ACL_ITEM, ACL_NOTE_ID, Database, damaged};
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign};
 use crate::folder_reader::{self, FolderReader};
@@ -57,7 +57,7 @@ struct CachedHeader {
 
 impl<'d> DatabaseSnapshot<'d> {
     pub(crate) fn begin(database: &'d Database, grant: Arc<Grant>) -> Result<Self> {
-        database.refuse_when_dropped()?;
+        database.check_not_dropped()?;
         let snapshot = database.store.snapshot()?;
         let counters = counters_of(database, &snapshot)?;
         let ticket = ticket_for(database, counters.modseq)?;
@@ -362,7 +362,7 @@ pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Resul
 fn counters_of(database: &Database, snapshot: &Snapshot<'_>) -> Result<Counters> {
     load_counters(snapshot, database.number).or_else(|error| {
         drop(database.lock());
-        database.refuse_when_dropped()?;
+        database.check_not_dropped()?;
         refuse_when_poisoned(database)?;
         Err(error)
     })
@@ -486,13 +486,13 @@ pub(crate) fn load_keywords(reader: &dyn Read, database: DbNumber) -> Result<Key
 }
 
 pub(crate) fn load_acl(reader: &dyn Read, database: &Database) -> Result<Acl> {
-    let summary = load_summary(reader, database, ACL_NOTE)?;
-    let summary = summary.ok_or_else(|| damaged_note(database, ACL_NOTE, "access control list"))?;
+    let summary = load_summary(reader, database, ACL_NOTE_ID)?;
+    let summary = summary.ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))?;
     match item::find(&summary.items, ACL_ITEM).map(|item| &item.value) {
         Some(Value::MimePart(bytes)) => Acl::decode(bytes).ok(),
         _ => None,
     }
-    .ok_or_else(|| damaged_note(database, ACL_NOTE, "access control list"))
+    .ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))
 }
 
 /// Returns the design notes of a class, in the order of their creation.

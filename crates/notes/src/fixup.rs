@@ -32,7 +32,7 @@ use store::{Direction, KeyRange, Read, Table};
 use crate::change_log::{self, Change};
 use crate::collection::{self, CollectionId, CountOnly};
 use crate::counters::Counters;
-use crate::database::{ACL_NOTE, Database, Notes};
+use crate::database::{ACL_NOTE_ID, Database, Notes};
 use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
@@ -178,7 +178,7 @@ fn on_path(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> Result<Fix
     if !does_not_open(&opened) {
         return work(opened?.as_ref());
     }
-    let _turn = notes.fixup_turn();
+    let _turn = notes.lock_fixup();
     let opened = notes.database_open(path);
     if does_not_open(&opened) { work(&database_records::open_without(notes, path)?) } else { work(opened?.as_ref()) }
 }
@@ -189,7 +189,7 @@ pub fn check(database: &Database) -> Result<FixupReport> {
 }
 
 fn check_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
-    database.refuse_when_dropped()?;
+    database.check_not_dropped()?;
     database.store.forget_written();
     let keywords = database.keywords();
     let snapshot = database.store.snapshot()?;
@@ -200,7 +200,7 @@ fn check_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<
         // A database that is being deleted is not damaged. The deletion holds the lock until the database is marked as
         // dropped.
         drop(database.lock());
-        database.refuse_when_dropped()?;
+        database.check_not_dropped()?;
     }
     outcome.map(|()| survey.report)
 }
@@ -213,7 +213,7 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
 fn repair_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
-    database.refuse_when_dropped()?;
+    database.check_not_dropped()?;
     database.store.forget_written();
     let mut survey = Survey::new(database, database.store.as_ref(), *counters, database.keywords());
     survey.run(heard)?;
@@ -225,7 +225,7 @@ fn repair_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result
     let ticket = database.store.commit(&repairs.batch)?;
     database.folder_images.clear();
     database.views.forget(None);
-    database.forget_changes(repairs.counters.modseq);
+    database.reset_recent_changes(repairs.counters.modseq);
     *counters = repairs.counters;
     if let Some(keywords) = repairs.keywords {
         database.set_keywords(keywords);
@@ -508,7 +508,7 @@ impl<'s> Survey<'s> {
     fn give_up_note(&mut self, note: NoteId, record: &'static str) -> Result<()> {
         self.tell_damaged(note, record);
         self.damaged.push(note);
-        if note != ACL_NOTE {
+        if note != ACL_NOTE_ID {
             self.headers.remove(&note);
         }
         Ok(())
@@ -517,7 +517,7 @@ impl<'s> Survey<'s> {
     /// Reports a damaged note. The ACL note is left out, because its only content, the access control list, has a
     /// finding of its own.
     fn tell_damaged(&mut self, note: NoteId, record: &'static str) {
-        if note != ACL_NOTE {
+        if note != ACL_NOTE_ID {
             self.find(Finding::NoteDamaged { note, record });
         }
     }

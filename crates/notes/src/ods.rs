@@ -100,7 +100,7 @@ impl<'u> Upgrade<'u> {
         if !self.report.complete {
             let is_last = self.rewrite_some()?;
             if is_last && self.mode == Mode::Rewrite {
-                self.notes.database_structure_set(self.access, OdsVersion::PRESENT)?;
+                self.notes.database_ods_set(self.access, OdsVersion::PRESENT)?;
             }
             self.report.complete = is_last;
         }
@@ -111,7 +111,7 @@ impl<'u> Upgrade<'u> {
     fn rewrite_some(&mut self) -> Result<bool> {
         let database = self.access.database();
         let guard = database.lock();
-        database.refuse_when_dropped()?;
+        database.check_not_dropped()?;
         let store = database.store.as_ref();
         let mut found = UpgradeStep { batch: Batch::new(), notes: 0, rewritten: 0, last: self.after };
         let start = keys::summary(database.number, self.after.next(), SummaryRecord::Header);
@@ -207,7 +207,7 @@ fn renewed_header(header: &Header, summary: &Summary) -> Option<Header> {
 /// Returns the ACL note's summary in the format of structure 2, which stores the maximum level for password logins, or
 /// `None` if it has that format already.
 fn renewed_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summary) -> Result<Option<Summary>> {
-    if note != crate::database::ACL_NOTE {
+    if note != crate::database::ACL_NOTE_ID {
         return Ok(None);
     }
     let Some(stored) = item::find(&summary.items, ACL_ITEM) else { return Ok(None) };

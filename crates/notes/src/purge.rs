@@ -26,7 +26,7 @@ const RECORDS_MAX: usize = 10_000;
 pub fn purge(database: &Database) -> Result<usize> {
     let days = u64::from(database.record().options.purge_interval_days);
     let limit = database.clock.now().before(Duration::from_secs(days * 86_400));
-    database.refuse_when_dropped()?;
+    database.check_not_dropped()?;
     if database.lock().stubs == 0 {
         return Ok(0);
     }
@@ -34,7 +34,7 @@ pub fn purge(database: &Database) -> Result<usize> {
     // with `change::is_there` below.
     let old = older_than(&database.store.snapshot()?, database, limit)?;
     let mut counters = database.lock();
-    database.refuse_when_dropped()?;
+    database.check_not_dropped()?;
     let store = database.store.as_ref();
     let mut batch = Batch::new();
     let (mut removed, mut last) = (0, Modseq(0));

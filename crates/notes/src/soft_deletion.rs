@@ -335,7 +335,7 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
     let limit = database.clock.now().before(Duration::from_secs(kept * 3_600));
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
-    database.refuse_when_dropped()?;
+    database.check_not_dropped()?;
     let store = database.store.as_ref();
     let (mut batch, mut after, mut removed) = (Batch::new(), *counters, 0);
     let mut cursor = store.scan(Table::Meta, &keys::deletions(database.number), Direction::Forward)?;

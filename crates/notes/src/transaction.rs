@@ -69,7 +69,7 @@ impl<'t> Transaction<'t> {
             assert!(previous != Some(database.number()), "a transaction names each database once");
             previous = Some(database.number());
             let guard = database.lock();
-            database.refuse_when_dropped()?;
+            database.check_not_dropped()?;
             parts[index] = Some(DatabaseChanges::new(database, accesses[index].grant()?, guard));
         }
         Ok(Self { notes, gate, batch, parts: parts.into_iter().flatten().collect() })
@@ -343,7 +343,7 @@ impl<'t> DatabaseChanges<'t> {
             batch.put(Table::Meta, &keys::keywords(self.database.number), &keywords.encode());
         }
         if self.rewrites {
-            self.database.contents_change(self.modseq);
+            self.database.set_contents_modseq(self.modseq);
         }
         assert!(self.modseq > self.counters.modseq, "modseqs rise");
         assert!(self.counters.next_note >= self.guard.next_note, "note ids are given out once");
@@ -429,7 +429,7 @@ impl<'t> DatabaseChanges<'t> {
         for (view, change) in self.folder_changes {
             self.database.folder_images.advance(view, self.counters.modseq, change);
         }
-        self.database.remember_changes(self.changed);
+        self.database.add_recent_changes(self.changed);
         self.database.publish(self.counters.modseq, ticket);
     }
 }

@@ -14,7 +14,7 @@ use store::{Batch, Store, Table, Ticket};
 
 use crate::acl::{Acl, AclFlags, AclLevel};
 use crate::acl_history::{self, AclChange};
-use crate::database::{ACL_NOTE, Database, acl_item};
+use crate::database::{ACL_NOTE_ID, Database, acl_item};
 use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign, FolderEntry, FolderState};
@@ -339,10 +339,10 @@ impl Writer<'_, '_> {
         let (before, by) = (database.acl().1, self.part.grant.display_name().to_owned());
         let change = AclChange::between(&before, &acl, &by, self.part.now, self.part.modseq);
         acl_history::record_change(store, database.number, &change, self.batch)?;
-        let sequence = self.require(ACL_NOTE)?.after.sequence;
-        let old = database_reader::load_summary(store, database, ACL_NOTE)?;
-        let old = old.ok_or_else(|| database_reader::damaged_note(database, ACL_NOTE, "summary"))?;
-        self.replace_items(ACL_NOTE, sequence, &old, (&[acl_item(&acl)], &[]))?;
+        let sequence = self.require(ACL_NOTE_ID)?.after.sequence;
+        let old = database_reader::load_summary(store, database, ACL_NOTE_ID)?;
+        let old = old.ok_or_else(|| database_reader::damaged_note(database, ACL_NOTE_ID, "summary"))?;
+        self.replace_items(ACL_NOTE_ID, sequence, &old, (&[acl_item(&acl)], &[]))?;
         self.part.counters.design_modseq = self.part.modseq;
         self.part.acl = Some(acl);
         Ok(())
@@ -436,7 +436,7 @@ impl Writer<'_, '_> {
             return Err(self.not_author(self.part.counters.next_note));
         }
         // A database has exactly one ACL, from its creation on; `acl_set` replaces it.
-        if class == NoteClass::ACL && self.part.counters.next_note == ACL_NOTE {
+        if class == NoteClass::ACL && self.part.counters.next_note == ACL_NOTE_ID {
             return self.require_level(AclLevel::Manager);
         }
         // A caller who may not see folders may neither file notes in them nor find out this way which folders exist.

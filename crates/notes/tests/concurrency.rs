@@ -550,7 +550,7 @@ fn a_database_that_is_gone_is_gone_for_its_managers_too() {
     let next = world.database("d.nsf");
     let refused = [
         world.notes.database_rename(&manager, "e.nsf"),
-        world.notes.database_set(&manager, "Ghost", DatabaseOptions::default()),
+        world.notes.database_options_set(&manager, "Ghost", DatabaseOptions::default()),
         world.notes.database_delete(&manager),
     ];
     assert!(refused.iter().all(|outcome| outcome.as_ref().is_err_and(is_gone)), "{refused:?}");

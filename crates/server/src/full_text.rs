@@ -144,7 +144,7 @@ impl Indexer {
     /// Creates an indexer that follows the changes of all databases.
     #[must_use]
     pub fn new(full_text: Arc<FullText>, notes: Arc<Notes>, clock: Arc<dyn Clock>) -> Self {
-        let follower = notes.follow();
+        let follower = notes.subscribe();
         let empty = HashSet::new;
         Self {
             full_text,
@@ -341,7 +341,7 @@ mod tests {
             .expect("the server may change the ACL change the ACL");
         let record = database.record();
         let options = DatabaseOptions { full_text, ..record.options };
-        sample.core.notes.database_set(&access, &record.title, options).expect("it is set");
+        sample.core.notes.database_options_set(&access, &record.title, options).expect("it is set");
         database
     }
 

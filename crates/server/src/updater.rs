@@ -78,7 +78,7 @@ impl Updater {
     /// Creates an updater that follows the changes of all databases.
     #[must_use]
     pub fn new(core: &Core) -> Self {
-        Self { follower: core.notes.follow(), queues: Mutex::default(), wake: Notify::new(), counts: Counts::default() }
+        Self { follower: core.notes.subscribe(), queues: Mutex::default(), wake: Notify::new(), counts: Counts::default() }
     }
 
     /// Adds a database to the immediate queue.

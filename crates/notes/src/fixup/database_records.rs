@@ -23,7 +23,7 @@ use crate::acl::{Acl, AclLevel};
 use crate::catalog::DatabaseRecord;
 use crate::collection;
 use crate::counters::Counters;
-use crate::database::{ACL_NOTE, Database, LostRecords, Notes};
+use crate::database::{ACL_NOTE_ID, Database, LostRecords, Notes};
 use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderState};
@@ -115,11 +115,11 @@ impl Survey<'_> {
     /// Checks the access control list. If it cannot be read, its note counts as damaged, except that its header is
     /// kept.
     pub(super) fn check_access_control(&mut self) -> Result<()> {
-        if !self.damaged.contains(&ACL_NOTE) {
+        if !self.damaged.contains(&ACL_NOTE_ID) {
             if salvage::sound(database_reader::load_acl(self.reader, self.database))?.is_ok() {
                 return Ok(());
             }
-            self.damaged.push(ACL_NOTE);
+            self.damaged.push(ACL_NOTE_ID);
         }
         self.find(if self.database.losses.acl {
             Finding::AccessControlLost { manager: self.database.record().owner.clone() }

@@ -11,7 +11,7 @@ use super::{Survey, salvage};
 use crate::change_log::{self, Change};
 use crate::collection::{self, Builder, CollectionId, Tuning, Weigh};
 use crate::counters::Counters;
-use crate::database::{ACL_NOTE, acl_item};
+use crate::database::{ACL_NOTE_ID, acl_item};
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::item::Item;
@@ -202,9 +202,9 @@ impl Survey<'_> {
             let items = vec![Item::text(folder::TITLE_ITEM, title), Item::text(folder::FLAGS_ITEM, "F")];
             self.put_note(NoteId(folder.0), (NoteClass::VIEW, modseq), items, batch);
         }
-        if self.damaged.contains(&ACL_NOTE) {
+        if self.damaged.contains(&ACL_NOTE_ID) {
             let items = vec![acl_item(&self.database.acl().1)];
-            self.put_note(ACL_NOTE, (NoteClass::ACL, modseq), items, batch);
+            self.put_note(ACL_NOTE_ID, (NoteClass::ACL, modseq), items, batch);
         }
     }
 

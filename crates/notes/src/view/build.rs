@@ -135,7 +135,7 @@ fn build(
 /// Allocates the number of the new index and records that it is being built.
 fn start(database: &Database, note: NoteId) -> Result<base::ViewId> {
     let _lock = database.lock();
-    database.refuse_when_dropped()?;
+    database.check_not_dropped()?;
     let reader: &dyn Read = database.store.as_ref();
     let mut batch = Batch::new();
     let index = index_record::next_index(reader, database.number(), &mut batch)?;
@@ -156,7 +156,7 @@ fn load_record(reader: &dyn Read, database: &Database, note: NoteId) -> Result<I
 /// Replaces the old index by the new one. Fails if the design changed meanwhile.
 fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Timestamp) -> Result<()> {
     let lock = database.lock();
-    database.refuse_when_dropped()?;
+    database.check_not_dropped()?;
     let mut record = load_record(database.store.as_ref(), database, view.info.note)?;
     if record.building != Some(index.id()) || !record.follows(&view.info, database) {
         return Err(Error::invalid(

@@ -203,7 +203,7 @@ impl ViewIndex {
         watched: Option<&HiddenCache>,
     ) -> Result<Option<Progress>> {
         let lock = database.lock();
-        database.refuse_when_dropped()?;
+        database.check_not_dropped()?;
         if !database.views.is_live(self.view) {
             return Ok(None);
         }
@@ -244,7 +244,7 @@ impl ViewIndex {
         }
         self.followed.store(if progress.complete { to.0 } else { 0 }, Ordering::SeqCst);
         if progress.complete {
-            database.forget_versions();
+            database.drop_old_versions();
         }
         drop(lock);
         Ok(Some(progress))

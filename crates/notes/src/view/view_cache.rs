@@ -388,7 +388,7 @@ impl Database {
     /// Returns a view with its index, or with a new one without rows.
     pub(crate) fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<OpenView>> {
         let lock = self.lock();
-        self.refuse_when_dropped()?;
+        self.check_not_dropped()?;
         let reader: &dyn Read = self.store.as_ref();
         let list = self.views.list(lock.design_modseq, || load_views(reader, self))?;
         let info = list.iter().find(|info| info.note == note);

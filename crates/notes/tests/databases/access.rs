@@ -93,7 +93,7 @@ fn an_editor_changes_no_design_and_nobody_the_list_but_as_a_whole() {
         Ok((form, writer.folder_create("F", &[])?))
     });
     let (form, folder) = made.unwrap();
-    let list = notes::database::ACL_NOTE;
+    let list = notes::database::ACL_NOTE_ID;
     for note in [form, base::NoteId(folder.0), list] {
         assert!(world.write(&database, BOB, |writer| writer.note_update(note, 1, &[], &[])).is_err(), "{note}");
         assert!(world.write(&database, BOB, |writer| writer.note_delete(note)).is_err(), "{note}");

@@ -64,7 +64,7 @@ fn title_and_options_are_kept() {
     let database = world.database(&[]);
     let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
     let options = DatabaseOptions { quota_bytes: Some(5), ..DatabaseOptions::default() };
-    world.notes.database_set(&access, "Other", options).unwrap();
+    world.notes.database_options_set(&access, "Other", options).unwrap();
     let record = world.restarted().notes.database_open("docs.nsf").unwrap().record();
     assert_eq!((record.title.as_str(), record.options), ("Other", options));
 }
@@ -105,13 +105,13 @@ fn a_record_of_any_version_is_read() {
 #[test]
 fn followers_hear_of_every_change() {
     let world = TestServer::new();
-    let follower = world.notes.follow();
+    let follower = world.notes.subscribe();
     let database = world.database(&[]);
     assert_eq!((follower.take(), follower.take()), (vec![database.number()], vec![]));
     world.write(&database, "Ann/Acme", |writer| writer.note_create(NewNote::document(vec![]))).unwrap();
     assert_eq!(follower.take(), [database.number()]);
     let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
-    world.notes.database_set(&access, "Other", DatabaseOptions::default()).unwrap();
+    world.notes.database_options_set(&access, "Other", DatabaseOptions::default()).unwrap();
     assert_eq!(follower.take(), [database.number()]);
     world.notes.database_delete(&access).unwrap();
     assert_eq!(follower.take(), [database.number()]);

@@ -176,7 +176,7 @@ fn titles_and_options_are_checked_whenever_they_are_set() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("she manages it");
-    let set = |title: &str, options| world.notes.database_set(&access, title, options);
+    let set = |title: &str, options| world.notes.database_options_set(&access, title, options);
     let longest = "x".repeat(DATABASE_TITLE_BYTES_MAX);
     set(&longest, DatabaseOptions::default()).expect("it is short enough");
     let too_long = set(&format!("{longest}x"), DatabaseOptions::default());

@@ -253,7 +253,7 @@ impl Case {
     fn delete_softly(&self) {
         let access: Access<level::Manager> = self.database.authorize(&identity(ANN)).expect("Ann manages it");
         let options = DatabaseOptions { keep_deleted_hours: Some(1), ..DatabaseOptions::default() };
-        self.world.notes.database_set(&access, "", options).expect("she may");
+        self.world.notes.database_options_set(&access, "", options).expect("she may");
         let itself = crate::fixture::server();
         let access: Access<level::Depositor> =
             self.database.authorize(&itself).expect("the server may change the ACL change the ACL");
@@ -548,7 +548,7 @@ const WRITING: &[Row] = &[
         c.manage(|access| c.world.notes.database_rename_with(access, "docs.nsf", |_| Ok::<_, notes::Error>(())))
     }),
     ("Notes::database_set", From(Manager), |c| {
-        c.manage(|access| c.world.notes.database_set(access, "Title", DatabaseOptions::default()))
+        c.manage(|access| c.world.notes.database_options_set(access, "Title", DatabaseOptions::default()))
     }),
     ("Notes::database_delete", From(Manager), |c| c.manage(|access| c.world.notes.database_delete(access))),
 ];

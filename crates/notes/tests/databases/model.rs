@@ -201,7 +201,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
 fn keep_deleted(world: &TestServer, database: &std::sync::Arc<notes::Database>) {
     let access: notes::Access<notes::level::Manager> = database.authorize(&crate::fixture::identity(ANN)).unwrap();
     let options = notes::DatabaseOptions { keep_deleted_hours: Some(1), ..notes::DatabaseOptions::default() };
-    world.notes.database_set(&access, "", options).unwrap();
+    world.notes.database_options_set(&access, "", options).unwrap();
 }
 
 fn compare(world: &TestServer, model: &Model) {

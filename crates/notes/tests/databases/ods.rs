@@ -56,7 +56,7 @@ fn old_world() -> (TestServer, Contents) {
     acl.entries.push(AclEntry { flags: AclFlags::PUBLIC_READER, ..AclEntry::new(BOB, AclLevel::NoAccess) });
     let record = database.record();
     let options = notes::DatabaseOptions { keep_deleted_hours: Some(9), ..record.options };
-    world.notes.database_set(&manager(&database), "Documents", options).expect("Ann may");
+    world.notes.database_options_set(&manager(&database), "Documents", options).expect("Ann may");
     let made = world.write(&database, ANN, |writer| {
         writer.acl_set(acl)?;
         for number in 0..DOCUMENTS {

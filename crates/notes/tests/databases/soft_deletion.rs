@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 fn keep(world: &TestServer, database: &Arc<Database>, hours: Option<u16>) {
     let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
     let options = DatabaseOptions { keep_deleted_hours: hours, ..DatabaseOptions::default() };
-    world.notes.database_set(&access, "Documents", options).expect("she may");
+    world.notes.database_options_set(&access, "Documents", options).expect("she may");
 }
 
 struct Case {

@@ -440,7 +440,7 @@ fn columns_that_tell_names_follow_them() {
     assert_ne!(first, second);
     let manager: notes::Access<notes::level::Manager> =
         database.authorize(&crate::fixture::identity(ANN)).expect("she");
-    world.notes.database_set(&manager, "Papers", database.record().options).expect("renamed");
+    world.notes.database_options_set(&manager, "Papers", database.record().options).expect("renamed");
     let [(told, third), (_, still)] = notes.map(shown);
     assert_eq!((told.as_str(), still), ("Names of Papers", plain));
     assert_eq!(notes.map(shown).map(|(_, index)| index), [third, plain], "nothing is made anew without need");
@@ -631,7 +631,7 @@ fn what_is_deleted_for_good_behind_a_soft_deletion_was_in_no_view() {
     let (world, database) = world();
     let access = database.authorize(&identity(ANN)).expect("Ann manages it");
     let options = DatabaseOptions { keep_deleted_hours: Some(2), ..DatabaseOptions::default() };
-    world.notes.database_set(&access, "Documents", options).expect("she may");
+    world.notes.database_options_set(&access, "Documents", options).expect("she may");
     world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
     let whole = request(Start::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");

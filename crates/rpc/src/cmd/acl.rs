@@ -1,6 +1,6 @@
 //! Reading and replacing ACLs.
 
-use notes::database::ACL_NOTE;
+use notes::database::ACL_NOTE_ID;
 use notes::{AclLevel, DatabaseSnapshot, level};
 use proto::v1;
 
@@ -32,7 +32,7 @@ pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<Call
         return Err(Error::invalid("somebody must keep Manager access"));
     }
     desk.write(&access, |writer| {
-        let found = writer.note(ACL_NOTE)?.map(|note| note.header);
+        let found = writer.note(ACL_NOTE_ID)?.map(|note| note.header);
         if let Some(found) = &found {
             check_expected(request.expected_sequence, found.sequence, found.unid)?;
         }
@@ -43,5 +43,5 @@ pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<Call
 }
 
 fn sequence(reading: &DatabaseSnapshot<'_>) -> Result<u32> {
-    Ok(reading.header(ACL_NOTE)?.map_or(0, |header| header.sequence))
+    Ok(reading.header(ACL_NOTE_ID)?.map_or(0, |header| header.sequence))
 }

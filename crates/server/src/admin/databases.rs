@@ -107,7 +107,7 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
     }
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
-    core.notes.database_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
+    core.notes.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
     Ok(Answer::say(format!("{path} was changed.")))
 }
 

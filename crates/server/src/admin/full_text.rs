@@ -36,7 +36,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
         None => facts.options.full_text,
     };
     if full_text != facts.options.full_text {
-        core.notes.database_set(&access, &facts.title, DatabaseOptions { full_text, ..facts.options })?;
+        core.notes.database_options_set(&access, &facts.title, DatabaseOptions { full_text, ..facts.options })?;
     }
     if full_text == FullTextSchedule::Off || request.rebuild {
         if let Some(search) = core.full_text.existing()? {

@@ -191,7 +191,7 @@ pub(crate) fn set_quota(core: &Core, person: &Person, quota_bytes: Option<u64>) 
     let Some(access) = mail_file(core, person)? else { return Ok(()) };
     let record = access.database().record();
     let options = notes::DatabaseOptions { quota_bytes, ..record.options };
-    Ok(core.notes.database_set(&access, &record.title, options)?)
+    Ok(core.notes.database_options_set(&access, &record.title, options)?)
 }
 
 fn remove(core: &Core, who: &str, delete_mail: bool) -> Outcome {
