@@ -9,7 +9,7 @@
 //!
 //! [`Writer::note_restore`] undoes the deletion: same note, same UNID, a higher sequence number, and new UIDs in the
 //! folders that still exist. Seeing and restoring a deleted document requires the right to delete it.
-//! [`Writer::note_delete_for_good`] deletes permanently, also documents that are already soft-deleted.
+//! [`Writer::note_delete_permanently`] deletes permanently, also documents that are already soft-deleted.
 //! [`purge_deleted`] does so when the time is over. IMAP's EXPUNGE deletes permanently, because its clients expect the
 //! space to be freed and have their own trash.
 //!
@@ -97,14 +97,14 @@ impl DatabaseSnapshot<'_> {
 
     /// Does the same as [`DatabaseSnapshot::deleted_notes`], but examines at most `looks_max` deleted documents, including those
     /// that the reader may not restore.
-    pub fn deleted_page(&self, after: NoteId, count_max: usize, looks_max: usize) -> Result<DeletedPage> {
+    pub fn deleted_page(&self, after: NoteId, count_max: usize, examined_max: usize) -> Result<DeletedPage> {
         let number = self.database().number();
         let end = keys::deletions(number).end;
         let range = KeyRange { start: keys::deletion(number, after.next()).to_vec(), end };
         let mut cursor = self.snapshot.scan(Table::Meta, &range, Direction::Forward)?;
         let mut page = DeletedPage { notes: Vec::new(), next: Some(after) };
         let mut looks = 0;
-        while page.notes.len() < count_max && looks < looks_max {
+        while page.notes.len() < count_max && looks < examined_max {
             let Some((key, value)) = cursor.next()? else {
                 page.next = None;
                 break;
@@ -147,7 +147,7 @@ impl Writer<'_, '_> {
     /// Deletes a note and leaves a stub. If the database keeps deleted documents, a document can be restored for that
     /// time. Returns `false` if there was no such note.
     pub fn note_delete(&mut self, note: NoteId) -> Result<bool> {
-        let Some(summary) = self.deletable(note)? else { return Ok(false) };
+        let Some(summary) = self.deletable_summary(note)? else { return Ok(false) };
         let is_document = self.require(note)?.after.class.is_document();
         if is_document && self.part.database.record().options.keep_deleted_hours.is_some() {
             self.delete_softly(note)?;
@@ -159,8 +159,8 @@ impl Writer<'_, '_> {
 
     /// Deletes a note permanently and leaves a stub. Notes that are already soft-deleted are included. Returns `false`
     /// if there was no such note.
-    pub fn note_delete_for_good(&mut self, note: NoteId) -> Result<bool> {
-        if let Some(summary) = self.deletable(note)? {
+    pub fn note_delete_permanently(&mut self, note: NoteId) -> Result<bool> {
+        if let Some(summary) = self.deletable_summary(note)? {
             self.delete_contents(note, &summary)?;
             return Ok(true);
         }
@@ -174,7 +174,7 @@ impl Writer<'_, '_> {
         self.batch.delete(Table::Meta, &keys::deletion(number, note));
         let pending = self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let size = pending.after.size;
-        forget_contents(&mut pending.after);
+        clear_contents(&mut pending.after);
         self.part.counters.bytes = self.part.counters.bytes.saturating_sub(size);
         Ok(true)
     }
@@ -219,7 +219,7 @@ impl Writer<'_, '_> {
     }
 
     /// Returns the summary of a note that the caller may delete.
-    fn deletable(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
+    fn deletable_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let Some(summary) = self.visible(note)? else { return Ok(None) };
         let class = self.require(note)?.after.class;
         if class == NoteClass::VIEW && self.is_own(&summary.items) {
@@ -272,7 +272,7 @@ impl Writer<'_, '_> {
         let (number, now) = (self.part.database.number, self.part.now);
         let header = &mut self.require(note)?.after;
         let (size, parent, class) = (header.size, header.parent, header.class);
-        forget_contents(header);
+        clear_contents(header);
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;
         header.folders.clear();
@@ -294,7 +294,7 @@ impl Writer<'_, '_> {
 
     fn delete_records(&mut self, note: NoteId, flags: NoteFlags, summary: &Summary) {
         self.remove_contents(note, summary, &[]);
-        replace_summary(self.batch, (self.part.database.number, note), flags, summary);
+        delete_summary_keeping_access_items(self.batch, (self.part.database.number, note), flags, summary);
     }
 
     fn count_deleted(&mut self) {
@@ -306,7 +306,7 @@ impl Writer<'_, '_> {
 
 /// Removes the summary record of a note that is deleted permanently. If Readers items restricted the note, the items
 /// that decide on access are kept, so that its stub stays restricted to the same identities.
-fn replace_summary(batch: &mut Batch, of: (DbNumber, NoteId), flags: NoteFlags, summary: &Summary) {
+fn delete_summary_keeping_access_items(batch: &mut Batch, of: (DbNumber, NoteId), flags: NoteFlags, summary: &Summary) {
     let key = keys::summary(of.0, of.1, Record::Summary);
     if flags.has(NoteFlags::HAS_READERS) {
         let items = writer::deciding(&summary.items).cloned().collect();
@@ -317,7 +317,7 @@ fn replace_summary(batch: &mut Batch, of: (DbNumber, NoteId), flags: NoteFlags, 
 }
 
 /// Changes the header into that of a stub without contents.
-fn forget_contents(header: &mut Header) {
+fn clear_contents(header: &mut Header) {
     let is_restricted = header.flags.has(NoteFlags::HAS_READERS);
     header.flags = if is_restricted { NoteFlags::STUB.with(NoteFlags::HAS_READERS) } else { NoteFlags::STUB };
     (header.size, header.crlf_growth) = (0, 0);
@@ -361,9 +361,9 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
                 batch.delete(Table::Body, &keys::body(database.number, note, body.ordinal, chunk));
             });
         }
-        replace_summary(&mut batch, (database.number, note), header.flags, &summary);
+        delete_summary_keeping_access_items(&mut batch, (database.number, note), header.flags, &summary);
         after.bytes = after.bytes.saturating_sub(header.size);
-        forget_contents(&mut header);
+        clear_contents(&mut header);
         batch.put(Table::Summary, &keys::summary(database.number, note, Record::Header), &header.encode());
     }
     drop(cursor);

@@ -466,7 +466,7 @@ impl MailFile {
             let old = writer.folder_entry(folder, uid)?;
             let old = old.ok_or_else(|| notes::Error::not_found(format!("message with UID {uid}")))?;
             let uids = append_all(writer, target, messages, &mut prepared)?;
-            writer.note_delete_for_good(old.note)?;
+            writer.note_delete_permanently(old.note)?;
             let new = uids.first().copied().unwrap_or_default();
             Ok((writer.folder_state(target)?.uid_validity, new))
         })?;
@@ -509,7 +509,7 @@ impl MailFile {
             let mut doomed = entries_marked_deleted(&writer.folder_read(folder)?)?;
             doomed.retain(|entry| uids.is_none_or(|uids| uids.contains(entry.uid)));
             for entry in &doomed {
-                writer.note_delete_for_good(entry.note)?;
+                writer.note_delete_permanently(entry.note)?;
             }
             let modseq = if doomed.is_empty() { database.modseq() } else { writer.modseq() };
             Ok((doomed.into_iter().map(|entry| entry.uid).collect(), modseq))
@@ -597,7 +597,7 @@ impl MailFile {
                 Ok(doomed.len() < DELETE_MESSAGES_PER_TRANSACTION)
             })?;
             for note in &doomed {
-                writer.note_delete_for_good(*note)?;
+                writer.note_delete_permanently(*note)?;
             }
             Ok(!doomed.is_empty())
         })?;

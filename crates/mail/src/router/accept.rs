@@ -537,8 +537,8 @@ fn success_report_recipients(posting: &RoutedMessage<'_>) -> Vec<QueuedRecipient
 fn write_update(transaction: &mut Transaction<'_>, place: usize, update: &QueueUpdate) -> Result<()> {
     let mut writer = transaction.on(place);
     if update.entry.recipients.is_empty() {
-        writer.note_delete_for_good(update.entry.message)?;
-        writer.note_delete_for_good(update.key.note)?;
+        writer.note_delete_permanently(update.entry.message)?;
+        writer.note_delete_permanently(update.key.note)?;
         return Ok(());
     }
     let Some(note) = writer.note(update.key.note)? else { return Ok(()) };

@@ -493,10 +493,10 @@ const WRITING: &[Row] = &[
         })
     }),
     ("Writer::note_delete", Delete, |c| c.write(|w| w.note_delete(c.note))),
-    ("Writer::note_delete_for_good", Delete, |c| c.write(|w| w.note_delete_for_good(c.note))),
+    ("Writer::note_delete_for_good", Delete, |c| c.write(|w| w.note_delete_permanently(c.note))),
     ("Writer::note_delete_for_good of what is deleted", Delete, |c| {
         c.delete_softly();
-        c.write(|w| w.note_delete_for_good(c.note))
+        c.write(|w| w.note_delete_permanently(c.note))
     }),
     ("Writer::note_restore", Delete, |c| {
         c.delete_softly();

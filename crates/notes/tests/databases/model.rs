@@ -158,7 +158,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
                 false => model.pick(note),
             };
             let Some(note) = picked else { return };
-            write(&mut |writer| writer.note_delete_for_good(note).map(|was| assert!(was)));
+            write(&mut |writer| writer.note_delete_permanently(note).map(|was| assert!(was)));
             model.notes.remove(&note);
             model.deleted.remove(&note);
             (0..3).for_each(|folder| model.take(folder, note));

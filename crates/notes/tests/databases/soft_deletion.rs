@@ -172,7 +172,7 @@ fn who_may_delete_a_document_may_see_and_restore_it() {
         if expected {
             case.delete();
         }
-        let gone = case.write(BOB, |writer| writer.note_delete_for_good(case.note));
+        let gone = case.write(BOB, |writer| writer.note_delete_permanently(case.note));
         assert_eq!(gone.unwrap_or(false), expected, "{told}");
     };
     check(AclLevel::Reader, Vec::new(), false);
@@ -190,14 +190,14 @@ fn what_is_deleted_for_good_frees_its_space() {
             case.delete();
         }
         let stubs = case.counters().stubs;
-        assert!(case.write(ANN, |writer| writer.note_delete_for_good(case.note)).unwrap());
+        assert!(case.write(ANN, |writer| writer.note_delete_permanently(case.note)).unwrap());
         assert_eq!(case.listed(ANN), []);
         let access = reader(&case.database, ANN).unwrap();
         let header = access.read().unwrap().header(case.note).unwrap().expect("a stub");
         assert!(header.is_stub() && !header.has_contents() && header.size == 0);
         assert_eq!(case.counters().stubs, stubs + u64::from(!is_deleted));
         assert!(case.write(ANN, |writer| writer.note_restore(case.note)).is_err());
-        assert!(!case.write(ANN, |writer| writer.note_delete_for_good(case.note)).unwrap());
+        assert!(!case.write(ANN, |writer| writer.note_delete_permanently(case.note)).unwrap());
     }
 }
 
@@ -233,7 +233,7 @@ fn what_readers_items_hid_stays_hidden_when_it_is_gone() {
         keep(&case.world, &case.database, keeps.then_some(2));
         case.delete();
         match way {
-            "for good, later" => drop(case.write(ANN, |writer| writer.note_delete_for_good(case.note)).expect("hers")),
+            "for good, later" => drop(case.write(ANN, |writer| writer.note_delete_permanently(case.note)).expect("hers")),
             "when its time was over" => {
                 case.world.clock.advance(3 * HOUR);
                 assert_eq!(purge_deleted(&case.database).expect("sound"), 1);
@@ -296,7 +296,7 @@ fn a_document_does_not_come_back_over_a_newer_one() {
     case.write(ANN, |writer| writer.note_create(newer)).expect("the UNID is free");
     let refused = case.write(ANN, |writer| writer.note_restore(case.note));
     assert!(matches!(refused, Err(notes::Error::Exists { .. })), "{refused:?}");
-    assert!(case.write(ANN, |writer| writer.note_delete_for_good(case.note)).unwrap());
+    assert!(case.write(ANN, |writer| writer.note_delete_permanently(case.note)).unwrap());
 }
 
 #[test]

@@ -645,7 +645,7 @@ fn what_is_deleted_for_good_behind_a_soft_deletion_was_in_no_view() {
     }
     assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2]);
     for note in deleted.into_iter().skip(1) {
-        assert!(world.write(&database, ANN, |writer| writer.note_delete_for_good(note)).expect("she may"));
+        assert!(world.write(&database, ANN, |writer| writer.note_delete_permanently(note)).expect("she may"));
         assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2], "without {note}");
     }
     assert_sound(&database);

@@ -163,7 +163,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
     if request.soft && !is_document {
         return Err(Error::State("only documents can be restored".to_owned()));
     }
-    let deleted = if request.for_good { writer.note_delete_for_good(note)? } else { writer.note_delete(note)? };
+    let deleted = if request.for_good { writer.note_delete_permanently(note)? } else { writer.note_delete(note)? };
     let reply = v1::DeleteNoteReply { deleted, modseq: writer.modseq().0, soft: deleted && keeps && is_document };
     Ok(CallOutcome::after(reply, transaction.commit()?))
 }

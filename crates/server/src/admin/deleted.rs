@@ -18,7 +18,7 @@ pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outc
             Ok(Answer::say(format!("{} back in {path}.", counted(notes.len(), "document is", "documents are"))))
         }
         DeletedRequest::Remove { notes } => {
-            change(core, path, notes, |writer, note| writer.note_delete_for_good(note))?;
+            change(core, path, notes, |writer, note| writer.note_delete_permanently(note))?;
             Ok(Answer::say(format!("{} of {path} deleted for good.", counted(notes.len(), "document", "documents"))))
         }
     }
