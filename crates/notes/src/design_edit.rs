@@ -24,16 +24,16 @@ impl Writer<'_, '_> {
     /// Creates a shared folder. `attributes` become text items of its design note.
     pub fn folder_create(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
         self.check_may_design_folders()?;
-        self.make_folder(title, attributes, None)
+        self.create_folder(title, attributes, None)
     }
 
     /// Creates a personal folder of the caller, which is hidden from all others.
     pub fn folder_create_personal(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
         let owner = self.new_owner()?;
-        self.make_folder(title, attributes, Some(&owner))
+        self.create_folder(title, attributes, Some(&owner))
     }
 
-    fn make_folder(&mut self, title: &str, attributes: &[(&str, &str)], owner: Option<&Name>) -> Result<ViewId> {
+    fn create_folder(&mut self, title: &str, attributes: &[(&str, &str)], owner: Option<&Name>) -> Result<ViewId> {
         self.check_folder_title(title, None)?;
         if self.all_folders()?.len() >= VIEWS_PER_DATABASE_MAX {
             return Err(Error::Limit { what: "folders of a database", max: VIEWS_PER_DATABASE_MAX });
@@ -46,7 +46,7 @@ impl Writer<'_, '_> {
         }
         items.extend(owner.map(|owner| Item::readers(folder::READERS_ITEM, vec![owner.canonical().to_owned()])));
         assert_eq!(owner.is_some(), self.is_own(&items), "a private folder has an owner, and a shared one has none");
-        let note = self.make_design(owner, NewNote::of_class(NoteClass::VIEW, items))?;
+        let note = self.create_design_note(owner, NewNote::of_class(NoteClass::VIEW, items))?;
         let view = ViewId(note.0);
         let state = self.new_folder_state();
         let id = folder::collection_id(self.number(), view);
@@ -57,7 +57,7 @@ impl Writer<'_, '_> {
     }
 
     /// Creates a design note. For a personal one, the caller does not need the right to create documents.
-    fn make_design(&mut self, owner: Option<&Name>, new: NewNote) -> Result<NoteId> {
+    fn create_design_note(&mut self, owner: Option<&Name>, new: NewNote) -> Result<NoteId> {
         if owner.is_some() { self.make(new) } else { self.note_create(new) }
     }
 
@@ -72,11 +72,11 @@ impl Writer<'_, '_> {
     /// Renames a folder.
     pub fn folder_rename(&mut self, folder: ViewId, title: &str) -> Result<()> {
         self.check_folder_title(title, Some(folder))?;
-        self.folder_set(folder, folder::TITLE_ITEM, Some(title))
+        self.folder_item_set(folder, folder::TITLE_ITEM, Some(title))
     }
 
     /// Sets or removes a text item of a folder's design note.
-    pub fn folder_set(&mut self, folder: ViewId, name: &str, value: Option<&str>) -> Result<()> {
+    pub fn folder_item_set(&mut self, folder: ViewId, name: &str, value: Option<&str>) -> Result<()> {
         check_attribute(name)?;
         self.folder_design(folder, name, value.map(|value| Item::text(name, value)))
     }
@@ -147,7 +147,7 @@ impl Writer<'_, '_> {
         self.check_view_name(view, None)?;
         let readers = owner.as_ref().map_or_else(|| view.readers.clone(), |owner| vec![owner.canonical().to_owned()]);
         let items = [ViewNote { readers, ..view.clone() }.items(), more].concat();
-        self.make_design(owner.as_ref(), NewNote::of_class(NoteClass::VIEW, items))
+        self.create_design_note(owner.as_ref(), NewNote::of_class(NoteClass::VIEW, items))
     }
 
     /// Replaces the design of a view, or the columns of a folder. Returns the new sequence number.

@@ -200,7 +200,7 @@ pub fn restore_default_folders(notes: &Notes, path: &str) -> Result<()> {
             let folder = folders.iter().find(|folder| folder.view == view && folder.title == name);
             let is_without = folder.is_some_and(|folder| folder.attribute(SPECIAL_USE_ITEM).is_none());
             let Some(special) = special.filter(|_| is_without) else { return Ok(false) };
-            writer.folder_set(view, SPECIAL_USE_ITEM, Some(special.name()))?;
+            writer.folder_item_set(view, SPECIAL_USE_ITEM, Some(special.name()))?;
             Ok(true)
         })?;
     }
@@ -349,7 +349,7 @@ impl MailFile {
                 if existing.attribute(NO_SELECT_ITEM).is_none() {
                     return Err(Error::MailboxExists(name.clone()));
                 }
-                writer.folder_set(existing.view, NO_SELECT_ITEM, None)?;
+                writer.folder_item_set(existing.view, NO_SELECT_ITEM, None)?;
                 return Ok(existing.view);
             }
             for (index, _) in name.match_indices('/') {
@@ -381,7 +381,7 @@ impl MailFile {
                     return Ok(false);
                 }
                 if writer.folders()?.iter().any(|other| other.title.starts_with(&below)) {
-                    writer.folder_set(folder.id, NO_SELECT_ITEM, Some("1"))?;
+                    writer.folder_item_set(folder.id, NO_SELECT_ITEM, Some("1"))?;
                 } else {
                     writer.folder_delete(folder.id)?;
                 }

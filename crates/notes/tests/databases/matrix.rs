@@ -519,7 +519,7 @@ const WRITING: &[Row] = &[
     ("Writer::folder_create", From(Designer), |c| c.write(|w| w.folder_create("H", &[]).map(|_| true))),
     ("Writer::folder_create_personal", Personal, |c| c.write(|w| w.folder_create_personal("H", &[]).map(|_| true))),
     ("Writer::folder_rename", From(Designer), |c| c.write(|w| w.folder_rename(c.other, "H").map(|()| true))),
-    ("Writer::folder_set", From(Designer), |c| c.write(|w| w.folder_set(c.other, "$X", Some("1")).map(|()| true))),
+    ("Writer::folder_set", From(Designer), |c| c.write(|w| w.folder_item_set(c.other, "$X", Some("1")).map(|()| true))),
     ("Writer::folder_readers_set", From(Designer), |c| {
         c.write(|w| w.folder_readers_set(c.other, &["*".to_owned()]).map(|()| true))
     }),

@@ -88,10 +88,10 @@ fn what_is_ones_own_opens_nothing_that_is_shared() {
     assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_add(note, shared))));
     assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_rename(shared, "His"))));
     // The owner can neither turn it into a shared folder nor give it to another user.
-    assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_set(folder, "$Flags", Some("F")))));
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_item_set(folder, "$Flags", Some("F")))));
     assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_readers_set(folder, &[]))));
     assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_readers_set(folder, &[CAROL.to_owned()]))));
-    world.write(&database, BOB, |writer| writer.folder_set(folder, "$Colour", Some("red"))).expect("it is his");
+    world.write(&database, BOB, |writer| writer.folder_item_set(folder, "$Colour", Some("red"))).expect("it is his");
     // Items that claim an owner have no effect in a note of another class.
     let forged = vec![Item::text("$Flags", "V"), Item::readers("$Readers", vec![BOB.into()])];
     let new = NewNote::document(forged);
