@@ -266,7 +266,7 @@ impl Notes {
         database.changed.notify(usize::MAX);
         self.followers.tell(database.number);
         drop(open);
-        crate::database_delete::give_space_back(&self.store, database.number)
+        crate::database_delete::compact_deleted(&self.store, database.number)
     }
 
     /// Starts a transaction over databases. Each database may occur at most once.

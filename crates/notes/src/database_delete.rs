@@ -60,7 +60,7 @@ pub(crate) fn delete_tables(number: DbNumber, batch: &mut Batch) {
 }
 
 /// Returns the space of a deleted database to the file system.
-pub(crate) fn give_space_back(store: &Store, number: DbNumber) -> Result<()> {
+pub(crate) fn compact_deleted(store: &Store, number: DbNumber) -> Result<()> {
     let range = KeyRange::prefix(&number.to_key());
     for table in TABLES {
         store.engine().compact(table, &range)?;
