@@ -53,7 +53,7 @@ impl Error {
             Self::Mail(
                 mail::Error::Damaged(_)
                     | mail::Error::Notes(
-                        notes::Error::Store(_) | notes::Error::Damaged { .. } | notes::Error::Newer { .. }
+                        notes::Error::Store(_) | notes::Error::Damaged { .. } | notes::Error::NewerOds { .. }
                     )
             )
         )
@@ -81,7 +81,7 @@ fn notes_error_text(error: &notes::Error) -> &'static str {
         notes::Error::Invalid { .. } | notes::Error::Formula { .. } => "[CANNOT] the value is not valid",
         notes::Error::Limit { .. } => "[LIMIT] a limit would be exceeded",
         notes::Error::Store(_) => "[UNAVAILABLE] the store is temporarily unavailable",
-        notes::Error::Newer { .. } => {
+        notes::Error::NewerOds { .. } => {
             "[UNAVAILABLE] the data was written by a newer server; the administrator has been informed"
         }
         _ => "[SERVERBUG] a stored record is damaged; the administrator has been informed",

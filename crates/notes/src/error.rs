@@ -48,7 +48,7 @@ pub enum Error {
     #[error(
         "database {database} has structure {structure}, this program knows structures up to {known}; use the newer program"
     )]
-    Newer { database: String, structure: OdsVersion, known: OdsVersion },
+    NewerOds { database: String, structure: OdsVersion, known: OdsVersion },
     /// A stored record does not match its format. `doublet fixup` reports it, and repairs records that can be derived.
     #[error("damaged {record} of note {note} in {database}")]
     Damaged { database: String, note: NoteId, record: &'static str },

@@ -226,5 +226,5 @@ pub(crate) fn refuse_newer(path: &str, structure: OdsVersion) -> Result<()> {
     if structure <= OdsVersion::PRESENT {
         return Ok(());
     }
-    Err(Error::Newer { database: path.to_owned(), structure, known: OdsVersion::PRESENT })
+    Err(Error::NewerOds { database: path.to_owned(), structure, known: OdsVersion::PRESENT })
 }

@@ -74,7 +74,7 @@ fn purge_stubs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<
         match purge_database(core, &facts.path) {
             Ok(count) => removed += count,
             // The database was deleted or renamed in the meantime, or has a newer format and is left alone.
-            Err(notes::Error::NotFound { .. } | notes::Error::Newer { .. }) => {}
+            Err(notes::Error::NotFound { .. } | notes::Error::NewerOds { .. }) => {}
             // A failure in one database does not stop the purge of the others.
             Err(error) => {
                 tracing::error!(target: "tasks", database = facts.path, %error, "cannot purge the deletion stubs of a database");

@@ -221,7 +221,7 @@ fn a_newer_database_is_refused_and_left_alone() {
     let told = "database docs.nsf has structure 3, this program knows structures up to 2; use the newer program";
     let check = |outcome: notes::Result<()>| {
         let error = outcome.expect_err("it is newer");
-        assert!(matches!(error, notes::Error::Newer { .. }) && !error.is_damage());
+        assert!(matches!(error, notes::Error::NewerOds { .. }) && !error.is_damage());
         assert_eq!(error.to_string(), told);
     };
     check(world.notes.database_open(PATH).map(drop));
