@@ -30,7 +30,7 @@ pub const CONFLICT_ITEM: &str = "$Conflict";
 /// Formulas see reserved items, but these are derived from the header. A stored item of such a name would contradict
 /// it.
 #[must_use]
-pub fn reserved(name: &str) -> Option<&'static str> {
+pub fn reserved_item(name: &str) -> Option<&'static str> {
     [REF_ITEM, CONFLICT_ITEM].into_iter().find(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
@@ -42,14 +42,14 @@ pub struct Subject<'n> {
     /// The summary items of the note.
     pub items: Vec<ItemRef<'n>>,
     /// The bytes after the items in the stored record. Empty if the items come from another source.
-    behind: &'n [u8],
+    body_bytes: &'n [u8],
 }
 
 impl<'n> Subject<'n> {
     /// Creates the subject of a header and its items.
     #[must_use]
     pub fn new(header: &'n Header, items: Vec<ItemRef<'n>>) -> Self {
-        Self { header, items, behind: &[] }
+        Self { header, items, body_bytes: &[] }
     }
 
     /// Returns the value of an item.
@@ -148,12 +148,12 @@ pub fn as_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Re
         formula::Value::Texts(texts) => Value::TextList(texts.iter().map(|text| text.to_string()).collect()),
         formula::Value::Number(number) => Value::Number(*number),
         formula::Value::Numbers(numbers) => Value::NumberList(numbers.to_vec()),
-        formula::Value::Time(moment) => match clock_of(*moment) {
+        formula::Value::Time(moment) => match format_time_of_day(*moment) {
             Some(clock) => Value::Text(clock),
             None => Value::Time(start_of(*moment, zone)?),
         },
         formula::Value::Times(moments) => {
-            let clocks: Vec<String> = moments.iter().filter_map(|moment| clock_of(*moment)).collect();
+            let clocks: Vec<String> = moments.iter().filter_map(|moment| format_time_of_day(*moment)).collect();
             match clocks.len() {
                 0 => Value::TimeList(
                     moments.iter().map(|moment| start_of(*moment, zone)).collect::<std::result::Result<_, _>>()?,
@@ -171,7 +171,7 @@ fn start_of(moment: Moment, zone: &Zone) -> std::result::Result<Timestamp, Strin
 }
 
 /// Formats a time of day, or the start of a range of times of day. Returns `None` for moments with a date.
-fn clock_of(moment: Moment) -> Option<String> {
+fn format_time_of_day(moment: Moment) -> Option<String> {
     let (Moment::TimeOfDay(hundredths) | Moment::TimesOfDay(hundredths, _)) = moment else { return None };
     let (seconds, hundredths) = (hundredths / 100, hundredths % 100);
     let clock = format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -273,12 +273,12 @@ impl DatabaseSnapshot<'_> {
 
     /// Returns the body items of the note that a search passed as a subject. [`DatabaseSnapshot::body_item`] reads them. A
     /// subject that is not stored has none.
-    pub fn body_of(&self, subject: &Subject<'_>) -> Result<Vec<BodyDirectoryEntry>> {
-        if subject.behind.is_empty() {
+    pub fn body_items(&self, subject: &Subject<'_>) -> Result<Vec<BodyDirectoryEntry>> {
+        if subject.body_bytes.is_empty() {
             return Ok(Vec::new());
         }
         let damaged = |_| database_reader::damaged_note(self.database(), subject.header.note, "summary");
-        note::body_items(subject.behind).map_err(damaged)
+        note::body_items(subject.body_bytes).map_err(damaged)
     }
 
     /// Calls `each` for the documents that changed after `since` and that the selection selects, in the order of their
@@ -292,7 +292,7 @@ impl DatabaseSnapshot<'_> {
         each: &mut dyn FnMut(&Subject<'_>) -> Result<bool>,
     ) -> Result<SearchStats> {
         let surroundings = self.surroundings();
-        let mut searched = SearchStats { up_to: since, looked_at: 0, stopped: 0 };
+        let mut searched = SearchStats { up_to: since, examined: 0, over_limit: 0 };
         change_log::scan_while(&self.snapshot, self.database().number(), since, &mut |entry| {
             let Some(header) = self.header(entry.note)? else { return Ok(true) };
             if header.is_stub() || header.class != NoteClass::DOCUMENT || header.modseq != entry.modseq {
@@ -300,12 +300,12 @@ impl DatabaseSnapshot<'_> {
             }
             let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), entry.note)? else { return Ok(true) };
             let subject = subject(&header, &bytes, self.database())?;
-            searched.looked_at += 1;
+            searched.examined += 1;
             let goes_on = match selection.evaluate_within(&subject, &surroundings, DOCUMENT_LIMITS) {
                 Ok(outcome) if outcome.selected => each(&subject)?,
                 Ok(_) => true,
                 Err(_) => {
-                    searched.stopped += 1;
+                    searched.over_limit += 1;
                     true
                 }
             };
@@ -322,14 +322,14 @@ pub struct SearchStats {
     /// Modseq of the last document that was examined.
     pub up_to: Modseq,
     /// Number of documents that were examined.
-    pub looked_at: u64,
+    pub examined: u64,
     /// Number of documents for which the formula hit a limit. They count as not selected.
-    pub stopped: u64,
+    pub over_limit: u64,
 }
 
 /// Creates the subject of a header and a stored summary record.
 pub(crate) fn subject<'n>(header: &'n Header, bytes: &'n [u8], database: &Database) -> Result<Subject<'n>> {
     let damaged = |_| database_reader::damaged_note(database, header.note, "summary");
     let (items, behind) = note::split_summary(bytes).map_err(damaged)?;
-    Ok(Subject { behind, ..Subject::new(header, items) })
+    Ok(Subject { body_bytes: behind, ..Subject::new(header, items) })
 }

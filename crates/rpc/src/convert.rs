@@ -54,7 +54,7 @@ pub fn value_out(value: &Value) -> v1::Value {
 /// Converts an item from a client. Returns an error if its name is reserved or its value is missing or not valid.
 pub fn item_in(item: v1::Item) -> Result<Item> {
     let name = item.name;
-    if let Some(reserved) = notes::evaluate::reserved(&name) {
+    if let Some(reserved) = notes::evaluate::reserved_item(&name) {
         return Err(Error::invalid(format!("{reserved} follows from the note's header and cannot be set as an item")));
     }
     let value = item.value.and_then(|value| value.kind);

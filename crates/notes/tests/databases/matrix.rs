@@ -346,7 +346,7 @@ const READING: &[Row] = &[
         c.read(|r| {
             let mut found = false;
             r.search(&selection, Modseq(0), &mut |subject| {
-                found |= subject.header.note == c.note && !r.body_of(subject)?.is_empty();
+                found |= subject.header.note == c.note && !r.body_items(subject)?.is_empty();
                 Ok(true)
             })?;
             Ok(found)

@@ -599,7 +599,7 @@ fn value(kind: ColumnType, mut texts: Vec<String>) -> Result<Value, String> {
 }
 
 fn check_name(name: &str, column: &str) -> Result<(), String> {
-    if let Some(reserved) = notes::evaluate::reserved(name) {
+    if let Some(reserved) = notes::evaluate::reserved_item(name) {
         return Err(format!("column {}: {reserved} is not an item that can be set", quoted(column)));
     }
     if name.len() <= ITEM_NAME_BYTES_MAX {

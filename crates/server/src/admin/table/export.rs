@@ -50,7 +50,7 @@ pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut 
     })?;
     ended?;
     let written = out.finish(&request.file)?;
-    Ok(told(request, done, searched.stopped, &written))
+    Ok(told(request, done, searched.over_limit, &written))
 }
 
 fn told(request: &TableExport, documents: u64, documents_left_out: u64, written: &ExportStatistics) -> Answer {
@@ -86,7 +86,7 @@ fn items(reading: &DatabaseSnapshot<'_>, subject: &Subject<'_>, columns: &[Strin
     let is_wanted = |name: &str| columns.is_empty() || columns.iter().any(|column| column.eq_ignore_ascii_case(name));
     let summary = subject.items.iter().filter(|item| is_wanted(item.name));
     let mut items: Vec<Item> = summary.map(notes::item::ItemRef::to_item).collect();
-    for body in reading.body_of(subject)?.iter().filter(|body| is_wanted(&body.name)) {
+    for body in reading.body_items(subject)?.iter().filter(|body| is_wanted(&body.name)) {
         let note = subject.header.note;
         let damaged = || notes::Error::Damaged { database: reading.database().path(), note, record: "body" };
         items.push(reading.body_item(note, body.ordinal)?.ok_or_else(damaged)?);
@@ -99,7 +99,7 @@ fn all_columns(reading: &DatabaseSnapshot<'_>, formula: &formula::Formula) -> Re
     let mut names: Vec<String> = Vec::new();
     let mut known = HashSet::new();
     reading.search(formula, base::Modseq(0), &mut |subject| {
-        let body = reading.body_of(subject)?;
+        let body = reading.body_items(subject)?;
         let all = subject.items.iter().map(|item| item.name).chain(body.iter().map(|body| body.name.as_str()));
         for name in all.filter(|name| known.insert(name.to_ascii_lowercase())) {
             names.push(name.to_owned());
