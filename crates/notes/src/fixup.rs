@@ -55,19 +55,19 @@ pub enum Finding {
     /// The UNID index does not have a note, or points to a wrong one.
     UnidIndex { unid: Unid },
     /// The change log lacks the last change of a note, or has a change that does not match the note.
-    ChangeOrder { note: NoteId, modseq: Modseq },
+    ChangeLog { note: NoteId, modseq: Modseq },
     /// The response hierarchy does not match the notes.
     Responses { note: NoteId },
     /// The list of design notes does not match the notes.
     DesignList { note: NoteId },
     /// The list of deleted notes that can be restored does not match the notes.
-    DeletedList { note: NoteId },
+    SoftDeletedList { note: NoteId },
     /// The index of a folder does not match the notes, or its counts do not match its entries.
     FolderIndex { folder: ViewId, why: String },
     /// The index of a view is inconsistent. It is rebuilt from the notes.
     ViewIndex { view: ViewId, why: String },
     /// A counter is wrong: it is `says` but should be `has`.
-    Counters { what: &'static str, says: u64, has: u64 },
+    Counters { what: &'static str, stored: u64, expected: u64 },
     /// A table that is derived from the notes cannot be read.
     TableDamaged { table: &'static str, why: String },
     /// Unread marks of users cannot be read. The notes in question will count as unread for them.
@@ -102,13 +102,13 @@ impl fmt::Display for Finding {
         match self {
             Self::NoteDamaged { note, record } => write!(f, "note {note}: its {record} cannot be read"),
             Self::UnidIndex { unid } => write!(f, "UNID {unid}: the index is wrong"),
-            Self::ChangeOrder { note, modseq } => write!(f, "note {note}: the order of changes is wrong at {modseq}"),
+            Self::ChangeLog { note, modseq } => write!(f, "note {note}: the order of changes is wrong at {modseq}"),
             Self::Responses { note } => write!(f, "note {note}: the response hierarchy is wrong"),
             Self::DesignList { note } => write!(f, "note {note}: the list of design notes is wrong"),
-            Self::DeletedList { note } => write!(f, "note {note}: the list of what can be restored is wrong"),
+            Self::SoftDeletedList { note } => write!(f, "note {note}: the list of what can be restored is wrong"),
             Self::FolderIndex { folder, why } => write!(f, "folder {folder}: {why}"),
             Self::ViewIndex { view, why } => write!(f, "view {view}: {why}"),
-            Self::Counters { what, says, has } => write!(f, "counter of {what}: says {says} instead of {has}"),
+            Self::Counters { what, stored: says, expected: has } => write!(f, "counter of {what}: says {says} instead of {has}"),
             Self::TableDamaged { table, why } => write!(f, "table {table} cannot be read: {why}"),
             Self::UnreadMarks { why } => write!(f, "unread marks cannot be read: {why}"),
             Self::BlobMissing { note, blob } => {
@@ -157,22 +157,22 @@ pub enum Stage {
 pub type ProgressCallback<'h> = dyn FnMut(Stage, u64) + 'h;
 
 /// Number of notes after which a check reports its progress.
-const HEARD_EVERY: u64 = 10_000;
+const PROGRESS_INTERVAL_NOTES: u64 = 10_000;
 
 /// Checks the database at a path, even if it does not open. Changes nothing.
 pub fn check_at(notes: &Notes, path: &str, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
-    on_path(notes, path, |database| check_heard(database, heard))
+    with_database_at(notes, path, |database| check_with_progress(database, heard))
 }
 
 /// Checks the database at a path, even if it does not open, and repairs the data that can be derived. After that, the
 /// database opens. Durable on return.
 pub fn repair_at(notes: &Notes, path: &str, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
-    on_path(notes, path, |database| repair_heard(database, heard))
+    with_database_at(notes, path, |database| repair_with_progress(database, heard))
 }
 
 /// Runs `work` on the database at a path. A database that does not open is processed by one fixup at a time and has no
 /// other users: opening it fails until a repair is in the store.
-fn on_path(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> Result<FixupReport>) -> Result<FixupReport> {
+fn with_database_at(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> Result<FixupReport>) -> Result<FixupReport> {
     let does_not_open = |opened: &Result<_>| opened.as_ref().err().is_some_and(Error::is_damage);
     let opened = notes.database_open(path);
     if !does_not_open(&opened) {
@@ -185,10 +185,10 @@ fn on_path(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> Result<Fix
 
 /// Checks a database. Changes nothing.
 pub fn check(database: &Database) -> Result<FixupReport> {
-    check_heard(database, &mut |_, _| {})
+    check_with_progress(database, &mut |_, _| {})
 }
 
-fn check_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+fn check_with_progress(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     database.check_not_dropped()?;
     database.store.forget_written();
     let keywords = database.keywords();
@@ -207,10 +207,10 @@ fn check_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<
 
 /// Checks a database and repairs the data that can be derived. Durable on return.
 pub fn repair(database: &Database) -> Result<FixupReport> {
-    repair_heard(database, &mut |_, _| {})
+    repair_with_progress(database, &mut |_, _| {})
 }
 
-fn repair_heard(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+fn repair_with_progress(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
     database.check_not_dropped()?;
@@ -327,15 +327,15 @@ impl<'s> Survey<'s> {
         let total = notes.len() as u64;
         for (done, note) in (1_u64..).zip(&notes) {
             self.check_contents(*note)?;
-            if done.is_multiple_of(HEARD_EVERY) {
+            if done.is_multiple_of(PROGRESS_INTERVAL_NOTES) {
                 heard(Stage::Notes(done), total);
             }
         }
         self.check_access_control()?;
-        self.place_notes(&notes);
+        self.collect_folders(&notes);
         for (done, note) in (1_u64..).zip(notes) {
             self.check_note(note)?;
-            if done.is_multiple_of(HEARD_EVERY) {
+            if done.is_multiple_of(PROGRESS_INTERVAL_NOTES) {
                 heard(Stage::Compared(done), total);
             }
         }
@@ -360,11 +360,11 @@ impl<'s> Survey<'s> {
 
     fn give_up(&mut self, table: Table, why: String) {
         if self.unreadable.insert(table) {
-            self.find(Finding::TableDamaged { table: table.name(), why });
+            self.report_finding(Finding::TableDamaged { table: table.name(), why });
         }
     }
 
-    fn find(&mut self, finding: Finding) {
+    fn report_finding(&mut self, finding: Finding) {
         if self.report.findings.len() < FINDINGS_MAX {
             self.report.findings.push(finding);
         }
@@ -387,7 +387,7 @@ impl<'s> Survey<'s> {
             }
         }
         for note in self.damaged.clone() {
-            self.tell_damaged(note, "header");
+            self.report_damaged(note, "header");
         }
         for header in self.headers.values() {
             let last = self.leads_to.entry(header.unid).or_insert(header.note);
@@ -438,7 +438,7 @@ impl<'s> Survey<'s> {
     }
 
     /// Determines the existing folders and the notes that they must contain.
-    fn place_notes(&mut self, notes: &[NoteId]) {
+    fn collect_folders(&mut self, notes: &[NoteId]) {
         let views = self.headers.values().filter(|header| header.class == NoteClass::VIEW && !header.is_stub());
         self.folders = views.map(|header| (ViewId(header.note.0), BTreeMap::new())).collect();
         for note in notes {
@@ -452,7 +452,7 @@ impl<'s> Survey<'s> {
         }
         for folder in self.lost_folders.clone() {
             self.broken.push(folder);
-            self.find(Finding::FolderIndex { folder, why: "notes are in it, and its design note is lost".into() });
+            self.report_finding(Finding::FolderIndex { folder, why: "notes are in it, and its design note is lost".into() });
         }
     }
 
@@ -461,7 +461,7 @@ impl<'s> Survey<'s> {
         if !self.is_superseded(&header) && !self.unreadable.contains(&Table::Unid) {
             match salvage::sound(database_reader::find(self.reader, self.number, header.unid))? {
                 Ok(found) if found == Some(note) => {}
-                Ok(_) => self.find(Finding::UnidIndex { unid: header.unid }),
+                Ok(_) => self.report_finding(Finding::UnidIndex { unid: header.unid }),
                 Err(why) => self.give_up(Table::Unid, why),
             }
         }
@@ -471,7 +471,7 @@ impl<'s> Survey<'s> {
             Err(_) => None,
         };
         if is_listed != Some(header.class.is_design() && !header.is_stub()) {
-            self.find(Finding::DesignList { note });
+            self.report_finding(Finding::DesignList { note });
         }
         Ok(())
     }
@@ -499,14 +499,14 @@ impl<'s> Survey<'s> {
         for blob in &summary.blobs {
             let length = self.database.store.blobs().length(self.reader, blob);
             if !matches!(salvage::sound(length.map_err(Into::into))?, Ok(Some(_))) {
-                self.find(Finding::BlobMissing { note, blob: *blob });
+                self.report_finding(Finding::BlobMissing { note, blob: *blob });
             }
         }
         Ok(())
     }
 
     fn give_up_note(&mut self, note: NoteId, record: &'static str) -> Result<()> {
-        self.tell_damaged(note, record);
+        self.report_damaged(note, record);
         self.damaged.push(note);
         if note != ACL_NOTE_ID {
             self.headers.remove(&note);
@@ -516,9 +516,9 @@ impl<'s> Survey<'s> {
 
     /// Reports a damaged note. The ACL note is left out, because its only content, the access control list, has a
     /// finding of its own.
-    fn tell_damaged(&mut self, note: NoteId, record: &'static str) {
+    fn report_damaged(&mut self, note: NoteId, record: &'static str) {
         if note != ACL_NOTE_ID {
-            self.find(Finding::NoteDamaged { note, record });
+            self.report_finding(Finding::NoteDamaged { note, record });
         }
     }
 
@@ -530,7 +530,7 @@ impl<'s> Survey<'s> {
             let note = value.try_into().ok().map(NoteId::from_key);
             let (Some(unid), Some(note)) = (unid, note) else { continue };
             if self.headers.get(&note).is_none_or(|header| header.unid != unid) {
-                self.find(Finding::UnidIndex { unid });
+                self.report_finding(Finding::UnidIndex { unid });
             }
         }
         Ok(())
@@ -559,7 +559,7 @@ impl<'s> Survey<'s> {
         wrong.extend(missing.map(|header| (header.note, header.modseq)));
         wrong.sort_unstable();
         wrong.dedup();
-        wrong.into_iter().for_each(|(note, modseq)| self.find(Finding::ChangeOrder { note, modseq }));
+        wrong.into_iter().for_each(|(note, modseq)| self.report_finding(Finding::ChangeLog { note, modseq }));
         Ok(())
     }
 
@@ -578,7 +578,7 @@ impl<'s> Survey<'s> {
             one.iter().filter(|pair| other.binary_search(pair).is_err()).map(|(_, note)| *note).collect()
         };
         for note in differ(&expected, &found).into_iter().chain(differ(&found, &expected)) {
-            self.find(Finding::Responses { note });
+            self.report_finding(Finding::Responses { note });
         }
         Ok(())
     }
@@ -599,7 +599,7 @@ impl<'s> Survey<'s> {
             }
             if let Some(why) = salvage::sound(self.folder_fault(view))?.unwrap_or_else(Some) {
                 self.broken.push(view);
-                self.find(Finding::FolderIndex { folder: view, why });
+                self.report_finding(Finding::FolderIndex { folder: view, why });
             }
         }
         Ok(())
@@ -620,7 +620,7 @@ impl<'s> Survey<'s> {
             Ok(None)
         };
         if let Some(why) = salvage::sound(look())?.unwrap_or_else(Some) {
-            self.find(Finding::ViewIndex { view, why });
+            self.report_finding(Finding::ViewIndex { view, why });
         }
         Ok(())
     }
@@ -629,7 +629,7 @@ impl<'s> Survey<'s> {
     fn check_views(&mut self, heard: &mut ProgressCallback<'_>) -> Result<()> {
         let (records, damage) = salvage::both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
         if let Some(why) = damage {
-            self.find(Finding::ViewIndex { view: ViewId(0), why });
+            self.report_finding(Finding::ViewIndex { view: ViewId(0), why });
         }
         let mut known = BTreeSet::new();
         let total = records.len() as u64;
@@ -644,16 +644,16 @@ impl<'s> Survey<'s> {
                 Err(_) => Some("its record cannot be read".into()),
             };
             if let Some(why) = fault {
-                self.find(Finding::ViewIndex { view: ViewId(view.0), why });
+                self.report_finding(Finding::ViewIndex { view: ViewId(view.0), why });
             }
         }
-        match salvage::sound(self.indexes())? {
+        match salvage::sound(self.index_numbers())? {
             Ok(indexes) => {
                 for view in indexes.difference(&known) {
-                    self.find(Finding::ViewIndex { view: *view, why: "its rows belong to no view".into() });
+                    self.report_finding(Finding::ViewIndex { view: *view, why: "its rows belong to no view".into() });
                 }
             }
-            Err(why) => self.find(Finding::ViewIndex { view: ViewId(0), why }),
+            Err(why) => self.report_finding(Finding::ViewIndex { view: ViewId(0), why }),
         }
         Ok(())
     }
@@ -671,7 +671,7 @@ impl<'s> Survey<'s> {
     }
 
     /// Returns the numbers under which rows of views are stored.
-    fn indexes(&self) -> Result<BTreeSet<ViewId>> {
+    fn index_numbers(&self) -> Result<BTreeSet<ViewId>> {
         let mut found = BTreeSet::new();
         let all = index_record::all_rows(self.number);
         for table in [Table::View, Table::Tree, Table::ViewBack] {
@@ -739,11 +739,11 @@ impl<'s> Survey<'s> {
             };
         }
         for note in &wrong {
-            self.find(Finding::DeletedList { note: *note });
+            self.report_finding(Finding::SoftDeletedList { note: *note });
         }
         self.deletions = wrong;
         if let Some(why) = damage {
-            self.find(Finding::TableDamaged { table: Table::Meta.name(), why });
+            self.report_finding(Finding::TableDamaged { table: Table::Meta.name(), why });
         }
         Ok(())
     }
@@ -752,7 +752,7 @@ impl<'s> Survey<'s> {
         let range = KeyRange::prefix(&self.number.to_key());
         let (left, damage) = salvage::both_ends(self.reader, Table::Unread, &range)?;
         if let Some(why) = damage {
-            self.find(Finding::UnreadMarks { why });
+            self.report_finding(Finding::UnreadMarks { why });
             self.unread_left = Some(left);
         }
         Ok(())

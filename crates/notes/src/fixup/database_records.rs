@@ -121,7 +121,7 @@ impl Survey<'_> {
             }
             self.damaged.push(ACL_NOTE_ID);
         }
-        self.find(if self.database.losses.acl {
+        self.report_finding(if self.database.losses.acl {
             Finding::AccessControlLost { manager: self.database.record().owner.clone() }
         } else {
             Finding::AccessControl
@@ -140,7 +140,7 @@ impl Survey<'_> {
         }
         self.keywords_broken = true;
         let lost = missing_from(&self.keywords);
-        self.find(Finding::Keywords { lost });
+        self.report_finding(Finding::Keywords { lost });
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Survey<'_> {
             ("changes", stored.modseq.0, right.modseq.0),
         ] {
             if says != has {
-                self.find(Finding::Counters { what, says, has });
+                self.report_finding(Finding::Counters { what, stored: says, expected: has });
             }
         }
         Ok(())

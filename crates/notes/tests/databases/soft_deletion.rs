@@ -310,7 +310,7 @@ fn a_repair_lists_what_can_be_restored_again() {
     batch.put(store::Table::Meta, &key(NoteId(999)), b"\x01");
     case.world.notes.store().commit(&batch).expect("the store works");
     let found = notes::fixup::check(&case.database).expect("it runs").findings;
-    let expected = [case.note, NoteId(999)].map(|note| notes::fixup::Finding::DeletedList { note });
+    let expected = [case.note, NoteId(999)].map(|note| notes::fixup::Finding::SoftDeletedList { note });
     assert_eq!(found, expected);
     assert!(notes::fixup::repair(&case.database).expect("it runs").repaired);
     assert_eq!(case.listed(ANN), [case.note]);
