@@ -180,7 +180,7 @@ fn with_database_at(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> R
     }
     let _turn = notes.lock_fixup();
     let opened = notes.database_open(path);
-    if does_not_open(&opened) { work(&database_records::open_without(notes, path)?) } else { work(opened?.as_ref()) }
+    if does_not_open(&opened) { work(&database_records::open_damaged(notes, path)?) } else { work(opened?.as_ref()) }
 }
 
 /// Checks a database. Changes nothing.

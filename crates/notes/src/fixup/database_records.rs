@@ -32,7 +32,7 @@ use crate::keyword::Keywords;
 use crate::limits::{KEYWORDS_PER_DATABASE_MAX, MODSEQS_SKIPPED, NOTE_IDS_SKIPPED};
 
 /// Opens a database, with substitutes for those of its own records that cannot be read.
-pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
+pub(super) fn open_damaged(notes: &Notes, path: &str) -> Result<Database> {
     let record = notes.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
     let reader = notes.store().as_ref();
     let number = record.number;
@@ -41,10 +41,10 @@ pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
         Ok(counters) => counters,
         Err(_) => {
             losses.counters = true;
-            counters_beyond(reader, number)?
+            substitute_counters(reader, number)?
         }
     };
-    let private = private_acl(&record);
+    let private = substitute_acl(&record);
     let mut database = Database::new(notes, record, counters, private);
     match salvage::sound(database_reader::load_acl(reader, &database))? {
         Ok(acl) => database.set_acl(acl),
@@ -52,21 +52,21 @@ pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
     }
     database.set_keywords(match salvage::sound(database_reader::load_keywords(reader, number))? {
         Ok(keywords) => keywords,
-        Err(_) => keywords_left(reader, number)?,
+        Err(_) => readable_keywords(reader, number)?,
     });
     // The substitute must not admit an identity that may not have had access before.
-    assert!(!losses.acl || *database.acl().1 == private_acl(&database.record()));
+    assert!(!losses.acl || *database.acl().1 == substitute_acl(&database.record()));
     database.losses = losses;
     Ok(database)
 }
 
 /// Returns an ACL that admits only identities that certainly had access before.
-fn private_acl(record: &DatabaseRecord) -> Acl {
+fn substitute_acl(record: &DatabaseRecord) -> Acl {
     if record.owner.is_empty() { Acl::open_to_all(AclLevel::NoAccess) } else { Acl::private(&record.owner) }
 }
 
 /// Returns counters greater than all values in the tables. The survey computes the sums later.
-fn counters_beyond(reader: &dyn Read, number: DbNumber) -> Result<Counters> {
+fn substitute_counters(reader: &dyn Read, number: DbNumber) -> Result<Counters> {
     let note_of = |key: &[u8]| Some(NoteId::from_key(key.get(4..8)?.try_into().ok()?));
     let modseq_of = |key: &[u8]| keys::split_bymod(key).map(|(modseq, ..)| modseq);
     let note = [Table::Summary, Table::Body]
@@ -106,7 +106,7 @@ fn greatest_key(reader: &dyn Read, table: Table, number: DbNumber) -> Result<Opt
     Ok(reached)
 }
 
-fn keywords_left(reader: &dyn Read, number: DbNumber) -> Result<Keywords> {
+fn readable_keywords(reader: &dyn Read, number: DbNumber) -> Result<Keywords> {
     let stored = salvage::sound(reader.get(Table::Meta, &keys::keywords(number)).map_err(Into::into))?;
     Ok(stored.ok().flatten().map(|value| Keywords::decode_left(&value)).unwrap_or_default())
 }
@@ -131,7 +131,7 @@ impl Survey<'_> {
 
     pub(super) fn check_keywords(&mut self) -> Result<()> {
         let stored = salvage::sound(database_reader::load_keywords(self.reader, self.number))?.ok();
-        let used = self.keywords_used();
+        let used = self.used_keyword_numbers();
         let missing_from = |known: &Keywords| used.iter().filter(|number| **number >= known.names().len()).count();
         let is_right =
             |stored: &Keywords| missing_from(stored) == 0 && stored.names().starts_with(self.keywords.names());
@@ -145,12 +145,12 @@ impl Survey<'_> {
     }
 
     /// Returns the keywords, with a name for each keyword number in use.
-    pub(super) fn right_keywords(&self) -> Keywords {
-        let count = self.keywords_used().last().map_or(0, |greatest| greatest + 1);
+    pub(super) fn correct_keywords(&self) -> Keywords {
+        let count = self.used_keyword_numbers().last().map_or(0, |greatest| greatest + 1);
         self.keywords.filled(count)
     }
 
-    fn keywords_used(&self) -> BTreeSet<usize> {
+    fn used_keyword_numbers(&self) -> BTreeSet<usize> {
         let used = self.headers.values().flat_map(|header| &header.keywords).map(|keyword| usize::from(keyword.0));
         used.filter(|number| *number < KEYWORDS_PER_DATABASE_MAX).collect()
     }
@@ -163,7 +163,7 @@ impl Survey<'_> {
                 return Ok(());
             }
         };
-        let right = self.right_counters(stored);
+        let right = self.correct_counters(stored);
         for (what, says, has) in [
             ("notes", stored.notes, right.notes),
             ("bytes", stored.bytes, right.bytes),
@@ -177,7 +177,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    pub(super) fn right_counters(&self, stored: Counters) -> Counters {
+    pub(super) fn correct_counters(&self, stored: Counters) -> Counters {
         let live = || self.headers.values().filter(|header| !header.is_stub());
         let last_note = self.headers.keys().chain(&self.damaged).max().copied().unwrap_or_default();
         let last_modseq = self.headers.values().map(|header| header.modseq).max().unwrap_or_default();

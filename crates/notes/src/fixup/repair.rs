@@ -33,10 +33,10 @@ impl Survey<'_> {
     /// Rewrites all derived data.
     pub(super) fn repairs(&mut self) -> Result<RepairBatch> {
         let mut batch = Batch::new();
-        let modseq = self.right_counters(self.stored).modseq.next();
+        let modseq = self.correct_counters(self.stored).modseq.next();
         self.quarantine(&mut batch)?;
         self.bring_back(modseq, &mut batch);
-        let mut counters = self.right_counters(self.stored);
+        let mut counters = self.correct_counters(self.stored);
         (counters.modseq, counters.design_modseq) = (modseq, modseq);
         if self.database.losses.counters {
             counters.uid_validity = self.greatest_uid_validity()?;
@@ -60,7 +60,7 @@ impl Survey<'_> {
         self.rewrite_changes(&mut counters, &mut batch)?;
         self.rewrite_unread(&mut batch);
         self.rewrite_deletions(&mut batch);
-        let keywords = self.keywords_broken.then(|| self.right_keywords());
+        let keywords = self.keywords_broken.then(|| self.correct_keywords());
         if let Some(keywords) = &keywords {
             batch.put(Table::Meta, &keys::keywords(self.number), &keywords.encode());
         }
