@@ -220,7 +220,7 @@ fn repair_with_progress(database: &Database, heard: &mut ProgressCallback<'_>) -
     if survey.report.findings.is_empty() {
         return Ok(survey.report);
     }
-    let repairs = survey.repairs()?;
+    let repairs = survey.write_repairs()?;
     let mut report = survey.report;
     let ticket = database.store.commit(&repairs.batch)?;
     database.folder_images.clear();

@@ -31,11 +31,11 @@ pub(super) struct RepairBatch {
 
 impl Survey<'_> {
     /// Rewrites all derived data.
-    pub(super) fn repairs(&mut self) -> Result<RepairBatch> {
+    pub(super) fn write_repairs(&mut self) -> Result<RepairBatch> {
         let mut batch = Batch::new();
         let modseq = self.correct_counters(self.stored).modseq.next();
         self.quarantine(&mut batch)?;
-        self.bring_back(modseq, &mut batch);
+        self.recreate_notes(modseq, &mut batch);
         let mut counters = self.correct_counters(self.stored);
         (counters.modseq, counters.design_modseq) = (modseq, modseq);
         if self.database.losses.counters {
@@ -196,7 +196,7 @@ impl Survey<'_> {
 
     /// Recreates the notes on which others depend, with their remaining headers: folders that contain notes, and the
     /// access control list.
-    fn bring_back(&mut self, modseq: Modseq, batch: &mut Batch) {
+    fn recreate_notes(&mut self, modseq: Modseq, batch: &mut Batch) {
         for folder in self.lost_folders.clone() {
             let title = folder::recovered_title(folder);
             let items = vec![Item::text(folder::TITLE_ITEM, title), Item::text(folder::FLAGS_ITEM, "F")];
