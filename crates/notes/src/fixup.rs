@@ -249,12 +249,12 @@ pub fn blob_uses(database: &Database, each: &mut dyn FnMut(BlobOwner, BlobId)) -
     survey.read_headers()?;
     let mut unread: HashSet<BlobOwner> = survey.damaged.iter().map(|note| owner(*note)).collect();
     for note in survey.headers.values().filter(|header| header.has_contents()).map(|header| header.note) {
-        match salvage::sound(database_reader::load_summary(reader, database, note))? {
+        match salvage::split_damage(database_reader::load_summary(reader, database, note))? {
             Ok(Some(summary)) => summary.blobs.iter().for_each(|blob| each(owner(note), *blob)),
             Ok(None) | Err(_) => drop(unread.insert(owner(note))),
         }
     }
-    let (quarantined, damage) = salvage::both_ends(reader, Table::Meta, &keys::quarantines(database.number))?;
+    let (quarantined, damage) = salvage::read_from_both_ends(reader, Table::Meta, &keys::quarantines(database.number))?;
     if let Some(why) = damage {
         return Err(store::Error::Damaged { table: Table::Meta, key: Vec::new(), why }.into());
     }
@@ -352,7 +352,7 @@ impl<'s> Survey<'s> {
 
     /// Checks a derived table. A table that cannot be read is a single finding.
     fn check_table(&mut self, table: Table, check: fn(&mut Self) -> Result<()>) -> Result<()> {
-        if let Err(why) = salvage::sound(check(self))? {
+        if let Err(why) = salvage::split_damage(check(self))? {
             self.give_up(table, why);
         }
         Ok(())
@@ -415,7 +415,7 @@ impl<'s> Survey<'s> {
             }
             Ok(())
         };
-        let is_whole = salvage::sound(scan())?.is_ok();
+        let is_whole = salvage::split_damage(scan())?.is_ok();
         Ok((!is_whole).then(|| last.map_or(first, NoteId::next)))
     }
 
@@ -429,7 +429,7 @@ impl<'s> Survey<'s> {
 
     fn try_header(&mut self, note: NoteId) -> Result<()> {
         let key = keys::summary(self.number, note, SummaryRecord::Header);
-        match salvage::sound(self.reader.get(Table::Summary, &key).map_err(Into::into))? {
+        match salvage::split_damage(self.reader.get(Table::Summary, &key).map_err(Into::into))? {
             Ok(None) => {}
             Ok(Some(value)) => self.take_header(note, &value),
             Err(_) => self.damaged.push(note),
@@ -459,14 +459,14 @@ impl<'s> Survey<'s> {
     fn check_note(&mut self, note: NoteId) -> Result<()> {
         let Some(header) = self.headers.get(&note).cloned() else { return Ok(()) };
         if !self.is_superseded(&header) && !self.unreadable.contains(&Table::Unid) {
-            match salvage::sound(database_reader::find(self.reader, self.number, header.unid))? {
+            match salvage::split_damage(database_reader::find(self.reader, self.number, header.unid))? {
                 Ok(found) if found == Some(note) => {}
                 Ok(_) => self.report_finding(Finding::UnidIndex { unid: header.unid }),
                 Err(why) => self.give_up(Table::Unid, why),
             }
         }
         let key = keys::design(self.number, note);
-        let is_listed = match salvage::sound(self.reader.get(Table::Meta, &key).map_err(Into::into))? {
+        let is_listed = match salvage::split_damage(self.reader.get(Table::Meta, &key).map_err(Into::into))? {
             Ok(design) => Some(design.is_some()),
             Err(_) => None,
         };
@@ -486,19 +486,19 @@ impl<'s> Survey<'s> {
         if !self.headers.get(&note).is_some_and(Header::has_contents) {
             return Ok(());
         }
-        let summary = match salvage::sound(database_reader::load_summary(self.reader, self.database, note))? {
+        let summary = match salvage::split_damage(database_reader::load_summary(self.reader, self.database, note))? {
             Ok(Some(summary)) => summary,
             Ok(None) | Err(_) => return self.give_up_note(note, "summary"),
         };
         for body in &summary.body {
-            match salvage::sound(database_reader::load_body(self.reader, self.database, note, body.ordinal))? {
+            match salvage::split_damage(database_reader::load_body(self.reader, self.database, note, body.ordinal))? {
                 Ok(Some(item)) if item.name == body.name => {}
                 Ok(_) | Err(_) => return self.give_up_note(note, "body"),
             }
         }
         for blob in &summary.blobs {
             let length = self.database.store.blobs().length(self.reader, blob);
-            if !matches!(salvage::sound(length.map_err(Into::into))?, Ok(Some(_))) {
+            if !matches!(salvage::split_damage(length.map_err(Into::into))?, Ok(Some(_))) {
                 self.report_finding(Finding::BlobMissing { note, blob: *blob });
             }
         }
@@ -597,7 +597,7 @@ impl<'s> Survey<'s> {
                 self.check_foreign(view)?;
                 continue;
             }
-            if let Some(why) = salvage::sound(self.folder_fault(view))?.unwrap_or_else(Some) {
+            if let Some(why) = salvage::split_damage(self.folder_fault(view))?.unwrap_or_else(Some) {
                 self.broken.push(view);
                 self.report_finding(Finding::FolderIndex { folder: view, why });
             }
@@ -619,7 +619,7 @@ impl<'s> Survey<'s> {
             while cursor.next()?.is_some() {}
             Ok(None)
         };
-        if let Some(why) = salvage::sound(look())?.unwrap_or_else(Some) {
+        if let Some(why) = salvage::split_damage(look())?.unwrap_or_else(Some) {
             self.report_finding(Finding::ViewIndex { view, why });
         }
         Ok(())
@@ -627,7 +627,7 @@ impl<'s> Survey<'s> {
 
     /// Checks the indexes of views, and reports rows that belong to no view.
     fn check_views(&mut self, heard: &mut ProgressCallback<'_>) -> Result<()> {
-        let (records, damage) = salvage::both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
+        let (records, damage) = salvage::read_from_both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
         if let Some(why) = damage {
             self.report_finding(Finding::ViewIndex { view: ViewId(0), why });
         }
@@ -639,7 +639,7 @@ impl<'s> Survey<'s> {
             let fault = match IndexRecord::decode(&value) {
                 Ok(record) => {
                     known.extend([Some(record.index), record.building].into_iter().flatten());
-                    salvage::sound(self.view_fault(view, &record))?.unwrap_or_else(Some)
+                    salvage::split_damage(self.view_fault(view, &record))?.unwrap_or_else(Some)
                 }
                 Err(_) => Some("its record cannot be read".into()),
             };
@@ -647,7 +647,7 @@ impl<'s> Survey<'s> {
                 self.report_finding(Finding::ViewIndex { view: ViewId(view.0), why });
             }
         }
-        match salvage::sound(self.index_numbers())? {
+        match salvage::split_damage(self.index_numbers())? {
             Ok(indexes) => {
                 for view in indexes.difference(&known) {
                     self.report_finding(Finding::ViewIndex { view: *view, why: "its rows belong to no view".into() });
@@ -726,7 +726,7 @@ impl<'s> Survey<'s> {
 
     /// Checks that exactly the notes that can be restored are listed.
     fn check_deletions(&mut self) -> Result<()> {
-        let (listed, damage) = salvage::both_ends(self.reader, Table::Meta, &keys::deletions(self.number))?;
+        let (listed, damage) = salvage::read_from_both_ends(self.reader, Table::Meta, &keys::deletions(self.number))?;
         let mut wrong: BTreeSet<NoteId> =
             self.headers.values().filter(|header| header.is_soft_deleted()).map(|header| header.note).collect();
         for (key, value) in &listed {
@@ -750,7 +750,7 @@ impl<'s> Survey<'s> {
 
     fn check_unread(&mut self) -> Result<()> {
         let range = KeyRange::prefix(&self.number.to_key());
-        let (left, damage) = salvage::both_ends(self.reader, Table::Unread, &range)?;
+        let (left, damage) = salvage::read_from_both_ends(self.reader, Table::Unread, &range)?;
         if let Some(why) = damage {
             self.report_finding(Finding::UnreadMarks { why });
             self.unread_left = Some(left);

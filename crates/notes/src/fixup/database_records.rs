@@ -37,7 +37,7 @@ pub(super) fn open_damaged(notes: &Notes, path: &str) -> Result<Database> {
     let reader = notes.store().as_ref();
     let number = record.number;
     let mut losses = LostRecords::default();
-    let counters = match salvage::sound(database_reader::load_counters(reader, number))? {
+    let counters = match salvage::split_damage(database_reader::load_counters(reader, number))? {
         Ok(counters) => counters,
         Err(_) => {
             losses.counters = true;
@@ -46,11 +46,11 @@ pub(super) fn open_damaged(notes: &Notes, path: &str) -> Result<Database> {
     };
     let private = substitute_acl(&record);
     let mut database = Database::new(notes, record, counters, private);
-    match salvage::sound(database_reader::load_acl(reader, &database))? {
+    match salvage::split_damage(database_reader::load_acl(reader, &database))? {
         Ok(acl) => database.set_acl(acl),
         Err(_) => losses.acl = true,
     }
-    database.set_keywords(match salvage::sound(database_reader::load_keywords(reader, number))? {
+    database.set_keywords(match salvage::split_damage(database_reader::load_keywords(reader, number))? {
         Ok(keywords) => keywords,
         Err(_) => readable_keywords(reader, number)?,
     });
@@ -90,7 +90,7 @@ fn greatest_key(reader: &dyn Read, table: Table, number: DbNumber) -> Result<Opt
         let mut cursor = reader.scan(table, &range, Direction::Backward)?;
         Ok(cursor.next()?.map(|(key, _)| key.to_vec()))
     };
-    if let Ok(key) = salvage::sound(last())? {
+    if let Ok(key) = salvage::split_damage(last())? {
         return Ok(key);
     }
     let mut reached = None;
@@ -102,12 +102,12 @@ fn greatest_key(reader: &dyn Read, table: Table, number: DbNumber) -> Result<Opt
         Ok(())
     };
     // The error that ends this scan is the damage that the backward scan met from the other side.
-    let _ = salvage::sound(walk())?;
+    let _ = salvage::split_damage(walk())?;
     Ok(reached)
 }
 
 fn readable_keywords(reader: &dyn Read, number: DbNumber) -> Result<Keywords> {
-    let stored = salvage::sound(reader.get(Table::Meta, &keys::keywords(number)).map_err(Into::into))?;
+    let stored = salvage::split_damage(reader.get(Table::Meta, &keys::keywords(number)).map_err(Into::into))?;
     Ok(stored.ok().flatten().map(|value| Keywords::decode_left(&value)).unwrap_or_default())
 }
 
@@ -116,7 +116,7 @@ impl Survey<'_> {
     /// kept.
     pub(super) fn check_access_control(&mut self) -> Result<()> {
         if !self.damaged.contains(&ACL_NOTE_ID) {
-            if salvage::sound(database_reader::load_acl(self.reader, self.database))?.is_ok() {
+            if salvage::split_damage(database_reader::load_acl(self.reader, self.database))?.is_ok() {
                 return Ok(());
             }
             self.damaged.push(ACL_NOTE_ID);
@@ -130,7 +130,7 @@ impl Survey<'_> {
     }
 
     pub(super) fn check_keywords(&mut self) -> Result<()> {
-        let stored = salvage::sound(database_reader::load_keywords(self.reader, self.number))?.ok();
+        let stored = salvage::split_damage(database_reader::load_keywords(self.reader, self.number))?.ok();
         let used = self.used_keyword_numbers();
         let missing_from = |known: &Keywords| used.iter().filter(|number| **number >= known.names().len()).count();
         let is_right =
@@ -156,7 +156,7 @@ impl Survey<'_> {
     }
 
     pub(super) fn check_counters(&mut self) -> Result<()> {
-        let stored = match salvage::sound(database_reader::load_counters(self.reader, self.number))? {
+        let stored = match salvage::split_damage(database_reader::load_counters(self.reader, self.number))? {
             Ok(stored) => stored,
             Err(why) => {
                 self.give_up(Table::Meta, format!("counters: {why}"));
@@ -195,7 +195,7 @@ impl Survey<'_> {
         let mut greatest = 0;
         for view in self.folders.keys() {
             let id = folder::collection_id(self.number, *view);
-            if let Ok(index) = salvage::sound(collection::Reader::open(self.reader, id).map_err(Into::into))?
+            if let Ok(index) = salvage::split_damage(collection::Reader::open(self.reader, id).map_err(Into::into))?
                 && let Ok(state) = FolderState::decode(index.state())
             {
                 greatest = state.uid_validity.max(greatest);

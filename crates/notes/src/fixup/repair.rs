@@ -183,7 +183,7 @@ impl Survey<'_> {
         for note in &self.damaged {
             for part in [SummaryRecord::Header, SummaryRecord::Summary] {
                 let key = keys::summary(self.number, *note, part);
-                let stored = salvage::sound(self.reader.get(Table::Summary, &key).map_err(Into::into))?;
+                let stored = salvage::split_damage(self.reader.get(Table::Summary, &key).map_err(Into::into))?;
                 // An empty record marks one that exists but cannot be read.
                 if let Some(value) = stored.unwrap_or_else(|_| Some(Vec::new())) {
                     batch.put(Table::Meta, &keys::quarantine(self.number, *note, part), &value);

@@ -9,7 +9,7 @@ use store::{Direction, KeyRange, Read, Table};
 use crate::error::Result;
 
 /// Separates damage from other errors: the inner `Err` describes the damage, the outer one is any other error.
-pub(super) fn sound<T>(outcome: Result<T>) -> Result<std::result::Result<T, String>> {
+pub(super) fn split_damage<T>(outcome: Result<T>) -> Result<std::result::Result<T, String>> {
     match outcome {
         Ok(value) => Ok(Ok(value)),
         Err(error) if error.is_damage() => Ok(Err(error.to_string())),
@@ -22,7 +22,7 @@ pub(super) type KeyValues = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Returns the pairs of a range that can be read from either of its ends, and a description of the damage between them,
 /// if any.
-pub(super) fn both_ends(reader: &dyn Read, table: Table, range: &KeyRange) -> Result<(KeyValues, Option<String>)> {
+pub(super) fn read_from_both_ends(reader: &dyn Read, table: Table, range: &KeyRange) -> Result<(KeyValues, Option<String>)> {
     let (mut pairs, why) = until_damage(reader, table, range, Direction::Forward)?;
     let Some(why) = why else { return Ok((pairs, None)) };
     let after = pairs.last().map_or_else(|| range.start.clone(), |(key, _)| [&key[..], &[0]].concat());
@@ -46,6 +46,6 @@ fn until_damage(
         }
         Ok(())
     };
-    let why = sound(scan())?.err();
+    let why = split_damage(scan())?.err();
     Ok((pairs, why))
 }
