@@ -216,7 +216,7 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Returns the folders that the reader may know of, in the order of their creation.
     pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
-        Ok(folder::known_to(&self.grant, self.all_folders()?))
+        Ok(folder::visible_to(&self.grant, self.all_folders()?))
     }
 
     fn all_folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
@@ -243,7 +243,7 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Opens a folder's index. Fails with "not found" if the reader may not know of the folder.
     pub fn folder(&self, folder: ViewId) -> Result<FolderReader<'_>> {
-        if !self.grant.is_server_itself() && folder::is_unknown_to(&self.grant, &self.all_folders()?, folder) {
+        if !self.grant.is_server_itself() && folder::is_hidden_from(&self.grant, &self.all_folders()?, folder) {
             return Err(Error::not_found(format!("folder {folder}")));
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);

@@ -84,7 +84,7 @@ pub struct FolderEntry {
 const RESTRICTED_BIT: u8 = 0x80;
 
 /// Bit in the marks of a stored entry: the growth follows the size.
-const GROWTH_BIT: u8 = 0x40;
+const CRLF_GROWTH_BIT: u8 = 0x40;
 
 impl FolderEntry {
     /// Creates the entry of a note.
@@ -116,7 +116,7 @@ impl FolderEntry {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(48);
         let restricted = if self.restricted { RESTRICTED_BIT } else { 0 };
-        let growth = if self.crlf_growth == 0 { 0 } else { GROWTH_BIT };
+        let growth = if self.crlf_growth == 0 { 0 } else { CRLF_GROWTH_BIT };
         out.u32(self.note.0).u8(self.marks.0 | restricted | growth).u64(self.modseq.0);
         out.i64(self.received.0).i64(self.saved.0).varint(self.size);
         if self.crlf_growth > 0 {
@@ -137,7 +137,7 @@ impl FolderEntry {
         let received = Timestamp(input.i64()?);
         let saved = Timestamp(input.i64()?);
         let size = input.varint()?;
-        let crlf_growth = if marks & GROWTH_BIT == 0 { 0 } else { input.varint()? };
+        let crlf_growth = if marks & CRLF_GROWTH_BIT == 0 { 0 } else { input.varint()? };
         if input.rest().len() > KEYWORDS_PER_NOTE_MAX * 2 {
             return Err(InvalidRecord);
         }
@@ -149,7 +149,7 @@ impl FolderEntry {
         Ok(Self {
             uid,
             note,
-            marks: Marks(marks & !(RESTRICTED_BIT | GROWTH_BIT)),
+            marks: Marks(marks & !(RESTRICTED_BIT | CRLF_GROWTH_BIT)),
             restricted,
             modseq,
             size,
@@ -250,7 +250,7 @@ pub(crate) fn readers_of(items: &[Item]) -> Vec<String> {
 }
 
 /// Returns the folders of a list that the holder of a grant may know of.
-pub(crate) fn known_to(grant: &Grant, folders: Arc<Vec<FolderDesign>>) -> Arc<Vec<FolderDesign>> {
+pub(crate) fn visible_to(grant: &Grant, folders: Arc<Vec<FolderDesign>>) -> Arc<Vec<FolderDesign>> {
     if folders.iter().all(|folder| grant.may_use_design(&folder.readers)) {
         return folders;
     }
@@ -258,7 +258,7 @@ pub(crate) fn known_to(grant: &Grant, folders: Arc<Vec<FolderDesign>>) -> Arc<Ve
 }
 
 /// Returns `true` if a list, sorted by note id, contains the folder but the holder of the grant may not know of it.
-pub(crate) fn is_unknown_to(grant: &Grant, folders: &[FolderDesign], view: ViewId) -> bool {
+pub(crate) fn is_hidden_from(grant: &Grant, folders: &[FolderDesign], view: ViewId) -> bool {
     let found = folders.binary_search_by_key(&view, |folder| folder.view);
     found.is_ok_and(|index| !grant.may_use_design(&folders[index].readers))
 }

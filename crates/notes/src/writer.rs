@@ -320,7 +320,7 @@ impl Writer<'_, '_> {
     /// Returns the folders that the caller may know of, as the last transaction left them.
     pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
         self.require_level(AclLevel::Reader)?;
-        Ok(folder::known_to(&self.part.grant, self.all_folders()?))
+        Ok(folder::visible_to(&self.part.grant, self.all_folders()?))
     }
 
     pub(crate) fn all_folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
@@ -505,7 +505,7 @@ impl Writer<'_, '_> {
     /// Returns `true` if a folder exists and the caller may not know of it.
     fn is_unknown(&self, folder: ViewId) -> Result<bool> {
         let grant = &self.part.grant;
-        Ok(!grant.is_server_itself() && folder::is_unknown_to(grant, &self.all_folders()?, folder))
+        Ok(!grant.is_server_itself() && folder::is_hidden_from(grant, &self.all_folders()?, folder))
     }
 
     pub(crate) fn require_known(&self, folder: ViewId) -> Result<()> {
