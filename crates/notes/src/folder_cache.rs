@@ -124,7 +124,7 @@ impl FolderCache {
     }
 
     /// Updates the image of a folder after a transaction with the modseq `after`. The caller holds the database's lock.
-    pub(crate) fn advance(&self, folder: ViewId, after: Modseq, change: FolderChange) {
+    pub(crate) fn apply_transaction(&self, folder: ViewId, after: Modseq, change: FolderChange) {
         let mut folders = self.lock();
         // A reader may have stored a newer image already: it can read the writes of the transaction before the
         // transaction updates the image.
@@ -221,7 +221,7 @@ mod tests {
         let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1, 3]));
         let entries = vec![(Uid(1), None), (Uid(2), Some(entry(2))), (Uid(9), Some(entry(9))), (Uid(8), None)];
-        images.advance(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries });
+        images.apply_transaction(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries });
         assert_eq!((uids(&images, 5), uids(&images, 6)), (None, Some(vec![2, 3, 9])));
     }
 
@@ -229,7 +229,7 @@ mod tests {
     fn what_missed_a_transaction_is_forgotten() {
         let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1]));
-        images.advance(FOLDER, Modseq(8), FolderChange { before: Modseq(7), entries: Vec::new() });
+        images.apply_transaction(FOLDER, Modseq(8), FolderChange { before: Modseq(7), entries: Vec::new() });
         assert_eq!(uids(&images, 8), None);
         assert_eq!(images.budget.load(Ordering::Relaxed), 0);
     }
@@ -239,7 +239,7 @@ mod tests {
         let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1]));
         images.keep(FOLDER, image(6, &[1, 2]));
-        images.advance(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries: vec![(Uid(2), Some(entry(2)))] });
+        images.apply_transaction(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries: vec![(Uid(2), Some(entry(2)))] });
         assert_eq!(uids(&images, 6), Some(vec![1, 2]));
     }
 

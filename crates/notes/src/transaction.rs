@@ -427,7 +427,7 @@ impl<'t> DatabaseChanges<'t> {
             self.database.set_acl(acl);
         }
         for (view, change) in self.folder_changes {
-            self.database.folder_images.advance(view, self.counters.modseq, change);
+            self.database.folder_images.apply_transaction(view, self.counters.modseq, change);
         }
         self.database.add_recent_changes(self.changed);
         self.database.publish(self.counters.modseq, ticket);
