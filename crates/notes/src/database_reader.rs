@@ -251,7 +251,7 @@ impl<'d> DatabaseSnapshot<'d> {
             return Ok(FolderReader::reopen(&self.snapshot, self.database, opening));
         }
         let reader = FolderReader::open(&self.snapshot, self.database, folder)?;
-        let reader = reader.seen_by(&self.snapshot, &self.grant)?;
+        let reader = reader.hide_unreadable(&self.snapshot, &self.grant)?;
         *opened = Some((folder, reader.opening()));
         Ok(reader)
     }

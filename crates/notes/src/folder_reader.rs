@@ -65,7 +65,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Leaves out the entries that Readers items hide from the holder of a grant.
-    pub(crate) fn seen_by(mut self, reader: &dyn Read, grant: &Grant) -> Result<Self> {
+    pub(crate) fn hide_unreadable(mut self, reader: &dyn Read, grant: &Grant) -> Result<Self> {
         self.known.hidden = Arc::new(HiddenEntries::find(reader, self.database, grant, &self.entries)?);
         Ok(self)
     }
@@ -155,7 +155,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Calls `each` for the entries from UID `first` on, in ascending order, until it returns `false`.
-    pub fn each_entry(&self, first: Uid, each: &mut dyn FnMut(FolderEntry) -> Result<bool>) -> Result<()> {
+    pub fn for_each_entry(&self, first: Uid, each: &mut dyn FnMut(FolderEntry) -> Result<bool>) -> Result<()> {
         let mut each = |entry: FolderEntry| if self.known.hidden.contains(entry.uid) { Ok(true) } else { each(entry) };
         if let Some(image) = self.image_or_load()? {
             for entry in image.entries_from(first) {

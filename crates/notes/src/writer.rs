@@ -307,7 +307,7 @@ impl Writer<'_, '_> {
         self.require_level(AclLevel::Reader)?;
         self.require_known(folder)?;
         let reader = FolderReader::open(self.store, self.part.database, folder)?;
-        reader.seen_by(self.store, &self.part.grant)
+        reader.hide_unreadable(self.store, &self.part.grant)
     }
 
     /// Returns a folder's UIDVALIDITY and next UID, changes of this transaction included.

@@ -194,7 +194,7 @@ fn see(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> FolderContents 
     let mut seen = FolderContents::new();
     let mut entries = Vec::new();
     reader
-        .each_entry(Uid(0), &mut |entry| {
+        .for_each_entry(Uid(0), &mut |entry| {
             seen.insert(entry.uid, (entry.note, entry.marks, entry.modseq));
             entries.push(entry);
             Ok(true)
@@ -245,7 +245,7 @@ fn follow(
 fn stir(writer: &mut Writer<'_, '_>, random: &SeededRandom, folders: [ViewId; 2], thread: u64) -> notes::Result<()> {
     let from = folders[random.below(2) as usize];
     let mut notes = Vec::new();
-    writer.folder_read(from)?.each_entry(Uid(0), &mut |entry| {
+    writer.folder_read(from)?.for_each_entry(Uid(0), &mut |entry| {
         notes.push(entry.note);
         Ok(true)
     })?;

@@ -592,7 +592,7 @@ impl MailFile {
     fn delete_batch(&self, folder: ViewId) -> Result<bool> {
         let (found, _) = self.write(|writer| {
             let mut doomed = Vec::new();
-            writer.folder_read(folder)?.each_entry(Uid(0), &mut |entry| {
+            writer.folder_read(folder)?.for_each_entry(Uid(0), &mut |entry| {
                 doomed.push(entry.note);
                 Ok(doomed.len() < DELETE_MESSAGES_PER_TRANSACTION)
             })?;
@@ -688,7 +688,7 @@ fn entries_marked_deleted(reader: &notes::FolderReader<'_>) -> Result<Vec<notes:
     while (found.len() as u64) < total {
         let Some(first) = reader.deleted_at(found.len() as u64)? else { break };
         let mut others = 0;
-        reader.each_entry(first.uid, &mut |entry| {
+        reader.for_each_entry(first.uid, &mut |entry| {
             if entry.marks.has(Marks::DELETED) {
                 others = 0;
                 found.push(entry);
@@ -705,7 +705,7 @@ fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<
     let reader = writer.folder_read(folder)?;
     let mut found = Vec::new();
     for range in uids.ranges() {
-        reader.each_entry(*range.start(), &mut |entry| {
+        reader.for_each_entry(*range.start(), &mut |entry| {
             let within = entry.uid <= *range.end();
             if within {
                 found.push(entry);

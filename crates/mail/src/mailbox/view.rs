@@ -205,7 +205,7 @@ impl<'f> MailSnapshot<'f> {
         each: &mut dyn FnMut(FolderEntry) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut failed = None;
-        self.open(folder)?.each_entry(*range.start(), &mut |entry| {
+        self.open(folder)?.for_each_entry(*range.start(), &mut |entry| {
             if entry.uid > *range.end() {
                 return Ok(false);
             }

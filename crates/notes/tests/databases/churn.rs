@@ -85,7 +85,7 @@ impl Fixture {
             let first = folder.unseen_at(0).expect("sound").expect("a message");
             assert!(!first.marks.has(Marks::SEEN));
             let mut listed = Vec::new();
-            folder.each_entry(Uid(1), &mut |entry| Ok(listed.push(entry.note) == ())).expect("sound");
+            folder.for_each_entry(Uid(1), &mut |entry| Ok(listed.push(entry.note) == ())).expect("sound");
             assert_eq!(listed, self.alive);
         })
     }

@@ -229,7 +229,7 @@ impl Case {
     fn in_folder(&self) -> bool {
         self.folder(|folder| {
             let mut uids = Vec::new();
-            folder.each_entry(Uid(0), &mut |entry| {
+            folder.for_each_entry(Uid(0), &mut |entry| {
                 uids.push(entry.uid.0);
                 Ok(true)
             })?;
@@ -736,7 +736,7 @@ fn positions_count_what_is_seen() {
         listed.push(entry.uid);
         Ok(true)
     };
-    reader.each_entry(Uid(0), collect).unwrap();
+    reader.for_each_entry(Uid(0), collect).unwrap();
     assert_eq!(listed, seen.iter().map(uid).collect::<Vec<_>>());
     check_positions(&reader, &seen, &unseen);
     check_positions(&reading.folder(folder).unwrap(), &seen, &unseen);

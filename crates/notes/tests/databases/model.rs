@@ -191,7 +191,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
             let access = reader(&database, ANN).unwrap();
             let reading = access.read().unwrap();
             for (view, _, _) in &model.folders {
-                reading.folder(*view).unwrap().each_entry(Uid(0), &mut |_| Ok(true)).unwrap();
+                reading.folder(*view).unwrap().for_each_entry(Uid(0), &mut |_| Ok(true)).unwrap();
             }
         }
         Step::Restart => {}
@@ -238,7 +238,7 @@ fn compare(world: &TestServer, model: &Model) {
         let folder = reading.folder(*view).unwrap();
         let mut found = BTreeMap::new();
         folder
-            .each_entry(Uid(0), &mut |entry| {
+            .for_each_entry(Uid(0), &mut |entry| {
                 assert_eq!(entry.marks, model.notes[&entry.note].marks);
                 Ok(found.insert(entry.uid, entry.note).is_none())
             })
