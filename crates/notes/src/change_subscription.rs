@@ -14,7 +14,7 @@ use event_listener::{Event, EventListener};
 #[derive(Debug, Default)]
 pub struct ChangeSubscriber {
     changed: Mutex<HashSet<DbNumber>>,
-    told: Event,
+    notified: Event,
 }
 
 impl ChangeSubscriber {
@@ -31,7 +31,7 @@ impl ChangeSubscriber {
     /// change is missed.
     #[must_use]
     pub fn listen(&self) -> EventListener {
-        self.told.listen()
+        self.notified.listen()
     }
 }
 
@@ -52,11 +52,11 @@ impl ChangeSubscribers {
     }
 
     /// Notifies all followers that a database changed.
-    pub(crate) fn tell(&self, database: DbNumber) {
+    pub(crate) fn notify(&self, database: DbNumber) {
         for follower in self.followers.read().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade) {
             let is_new = follower.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(database);
             if is_new {
-                follower.told.notify(usize::MAX);
+                follower.notified.notify(usize::MAX);
             }
         }
     }

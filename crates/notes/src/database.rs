@@ -237,7 +237,7 @@ impl Notes {
         batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
         self.commit_now(&batch)?;
         database.set_record(record);
-        self.followers.tell(database.number);
+        self.followers.notify(database.number);
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Notes {
         drop(gate);
         open.remove(&database.path().to_lowercase());
         database.changed.notify(usize::MAX);
-        self.followers.tell(database.number);
+        self.followers.notify(database.number);
         drop(open);
         crate::database_delete::compact_deleted(&self.store, database.number)
     }
@@ -516,7 +516,7 @@ impl Database {
         *last = (modseq, ticket);
         drop(last);
         self.changed.notify(usize::MAX);
-        self.followers.tell(self.number);
+        self.followers.notify(self.number);
     }
 
     /// Records the changes of a transaction in memory, before it is published.
