@@ -82,7 +82,7 @@ impl<'r> FolderReader<'r> {
         let sum = |index: usize| u64::try_from(totals.sums.value(index)).unwrap_or(0);
         let totals =
             FolderTotals { count: totals.count, unseen: sum(0), deleted: sum(1), size: sum(2), restricted: sum(3) };
-        Ok(self.known.hidden.take_off(totals))
+        Ok(self.known.hidden.subtract_from(totals))
     }
 
     /// Returns the entry with a UID.
@@ -99,7 +99,7 @@ impl<'r> FolderReader<'r> {
 
     /// Returns the number of entries with smaller UIDs.
     pub fn rank(&self, uid: Uid) -> Result<u64> {
-        let hidden = self.known.hidden.before(uid);
+        let hidden = self.known.hidden.count_before(uid);
         if let Some(image) = self.image_or_load()? {
             return Ok((image.rank(uid) as u64).saturating_sub(hidden));
         }

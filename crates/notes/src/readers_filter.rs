@@ -64,12 +64,12 @@ impl HiddenEntries {
     }
 
     /// Returns the number of hidden entries with smaller UIDs.
-    pub(crate) fn before(&self, uid: Uid) -> u64 {
+    pub(crate) fn count_before(&self, uid: Uid) -> u64 {
         self.entries.partition_point(|entry| entry.uid < uid) as u64
     }
 
     /// Subtracts the hidden entries from the counts.
-    pub(crate) fn take_off(&self, mut totals: FolderTotals) -> FolderTotals {
+    pub(crate) fn subtract_from(&self, mut totals: FolderTotals) -> FolderTotals {
         for entry in &self.entries {
             totals.count = totals.count.saturating_sub(1);
             totals.unseen = totals.unseen.saturating_sub(u64::from(!entry.marks.has(Marks::SEEN)));
