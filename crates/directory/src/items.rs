@@ -3,7 +3,7 @@
 //! The names are Domino's where Domino has such an item; `docs/directory.md` lists all of them. Items unknown to this
 //! crate are kept when a note is changed.
 
-use notes::item::find;
+use notes::item::find_item;
 use notes::{Item, ItemFlags, Value};
 
 pub(crate) const FORM: &str = "Form";
@@ -37,18 +37,18 @@ pub(crate) const SUBJECT: &str = "Subject";
 
 /// Returns the first text of an item, or `None` if the item is missing or the text is blank.
 pub(crate) fn text<'a>(items: &'a [Item], name: &str) -> Option<&'a str> {
-    find(items, name)?.value.text().filter(|text| !text.trim().is_empty())
+    find_item(items, name)?.value.text().filter(|text| !text.trim().is_empty())
 }
 
 /// Returns the texts of an item that are not blank.
 pub(crate) fn texts<'a>(items: &'a [Item], name: &str) -> impl Iterator<Item = &'a str> {
-    let values = find(items, name).map_or(&[][..], |item| item.value.texts());
+    let values = find_item(items, name).map_or(&[][..], |item| item.value.texts());
     values.iter().map(String::as_str).filter(|text| !text.trim().is_empty())
 }
 
 /// Returns the first number of an item as a count. Returns `None` if it is negative or not finite.
 pub(crate) fn count(items: &[Item], name: &str) -> Option<u64> {
-    let number = find(items, name)?.value.number()?;
+    let number = find_item(items, name)?.value.number()?;
     // The cast saturates at both ends; numbers that large are not valid counts anyway.
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }

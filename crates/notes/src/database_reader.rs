@@ -488,7 +488,7 @@ pub(crate) fn load_keywords(reader: &dyn Read, database: DbNumber) -> Result<Key
 pub(crate) fn load_acl(reader: &dyn Read, database: &Database) -> Result<Acl> {
     let summary = load_summary(reader, database, ACL_NOTE_ID)?;
     let summary = summary.ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))?;
-    match item::find(&summary.items, ACL_ITEM).map(|item| &item.value) {
+    match item::find_item(&summary.items, ACL_ITEM).map(|item| &item.value) {
         Some(Value::MimePart(bytes)) => Acl::decode(bytes).ok(),
         _ => None,
     }
@@ -520,11 +520,11 @@ pub(crate) fn load_folders(reader: &dyn Read, database: &Database) -> Result<Vec
 }
 
 fn folder_design(note: NoteId, items: &[Item]) -> Option<FolderDesign> {
-    let flags = item::find(items, folder::FLAGS_ITEM)?.value.text()?.to_owned();
+    let flags = item::find_item(items, folder::FLAGS_ITEM)?.value.text()?.to_owned();
     if !flags.contains('F') {
         return None;
     }
-    let title = item::find(items, folder::TITLE_ITEM)?.value.text()?.to_owned();
+    let title = item::find_item(items, folder::TITLE_ITEM)?.value.text()?.to_owned();
     let own = [folder::FLAGS_ITEM, folder::TITLE_ITEM, folder::READERS_ITEM];
     let is_attribute = |item: &&Item| own.iter().all(|name| !item.is_named(name));
     let pair = |item: &Item| Some((item.name.clone(), item.value.text()?.to_owned()));

@@ -720,7 +720,7 @@ impl<'s> Survey<'s> {
 
     fn is_folder(&self, view: ViewId) -> Result<bool> {
         let summary = database_reader::load_summary(self.reader, self.database, NoteId(view.0))?.unwrap_or_default();
-        let flags = crate::item::find(&summary.items, folder::FLAGS_ITEM).and_then(|item| item.value.text());
+        let flags = crate::item::find_item(&summary.items, folder::FLAGS_ITEM).and_then(|item| item.value.text());
         Ok(flags.is_some_and(|flags| flags.contains('F')))
     }
 

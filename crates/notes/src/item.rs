@@ -414,7 +414,7 @@ impl Item {
 ///
 /// These limits hold for every note, whatever creates it. Other data that a note refers to counts in addition. Fails
 /// with [`Error::Limit`] or [`Error::Invalid`].
-pub fn check_all(items: &[Item]) -> Result<()> {
+pub fn check_items(items: &[Item]) -> Result<()> {
     if items.len() > ITEMS_PER_NOTE_MAX {
         return Err(Error::Limit { what: "items of a note", max: ITEMS_PER_NOTE_MAX });
     }
@@ -435,7 +435,7 @@ pub fn check_all(items: &[Item]) -> Result<()> {
 
 /// Returns the first item with this name.
 #[must_use]
-pub fn find<'a>(items: &'a [Item], name: &str) -> Option<&'a Item> {
+pub fn find_item<'a>(items: &'a [Item], name: &str) -> Option<&'a Item> {
     items.iter().find(|item| item.is_named(name))
 }
 
@@ -450,7 +450,7 @@ pub fn blobs_of(items: &[Item]) -> Vec<BlobId> {
 }
 
 /// Removes the blobs in `before` that no item refers to any more. Blobs that other parts of the note use stay.
-pub fn keep_used(blobs: &mut Vec<BlobId>, before: &[BlobId], items: &[Item]) {
+pub fn drop_unused_blobs(blobs: &mut Vec<BlobId>, before: &[BlobId], items: &[Item]) {
     let now = blobs_of(items);
     blobs.retain(|blob| !before.contains(blob) || now.contains(blob));
 }

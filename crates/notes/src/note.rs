@@ -428,7 +428,7 @@ impl Note {
     /// Returns the first item with this name.
     #[must_use]
     pub fn item(&self, name: &str) -> Option<&Item> {
-        item::find(&self.items, name)
+        item::find_item(&self.items, name)
     }
 
     /// Returns the first text of the item with this name.

@@ -210,7 +210,7 @@ fn renewed_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summ
     if note != crate::database::ACL_NOTE_ID {
         return Ok(None);
     }
-    let Some(stored) = item::find(&summary.items, ACL_ITEM) else { return Ok(None) };
+    let Some(stored) = item::find_item(&summary.items, ACL_ITEM) else { return Ok(None) };
     let item::Value::MimePart(bytes) = &stored.value else { return Ok(None) };
     let damaged = |_| database_reader::damaged_note(access.database(), note, "access control list");
     let renewed = acl_item(&Acl::decode(bytes).map_err(damaged)?);

@@ -24,8 +24,8 @@ fn owner(letters: &str, readers: &[String]) -> Option<Name> {
 
 /// Returns the owner of the folder or view that a design note with these items describes, or `None` for a shared one.
 pub(crate) fn owner_of(items: &[Item]) -> Option<Name> {
-    let letters = item::find(items, FLAGS_ITEM)?.value.text()?;
-    owner(letters, item::find(items, READERS_ITEM)?.value.texts())
+    let letters = item::find_item(items, FLAGS_ITEM)?.value.text()?;
+    owner(letters, item::find_item(items, READERS_ITEM)?.value.texts())
 }
 
 impl FolderDesign {

@@ -26,7 +26,7 @@ pub const PUBLIC_ITEM: &str = "$PublicAccess";
 /// Returns `true` if the items make a document public.
 #[must_use]
 pub fn is_public(items: &[Item]) -> bool {
-    item::find(items, PUBLIC_ITEM).and_then(|item| item.value.text()) == Some("1")
+    item::find_item(items, PUBLIC_ITEM).and_then(|item| item.value.text()) == Some("1")
 }
 
 /// The public documents of a database in a snapshot, as far as one identity may see them.

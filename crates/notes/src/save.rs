@@ -24,7 +24,7 @@ use store::blob::BlobId;
 
 use crate::database_reader;
 use crate::error::{Error, Result};
-use crate::item::{self, Item, ItemFlags, Value, keep_used};
+use crate::item::{self, Item, ItemFlags, Value, drop_unused_blobs};
 use crate::limits::{CONFLICTS_PER_NOTE_MAX, REVISIONS_MAX, UPDATED_BY_MAX};
 use crate::note::{Header, NewNote, NoteFlags};
 use crate::writer::Writer;
@@ -83,7 +83,7 @@ struct ConflictAction {
 
 impl ConflictAction {
     fn of(items: &[Item]) -> Self {
-        match item::find(items, CONFLICT_ACTION_ITEM).and_then(|item| item.value.text()).map(str::trim) {
+        match item::find_item(items, CONFLICT_ACTION_ITEM).and_then(|item| item.value.text()).map(str::trim) {
             Some("1") => Self { merges: true, keeps: true },
             Some("2") => Self { merges: false, keeps: false },
             Some("3") => Self { merges: true, keeps: false },
@@ -133,7 +133,7 @@ impl Writer<'_, '_> {
             let items = tracked(self, &merged);
             let mut both = current.blobs.clone();
             both.extend(blobs.iter().filter(|blob| !current.blobs.contains(blob)));
-            keep_used(&mut both, &[item::blobs_of(&current.items), item::blobs_of(contents.0)].concat(), &items);
+            drop_unused_blobs(&mut both, &[item::blobs_of(&current.items), item::blobs_of(contents.0)].concat(), &items);
             let sequence = self.replace_items(note, found, &summary, (&items, &both))?;
             return Ok(SaveOutcome::Merged { sequence });
         }
@@ -196,7 +196,7 @@ fn is_kept_by_us(item: &Item) -> bool {
 /// Returns the new items with the editor and the time appended to the history in the old items.
 pub(crate) fn tracked(old: &[Item], new: &[Item], by: Option<&Name>, at: Timestamp) -> Vec<Item> {
     let mut items: Vec<Item> = new.iter().filter(|item| !is_kept_by_us(item)).cloned().collect();
-    let before = item::find(old, UPDATED_BY_ITEM).map_or(&[][..], |item| item.value.texts());
+    let before = item::find_item(old, UPDATED_BY_ITEM).map_or(&[][..], |item| item.value.texts());
     let mut names = before.to_vec();
     if let Some(by) = by.filter(|by| names.last().is_none_or(|last| Name::new(last) != **by)) {
         names.push(by.canonical().to_owned());
@@ -207,7 +207,7 @@ pub(crate) fn tracked(old: &[Item], new: &[Item], by: Option<&Name>, at: Timesta
     }
     let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES);
     items.push(Item { name: UPDATED_BY_ITEM.to_owned(), flags, value: Value::TextList(names) });
-    let mut times = match item::find(old, REVISIONS_ITEM).map(|item| &item.value) {
+    let mut times = match item::find_item(old, REVISIONS_ITEM).map(|item| &item.value) {
         Some(Value::TimeList(times)) => times.clone(),
         Some(Value::Time(time)) => vec![*time],
         _ => Vec::new(),
@@ -265,15 +265,15 @@ mod tests {
         for (number, name) in (0..).zip(&names) {
             kept = tracked(&kept, &forged, Some(name), Timestamp(number));
         }
-        let told = item::find(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
+        let told = item::find_item(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
         assert_eq!(told, ["CN=Ann/O=Acme", "CN=Bob/O=Acme", "CN=Ann/O=Acme"]);
         for number in 0..200 {
             let name = Name::new(&format!("P{number}/Acme"));
             kept = tracked(&kept, &[], Some(&name), Timestamp(number));
         }
-        let told = item::find(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
+        let told = item::find_item(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
         assert_eq!((told.len(), told[0].as_str(), told[63].as_str()), (64, "CN=Ann/O=Acme", "CN=P199/O=Acme"));
-        let Some(Value::TimeList(times)) = item::find(&kept, REVISIONS_ITEM).map(|item| &item.value) else { panic!() };
+        let Some(Value::TimeList(times)) = item::find_item(&kept, REVISIONS_ITEM).map(|item| &item.value) else { panic!() };
         assert_eq!((times.len(), times[31]), (REVISIONS_MAX, Timestamp(199)));
     }
 }

@@ -123,7 +123,7 @@ impl Writer<'_, '_> {
         if new.tracks_editors {
             new.items = save::tracked(&[], &new.items, self.part.grant.name(), self.part.now);
         }
-        item::check_all(&new.items)?;
+        item::check_items(&new.items)?;
         let note = self.part.counters.next_note;
         if note.0 & INDEX_BIT != 0 {
             return Err(Error::Limit { what: "notes that a database ever had", max: INDEX_BIT as usize });
@@ -224,7 +224,7 @@ impl Writer<'_, '_> {
             return Err(Error::Conflict { unid, expected, found });
         }
         self.check_kept(note, &summary.items, items)?;
-        item::check_all(items)?;
+        item::check_items(items)?;
         let stored = self.whole(|writer| {
             writer.remove_contents(note, summary, blobs);
             writer.put_items(note, items, blobs)
@@ -452,7 +452,7 @@ impl Writer<'_, '_> {
             return Ok(());
         }
         let protected = old.iter().filter(|item| item.flags.has(ItemFlags::PROTECTED));
-        let is_kept = |item: &Item| item::find(new, &item.name) == Some(item);
+        let is_kept = |item: &Item| item::find_item(new, &item.name) == Some(item);
         let mut is_right = protected.into_iter().all(is_kept);
         if !grant.may_edit(old) && public::is_public(old) {
             is_right &= public::is_public(new) && deciding(old).eq(deciding(new));

@@ -64,7 +64,7 @@ impl FileQuirks {
 
     /// Reads the properties from the items of a note.
     pub(crate) fn of(items: &[Item]) -> Self {
-        let text = |name| item::find(items, name).and_then(|item| item.value.text());
+        let text = |name| item::find_item(items, name).and_then(|item| item.value.text());
         let mut form = Self { separator: text(SEPARATOR_ITEM).map(str::to_owned), ..Self::default() };
         for word in text(FORM_ITEM).unwrap_or_default().split(' ') {
             if let Some((ending, _)) = ENDINGS.iter().find(|(_, known)| *known == word) {

@@ -379,7 +379,7 @@ fn source_name(source: &str) -> String {
 fn recorded_lines(file: &MailFile) -> Result<Vec<String>> {
     let view = file.view()?;
     let summary = view.reading.summary(PROFILE_NOTE)?;
-    let item = summary.as_ref().and_then(|summary| notes::item::find(&summary.items, PROGRESS_ITEM));
+    let item = summary.as_ref().and_then(|summary| notes::item::find_item(&summary.items, PROGRESS_ITEM));
     Ok(item.map_or_else(Vec::new, |item| item.value.texts().to_vec()))
 }
 

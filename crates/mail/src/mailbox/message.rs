@@ -50,7 +50,7 @@ impl<'v> Message<'v> {
     pub fn thread_id(&self) -> Result<Option<String>> {
         let summary = self.reading.summary(self.note)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
-        Ok(notes::item::find(items, "$ThreadID").and_then(|item| item.value.text()).map(str::to_owned))
+        Ok(notes::item::find_item(items, "$ThreadID").and_then(|item| item.value.text()).map(str::to_owned))
     }
 
     /// Returns the unusual properties of the file that the message was imported from.

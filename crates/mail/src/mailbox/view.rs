@@ -156,7 +156,7 @@ impl<'f> MailSnapshot<'f> {
     pub fn subscriptions(&self) -> Result<Vec<String>> {
         let summary = self.reading.summary(PROFILE_NOTE)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
-        Ok(notes::item::find(items, crate::mailbox::file::SUBSCRIPTIONS_ITEM)
+        Ok(notes::item::find_item(items, crate::mailbox::file::SUBSCRIPTIONS_ITEM)
             .map_or_else(Vec::new, |item| item.value.texts().to_vec()))
     }
 

@@ -124,7 +124,7 @@ impl Queue {
                 }
                 let summary = reading.summary(header.note)?.unwrap_or_default();
                 if let Some(Value::MimePart(bytes)) =
-                    notes::item::find(&summary.items, QUEUE_ITEM).map(|item| &item.value)
+                    notes::item::find_item(&summary.items, QUEUE_ITEM).map(|item| &item.value)
                 {
                     let entry = QueueEntry::decode(bytes).map_err(|_| notes::Error::Damaged {
                         database: reading.database().path(),

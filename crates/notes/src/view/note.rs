@@ -143,13 +143,13 @@ impl ViewNote {
     /// this program does not know.
     #[must_use]
     pub fn of_items(items: &[Item]) -> Option<Self> {
-        let kind = ViewKind::of_letters(item::find(items, FLAGS_ITEM)?.value.text()?);
-        let Value::MimePart(format) = &item::find(items, FORMAT_ITEM)?.value else { return None };
-        let title = item::find(items, TITLE_ITEM)?.value.text()?;
+        let kind = ViewKind::of_letters(item::find_item(items, FLAGS_ITEM)?.value.text()?);
+        let Value::MimePart(format) = &item::find_item(items, FORMAT_ITEM)?.value else { return None };
+        let title = item::find_item(items, TITLE_ITEM)?.value.text()?;
         let mut names = title.split(ALIAS_SEPARATOR).map(str::to_owned);
         let (title, aliases) =
             if kind.folder { (title.to_owned(), Vec::new()) } else { (names.next()?, names.collect()) };
-        let text = |name: &str| item::find(items, name).and_then(|item| item.value.text());
+        let text = |name: &str| item::find_item(items, name).and_then(|item| item.value.text());
         Some(Self {
             title,
             aliases,
@@ -169,7 +169,7 @@ impl ViewNote {
 
 /// Returns the names that may see the view of a design note.
 pub(crate) fn readers(items: &[Item]) -> Vec<String> {
-    item::find(items, READERS_ITEM).map(|item| item.value.texts().to_vec()).unwrap_or_default()
+    item::find_item(items, READERS_ITEM).map(|item| item.value.texts().to_vec()).unwrap_or_default()
 }
 
 /// A view of a database, as listed.

@@ -142,7 +142,7 @@ fn the_summary_of_a_note_is_so_large() {
     let most = (1 << 22) + SUMMARY_BYTES_MAX - (usize::try_from(stored).unwrap() - body);
     assert_eq!(kept(&world, &database, new(most)).header.size, (SUMMARY_BYTES_MAX + body) as u64);
     refused(&world, &database, SUMMARY_BYTES_MAX, |writer| writer.note_create(new(most + 1)));
-    let told = |length| notes::item::check_all(&new(length).items);
+    let told = |length| notes::item::check_items(&new(length).items);
     assert!(told(most).is_ok() && matches!(told(most + 1), Err(Error::Limit { max: SUMMARY_BYTES_MAX, .. })));
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use notes::item::{blobs_of, keep_used};
+use notes::item::{blobs_of, drop_unused_blobs};
 use notes::{DatabaseSnapshot, Item, ItemFlags, NoteClass, NoteFlags, Value, level};
 use proto::v1;
 use store::blob::BlobId;
@@ -193,7 +193,7 @@ pub(crate) fn attach(
         let (file_name, media_type, length) = (header.file_name, header.media_type, content.len() as u64);
         let value = Value::Object { file_name, media_type, length, blob };
         note.items.push(Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value });
-        keep_used(&mut note.blobs, &before, &note.items);
+        drop_unused_blobs(&mut note.blobs, &before, &note.items);
         if !note.blobs.contains(&blob) {
             note.blobs.push(blob);
         }
@@ -210,7 +210,7 @@ pub(crate) fn detach(desk: &CallContext, request: v1::DetachFileRequest) -> Resu
         if note.items.len() == count {
             return Err(notes::Error::not_found(format!("the attachment {:?}", request.file_name)).into());
         }
-        keep_used(&mut note.blobs, &before, &note.items);
+        drop_unused_blobs(&mut note.blobs, &before, &note.items);
         Ok(None)
     })
 }

@@ -5,7 +5,7 @@
 //! otherwise knowing a content identifier would be enough to read the content.
 
 use base::{NoteId, Unid, ViewId};
-use notes::item::{blobs_of, keep_used};
+use notes::item::{blobs_of, drop_unused_blobs};
 use notes::{
     Access, Database, DatabaseKind, Header, Item, ItemFlags, NewNote, Note, NoteClass, OnConflict, SaveOptions,
     SaveOutcome, Value, Writer, level,
@@ -98,7 +98,7 @@ impl Edit {
         }
         items.retain(|item| !self.touches(item));
         items.extend(self.said);
-        keep_used(blobs, &before, items);
+        drop_unused_blobs(blobs, &before, items);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ struct SubstringReader;
 
 impl ContentReader for SubstringReader {
     fn read(&self, note: &OpenNote<'_>, text: &mut NoteText) -> search::Result<bool> {
-        let item = |name| notes::item::find(&note.summary.items, name).and_then(|item| item.value.text());
+        let item = |name| notes::item::find_item(&note.summary.items, name).and_then(|item| item.value.text());
         if let Some(body) = item("Subject") {
             text.body(body);
         }

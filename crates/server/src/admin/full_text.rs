@@ -131,7 +131,7 @@ pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
 /// Returns the title of a document, from the first of [`TITLE_ITEMS`] it has.
 fn title(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<String, Failure> {
     let Some(summary) = reading.summary(note)? else { return Ok(String::new()) };
-    let text = TITLE_ITEMS.iter().find_map(|name| notes::item::find(&summary.items, name)?.value.text());
+    let text = TITLE_ITEMS.iter().find_map(|name| notes::item::find_item(&summary.items, name)?.value.text());
     Ok(mail::mime::text::on_one_line(text.unwrap_or_default(), TITLE_CHARACTERS_MAX))
 }
 

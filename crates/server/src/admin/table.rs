@@ -181,7 +181,7 @@ impl Import<'_> {
             items.retain(|item| !item.is_named("Form"));
             items.insert(0, Item::text("Form", form.clone()));
         }
-        notes::item::check_all(&items).map_err(|error| error.to_string())?;
+        notes::item::check_items(&items).map_err(|error| error.to_string())?;
         Ok(NewNote { unid: self.columns.unid(row)?, ..NewNote::document(items) })
     }
 
