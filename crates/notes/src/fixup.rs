@@ -614,7 +614,7 @@ impl<'s> Survey<'s> {
             if let Some(finding) = collection::check(self.reader, id, &CountOnly)?.first() {
                 return Ok(Some(finding.to_string()));
             }
-            let range = keys::view_back(id.database, view);
+            let range = keys::view_back_range(id.database, view);
             let mut cursor = self.reader.scan(Table::ViewBack, &range, Direction::Forward)?;
             while cursor.next()?.is_some() {}
             Ok(None)

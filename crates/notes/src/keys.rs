@@ -139,11 +139,11 @@ pub(crate) fn designs_end(database: DbNumber) -> [u8; 5] {
 }
 
 /// Returns the range of keys under which a view stores the rows that each note has in its index.
-pub(crate) fn view_back(database: DbNumber, view: ViewId) -> KeyRange {
-    KeyRange::prefix(&view_back_of(database, view, NoteId(0))[..8])
+pub(crate) fn view_back_range(database: DbNumber, view: ViewId) -> KeyRange {
+    KeyRange::prefix(&view_back_key(database, view, NoteId(0))[..8])
 }
 
-pub(crate) fn view_back_of(database: DbNumber, view: ViewId, note: NoteId) -> [u8; 12] {
+pub(crate) fn view_back_key(database: DbNumber, view: ViewId, note: NoteId) -> [u8; 12] {
     let mut key = [0; 12];
     key[..4].copy_from_slice(&database.to_key());
     key[4..8].copy_from_slice(&view.to_key());
@@ -230,7 +230,7 @@ mod tests {
             assert_eq!(split_summary(&summary(database, note, SummaryRecord::Summary)), Some((note, 1)));
             assert_eq!(split_bymod(&bymod(database, modseq, note, 3)), Some((modseq, note, 3)));
             assert_eq!(split_view_index(&view_index(database, note)), Some(note));
-            assert_eq!(split_view_back(&view_back_of(database, ViewId(note.0), note)), Some(note));
+            assert_eq!(split_view_back(&view_back_key(database, ViewId(note.0), note)), Some(note));
             assert_eq!(split_quarantine(&quarantine(database, note, SummaryRecord::Summary)), Some(note));
             assert_eq!(split_deletion(&deletion(database, note)), Some(note));
             assert_eq!(split_acl_change(&acl_change(database, modseq)), Some(modseq));

@@ -92,7 +92,7 @@ impl Survey<'_> {
     fn remove_view_indexes(&self, batch: &mut Batch) {
         for view in &self.foreign {
             CollectionId::new(self.number, *view).remove_all(batch);
-            let back = keys::view_back(self.number, *view);
+            let back = keys::view_back_range(self.number, *view);
             let end = back.end.expect("view numbers end long before the greatest one");
             batch.delete_range(Table::ViewBack, &back.start, &end);
         }

@@ -372,7 +372,7 @@ impl<'s> BuildPass<'s> {
             engine.ingest(Table::View, &mut stream)?;
             stream.finish(&[])?;
         }
-        let prefix = keys::view_back(database.number(), index.id()).start[..8].to_vec();
+        let prefix = keys::view_back_range(database.number(), index.id()).start[..8].to_vec();
         engine.ingest(Table::ViewBack, &mut PrefixedPairs { prefix, pairs: backs.finish()?, key: Vec::new() })?;
         database.store.commit(&batch)?;
         Ok(built)

@@ -87,7 +87,7 @@ fn fault_of_order(reader: &dyn Read, index: &ViewIndex, order: usize, found: &mu
 /// Compares the `viewback` records with the document rows.
 fn fault_of_back(reader: &dyn Read, index: &ViewIndex, rows: &RowDigest) -> Result<Option<String>> {
     let mut named = RowDigest::default();
-    let range = keys::view_back(index.rows(0).database, index.id());
+    let range = keys::view_back_range(index.rows(0).database, index.id());
     let mut cursor = reader.scan(Table::ViewBack, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
         let (Some(note), Ok(back)) = (keys::split_view_back(key), ViewBackRecord::decode(value, index.orders())) else {

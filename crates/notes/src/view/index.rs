@@ -419,7 +419,7 @@ impl<'u> IndexUpdate<'u> {
     /// Returns up to `limit` notes that have rows but no longer exist: their stubs were purged before the index had
     /// followed.
     fn vanished(&self, limit: usize) -> Result<Vec<NoteId>> {
-        let range = keys::view_back(self.index.database, self.index.view);
+        let range = keys::view_back_range(self.index.database, self.index.view);
         let mut cursor = self.store.scan(Table::ViewBack, &range, Direction::Forward)?;
         let mut found = Vec::new();
         while let Some((key, _)) = cursor.next()? {
@@ -496,7 +496,7 @@ impl<'u> IndexUpdate<'u> {
                 is_known = is_known && order.rows.find(key)? == Some(row.encode());
             }
         }
-        let key = keys::view_back_of(self.index.database, self.index.view, note);
+        let key = keys::view_back_key(self.index.database, self.index.view, note);
         if is_known { Ok(()) } else { Err(damaged(Table::ViewBack, &key)) }
     }
 
@@ -605,7 +605,7 @@ impl<'u> IndexUpdate<'u> {
         if let Some((back, _)) = self.backs.get(&note) {
             return Ok(back.clone());
         }
-        let key = keys::view_back_of(self.index.database, self.index.view, note);
+        let key = keys::view_back_key(self.index.database, self.index.view, note);
         let orders = self.orders.len();
         let back = match self.store.get(Table::ViewBack, &key)? {
             Some(value) => ViewBackRecord::decode(&value, orders).map_err(|_| damaged(Table::ViewBack, &key))?,
@@ -620,7 +620,7 @@ impl<'u> IndexUpdate<'u> {
     fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<OrderChanges>> {
         assert!(applied >= self.applied, "an index follows the order of changes");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
-            let key = keys::view_back_of(self.index.database, self.index.view, *note);
+            let key = keys::view_back_key(self.index.database, self.index.view, *note);
             if back.says_something() {
                 batch.put(Table::ViewBack, &key, &back.encode());
             } else {

@@ -127,7 +127,7 @@ pub(crate) fn next_index(reader: &dyn Read, database: DbNumber, batch: &mut Batc
 
 /// Returns the key range of all indexes of a database, which is the same in each of their tables.
 pub(crate) fn all_rows(database: DbNumber) -> KeyRange {
-    let first = keys::view_back(database, ViewId(INDEX_BIT)).start;
+    let first = keys::view_back_range(database, ViewId(INDEX_BIT)).start;
     KeyRange { start: first, end: prefix_end(&database.to_key()) }
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn all_rows(database: DbNumber) -> KeyRange {
 pub(crate) fn remove_rows(database: DbNumber, index: ViewId, batch: &mut Batch) {
     assert!(index.0 & INDEX_BIT != 0, "a folder is not removed as an index");
     // The keys of all tables begin with the number of the database and the number of the index.
-    let all = keys::view_back(database, index);
+    let all = keys::view_back_range(database, index);
     let end = all.end.expect("numbers of indexes end before the greatest one");
     for table in [Table::View, Table::Tree, Table::ViewBack] {
         batch.delete_range(table, &all.start, &end);
