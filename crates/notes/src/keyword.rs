@@ -37,7 +37,7 @@ impl Keywords {
 
     /// Returns a copy with at least `count` names, up to the limit of a database. Lost names are replaced by
     /// `damaged-N`.
-    pub(crate) fn filled(&self, count: usize) -> Self {
+    pub(crate) fn filled_up_to(&self, count: usize) -> Self {
         let mut filled = self.clone();
         for number in self.names.len()..count.min(KEYWORDS_PER_DATABASE_MAX) {
             let mut name = format!("damaged-{number}");
@@ -93,7 +93,7 @@ impl Keywords {
 
     /// Parses the readable part of a stored form that does not match its format: the names before the first invalid
     /// one.
-    pub(crate) fn decode_left(bytes: &[u8]) -> Self {
+    pub(crate) fn decode_readable(bytes: &[u8]) -> Self {
         let mut input = Decoder::new(bytes);
         let mut left = Self::default();
         let (Ok(1), Ok(count)) = (input.u8(), input.count()) else { return left };
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn names_before_the_damage_are_left() {
         let bytes = keywords(&["Work", "Home", "Later"]).encode();
-        let check = |bytes: &[u8], expected: &[&str]| assert_eq!(Keywords::decode_left(bytes), keywords(expected));
+        let check = |bytes: &[u8], expected: &[&str]| assert_eq!(Keywords::decode_readable(bytes), keywords(expected));
         check(&bytes, &["Work", "Home", "Later"]);
         check(&bytes[..bytes.len() - 1], &["Work", "Home"]);
         check(&[2, 1, 1, b'A'], &[]);
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn a_lost_name_is_like_no_other() {
-        let filled = keywords(&["Work", "Damaged-2"]).filled(4);
+        let filled = keywords(&["Work", "Damaged-2"]).filled_up_to(4);
         assert_eq!(filled, keywords(&["Work", "Damaged-2", "damaged-2_", "damaged-3"]));
-        assert_eq!(filled.filled(0), filled);
-        assert_eq!(Keywords::default().filled(usize::MAX).names.len(), KEYWORDS_PER_DATABASE_MAX);
+        assert_eq!(filled.filled_up_to(0), filled);
+        assert_eq!(Keywords::default().filled_up_to(usize::MAX).names.len(), KEYWORDS_PER_DATABASE_MAX);
     }
 }

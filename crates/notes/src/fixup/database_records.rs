@@ -108,7 +108,7 @@ fn greatest_key(reader: &dyn Read, table: Table, number: DbNumber) -> Result<Opt
 
 fn readable_keywords(reader: &dyn Read, number: DbNumber) -> Result<Keywords> {
     let stored = salvage::split_damage(reader.get(Table::Meta, &keys::keywords(number)).map_err(Into::into))?;
-    Ok(stored.ok().flatten().map(|value| Keywords::decode_left(&value)).unwrap_or_default())
+    Ok(stored.ok().flatten().map(|value| Keywords::decode_readable(&value)).unwrap_or_default())
 }
 
 impl Survey<'_> {
@@ -147,7 +147,7 @@ impl Survey<'_> {
     /// Returns the keywords, with a name for each keyword number in use.
     pub(super) fn correct_keywords(&self) -> Keywords {
         let count = self.used_keyword_numbers().last().map_or(0, |greatest| greatest + 1);
-        self.keywords.filled(count)
+        self.keywords.filled_up_to(count)
     }
 
     fn used_keyword_numbers(&self) -> BTreeSet<usize> {
