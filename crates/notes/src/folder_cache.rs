@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{Modseq, Uid, ViewId};
 
 use crate::folder::FolderEntry;
-use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGES_BYTES_MAX};
+use crate::limits::{FOLDER_CACHE_ENTRIES_MAX, FOLDER_CACHE_BYTES_MAX};
 
 /// The entries of a folder as of its last change.
 #[derive(Clone, Debug)]
@@ -164,8 +164,8 @@ impl FolderCache {
 
     fn insert(&self, folders: &mut HashMap<ViewId, CacheSlot>, folder: ViewId, mut kept: CacheSlot) {
         kept.byte_count = kept.image.byte_count();
-        let fits = kept.image.entries.len() <= FOLDER_IMAGE_ENTRIES_MAX
-            && self.budget.load(Ordering::Relaxed).saturating_add(kept.byte_count) <= FOLDER_IMAGES_BYTES_MAX;
+        let fits = kept.image.entries.len() <= FOLDER_CACHE_ENTRIES_MAX
+            && self.budget.load(Ordering::Relaxed).saturating_add(kept.byte_count) <= FOLDER_CACHE_BYTES_MAX;
         if fits {
             self.budget.fetch_add(kept.byte_count, Ordering::Relaxed);
             folders.insert(folder, kept);
@@ -255,7 +255,7 @@ mod tests {
     fn memory_is_bounded_and_given_back() {
         let budget = CacheBudget::default();
         let images = FolderCache::new(Arc::clone(&budget));
-        let large: Vec<u32> = (1..=u32::try_from(FOLDER_IMAGE_ENTRIES_MAX).unwrap() + 1).collect();
+        let large: Vec<u32> = (1..=u32::try_from(FOLDER_CACHE_ENTRIES_MAX).unwrap() + 1).collect();
         images.keep(FOLDER, image(5, &large));
         assert_eq!(uids(&images, 5), None, "the folder is too large");
         images.keep(FOLDER, image(5, &[1]));
@@ -264,7 +264,7 @@ mod tests {
         images.sweep();
         images.sweep();
         assert_eq!((uids(&images, 5), budget.load(Ordering::Relaxed)), (None, 0));
-        budget.store(FOLDER_IMAGES_BYTES_MAX, Ordering::Relaxed);
+        budget.store(FOLDER_CACHE_BYTES_MAX, Ordering::Relaxed);
         images.keep(FOLDER, image(5, &[1]));
         assert_eq!(uids(&images, 5), None, "others have everything");
     }

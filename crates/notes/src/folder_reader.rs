@@ -17,7 +17,7 @@ use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderTotals};
 use crate::folder_cache::CachedFolder;
-use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
+use crate::limits::{FOLDER_CACHE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
 use crate::note::Marks;
 use crate::readers_filter::HiddenEntries;
 
@@ -235,7 +235,7 @@ struct CompleteScan {
 impl CompleteScan {
     fn new(count: u64) -> Self {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        Self { count, entries: (count <= FOLDER_IMAGE_ENTRIES_MAX).then(|| Vec::with_capacity(count)) }
+        Self { count, entries: (count <= FOLDER_CACHE_ENTRIES_MAX).then(|| Vec::with_capacity(count)) }
     }
 
     fn add(&mut self, entry: &FolderEntry) {

@@ -94,13 +94,13 @@ pub const NOTE_IDS_SKIPPED: u32 = 1 << 16;
 pub const MODSEQS_SKIPPED: u64 = 1 << 24;
 
 /// Maximum number of entries of a folder that is cached as a whole.
-pub const FOLDER_IMAGE_ENTRIES_MAX: usize = 4_096;
+pub const FOLDER_CACHE_ENTRIES_MAX: usize = 4_096;
 
 /// Entries of a folder that a question about positions loads into memory: a block of the index.
 pub const FOLDER_IMAGE_LOADED_ENTRIES_MAX: u64 = 256;
 
 /// Maximum total size of all cached folders of all databases, in bytes.
-pub const FOLDER_IMAGES_BYTES_MAX: usize = 64 << 20;
+pub const FOLDER_CACHE_BYTES_MAX: usize = 64 << 20;
 
 /// Maximum number of values of one column in one row of a view.
 pub const CELL_VALUES_MAX: usize = 4_096;
@@ -142,7 +142,7 @@ pub const CATEGORY_LEVELS_MAX: usize = 31;
 pub const CATEGORY_SPELLINGS_MAX: usize = 64;
 
 /// Maximum number of combinations of user and sort order of a view whose hidden rows are cached.
-pub const VIEW_HIDDEN_KEPT_MAX: usize = 256;
+pub const VIEW_HIDDEN_CACHE_MAX: usize = 256;
 
 /// Maximum total number of row ranges, of about 250 bytes each, in this cache.
 pub const VIEW_HIDDEN_RANGES_MAX: usize = 200_000;
@@ -152,7 +152,7 @@ pub const VIEW_HIDDEN_CHANGES_MAX: usize = 4_096;
 
 /// Maximum number of access decisions that are cached with a view, each on whether a user may read notes with certain
 /// readers.
-pub const VIEW_READERS_KEPT_MAX: usize = 65_536;
+pub const VIEW_READERS_CACHE_MAX: usize = 65_536;
 
 /// Number of changes of a database that are kept in memory, for the indexes that follow it.
 pub const RECENT_CHANGES_MAX: usize = 512;
@@ -177,13 +177,13 @@ pub const VIEW_REFRESH_CHANGES: usize = 200;
 pub const VIEW_EXPANSIONS_MAX: usize = 10_000;
 
 /// Maximum number of rows of a reply.
-pub const VIEW_ANSWER_ROWS_MAX: usize = 10_000;
+pub const VIEW_REPLY_ROWS_MAX: usize = 10_000;
 
 /// Size in bytes at which a reply with rows ends.
-pub const VIEW_ANSWER_BYTES_MAX: usize = 1 << 20;
+pub const VIEW_REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum number of rows that are examined for one reply.
-pub const VIEW_LOOKED_AT_MAX: u64 = 100_000;
+pub const VIEW_EXAMINED_ROWS_MAX: u64 = 100_000;
 
 /// Maximum number of rows of one document in one sort order of a view.
 pub const VIEW_ENTRIES_PER_NOTE_MAX: usize = 1_024;
@@ -192,7 +192,7 @@ pub const VIEW_ENTRIES_PER_NOTE_MAX: usize = 1_024;
 pub const RESPONSE_LEVELS_MAX: usize = 31;
 
 /// Maximum number of levels of a position in a view: categories, a document, and the responses below it.
-pub const TUMBLER_LEVELS_MAX: usize = CATEGORY_LEVELS_MAX + 1 + RESPONSE_LEVELS_MAX;
+pub const POSITION_LEVELS_MAX: usize = CATEGORY_LEVELS_MAX + 1 + RESPONSE_LEVELS_MAX;
 
 /// Maximum number of view rows that a formula looks up at once.
 pub const LOOKUP_ROWS_MAX: u64 = 10_000;
@@ -204,13 +204,13 @@ pub const LOOKUP_BYTES_MAX: usize = 64 << 10;
 pub const LOOKUP_KEY_BYTES_MAX: usize = 4 << 10;
 
 /// Fixed cost of a look-up in addition to the rows that it reads, in rows.
-pub const LOOKUP_COST: u64 = 50;
+pub const LOOKUP_FIXED_COST_ROWS: u64 = 50;
 
 /// Maximum cost of all look-ups of formulas for one batch of documents, in rows.
 pub const LOOKUP_COST_MAX: u64 = 100_000;
 
 /// Maximum size of the look-up results that are memoised for further documents, in bytes.
-pub const LOOKUPS_KEPT_BYTES_MAX: usize = 4 << 20;
+pub const LOOKUP_CACHE_BYTES_MAX: usize = 4 << 20;
 
 /// Limits for the evaluation of a formula over one of many documents: a tenth of the steps that a single document may
 /// take.

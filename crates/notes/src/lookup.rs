@@ -18,7 +18,7 @@ use crate::database_reader::{DatabaseSnapshot, damaged_note, load_summary_bytes}
 use crate::error::Error;
 use crate::evaluate::{EvaluationContext, as_operand};
 use crate::limits::{
-    LOOKUP_BYTES_MAX, LOOKUP_COST, LOOKUP_COST_MAX, LOOKUP_KEY_BYTES_MAX, LOOKUP_ROWS_MAX, LOOKUPS_KEPT_BYTES_MAX,
+    LOOKUP_BYTES_MAX, LOOKUP_FIXED_COST_ROWS, LOOKUP_COST_MAX, LOOKUP_KEY_BYTES_MAX, LOOKUP_ROWS_MAX, LOOKUP_CACHE_BYTES_MAX,
 };
 use crate::note::summary_items;
 use crate::view::cell::{self, CellValue};
@@ -98,14 +98,14 @@ impl<'r> LookupContext<'r> {
         if let Some(found) = self.known.borrow().get(&what) {
             return found.clone();
         }
-        self.spend(LOOKUP_COST)?;
+        self.spend(LOOKUP_FIXED_COST_ROWS)?;
         if what.len() > LOOKUP_KEY_BYTES_MAX {
             return Err("What is looked up is too long".to_owned());
         }
         let found = look();
         let bytes = what.len() + found.as_ref().map_or(0, |value| value.size_bytes() + value.count() * VALUE_BYTES);
         let mut known = self.known.borrow_mut();
-        if self.known_bytes.get() + bytes > LOOKUPS_KEPT_BYTES_MAX {
+        if self.known_bytes.get() + bytes > LOOKUP_CACHE_BYTES_MAX {
             known.clear();
             self.known_bytes.set(0);
         }

@@ -13,7 +13,7 @@ use store::{Direction, KeyRange};
 
 use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
-use crate::limits::{VIEW_ANSWER_BYTES_MAX, VIEW_ANSWER_ROWS_MAX, VIEW_LOOKED_AT_MAX};
+use crate::limits::{VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROWS_MAX, VIEW_EXAMINED_ROWS_MAX};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::navigate::{Expansion, Navigator};
@@ -164,8 +164,8 @@ impl<'r> EntryReader<'r> {
 
     /// Reads entries. Fails if the request asks for more than [`VIEW_ANSWER_ROWS_MAX`] rows.
     pub fn read(&self, request: &Request) -> Result<Entries> {
-        if request.limit > VIEW_ANSWER_ROWS_MAX {
-            return Err(Error::Limit { what: "rows of one answer", max: VIEW_ANSWER_ROWS_MAX });
+        if request.limit > VIEW_REPLY_ROWS_MAX {
+            return Err(Error::Limit { what: "rows of one answer", max: VIEW_REPLY_ROWS_MAX });
         }
         let mut looked_at = 0;
         let mut entries = Entries::default();
@@ -179,7 +179,7 @@ impl<'r> EntryReader<'r> {
         // position.
         let mut is_adjacent = first.is_some();
         while let Some(row) = current {
-            if entries.rows.len() >= request.limit || bytes >= VIEW_ANSWER_BYTES_MAX || looked_at >= VIEW_LOOKED_AT_MAX
+            if entries.rows.len() >= request.limit || bytes >= VIEW_REPLY_BYTES_MAX || looked_at >= VIEW_EXAMINED_ROWS_MAX
             {
                 entries.next = Some(row.key);
                 break;
@@ -275,8 +275,8 @@ impl<'r> EntryReader<'r> {
         }
         while let Some(row) = current.take_if(|_| count > 0) {
             *looked_at += 1;
-            if *looked_at >= VIEW_LOOKED_AT_MAX {
-                return Err(Error::Limit { what: "steps over rows of a view", max: VIEW_LOOKED_AT_MAX as usize });
+            if *looked_at >= VIEW_EXAMINED_ROWS_MAX {
+                return Err(Error::Limit { what: "steps over rows of a view", max: VIEW_EXAMINED_ROWS_MAX as usize });
             }
             current = self.step(&row.key, navigator, &request.expansion, looked_at)?;
             (count, skipped) = (count - 1, skipped + u64::from(current.is_some()));
@@ -310,7 +310,7 @@ impl<'r> EntryReader<'r> {
         let mut current = self.rows.step(key, by, expansion)?;
         while let Some(row) = current {
             *looked_at += 1;
-            if *looked_at >= VIEW_LOOKED_AT_MAX || self.is_unread(&row)? == Some(true) {
+            if *looked_at >= VIEW_EXAMINED_ROWS_MAX || self.is_unread(&row)? == Some(true) {
                 return Ok(Some(row));
             }
             current = self.rows.step(&row.key, by, expansion)?;

@@ -18,7 +18,7 @@ use store::{Direction, KeyRange, Read};
 use crate::collection::{self, Scan};
 use crate::database::damaged;
 use crate::error::{Error, Result};
-use crate::limits::TUMBLER_LEVELS_MAX;
+use crate::limits::POSITION_LEVELS_MAX;
 use crate::view::category::CategoryTotals;
 use crate::view::index::{COUNTED_LEVELS, ViewIndex};
 use crate::view::readers_filter::{HiddenRows, Order, VisibleRowCursor, VisibleRows};
@@ -48,7 +48,7 @@ impl FromStr for Tumbler {
         };
         let numbers: Vec<u64> =
             text.split('.').map(str::parse).collect::<std::result::Result<_, _>>().map_err(|_| wrong())?;
-        if numbers.len() > TUMBLER_LEVELS_MAX || numbers.contains(&0) {
+        if numbers.len() > POSITION_LEVELS_MAX || numbers.contains(&0) {
             return Err(wrong());
         }
         Ok(Self(numbers))

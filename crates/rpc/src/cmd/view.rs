@@ -301,7 +301,7 @@ fn navigator(navigator: v1::Navigator) -> Navigator {
 }
 
 fn tumbler_in(tumbler: &v1::Tumbler) -> Result<Tumbler> {
-    at_most(tumbler.levels.len(), "levels of a position", notes::limits::TUMBLER_LEVELS_MAX)?;
+    at_most(tumbler.levels.len(), "levels of a position", notes::limits::POSITION_LEVELS_MAX)?;
     if tumbler.levels.contains(&0) {
         return Err(Error::invalid("positions are counted from 1"));
     }

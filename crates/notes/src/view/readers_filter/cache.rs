@@ -8,7 +8,7 @@ use base::Modseq;
 use super::HiddenRows;
 use super::incremental::{Changes, RowChange};
 use crate::access::ReadersId;
-use crate::limits::{VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_KEPT_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_KEPT_MAX};
+use crate::limits::{VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_CACHE_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_CACHE_MAX};
 
 /// The key of a cache entry: an order of the view, its state, and the reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl HiddenCache {
         found.retain(|(known, _)| !known.is_by_the_same(&seen));
         found.push_back((seen, hidden));
         let mut ranges: usize = found.iter().map(|(_, hidden)| hidden.ranges()).sum();
-        while found.len() > VIEW_HIDDEN_KEPT_MAX || ranges > VIEW_HIDDEN_RANGES_MAX && found.len() > 1 {
+        while found.len() > VIEW_HIDDEN_CACHE_MAX || ranges > VIEW_HIDDEN_RANGES_MAX && found.len() > 1 {
             ranges -= found.pop_front().map_or(0, |(_, hidden)| hidden.ranges());
         }
     }
@@ -129,7 +129,7 @@ impl HiddenCache {
 
     pub(crate) fn learn(&self, names: [u8; 16], readers: ReadersId, may_read: bool) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= VIEW_READERS_KEPT_MAX {
+        if known.len() >= VIEW_READERS_CACHE_MAX {
             known.clear();
         }
         known.insert((names, readers), may_read);
