@@ -82,7 +82,7 @@ impl<'r> LookupContext<'r> {
     }
 
     /// Converts an error into the text that the formula reports, and keeps the first failure of the store.
-    fn told<T>(&self, read: crate::error::Result<T>) -> Result<T, String> {
+    fn report_error<T>(&self, read: crate::error::Result<T>) -> Result<T, String> {
         read.map_err(|error| {
             let why = error.to_string();
             if error.is_damage() || error.is_temporary() {
@@ -94,7 +94,7 @@ impl<'r> LookupContext<'r> {
     }
 
     /// Returns the memoised result of a look-up, or runs it. `what` identifies the look-up.
-    fn keep(&self, what: String, look: impl FnOnce() -> LookupResult) -> LookupResult {
+    fn memoised(&self, what: String, look: impl FnOnce() -> LookupResult) -> LookupResult {
         if let Some(found) = self.known.borrow().get(&what) {
             return found.clone();
         }
@@ -122,9 +122,9 @@ impl<'r> LookupContext<'r> {
         if !lookup.server.is_empty() || !is_here {
             return Err("Only views of this database can be looked up".to_owned());
         }
-        let view = self.told(self.reading.view_find(lookup.view).and_then(|info| self.reading.view(info.note)))?;
-        let entries = self.told(EntryReader::open(self.reading, &view, 0))?;
-        if self.told(entries.rows().applied())? < self.reading.counters().purged_modseq {
+        let view = self.report_error(self.reading.view_find(lookup.view).and_then(|info| self.reading.view(info.note)))?;
+        let entries = self.report_error(EntryReader::open(self.reading, &view, 0))?;
+        if self.report_error(entries.rows().applied())? < self.reading.counters().purged_modseq {
             return Err(format!("View {:?} was not opened for long, and has to be first", lookup.view));
         }
         let has = |keyword: &str| lookup.keywords.iter().any(|said| said.eq_ignore_ascii_case(keyword));
@@ -138,9 +138,9 @@ impl<'r> LookupContext<'r> {
         let is_category = matches!(wanted, Wanted::Cell(column) if columns[column].categorised);
         let mut values = Values::once(is_category && lookup.key.is_none());
         let (start, rows) = match lookup.key {
-            None => (Some(Start::Beginning), self.told(entries.rows().count())?),
+            None => (Some(Start::Beginning), self.report_error(entries.rows().count())?),
             Some(key) => {
-                let found = self.told(entries.rows().find_by_key(&[CellValue::Text(key)], has("PartialMatch")))?;
+                let found = self.report_error(entries.rows().find_by_key(&[CellValue::Text(key)], has("PartialMatch")))?;
                 found.map_or((None, 0), |found| (Some(Start::Key(found.first)), found.rows))
             }
         };
@@ -165,7 +165,7 @@ impl<'r> LookupContext<'r> {
         wanted: &Wanted<'_>,
         values: &mut Values,
     ) -> Result<(), String> {
-        let most = if values.each_once.is_some() { LOOKUP_COST_MAX } else { LOOKUP_ROWS_MAX };
+        let most = if values.seen.is_some() { LOOKUP_COST_MAX } else { LOOKUP_ROWS_MAX };
         let expansion = Arc::new(Expansion::default());
         let mut left = rows.min(most);
         while left > 0 {
@@ -177,7 +177,7 @@ impl<'r> LookupContext<'r> {
                 expansion: Arc::clone(&expansion),
                 mask: Mask::default(),
             };
-            let found = self.told(entries.read(&request))?;
+            let found = self.report_error(entries.read(&request))?;
             self.spend(found.looked_at)?;
             for row in &found.rows {
                 let RowContents::Document { note, row } = &row.shown else { continue };
@@ -199,14 +199,14 @@ impl<'r> LookupContext<'r> {
 
     /// Returns a field of a note, or `None` if the note is hidden or has no such field.
     fn field(&self, note: NoteId, name: &str) -> Result<Option<Value<'static>>, String> {
-        if !self.told(self.reading.shows_contents(note))? {
+        if !self.report_error(self.reading.shows_contents(note))? {
             return Ok(None);
         }
         let database = self.reading.database();
-        let bytes = self.told(load_summary_bytes(&self.reading.snapshot, database, note))?.unwrap_or_default();
+        let bytes = self.report_error(load_summary_bytes(&self.reading.snapshot, database, note))?.unwrap_or_default();
         self.spend(1 + (bytes.len() / BYTES_PER_ROW) as u64)?;
         let damaged = |_| damaged_note(database, note, "summary");
-        let items = self.told(summary_items(&bytes).map_err(damaged))?;
+        let items = self.report_error(summary_items(&bytes).map_err(damaged))?;
         let item = items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
         let value = item.and_then(|item| as_operand(&item.value));
         match value {
@@ -217,7 +217,7 @@ impl<'r> LookupContext<'r> {
 
     fn in_profile(&self, profile: &str, name: &str, user: &str) -> LookupResult {
         let user = (!user.is_empty()).then(|| Name::new(user));
-        let Some(note) = self.told(self.reading.profile_note(profile, user.as_ref()))? else { return Ok(Value::EMPTY) };
+        let Some(note) = self.report_error(self.reading.profile_note(profile, user.as_ref()))? else { return Ok(Value::EMPTY) };
         Ok(self.field(note, name)?.unwrap_or(Value::EMPTY))
     }
 }
@@ -238,12 +238,12 @@ struct Values {
     bytes: usize,
     /// The values so far, if duplicates are dropped. Texts are in lower case, because categories do not distinguish
     /// case.
-    each_once: Option<HashSet<String>>,
+    seen: Option<HashSet<String>>,
 }
 
 impl Values {
     fn once(each_once: bool) -> Self {
-        Self { each_once: each_once.then(HashSet::new), ..Self::default() }
+        Self { seen: each_once.then(HashSet::new), ..Self::default() }
     }
 
     fn is_empty(&self) -> bool {
@@ -252,8 +252,8 @@ impl Values {
 
     /// Counts a value of `bytes` bytes. Returns `false` if it is a duplicate and duplicates are dropped. Fails if the
     /// values become too large.
-    fn takes(&mut self, bytes: usize, value: impl FnOnce() -> String) -> Result<bool, String> {
-        if let Some(known) = &mut self.each_once
+    fn count_value(&mut self, bytes: usize, value: impl FnOnce() -> String) -> Result<bool, String> {
+        if let Some(known) = &mut self.seen
             && !known.insert(value())
         {
             return Ok(false);
@@ -263,21 +263,21 @@ impl Values {
     }
 
     fn text(&mut self, text: &str) -> Result<(), String> {
-        if self.takes(text.len() + 2, || text.to_lowercase())? {
+        if self.count_value(text.len() + 2, || text.to_lowercase())? {
             self.texts.push(text.to_owned());
         }
         Ok(())
     }
 
     fn number(&mut self, number: f64) -> Result<(), String> {
-        if self.takes(size_of::<f64>(), || number.to_string())? {
+        if self.count_value(size_of::<f64>(), || number.to_string())? {
             self.numbers.push(number);
         }
         Ok(())
     }
 
     fn time(&mut self, time: Timestamp) -> Result<(), String> {
-        if self.takes(size_of::<Timestamp>(), || time.0.to_string())? {
+        if self.count_value(size_of::<Timestamp>(), || time.0.to_string())? {
             self.times.push(time);
         }
         Ok(())
@@ -349,11 +349,11 @@ impl Host for LookupContext<'_> {
         if key > LOOKUP_KEY_BYTES_MAX {
             return Some(Err("What is looked up is too long".to_owned()));
         }
-        Some(self.keep(format!("{lookup:?}"), || self.in_view(lookup)))
+        Some(self.memoised(format!("{lookup:?}"), || self.in_view(lookup)))
     }
 
     fn document_field(&self, unid: Unid, name: &str) -> Option<Result<Value<'_>, String>> {
-        let found = self.spend(1).and_then(|()| self.told(self.reading.find(unid)));
+        let found = self.spend(1).and_then(|()| self.report_error(self.reading.find(unid)));
         let note = match found {
             Ok(note) => note?,
             Err(why) => return Some(Err(why)),
@@ -362,7 +362,7 @@ impl Host for LookupContext<'_> {
     }
 
     fn profile_field(&self, profile: &str, name: &str, user: &str) -> Option<Value<'_>> {
-        self.keep(format!("{profile:?} {name:?} {user:?}"), || self.in_profile(profile, name, user)).ok()
+        self.memoised(format!("{profile:?} {name:?} {user:?}"), || self.in_profile(profile, name, user)).ok()
     }
 }
 
