@@ -22,7 +22,7 @@ const GAP_MAX: u32 = 8;
 const RUN_MIN: usize = 4;
 
 /// Maximum number of bytes of unwanted records that a scan reads. After that, look-ups replace it.
-const VAIN_BYTES_MAX: usize = 1 << 20;
+const UNWANTED_BYTES_MAX: usize = 1 << 20;
 
 /// A callback that receives a header and, if wanted and present, the summary record that follows it.
 type RecordCallback<'e> = dyn FnMut(Header, Option<&[u8]>) -> Result<()> + 'e;
@@ -41,7 +41,7 @@ fn each_record(
     notes.dedup();
     for mut run in notes.chunk_by(|one, next| next.0 - one.0 <= GAP_MAX) {
         if run.len() >= RUN_MIN {
-            run = each_of_run(reader, database, run, part, each)?;
+            run = scan_run(reader, database, run, part, each)?;
         }
         for note in run {
             let (header, summary) = match part {
@@ -58,7 +58,7 @@ fn each_record(
 
 /// Reads notes with one scan from the first to the last. If the scan reads too many unwanted records, it stops and
 /// returns the remaining notes.
-fn each_of_run<'n>(
+fn scan_run<'n>(
     reader: &dyn Read,
     database: &Database,
     run: &'n [NoteId],
@@ -88,7 +88,7 @@ fn each_of_run<'n>(
         } else {
             vain_bytes += value.len();
         }
-        if vain_bytes > VAIN_BYTES_MAX {
+        if vain_bytes > UNWANTED_BYTES_MAX {
             // The waiting header is read again.
             let next = waiting.map_or(note.next(), |header| header.note);
             return Ok(&run[run.partition_point(|note| *note < next)..]);
@@ -111,7 +111,7 @@ pub struct Selected {
 
 impl Selected {
     /// Returns `true` if the formula selects a note. Counts failures.
-    fn asks(&mut self, selection: &Formula, subject: &Subject<'_>, host: &dyn Host) -> bool {
+    fn selects(&mut self, selection: &Formula, subject: &Subject<'_>, host: &dyn Host) -> bool {
         let failure = match selection.evaluate_within(subject, host, DOCUMENT_LIMITS) {
             Ok(outcome) => match &outcome.value {
                 Value::Error(failure) if !outcome.selected => failure.kind.to_string(),
@@ -150,18 +150,18 @@ impl DatabaseSnapshot<'_> {
         selection: Option<&Formula>,
         host: &dyn Host,
         notes: impl IntoIterator<Item = NoteId>,
-        is_meant: &dyn Fn(&Header) -> bool,
+        header_filter: &dyn Fn(&Header) -> bool,
     ) -> Result<Selected> {
         let mut taken = Selected::default();
         each_record(&self.snapshot, self.database(), notes, SummaryRecord::Summary, &mut |header, summary| {
-            if header.is_stub() || !is_meant(&header) || self.hides(&header)? {
+            if header.is_stub() || !header_filter(&header) || self.hides(&header)? {
                 return Ok(());
             }
             let is_taken = match (selection, summary) {
                 (None, _) => true,
                 (Some(_), None) => false,
                 (Some(selection), Some(bytes)) => {
-                    taken.asks(selection, &subject(&header, bytes, self.database())?, host)
+                    taken.selects(selection, &subject(&header, bytes, self.database())?, host)
                 }
             };
             if is_taken {
