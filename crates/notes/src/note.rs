@@ -178,13 +178,13 @@ pub struct Header {
 const HEADER_VERSION: u8 = 1;
 
 /// Bit in the flags of a stored header: the growth follows the size. Decoding removes it from the flags.
-const GROWTH_BIT: u16 = 0x0010;
+const CRLF_GROWTH_BIT: u16 = 0x0010;
 
 #[cfg(test)]
 impl Header {
     /// Creates a header for tests: that of a document with this note id, whose UNID repeats the number. All other
     /// fields have defaults.
-    pub(crate) fn of_test_document(number: u32) -> Self {
+    pub(crate) fn test_document(number: u32) -> Self {
         Self {
             note: NoteId(number),
             unid: Unid([number as u8; 16]),
@@ -235,7 +235,7 @@ impl Header {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(112);
-        let growth = if self.crlf_growth == 0 { 0 } else { GROWTH_BIT };
+        let growth = if self.crlf_growth == 0 { 0 } else { CRLF_GROWTH_BIT };
         out.u8(HEADER_VERSION).raw(&self.unid.0).u16(self.class.0).u16(self.flags.0 | growth);
         out.u32(self.sequence).i64(self.sequence_time.0).i64(self.created.0).i64(self.modified.0);
         out.u64(self.modseq.0).i64(self.received.0).varint(self.size);
@@ -268,7 +268,7 @@ impl Header {
             note,
             unid,
             class,
-            flags: NoteFlags(flags & !GROWTH_BIT),
+            flags: NoteFlags(flags & !CRLF_GROWTH_BIT),
             sequence: input.u32()?,
             sequence_time: Timestamp(input.i64()?),
             created: Timestamp(input.i64()?),
@@ -276,7 +276,7 @@ impl Header {
             modseq: Modseq(input.u64()?),
             received: Timestamp(input.i64()?),
             size: input.varint()?,
-            crlf_growth: if flags & GROWTH_BIT == 0 { 0 } else { input.varint()? },
+            crlf_growth: if flags & CRLF_GROWTH_BIT == 0 { 0 } else { input.varint()? },
             marks: Marks(input.u8()?),
             parent: if input.u8()? == 0 { None } else { Some(Unid(input.array()?)) },
             keywords: decode_keywords(&mut input)?,

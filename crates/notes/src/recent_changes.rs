@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn version(bytes: usize) -> PreviousState {
-        PreviousState::version(Header::of_test_document(3), &[Item::text("Subject", "x".repeat(bytes))])
+        PreviousState::version(Header::test_document(3), &[Item::text("Subject", "x".repeat(bytes))])
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_version_says_what_the_note_said() {
         let items = [Item::text("Subject", "Plan"), Item::text("Form", "Memo")];
-        let PreviousState::Version(version) = PreviousState::version(Header::of_test_document(3), &items) else {
+        let PreviousState::Version(version) = PreviousState::version(Header::test_document(3), &items) else {
             panic!("a version")
         };
         let subject = version.subject();

@@ -18,7 +18,7 @@ fn header(number: u32) -> Header {
         sequence_time: Timestamp::from_seconds(1_600_000_000),
         created: Timestamp::from_seconds(1_500_000_000),
         size: 1_000,
-        ..Header::of_test_document(number)
+        ..Header::test_document(number)
     }
 }
 
