@@ -29,7 +29,7 @@ impl Writer<'_, '_> {
 
     /// Creates a personal folder of the caller, which is hidden from all others.
     pub fn folder_create_personal(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
-        let owner = self.new_owner()?;
+        let owner = self.require_may_create_personal()?;
         self.create_folder(title, attributes, Some(&owner))
     }
 
@@ -45,7 +45,7 @@ impl Writer<'_, '_> {
             items.push(Item::text(*name, *value));
         }
         items.extend(owner.map(|owner| Item::readers(folder::READERS_ITEM, vec![owner.canonical().to_owned()])));
-        assert_eq!(owner.is_some(), self.is_own(&items), "a private folder has an owner, and a shared one has none");
+        assert_eq!(owner.is_some(), self.is_owned_by_caller(&items), "a private folder has an owner, and a shared one has none");
         let note = self.create_design_note(owner, NewNote::of_class(NoteClass::VIEW, items))?;
         let view = ViewId(note.0);
         let state = self.new_folder_state();
@@ -65,7 +65,7 @@ impl Writer<'_, '_> {
     /// counts as in use, but that of another user's personal folder does not.
     fn check_folder_title(&self, title: &str, own: Option<ViewId>) -> Result<()> {
         let folders = self.all_folders()?;
-        let others = folders.iter().filter(|other| Some(other.view) != own && self.takes_names(other.owner().as_ref()));
+        let others = folders.iter().filter(|other| Some(other.view) != own && self.blocks_title(other.owner().as_ref()));
         check_title(title, others)
     }
 
@@ -134,7 +134,7 @@ impl Writer<'_, '_> {
             ));
         }
         let owner = if view.kind.private {
-            Some(self.new_owner()?)
+            Some(self.require_may_create_personal()?)
         } else {
             self.check_may_design_folders()?;
             None
@@ -180,7 +180,7 @@ impl Writer<'_, '_> {
         }
         view.check(ViewId(note.0))?;
         self.check_view_name(view, Some(note))?;
-        let is_own = view.kind.private && self.is_own(&stored.items);
+        let is_own = view.kind.private && self.is_owned_by_caller(&stored.items);
         let readers = if is_own { note::readers(&stored.items) } else { view.readers.clone() };
         let mut items = ViewNote { readers, ..view.clone() }.items();
         let is_designed = |item: &Item| DESIGN_ITEMS.iter().any(|name| item.is_named(name));
@@ -204,7 +204,7 @@ impl Writer<'_, '_> {
         for note in database_reader::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
             let Some(summary) = database_reader::load_summary(self.store, self.part.database, note)? else { continue };
             let other = ViewNote::of_items(&summary.items).filter(|other| !other.kind.folder && Some(note) != own);
-            let other = other.filter(|_| self.takes_names(private_design::owner_of(&summary.items).as_ref()));
+            let other = other.filter(|_| self.blocks_title(private_design::owner_of(&summary.items).as_ref()));
             if other.is_some_and(|other| other.is_named(&view.title)) {
                 return Err(Error::Exists { what: format!("view {}", view.title) });
             }
@@ -227,7 +227,7 @@ impl Writer<'_, '_> {
 
     /// Checks that the caller may change or delete the folder or view of a design note.
     fn check_may_design_view(&self, note: NoteId) -> Result<()> {
-        if self.is_own_design(note)? { Ok(()) } else { self.check_may_design_folders() }
+        if self.design_is_owned_by_caller(note)? { Ok(()) } else { self.check_may_design_folders() }
     }
 
     fn check_may_design_folders(&self) -> Result<()> {

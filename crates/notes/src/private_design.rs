@@ -39,7 +39,7 @@ impl FolderDesign {
 impl Writer<'_, '_> {
     /// Returns the name of the caller as the owner of a new personal folder or view. Fails if the caller may not create
     /// one.
-    pub(crate) fn new_owner(&self) -> Result<Name> {
+    pub(crate) fn require_may_create_personal(&self) -> Result<Name> {
         self.require_level(AclLevel::Reader)?;
         if !self.part.grant.flags().has(AclFlags::CREATE_PERSONAL_FOLDER) {
             self.require_level(AclLevel::Designer)?;
@@ -48,7 +48,7 @@ impl Writer<'_, '_> {
         let owner = self.part.grant.name().ok_or_else(nobody)?.clone();
         let mut count = 0;
         for note in database_reader::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
-            count += usize::from(self.is_own_design(note)?);
+            count += usize::from(self.design_is_owned_by_caller(note)?);
         }
         if count >= PERSONAL_VIEWS_MAX {
             return Err(Error::Limit { what: "personal folders and views of one person", max: PERSONAL_VIEWS_MAX });
@@ -57,29 +57,29 @@ impl Writer<'_, '_> {
     }
 
     /// Returns `true` if a design note with these items describes a personal folder or view of the caller.
-    pub(crate) fn is_own(&self, items: &[Item]) -> bool {
+    pub(crate) fn is_owned_by_caller(&self, items: &[Item]) -> bool {
         owner_of(items).is_some_and(|owner| self.part.grant.is_own(&owner))
     }
 
     /// Returns `true` if a stored design note describes a personal folder or view of the caller.
-    pub(crate) fn is_own_design(&self, note: NoteId) -> Result<bool> {
+    pub(crate) fn design_is_owned_by_caller(&self, note: NoteId) -> Result<bool> {
         let header = database_reader::load_header(self.store, self.part.database, note)?;
         if header.is_none_or(|header| header.class != NoteClass::VIEW) {
             return Ok(false);
         }
         let summary = database_reader::load_summary(self.store, self.part.database, note)?;
-        Ok(summary.is_some_and(|summary| self.is_own(&summary.items)))
+        Ok(summary.is_some_and(|summary| self.is_owned_by_caller(&summary.items)))
     }
 
     /// Returns `true` if the title of a folder or view with this owner is not available to the caller. Titles of other
     /// users' personal folders and views are available.
-    pub(crate) fn takes_names(&self, owner: Option<&Name>) -> bool {
+    pub(crate) fn blocks_title(&self, owner: Option<&Name>) -> bool {
         owner.is_none_or(|owner| self.part.grant.is_own(owner))
     }
 
     /// Checks that the caller may add documents to a folder: Authors in all folders, Readers only in their own.
     pub(crate) fn require_filing(&self, folder: base::ViewId) -> Result<()> {
-        if self.part.grant.level() == AclLevel::Reader && self.is_own_design(NoteId(folder.0))? {
+        if self.part.grant.level() == AclLevel::Reader && self.design_is_owned_by_caller(NoteId(folder.0))? {
             return Ok(());
         }
         self.require_level(AclLevel::Author)

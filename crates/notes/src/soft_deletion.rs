@@ -222,7 +222,7 @@ impl Writer<'_, '_> {
     fn deletable_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let Some(summary) = self.visible(note)? else { return Ok(None) };
         let class = self.require(note)?.after.class;
-        if class == NoteClass::VIEW && self.is_own(&summary.items) {
+        if class == NoteClass::VIEW && self.is_owned_by_caller(&summary.items) {
             return Ok(Some(summary));
         }
         if !self.part.grant.may_delete(&summary.items) {

@@ -203,7 +203,7 @@ impl Writer<'_, '_> {
         let summary = self.editable(note)?;
         // A caller who may change a view only as its owner may not turn it into a shared one.
         let is_theirs = self.require(note)?.after.class == NoteClass::VIEW && !self.may_design_folders();
-        if is_theirs && !self.is_own(items) {
+        if is_theirs && !self.is_owned_by_caller(items) {
             return Err(self.not_author(note));
         }
         self.replace_items(note, expected, &summary, (items, blobs))
@@ -398,7 +398,7 @@ impl Writer<'_, '_> {
     pub(crate) fn editable(&mut self, note: NoteId) -> Result<Arc<Summary>> {
         let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let (class, flags) = (self.require(note)?.after.class, self.require(note)?.after.flags);
-        if class == NoteClass::VIEW && self.is_own(&summary.items) {
+        if class == NoteClass::VIEW && self.is_owned_by_caller(&summary.items) {
             return Ok(summary);
         }
         let is_public = flags.has(NoteFlags::PUBLIC) && self.part.grant.may_write_public();
