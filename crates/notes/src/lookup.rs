@@ -217,7 +217,7 @@ impl<'r> LookupContext<'r> {
 
     fn in_profile(&self, profile: &str, name: &str, user: &str) -> LookupResult {
         let user = (!user.is_empty()).then(|| Name::new(user));
-        let Some(note) = self.report_error(self.reading.profile_note(profile, user.as_ref()))? else { return Ok(Value::EMPTY) };
+        let Some(note) = self.report_error(self.reading.profile_note_id(profile, user.as_ref()))? else { return Ok(Value::EMPTY) };
         Ok(self.field(note, name)?.unwrap_or(Value::EMPTY))
     }
 }

@@ -34,13 +34,13 @@ const UNID_PREFIX: [u8; 6] = *b"\0prof\0";
 
 /// Returns `true` if a UNID is that of a profile.
 #[must_use]
-pub fn is_profile(unid: Unid) -> bool {
+pub fn is_profile_unid(unid: Unid) -> bool {
     unid.0.starts_with(&UNID_PREFIX)
 }
 
 /// Returns the UNID of the profile with this name, of a user or shared by all.
 #[must_use]
-pub fn unid_of(name: &str, user: Option<&Name>) -> Unid {
+pub fn profile_unid(name: &str, user: Option<&Name>) -> Unid {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"profile\0");
     hasher.update(name.to_lowercase().as_bytes());
@@ -67,13 +67,13 @@ fn check_name(name: &str, user: Option<&Name>) -> Result<()> {
 impl DatabaseSnapshot<'_> {
     /// Returns the profile with this name, of a user or shared by all.
     pub fn profile(&self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
-        let note = self.profile_note(name, user)?.map(|note| self.note(note)).transpose()?;
+        let note = self.profile_note_id(name, user)?.map(|note| self.note(note)).transpose()?;
         Ok(note.flatten())
     }
 
     /// Returns the note id of a profile or of its stub.
-    pub(crate) fn profile_note(&self, name: &str, user: Option<&Name>) -> Result<Option<NoteId>> {
-        let header = self.find(unid_of(name, user))?.map(|note| self.header(note)).transpose()?.flatten();
+    pub(crate) fn profile_note_id(&self, name: &str, user: Option<&Name>) -> Result<Option<NoteId>> {
+        let header = self.find(profile_unid(name, user))?.map(|note| self.header(note)).transpose()?.flatten();
         Ok(header.filter(|header| header.class == NoteClass::PROFILE).map(|header| header.note))
     }
 }
@@ -81,7 +81,7 @@ impl DatabaseSnapshot<'_> {
 impl Writer<'_, '_> {
     /// Returns a profile in its state before this transaction.
     pub fn profile(&mut self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
-        let found = database_reader::find(self.store, self.part.database.number, unid_of(name, user))?;
+        let found = database_reader::find(self.store, self.part.database.number, profile_unid(name, user))?;
         let Some(note) = found else { return Ok(None) };
         Ok(self.note(note)?.filter(|note| note.header.class == NoteClass::PROFILE))
     }
@@ -99,7 +99,7 @@ impl Writer<'_, '_> {
             if !may {
                 return Err(self.not_author(self.part.counters.next_note));
             }
-            let unid = Some(unid_of(name, user));
+            let unid = Some(profile_unid(name, user));
             let blobs = blobs.to_vec();
             return self.make(NewNote { unid, blobs, ..NewNote::of_class(NoteClass::PROFILE, items) });
         };
@@ -132,7 +132,7 @@ impl Writer<'_, '_> {
 
     /// Returns the note id of an existing profile, including one that this transaction created.
     fn profile_find(&mut self, name: &str, user: Option<&Name>) -> Result<Option<NoteId>> {
-        let unid = unid_of(name, user);
+        let unid = profile_unid(name, user);
         if let Some(made) = self.part.made(unid).filter(|made| !made.is_stub()) {
             return Ok(Some(made.note));
         }
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn names_and_users_tell_profiles_apart() {
         let (ann, bob) = (Name::new("Ann/Acme"), Name::new("Bob/Acme"));
-        let all = [unid_of("a", None), unid_of("b", None), unid_of("a", Some(&ann)), unid_of("a", Some(&bob))];
+        let all = [profile_unid("a", None), profile_unid("b", None), profile_unid("a", Some(&ann)), profile_unid("a", Some(&bob))];
         let distinct: std::collections::HashSet<Unid> = all.into_iter().collect();
         assert_eq!(distinct.len(), 4);
-        assert_eq!(unid_of("A", Some(&Name::new("ANN/acme"))), unid_of("a", Some(&ann)));
+        assert_eq!(profile_unid("A", Some(&Name::new("ANN/acme"))), profile_unid("a", Some(&ann)));
         assert!(check_name("", None).is_err() && check_name("a\n", None).is_err());
         assert!(check_name("a", Some(&Name::default())).is_err() && check_name("a", Some(&ann)).is_ok());
     }

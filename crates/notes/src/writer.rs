@@ -25,7 +25,7 @@ use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, FOLDERS_PER_NOTE_MAX, 
 use crate::note::{
     BodyDirectoryEntry, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary,
 };
-use crate::profile::is_profile;
+use crate::profile::is_profile_unid;
 use crate::public;
 use crate::save;
 use crate::transaction::{DatabaseChanges, PendingHeader};
@@ -132,7 +132,7 @@ impl Writer<'_, '_> {
             return Err(Error::Exists { what: format!("note {unid}") });
         }
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
-        if is_profile(unid) && new.class != NoteClass::PROFILE {
+        if is_profile_unid(unid) && new.class != NoteClass::PROFILE {
             return Err(Error::invalid(format!("UNID {unid}"), "those that begin so are for profile documents"));
         }
         let sequence = self.sequence_of_stub(unid)?.map_or(1, |old| old.saturating_add(1));

@@ -352,7 +352,7 @@ fn who_deposits_may_say_who_reads_it() {
 fn nobody_takes_the_place_of_a_profile() {
     let world = TestServer::new();
     let database = world.database(&[]);
-    let unid = Some(notes::profile::unid_of("Settings", None));
+    let unid = Some(notes::profile::profile_unid("Settings", None));
     let new = NewNote { unid, ..NewNote::document(Vec::new()) };
     let refused = world.write(&database, ANN, |writer| writer.note_create(new));
     assert!(matches!(refused, Err(notes::Error::Invalid { .. })), "{refused:?}");

@@ -1,7 +1,7 @@
 //! Profile documents: opening, changing and deleting them by profile name and, for personal profiles, user name.
 
 use base::Name;
-use notes::profile::unid_of;
+use notes::profile::profile_unid;
 use notes::{Grant, NoteClass, level};
 use proto::v1;
 
@@ -19,7 +19,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Resul
     let user = owner(desk, &*access.grant()?, &request.user)?;
     let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
-    let header = header_of(&reading, NoteKey::Unid(unid_of(&request.profile, user.as_ref())))?;
+    let header = header_of(&reading, NoteKey::Unid(profile_unid(&request.profile, user.as_ref())))?;
     let header = header.filter(|header| header.class == NoteClass::PROFILE && !header.is_stub());
     let header = header.ok_or_else(|| notes::Error::not_found(format!("the profile {:?}", request.profile)))?;
     Ok(CallOutcome::after(gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
@@ -35,7 +35,7 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> R
             Some(note) => (note.items, note.blobs, note.header.sequence),
             None => (Vec::new(), Vec::new(), 0),
         };
-        check_expected(request.expected_sequence, sequence, unid_of(&profile, user.as_ref()))?;
+        check_expected(request.expected_sequence, sequence, profile_unid(&profile, user.as_ref()))?;
         edit.make(&mut items, &mut blobs)?;
         let note = writer.profile_set(&profile, user.as_ref(), &items, &blobs)?;
         check_quota(writer)?;

@@ -194,7 +194,7 @@ impl Import<'_> {
         let is_taken = header.is_some_and(|header| !header.is_stub()) || self.unids.contains(&unid);
         Ok(if is_taken {
             Err(RowError::Row(format!("there is a document with the UNID {unid} already")))
-        } else if notes::profile::is_profile(unid) {
+        } else if notes::profile::is_profile_unid(unid) {
             Err(RowError::Row(format!("the UNID {unid} is one of profile documents")))
         } else {
             self.unids.insert(unid);
