@@ -67,29 +67,29 @@ impl<'d> PublicSnapshot<'d> {
 
     /// Returns the summary record of a public document.
     pub fn summary(&self, note: NoteId) -> Result<Option<Summary>> {
-        if self.is_seen(note)? { self.reading.summary(note) } else { Ok(None) }
+        if self.is_visible(note)? { self.reading.summary(note) } else { Ok(None) }
     }
 
     /// Returns a complete public document.
     pub fn note(&self, note: NoteId) -> Result<Option<Note>> {
-        if self.is_seen(note)? { self.reading.note(note) } else { Ok(None) }
+        if self.is_visible(note)? { self.reading.note(note) } else { Ok(None) }
     }
 
     /// Returns a body item of a public document by its number.
     pub fn body_item(&self, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
-        if self.is_seen(note)? { self.reading.body_item(note, ordinal) } else { Ok(None) }
+        if self.is_visible(note)? { self.reading.body_item(note, ordinal) } else { Ok(None) }
     }
 
     /// Returns the public document with this universal identifier.
     pub fn find(&self, unid: Unid) -> Result<Option<NoteId>> {
-        self.reading.find(unid)?.map_or(Ok(None), |note| Ok(self.is_seen(note)?.then_some(note)))
+        self.reading.find(unid)?.map_or(Ok(None), |note| Ok(self.is_visible(note)?.then_some(note)))
     }
 
     /// Returns the public documents among the direct responses of a note. The note itself need not be public.
     pub fn children(&self, parent: Unid) -> Result<Vec<NoteId>> {
         let mut found = Vec::new();
         for note in self.reading.children(parent)? {
-            if self.is_seen(note)? {
+            if self.is_visible(note)? {
                 found.push(note);
             }
         }
@@ -97,7 +97,7 @@ impl<'d> PublicSnapshot<'d> {
     }
 
     /// Calls `each` for every public document after `after`, in the order of note ids, until it returns `false`.
-    pub fn each_note(&self, after: NoteId, each: &mut dyn FnMut(Header) -> Result<bool>) -> Result<()> {
+    pub fn for_each_note(&self, after: NoteId, each: &mut dyn FnMut(Header) -> Result<bool>) -> Result<()> {
         self.reading.each_note(after, &mut |header| {
             let is_seen = header.flags.has(NoteFlags::PUBLIC) && !header.is_stub();
             if is_seen { each(header) } else { Ok(true) }
@@ -111,13 +111,13 @@ impl<'d> PublicSnapshot<'d> {
 
     /// Returns a part of the content of a blob that a public document uses.
     pub fn blob_range(&self, note: NoteId, id: &BlobId, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
-        if !self.is_seen(note)? {
+        if !self.is_visible(note)? {
             return Err(Error::not_found(format!("attachment {id} of note {note}")));
         }
         self.reading.blob_range(note, id, range)
     }
 
-    fn is_seen(&self, note: NoteId) -> Result<bool> {
+    fn is_visible(&self, note: NoteId) -> Result<bool> {
         Ok(self.header(note)?.is_some())
     }
 }

@@ -197,7 +197,7 @@ impl Case {
     }
 
     fn listed_as_public(&self) -> bool {
-        self.read_public(|reading| self.is_among(|each| reading.each_note(NoteId(0), each)))
+        self.read_public(|reading| self.is_among(|each| reading.for_each_note(NoteId(0), each)))
     }
 
     /// Returns `true` if an enumeration contains the note.

@@ -105,7 +105,7 @@ fn seen_by_bob(database: &Arc<Database>) -> usize {
         count += 1;
         Ok(true)
     };
-    access.read_public().expect("a snapshot").each_note(NoteId(0), &mut each).expect("a sound database");
+    access.read_public().expect("a snapshot").for_each_note(NoteId(0), &mut each).expect("a sound database");
     count
 }
 

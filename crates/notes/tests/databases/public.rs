@@ -38,7 +38,7 @@ fn seen(database: &Arc<Database>) -> Option<Vec<String>> {
         found.push(note.text("Subject").unwrap_or_default().to_owned());
         Ok(true)
     };
-    reading.each_note(NoteId(0), each).expect("a sound database");
+    reading.for_each_note(NoteId(0), each).expect("a sound database");
     Some(found)
 }
 
