@@ -96,13 +96,13 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Returns a note's header, also that of a stub, or `None` if the note is absent or hidden from the reader.
     pub fn header(&self, note: NoteId) -> Result<Option<Header>> {
-        let looked = self.look(note)?.filter(|looked| !looked.is_hidden);
+        let looked = self.header_and_visibility(note)?.filter(|looked| !looked.is_hidden);
         Ok(looked.map(|looked| Header::clone(&looked.header)))
     }
 
     /// Returns a note's summary record, or `None` if the note is absent, deleted or hidden.
     pub fn summary(&self, note: NoteId) -> Result<Option<Summary>> {
-        if self.shows_contents(note)? { self.load_summary(note).map(Some) } else { Ok(None) }
+        if self.is_contents_visible(note)? { self.load_summary(note).map(Some) } else { Ok(None) }
     }
 
     /// Returns a whole note, or `None` if the note is absent, deleted or hidden.
@@ -118,7 +118,7 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Returns one body item of a note by its number.
     pub fn body_item(&self, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
-        if self.shows_contents(note)? { self.load_body(note, ordinal) } else { Ok(None) }
+        if self.is_contents_visible(note)? { self.load_body(note, ordinal) } else { Ok(None) }
     }
 
     /// Returns the number of the note or stub with a universal identifier.
@@ -142,13 +142,13 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Calls `each` for every note after `after`, in the order of note ids, until `each` returns `false`.
     pub fn each_note(&self, after: NoteId, each: &mut dyn FnMut(Header) -> Result<bool>) -> Result<()> {
-        self.some_notes(after, usize::MAX, each).map(drop)
+        self.each_note_bounded(after, usize::MAX, each).map(drop)
     }
 
     /// Calls `each` like [`DatabaseSnapshot::each_note`], but reads at most `looks_max` headers, hidden notes included.
     ///
     /// Returns the last note that was read, or `None` if there are no more notes.
-    pub fn some_notes(
+    pub fn each_note_bounded(
         &self,
         after: NoteId,
         looks_max: usize,
@@ -184,7 +184,7 @@ impl<'d> DatabaseSnapshot<'d> {
     ///
     /// A transaction is included completely or not at all. There are fewer than `limit` changes only if no more exist.
     /// Fails unless the reader is the server itself.
-    pub fn changes_some(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
+    pub fn changes_by_transaction(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
         require_server_itself(self.database, &self.grant)?;
         change_log::scan_transactions(&self.snapshot, self.database.number, since, limit)
     }
@@ -263,7 +263,7 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Returns a part of the content of a blob that a note uses.
     pub fn blob_range(&self, note: NoteId, id: &BlobId, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
-        if !self.shows_contents(note)? || !self.uses_blob(note, id)? {
+        if !self.is_contents_visible(note)? || !self.uses_blob(note, id)? {
             return Err(Error::not_found(format!("attachment {id} of note {note}")));
         }
         Ok(self.database.store.blobs().read_range(&self.snapshot, id, range)?)
@@ -290,16 +290,16 @@ impl<'d> DatabaseSnapshot<'d> {
         if self.grant.is_server_itself() {
             return Ok(false);
         }
-        Ok(self.look(note)?.is_some_and(|looked| looked.is_hidden))
+        Ok(self.header_and_visibility(note)?.is_some_and(|looked| looked.is_hidden))
     }
 
     /// Returns `true` if the reader may see the contents of a note. The contents of a deleted note are not shown, even
     /// if they are kept.
-    pub(crate) fn shows_contents(&self, note: NoteId) -> Result<bool> {
-        Ok(self.look(note)?.is_some_and(|looked| !looked.is_hidden && !looked.header.is_stub()))
+    pub(crate) fn is_contents_visible(&self, note: NoteId) -> Result<bool> {
+        Ok(self.header_and_visibility(note)?.is_some_and(|looked| !looked.is_hidden && !looked.header.is_stub()))
     }
 
-    fn look(&self, note: NoteId) -> Result<Option<CachedHeader>> {
+    fn header_and_visibility(&self, note: NoteId) -> Result<Option<CachedHeader>> {
         let known = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|last| last.header.note == note) {
             return Ok(Some(known));

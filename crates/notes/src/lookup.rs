@@ -199,7 +199,7 @@ impl<'r> LookupContext<'r> {
 
     /// Returns a field of a note, or `None` if the note is hidden or has no such field.
     fn field(&self, note: NoteId, name: &str) -> Result<Option<Value<'static>>, String> {
-        if !self.report_error(self.reading.shows_contents(note))? {
+        if !self.report_error(self.reading.is_contents_visible(note))? {
             return Ok(None);
         }
         let database = self.reading.database();

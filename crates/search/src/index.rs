@@ -397,7 +397,7 @@ struct Update<'u> {
 impl Update<'_> {
     /// Applies changes in their order.
     fn follow(&mut self, since: Modseq, (limit, stop): (usize, &dyn Fn() -> bool)) -> Result<()> {
-        let changes = self.reading.changes_some(since, limit)?;
+        let changes = self.reading.changes_by_transaction(since, limit)?;
         let mut last_note = None;
         for change in &changes {
             let begins = change.modseq != self.progress.applied;

@@ -123,7 +123,7 @@ impl FullTextIndex {
         if now.modseq() < applied || !now.is_complete_since(applied) {
             return Ok(ChangedNotes::Unknown);
         }
-        let changes = now.changes_some(applied, BEHIND_MAX)?;
+        let changes = now.changes_by_transaction(applied, BEHIND_MAX)?;
         if changes.len() >= BEHIND_MAX {
             return Ok(ChangedNotes::Unknown);
         }

@@ -356,7 +356,7 @@ const READING: &[Row] = &[
     ("Reading::children", Note(Reader), |c| c.read(|r| Ok(r.children(PARENT)?.contains(&c.note)))),
     ("Reading::each_note", Note(Reader), Case::listed),
     ("Reading::some_notes", Note(Reader), |c| {
-        c.read(|r| c.is_among(|each| r.some_notes(NoteId(0), 1_000, each).map(drop)))
+        c.read(|r| c.is_among(|each| r.each_note_bounded(NoteId(0), 1_000, each).map(drop)))
     }),
     ("Reading::search", Note(Reader), Case::found_by_formula),
     ("Reading::changes", Note(Reader), Case::changed),
@@ -369,7 +369,7 @@ const READING: &[Row] = &[
             Ok(r.selected(Some(&selection), &r.surroundings(), [c.note], &|_| true)?.notes.contains_key(&c.note))
         })
     }),
-    ("Reading::changes_some", Server, |c| c.read(|r| Ok(!r.changes_some(Modseq(0), 9)?.is_empty()))),
+    ("Reading::changes_some", Server, |c| c.read(|r| Ok(!r.changes_by_transaction(Modseq(0), 9)?.is_empty()))),
     ("Reading::blob", Note(Reader), |c| c.read(|r| Ok(r.blob(c.note, &c.blob)?.len() == 10_000))),
     ("Reading::blob_range", Note(Reader), |c| c.read(|r| Ok(r.blob_range(c.note, &c.blob, 1..3)?.len() == 2))),
     ("Reading::folders", From(Reader), |c| c.read(|r| Ok(r.folders()?.len() == 2))),
