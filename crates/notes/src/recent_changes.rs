@@ -75,7 +75,7 @@ pub(crate) struct RecentChanges {
     since: Modseq,
     changes: VecDeque<RecentChange>,
     /// Number of the oldest changes whose versions were dropped.
-    bare: usize,
+    stripped_count: usize,
     /// Size of the versions of the other changes.
     version_bytes: usize,
 }
@@ -83,7 +83,7 @@ pub(crate) struct RecentChanges {
 impl RecentChanges {
     /// Creates an empty list of changes that begins after `modseq`.
     pub(crate) fn since(modseq: Modseq) -> Self {
-        Self { since: modseq, changes: VecDeque::new(), bare: 0, version_bytes: 0 }
+        Self { since: modseq, changes: VecDeque::new(), stripped_count: 0, version_bytes: 0 }
     }
 
     /// Adds the changes of one transaction.
@@ -97,11 +97,11 @@ impl RecentChanges {
             self.strip_oldest();
         }
         while self.changes.len() > RECENT_CHANGES_MAX {
-            if self.bare == 0 {
+            if self.stripped_count == 0 {
                 self.strip_oldest();
             }
             let oldest = self.changes.pop_front().expect("there are too many");
-            self.bare -= 1;
+            self.stripped_count -= 1;
             // The transaction of the removed change is no longer complete.
             self.since = oldest.modseq;
         }
@@ -133,16 +133,16 @@ impl RecentChanges {
 
     /// Drops the previous versions that belong to changes up to `until`.
     pub(crate) fn forget_versions(&mut self, until: Modseq) {
-        while self.changes.get(self.bare).is_some_and(|change| change.modseq <= until) {
+        while self.changes.get(self.stripped_count).is_some_and(|change| change.modseq <= until) {
             self.strip_oldest();
         }
     }
 
     fn strip_oldest(&mut self) {
-        let oldest = &mut self.changes[self.bare];
+        let oldest = &mut self.changes[self.stripped_count];
         self.version_bytes -= bytes_of(oldest);
         oldest.before = None;
-        self.bare += 1;
+        self.stripped_count += 1;
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
         recent.forget_versions(Modseq(3));
         assert_eq!(told(recent.after(Modseq(2), 10)), Some(vec![(3, 7, false), (4, 7, true)]));
         recent.forget_versions(Modseq(9));
-        assert_eq!((recent.version_bytes, recent.bare), (0, 4));
+        assert_eq!((recent.version_bytes, recent.stripped_count), (0, 4));
         // A single version may exceed the budget.
         recent.add(vec![change(5, 7, Some(version(RECENT_VERSIONS_BYTES_MAX))), change(5, 8, None)]);
         assert_eq!(told(recent.after(Modseq(4), 10)), Some(vec![(5, 7, false), (5, 8, false)]));
