@@ -49,7 +49,7 @@ pub struct SaveOptions<'s> {
     pub tracks_editors: bool,
     /// `true` if the stored size of the note stays: the size of a message, when the change does not touch the message
     /// itself.
-    pub keeps_size: bool,
+    pub preserve_size: bool,
 }
 
 /// The action if a document was saved meanwhile.
@@ -104,7 +104,7 @@ impl Writer<'_, '_> {
         let summary = self.editable(note)?;
         let (items, blobs) = contents;
         let tracked = |writer: &Self, items: &[Item]| match options.tracks_editors {
-            true => tracked(&summary.items, items, writer.part.grant.name(), writer.part.now),
+            true => with_edit_history(&summary.items, items, writer.part.grant.name(), writer.part.now),
             false => items.to_vec(),
         };
         let Header { unid, sequence: found, class, .. } = self.require(note)?.after;
@@ -112,7 +112,7 @@ impl Writer<'_, '_> {
             let items = tracked(self, items);
             let Header { size, crlf_growth, .. } = self.require(note)?.after;
             let sequence = self.replace_items(note, expected, &summary, (&items, blobs))?;
-            if options.keeps_size {
+            if options.preserve_size {
                 let header = &mut self.require(note)?.after;
                 let stored = std::mem::replace(&mut header.size, size);
                 header.crlf_growth = crlf_growth;
@@ -168,7 +168,7 @@ impl Writer<'_, '_> {
 /// Merges two changes of one version. Returns `None` if both changed the same item to different values.
 fn merge(base: &[Item], theirs: &[Item], ours: &[Item]) -> Option<Vec<Item>> {
     let named = |items: &[Item], name: &str| -> Vec<Item> {
-        items.iter().filter(|item| item.is_named(name) && !is_kept_by_us(item)).cloned().collect()
+        items.iter().filter(|item| item.is_named(name) && !is_edit_history(item)).cloned().collect()
     };
     let names: Vec<&str> = theirs.iter().chain(ours).chain(base).map(|item| item.name.as_str()).collect();
     let mut done = BTreeSet::new();
@@ -184,18 +184,18 @@ fn merge(base: &[Item], theirs: &[Item], ours: &[Item]) -> Option<Vec<Item>> {
             () => return None,
         });
     }
-    merged.extend(theirs.iter().filter(|item| is_kept_by_us(item)).cloned());
+    merged.extend(theirs.iter().filter(|item| is_edit_history(item)).cloned());
     Some(merged)
 }
 
 /// Returns `true` if the server writes the item, not the user.
-fn is_kept_by_us(item: &Item) -> bool {
+fn is_edit_history(item: &Item) -> bool {
     item.is_named(UPDATED_BY_ITEM) || item.is_named(REVISIONS_ITEM)
 }
 
 /// Returns the new items with the editor and the time appended to the history in the old items.
-pub(crate) fn tracked(old: &[Item], new: &[Item], by: Option<&Name>, at: Timestamp) -> Vec<Item> {
-    let mut items: Vec<Item> = new.iter().filter(|item| !is_kept_by_us(item)).cloned().collect();
+pub(crate) fn with_edit_history(old: &[Item], new: &[Item], by: Option<&Name>, at: Timestamp) -> Vec<Item> {
+    let mut items: Vec<Item> = new.iter().filter(|item| !is_edit_history(item)).cloned().collect();
     let before = item::find_item(old, UPDATED_BY_ITEM).map_or(&[][..], |item| item.value.texts());
     let mut names = before.to_vec();
     if let Some(by) = by.filter(|by| names.last().is_none_or(|last| Name::new(last) != **by)) {
@@ -263,13 +263,13 @@ mod tests {
         let forged = items("$UpdatedBy=Eve a=1");
         let mut kept = Vec::new();
         for (number, name) in (0..).zip(&names) {
-            kept = tracked(&kept, &forged, Some(name), Timestamp(number));
+            kept = with_edit_history(&kept, &forged, Some(name), Timestamp(number));
         }
         let told = item::find_item(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
         assert_eq!(told, ["CN=Ann/O=Acme", "CN=Bob/O=Acme", "CN=Ann/O=Acme"]);
         for number in 0..200 {
             let name = Name::new(&format!("P{number}/Acme"));
-            kept = tracked(&kept, &[], Some(&name), Timestamp(number));
+            kept = with_edit_history(&kept, &[], Some(&name), Timestamp(number));
         }
         let told = item::find_item(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
         assert_eq!((told.len(), told[0].as_str(), told[63].as_str()), (64, "CN=Ann/O=Acme", "CN=P199/O=Acme"));

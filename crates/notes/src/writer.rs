@@ -121,7 +121,7 @@ impl Writer<'_, '_> {
 
     fn make_in_steps(&mut self, mut new: NewNote) -> Result<NoteId> {
         if new.tracks_editors {
-            new.items = save::tracked(&[], &new.items, self.part.grant.name(), self.part.now);
+            new.items = save::with_edit_history(&[], &new.items, self.part.grant.name(), self.part.now);
         }
         item::check_items(&new.items)?;
         let note = self.part.counters.next_note;

@@ -197,7 +197,7 @@ pub(crate) fn change(
             return Err(Error::invalid("a message stays as its sender has written it, and so do its attachments"));
         }
         let keeps_size = message.is_some();
-        let options = SaveOptions { tracks_editors: is_shared, on_conflict, base: base.as_deref(), keeps_size };
+        let options = SaveOptions { tracks_editors: is_shared, on_conflict, base: base.as_deref(), preserve_size: keeps_size };
         let expected = if read.sequence == 0 { sequence } else { read.sequence };
         let outcome = writer.note_save(note, expected, (&found.items, &found.blobs), &options)?;
         check_quota(writer)?;
