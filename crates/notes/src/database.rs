@@ -110,7 +110,7 @@ impl Notes {
             created: self.clock.now(),
             options: new.options,
             shard: 0,
-            ods: OdsVersion::PRESENT,
+            ods: OdsVersion::CURRENT,
         };
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &path_key, &record.encode());

@@ -1,6 +1,6 @@
 //! The on-disk structure (ODS) of a database: the version of its record formats, as one number.
 //!
-//! The catalog holds the number. New databases get [`OdsVersion::PRESENT`]. A database from [`OdsVersion::OLDEST`] on
+//! The catalog holds the number. New databases get [`OdsVersion::CURRENT`]. A database from [`OdsVersion::OLDEST`] on
 //! opens and works without conversion, because every decoder reads the older formats too. A database with a greater
 //! number than this program knows is refused before anything of it is read. `docs/note-format.md` describes each
 //! number.
@@ -33,7 +33,7 @@ impl OdsVersion {
     /// The oldest version that this program reads: that of databases created before version numbers existed.
     pub const OLDEST: Self = Self(1);
     /// The version that this program writes.
-    pub const PRESENT: Self = Self(2);
+    pub const CURRENT: Self = Self(2);
 }
 
 impl std::fmt::Display for OdsVersion {
@@ -87,8 +87,8 @@ impl<'u> Upgrade<'u> {
 
     fn new(notes: &'u Notes, access: &'u Access<level::Manager>, mode: Mode) -> Self {
         let from = access.database().record().ods;
-        assert!(from <= OdsVersion::PRESENT, "a database that is newer does not open");
-        let report = UpgradeReport { from, to: OdsVersion::PRESENT, notes: 0, rewritten: 0, complete: false };
+        assert!(from <= OdsVersion::CURRENT, "a database that is newer does not open");
+        let report = UpgradeReport { from, to: OdsVersion::CURRENT, notes: 0, rewritten: 0, complete: false };
         Self { notes, access, after: NoteId(0), report, mode }
     }
 
@@ -96,11 +96,11 @@ impl<'u> Upgrade<'u> {
     /// return.
     pub fn step(&mut self) -> Result<UpgradeReport> {
         self.access.grant()?;
-        self.report.complete |= self.report.from == OdsVersion::PRESENT;
+        self.report.complete |= self.report.from == OdsVersion::CURRENT;
         if !self.report.complete {
-            let is_last = self.rewrite_some()?;
+            let is_last = self.rewrite_batch()?;
             if is_last && self.mode == Mode::Rewrite {
-                self.notes.database_ods_set(self.access, OdsVersion::PRESENT)?;
+                self.notes.database_ods_set(self.access, OdsVersion::CURRENT)?;
             }
             self.report.complete = is_last;
         }
@@ -108,7 +108,7 @@ impl<'u> Upgrade<'u> {
     }
 
     /// Rewrites a batch of notes under the database's lock. Returns `true` if these were the last notes.
-    fn rewrite_some(&mut self) -> Result<bool> {
+    fn rewrite_batch(&mut self) -> Result<bool> {
         let database = self.access.database();
         let guard = database.lock();
         database.check_not_dropped()?;
@@ -122,7 +122,7 @@ impl<'u> Upgrade<'u> {
             if found.notes >= UPGRADE_NOTES_PER_STEP || found.batch.byte_count() >= UPGRADE_BYTES_PER_STEP {
                 break false;
             }
-            if !found.look_at_next(store, self.access, cursor.as_mut())? {
+            if !found.upgrade_next(store, self.access, cursor.as_mut())? {
                 break true;
             }
         };
@@ -151,7 +151,7 @@ struct UpgradeStep {
 
 impl UpgradeStep {
     /// Reads the next record. Returns `false` if there are no more records.
-    fn look_at_next(
+    fn upgrade_next(
         &mut self,
         store: &dyn Read,
         access: &Access<level::Manager>,
@@ -170,7 +170,7 @@ impl UpgradeStep {
         self.notes += 1;
         self.last = note;
         let Some(summary) = contents(store, access, &header)? else { return Ok(true) };
-        let (header, summary) = (renewed_header(&header, &summary), renewed_summary(access, note, &summary)?);
+        let (header, summary) = (upgraded_header(&header, &summary), upgraded_summary(access, note, &summary)?);
         self.rewritten += usize::from(header.is_some() || summary.is_some());
         if let Some(header) = header {
             self.batch.put(
@@ -199,14 +199,14 @@ fn contents(store: &dyn Read, access: &Access<level::Manager>, header: &Header) 
 
 /// Returns the header in the format of structure 2, which flags public documents, or `None` if it has that format
 /// already.
-fn renewed_header(header: &Header, summary: &Summary) -> Option<Header> {
+fn upgraded_header(header: &Header, summary: &Summary) -> Option<Header> {
     let is_old = public::is_public(&summary.items) && !header.flags.has(NoteFlags::PUBLIC);
     is_old.then(|| Header { flags: header.flags.with(NoteFlags::PUBLIC), ..header.clone() })
 }
 
 /// Returns the ACL note's summary in the format of structure 2, which stores the maximum level for password logins, or
 /// `None` if it has that format already.
-fn renewed_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summary) -> Result<Option<Summary>> {
+fn upgraded_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summary) -> Result<Option<Summary>> {
     if note != crate::database::ACL_NOTE_ID {
         return Ok(None);
     }
@@ -223,8 +223,8 @@ fn renewed_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summ
 
 /// Fails if a newer program has written the database.
 pub(crate) fn refuse_newer(path: &str, structure: OdsVersion) -> Result<()> {
-    if structure <= OdsVersion::PRESENT {
+    if structure <= OdsVersion::CURRENT {
         return Ok(());
     }
-    Err(Error::NewerOds { database: path.to_owned(), structure, known: OdsVersion::PRESENT })
+    Err(Error::NewerOds { database: path.to_owned(), structure, known: OdsVersion::CURRENT })
 }

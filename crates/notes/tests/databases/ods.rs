@@ -128,17 +128,17 @@ fn an_older_database_opens_and_is_brought_to_the_present_structure() {
     let before = contents(&world);
     let planned = run(Upgrade::plan(&world.notes, &access));
     assert_eq!(contents(&world), before, "a plan changes nothing");
-    assert_eq!((planned.from, planned.to), (OdsVersion::OLDEST, OdsVersion::PRESENT));
+    assert_eq!((planned.from, planned.to), (OdsVersion::OLDEST, OdsVersion::CURRENT));
     assert_eq!((planned.notes, planned.rewritten), (DOCUMENTS as u64 + 1, OLD_NOTES));
     let modseq = database.modseq();
     assert_eq!(run(Upgrade::begin(&world.notes, &access)), planned, "what was planned is done");
-    assert_eq!((database.record().ods, database.modseq()), (OdsVersion::PRESENT, modseq));
+    assert_eq!((database.record().ods, database.modseq()), (OdsVersion::CURRENT, modseq));
     assert!(contents(&world) == wanted, "nothing but the forms has changed");
     assert_eq!(seen_by_bob(&database), PUBLIC - 1, "one is deleted");
     assert_sound(&database);
     let (written, _) = world.memory.sequences();
     let again = run(Upgrade::begin(&world.notes, &access));
-    assert_eq!((again.from, again.notes, world.memory.sequences().0), (OdsVersion::PRESENT, 0, written));
+    assert_eq!((again.from, again.notes, world.memory.sequences().0), (OdsVersion::CURRENT, 0, written));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn an_upgrade_that_a_crash_ended_is_begun_again() {
         assert_eq!(last.is_ok(), done == steps, "{done}: what is not durable is not said to be done");
         let world = world.restarted();
         let database = world.notes.database_open(PATH).expect("it opens again");
-        let expected = if done == steps { OdsVersion::PRESENT } else { OdsVersion::OLDEST };
+        let expected = if done == steps { OdsVersion::CURRENT } else { OdsVersion::OLDEST };
         assert_eq!(database.record().ods, expected, "{done}");
         let access = manager(&database);
         let report = run(Upgrade::begin(&world.notes, &access));
@@ -211,7 +211,7 @@ fn a_note_that_cannot_be_read_ends_an_upgrade_with_its_name() {
 fn a_newer_database_is_refused_and_left_alone() {
     let (world, _) = old_world();
     let mut record = world.notes.database_list().expect("a catalog").remove(0);
-    record.ods = OdsVersion(OdsVersion::PRESENT.0 + 1);
+    record.ods = OdsVersion(OdsVersion::CURRENT.0 + 1);
     let mut batch = Batch::new();
     let appended = [record.encode(), b"what this program knows nothing of".to_vec()].concat();
     batch.put(Table::Catalog, b"pdocs.nsf", &appended);

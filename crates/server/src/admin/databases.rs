@@ -213,7 +213,7 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("replica_id", json!(facts.replica_id.to_text())),
         ("number", json!(facts.number.0)),
         ("structure", json!(facts.ods.0)),
-        ("structure_present", json!(OdsVersion::PRESENT.0)),
+        ("structure_present", json!(OdsVersion::CURRENT.0)),
         ("owner", json!(facts.owner.to_string())),
         ("created_at", moment(Some(facts.created))),
         ("notes", json!(counters.notes)),
