@@ -408,7 +408,7 @@ fn open_view(notes: &Notes, reader: &Access<level::Manager>, writer: &Access<lev
     }
     let accesses = [writer];
     let mut transaction = notes.transaction(&accesses)?;
-    let note = transaction.on(0).note_create(index::design_note())?;
+    let note = transaction.writer(0).note_create(index::design_note())?;
     let ticket = transaction.commit()?;
     notes.store().durable(ticket).wait()?;
     Ok(ViewId(note.0))

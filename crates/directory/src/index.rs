@@ -214,8 +214,8 @@ impl<'t> IndexWriter<'t> {
 
 /// Removes the index, so that it is rebuilt from the notes.
 pub(crate) fn remove(transaction: &mut Transaction<'_>, view: ViewId) -> Result<()> {
-    let id = CollectionId::new(transaction.on(0).database().number(), view);
-    let mut writer = transaction.on(0);
+    let id = CollectionId::new(transaction.writer(0).database().number(), view);
+    let mut writer = transaction.writer(0);
     let batch = writer.batch()?;
     id.remove_all(batch);
     let prefix = back_prefix(id);

@@ -41,7 +41,7 @@ impl<'d> DirectoryTransaction<'d> {
                 edit.transaction.commit()?;
                 continue;
             }
-            let mut writer = edit.transaction.on(0);
+            let mut writer = edit.transaction.writer(0);
             let complete = edit.index.catch_up(writer.batch()?, &reading)?;
             edit.changed = true;
             if complete {
@@ -53,7 +53,7 @@ impl<'d> DirectoryTransaction<'d> {
 
     fn open(directory: &'d Directory) -> Result<Self> {
         let mut transaction = directory.transaction()?;
-        let number = transaction.on(0).database().number();
+        let number = transaction.writer(0).database().number();
         let index = IndexWriter::open(directory.store(), number, directory.view())?;
         Ok(Self { transaction, index, changed: false })
     }
@@ -101,7 +101,7 @@ impl<'d> DirectoryTransaction<'d> {
 
     /// Returns the record of a note as it was before this change.
     pub(crate) fn record(&mut self, note: NoteId) -> Result<Option<Record>> {
-        let Some(found) = self.transaction.on(0).note(note)? else { return Ok(None) };
+        let Some(found) = self.transaction.writer(0).note(note)? else { return Ok(None) };
         Ok(Record::read(note, found.header.class, &found.items))
     }
 
@@ -118,7 +118,7 @@ impl<'d> DirectoryTransaction<'d> {
         record.check()?;
         self.require_unique(record)?;
         self.changed = true;
-        let mut writer = self.transaction.on(0);
+        let mut writer = self.transaction.writer(0);
         let note = if record.note() == NoteId(0) {
             let mut items = Vec::new();
             record.write(&mut items);
@@ -138,7 +138,7 @@ impl<'d> DirectoryTransaction<'d> {
     /// Deletes a note.
     pub(crate) fn remove(&mut self, note: NoteId) -> Result<()> {
         self.changed = true;
-        let mut writer = self.transaction.on(0);
+        let mut writer = self.transaction.writer(0);
         writer.note_delete(note)?;
         self.index.put(writer.batch()?, note, &[])
     }
@@ -146,14 +146,14 @@ impl<'d> DirectoryTransaction<'d> {
     /// Adds a change of data outside this database to the batch of this edit.
     pub(crate) fn add_to_batch(&mut self, fill: &dyn Fn(&mut Batch)) -> Result<()> {
         self.changed = true;
-        fill(self.transaction.on(0).batch()?);
+        fill(self.transaction.writer(0).batch()?);
         Ok(())
     }
 
     /// Commits the change. It is visible on return and durable when the ticket is. If nothing was changed, the ticket
     /// is durable at once.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
-        let modseq = self.transaction.on(0).modseq();
+        let modseq = self.transaction.writer(0).modseq();
         if self.changed {
             self.index.set_indexed_modseq(modseq);
         }
@@ -163,7 +163,7 @@ impl<'d> DirectoryTransaction<'d> {
     /// Commits without recording that the index is up to date with this change.
     fn commit_partial_index(mut self) -> Result<Ticket> {
         if self.changed {
-            self.index.finish(self.transaction.on(0).batch()?)?;
+            self.index.finish(self.transaction.writer(0).batch()?)?;
         }
         Ok(self.transaction.commit()?)
     }

@@ -77,7 +77,7 @@ fn outcome(level: AclLevel, lines: &[&str]) -> bool {
     file.mail().notes().database_options_set(&manager, "alice", options).expect("the store works");
     let accesses = [&access];
     let mut transaction = file.mail().notes().transaction(&accesses).expect("the store works");
-    transaction.on(0).acl_set(acl).expect("the server may change the ACL change the ACL");
+    transaction.writer(0).acl_set(acl).expect("the server may change the ACL change the ACL");
     transaction.commit().expect("the store works");
     let mut connection = Connection::new(&world, Peer::local());
     connection.receive(b"a0 LOGIN alice secret\r\n");

@@ -99,7 +99,7 @@ fn replace_content(mail: &MailStore, note: base::NoteId, raw: &[u8]) {
     let access: notes::Access<notes::level::Depositor> = database.authorize(&itself).unwrap();
     let accesses = [&access];
     let mut transaction = mail.notes().transaction(&accesses).unwrap();
-    let mut writer = transaction.on(0);
+    let mut writer = transaction.writer(0);
     let new = mail::message::PreparedMessage::new(raw, 4_096).note(&mut writer).unwrap();
     writer.note_update(note, 1, &new.items, &new.blobs).unwrap();
     let _ = transaction.commit().unwrap();

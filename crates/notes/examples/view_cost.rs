@@ -160,13 +160,13 @@ impl Bench {
                 if body_bytes > 0 {
                     new.items.push(Item::body("Body", Value::RichText(text_of(&self.random, body_bytes))));
                 }
-                transaction.on(0).note_create(new).expect("a document");
+                transaction.writer(0).note_create(new).expect("a document");
                 made += 1;
             }
             transaction.commit().expect("committed");
         }
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
-        let views = views().iter().map(|view| transaction.on(0).view_create(view).expect("a view")).collect();
+        let views = views().iter().map(|view| transaction.writer(0).view_create(view).expect("a view")).collect();
         let ticket = transaction.commit().expect("committed");
         self.notes.store().durable(ticket).wait().expect("durable");
         eprintln!("{count} documents in {:.1} s", started.elapsed().as_secs_f64());
@@ -269,7 +269,7 @@ impl Bench {
         let accesses = [&writing];
         let started = Instant::now();
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
-        let mut writer = transaction.on(0);
+        let mut writer = transaction.writer(0);
         let sequence = writer.note(note).expect("sound").expect("there").header.sequence;
         writer.note_update(note, sequence, items, &[]).expect("saved");
         (started, transaction.commit().expect("committed"))
@@ -330,7 +330,7 @@ impl Bench {
         let writing = place.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
-        transaction.on(0).acl_set(acl).expect("set");
+        transaction.writer(0).acl_set(acl).expect("set");
         transaction.commit().expect("committed");
         let bob: Access<level::Reader> =
             place.access.database().authorize(&Arc::new(Identity::person("Bob/Acme"))).expect("a reader");

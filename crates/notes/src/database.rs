@@ -297,7 +297,7 @@ impl Notes {
         let accesses = [&access];
         let mut transaction = Transaction::begin_with(self, &accesses, batch)?;
         let note = NewNote::of_class(NoteClass::ACL, vec![acl_item(acl)]);
-        let created = transaction.on(0).note_create(note)?;
+        let created = transaction.writer(0).note_create(note)?;
         assert_eq!(created, ACL_NOTE_ID, "the ACL is the first note of a database");
         let ticket = transaction.commit()?;
         Ok(self.store.durable(ticket).wait()?)

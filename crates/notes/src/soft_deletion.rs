@@ -172,7 +172,7 @@ impl Writer<'_, '_> {
         let flags = self.part.stored_header(note)?.map_or(NoteFlags::default(), |header| header.flags);
         self.delete_records(note, flags, &summary);
         self.batch.delete(Table::Meta, &keys::deletion(number, note));
-        let pending = self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        let pending = self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let size = pending.after.size;
         clear_contents(&mut pending.after);
         self.part.counters.bytes = self.part.counters.bytes.saturating_sub(size);
@@ -186,7 +186,7 @@ impl Writer<'_, '_> {
             return Err(self.not_author(note));
         }
         let number = self.part.database.number;
-        let stored = self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
+        let stored = self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         let unid = stored.after.unid;
         if self.part.made(unid).is_some_and(|made| made.note != note)
             || database_reader::find(self.store, number, unid)? != Some(note)
@@ -207,7 +207,7 @@ impl Writer<'_, '_> {
         let (now, counters) = (self.part.now, &mut self.part.counters);
         counters.notes += 1;
         counters.stubs = counters.stubs.saturating_sub(1);
-        let header = &mut self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
+        let header = &mut self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
         header.flags = header.flags.without(NoteFlags::STUB.with(NoteFlags::SOFT_DELETED));
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;
@@ -235,7 +235,7 @@ impl Writer<'_, '_> {
     /// Returns the summary of a deleted document that the caller would be allowed to see.
     fn deleted(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let summary = self.part.stored_summary(note)?;
-        let found = self.part.stored(note)?.map(|pending| &pending.after);
+        let found = self.part.pending_or_stub(note)?.map(|pending| &pending.after);
         let Some(flags) = found.filter(|header| header.is_soft_deleted()).map(|header| header.flags) else {
             self.forget_untouched(note);
             return Ok(None);

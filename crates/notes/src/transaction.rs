@@ -40,7 +40,7 @@ pub struct Transaction<'t> {
     notes: &'t Notes,
     /// Prevents the collection of blobs between their storage and the first reference to them. Taken before any
     /// database's lock.
-    pub(crate) gate: BlobWriter<'t>,
+    pub(crate) blob_writer: BlobWriter<'t>,
     pub(crate) batch: Batch,
     /// The changes per database, in the order in which the caller named the databases.
     parts: Vec<DatabaseChanges<'t>>,
@@ -72,12 +72,12 @@ impl<'t> Transaction<'t> {
             database.check_not_dropped()?;
             parts[index] = Some(DatabaseChanges::new(database, accesses[index].grant()?, guard));
         }
-        Ok(Self { notes, gate, batch, parts: parts.into_iter().flatten().collect() })
+        Ok(Self { notes, blob_writer: gate, batch, parts: parts.into_iter().flatten().collect() })
     }
 
     /// Returns the writer of the database at position `index` in the caller's list.
-    pub fn on(&mut self, index: usize) -> Writer<'_, 't> {
-        Writer { part: &mut self.parts[index], batch: &mut self.batch, gate: &self.gate, store: self.notes.store() }
+    pub fn writer(&mut self, index: usize) -> Writer<'_, 't> {
+        Writer { part: &mut self.parts[index], batch: &mut self.batch, gate: &self.blob_writer, store: self.notes.store() }
     }
 
     /// Returns the size of the changes so far, in bytes.
@@ -257,7 +257,7 @@ impl<'t> DatabaseChanges<'t> {
     }
 
     /// Returns a note's header for modification, also that of a stub.
-    pub(crate) fn stored(&mut self, note: NoteId) -> Result<Option<&mut PendingHeader>> {
+    pub(crate) fn pending_or_stub(&mut self, note: NoteId) -> Result<Option<&mut PendingHeader>> {
         if !self.pending.contains_key(&note) {
             let Some(header) = self.stored_header(note)? else { return Ok(None) };
             self.pending.insert(note, PendingHeader { before: Some(header.clone()), after: header });

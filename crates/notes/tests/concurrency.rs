@@ -76,7 +76,7 @@ fn write<T>(
     let access = access::<level::Depositor>(database);
     let accesses = [&access];
     let mut transaction = notes.transaction(&accesses)?;
-    let outcome = change(&mut transaction.on(0))?;
+    let outcome = change(&mut transaction.writer(0))?;
     let ticket = transaction.commit()?;
     notes.store().durable(ticket).wait()?;
     Ok(outcome)
@@ -107,7 +107,7 @@ fn shift(notes: &Notes, databases: &[&Arc<Database>], amount: i64) -> notes::Res
     let mut transaction = notes.transaction(&accesses)?;
     let others = databases.len() as i64 - 1;
     for index in 0..databases.len() {
-        let mut writer = transaction.on(index);
+        let mut writer = transaction.writer(index);
         let note = writer.note(NOTE)?.expect("it was made at the start");
         let more = if index == 0 { -amount * others } else { amount };
         writer.note_update(NOTE, note.header.sequence, &number(number_of(&note) + more), &[])?;
@@ -328,7 +328,7 @@ fn what_a_snapshot_shows_counts_only_when_its_ticket_is_durable() {
     let depositor = self::access::<level::Depositor>(&database);
     let accesses = [&depositor];
     let mut transaction = world.notes.transaction(&accesses).unwrap();
-    transaction.on(0).note_create(NewNote::document(number(1))).unwrap();
+    transaction.writer(0).note_create(NewNote::document(number(1))).unwrap();
     transaction.commit().unwrap();
     let reading = access.read().unwrap();
     assert!(reading.note(NOTE).unwrap().is_some(), "it is visible");

@@ -562,7 +562,7 @@ fn let_in(world: &World, level: AclLevel) {
     acl.entries.push(AclEntry::new("ann@acme.test", level));
     let accesses = [&access];
     let mut transaction = world.mail.notes().transaction(&accesses).expect("the store works");
-    transaction.on(0).acl_set(acl).expect("the server may change the ACL change the ACL");
+    transaction.writer(0).acl_set(acl).expect("the server may change the ACL change the ACL");
     transaction.commit().expect("the store works");
 }
 

@@ -351,7 +351,7 @@ mod tests {
             .expect("the server may change the ACL change the ACL");
         let accesses = [&access];
         let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
-        transaction.on(0).note_create(NewNote::document(vec![Item::text("Subject", "word")])).expect("it is made");
+        transaction.writer(0).note_create(NewNote::document(vec![Item::text("Subject", "word")])).expect("it is made");
         transaction.commit().expect("it is committed");
     }
 

@@ -144,7 +144,7 @@ impl Template {
         let mut transaction = notes.transaction(&accesses)?;
         let mut work = TemplateApplication {
             template: self,
-            writer: transaction.on(0),
+            writer: transaction.writer(0),
             stored,
             applied: DesignChanges::default(),
         };
@@ -369,7 +369,7 @@ mod tests {
         let writing = access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = notes.transaction(&accesses).expect("a transaction");
-        transaction.on(0).view_create(&by_hand).expect("made");
+        transaction.writer(0).view_create(&by_hand).expect("made");
         transaction.commit().expect("committed");
         let first = old.apply(notes, &access).expect("applied");
         assert_eq!(first.left, ["By Author"]);

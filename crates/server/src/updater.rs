@@ -405,8 +405,8 @@ pub(crate) mod tests {
         let access = authorize(&database).expect("itself").downgrade::<level::Depositor>();
         let accesses = [&access];
         let mut transaction = core.notes.transaction(&accesses).expect("a transaction");
-        transaction.on(0).view_create(&view).expect("a view");
-        transaction.on(0).note_create(NewNote::document(vec![Item::text("Form", "Memo")])).expect("a document");
+        transaction.writer(0).view_create(&view).expect("a view");
+        transaction.writer(0).note_create(NewNote::document(vec![Item::text("Form", "Memo")])).expect("a document");
         transaction.commit().expect("committed");
         database
     }
@@ -457,7 +457,7 @@ pub(crate) mod tests {
         let access = authorize(&database).expect("itself").downgrade::<level::Depositor>();
         let accesses = [&access];
         let mut transaction = core.notes.transaction(&accesses).expect("a transaction");
-        transaction.on(0).note_create(NewNote::document(Vec::new())).expect("a document");
+        transaction.writer(0).note_create(NewNote::document(Vec::new())).expect("a document");
         transaction.commit().expect("committed");
         clock.advance(Duration::from_secs(3_600));
         work_off(&updater, core);

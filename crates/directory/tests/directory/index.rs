@@ -23,7 +23,7 @@ fn change_directly(world: &World, change: impl FnOnce(&mut notes::Writer<'_, '_>
     let access: Access<level::Depositor> = world.directory.database().authorize(&identity).expect("a server may");
     let accesses = [&access];
     let mut transaction = world.notes.transaction(&accesses).expect("possible");
-    change(&mut transaction.on(0));
+    change(&mut transaction.writer(0));
     transaction.commit().expect("possible");
 }
 

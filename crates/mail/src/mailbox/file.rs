@@ -154,7 +154,7 @@ impl MailStore {
         let access: Access<level::Depositor> = database.authorize(&itself)?;
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses)?;
-        let mut writer = transaction.on(0);
+        let mut writer = transaction.writer(0);
         if !writer.folders()?.is_empty() {
             return Ok(());
         }
@@ -215,7 +215,7 @@ fn change_folders_if_needed(
 ) -> Result<()> {
     let accesses = [itself];
     let mut transaction = notes.transaction(&accesses)?;
-    let mut writer = transaction.on(0);
+    let mut writer = transaction.writer(0);
     let folders = writer.folders()?;
     if change(&mut writer, &folders)? {
         let ticket = transaction.commit()?;
@@ -558,7 +558,7 @@ impl MailFile {
     ) -> Result<(T, Ticket)> {
         let accesses = [access];
         let mut transaction = self.mail.notes.transaction(&accesses)?;
-        let outcome = change(&mut transaction.on(0))?;
+        let outcome = change(&mut transaction.writer(0))?;
         let ticket = transaction.commit()?;
         Ok((outcome, ticket))
     }

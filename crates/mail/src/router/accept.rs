@@ -412,7 +412,7 @@ impl Router {
         let form = posting.delivered_bytes.take().unwrap_or_else(|| with_return_path(&posting.envelope, &posting.raw));
         let mut prepared = PreparedMessage::new(&form, self.mail.options().separate_bytes_min);
         for ((mailbox, recipient), place) in std::mem::take(&mut posting.local).into_iter().zip(places) {
-            let mut writer = transaction.on(*place);
+            let mut writer = transaction.writer(*place);
             let limit = files[*place].database().record().options.quota_bytes;
             if let Err(error) = check_quota(&writer, limit, prepared.length()) {
                 if posting.if_full == FullMailboxPolicy::Fail {
@@ -441,7 +441,7 @@ impl Router {
         (place, mailbox): (usize, u16),
         now: Timestamp,
     ) -> Result<(QueueKey, QueueEntry)> {
-        let mut writer = transaction.on(place);
+        let mut writer = transaction.writer(place);
         let mut prepared = PreparedMessage::new(&posting.raw, self.mail.options().separate_bytes_min);
         let note = prepared.note(&mut writer)?;
         let entry = QueueEntry {
@@ -535,7 +535,7 @@ fn success_report_recipients(posting: &RoutedMessage<'_>) -> Vec<QueuedRecipient
 }
 
 fn write_update(transaction: &mut Transaction<'_>, place: usize, update: &QueueUpdate) -> Result<()> {
-    let mut writer = transaction.on(place);
+    let mut writer = transaction.writer(place);
     if update.entry.recipients.is_empty() {
         writer.note_delete_permanently(update.entry.message)?;
         writer.note_delete_permanently(update.key.note)?;

@@ -46,7 +46,7 @@ impl Fixture {
         let access: Access<level::Depositor> = self.database.authorize(&identity(ANN)).expect("Ann may write");
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
-        let outcome = change(&mut transaction.on(0)).expect("changed");
+        let outcome = change(&mut transaction.writer(0)).expect("changed");
         transaction.commit().expect("committed");
         outcome
     }

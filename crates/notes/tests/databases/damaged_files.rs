@@ -63,7 +63,7 @@ fn filled(folder: &Path) -> (BTreeMap<PathBuf, Table>, Vec<PathBuf>) {
         let accesses = [&access];
         let mut transaction = notes.transaction(&accesses).unwrap();
         for note in (10..NOTES).step_by(20) {
-            transaction.on(0).marks_set(NoteId(note), Marks::SEEN, &[]).unwrap();
+            transaction.writer(0).marks_set(NoteId(note), Marks::SEEN, &[]).unwrap();
         }
         transaction.commit().unwrap();
     }
@@ -79,7 +79,7 @@ fn fill(notes: &Notes, path: &str) {
     let access = database.authorize(&identity(ANN)).unwrap();
     let accesses = [&access];
     let mut transaction = notes.transaction(&accesses).unwrap();
-    let mut writer = transaction.on(0);
+    let mut writer = transaction.writer(0);
     let folder_id = writer.folder_create("F", &[]).unwrap();
     let mut parent = None;
     for number in 0..NOTES {

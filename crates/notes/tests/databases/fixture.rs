@@ -57,7 +57,7 @@ impl TestServer {
         let access: Access<level::Depositor> = database.authorize(&identity(who))?;
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses)?;
-        let outcome = change(&mut transaction.on(0))?;
+        let outcome = change(&mut transaction.writer(0))?;
         transaction.commit()?;
         Ok(outcome)
     }

@@ -233,8 +233,8 @@ fn nobody_but_the_server_closes_a_cycle() {
     let access: Access<level::Depositor> = database.authorize(&server()).unwrap();
     let accesses = [&access];
     let mut transaction = world.notes.transaction(&accesses).unwrap();
-    transaction.on(0).note_create(answer(one, other)).unwrap();
-    transaction.on(0).note_create(answer(other, one)).expect("it brings what was made elsewhere");
+    transaction.writer(0).note_create(answer(one, other)).unwrap();
+    transaction.writer(0).note_create(answer(other, one)).expect("it brings what was made elsewhere");
     transaction.commit().unwrap();
     // A response to a member of the cycle is an ordinary response.
     let third = world.write(&database, ANN, |writer| writer.note_create(answer(Unid([3; 16]), one)));

@@ -169,7 +169,7 @@ impl Case {
             let access: Access<level::Depositor> = self.database.authorize(&self.who)?;
             let accesses = [&access];
             let mut transaction = self.world.notes.transaction(&accesses)?;
-            let outcome = change(&mut transaction.on(0))?;
+            let outcome = change(&mut transaction.writer(0))?;
             transaction.commit()?;
             Ok::<_, notes::Error>(outcome)
         };
@@ -259,7 +259,7 @@ impl Case {
             self.database.authorize(&itself).expect("the server may change the ACL change the ACL");
         let accesses = [&access];
         let mut transaction = self.world.notes.transaction(&accesses).expect("the store works");
-        assert!(transaction.on(0).note_delete(self.note).expect("the server may change the ACL change the ACL"));
+        assert!(transaction.writer(0).note_delete(self.note).expect("the server may change the ACL change the ACL"));
         transaction.commit().expect("the store works");
     }
 }

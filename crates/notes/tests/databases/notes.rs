@@ -231,8 +231,8 @@ fn nobody_touches_the_unread_marks_of_others() {
     let itself = database.authorize(&server()).unwrap();
     let accesses = [&itself];
     let mut transaction = world.notes.transaction(&accesses).unwrap();
-    transaction.on(0).mark_read_by(&ann, &[open]).unwrap();
-    transaction.on(0).mark_unread_by(&bob, &[open]).unwrap();
+    transaction.writer(0).mark_read_by(&ann, &[open]).unwrap();
+    transaction.writer(0).mark_unread_by(&bob, &[open]).unwrap();
     transaction.commit().unwrap();
     assert_eq!((read(&bob, open), read(&ann, open)), (false, true));
 }
@@ -249,12 +249,12 @@ fn several_databases_change_together_or_not_at_all() {
     let before = (one.modseq(), two.modseq());
     let accesses = [&second, &first];
     let mut dropped = world.notes.transaction(&accesses).unwrap();
-    dropped.on(0).note_create(NewNote::document(Vec::new())).unwrap();
+    dropped.writer(0).note_create(NewNote::document(Vec::new())).unwrap();
     drop(dropped);
     assert_eq!((one.modseq(), two.modseq()), before);
     let mut transaction = world.notes.transaction(&accesses).unwrap();
-    transaction.on(0).note_create(NewNote::document(Vec::new())).unwrap();
-    transaction.on(1).note_create(NewNote::document(Vec::new())).unwrap();
+    transaction.writer(0).note_create(NewNote::document(Vec::new())).unwrap();
+    transaction.writer(1).note_create(NewNote::document(Vec::new())).unwrap();
     transaction.commit().unwrap();
     assert!(one.modseq() > before.0 && two.modseq() > before.1);
 }

@@ -169,7 +169,7 @@ impl ViewFixture {
         let access: Access<level::Depositor> = self.database.authorize(&server()).expect("itself");
         let accesses = [&access];
         let mut transaction = self.world.notes.transaction(&accesses).expect("a transaction");
-        let outcome = change(&mut transaction.on(0))?;
+        let outcome = change(&mut transaction.writer(0))?;
         transaction.commit().expect("committed");
         Ok(outcome)
     }

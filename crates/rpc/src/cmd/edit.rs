@@ -152,7 +152,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
     let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let mut writer = transaction.on(0);
+    let mut writer = transaction.writer(0);
     let Some(note) = note else {
         let ticket = writer.last_ticket();
         return Ok(CallOutcome::after(v1::DeleteNoteReply::default(), ticket));

@@ -108,7 +108,7 @@ impl CallContext {
         let lower = access.downgrade::<level::Depositor>();
         let accesses = [&lower];
         let mut transaction = self.ground.notes.transaction(&accesses)?;
-        let reply = change(&mut transaction.on(0))?;
+        let reply = change(&mut transaction.writer(0))?;
         Ok(CallOutcome::after(reply, transaction.commit()?))
     }
 

@@ -79,7 +79,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<C
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
     let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    transaction.on(0).mark_read(&[note])?;
+    transaction.writer(0).mark_read(&[note])?;
     let ticket = transaction.commit()?;
     if let Some(header) = &mut reply.header {
         header.unread = false;

@@ -53,7 +53,7 @@ pub(crate) fn delete(
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
     let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let mut writer = transaction.on(0);
+    let mut writer = transaction.writer(0);
     if !writer.profile_delete(&request.profile, user.as_ref())? {
         let ticket = writer.last_ticket();
         return Ok(CallOutcome::after(v1::DeleteNoteReply::default(), ticket));

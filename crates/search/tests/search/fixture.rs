@@ -61,7 +61,7 @@ impl Fixture {
             database.authorize(&server()).expect("the server may change the ACL change the ACL");
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction begins");
-        let outcome = change(&mut transaction.on(0)).expect("the change is made");
+        let outcome = change(&mut transaction.writer(0)).expect("the change is made");
         transaction.commit().expect("the change is committed");
         self.clock.advance(Duration::from_secs(1));
         outcome

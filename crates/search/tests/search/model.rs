@@ -206,7 +206,7 @@ impl Model {
             self.database().authorize(&server()).expect("the server may change the ACL change the ACL");
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses).expect("it begins");
-        change(&mut transaction.on(0)).expect("the change is made");
+        change(&mut transaction.writer(0)).expect("the change is made");
         // The write is not awaited until it is durable.
         transaction.commit().expect("it is committed");
         self.clock.advance(Duration::from_secs(1));

@@ -205,7 +205,7 @@ fn edit<T>(core: &Core, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, F
     let mut acl = reader.read()?.acl().as_ref().clone();
     let outcome = change(&mut acl)?;
     let before = reader.read()?.acl();
-    transaction.on(0).acl_set(acl.clone())?;
+    transaction.writer(0).acl_set(acl.clone())?;
     let ticket = transaction.commit()?;
     core.store.durable(ticket).wait()?;
     log(&access, &before, &acl);

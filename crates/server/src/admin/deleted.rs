@@ -65,7 +65,7 @@ fn change(
     let reading = reader.read()?;
     for note in notes.iter().map(|note| NoteId(*note)) {
         let is_deleted = reading.header(note)?.is_some_and(|header| header.is_soft_deleted());
-        if !is_deleted || !each(&mut transaction.on(0), note)? {
+        if !is_deleted || !each(&mut transaction.writer(0), note)? {
             return Err(Failure::Refused(format!(
                 "note {} of {path} is not deleted, or for good; `doublet db deleted {path} list` shows what can be restored",
                 note.0
@@ -101,7 +101,7 @@ mod tests {
         let writer: Access<level::Depositor> = open(&sample.core, PATH).expect("the mail file exists").downgrade();
         let accesses = [&writer];
         let mut transaction = sample.core.notes.transaction(&accesses).expect("the mail file exists");
-        let outcome = change(&mut transaction.on(0)).expect("the server may change the ACL change the ACL");
+        let outcome = change(&mut transaction.writer(0)).expect("the server may change the ACL change the ACL");
         transaction.commit().expect("the store works");
         outcome
     }

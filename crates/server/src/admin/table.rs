@@ -224,9 +224,9 @@ impl Import<'_> {
         let accesses = [&writing];
         let mut transaction = self.core.notes.transaction(&accesses)?;
         for new in documents {
-            transaction.on(0).note_create(new)?;
+            transaction.writer(0).note_create(new)?;
         }
-        note_down(&mut self.mark, &mut transaction.on(0))?;
+        note_down(&mut self.mark, &mut transaction.writer(0))?;
         Ok(transaction.commit()?)
     }
 

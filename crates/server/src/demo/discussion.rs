@@ -81,7 +81,7 @@ pub(super) fn make(core: &Core) -> Result<(), DemoError> {
         let parent = above.and_then(|above| unids.get(above).copied());
         let new = NewNote { unid: Some(unid), parent, tracks_editors: true, ..NewNote::document(items) };
         let mut transaction = core.notes.transaction(&accesses)?;
-        transaction.on(0).note_create(new)?;
+        transaction.writer(0).note_create(new)?;
         transaction.commit()?;
         unids.push(unid);
     }
@@ -116,7 +116,7 @@ mod tests {
         let writing = bob.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = sample.core.notes.transaction(&accesses).expect("a transaction");
-        transaction.on(0).folder_create_personal("To read", &[]).expect("they may have folders of their own");
+        transaction.writer(0).folder_create_personal("To read", &[]).expect("they may have folders of their own");
         let stranger = Arc::new(Identity::person("CN=Somebody/O=Elsewhere"));
         assert!(database.authorize::<level::Reader>(&stranger).is_err());
     }

@@ -496,7 +496,7 @@ fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut Tabl
     let accesses = [&access];
     let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
     for items in documents {
-        transaction.on(0).note_create(NewNote::document(items)).expect("made");
+        transaction.writer(0).note_create(NewNote::document(items)).expect("made");
     }
     transaction.commit().expect("committed");
     let file = sample.folder.path().join(name);

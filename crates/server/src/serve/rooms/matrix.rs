@@ -384,7 +384,7 @@ async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
             acl.max_internet_access = level;
             let accesses = [&access];
             let mut transaction = world.server.core.notes.transaction(&accesses).expect("the store works");
-            transaction.on(0).acl_set(acl).expect("the server has access");
+            transaction.writer(0).acl_set(acl).expect("the server has access");
             transaction.commit().expect("the store works");
         }
         let taken = "250 2.0.0";
