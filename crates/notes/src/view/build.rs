@@ -127,7 +127,7 @@ fn build(
         None => Ok(None),
     });
     if !matches!(outcome, Ok(Some(_))) {
-        abandon(database, note, &index)?;
+        discard_build(database, note, &index)?;
     }
     outcome
 }
@@ -176,7 +176,7 @@ fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Ti
 }
 
 /// Removes the rows of a build that did not finish.
-fn abandon(database: &Database, note: NoteId, index: &ViewIndex) -> Result<()> {
+fn discard_build(database: &Database, note: NoteId, index: &ViewIndex) -> Result<()> {
     let _lock = database.lock();
     let mut batch = Batch::new();
     index_record::remove_rows(database.number(), index.id(), &mut batch);
@@ -204,7 +204,7 @@ fn fill(
     if survey.all_documents(counters.notes, report)?.is_break() {
         return Ok(None);
     }
-    survey.late_responses()?;
+    survey.place_waiting_responses()?;
     survey.write(counters.modseq).map(Some)
 }
 
@@ -298,10 +298,10 @@ impl<'s> BuildPass<'s> {
             None => ParentPosition::Nothing,
         };
         let placed = self.index.place(self.question, &subject(header, summary, self.database)?, above);
-        self.keep(header, placed)
+        self.push_rows(header, placed)
     }
 
-    fn keep(&mut self, header: &Header, placed: DocumentRows) -> Result<()> {
+    fn push_rows(&mut self, header: &Header, placed: DocumentRows) -> Result<()> {
         for (sorter, rows) in self.rows.iter_mut().zip(&placed.rows) {
             for (key, row) in rows {
                 sorter.push(key, &row.encode())?;
@@ -320,7 +320,7 @@ impl<'s> BuildPass<'s> {
     /// Places the responses that waited: those created before their parents, and those whose parents are not documents.
     ///
     /// A response whose parent waits too is placed after that parent. Members of cycles do not wait.
-    fn late_responses(&mut self) -> Result<()> {
+    fn place_waiting_responses(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let parents: HashMap<Unid, Unid> = waiting.iter().map(|late| (late.unid, late.parent)).collect();
         let mut cycles = Cycles::default();
@@ -336,7 +336,7 @@ impl<'s> BuildPass<'s> {
             }
         }
         while let Some(late) = ready.pop() {
-            self.late(late, cycles.known(late.unid) == Some(true))?;
+            self.place_waiting(late, cycles.known(late.unid) == Some(true))?;
             ready.extend(behind.remove(&late.unid).unwrap_or_default());
         }
         assert!(behind.is_empty(), "what is no member of a cycle stands beneath one, or beneath what was placed");
@@ -344,7 +344,7 @@ impl<'s> BuildPass<'s> {
     }
 
     /// Places a response beneath its parent, if the parent was placed.
-    fn late(&mut self, late: WaitingResponse, is_in_cycle: bool) -> Result<()> {
+    fn place_waiting(&mut self, late: WaitingResponse, is_in_cycle: bool) -> Result<()> {
         let header = database_reader::load_header(self.reader, self.database, late.note)?;
         let summary = database_reader::load_summary_bytes(self.reader, self.database, late.note)?;
         let Some((header, summary)) = header.zip(summary) else { return Ok(()) };
@@ -354,7 +354,7 @@ impl<'s> BuildPass<'s> {
             None => ParentPosition::Nothing,
         };
         let placed = self.index.place(self.question, &subject(&header, &summary, self.database)?, above);
-        self.keep(&header, placed)
+        self.push_rows(&header, placed)
     }
 
     /// Writes rows, categories and `viewback` records. `applied` is the modseq up to which documents are included.
@@ -487,7 +487,7 @@ impl<'b> RowStream<'b> {
     }
 
     /// Reads the next document row and determines the category rows that begin before it.
-    fn take(&mut self) -> store::Result<bool> {
+    fn read_next(&mut self) -> store::Result<bool> {
         let Some((key, value)) = self.pairs.next()? else { return Ok(false) };
         self.key.clear();
         self.key.extend_from_slice(&self.id.prefix());
@@ -555,7 +555,7 @@ fn close(open: &mut Vec<(Vec<u8>, CategoryTotals)>, kept: usize, categories: &mu
 
 impl Cursor for RowStream<'_> {
     fn next(&mut self) -> store::Result<Option<(&[u8], &[u8])>> {
-        if !self.is_waiting && !self.take()? {
+        if !self.is_waiting && !self.read_next()? {
             return Ok(None);
         }
         if let Some(category) = self.before.pop() {
