@@ -5,7 +5,7 @@
 //!
 //! The spellings of the category's name are counted exactly for the smallest ones only; all greater spellings share one
 //! count. The name of the category is the smallest spelling, so it does not depend on earlier changes. When few of the
-//! counted spellings are left, they are collected again from the rows ([`CategoryTotals::is_thin`]).
+//! counted spellings are left, they are collected again from the rows ([`CategoryTotals::needs_spellings`]).
 //!
 //! Invariant: every spelling in the shared count is greater than all spellings counted individually.
 
@@ -77,7 +77,7 @@ impl CategoryTotals {
     pub fn add(&mut self, spelling: Option<&str>, cells: &[&Cell]) {
         assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
         self.documents += 1;
-        spelling.into_iter().for_each(|spelling| self.learn(spelling, 1));
+        spelling.into_iter().for_each(|spelling| self.count_spelling(spelling, 1));
         for (total, cell) in self.totals.iter_mut().zip(cells) {
             for number in numbers(cell) {
                 total.values += 1;
@@ -91,7 +91,7 @@ impl CategoryTotals {
         assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
         assert!(self.documents > 0, "only what was counted is taken away");
         self.documents -= 1;
-        spelling.into_iter().for_each(|spelling| self.forget(spelling));
+        spelling.into_iter().for_each(|spelling| self.uncount_spelling(spelling));
         for (total, cell) in self.totals.iter_mut().zip(cells) {
             for number in numbers(cell) {
                 assert!(total.values > 0, "only what was summed up is taken away");
@@ -121,7 +121,7 @@ impl CategoryTotals {
 
     /// Returns `true` if so few spellings are left beside the shared count that they must be collected again.
     #[must_use]
-    pub fn is_thin(&self) -> bool {
+    pub fn needs_spellings(&self) -> bool {
         self.others > 0 && self.spellings.len() < SPELLINGS_MIN
     }
 
@@ -134,7 +134,7 @@ impl CategoryTotals {
     /// Takes the spellings from another count of the same documents.
     pub fn set_spellings(&mut self, counted: &Self) {
         (self.spellings, self.others) = (BTreeMap::new(), 0);
-        counted.spellings.iter().for_each(|(spelling, count)| self.learn(spelling, *count));
+        counted.spellings.iter().for_each(|(spelling, count)| self.count_spelling(spelling, *count));
         self.others += counted.others;
     }
 
@@ -154,7 +154,7 @@ impl CategoryTotals {
         is_beginning && self.others == others && self.documents == exact.documents && self.totals == exact.totals
     }
 
-    fn learn(&mut self, spelling: &str, count: u64) {
+    fn count_spelling(&mut self, spelling: &str, count: u64) {
         if let Some(known) = self.spellings.get_mut(spelling) {
             *known += count;
             return;
@@ -172,7 +172,7 @@ impl CategoryTotals {
         }
     }
 
-    fn forget(&mut self, spelling: &str) {
+    fn uncount_spelling(&mut self, spelling: &str) {
         let Some(count) = self.spellings.get_mut(spelling) else {
             assert!(self.others > 0, "only what was counted is taken away");
             self.others -= 1;
@@ -299,7 +299,7 @@ mod tests {
                     there.iter().for_each(|spelling| exact.add(Some(spelling), &[]));
                     exact
                 };
-                if tally.is_thin() {
+                if tally.needs_spellings() {
                     tally.set_spellings(&count());
                 }
                 if step % 50 == 0 {

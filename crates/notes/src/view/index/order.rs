@@ -229,7 +229,7 @@ impl<'u> CollationUpdate<'u> {
                 continue;
             }
             self.categories()?.put(&key, &tally.encode())?;
-            if tally.is_thin() {
+            if tally.needs_spellings() {
                 thin.push(key.clone());
             }
             if let Some(row_key) = row_key.filter(|_| !existed) {
