@@ -68,7 +68,7 @@ impl Cell {
     /// Creates the cell that shows the reason for a missing value.
     #[must_use]
     pub fn of_failure(failure: &str) -> Self {
-        Self::Error(beginning(failure, CELL_BYTES_MAX).to_owned())
+        Self::Error(prefix_of(failure, CELL_BYTES_MAX).to_owned())
     }
 
     /// Creates the cell that shows the result of a formula.
@@ -113,7 +113,7 @@ impl Cell {
 
     /// Returns a cell with only the value at an index. A text is cut to `bytes_max` bytes.
     #[must_use]
-    pub fn only(&self, index: usize, bytes_max: usize) -> Self {
+    pub fn single(&self, index: usize, bytes_max: usize) -> Self {
         match (self.one(index), self) {
             (CellValue::None, _) => Self::None,
             (CellValue::Text(text), _) => texts_within(std::iter::once(text), bytes_max),
@@ -137,7 +137,7 @@ impl Cell {
             Self::Texts(texts) => texts_within(texts.iter().map(String::as_str), bytes_max),
             Self::Numbers(numbers) => Self::Numbers(first_of(numbers, count_max)),
             Self::Times(times) => Self::Times(first_of(times, count_max)),
-            Self::Error(failure) => Self::Error(beginning(failure, bytes_max).to_owned()),
+            Self::Error(failure) => Self::Error(prefix_of(failure, bytes_max).to_owned()),
         }
     }
 
@@ -197,7 +197,7 @@ fn texts_within<'t>(texts: impl Iterator<Item = &'t str>, bytes_max: usize) -> C
     let mut found = Vec::with_capacity(texts.size_hint().0);
     for text in texts {
         let Some(room) = left.checked_sub(TEXT_HEAD_BYTES) else { break };
-        let part = beginning(text, room);
+        let part = prefix_of(text, room);
         if part.is_empty() && !text.is_empty() {
             break;
         }
@@ -211,7 +211,7 @@ fn texts_within<'t>(texts: impl Iterator<Item = &'t str>, bytes_max: usize) -> C
 }
 
 /// Returns the longest prefix of a text that fits into `bytes_max` bytes and ends at a character boundary.
-pub(super) fn beginning(text: &str, bytes_max: usize) -> &str {
+pub(super) fn prefix_of(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
@@ -258,8 +258,8 @@ mod tests {
     fn a_list_is_taken_apart() {
         let cell = Cell::Texts(vec!["one".into(), "two".into()]);
         assert_eq!((cell.len(), cell.one(1), cell.one(2)), (2, CellValue::Text("two"), CellValue::None));
-        assert_eq!(cell.only(1, CELL_BYTES_MAX), Cell::Texts(vec!["two".into()]));
-        assert_eq!((cell.only(2, CELL_BYTES_MAX), Cell::None.only(0, CELL_BYTES_MAX)), (Cell::None, Cell::None));
+        assert_eq!(cell.single(1, CELL_BYTES_MAX), Cell::Texts(vec!["two".into()]));
+        assert_eq!((cell.single(2, CELL_BYTES_MAX), Cell::None.single(0, CELL_BYTES_MAX)), (Cell::None, Cell::None));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl<'c> DocumentEntry<'c> {
         match self.own(column) {
             None => self.cells[column].cut_to(bytes_max),
             Some(SingleValue::Day(day)) => Cell::Times(vec![day]),
-            Some(SingleValue::Value(value)) => self.cells[column].only(value, bytes_max),
+            Some(SingleValue::Value(value)) => self.cells[column].single(value, bytes_max),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::access::ReadersId;
 use crate::collection::limits::KEY_BYTES_MAX;
 use crate::database::damaged;
 use crate::limits::{CATEGORY_LEVELS_MAX, RESPONSE_LEVELS_MAX, VIEW_COLUMNS_MAX};
-use crate::view::cell::{Cell, CellValue, beginning};
+use crate::view::cell::{Cell, CellValue, prefix_of};
 use crate::view::limits::{
     CATEGORY_BYTES_MIN, COMPONENT_BYTES_MIN, RESPONSE_SORTED_COLUMNS_MAX, SORTED_COLUMNS_MAX, SPELLING_BYTES_MAX,
 };
@@ -478,7 +478,7 @@ fn level(text: &str) -> CellValue<'_> {
 fn spelled(value: CellValue<'_>) -> String {
     match value {
         CellValue::None => String::new(),
-        CellValue::Text(text) => beginning(text, SPELLING_BYTES_MAX).to_owned(),
+        CellValue::Text(text) => prefix_of(text, SPELLING_BYTES_MAX).to_owned(),
         CellValue::Number(number) => number.to_string(),
         CellValue::Time(time) => time.0.to_string(),
         CellValue::Error => "@ERROR".to_owned(),
