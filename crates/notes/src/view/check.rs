@@ -44,7 +44,7 @@ pub(crate) fn fault(reader: &dyn Read, index: &ViewIndex) -> Result<Option<Strin
             return Ok(Some(format!("order {order}: {why}")));
         }
     }
-    fault_of_back(reader, index, &rows)
+    fault_of_viewback(reader, index, &rows)
 }
 
 fn fault_of_order(reader: &dyn Read, index: &ViewIndex, order: usize, found: &mut RowDigest) -> Result<Option<String>> {
@@ -85,7 +85,7 @@ fn fault_of_order(reader: &dyn Read, index: &ViewIndex, order: usize, found: &mu
 }
 
 /// Compares the `viewback` records with the document rows.
-fn fault_of_back(reader: &dyn Read, index: &ViewIndex, rows: &RowDigest) -> Result<Option<String>> {
+fn fault_of_viewback(reader: &dyn Read, index: &ViewIndex, rows: &RowDigest) -> Result<Option<String>> {
     let mut named = RowDigest::default();
     let range = keys::view_back_range(index.rows(0).database, index.id());
     let mut cursor = reader.scan(Table::ViewBack, &range, Direction::Forward)?;
