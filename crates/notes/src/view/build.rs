@@ -327,7 +327,7 @@ impl<'s> BuildPass<'s> {
         let mut ready = Vec::new();
         let mut behind: HashMap<Unid, Vec<WaitingResponse>> = HashMap::new();
         for late in waiting {
-            if cycles.has(late.unid, late.parent, &mut |unid| Ok(parents.get(&unid).copied()))?
+            if cycles.is_member(late.unid, late.parent, &mut |unid| Ok(parents.get(&unid).copied()))?
                 || !parents.contains_key(&late.parent)
             {
                 ready.push(late);
@@ -336,7 +336,7 @@ impl<'s> BuildPass<'s> {
             }
         }
         while let Some(late) = ready.pop() {
-            self.place_waiting(late, cycles.known(late.unid) == Some(true))?;
+            self.place_waiting(late, cycles.cached(late.unid) == Some(true))?;
             ready.extend(behind.remove(&late.unid).unwrap_or_default());
         }
         assert!(behind.is_empty(), "what is no member of a cycle stands beneath one, or beneath what was placed");

@@ -26,13 +26,13 @@ impl Cycles {
     /// Returns the result for a document, or `None` if it was not checked.
     ///
     /// A document that was not checked itself, but whose parent was, is no member of a cycle.
-    pub(crate) fn known(&self, unid: Unid) -> Option<bool> {
+    pub(crate) fn cached(&self, unid: Unid) -> Option<bool> {
         self.known.get(&unid).copied()
     }
 
     /// Returns `true` if a document with the parent `parent` is a member of a cycle.
-    pub(crate) fn has(&mut self, unid: Unid, parent: Unid, parent_of: &mut ParentOf<'_>) -> Result<bool> {
-        if let Some(is_member) = self.known(unid) {
+    pub(crate) fn is_member(&mut self, unid: Unid, parent: Unid, parent_of: &mut ParentOf<'_>) -> Result<bool> {
+        if let Some(is_member) = self.cached(unid) {
             return Ok(is_member);
         }
         let mut path = vec![unid];
@@ -68,7 +68,7 @@ mod tests {
         let parents: HashMap<Unid, Unid> = answers.iter().map(|(one, parent)| (unid(*one), unid(*parent))).collect();
         let mut cycles = Cycles::default();
         let mut is_member = |one: u8, parent: u8| {
-            let found = cycles.has(unid(one), unid(parent), &mut |above| Ok(parents.get(&above).copied()));
+            let found = cycles.is_member(unid(one), unid(parent), &mut |above| Ok(parents.get(&above).copied()));
             found.expect("nothing is read")
         };
         answers.iter().filter(|(one, parent)| is_member(*one, *parent)).map(|(one, _)| *one).collect()
@@ -83,7 +83,7 @@ mod tests {
                 looked_at += 1;
                 Ok(Some(unid(above.0[0] + 1)).filter(|next| next.0[0] <= 200))
             };
-            assert!(!cycles.has(unid(number), unid(number + 1), &mut parent_of).expect("nothing is read"));
+            assert!(!cycles.is_member(unid(number), unid(number + 1), &mut parent_of).expect("nothing is read"));
         }
         assert_eq!(looked_at, 200);
     }

@@ -585,11 +585,11 @@ impl<'u> IndexUpdate<'u> {
         let (store, database) = (self.store, self.database);
         // The parent of most responses was just checked, or the response has no responses itself. In both cases the
         // chain of parents need not be followed.
-        let is_new = self.cycles.known(unid).is_none() && self.cycles.known(parent).is_none();
+        let is_new = self.cycles.cached(unid).is_none() && self.cycles.cached(parent).is_none();
         if is_new && !has_responses(store, self.index.database, unid)? {
             return Ok(false);
         }
-        self.cycles.has(unid, parent, &mut |above| {
+        self.cycles.is_member(unid, parent, &mut |above| {
             let Some(note) = database_reader::find(store, database.number(), above)? else { return Ok(None) };
             let header = database_reader::load_header(store, database, note)?.filter(is_document);
             Ok(header.and_then(|header| header.parent))
