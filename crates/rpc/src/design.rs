@@ -24,7 +24,7 @@ pub fn view_out(view: &ViewNote) -> v1::ViewDesign {
         aliases: view.aliases.clone(),
         selection: view.selection.clone(),
         columns: design.columns.iter().map(column_out).collect(),
-        responses: design.responses,
+        responses: design.shows_response_hierarchy,
         no_conflicts: design.no_conflicts,
         collapsed: design.collapsed,
         calendar: view.kind.calendar,
@@ -48,7 +48,7 @@ pub fn view_in(said: v1::ViewDesign) -> Result<ViewNote> {
         selection: said.selection,
         design: ViewDesign {
             locale: said.locale,
-            responses: said.responses,
+            shows_response_hierarchy: said.responses,
             no_conflicts: said.no_conflicts,
             collapsed: said.collapsed,
             refresh,
@@ -73,7 +73,7 @@ fn column_out(column: &Column) -> v1::ColumnDesign {
         click_ascending: column.clicks.ascending,
         click_descending: column.clicks.descending,
         category: column.categorised,
-        separate: column.separate,
+        separate: column.multi_value,
         hidden: column.hidden,
         responses_only: column.for_responses,
         case: column.differences.case,
@@ -95,7 +95,7 @@ fn column_in(said: v1::ColumnDesign) -> Result<Column> {
         formula: Some(said.formula).filter(|formula| !formula.is_empty()),
         sort,
         categorised: said.category,
-        separate: said.separate,
+        multi_value: said.separate,
         hidden: said.hidden,
         for_responses: said.responses_only,
         differences: TextComparison { case: said.case, accents: said.accents },
@@ -182,7 +182,7 @@ mod tests {
         ];
         let clicks = ClickSorts { ascending: true, descending: false };
         let mut columns = vec![
-            Column { sort: Some(SortDirection::Ascending), categorised: true, separate: true, ..column("Kind") },
+            Column { sort: Some(SortDirection::Ascending), categorised: true, multi_value: true, ..column("Kind") },
             Column { sort: Some(SortDirection::Descending), clicks, format: vec![0, 255], ..column("Date") },
             Column { hidden: true, for_responses: true, formula: Some("1 + 1".into()), ..column("Two") },
             Column { differences: TextComparison { case: true, accents: false }, ..column("Case") },
@@ -193,7 +193,7 @@ mod tests {
             title: "By\\Kind".into(),
             aliases: vec!["ByKind".into()],
             selection: "SELECT @All".into(),
-            design: ViewDesign { responses: true, locale: "sv".into(), columns, ..ViewDesign::default() },
+            design: ViewDesign { shows_response_hierarchy: true, locale: "sv".into(), columns, ..ViewDesign::default() },
             readers: vec!["CN=Ann/O=Acme".into(), "[Staff]".into(), "*/O=Acme".into()],
             ..ViewNote::default()
         }

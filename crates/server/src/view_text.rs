@@ -181,7 +181,7 @@ impl ViewText {
     /// Converts a design to its text form.
     #[must_use]
     pub fn of(note: &ViewNote) -> Self {
-        let ViewDesign { locale, responses, no_conflicts, collapsed, refresh, range, columns } = &note.design;
+        let ViewDesign { locale, shows_response_hierarchy: responses, no_conflicts, collapsed, refresh, range, columns } = &note.design;
         let (refresh, hours) = match refresh {
             Refresh::Automatic => (RefreshWord::Automatic, 0),
             Refresh::AfterFirstUse => (RefreshWord::AfterFirstUse, 0),
@@ -225,7 +225,7 @@ impl ViewText {
             selection: self.selection.clone(),
             design: ViewDesign {
                 locale: self.locale.clone(),
-                responses: self.responses,
+                shows_response_hierarchy: self.responses,
                 no_conflicts: self.no_conflicts,
                 collapsed: self.collapsed,
                 refresh,
@@ -266,7 +266,7 @@ impl ViewColumn {
             }),
             click,
             category: column.categorised,
-            separate: column.separate,
+            separate: column.multi_value,
             hidden: column.hidden,
             responses_only: column.for_responses,
             case: column.differences.case,
@@ -288,7 +288,7 @@ impl ViewColumn {
                 OrderWord::Descending => SortDirection::Descending,
             }),
             categorised: self.category,
-            separate: self.separate,
+            multi_value: self.separate,
             hidden: self.hidden,
             for_responses: self.responses_only,
             differences: TextComparison { case: self.case, accents: self.accents },

@@ -131,7 +131,7 @@ impl FirstValues for DocumentEntry<'_> {
 pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<DocumentEntry<'c>>> {
     let is_multiplied = |index: usize| {
         let column = &design.columns[index];
-        column.separate && column.sort.is_some() && cells[index].len() > 1
+        column.multi_value && column.sort.is_some() && cells[index].len() > 1
     };
     let multiplied: Vec<usize> = (0..design.columns.len()).filter(|index| is_multiplied(*index)).collect();
     if multiplied.is_empty() && design.range.is_none() {
@@ -199,7 +199,7 @@ mod tests {
 
     fn calendar() -> ViewDesign {
         let begin =
-            Column { title: "Begin".into(), sort: Some(SortDirection::Ascending), separate: true, ..Column::default() };
+            Column { title: "Begin".into(), sort: Some(SortDirection::Ascending), multi_value: true, ..Column::default() };
         let end = Column { title: "End".into(), ..Column::default() };
         ViewDesign { columns: vec![begin, end], range: Some((0, 1)), ..ViewDesign::default() }
     }

@@ -687,7 +687,7 @@ impl DocumentRows {
 impl ViewIndex {
     /// Returns `true` if the rows of a response depend on those of its parent.
     pub(crate) fn follows_parents(&self, question: &dyn ViewFormulas) -> bool {
-        self.design.responses || question.responses() != SelectedResponses::None
+        self.design.shows_response_hierarchy || question.responses() != SelectedResponses::None
     }
 
     /// Returns `true` if the rows of a document depend on the document alone, at any time.
@@ -733,7 +733,7 @@ impl ViewIndex {
             cells: Vec::new(),
         };
         let shown = ShownDocument::new(&self.design, head, cells);
-        let rows_in = |order: usize, keys: &RowKeys| match (self.design.responses, header.parent) {
+        let rows_in = |order: usize, keys: &RowKeys| match (self.design.shows_response_hierarchy, header.parent) {
             (true, Some(_)) => {
                 let above = parent.and_then(|parent| parent.keys.get(order));
                 shown.response_rows(keys, header.note, above.map_or(&[], Vec::as_slice))

@@ -222,7 +222,7 @@ impl RowKeys {
         let mut others = categories.split_off(if leads { count } else { 0 });
         others.truncate(SORTED_COLUMNS_MAX);
         let of_responses = others.len().min(RESPONSE_SORTED_COLUMNS_MAX);
-        let response_levels = if design.responses { RESPONSE_LEVELS_MAX } else { 0 };
+        let response_levels = if design.shows_response_hierarchy { RESPONSE_LEVELS_MAX } else { 0 };
         Self { categories, others, of_responses, response_levels }
     }
 
@@ -496,7 +496,7 @@ mod tests {
 
     fn keys() -> RowKeys {
         let columns = vec![sorted("Kind", true), sorted("Name", false)];
-        let design = ViewDesign { responses: true, columns, ..ViewDesign::default() };
+        let design = ViewDesign { shows_response_hierarchy: true, columns, ..ViewDesign::default() };
         RowKeys::new(&design, &design.collations()[0])
     }
 
@@ -586,7 +586,7 @@ mod tests {
     fn keys_have_room_for_whatever_may_follow() {
         let long = |number: usize| format!("{}{number}", "long ".repeat(100));
         let columns: Vec<Column> = (0..VIEW_COLUMNS_MAX).map(|number| sorted(&long(number), number < 2)).collect();
-        let design = ViewDesign { responses: true, columns, ..ViewDesign::default() };
+        let design = ViewDesign { shows_response_hierarchy: true, columns, ..ViewDesign::default() };
         let keys = RowKeys::new(&design, &design.collations()[0]);
         let deep = (0..CATEGORY_LEVELS_MAX).map(long).collect::<Vec<_>>().join("\\");
         let values: Vec<Cell> = (0..VIEW_COLUMNS_MAX)
@@ -609,7 +609,7 @@ mod tests {
     #[test]
     fn long_categories_that_differ_at_their_end_are_two() {
         let columns = (0..31).map(|number| sorted(&number.to_string(), true)).collect();
-        let design = ViewDesign { responses: true, columns, ..ViewDesign::default() };
+        let design = ViewDesign { shows_response_hierarchy: true, columns, ..ViewDesign::default() };
         let keys = RowKeys::new(&design, &design.collations()[0]);
         let values = |last: &str| [vec!["x".repeat(200); 30], vec![format!("{}{last}", "y".repeat(200))]].concat();
         let path = |last: &str| {

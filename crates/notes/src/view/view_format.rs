@@ -24,7 +24,7 @@ pub struct ViewDesign {
     /// Locale of the text order (BCP 47); empty for the root order.
     pub locale: String,
     /// `true` if responses stand under their parents.
-    pub responses: bool,
+    pub shows_response_hierarchy: bool,
     /// `true` if conflict documents are left out.
     pub no_conflicts: bool,
     /// `true` if categories are collapsed when the view is opened.
@@ -66,7 +66,7 @@ pub struct Column {
     /// `true` if equal values form a category.
     pub categorised: bool,
     /// `true` if each value of a list makes an entry of its own.
-    pub separate: bool,
+    pub multi_value: bool,
     /// `true` if the column is stored but not shown.
     pub hidden: bool,
     /// `true` if the column is shown for responses only.
@@ -147,7 +147,7 @@ impl ViewDesign {
         if begin == end {
             return wrong("beginning and end are two columns");
         }
-        if self.responses
+        if self.shows_response_hierarchy
             || self.sorted().next() != Some((usize::from(begin), SortDirection::Ascending))
             || self.category_columns() > 0
         {
@@ -194,7 +194,7 @@ impl ViewDesign {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(64 * (1 + self.columns.len()));
         out.u8(VERSION).text(&self.locale);
-        out.u32(flags(&[self.responses, self.no_conflicts, self.collapsed]));
+        out.u32(pack_flags(&[self.shows_response_hierarchy, self.no_conflicts, self.collapsed]));
         let (refresh, hours) = self.refresh.numbers();
         out.u8(refresh).u16(hours);
         let (from, to) = self.range.unwrap_or((u8::MAX, u8::MAX));
@@ -210,7 +210,7 @@ impl ViewDesign {
             return Err(InvalidRecord);
         }
         let locale = input.text()?.to_owned();
-        let [responses, no_conflicts, collapsed] = flags_of(input.u32()?);
+        let [responses, no_conflicts, collapsed] = unpack_flags(input.u32()?);
         let refresh = Refresh::of_numbers(input.u8()?, input.u16()?).ok_or(InvalidRecord)?;
         let range = Some((input.u8()?, input.u8()?)).filter(|range| *range != (u8::MAX, u8::MAX));
         let count = input.count()?;
@@ -218,7 +218,7 @@ impl ViewDesign {
             return Err(InvalidRecord);
         }
         let columns = (0..count).map(|_| Column::decode(&mut input)).collect::<std::result::Result<_, _>>()?;
-        Ok(Self { locale, responses, no_conflicts, collapsed, refresh, range, columns })
+        Ok(Self { locale, shows_response_hierarchy: responses, no_conflicts, collapsed, refresh, range, columns })
     }
 }
 
@@ -243,7 +243,7 @@ impl Column {
         if self.categorised && is_behind {
             return wrong("categorised columns stand before all other sorted ones");
         }
-        if self.separate && self.sort.is_none() {
+        if self.multi_value && self.sort.is_none() {
             return wrong("only a sorted column can show each value as an entry of its own");
         }
         if self.categorised && self.total != Total::None {
@@ -263,8 +263,8 @@ impl Column {
         let TextComparison { case, accents } = self.differences;
         let ClickSorts { ascending, descending } = self.clicks;
         let bits =
-            [self.categorised, self.separate, self.hidden, self.for_responses, case, accents, ascending, descending];
-        out.u32(flags(&bits)).u8(self.total as u8).bytes(&self.format);
+            [self.categorised, self.multi_value, self.hidden, self.for_responses, case, accents, ascending, descending];
+        out.u32(pack_flags(&bits)).u8(self.total as u8).bytes(&self.format);
     }
 
     fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, InvalidRecord> {
@@ -277,7 +277,7 @@ impl Column {
             _ => return Err(InvalidRecord),
         };
         let [categorised, separate, hidden, for_responses, case, accents, ascending, descending] =
-            flags_of(input.u32()?);
+            unpack_flags(input.u32()?);
         let total = Total::of_number(input.u8()?).ok_or(InvalidRecord)?;
         Ok(Self {
             title,
@@ -285,7 +285,7 @@ impl Column {
             formula: has_formula.then_some(formula),
             sort,
             categorised,
-            separate,
+            multi_value: separate,
             hidden,
             for_responses,
             differences: TextComparison { case, accents },
@@ -327,11 +327,11 @@ impl Total {
 }
 
 /// Packs boolean flags, the first into the lowest bit.
-fn flags(bits: &[bool]) -> u32 {
+fn pack_flags(bits: &[bool]) -> u32 {
     bits.iter().enumerate().map(|(index, bit)| u32::from(*bit) << index).sum()
 }
 
-fn flags_of<const N: usize>(flags: u32) -> [bool; N] {
+fn unpack_flags<const N: usize>(flags: u32) -> [bool; N] {
     std::array::from_fn(|index| flags >> index & 1 == 1)
 }
 
@@ -355,11 +355,11 @@ mod tests {
         let clicks = ClickSorts { ascending: true, descending: true };
         ViewDesign {
             locale: "sv".into(),
-            responses: true,
+            shows_response_hierarchy: true,
             collapsed: true,
             refresh: Refresh::Hours(12),
             columns: vec![
-                Column { separate: true, ..category("Category") },
+                Column { multi_value: true, ..category("Category") },
                 Column {
                     clicks,
                     differences: TextComparison { case: true, accents: false },
@@ -413,7 +413,7 @@ mod tests {
         };
         refused(vec![sorted("Date", SortDirection::Ascending), category("Kind")], "\"Kind\"");
         refused(vec![Column { categorised: true, ..column("Kind") }], "in which direction");
-        refused(vec![Column { separate: true, ..column("Kind") }], "sorted");
+        refused(vec![Column { multi_value: true, ..column("Kind") }], "sorted");
         refused(vec![Column { total: Total::Sum, ..category("Kind") }], "total");
         refused(vec![column("a"); VIEW_COLUMNS_MAX + 1], "columns of a view");
         refused(vec![column(&"a".repeat(COLUMN_TITLE_BYTES_MAX + 1))], "title");
@@ -443,7 +443,7 @@ mod tests {
         refused(ViewDesign { range: Some((0, 2)), ..calendar() });
         refused(ViewDesign { range: Some((0, 0)), ..calendar() });
         refused(ViewDesign { range: Some((1, 0)), ..calendar() });
-        refused(ViewDesign { responses: true, ..calendar() });
+        refused(ViewDesign { shows_response_hierarchy: true, ..calendar() });
         refused(ViewDesign { columns: vec![sorted("Begin", SortDirection::Descending), column("End")], ..calendar() });
         refused(ViewDesign { columns: vec![category("Begin"), column("End")], ..calendar() });
     }

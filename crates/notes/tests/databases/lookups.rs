@@ -144,7 +144,7 @@ fn responses_are_not_looked_up_by_the_key_of_what_they_answer() {
     shop.make(NewNote { unid: Some(unid), ..NewNote::document(vec![Item::text("Name", "Plan")]) });
     shop.make(NewNote { parent: Some(unid), ..NewNote::document(vec![Item::text("Name", "Answer")]) });
     let mut threads = view("Threads", vec![sorted("Name")]);
-    threads.design.responses = true;
+    threads.design.shows_response_hierarchy = true;
     shop.design(&threads);
     assert_eq!(shop.evaluate(ANN, r#"@DbLookup(""; ""; "Threads"; "Plan"; 1)"#), "Plan");
     assert_eq!(shop.evaluate(ANN, r#"@Elements(@DbColumn(""; ""; "Threads"; 1))"#), "6");

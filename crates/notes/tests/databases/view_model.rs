@@ -66,9 +66,9 @@ fn design(responses: bool, name_order: SortDirection, inclusion: SelectedRespons
         SelectedResponses::Descendants => "SELECT Take = \"yes\" | @AllDescendants",
     };
     let design = ViewDesign {
-        responses,
+        shows_response_hierarchy: responses,
         columns: vec![
-            Column { sort: up, categorised: true, separate: true, ..column("Kind") },
+            Column { sort: up, categorised: true, multi_value: true, ..column("Kind") },
             Column {
                 sort: Some(name_order),
                 clicks: ClickSorts { ascending: true, descending: false },

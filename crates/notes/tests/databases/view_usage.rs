@@ -498,7 +498,7 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
         items.push(Item::summary("Kinds", Value::TextList(kinds.clone())));
         items
     };
-    let category = Column { categorised: true, separate: true, ..sorted("Kinds") };
+    let category = Column { categorised: true, multi_value: true, ..sorted("Kinds") };
     let price = Column { total: Total::Sum, ..column("Price") };
     world
         .write(&database, ANN, |writer| writer.view_create(&view("Kinds", vec![category, sorted("Article"), price])))
@@ -531,7 +531,7 @@ fn threads_of_long_subjects_have_all_their_levels() {
     let database = world.database(&[]);
     let date = Column { formula: Some("@Created".into()), ..sorted("Date") };
     let mut threads = view("Threads", vec![date, sorted("Article")]);
-    threads.design.responses = true;
+    threads.design.shows_response_hierarchy = true;
     world.write(&database, ANN, |writer| writer.view_create(&threads)).expect("made");
     let mut parent = None;
     for level in 0..=31 {

@@ -41,7 +41,7 @@ fn column(formula: &str, sort: Option<SortDirection>) -> Column {
 /// Returns designs of views whose columns use many functions of the formula language, in several locales.
 fn designs() -> Vec<ViewDesign> {
     let (up, down) = (Some(SortDirection::Ascending), Some(SortDirection::Descending));
-    let category = Column { categorised: true, separate: true, ..column("Categories", up) };
+    let category = Column { categorised: true, multi_value: true, ..column("Categories", up) };
     let texts = "@UpperCase(Subject) : @ProperCase(Subject) : @Left(Subject; 3) : @Right(Subject; \"e\") : @Text(@Length(Subject))";
     let times =
         "@Text(@Adjust(Date; 0; 1; -3; 5; 0; 0)) : @Text(@Year(Date)) : @Text(@Weekday(Date)) : @Text(Date; \"D0T1\")";
