@@ -392,7 +392,7 @@ fn first_page(start: Start) -> Request {
         navigator: Navigator::Next,
         limit: 50,
         expansion: Arc::default(),
-        mask: Mask { place: true, ..Mask::default() },
+        mask: Mask { tumbler: true, ..Mask::default() },
     }
 }
 

@@ -178,9 +178,9 @@ impl<'r> LookupContext<'r> {
                 mask: Mask::default(),
             };
             let found = self.report_error(entries.read(&request))?;
-            self.spend(found.looked_at)?;
+            self.spend(found.rows_read)?;
             for row in &found.rows {
-                let RowContents::Document { note, row } = &row.shown else { continue };
+                let RowContents::Document { note, row } = &row.content else { continue };
                 if has_key && row.response_level > 0 {
                     continue;
                 }
@@ -190,8 +190,8 @@ impl<'r> LookupContext<'r> {
                     Wanted::Field(name) => values.value(self.field(*note, name)?.as_ref())?,
                 }
             }
-            left = left.saturating_sub(found.looked_at.max(1));
-            let Some(next) = found.next else { return Ok(()) };
+            left = left.saturating_sub(found.rows_read.max(1));
+            let Some(next) = found.continue_at else { return Ok(()) };
             start = Start::Key(next);
         }
         if rows > most { Err(format!("More than {most} rows are too many to be looked up")) } else { Ok(()) }

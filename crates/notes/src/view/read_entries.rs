@@ -60,7 +60,7 @@ pub struct Request {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mask {
     /// The tumbler of the row.
-    pub place: bool,
+    pub tumbler: bool,
     /// The position of the row among all rows.
     pub position: bool,
     /// The numbers of siblings, children and descendants.
@@ -77,11 +77,11 @@ pub struct EntryRow {
     /// Number of rows above it in the hierarchy.
     pub depth: usize,
     /// The contents of the row.
-    pub shown: RowContents,
+    pub content: RowContents,
     /// The totals of a category, each with the index of its column.
     pub totals: Vec<(usize, f64)>,
     /// The tumbler, if requested.
-    pub place: Option<Tumbler>,
+    pub tumbler: Option<Tumbler>,
     /// The position among all rows, counted from 0, if requested.
     pub position: Option<u64>,
     /// The numbers of siblings, children and descendants, if requested.
@@ -109,9 +109,9 @@ pub struct Entries {
     /// Number of steps that were skipped.
     pub skipped: u64,
     /// The key of the row at which to continue, or `None` if no more rows follow.
-    pub next: Option<Vec<u8>>,
+    pub continue_at: Option<Vec<u8>>,
     /// Number of rows that were read, rows that are not shown included.
-    pub looked_at: u64,
+    pub rows_read: u64,
 }
 
 /// A reader of a view's entries on behalf of the reader of the database.
@@ -169,7 +169,7 @@ impl<'r> EntryReader<'r> {
         }
         let mut looked_at = 0;
         let mut entries = Entries::default();
-        let (mut current, skipped, mut path) = self.begin(request, &mut looked_at)?;
+        let (mut current, skipped, mut path) = self.first_row_and_path(request, &mut looked_at)?;
         entries.skipped = skipped;
         let mut bytes = 0;
         // Only columns with totals need the grand total.
@@ -181,7 +181,7 @@ impl<'r> EntryReader<'r> {
         while let Some(row) = current {
             if entries.rows.len() >= request.limit || bytes >= VIEW_REPLY_BYTES_MAX || looked_at >= VIEW_EXAMINED_ROWS_MAX
             {
-                entries.next = Some(row.key);
+                entries.continue_at = Some(row.key);
                 break;
             }
             looked_at += 1;
@@ -201,12 +201,12 @@ impl<'r> EntryReader<'r> {
             }
             is_adjacent = is_shown;
         }
-        entries.looked_at = looked_at;
+        entries.rows_read = looked_at;
         Ok(entries)
     }
 
     /// Returns the first requested row, the number of steps to it, and the path to the following rows.
-    fn begin(
+    fn first_row_and_path(
         &self,
         request: &Request,
         looked_at: &mut u64,
@@ -216,7 +216,7 @@ impl<'r> EntryReader<'r> {
             let first = walk.next()?.map(|entry| self.rows.row(entry.key, &entry.value)).transpose()?;
             return Ok((first, 0, Some(ForwardPath::Rows { rows: &self.rows, walk, skips: false })));
         }
-        let (first, skipped) = self.first_wanted(request, looked_at)?;
+        let (first, skipped) = self.first_requested(request, looked_at)?;
         let path = self.path(request, first.as_ref())?;
         Ok((first, skipped, path))
     }
@@ -254,7 +254,7 @@ impl<'r> EntryReader<'r> {
 
     /// Returns the first requested row and the number of steps to it. Fails if more than [`VIEW_LOOKED_AT_MAX`] rows
     /// must be read.
-    fn first_wanted(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64)> {
+    fn first_requested(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64)> {
         let (navigator, mut count) = request.skip;
         let mut skipped = 0;
         let mut current = match &request.start {
@@ -349,9 +349,9 @@ impl<'r> EntryReader<'r> {
             if goes_forward || matches!(before, PrecedingRows::Documents(_)) { before } else { PrecedingRows::Unknown };
         let is_next = request.navigator == Navigator::Next;
         let place = match before {
-            _ if !mask.place => None,
+            _ if !mask.tumbler => None,
             PrecedingRows::Documents(count) => Some(Tumbler(vec![count + 1])),
-            PrecedingRows::Row(EntryRow { place: Some(before), .. }) => Some(place_behind(before, depth)),
+            PrecedingRows::Row(EntryRow { tumbler: Some(before), .. }) => Some(next_tumbler(before, depth)),
             _ => Some(self.rows.tumbler(&row.key)?),
         };
         let position = match before {
@@ -369,12 +369,12 @@ impl<'r> EntryReader<'r> {
         Ok(EntryRow {
             depth,
             totals: self.totals(&row, grand)?,
-            place,
+            tumbler: place,
             position,
             counts: if mask.counts { Some(self.counts(&row, depth, position, before)?) } else { None },
             unread: if mask.unread { self.is_unread(&row)? } else { None },
             key: row.key,
-            shown: row.shown,
+            content: row.shown,
         })
     }
 
@@ -493,7 +493,7 @@ impl ForwardPath<'_, '_> {
 }
 
 /// Returns the tumbler of the row that is shown after another one.
-fn place_behind(before: &Tumbler, depth: usize) -> Tumbler {
+fn next_tumbler(before: &Tumbler, depth: usize) -> Tumbler {
     let mut numbers = before.0.clone();
     if depth >= numbers.len() {
         numbers.push(1);

@@ -681,7 +681,7 @@ impl RowList {
 /// Compares the positions of rows and the counts around them with the list, for all rows that a navigator reaches.
 fn check_counts(list: &RowList, entries: &EntryReader<'_>, navigator: Navigator, expansion: &Arc<Expansion>) {
     let start = if navigator == Navigator::Previous { Start::End } else { Start::Beginning };
-    let mask = Mask { place: true, position: true, counts: true, unread: false };
+    let mask = Mask { tumbler: true, position: true, counts: true, unread: false };
     let expansion = Arc::clone(expansion);
     let request = Request { start, skip: (Navigator::Current, 0), navigator, limit: 1_000, expansion, mask };
     for row in entries.read(&request).expect("sound").rows {
@@ -695,7 +695,7 @@ fn check_counts(list: &RowList, entries: &EntryReader<'_>, navigator: Navigator,
         };
         assert_eq!((row.counts, row.position), (Some(counts), Some(index as u64)), "{navigator:?} at {index}");
         let place = entries.rows().tumbler(&row.key).expect("sound");
-        assert_eq!(row.place, Some(place), "{navigator:?} at {index}");
+        assert_eq!(row.tumbler, Some(place), "{navigator:?} at {index}");
     }
 }
 

@@ -79,7 +79,7 @@ fn request(start: Start, navigator: Navigator, limit: usize) -> Request {
 /// Returns the rows as text, as a client would show them.
 fn lines(entries: &Entries) -> Vec<String> {
     let line = |row: &notes::view::read_entries::EntryRow| {
-        let text = match &row.shown {
+        let text = match &row.content {
             RowContents::Category { tally, .. } => format!("[{}] {}", tally.name(), row.totals[0].1),
             RowContents::Document { row, .. } => match row.cells[1].one(0) {
                 CellValue::Text(text) => text.to_owned(),
@@ -125,7 +125,7 @@ fn a_view_shows_what_it_says() {
     let open = Arc::new(Expansion::none_but(HashSet::from([zed])).expect("one"));
     let entries =
         check(&Request { expansion: open, ..closed.clone() }, &["[] 7", "[Elan] 7", "[Zed] 8", ALL[6], ALL[8]]);
-    assert_eq!(entries.next, None);
+    assert_eq!(entries.continue_at, None);
     let skip = |navigator, count| Request { skip: (navigator, count), ..request(Start::Beginning, Navigator::Next, 1) };
     check(&skip(Navigator::Next, 3), &[ALL[2]]);
     check(&skip(Navigator::NextPeer, 3), &[ALL[5]]);
@@ -143,7 +143,7 @@ fn an_answer_says_where_to_go_on() {
     loop {
         let entries = read(&database, BOB, "By Customer", &request(start, Navigator::Next, 3)).expect("a view");
         found.extend(lines(&entries));
-        match entries.next {
+        match entries.continue_at {
             Some(next) => start = Start::Key(next),
             None => break,
         }
@@ -155,17 +155,17 @@ fn an_answer_says_where_to_go_on() {
 fn a_mask_says_what_is_told_of_each_row() {
     let (world, database) = world();
     world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
-    let mask = Mask { place: true, position: true, counts: true, unread: true };
+    let mask = Mask { tumbler: true, position: true, counts: true, unread: true };
     let whole = Request { mask, ..request(Start::Beginning, Navigator::Next, 100) };
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     let places: Vec<String> =
-        entries.rows.iter().map(|row| row.place.as_ref().map_or_else(String::new, ToString::to_string)).collect();
+        entries.rows.iter().map(|row| row.tumbler.as_ref().map_or_else(String::new, ToString::to_string)).collect();
     assert_eq!(places, ["1", "1.1", "2", "2.1", "2.2", "3", "3.1", "3.1.1", "3.2", "3.2.1", "3.2.2"]);
     assert!((0..).zip(&entries.rows).all(|(number, row)| row.position == Some(number)));
     let counts = entries.rows[5].counts.expect("asked for");
     assert_eq!((counts.siblings, counts.children, counts.descendants), (3, 2, 5));
     assert_eq!((entries.rows[5].unread, entries.rows[1].unread), (None, Some(true)));
-    let RowContents::Document { note, .. } = entries.rows[1].shown else { panic!("a document") };
+    let RowContents::Document { note, .. } = entries.rows[1].content else { panic!("a document") };
     world.write(&database, BOB, |writer| writer.mark_read(&[note])).expect("marked");
     let unread = Request { skip: (Navigator::NextUnread, 1), ..request(Start::Key(vec![]), Navigator::NextUnread, 2) };
     assert_eq!(lines(&read(&database, BOB, "By Customer", &unread).expect("a view")), [ALL[3], ALL[4]]);
@@ -399,7 +399,7 @@ fn deletions_that_were_forgotten_are_found() {
     let whole = request(Start::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     for row in &entries.rows[3..] {
-        if let RowContents::Document { note, .. } = row.shown {
+        if let RowContents::Document { note, .. } = row.content {
             world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
         }
     }
@@ -637,7 +637,7 @@ fn what_is_deleted_for_good_behind_a_soft_deletion_was_in_no_view() {
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     let mut deleted = Vec::new();
     for row in &entries.rows[2..] {
-        if let RowContents::Document { note, .. } = row.shown {
+        if let RowContents::Document { note, .. } = row.content {
             world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
             refresh(&database, BOB, "By Customer").expect("a view");
             deleted.push(note);

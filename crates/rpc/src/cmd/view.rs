@@ -148,8 +148,8 @@ pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Resul
     let columns = info.view.design.columns.len();
     let reply = v1::ReadEntriesReply {
         entries: entries.rows.into_iter().map(|row| entry(row, mask, columns)).collect(),
-        more: entries.next.is_some(),
-        next: entries.next.unwrap_or_default(),
+        more: entries.continue_at.is_some(),
+        next: entries.continue_at.unwrap_or_default(),
         skipped: u32::try_from(entries.skipped).unwrap_or(u32::MAX),
         modseq: reader.rows().applied()?.0,
     };
@@ -263,7 +263,7 @@ fn asked(reader: &EntryReader<'_>, request: &v1::ReadEntriesRequest) -> Result<R
         navigator: navigator(request.navigator()),
         limit,
         expansion: Arc::new(expansion(reader.rows(), request.expansion.as_ref())?),
-        mask: Mask { place: mask.position, position: mask.row, counts: mask.counts, unread: mask.unread },
+        mask: Mask { tumbler: mask.position, position: mask.row, counts: mask.counts, unread: mask.unread },
     })
 }
 
@@ -317,7 +317,7 @@ fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
     let mut told = v1::Entry {
         key: row.key,
         level: u32::try_from(row.depth).unwrap_or(u32::MAX),
-        position: row.place.as_ref().map(tumbler_out),
+        position: row.tumbler.as_ref().map(tumbler_out),
         row: row.position.map_or(0, |position| position.saturating_add(1)),
         unread: row.unread.unwrap_or(false),
         siblings: counts.map_or(0, |counts| counts.siblings),
@@ -325,7 +325,7 @@ fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
         descendants: counts.map_or(0, |counts| counts.descendants),
         ..v1::Entry::default()
     };
-    match row.shown {
+    match row.content {
         RowContents::Category { tally, .. } => {
             told.category = true;
             told.name = tally.name().to_owned();
