@@ -45,7 +45,7 @@ impl<'c> DocumentEntry<'c> {
         Self { cells, own: Vec::new() }
     }
 
-    fn own(&self, column: usize) -> Option<SingleValue> {
+    fn single_value(&self, column: usize) -> Option<SingleValue> {
         self.own.iter().find(|(own, _)| *own == column).map(|(_, own)| *own)
     }
 
@@ -56,12 +56,12 @@ impl<'c> DocumentEntry<'c> {
 
     /// Returns the number of values in a column.
     fn count(&self, column: usize) -> usize {
-        if self.own(column).is_some() { 1 } else { self.cells[column].len() }
+        if self.single_value(column).is_some() { 1 } else { self.cells[column].len() }
     }
 
     /// Returns the size of a column's values in bytes.
     fn byte_count(&self, column: usize) -> usize {
-        match self.own(column) {
+        match self.single_value(column) {
             None => self.cells[column].byte_count(),
             Some(_) => self.first(column).byte_count(),
         }
@@ -69,7 +69,7 @@ impl<'c> DocumentEntry<'c> {
 
     /// Returns the values of a column, as many as fit into `bytes_max` bytes.
     fn cell(&self, column: usize, bytes_max: usize) -> Cell {
-        match self.own(column) {
+        match self.single_value(column) {
             None => self.cells[column].cut_to(bytes_max),
             Some(SingleValue::Day(day)) => Cell::Times(vec![day]),
             Some(SingleValue::Value(value)) => self.cells[column].single(value, bytes_max),
@@ -81,8 +81,8 @@ impl<'c> DocumentEntry<'c> {
     fn each_value(self, design: &ViewDesign, column: usize) -> impl Iterator<Item = Self> {
         let end = design.range.filter(|(begin, _)| usize::from(*begin) == column).map(|(_, end)| usize::from(end));
         let count = self.count(column);
-        let end = end.filter(|end| self.own(*end).is_none() && self.count(*end) == count);
-        let is_one = self.own(column).is_some();
+        let end = end.filter(|end| self.single_value(*end).is_none() && self.count(*end) == count);
+        let is_one = self.single_value(column).is_some();
         (0..count).map(move |value| {
             let mut entry = self.clone();
             if !is_one {
@@ -118,7 +118,7 @@ impl<'c> DocumentEntry<'c> {
 
 impl FirstValues for DocumentEntry<'_> {
     fn first(&self, column: usize) -> CellValue<'_> {
-        match self.own(column) {
+        match self.single_value(column) {
             None => self.cells[column].one(0),
             Some(SingleValue::Value(value)) => self.cells[column].one(value),
             Some(SingleValue::Day(day)) => CellValue::Time(day),
@@ -168,15 +168,15 @@ pub(super) fn cells_within(design: &ViewDesign, entry: &DocumentEntry<'_>, bytes
     };
     let (categories, others) = (of(true), of(false));
     let total: usize = sizes.iter().sum();
-    let category_max = if total <= bytes_max { usize::MAX } else { length_within(categories.clone(), bytes_max / 2) };
+    let category_max = if total <= bytes_max { usize::MAX } else { cut_length(categories.clone(), bytes_max / 2) };
     let taken: usize = categories.iter().map(|size| (*size).min(category_max)).sum();
-    let other_max = if total <= bytes_max { usize::MAX } else { length_within(others, bytes_max - taken) };
+    let other_max = if total <= bytes_max { usize::MAX } else { cut_length(others, bytes_max - taken) };
     let length = |column: usize| if is_category(column) { category_max } else { other_max };
     (0..entry.cells.len()).map(|column| entry.cell(column, length(column))).collect()
 }
 
 /// Returns the length to which the longest of some pieces must be cut, so that their sum is at most `sum_max`.
-fn length_within(mut sizes: Vec<usize>, sum_max: usize) -> usize {
+fn cut_length(mut sizes: Vec<usize>, sum_max: usize) -> usize {
     sizes.sort_unstable();
     let mut left = sum_max;
     for (place, size) in sizes.iter().enumerate() {
@@ -209,52 +209,52 @@ mod tests {
     }
 
     /// Returns the cells of each entry.
-    fn found(design: &ViewDesign, cells: &[Cell]) -> Option<Vec<Vec<Cell>>> {
+    fn entry_cells(design: &ViewDesign, cells: &[Cell]) -> Option<Vec<Vec<Cell>>> {
         let cells_of = |entry: &DocumentEntry<'_>| cells_within(design, entry, ROW_BYTES_MAX);
         entries(design, cells).map(|entries| entries.iter().map(cells_of).collect())
     }
 
     /// Returns the beginning and the end of each entry, in hours.
-    fn stand(begin: Cell, end: Cell) -> Vec<(i64, i64)> {
+    fn begins_and_ends(begin: Cell, end: Cell) -> Vec<(i64, i64)> {
         let hours = |cell: &Cell| match cell.one(0) {
             CellValue::Time(time) => time.0 / HOUR,
             other => panic!("{other:?} is no time"),
         };
-        let entries = found(&calendar(), &[begin, end]).expect("a calendar view has entries of its own");
+        let entries = entry_cells(&calendar(), &[begin, end]).expect("a calendar view has entries of its own");
         entries.iter().map(|cells| (hours(&cells[0]), hours(&cells[1]))).collect()
     }
 
     #[test]
     fn a_calendar_entry_stands_in_each_day_that_it_reaches_into() {
-        assert_eq!(stand(times(&[9]), times(&[10])), [(9, 10)]);
-        assert_eq!(stand(times(&[9]), times(&[24])), [(9, 24)], "the day that begins when it ends is not its own");
-        assert_eq!(stand(times(&[20]), times(&[50])), [(20, 50), (24, 50), (48, 50)]);
-        assert_eq!(stand(times(&[-30]), times(&[1])), [(-30, 1), (-24, 1), (0, 1)]);
-        assert_eq!(stand(times(&[9]), times(&[8])), [(9, 8)], "it ends before it begins");
+        assert_eq!(begins_and_ends(times(&[9]), times(&[10])), [(9, 10)]);
+        assert_eq!(begins_and_ends(times(&[9]), times(&[24])), [(9, 24)], "the day that begins when it ends is not its own");
+        assert_eq!(begins_and_ends(times(&[20]), times(&[50])), [(20, 50), (24, 50), (48, 50)]);
+        assert_eq!(begins_and_ends(times(&[-30]), times(&[1])), [(-30, 1), (-24, 1), (0, 1)]);
+        assert_eq!(begins_and_ends(times(&[9]), times(&[8])), [(9, 8)], "it ends before it begins");
     }
 
     #[test]
     fn beginnings_and_ends_of_a_series_belong_together() {
-        assert_eq!(stand(times(&[1, 25, 47]), times(&[2, 26, 49])), [(1, 2), (25, 26), (47, 49), (48, 49)]);
+        assert_eq!(begins_and_ends(times(&[1, 25, 47]), times(&[2, 26, 49])), [(1, 2), (25, 26), (47, 49), (48, 49)]);
     }
 
     #[test]
     fn the_end_may_be_a_duration_in_minutes() {
-        let entries = found(&calendar(), &[times(&[23]), Cell::Numbers(vec![120.0])]).expect("entries");
+        let entries = entry_cells(&calendar(), &[times(&[23]), Cell::Numbers(vec![120.0])]).expect("entries");
         assert_eq!(entries.iter().map(|cells| cells[0].clone()).collect::<Vec<_>>(), [times(&[23]), times(&[24])]);
-        let endless = found(&calendar(), &[times(&[0]), Cell::Numbers(vec![f64::INFINITY])]).expect("entries");
+        let endless = entry_cells(&calendar(), &[times(&[0]), Cell::Numbers(vec![f64::INFINITY])]).expect("entries");
         assert_eq!(endless.len(), VIEW_ENTRIES_PER_NOTE_MAX);
-        let backwards = found(&calendar(), &[times(&[0]), Cell::Numbers(vec![-1e300])]).expect("entries");
+        let backwards = entry_cells(&calendar(), &[times(&[0]), Cell::Numbers(vec![-1e300])]).expect("entries");
         assert_eq!(backwards.len(), 1);
     }
 
     #[test]
     fn what_has_no_times_has_one_entry() {
         let cells = vec![Cell::Texts(vec!["soon".into()]), Cell::None];
-        assert_eq!(found(&calendar(), &cells), Some(vec![cells]));
+        assert_eq!(entry_cells(&calendar(), &cells), Some(vec![cells]));
         let plain = ViewDesign { range: None, ..calendar() };
-        assert_eq!(found(&plain, &[times(&[1]), times(&[2])]), None);
-        assert_eq!(found(&plain, &[times(&[1, 3]), times(&[2])]).map(|entries| entries.len()), Some(2));
+        assert_eq!(entry_cells(&plain, &[times(&[1]), times(&[2])]), None);
+        assert_eq!(entry_cells(&plain, &[times(&[1, 3]), times(&[2])]).map(|entries| entries.len()), Some(2));
     }
 
     #[test]
