@@ -22,7 +22,7 @@ pub struct ExactSum {
     /// The parts: without overlap, in rising magnitude, none of them zero.
     parts: Vec<f64>,
     /// Number of added numbers that cannot be summed.
-    odd: u64,
+    unsummable_count: u64,
 }
 
 impl ExactSum {
@@ -31,7 +31,7 @@ impl ExactSum {
         if is_summable(number) {
             self.grow(number);
         } else {
-            self.odd += 1;
+            self.unsummable_count += 1;
         }
     }
 
@@ -40,22 +40,22 @@ impl ExactSum {
         if is_summable(number) {
             self.grow(-number);
         } else {
-            assert!(self.odd > 0, "only what was added is taken away");
-            self.odd -= 1;
+            assert!(self.unsummable_count > 0, "only what was added is taken away");
+            self.unsummable_count -= 1;
         }
     }
 
     /// Removes the sum of numbers that were all added before.
     pub fn remove_all(&mut self, numbers: &Self) {
         numbers.parts.iter().for_each(|part| self.grow(-part));
-        self.odd = self.odd.saturating_sub(numbers.odd);
+        self.unsummable_count = self.unsummable_count.saturating_sub(numbers.unsummable_count);
     }
 
     /// Returns the number nearest to the exact sum, ties to even. Returns NaN while there are numbers that cannot be
     /// summed.
     #[must_use]
     pub fn value(&self) -> f64 {
-        if self.odd > 0 {
+        if self.unsummable_count > 0 {
             return f64::NAN;
         }
         let mut parts = self.parts.iter().rev().copied();
@@ -73,11 +73,11 @@ impl ExactSum {
     /// Returns `true` if the sum is zero and contains only numbers that can be summed.
     #[must_use]
     pub fn is_zero(&self) -> bool {
-        self.parts.is_empty() && self.odd == 0
+        self.parts.is_empty() && self.unsummable_count == 0
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder) {
-        out.varint(self.odd).varint(self.parts.len() as u64);
+        out.varint(self.unsummable_count).varint(self.parts.len() as u64);
         for part in &self.parts {
             out.u64(part.to_bits());
         }
@@ -89,7 +89,7 @@ impl ExactSum {
         let parts: Vec<f64> = (0..count).map(|_| input.u64().map(f64::from_bits)).collect::<Result<_, _>>()?;
         let is_sound = parts.iter().all(|part| part.is_finite() && *part != 0.0)
             && parts.windows(2).all(|pair| pair[0].abs() < pair[1].abs());
-        is_sound.then_some(Self { parts, odd }).ok_or(InvalidRecord)
+        is_sound.then_some(Self { parts, unsummable_count: odd }).ok_or(InvalidRecord)
     }
 
     fn grow(&mut self, number: f64) {
@@ -116,7 +116,7 @@ impl PartialEq for ExactSum {
     fn eq(&self, other: &Self) -> bool {
         let mut difference = self.clone();
         difference.remove_all(other);
-        difference.parts.is_empty() && self.odd == other.odd
+        difference.parts.is_empty() && self.unsummable_count == other.unsummable_count
     }
 }
 
