@@ -346,7 +346,7 @@ impl DatabaseSnapshot<'_> {
         let may_read = self.grant().may_read(&owned);
         let is_as_before = ReadersId::of(&items) == *readers;
         if is_as_before {
-            view.hidden.learn(names, *readers, may_read);
+            view.hidden.cache_may_read(names, *readers, may_read);
         }
         Ok(may_read && is_as_before)
     }

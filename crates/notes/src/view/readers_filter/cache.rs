@@ -30,7 +30,7 @@ impl HiddenKey {
 pub(crate) struct HiddenCache {
     found: Mutex<VecDeque<(HiddenKey, Arc<HiddenRows>)>>,
     /// Results of access checks: `true` if a reader with these names may read documents with these readers.
-    known: Mutex<HashMap<([u8; 16], ReadersId), bool>>,
+    may_read_results: Mutex<HashMap<([u8; 16], ReadersId), bool>>,
     log: Mutex<Log>,
 }
 
@@ -124,11 +124,11 @@ impl HiddenCache {
     }
 
     pub(crate) fn known(&self, names: [u8; 16], readers: &ReadersId) -> Option<bool> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&(names, *readers)).copied()
+        self.may_read_results.lock().unwrap_or_else(PoisonError::into_inner).get(&(names, *readers)).copied()
     }
 
-    pub(crate) fn learn(&self, names: [u8; 16], readers: ReadersId, may_read: bool) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn cache_may_read(&self, names: [u8; 16], readers: ReadersId, may_read: bool) {
+        let mut known = self.may_read_results.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= VIEW_READERS_CACHE_MAX {
             known.clear();
         }
