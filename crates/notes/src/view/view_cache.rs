@@ -315,7 +315,7 @@ impl DatabaseSnapshot<'_> {
         let may_read = &mut |note, readers: &ReadersId| self.may_read(view, note, readers, seen.names);
         let hidden = match view.hidden.take_older(&seen) {
             Some((mut hidden, changes)) => {
-                Arc::make_mut(&mut hidden).follow(&rows.order(), &changes, may_read)?;
+                Arc::make_mut(&mut hidden).apply_changes(&rows.order(), &changes, may_read)?;
                 hidden
             }
             None => Arc::new(HiddenRows::find(&rows.order(), may_read)?),

@@ -91,10 +91,10 @@ impl Changes {
 
 impl HiddenRows {
     /// Updates the hidden rows to the state of `order` that these changes produced.
-    pub(crate) fn follow(&mut self, order: &Order<'_>, changes: &Changes, may_read: &mut MayRead<'_>) -> Result<()> {
+    pub(crate) fn apply_changes(&mut self, order: &Order<'_>, changes: &Changes, may_read: &mut MayRead<'_>) -> Result<()> {
         let units = self.units(order, changes)?;
         for unit in &units {
-            for (key, row) in rows_then(order, changes, unit)? {
+            for (key, row) in rows_before_changes(order, changes, unit)? {
                 if self.range_of(&key).is_some() {
                     self.count(order, &key, &row, CategoryTotals::remove)?;
                 }
@@ -188,14 +188,14 @@ impl HiddenRows {
         for record in records {
             let path = record[1..].to_vec();
             if self.set_category(order, record)? {
-                self.uncover(order, &path, may_read)?;
+                self.split_category_range(order, &path, may_read)?;
             }
         }
         Ok(())
     }
 
     /// Replaces the range of a category, if there is one, by the ranges of the hidden documents in it.
-    fn uncover(&mut self, order: &Order<'_>, path: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
+    fn split_category_range(&mut self, order: &Order<'_>, path: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
         let Ok(place) = self.ranges.binary_search_by(|range| range.prefix[..].cmp(path)) else { return Ok(()) };
         let documents = order.hidden_documents(&KeyRange::prefix(path), may_read)?;
         let ranges: Result<Vec<HiddenRange>> =
@@ -206,7 +206,7 @@ impl HiddenRows {
 }
 
 /// Returns a main document and the responses beneath it as they were before the changes.
-fn rows_then(order: &Order<'_>, changes: &Changes, unit: &[u8]) -> Result<BTreeMap<Vec<u8>, Arc<DocumentRow>>> {
+fn rows_before_changes(order: &Order<'_>, changes: &Changes, unit: &[u8]) -> Result<BTreeMap<Vec<u8>, Arc<DocumentRow>>> {
     let mut rows: BTreeMap<Vec<u8>, Arc<DocumentRow>> =
         order.documents(&KeyRange::prefix(unit))?.into_iter().map(|(key, row)| (key, Arc::new(row))).collect();
     for (key, (before, _)) in changes.0.range(unit.to_vec()..).take_while(|(key, _)| key.starts_with(unit)) {
