@@ -120,7 +120,7 @@ fn build(
     let question = view.question_at(now, database);
     let outcome = fill(database, &index, &question, options, report).and_then(|built| match built {
         Some(built) => {
-            while index.catch_up(database, &question, VIEW_REFRESH_CHANGES, None)?.is_some_and(|done| !done.complete) {}
+            while index.apply_changes(database, &question, VIEW_REFRESH_CHANGES, None)?.is_some_and(|done| !done.complete) {}
             finish(database, view, &index, now)?;
             Ok(Some(built))
         }
@@ -349,7 +349,7 @@ impl<'s> BuildPass<'s> {
         let summary = database_reader::load_summary_bytes(self.reader, self.database, late.note)?;
         let Some((header, summary)) = header.zip(summary) else { return Ok(()) };
         let above = match self.placed.get(&late.parent) {
-            _ if is_in_cycle => ParentPosition::Itself,
+            _ if is_in_cycle => ParentPosition::CycleMember,
             Some(back) => ParentPosition::Document(back),
             None => ParentPosition::Nothing,
         };

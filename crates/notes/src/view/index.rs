@@ -1,6 +1,6 @@
 //! The index of a view, and how it follows the documents (`docs/views.md`, "Following the documents").
 //!
-//! An [`ViewIndex`] knows where the rows are stored and how their keys are made. [`ViewIndex::catch_up`] applies the changes
+//! An [`ViewIndex`] knows where the rows are stored and how their keys are made. [`ViewIndex::apply_changes`] applies the changes
 //! since the last call, some hundred documents a batch. For each document it takes the old rows (from `viewback`),
 //! evaluates the view's [`ViewFormulas`] for the new ones, and writes the difference. The applied modseq is written in the
 //! same batch, so after a crash the index is late at most.
@@ -52,7 +52,7 @@ pub struct ViewIndex {
     collations: Vec<RowKeys>,
     /// The columns with totals.
     summing: Vec<usize>,
-    /// The value of [`ViewIndex::followed`].
+    /// The value of [`ViewIndex::followed_modseq`].
     followed: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ pub struct Progress {
 pub const COUNTED_LEVELS: usize = 4;
 
 /// Number of the sum that counts rows with Readers items.
-pub(crate) const RESTRICTED: usize = COUNTED_LEVELS;
+pub(crate) const RESTRICTED_SUM: usize = COUNTED_LEVELS;
 
 /// The weights of rows: they count documents of the levels 0 to 3, and rows with Readers items.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,7 +105,7 @@ fn weight_of(level: usize, is_restricted: bool) -> Weight {
     if level < COUNTED_LEVELS {
         values[level] = 1;
     }
-    values[RESTRICTED] = i64::from(is_restricted);
+    values[RESTRICTED_SUM] = i64::from(is_restricted);
     Weight::new(&values)
 }
 
@@ -128,7 +128,7 @@ impl ViewIndex {
     /// Returns the modseq at which the rows matched the documents exactly, or 0 if unknown.
     ///
     /// An index that has applied only some of the changes may be ahead in some documents.
-    pub(crate) fn followed(&self) -> Modseq {
+    pub(crate) fn followed_modseq(&self) -> Modseq {
         Modseq(self.followed.load(Ordering::SeqCst))
     }
 
@@ -171,7 +171,7 @@ impl ViewIndex {
     /// Returns the collection of the categories in one order.
     #[must_use]
     pub fn categories(&self, collation: usize) -> CollectionId {
-        CollectionId { collation: self.rows(collation).collation + CATEGORIES, ..self.rows(collation) }
+        CollectionId { collation: self.rows(collation).collation + CATEGORY_COLLATION_OFFSET, ..self.rows(collation) }
     }
 
     /// Calls `each` for the records in which a document's row counts.
@@ -195,7 +195,7 @@ impl ViewIndex {
     ///
     /// Returns `None` if the index is no longer in use. If `watched` holds the hidden rows of any reader, the changes
     /// of the rows are logged there.
-    pub(crate) fn catch_up(
+    pub(crate) fn apply_changes(
         &self,
         database: &Database,
         question: &dyn ViewFormulas,
@@ -215,14 +215,14 @@ impl ViewIndex {
         let applied = if complete { lock.modseq } else { last };
         // Only the step that passes the purged modseq searches for notes whose stubs were purged.
         let passes_purge = update.applied < lock.purged_modseq && lock.purged_modseq <= applied;
-        let vanished = if passes_purge { update.vanished(limit)? } else { Vec::new() };
-        update.knows_rows =
-            !passes_purge && self.followed() == update.applied && self.rows_follow_from_documents(question);
+        let vanished = if passes_purge { update.notes_without_stub(limit)? } else { Vec::new() };
+        update.rows_are_derivable =
+            !passes_purge && self.followed_modseq() == update.applied && self.rows_follow_from_documents(question);
         vanished.iter().try_for_each(|note| update.apply(*note))?;
         let progress = if vanished.len() >= limit {
             Progress { applied: update.applied, complete: false, changes: vanished.len() }
         } else {
-            let followed = update.follow_some(&changes)?;
+            let followed = update.apply_changes(&changes)?;
             match changes.get(followed) {
                 None => Progress { applied, complete, changes: followed },
                 Some(_) => Progress { applied: changes[followed - 1].modseq, complete: false, changes: followed },
@@ -288,11 +288,11 @@ fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec
 }
 
 /// Offset from the number of an order to the collection of its categories.
-const CATEGORIES: u8 = 128;
+const CATEGORY_COLLATION_OFFSET: u8 = 128;
 
 /// Sampling rate of a check: for one note in so many, the rows computed from its last version are compared with the
 /// stored ones.
-const KNOWN_ROWS_CHECKED: u32 = 16;
+const KNOWN_ROWS_CHECK_INTERVAL: u32 = 16;
 
 /// Version of the records in `viewback` and of the state.
 const VERSION: u8 = 1;
@@ -398,7 +398,7 @@ struct IndexUpdate<'u> {
     /// The modseq that was applied before.
     applied: Modseq,
     /// `true` if the stored rows match the documents as of `applied`, and can be computed from these documents.
-    knows_rows: bool,
+    rows_are_derivable: bool,
 }
 
 impl<'u> IndexUpdate<'u> {
@@ -413,12 +413,12 @@ impl<'u> IndexUpdate<'u> {
         let orders = (0..index.collations.len()).map(open).collect::<Result<Vec<_>>>()?;
         let applied = index.applied(orders[0].rows.state())?;
         let (backs, cycles) = (HashMap::new(), Cycles::default());
-        Ok(Self { index, database, store, question, orders, backs, cycles, applied, knows_rows: false })
+        Ok(Self { index, database, store, question, orders, backs, cycles, applied, rows_are_derivable: false })
     }
 
     /// Returns up to `limit` notes that have rows but no longer exist: their stubs were purged before the index had
     /// followed.
-    fn vanished(&self, limit: usize) -> Result<Vec<NoteId>> {
+    fn notes_without_stub(&self, limit: usize) -> Result<Vec<NoteId>> {
         let range = keys::view_back_range(self.index.database, self.index.view);
         let mut cursor = self.store.scan(Table::ViewBack, &range, Direction::Forward)?;
         let mut found = Vec::new();
@@ -436,7 +436,7 @@ impl<'u> IndexUpdate<'u> {
 
     /// Applies changes in their order until their rows exceed [`REFRESH_BYTES_MAX`] or the time exceeds
     /// [`REFRESH_TIME_MAX`]. Returns the number of applied changes. A transaction is applied completely.
-    fn follow_some(&mut self, changes: &[RecentChange]) -> Result<usize> {
+    fn apply_changes(&mut self, changes: &[RecentChange]) -> Result<usize> {
         let clock = &self.database.clock;
         let began = clock.monotonic();
         for (number, change) in changes.iter().enumerate() {
@@ -448,16 +448,16 @@ impl<'u> IndexUpdate<'u> {
             if is_next && is_enough() {
                 return Ok(number);
             }
-            self.follow(change)?;
+            self.apply_change(change)?;
         }
         Ok(changes.len())
     }
 
     /// Applies a change. If a note changed several times, its first change holds the version from which its rows were
     /// made, and brings the rows to the current state.
-    fn follow(&mut self, change: &RecentChange) -> Result<()> {
+    fn apply_change(&mut self, change: &RecentChange) -> Result<()> {
         match &change.before {
-            _ if !self.knows_rows => self.apply(change.note),
+            _ if !self.rows_are_derivable => self.apply(change.note),
             _ if self.backs.contains_key(&change.note) => Ok(()),
             None => self.apply(change.note),
             Some(before) => self.apply_known(change.note, before),
@@ -473,11 +473,11 @@ impl<'u> IndexUpdate<'u> {
             }
         };
         let back = had.back();
-        if note.0.is_multiple_of(KNOWN_ROWS_CHECKED) {
+        if note.0.is_multiple_of(KNOWN_ROWS_CHECK_INTERVAL) {
             self.check_known(note, &had)?;
         }
         let header = database_reader::load_header(self.store, self.database, note)?;
-        let has = self.placed(header.as_ref())?;
+        let has = self.rows_of(header.as_ref())?;
         let after = has.back();
         let is_changed = back != after;
         self.backs.insert(note, (after, is_changed));
@@ -539,7 +539,7 @@ impl<'u> IndexUpdate<'u> {
 
     /// Writes the current rows of a note and returns its new record.
     fn place(&mut self, header: Option<&Header>, before: &ViewBackRecord) -> Result<ViewBackRecord> {
-        let has = self.placed(header)?;
+        let has = self.rows_of(header)?;
         let back = has.back();
         for ((order, has), had) in self.orders.iter_mut().zip(has.rows).zip(&before.keys) {
             let had = order.stored(had, before.restricted, &has)?;
@@ -549,15 +549,15 @@ impl<'u> IndexUpdate<'u> {
     }
 
     /// Computes the rows of a note.
-    fn placed(&mut self, header: Option<&Header>) -> Result<DocumentRows> {
+    fn rows_of(&mut self, header: Option<&Header>) -> Result<DocumentRows> {
         match header.filter(|header| is_document(header)) {
-            Some(header) => self.ask(header),
+            Some(header) => self.evaluate(header),
             None => Ok(self.index.nowhere()),
         }
     }
 
     /// Evaluates selection and columns for a document, and computes its rows in each order.
-    fn ask(&mut self, header: &Header) -> Result<DocumentRows> {
+    fn evaluate(&mut self, header: &Header) -> Result<DocumentRows> {
         let Some(bytes) = database_reader::load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok(self.index.nowhere());
         };
@@ -566,7 +566,7 @@ impl<'u> IndexUpdate<'u> {
         let placed = match parent {
             None => self.index.place(self.question, &subject, ParentPosition::Nothing),
             Some(parent) if self.is_in_cycle(header.unid, parent)? => {
-                self.index.place(self.question, &subject, ParentPosition::Itself)
+                self.index.place(self.question, &subject, ParentPosition::CycleMember)
             }
             Some(parent) => {
                 let back = self.parent(parent)?;
@@ -647,7 +647,7 @@ pub(crate) enum ParentPosition<'b> {
     /// A parent with this record.
     Document(&'b ViewBackRecord),
     /// The document itself: it is a member of a response cycle and is treated as if it had no parent.
-    Itself,
+    CycleMember,
 }
 
 /// The rows of a document.
@@ -707,10 +707,10 @@ impl ViewIndex {
         above: ParentPosition<'_>,
     ) -> DocumentRows {
         let header = subject.header;
-        let cycle = matches!(above, ParentPosition::Itself).then_some(header.unid);
+        let cycle = matches!(above, ParentPosition::CycleMember).then_some(header.unid);
         let parent = match above {
             ParentPosition::Document(back) => Some(back),
-            ParentPosition::Nothing | ParentPosition::Itself => None,
+            ParentPosition::Nothing | ParentPosition::CycleMember => None,
         };
         if self.design.no_conflicts && header.flags.has(NoteFlags::CONFLICT) {
             return DocumentRows { cycle, ..self.nowhere() };

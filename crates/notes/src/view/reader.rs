@@ -109,7 +109,7 @@ impl<'r> ViewReader<'r> {
 
     /// Returns `true` if any row has Readers items.
     pub(crate) fn has_restricted(&self) -> Result<bool> {
-        Ok(self.rows.rows.totals()?.sums.value(crate::view::index::RESTRICTED) > 0)
+        Ok(self.rows.rows.totals()?.sums.value(crate::view::index::RESTRICTED_SUM) > 0)
     }
 
     /// Returns the index that holds the rows.

@@ -22,7 +22,7 @@ use crate::database::damaged;
 use crate::error::Result;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
-use crate::view::index::{COUNTED_LEVELS, RESTRICTED, RowWeights, ViewIndex, document};
+use crate::view::index::{COUNTED_LEVELS, RESTRICTED_SUM, RowWeights, ViewIndex, document};
 use crate::view::row::{DocumentRow, Row, RowKeys, note_of};
 
 pub(crate) mod cache;
@@ -327,7 +327,7 @@ impl Order<'_> {
     /// Calls `each` for the rows with Readers items in a range, in their order.
     fn each_restricted(&self, range: &KeyRange, each: &mut dyn FnMut(&[u8], ReadersId) -> Result<()>) -> Result<()> {
         let (before, up_to) = totals_around(self.rows, range)?;
-        let restricted = |totals: &Totals| totals.sums.value(RESTRICTED).cast_unsigned();
+        let restricted = |totals: &Totals| totals.sums.value(RESTRICTED_SUM).cast_unsigned();
         let (first, last) = (restricted(&before), restricted(&up_to));
         let mut look = |key: &[u8], value: &[u8]| match Row::decode(value) {
             Ok(Row::Document(row)) => row.readers.map_or(Ok(()), |readers| each(key, readers)),
@@ -336,7 +336,7 @@ impl Order<'_> {
         };
         if last.saturating_sub(first).saturating_mul(SPARSE) < up_to.count.saturating_sub(before.count) {
             for number in first..last {
-                let Some((_, entry)) = self.rows.entry_at_sum(RESTRICTED, number, &RowWeights)? else { break };
+                let Some((_, entry)) = self.rows.entry_at_sum(RESTRICTED_SUM, number, &RowWeights)? else { break };
                 look(&entry.key, &entry.value)?;
             }
         } else if last > first {

@@ -98,7 +98,7 @@ impl OpenView {
 
     /// Applies at most about `limit` changes to the index. Returns `None` if another index has replaced it.
     pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<Progress>> {
-        self.index.catch_up(database, &self.question, limit, Some(&self.hidden))
+        self.index.apply_changes(database, &self.question, limit, Some(&self.hidden))
     }
 
     /// Returns the formulas prepared for evaluation at a moment.
@@ -215,7 +215,7 @@ impl ViewCache {
     /// Returns the modseq up to which all indexes in use have followed the documents exactly.
     pub(crate) fn followed(&self) -> Modseq {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        current.values().map(|view| view.index.followed()).min().unwrap_or(Modseq(u64::MAX))
+        current.values().map(|view| view.index.followed_modseq()).min().unwrap_or(Modseq(u64::MAX))
     }
 
     fn list(&self, design: Modseq, load: impl FnOnce() -> Result<Vec<Arc<ViewInfo>>>) -> Result<Arc<[Arc<ViewInfo>]>> {
