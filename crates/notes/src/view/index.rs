@@ -256,7 +256,7 @@ impl ViewIndex {
     /// database.
     fn find_spellings(&self, database: &Database, changes: &[OrderChanges]) -> Result<()> {
         for (collation, changes) in changes.iter().enumerate() {
-            for record in &changes.thin {
+            for record in &changes.lacking_spellings {
                 let batch = order::find_spellings(self, collation, database.store.as_ref(), record)?;
                 database.store.commit(&batch)?;
             }

@@ -40,7 +40,7 @@ pub(super) struct OrderChanges {
     /// The changes of the rows, if the cache of hidden rows needs them.
     pub(super) rows: Vec<RowChange>,
     /// The keys of the category records that lack spellings.
-    pub(super) thin: Vec<Vec<u8>>,
+    pub(super) lacking_spellings: Vec<Vec<u8>>,
 }
 
 /// The change of a category record.
@@ -56,19 +56,19 @@ struct TallyChange {
 #[derive(PartialEq)]
 struct CountChange {
     /// `true` if the row is added, `false` if it is removed.
-    comes: bool,
+    is_added: bool,
     spelling: Option<String>,
     cells: Vec<Cell>,
 }
 
 impl CountChange {
     fn undoes(&self, other: &Self) -> bool {
-        self.comes != other.comes && self.spelling == other.spelling && self.cells == other.cells
+        self.is_added != other.is_added && self.spelling == other.spelling && self.cells == other.cells
     }
 
     fn apply(&self, tally: &mut CategoryTotals) {
         let (spelling, cells) = (self.spelling.as_deref(), self.cells.iter().collect::<Vec<_>>());
-        if self.comes { tally.add(spelling, &cells) } else { tally.remove(spelling, &cells) }
+        if self.is_added { tally.add(spelling, &cells) } else { tally.remove(spelling, &cells) }
     }
 }
 
@@ -130,7 +130,7 @@ impl<'u> CollationUpdate<'u> {
         let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
         for (key, content) in had.extract_if(|key, _| !stays.contains(&key[..])) {
             self.rows.remove_known(&key, content.weight())?;
-            self.take_out(&key, &content)?;
+            self.uncount(&key, &content)?;
             self.note_change(&key, Some(content), None);
         }
         for (key, row) in new {
@@ -145,7 +145,7 @@ impl<'u> CollationUpdate<'u> {
                 Some(RowContent::Document(before)) if before.encode() == value => {}
                 Some(before) => {
                     self.rows.put_known(&key, &value, before.weight())?;
-                    self.take_out(&key, &before)?;
+                    self.uncount(&key, &before)?;
                     self.count(&key, &row, true)?;
                     self.note_change(&key, Some(before), Some(RowContent::Document(row)));
                 }
@@ -155,12 +155,12 @@ impl<'u> CollationUpdate<'u> {
     }
 
     /// Removes a row from the counts of its categories and of the whole view.
-    fn take_out(&mut self, key: &[u8], content: &RowContent) -> Result<()> {
+    fn uncount(&mut self, key: &[u8], content: &RowContent) -> Result<()> {
         match content {
             RowContent::Document(row) => self.count(key, row, false),
             // Without categories and totals, only the number of documents depends on the row.
             RowContent::Counted { .. } => {
-                self.tally(vec![0], CountChange { comes: false, spelling: None, cells: Vec::new() })
+                self.tally(vec![0], CountChange { is_added: false, spelling: None, cells: Vec::new() })
             }
             RowContent::Category => unreachable!("rows of notes are no categories"),
         }
@@ -171,7 +171,7 @@ impl<'u> CollationUpdate<'u> {
         let (keys, summing) = (self.keys, self.summing);
         each_count(keys, summing, key, row, &mut |record, spelling, cells| {
             let cells = cells.iter().map(|cell| (*cell).clone()).collect();
-            self.tally(record, CountChange { comes, spelling: spelling.map(str::to_owned), cells })
+            self.tally(record, CountChange { is_added: comes, spelling: spelling.map(str::to_owned), cells })
         })
     }
 
@@ -241,7 +241,7 @@ impl<'u> CollationUpdate<'u> {
         if let Some(categories) = self.categories {
             categories.finish(batch)?;
         }
-        Ok(OrderChanges { rows: self.changes.unwrap_or_default(), thin })
+        Ok(OrderChanges { rows: self.changes.unwrap_or_default(), lacking_spellings: thin })
     }
 }
 
