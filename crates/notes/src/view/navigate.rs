@@ -91,7 +91,7 @@ impl Expansion {
 
     /// Returns `true` if only the outermost rows are shown.
     #[must_use]
-    pub fn shows_outermost_alone(&self) -> bool {
+    pub fn is_fully_collapsed(&self) -> bool {
         self.collapsed && self.exceptions.is_empty()
     }
 }
@@ -114,7 +114,7 @@ impl ViewReader<'_> {
             Navigator::PreviousExpanded => self.shown_before(key, expansion),
             Navigator::NextPeer => {
                 let next = self.first_behind(key)?;
-                self.only_beneath(next, self.parent_of(key)?)
+                self.filter_child_of(next, self.parent_of(key)?)
             }
             Navigator::PreviousPeer => self.previous_peer(key),
             Navigator::FirstPeer => match self.parent_of(key)? {
@@ -125,7 +125,7 @@ impl ViewReader<'_> {
             Navigator::Parent => self.parent_of(key)?.map_or(Ok(None), |parent| self.find(&parent)),
             Navigator::Child => {
                 let next = self.first_from(&next_key(key))?;
-                self.only_beneath(next, Some(key.to_vec()))
+                self.filter_child_of(next, Some(key.to_vec()))
             }
             Navigator::NextMain => self.main_at(self.mains_before(&next_key(key))?),
             Navigator::PreviousMain => {
@@ -147,7 +147,7 @@ impl ViewReader<'_> {
     /// Returns the last row that is shown.
     pub fn last(&self, expansion: &Expansion) -> Result<Option<ViewRow>> {
         let Some(last) = self.last_before(None)? else { return Ok(None) };
-        self.shown(last, expansion).map(Some)
+        self.visible_row(last, expansion).map(Some)
     }
 
     /// Returns the key of the parent row, or `None` for an outermost row.
@@ -196,7 +196,7 @@ impl ViewReader<'_> {
         entry.map(|entry| self.row(entry.key, &entry.value)).transpose()
     }
 
-    fn only_beneath(&self, row: Option<ViewRow>, parent: Option<Vec<u8>>) -> Result<Option<ViewRow>> {
+    fn filter_child_of(&self, row: Option<ViewRow>, parent: Option<Vec<u8>>) -> Result<Option<ViewRow>> {
         match row {
             Some(row) if self.parent_of(&row.key)? == parent => Ok(Some(row)),
             _ => Ok(None),
@@ -205,11 +205,11 @@ impl ViewReader<'_> {
 
     fn shown_before(&self, key: &[u8], expansion: &Expansion) -> Result<Option<ViewRow>> {
         let Some(row) = self.last_before(Some(key))? else { return Ok(None) };
-        self.shown(row, expansion).map(Some)
+        self.visible_row(row, expansion).map(Some)
     }
 
     /// Returns the visible row for a row: the outermost collapsed row above it, or the row itself.
-    fn shown(&self, row: ViewRow, expansion: &Expansion) -> Result<ViewRow> {
+    fn visible_row(&self, row: ViewRow, expansion: &Expansion) -> Result<ViewRow> {
         let shown = self.outermost_collapsed(&row.key, expansion)?;
         if shown == row.key { Ok(row) } else { Ok(self.find(&shown)?.unwrap_or(row)) }
     }

@@ -240,7 +240,7 @@ impl<'r> EntryReader<'r> {
             Navigator::NextExpanded => true,
             _ => return Ok(None),
         };
-        let is_outermost = skips && request.expansion.shows_outermost_alone() && self.rows.depth_of(&first.key)? == 0;
+        let is_outermost = skips && request.expansion.is_fully_collapsed() && self.rows.depth_of(&first.key)? == 0;
         if is_outermost && self.rows.is_category(&first.key) {
             return Ok(Some(ForwardPath::Categories(self.rows.outermost_behind(&first.key)?)));
         }
