@@ -60,7 +60,7 @@ impl IndexRecord {
     /// formulas.
     #[must_use]
     pub fn follows(&self, info: &ViewInfo, database: &Database) -> bool {
-        self.follows_design(&info.view) && self.told == info.told(database)
+        self.follows_design(&info.view) && self.told == info.external_input_values(database)
     }
 
     fn follows_design(&self, view: &ViewNote) -> bool {

@@ -104,7 +104,7 @@ impl ViewNote {
     }
 
     /// Returns the inputs that selection and columns use besides documents and time.
-    pub(crate) fn asks(&self, view: ViewId) -> ExternalInputs {
+    pub(crate) fn external_inputs(&self, view: ViewId) -> ExternalInputs {
         let formulas = self.design.columns.iter().filter_map(|column| column.formula.as_ref());
         if !formulas.chain([&self.selection]).any(|text| ExternalInputs::may_be_in(text)) {
             return ExternalInputs::default();
@@ -186,7 +186,7 @@ pub struct ViewInfo {
     /// The contents of the design note.
     pub view: ViewNote,
     /// The inputs that selection and columns use besides documents and time.
-    pub asks: ExternalInputs,
+    pub external_inputs: ExternalInputs,
 }
 
 impl ViewInfo {
@@ -197,8 +197,8 @@ impl ViewInfo {
     }
 
     /// Returns the values of the inputs that the formulas use, encoded for comparison ([`ExternalInputs`]).
-    pub(crate) fn told(&self, database: &Database) -> Vec<u8> {
-        self.asks.answers(database, &self.view.title)
+    pub(crate) fn external_input_values(&self, database: &Database) -> Vec<u8> {
+        self.external_inputs.answers(database, &self.view.title)
     }
 }
 
@@ -298,7 +298,7 @@ mod tests {
         let asks = |formula: &str| {
             let columns = vec![Column { formula: Some(formula.into()), ..Column::default() }];
             let design = ViewDesign { columns, ..ViewDesign::default() };
-            ViewNote { design, ..by_kind() }.asks(ViewId(1))
+            ViewNote { design, ..by_kind() }.external_inputs(ViewId(1))
         };
         for formula in ["Subject", "\"@ViewTitle\"", "@UserName", "REM \"@DbTitle\"; 1"] {
             assert_eq!(asks(formula), ExternalInputs::default(), "{formula}");

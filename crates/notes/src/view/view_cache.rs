@@ -182,7 +182,7 @@ impl ViewCache {
     /// Returns a view with its current index. The caller holds the lock of the database.
     fn current(&self, info: &ViewInfo, database: &Database) -> Option<Arc<OpenView>> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
-        current.filter(|view| view.info.sequence == info.sequence && view.told == info.told(database))
+        current.filter(|view| view.info.sequence == info.sequence && view.told == info.external_input_values(database))
     }
 
     fn set_current(&self, view: &Arc<OpenView>) {
@@ -414,7 +414,7 @@ impl Database {
             old.remove(self.number, note, &mut batch);
         }
         let index = index_record::next_index(reader, self.number, &mut batch)?;
-        let record = IndexRecord::new(index, &info.view, info.told(self), self.clock.now());
+        let record = IndexRecord::new(index, &info.view, info.external_input_values(self), self.clock.now());
         record.put(self.number, note, &mut batch);
         self.store.commit(&batch)?;
         let view = self.views.view(self, info, &record)?;
@@ -441,6 +441,6 @@ fn load_views(reader: &dyn Read, database: &Database) -> Result<Vec<Arc<ViewInfo
 fn view_info(header: &Header, items: &[Item]) -> Option<ViewInfo> {
     let view = ViewNote::of_items(items)?;
     let restricted = header.flags.has(NoteFlags::HAS_READERS);
-    let asks = view.asks(ViewId(header.note.0));
-    Some(ViewInfo { note: header.note, unid: header.unid, sequence: header.sequence, restricted, view, asks })
+    let asks = view.external_inputs(ViewId(header.note.0));
+    Some(ViewInfo { note: header.note, unid: header.unid, sequence: header.sequence, restricted, view, external_inputs: asks })
 }
