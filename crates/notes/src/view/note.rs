@@ -99,14 +99,14 @@ impl ViewNote {
         }
         self.design.check()?;
         let question = self.question(view)?;
-        question.refuse_outside(&self.design)?;
+        question.check_functions(&self.design)?;
         Ok(question)
     }
 
     /// Returns the inputs that selection and columns use besides documents and time.
     pub(crate) fn external_inputs(&self, view: ViewId) -> ExternalInputs {
         let formulas = self.design.columns.iter().filter_map(|column| column.formula.as_ref());
-        if !formulas.chain([&self.selection]).any(|text| ExternalInputs::may_be_in(text)) {
+        if !formulas.chain([&self.selection]).any(|text| ExternalInputs::may_occur_in(text)) {
             return ExternalInputs::default();
         }
         self.question(view).map_or_else(|_| ExternalInputs::default(), |question| question.asks())
@@ -198,7 +198,7 @@ impl ViewInfo {
 
     /// Returns the values of the inputs that the formulas use, encoded for comparison ([`ExternalInputs`]).
     pub(crate) fn external_input_values(&self, database: &Database) -> Vec<u8> {
-        self.external_inputs.answers(database, &self.view.title)
+        self.external_inputs.values(database, &self.view.title)
     }
 }
 

@@ -73,14 +73,14 @@ impl ExternalInputs {
 
     /// Returns `true` if the text of a formula may use any of these inputs. Compiling the formula gives the exact
     /// answer.
-    pub(crate) fn may_be_in(text: &str) -> bool {
+    pub(crate) fn may_occur_in(text: &str) -> bool {
         let text = text.to_ascii_lowercase();
         ["@viewtitle", "@dbtitle", "@dbname", "@webdbname", "@replicaid", "@eval"]
             .iter()
             .any(|name| text.contains(name))
     }
 
-    fn and(self, other: Self) -> Self {
+    fn union(self, other: Self) -> Self {
         Self {
             view_title: self.view_title || other.view_title,
             title: self.title || other.title,
@@ -91,7 +91,7 @@ impl ExternalInputs {
 
     /// Returns the values of the inputs for a database and a view with the title `view`, encoded for comparison. They
     /// are empty if no input is used.
-    pub(crate) fn answers(self, database: &Database, view: &str) -> Vec<u8> {
+    pub(crate) fn values(self, database: &Database, view: &str) -> Vec<u8> {
         if self == Self::default() {
             return Vec::new();
         }
@@ -109,7 +109,7 @@ impl ExternalInputs {
 }
 
 /// Functions that depend on a document's position in a view. The position is unknown while an index is made.
-const PLACE_FUNCTIONS: [&str; 9] = [
+const POSITION_FUNCTIONS: [&str; 9] = [
     "@DocLevel",
     "@DocNumber",
     "@DocParentNumber",
@@ -185,16 +185,16 @@ impl CompiledView {
     #[must_use]
     pub fn asks(&self) -> ExternalInputs {
         let asks = |formula| {
-            functions(formula).map(ExternalInputs::of_function).fold(ExternalInputs::default(), ExternalInputs::and)
+            functions(formula).map(ExternalInputs::of_function).fold(ExternalInputs::default(), ExternalInputs::union)
         };
-        self.formulas().map(asks).fold(ExternalInputs::default(), ExternalInputs::and)
+        self.formulas().map(asks).fold(ExternalInputs::default(), ExternalInputs::union)
     }
 
     /// Refuses functions that have no result while an index is made. `design` is the design of these formulas.
-    pub(crate) fn refuse_outside(&self, design: &ViewDesign) -> Result<()> {
+    pub(crate) fn check_functions(&self, design: &ViewDesign) -> Result<()> {
         let refuse = |what: String, formula: &Formula| {
             let refused = functions(formula).find_map(|name| match name {
-                name if PLACE_FUNCTIONS.contains(&name) => {
+                name if POSITION_FUNCTIONS.contains(&name) => {
                     Some(format!("{name} depends on where a document stands, which is not known when a view is indexed"))
                 }
                 name if LOOKUP_FUNCTIONS.contains(&name) => Some(format!(
@@ -227,7 +227,7 @@ impl CompiledView {
         selection.into_iter().chain(columns)
     }
 
-    fn takes(&self, subject: &Subject<'_>) -> bool {
+    fn is_selected(&self, subject: &Subject<'_>) -> bool {
         match &self.selection {
             Selection::Formula(formula) => formula
                 .evaluate_within(subject, &self.surroundings, DOCUMENT_LIMITS)
@@ -249,7 +249,7 @@ impl CompiledView {
 
 impl ViewFormulas for CompiledView {
     fn answer(&self, subject: &Subject<'_>) -> ViewRowValues {
-        let selected = self.takes(subject);
+        let selected = self.is_selected(subject);
         if !selected && (subject.header.parent.is_none() || self.responses() == SelectedResponses::None) {
             return ViewRowValues { selected, cells: Vec::new() };
         }
