@@ -261,7 +261,7 @@ impl<'r> EntryReader<'r> {
             Start::Beginning => self.rows.first()?,
             Start::End => self.rows.last(&request.expansion)?,
             Start::Key(key) => self.rows.first_from(key)?,
-            Start::Tumbler(place) => match self.rows.at(place)? {
+            Start::Tumbler(place) => match self.rows.key_at(place)? {
                 Some(key) => self.rows.find(&key)?,
                 None => None,
             },
@@ -319,14 +319,14 @@ impl<'r> EntryReader<'r> {
     }
 
     fn is_unread(&self, row: &ViewRow) -> Result<Option<bool>> {
-        match &row.shown {
+        match &row.contents {
             RowContents::Category { .. } => Ok(None),
             RowContents::Document { note, .. } => Ok(Some(!self.reading.is_read(*note)?)),
         }
     }
 
     fn may_show(&self, row: &ViewRow) -> Result<bool> {
-        match &row.shown {
+        match &row.contents {
             RowContents::Document { note, .. } if self.changed.may_be(*note) => {
                 Ok(self.reading.header(*note)?.is_some())
             }
@@ -374,7 +374,7 @@ impl<'r> EntryReader<'r> {
             counts: if mask.counts { Some(self.counts(&row, depth, position, before)?) } else { None },
             unread: if mask.unread { self.is_unread(&row)? } else { None },
             key: row.key,
-            content: row.shown,
+            content: row.contents,
         })
     }
 
@@ -390,7 +390,7 @@ impl<'r> EntryReader<'r> {
             }
             _ => self.rows.siblings(&row.key)?,
         };
-        let is_document = matches!(row.shown, RowContents::Document { .. });
+        let is_document = matches!(row.contents, RowContents::Document { .. });
         if is_document && !(self.has_responses()? && self.rows.has_beneath(&row.key)?) {
             return Ok(Counts { siblings, children: 0, descendants: 0 });
         }
@@ -409,7 +409,7 @@ impl<'r> EntryReader<'r> {
 
     /// Computes the totals that a category shows.
     fn totals(&self, row: &ViewRow, grand: &CategoryTotals) -> Result<Vec<(usize, f64)>> {
-        let RowContents::Category { tally, .. } = &row.shown else { return Ok(Vec::new()) };
+        let RowContents::Category { tally, .. } = &row.contents else { return Ok(Vec::new()) };
         let mut totals = Vec::new();
         for (number, column) in self.view.index.summing().iter().enumerate() {
             let sum = tally.totals[number].sum.value();
@@ -448,7 +448,7 @@ impl<'r> EntryReader<'r> {
 
     fn sum_above(&self, key: &[u8], number: usize, grand: &CategoryTotals) -> Result<f64> {
         let Some(parent) = self.rows.parent_of(key)? else { return Ok(grand.totals[number].sum.value()) };
-        match self.rows.find(&parent)?.map(|row| row.shown) {
+        match self.rows.find(&parent)?.map(|row| row.contents) {
             Some(RowContents::Category { tally, .. }) => Ok(tally.totals[number].sum.value()),
             _ => Ok(f64::NAN),
         }
@@ -506,7 +506,7 @@ fn next_tumbler(before: &Tumbler, depth: usize) -> Tumbler {
 
 /// Returns the estimated size of a row in the reply, in bytes.
 fn size_of(row: &ViewRow) -> usize {
-    let cells = match &row.shown {
+    let cells = match &row.contents {
         RowContents::Category { .. } => 64,
         RowContents::Document { row, .. } => row.cells.iter().map(Cell::byte_count).sum(),
     };

@@ -61,7 +61,7 @@ pub struct ViewRow {
     /// The key by which the row can be found again.
     pub key: Vec<u8>,
     /// The contents of the row.
-    pub shown: RowContents,
+    pub contents: RowContents,
 }
 
 /// The contents of a row.
@@ -97,7 +97,7 @@ impl<'r> ViewReader<'r> {
 
     /// Excludes the rows that are hidden from a reader. `hidden` must have been found in the same state of the view.
     #[must_use]
-    pub(crate) fn without(mut self, hidden: Arc<HiddenRows>) -> Self {
+    pub(crate) fn hiding(mut self, hidden: Arc<HiddenRows>) -> Self {
         self.rows.hidden = hidden;
         self
     }
@@ -221,7 +221,7 @@ impl<'r> ViewReader<'r> {
     }
 
     /// Returns the key of the row with a tumbler, or `None` if there is no such row.
-    pub fn at(&self, tumbler: &Tumbler) -> Result<Option<Vec<u8>>> {
+    pub fn key_at(&self, tumbler: &Tumbler) -> Result<Option<Vec<u8>>> {
         let mut numbers = tumbler.0.iter().map(|number| number - 1);
         let mut path = Vec::new();
         for level in 1.. {
@@ -288,7 +288,7 @@ impl<'r> ViewReader<'r> {
     }
 
     /// Returns the document with a number among the main documents.
-    pub(crate) fn main_at(&self, number: u64) -> Result<Option<ViewRow>> {
+    pub(crate) fn main_document_at(&self, number: u64) -> Result<Option<ViewRow>> {
         self.rows.level_at(0, number)?.map(|entry| self.row(entry.key, &entry.value)).transpose()
     }
 
@@ -409,12 +409,12 @@ impl<'r> ViewReader<'r> {
     fn tally(&self, level: u8, path: &[u8]) -> Result<Option<CategoryTotals>> {
         let record = [&[level], path].concat();
         let stored = self.categories.find(&record)?.map(|value| decode_tally(&record, &value)).transpose()?;
-        stored.map(|tally| self.seen_of(&record, tally)).transpose()
+        stored.map(|tally| self.visible_part(&record, tally)).transpose()
     }
 
     /// Subtracts the hidden documents from a category record. If no known spelling is left, the first visible row
     /// beneath gives the name.
-    fn seen_of(&self, record: &[u8], tally: CategoryTotals) -> Result<CategoryTotals> {
+    fn visible_part(&self, record: &[u8], tally: CategoryTotals) -> Result<CategoryTotals> {
         let mut tally = match self.rows.hidden.tally(record) {
             Some(hidden) => tally.without(hidden),
             None => tally,
@@ -454,7 +454,7 @@ impl<'r> ViewReader<'r> {
                 RowContents::Category { level, tally }
             }
         };
-        Ok(ViewRow { key, shown })
+        Ok(ViewRow { key, contents: shown })
     }
 }
 
@@ -470,9 +470,9 @@ impl OutermostCategories<'_, '_> {
         while let Some((record, value)) = scan.next()? {
             let (Some(1), path) = (record.first(), &record[1..]) else { break };
             if !self.reader.rows.hidden.hides_category(record) {
-                let tally = self.reader.seen_of(record, decode_tally(record, value)?)?;
+                let tally = self.reader.visible_part(record, decode_tally(record, value)?)?;
                 let key = [path, &[mark::ROW]].concat();
-                return Ok(Some(ViewRow { key, shown: RowContents::Category { level: 1, tally } }));
+                return Ok(Some(ViewRow { key, contents: RowContents::Category { level: 1, tally } }));
             }
         }
         Ok(None)

@@ -310,7 +310,7 @@ impl DatabaseSnapshot<'_> {
         }
         let seen = HiddenKey { collation, applied: rows.applied()?, names: self.grant().names_digest() };
         if let Some(hidden) = view.hidden.get(&seen) {
-            return Ok(rows.without(hidden));
+            return Ok(rows.hiding(hidden));
         }
         let may_read = &mut |note, readers: &ReadersId| self.may_read(view, note, readers, seen.names);
         let hidden = match view.hidden.take_older(&seen) {
@@ -325,7 +325,7 @@ impl DatabaseSnapshot<'_> {
         if seen.applied >= self.counters().purged_modseq {
             view.hidden.keep(seen, Arc::clone(&hidden));
         }
-        Ok(rows.without(hidden))
+        Ok(rows.hiding(hidden))
     }
 
     /// Returns `true` if the reader may read a note with these readers in its row.

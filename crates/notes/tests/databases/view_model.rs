@@ -299,7 +299,7 @@ impl ViewFixture {
 }
 
 fn line(row: &ViewRow) -> String {
-    match &row.shown {
+    match &row.contents {
         RowContents::Category { level, tally } => {
             let indent = "  ".repeat(usize::from(*level) - 1);
             format!("{indent}[{}] {} {}", tally.name(), tally.documents, tally.totals[0].sum.value())
@@ -312,10 +312,10 @@ fn line(row: &ViewRow) -> String {
 
 /// Returns the number of rows above a row: categories, and the documents that it responds to.
 fn depth_of(row: &ViewRow, before: &[ViewRow]) -> usize {
-    match &row.shown {
+    match &row.contents {
         RowContents::Category { level, .. } => usize::from(*level),
         RowContents::Document { row, .. } => {
-            let category = before.iter().rev().find_map(|row| match row.shown {
+            let category = before.iter().rev().find_map(|row| match row.contents {
                 RowContents::Category { level, .. } => Some(usize::from(level)),
                 RowContents::Document { .. } => None,
             });
@@ -339,11 +339,11 @@ fn check_places(reader: &ViewReader<'_>, lines: &[String]) {
         let expected = Tumbler(above.iter().map(|(_, number)| *number).collect());
         above.push((depth, 0));
         assert_eq!(reader.tumbler(&row.key).expect("a place"), expected, "{lines:#?}");
-        assert_eq!(reader.at(&expected).expect("a row").as_ref(), Some(&row.key), "{expected}");
+        assert_eq!(reader.key_at(&expected).expect("a row").as_ref(), Some(&row.key), "{expected}");
         assert_eq!(reader.position(&row.key).expect("a position"), position as u64);
         assert_eq!(reader.find(&row.key).expect("a row").as_ref(), Some(row));
     }
-    assert_eq!(reader.at(&Tumbler(vec![1_000])).expect("sound"), None);
+    assert_eq!(reader.key_at(&Tumbler(vec![1_000])).expect("sound"), None);
 }
 
 /// The expected rows, computed from the documents alone.
@@ -635,11 +635,11 @@ impl RowList {
     }
 
     fn is_category(&self, index: usize) -> bool {
-        matches!(self.rows[index].shown, RowContents::Category { .. })
+        matches!(self.rows[index].contents, RowContents::Category { .. })
     }
 
     fn is_main(&self, index: usize) -> bool {
-        matches!(&self.rows[index].shown, RowContents::Document { row, .. } if row.response_level == 0)
+        matches!(&self.rows[index].contents, RowContents::Document { row, .. } if row.response_level == 0)
     }
 
     fn is_shown(&self, index: usize, expansion: &Expansion) -> bool {

@@ -370,7 +370,7 @@ fn a_calendar_tells_what_happens_in_some_days() {
             entries.rows().find_range(&[CellValue::Time(time(from))], &[CellValue::Time(time(to))]).expect("sound");
         let Some(found) = found else { return Vec::new() };
         let page = entries.rows().page(found.position, found.rows as usize).expect("sound");
-        page.iter().map(|row| article_of(&row.shown)).collect()
+        page.iter().map(|row| article_of(&row.contents)).collect()
     };
     assert_eq!(on(0, 23), ["trip"]);
     assert_eq!(on(24, 47), ["trip", "lunch", "party"]);
@@ -425,7 +425,7 @@ fn columns_that_tell_names_follow_them() {
         let view = reading.view(note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
         assert_eq!(rows.len(), ORDERS.len());
-        let RowContents::Document { row, .. } = &rows[0].shown else { panic!("a document") };
+        let RowContents::Document { row, .. } = &rows[0].contents else { panic!("a document") };
         let CellValue::Text(told) = row.cells[1].one(0) else { panic!("a text") };
         (told.to_owned(), view.index.id())
     };
@@ -467,7 +467,7 @@ fn assert_built_alike(database: &Arc<Database>, name: &str) {
         let reading = access.read().expect("a snapshot");
         let view = reading.view(reading.view_find(name).expect("there").note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 10_000).expect("sound");
-        let shown = |row: notes::view::reader::ViewRow| match row.shown {
+        let shown = |row: notes::view::reader::ViewRow| match row.contents {
             RowContents::Category { level, tally } => {
                 (row.key, format!("{level} {} {}", tally.name(), tally.documents), Vec::new())
             }
@@ -517,7 +517,7 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
     let total = rows.total().expect("sound");
     assert_eq!((total.documents, total.totals[0].sum.value()), (12 * 1_024, 12.0 * 1_024.0 * 2.5));
     let page = rows.page(0, 2).expect("sound");
-    let RowContents::Document { row, .. } = &page[1].shown else { panic!("a document") };
+    let RowContents::Document { row, .. } = &page[1].contents else { panic!("a document") };
     assert_eq!(
         (row.cells[0].clone(), row.cells[2].clone()),
         (Cell::Texts(vec![kinds[0].clone()]), Cell::Numbers(vec![2.5]))
@@ -547,7 +547,7 @@ fn threads_of_long_subjects_have_all_their_levels() {
     let reading = access.read().expect("a snapshot");
     let view = reading.view(reading.view_find("Threads").expect("there").note).expect("a view");
     let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
-    let level = |row: &notes::view::reader::ViewRow| match &row.shown {
+    let level = |row: &notes::view::reader::ViewRow| match &row.contents {
         RowContents::Document { row, .. } => usize::from(row.response_level),
         RowContents::Category { .. } => panic!("no categories"),
     };
@@ -573,7 +573,7 @@ fn many_long_columns_hide_no_document() {
     let reading = access.read().expect("a snapshot");
     let view = reading.view(reading.view_find("Wide").expect("there").note).expect("a view");
     let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
-    let first = |row: &notes::view::reader::ViewRow| match &row.shown {
+    let first = |row: &notes::view::reader::ViewRow| match &row.contents {
         RowContents::Document { row, .. } => match row.cells[0].one(0) {
             CellValue::Text(text) => text[..1].to_owned(),
             other => panic!("{other:?} is no text"),
@@ -602,7 +602,7 @@ fn a_category_with_many_spellings_is_called_by_the_smallest() {
         let reading = access.read().expect("a snapshot");
         let view = reading.view(reading.view_find("By Customer").expect("there").note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 1).expect("sound");
-        match &rows[0].shown {
+        match &rows[0].contents {
             RowContents::Category { tally, .. } => (tally.name().to_owned(), tally.documents),
             RowContents::Document { .. } => panic!("a category"),
         }

@@ -272,7 +272,7 @@ fn expansion(rows: &ViewReader<'_>, said: Option<&v1::Expansion>) -> Result<Expa
     at_most(said.exceptions.len(), "expanded and collapsed rows", notes::limits::VIEW_EXPANSIONS_MAX)?;
     let mut keys = HashSet::with_capacity(said.exceptions.len());
     for tumbler in &said.exceptions {
-        keys.extend(rows.at(&tumbler_in(tumbler)?)?);
+        keys.extend(rows.key_at(&tumbler_in(tumbler)?)?);
     }
     Ok(if said.collapsed { Expansion::none_but(keys)? } else { Expansion::all_but(keys)? })
 }
