@@ -90,9 +90,9 @@ impl Table {
         let options = super::sort_key::options(super::sort_key::TextComparison::default());
         let collator = CollatorBorrowed::try_new(icu_collator::CollatorPreferences::default(), options);
         let collator = collator.expect("the root order is compiled in");
-        let mut table = Self { rows: vec![row_behind(&collator, "")], behind: [0; CHARACTERS] };
+        let mut table = Self { rows: vec![row_after(&collator, "")], behind: [0; CHARACTERS] };
         for (character, behind) in characters().zip(0..) {
-            let row = row_behind(&collator, character.encode_utf8(&mut [0; 4]));
+            let row = row_after(&collator, character.encode_utf8(&mut [0; 4]));
             let known = table.rows.iter().position(|known| *known == row);
             table.behind[behind] = known.unwrap_or(table.rows.len()) as u8;
             if known.is_none() {
@@ -104,7 +104,7 @@ impl Table {
 }
 
 /// Computes the bytes that each character adds behind a text, with the collator.
-fn row_behind(collator: &CollatorBorrowed<'_>, before: &str) -> TableRow {
+fn row_after(collator: &CollatorBorrowed<'_>, before: &str) -> TableRow {
     let key = |text: &str| {
         let mut key = Vec::new();
         let Ok(()) = collator.write_sort_key_to(text, &mut key);
