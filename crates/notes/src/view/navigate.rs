@@ -261,7 +261,7 @@ impl ViewReader<'_> {
 
     fn next_category(&self, key: &[u8]) -> Result<Option<ViewRow>> {
         let Some(path) = self.innermost_path(key)? else { return Ok(None) };
-        let next = self.first_from(&[path, &[mark::NEXT]].concat())?;
+        let next = self.first_from(&[path, &[mark::NEXT_COLUMN]].concat())?;
         Ok(next.filter(|row| self.is_category(&row.key)))
     }
 

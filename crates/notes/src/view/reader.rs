@@ -385,7 +385,7 @@ impl<'r> ViewReader<'r> {
         match (path.is_empty(), has_categories) {
             (true, true) => Some(Vec::new()),
             (true, false) => None,
-            (false, _) => Some([path, &[mark::NEXT]].concat()),
+            (false, _) => Some([path, &[mark::NEXT_COLUMN]].concat()),
         }
     }
 
@@ -483,7 +483,7 @@ fn first_category(level: u8, above: &[u8]) -> Vec<u8> {
     let mut key = vec![level];
     if !above.is_empty() {
         key.extend(above);
-        key.push(mark::NEXT);
+        key.push(mark::NEXT_COLUMN);
     }
     key
 }

@@ -4,7 +4,7 @@
 //! the keys of one collation; it uses only the cells of documents.
 //!
 //! A key has at most [`KEY_BYTES_MAX`] bytes, however long the values are. The minimum for everything that may follow
-//! is reserved, and each component gets a share of the bytes that are left (`RowKeys::room`). Rows with the same key up to
+//! is reserved, and each component gets a share of the bytes that are left (`RowKeys::component_limit`). Rows with the same key up to
 //! a component have the same share for it, so the order of the kept parts is correct.
 //!
 //! Invariants: the key of a category row is smaller than all keys beneath it, and the keys beneath it are those that
@@ -38,7 +38,7 @@ const UNID_BYTES: usize = 16;
 const NOTE_AND_ENTRY_BYTES: usize = 6;
 
 /// Divisor of the remaining bytes: a component gets this part of them besides its reserved minimum.
-const SHARE: usize = 4;
+const SHARE_DIVISOR: usize = 4;
 
 /// Minimum size of a key at the deepest level of responses.
 const KEY_BYTES_MIN: usize = CATEGORY_LEVELS_MAX * (CATEGORY_BYTES_MIN + 1)
@@ -54,9 +54,9 @@ pub(crate) mod mark {
     /// The last level; the components of a document follow.
     pub(crate) const LAST: u8 = 1;
     /// A level of the next categorised column follows.
-    pub(crate) const NEXT: u8 = 2;
+    pub(crate) const NEXT_COLUMN: u8 = 2;
     /// A further level of the same column follows.
-    pub(crate) const FURTHER: u8 = 3;
+    pub(crate) const SUBLEVEL: u8 = 3;
 }
 
 /// The contents of a row.
@@ -195,7 +195,7 @@ pub struct RowKeys {
     /// The other sorted columns.
     others: Vec<SortedColumn>,
     /// Number of these columns in the key of a response.
-    of_responses: usize,
+    response_column_count: usize,
     /// Maximum number of response levels.
     response_levels: usize,
 }
@@ -221,33 +221,33 @@ impl RowKeys {
         let mut categories: Vec<SortedColumn> = collation.iter().map(sorted).collect();
         let mut others = categories.split_off(if leads { count } else { 0 });
         others.truncate(SORTED_COLUMNS_MAX);
-        let of_responses = others.len().min(RESPONSE_SORTED_COLUMNS_MAX);
+        let response_column_count = others.len().min(RESPONSE_SORTED_COLUMNS_MAX);
         let response_levels = if design.shows_response_hierarchy { RESPONSE_LEVELS_MAX } else { 0 };
-        Self { categories, others, of_responses, response_levels }
+        Self { categories, others, response_column_count, response_levels }
     }
 
     /// Returns the columns that determine the position of a document within its category or beneath its parent, by its
     /// response level.
     fn columns(&self, level: usize) -> &[SortedColumn] {
-        if level == 0 { &self.others } else { &self.others[..self.of_responses] }
+        if level == 0 { &self.others } else { &self.others[..self.response_column_count] }
     }
 
     /// Returns the minimum size of the components behind the first `columns` columns of a document.
-    fn least_behind(&self, level: usize, columns: usize) -> usize {
+    fn min_bytes_after(&self, level: usize, columns: usize) -> usize {
         let own = (self.columns(level).len() - columns) * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES;
-        let response = self.of_responses * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES;
+        let response = self.response_column_count * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES;
         own + self.response_levels.saturating_sub(level) * response
     }
 
     /// Returns the space for a sorted column of a document behind the key so far.
-    fn room(&self, key: &[u8], level: usize, column: usize) -> ComponentLimit {
-        ComponentLimit::Beginning(COMPONENT_BYTES_MIN + share(key, self.least_behind(level, column)))
+    fn component_limit(&self, key: &[u8], level: usize, column: usize) -> ComponentLimit {
+        ComponentLimit::Beginning(COMPONENT_BYTES_MIN + share(key, self.min_bytes_after(level, column)))
     }
 
     /// Returns the space for a level of categories behind the key so far. Different texts stay different when they are
     /// cut.
-    fn category_room(&self, path: &[u8], levels: usize) -> ComponentLimit {
-        let least = (CATEGORY_LEVELS_MAX - levels) * (CATEGORY_BYTES_MIN + 1) + self.least_behind(0, 0);
+    fn category_component_limit(&self, path: &[u8], levels: usize) -> ComponentLimit {
+        let least = (CATEGORY_LEVELS_MAX - levels) * (CATEGORY_BYTES_MIN + 1) + self.min_bytes_after(0, 0);
         ComponentLimit::Digest(CATEGORY_BYTES_MIN + share(path, least))
     }
 
@@ -256,11 +256,11 @@ impl RowKeys {
     pub fn categories(&self, values: &(impl FirstValues + ?Sized)) -> Vec<Category> {
         let mut found: Vec<Category> = Vec::new();
         self.each_level(values, &mut |column, depth, spelling| {
-            let mark = if depth == 0 { mark::NEXT } else { mark::FURTHER };
+            let mark = if depth == 0 { mark::NEXT_COLUMN } else { mark::SUBLEVEL };
             let mut path = found.last().map_or_else(Vec::new, |above: &Category| [&above.path[..], &[mark]].concat());
-            let room = self.category_room(&path, found.len());
+            let room = self.category_component_limit(&path, found.len());
             sort_key::write(spelling, column.order, &column.texts, room, &mut path);
-            found.push(Category { level: found.len() as u8 + 1, path, spelling: spelled(spelling) });
+            found.push(Category { level: found.len() as u8 + 1, path, spelling: category_name(spelling) });
         });
         found
     }
@@ -269,7 +269,7 @@ impl RowKeys {
     #[must_use]
     pub fn spellings(&self, cells: &[Cell]) -> Vec<String> {
         let mut found = Vec::new();
-        self.each_level(cells, &mut |_, _, spelling| found.push(spelled(spelling)));
+        self.each_level(cells, &mut |_, _, spelling| found.push(category_name(spelling)));
         found
     }
 
@@ -346,9 +346,9 @@ impl RowKeys {
             levels.truncate(self.levels_max(count));
             for (depth, level) in levels.iter().enumerate() {
                 if count > 0 {
-                    prefix.push(if depth == 0 { mark::NEXT } else { mark::FURTHER });
+                    prefix.push(if depth == 0 { mark::NEXT_COLUMN } else { mark::SUBLEVEL });
                 }
-                let room = self.category_room(&prefix, count);
+                let room = self.category_component_limit(&prefix, count);
                 let is_beginning = is_last(number) && depth + 1 == levels.len();
                 // An empty prefix matches everything beneath the category above.
                 let level =
@@ -361,7 +361,7 @@ impl RowKeys {
             if number == 0 && count > 0 {
                 prefix.push(mark::LAST);
             }
-            let room = self.room(&prefix, 0, number);
+            let room = self.component_limit(&prefix, 0, number);
             write_value(*value, column, room, is_last(categories.len() + number), &mut prefix);
         }
         Some(prefix)
@@ -408,8 +408,8 @@ impl RowKeys {
             let end = start + sort_key::length(key.get(start..)?, column.order)?;
             ends.push(end);
             match *key.get(end)? {
-                mark::NEXT => column = columns.next()?,
-                mark::FURTHER => {}
+                mark::NEXT_COLUMN => column = columns.next()?,
+                mark::SUBLEVEL => {}
                 last => return Some((ends, last)),
             }
             start = end + 1;
@@ -424,7 +424,7 @@ impl RowKeys {
         (note, entry): (NoteId, u16),
     ) -> Vec<u8> {
         for (number, column) in self.columns(level).iter().enumerate() {
-            let room = self.room(&key, level, number);
+            let room = self.component_limit(&key, level, number);
             sort_key::write(values.first(column.index), column.order, &column.texts, room, &mut key);
         }
         key.extend(note.to_key());
@@ -436,7 +436,7 @@ impl RowKeys {
 
 /// Returns a component's share of the key bytes that are left when the minimum for the rest is reserved.
 fn share(key: &[u8], least_behind: usize) -> usize {
-    KEY_BYTES_MAX.saturating_sub(key.len() + least_behind) / SHARE
+    KEY_BYTES_MAX.saturating_sub(key.len() + least_behind) / SHARE_DIVISOR
 }
 
 /// Writes the component of a value to search for, or the common prefix of all texts that begin with it.
@@ -475,7 +475,7 @@ fn level(text: &str) -> CellValue<'_> {
 }
 
 /// Returns the name of a category, also for values that are not texts, for clients that cannot format such values.
-fn spelled(value: CellValue<'_>) -> String {
+fn category_name(value: CellValue<'_>) -> String {
     match value {
         CellValue::None => String::new(),
         CellValue::Text(text) => prefix_of(text, SPELLING_BYTES_MAX).to_owned(),
