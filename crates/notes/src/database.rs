@@ -526,7 +526,7 @@ impl Database {
 
     /// Drops the old versions of notes for all changes that every open view has already followed.
     pub(crate) fn drop_old_versions(&self) {
-        let followed = self.views.followed();
+        let followed = self.views.followed_modseq();
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).forget_versions(followed);
     }
 

@@ -117,7 +117,7 @@ fn build(
     turn.set_index(index);
     let index = ViewIndex::new(database.number(), index, view.index.design().clone());
     let now = database.clock.now();
-    let question = view.question_at(now, database);
+    let question = view.formulas_at(now, database);
     let outcome = fill(database, &index, &question, options, report).and_then(|built| match built {
         Some(built) => {
             while index.apply_changes(database, &question, VIEW_REFRESH_CHANGES, None)?.is_some_and(|done| !done.complete) {}

@@ -204,7 +204,7 @@ impl ViewIndex {
     ) -> Result<Option<Progress>> {
         let lock = database.lock();
         database.check_not_dropped()?;
-        if !database.views.is_live(self.view) {
+        if !database.views.is_in_use(self.view) {
             return Ok(None);
         }
         let watched = watched.filter(|watched| watched.is_watched());

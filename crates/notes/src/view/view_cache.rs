@@ -40,10 +40,10 @@ pub struct OpenView {
     /// The index that holds the rows.
     pub index: ViewIndex,
     /// The moment for which the index was evaluated, if its formulas depend on the time.
-    pub evaluated: Timestamp,
+    pub evaluated_at: Timestamp,
     question: CompiledView,
     /// The values of the inputs that the formulas used, from the record of the index.
-    told: Vec<u8>,
+    external_input_values: Vec<u8>,
     hidden: HiddenCache,
 }
 
@@ -52,10 +52,10 @@ impl OpenView {
         let question = info.view.question(info.id())?.at(record.evaluated, database, &info.view.title);
         let index = ViewIndex::new(database.number(), record.index, info.view.design.clone());
         let (told, hidden) = (record.told.clone(), HiddenCache::default());
-        Ok(Self { info, index, evaluated: record.evaluated, question, told, hidden })
+        Ok(Self { info, index, evaluated_at: record.evaluated, question, external_input_values: told, hidden })
     }
 
-    /// Returns `true` if the contents change as time passes, so that they hold only for [`OpenView::evaluated`].
+    /// Returns `true` if the contents change as time passes, so that they hold only for [`OpenView::evaluated_at`].
     #[must_use]
     pub fn is_time_relative(&self) -> bool {
         self.question.is_time_relative()
@@ -75,8 +75,8 @@ impl OpenView {
             Refresh::Automatic | Refresh::AfterFirstUse => TIME_REFRESH_MIN,
         };
         let day = |time: Timestamp| time.seconds().div_euclid(DAY_SECONDS);
-        let is_late = now.since(self.evaluated) >= interval.max(TIME_REFRESH_MIN);
-        day(now) != day(self.evaluated) || (is_late && self.question.is_clock_relative())
+        let is_late = now.since(self.evaluated_at) >= interval.max(TIME_REFRESH_MIN);
+        day(now) != day(self.evaluated_at) || (is_late && self.question.is_clock_relative())
     }
 
     /// Returns the number of the view's own order, or of the order that a click on a column selects.
@@ -102,7 +102,7 @@ impl OpenView {
     }
 
     /// Returns the formulas prepared for evaluation at a moment.
-    pub(crate) fn question_at(&self, now: Timestamp, database: &Database) -> CompiledView {
+    pub(crate) fn formulas_at(&self, now: Timestamp, database: &Database) -> CompiledView {
         self.question.at(now, database, &self.info.view.title)
     }
 
@@ -110,7 +110,7 @@ impl OpenView {
         self.info.note == info.note
             && self.info.sequence == info.sequence
             && self.index.id() == record.index
-            && self.evaluated == record.evaluated
+            && self.evaluated_at == record.evaluated
     }
 }
 
@@ -182,7 +182,7 @@ impl ViewCache {
     /// Returns a view with its current index. The caller holds the lock of the database.
     fn current(&self, info: &ViewInfo, database: &Database) -> Option<Arc<OpenView>> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
-        current.filter(|view| view.info.sequence == info.sequence && view.told == info.external_input_values(database))
+        current.filter(|view| view.info.sequence == info.sequence && view.external_input_values == info.external_input_values(database))
     }
 
     fn set_current(&self, view: &Arc<OpenView>) {
@@ -201,7 +201,7 @@ impl ViewCache {
 
     /// Returns `true` if an index is in use or being built, so that changes may be applied to it. The caller holds the
     /// lock of the database.
-    pub(crate) fn is_live(&self, index: ViewId) -> bool {
+    pub(crate) fn is_in_use(&self, index: ViewId) -> bool {
         let building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         building.values().any(|building| *building == Some(index))
             || self.current.lock().unwrap_or_else(PoisonError::into_inner).values().any(|view| view.index.id() == index)
@@ -213,7 +213,7 @@ impl ViewCache {
     }
 
     /// Returns the modseq up to which all indexes in use have followed the documents exactly.
-    pub(crate) fn followed(&self) -> Modseq {
+    pub(crate) fn followed_modseq(&self) -> Modseq {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         current.values().map(|view| view.index.followed_modseq()).min().unwrap_or(Modseq(u64::MAX))
     }

@@ -276,7 +276,7 @@ fn held(access: &Access<level::Reader>, note: NoteId) -> (Timestamp, u64) {
     let reading = access.read().expect("a snapshot");
     let view = reading.view(note).expect("a view");
     assert!(view.is_time_relative());
-    (view.evaluated, reading.view_rows(&view, 0).expect("rows").total().expect("sound").documents)
+    (view.evaluated_at, reading.view_rows(&view, 0).expect("rows").total().expect("sound").documents)
 }
 
 #[test]

@@ -106,7 +106,7 @@ pub(super) fn list(core: &Core, path: &str) -> Outcome {
             ("orders", json!(design.collations().len())),
             ("documents", json!(documents)),
             ("late_changes", json!(late)),
-            ("evaluated_at", moment(view.filter(|view| view.is_time_relative()).map(|view| view.evaluated))),
+            ("evaluated_at", moment(view.filter(|view| view.is_time_relative()).map(|view| view.evaluated_at))),
         ]));
     }
     let answer = Answer::list(rows);
