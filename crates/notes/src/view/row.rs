@@ -241,7 +241,7 @@ impl RowKeys {
 
     /// Returns the space for a sorted column of a document behind the key so far.
     fn component_limit(&self, key: &[u8], level: usize, column: usize) -> ComponentLimit {
-        ComponentLimit::Beginning(COMPONENT_BYTES_MIN + share(key, self.min_bytes_after(level, column)))
+        ComponentLimit::Prefix(COMPONENT_BYTES_MIN + share(key, self.min_bytes_after(level, column)))
     }
 
     /// Returns the space for a level of categories behind the key so far. Different texts stay different when they are
@@ -449,7 +449,7 @@ fn write_value(
 ) {
     match value {
         CellValue::Text(text) if is_beginning => {
-            sort_key::write_beginning(text, column.order, &column.texts, room, out);
+            sort_key::write_prefix(text, column.order, &column.texts, room, out);
         }
         value => sort_key::write(value, column.order, &column.texts, room, out),
     }

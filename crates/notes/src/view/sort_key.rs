@@ -82,7 +82,7 @@ const LEVEL_SEPARATOR: u8 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ComponentLimit {
     /// Texts whose kept parts are equal count as equal.
-    Beginning(usize),
+    Prefix(usize),
     /// A digest replaces the rest, so texts that were different stay different.
     Digest(usize),
 }
@@ -93,16 +93,16 @@ const DIGEST_BYTES: usize = 10;
 impl ComponentLimit {
     /// Returns the number of bytes that are kept of a text's component when it is cut: type byte and text, without the
     /// bytes behind the text.
-    fn kept(self) -> usize {
+    fn kept_bytes(self) -> usize {
         match self {
-            Self::Beginning(bytes) => bytes.saturating_sub(TEXT_END.len()),
+            Self::Prefix(bytes) => bytes.saturating_sub(TEXT_END.len()),
             Self::Digest(bytes) => bytes.saturating_sub(DIGEST_BYTES + TEXT_END.len()),
         }
     }
 
     fn bytes(self) -> usize {
         match self {
-            Self::Beginning(bytes) | Self::Digest(bytes) => bytes,
+            Self::Prefix(bytes) | Self::Digest(bytes) => bytes,
         }
     }
 
@@ -112,7 +112,7 @@ impl ComponentLimit {
             return;
         }
         let digest = blake3::hash(&out[start..]);
-        cut_to(start + self.kept(), out);
+        cut_to(start + self.kept_bytes(), out);
         if matches!(self, Self::Digest(_)) {
             // The digest contains no zero byte, because a zero byte could end the text.
             out.extend(digest.as_bytes()[..DIGEST_BYTES].iter().map(|byte| byte | 1));
@@ -156,7 +156,7 @@ pub fn write(value: CellValue<'_>, order: SortDirection, texts: &TextOrder, room
 
 /// Writes the common prefix of the components of all texts that begin with `text`. If case or accents count, only the
 /// letters are compared.
-pub fn write_beginning(text: &str, order: SortDirection, texts: &TextOrder, room: ComponentLimit, out: &mut Vec<u8>) {
+pub fn write_prefix(text: &str, order: SortDirection, texts: &TextOrder, room: ComponentLimit, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(0x40);
     texts.write(text, out);
@@ -165,8 +165,8 @@ pub fn write_beginning(text: &str, order: SortDirection, texts: &TextOrder, room
     if let Some(separator) = out[start..].iter().position(|byte| *byte == LEVEL_SEPARATOR) {
         out.truncate(start + separator);
     }
-    if out.len() > start + room.kept() {
-        cut_to(start + room.kept(), out);
+    if out.len() > start + room.kept_bytes() {
+        cut_to(start + room.kept_bytes(), out);
     }
     if order == SortDirection::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     const PLAIN: TextComparison = TextComparison { case: false, accents: false };
-    const ENOUGH: ComponentLimit = ComponentLimit::Beginning(usize::MAX);
+    const ENOUGH: ComponentLimit = ComponentLimit::Prefix(usize::MAX);
 
     fn component(value: CellValue<'_>, order: SortDirection, differences: TextComparison) -> Vec<u8> {
         let mut out = Vec::new();
@@ -316,7 +316,7 @@ mod tests {
             out
         };
         let texts = ["a", "aaaaaa", "aaaaaaaaaaaab", "aaaaaaaaaaaabb", "aaaaaac", "b", "bbbbbbbbbbbbbbbbbbbbbbbbbb"];
-        for (room, equal) in [(ComponentLimit::Beginning(9), 6), (ComponentLimit::Digest(16), 0)] {
+        for (room, equal) in [(ComponentLimit::Prefix(9), 6), (ComponentLimit::Digest(16), 0)] {
             for direction in [SortDirection::Ascending, SortDirection::Descending] {
                 let keys: Vec<_> = texts.iter().map(|text| cut(text, room, direction)).collect();
                 let same = (0..texts.len()).map(|one| keys[one + 1..].iter().filter(|key| **key == keys[one]).count());
@@ -326,7 +326,7 @@ mod tests {
             }
             for text in texts {
                 let mut beginning = Vec::new();
-                write_beginning(text, SortDirection::Ascending, &order, room, &mut beginning);
+                write_prefix(text, SortDirection::Ascending, &order, room, &mut beginning);
                 assert!(cut(&format!("{text}a"), room, SortDirection::Ascending).starts_with(&beginning), "{text}");
             }
         }
@@ -335,7 +335,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_cut_component_is_one(text in "\\PC{0,12}", room in 9_usize..24, digest: bool, down: bool) {
-            let room = if digest { ComponentLimit::Digest(room + 7) } else { ComponentLimit::Beginning(room) };
+            let room = if digest { ComponentLimit::Digest(room + 7) } else { ComponentLimit::Prefix(room) };
             let order = if down { SortDirection::Descending } else { SortDirection::Ascending };
             let mut out = Vec::new();
             write(CellValue::Text(&text), order, &TextOrder::of_locale("", TextComparison { case: true, accents: true }), room, &mut out);
