@@ -58,7 +58,7 @@ impl Writer<'_, '_> {
 
     /// Creates a design note. For a personal one, the caller does not need the right to create documents.
     fn create_design_note(&mut self, owner: Option<&Name>, new: NewNote) -> Result<NoteId> {
-        if owner.is_some() { self.make(new) } else { self.note_create(new) }
+        if owner.is_some() { self.create_unchecked(new) } else { self.note_create(new) }
     }
 
     /// Checks that a title is valid for a folder and not in use. The title of a folder that is hidden from the caller
@@ -104,7 +104,7 @@ impl Writer<'_, '_> {
     /// Deletes a folder, which must be empty.
     pub fn folder_delete(&mut self, folder: ViewId) -> Result<()> {
         self.check_may_design_view(NoteId(folder.0))?;
-        self.require_known(folder)?;
+        self.require_folder_visible(folder)?;
         // Documents that are hidden from the caller also count.
         let gets_a_note = self.part.pending.values().any(|pending| pending.after.uid_in(folder).is_some());
         if gets_a_note || FolderReader::open(self.store, self.part.database, folder)?.totals()?.count > 0 {

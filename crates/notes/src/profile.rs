@@ -101,14 +101,14 @@ impl Writer<'_, '_> {
             }
             let unid = Some(profile_unid(name, user));
             let blobs = blobs.to_vec();
-            return self.make(NewNote { unid, blobs, ..NewNote::of_class(NoteClass::PROFILE, items) });
+            return self.create_unchecked(NewNote { unid, blobs, ..NewNote::of_class(NoteClass::PROFILE, items) });
         };
-        let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("profile {name}")))?;
+        let summary = self.visible_summary(note)?.ok_or_else(|| Error::not_found(format!("profile {name}")))?;
         let may = user.is_some_and(|user| self.may_set_profile_of(user)) || self.part.grant.may_edit(&summary.items);
         if !may {
             return Err(self.not_author(note));
         }
-        let sequence = self.require(note)?.after.sequence;
+        let sequence = self.pending_header(note)?.after.sequence;
         self.replace_items(note, sequence, &summary, (&items, blobs))?;
         Ok(note)
     }
@@ -117,7 +117,7 @@ impl Writer<'_, '_> {
     pub fn profile_delete(&mut self, name: &str, user: Option<&Name>) -> Result<bool> {
         self.require_level(AclLevel::Author)?;
         let Some(note) = self.profile_find(name, user)? else { return Ok(false) };
-        let Some(summary) = self.visible(note)? else { return Ok(false) };
+        let Some(summary) = self.visible_summary(note)? else { return Ok(false) };
         let is_own = user.is_some_and(|user| self.part.grant.is_own(user));
         if !is_own && !self.part.grant.may_delete(&summary.items) {
             return Err(self.not_author(note));

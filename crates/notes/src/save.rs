@@ -101,19 +101,19 @@ impl Writer<'_, '_> {
         contents: (&[Item], &[BlobId]),
         options: &SaveOptions<'_>,
     ) -> Result<SaveOutcome> {
-        let summary = self.editable(note)?;
+        let summary = self.editable_summary(note)?;
         let (items, blobs) = contents;
         let tracked = |writer: &Self, items: &[Item]| match options.tracks_editors {
             true => with_edit_history(&summary.items, items, writer.part.grant.name(), writer.part.now),
             false => items.to_vec(),
         };
-        let Header { unid, sequence: found, class, .. } = self.require(note)?.after;
+        let Header { unid, sequence: found, class, .. } = self.pending_header(note)?.after;
         if found == expected {
             let items = tracked(self, items);
-            let Header { size, crlf_growth, .. } = self.require(note)?.after;
+            let Header { size, crlf_growth, .. } = self.pending_header(note)?.after;
             let sequence = self.replace_items(note, expected, &summary, (&items, blobs))?;
             if options.preserve_size {
-                let header = &mut self.require(note)?.after;
+                let header = &mut self.pending_header(note)?.after;
                 let stored = std::mem::replace(&mut header.size, size);
                 header.crlf_growth = crlf_growth;
                 let counters = &mut self.part.counters;
@@ -122,7 +122,7 @@ impl Writer<'_, '_> {
             return Ok(SaveOutcome::Plain { sequence });
         }
         let refused = Error::Conflict { unid, expected, found };
-        let is_stored = self.require(note)?.before.as_ref().is_some_and(|before| before.sequence == found);
+        let is_stored = self.pending_header(note)?.before.as_ref().is_some_and(|before| before.sequence == found);
         if options.on_conflict == OnConflict::Refuse || !is_stored || !class.is_document() {
             return Err(refused);
         }
@@ -140,18 +140,18 @@ impl Writer<'_, '_> {
         if !action.keeps || self.conflicts_of(note)? >= CONFLICTS_PER_NOTE_MAX {
             return Err(refused);
         }
-        self.check_kept(note, &summary.items, items)?;
-        self.forget_untouched(note);
+        self.check_protected_items(note, &summary.items, items)?;
+        self.drop_unchanged(note);
         let new = NewNote { parent: Some(unid), blobs: blobs.to_vec(), ..NewNote::document(tracked(self, items)) };
-        let loser = self.make(new)?;
-        let header = &mut self.require(loser)?.after;
+        let loser = self.create_unchecked(new)?;
+        let header = &mut self.pending_header(loser)?.after;
         header.flags = header.flags.with(NoteFlags::CONFLICT);
         Ok(SaveOutcome::Conflict { note: loser })
     }
 
     /// Returns the number of conflict responses that a note has.
     fn conflicts_of(&mut self, note: NoteId) -> Result<usize> {
-        let unid = self.require(note)?.after.unid;
+        let unid = self.pending_header(note)?.after.unid;
         let is_loser = |header: &crate::note::Header| {
             header.flags.has(NoteFlags::CONFLICT) && header.parent == Some(unid) && !header.is_stub()
         };

@@ -148,7 +148,7 @@ impl Writer<'_, '_> {
     /// time. Returns `false` if there was no such note.
     pub fn note_delete(&mut self, note: NoteId) -> Result<bool> {
         let Some(summary) = self.deletable_summary(note)? else { return Ok(false) };
-        let is_document = self.require(note)?.after.class.is_document();
+        let is_document = self.pending_header(note)?.after.class.is_document();
         if is_document && self.part.database.record().options.keep_deleted_hours.is_some() {
             self.delete_softly(note)?;
         } else {
@@ -200,7 +200,7 @@ impl Writer<'_, '_> {
         let mut places = Vec::new();
         for folder in deletion.folders {
             if known.iter().any(|design| design.view == folder) {
-                places.push(self.place_in(folder)?);
+                places.push(self.allocate_uid_checked(folder)?);
             }
         }
         self.batch.delete(Table::Meta, &key);
@@ -220,8 +220,8 @@ impl Writer<'_, '_> {
 
     /// Returns the summary of a note that the caller may delete.
     fn deletable_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
-        let Some(summary) = self.visible(note)? else { return Ok(None) };
-        let class = self.require(note)?.after.class;
+        let Some(summary) = self.visible_summary(note)? else { return Ok(None) };
+        let class = self.pending_header(note)?.after.class;
         if class == NoteClass::VIEW && self.is_owned_by_caller(&summary.items) {
             return Ok(Some(summary));
         }
@@ -237,13 +237,13 @@ impl Writer<'_, '_> {
         let summary = self.part.stored_summary(note)?;
         let found = self.part.pending_or_stub(note)?.map(|pending| &pending.after);
         let Some(flags) = found.filter(|header| header.is_soft_deleted()).map(|header| header.flags) else {
-            self.forget_untouched(note);
+            self.drop_unchanged(note);
             return Ok(None);
         };
         let summary = summary.ok_or_else(|| database_reader::damaged_note(self.part.database, note, "summary"))?;
         let is_seen = self.part.grant.may_see(flags, &summary.items);
         if !is_seen {
-            self.forget_untouched(note);
+            self.drop_unchanged(note);
         }
         Ok(is_seen.then_some(summary))
     }
@@ -251,7 +251,7 @@ impl Writer<'_, '_> {
     fn delete_softly(&mut self, note: NoteId) -> Result<()> {
         let (at, by) = (self.part.now, self.part.grant.display_name().to_owned());
         let number = self.part.database.number;
-        let header = &mut self.require(note)?.after;
+        let header = &mut self.pending_header(note)?.after;
         let folders = header.folders.drain(..).map(|place| place.folder).collect();
         let parent = header.parent;
         header.flags = header.flags.with(NoteFlags::STUB).with(NoteFlags::SOFT_DELETED);
@@ -267,10 +267,10 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn delete_contents(&mut self, note: NoteId, summary: &Summary) -> Result<()> {
-        let flags = self.require(note)?.after.flags;
+        let flags = self.pending_header(note)?.after.flags;
         self.delete_records(note, flags, summary);
         let (number, now) = (self.part.database.number, self.part.now);
-        let header = &mut self.require(note)?.after;
+        let header = &mut self.pending_header(note)?.after;
         let (size, parent, class) = (header.size, header.parent, header.class);
         clear_contents(header);
         header.sequence = header.sequence.saturating_add(1);
@@ -309,7 +309,7 @@ impl Writer<'_, '_> {
 fn delete_summary_keeping_access_items(batch: &mut Batch, of: (DbNumber, NoteId), flags: NoteFlags, summary: &Summary) {
     let key = keys::summary(of.0, of.1, Record::Summary);
     if flags.has(NoteFlags::HAS_READERS) {
-        let items = writer::deciding(&summary.items).cloned().collect();
+        let items = writer::access_items(&summary.items).cloned().collect();
         batch.put(Table::Summary, &key, &Summary { items, ..Summary::default() }.encode());
     } else {
         batch.delete(Table::Summary, &key);

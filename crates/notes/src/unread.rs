@@ -118,7 +118,7 @@ impl Writer<'_, '_> {
             if self.is_visible(*note)? {
                 visible.push(*note);
             }
-            self.forget_untouched(*note);
+            self.drop_unchanged(*note);
         }
         if is_owner(self.part.database, user) {
             for note in visible {

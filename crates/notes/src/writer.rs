@@ -95,31 +95,31 @@ impl Writer<'_, '_> {
         }
         let is_visible = self.is_visible(note)?;
         let header = self.part.pending(note)?.map(|pending| pending.after.clone()).filter(|_| is_visible);
-        self.forget_untouched(note);
+        self.drop_unchanged(note);
         Ok(header)
     }
 
     /// Creates a note and adds it to its folders.
     pub fn note_create(&mut self, new: NewNote) -> Result<NoteId> {
         self.check_may_create(&new)?;
-        self.make(new)
+        self.create_unchecked(new)
     }
 
     /// Creates a note without checking whether the caller may create it.
-    pub(crate) fn make(&mut self, new: NewNote) -> Result<NoteId> {
-        self.whole(|writer| writer.make_in_steps(new))
+    pub(crate) fn create_unchecked(&mut self, new: NewNote) -> Result<NoteId> {
+        self.all_or_spoil(|writer| writer.create_steps(new))
     }
 
     /// Runs a change of several steps. If a step fails after another has written something, the transaction can no
     /// longer be committed.
-    fn whole<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    fn all_or_spoil<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let written = self.batch.len();
         let outcome = change(self);
         self.part.is_spoiled |= outcome.is_err() && self.batch.len() > written;
         outcome
     }
 
-    fn make_in_steps(&mut self, mut new: NewNote) -> Result<NoteId> {
+    fn create_steps(&mut self, mut new: NewNote) -> Result<NoteId> {
         if new.tracks_editors {
             new.items = save::with_edit_history(&[], &new.items, self.part.grant.name(), self.part.now);
         }
@@ -159,8 +159,8 @@ impl Writer<'_, '_> {
         header.size = new.size.unwrap_or(stored);
         for folder in &new.folders {
             if header.uid_in(*folder).is_none() {
-                check_room_for_folder(&header)?;
-                let place = self.place_in(*folder)?;
+                check_folder_limit(&header)?;
+                let place = self.allocate_uid_checked(*folder)?;
                 header.folders.push(place);
             }
         }
@@ -200,9 +200,9 @@ impl Writer<'_, '_> {
     /// Replaces the items of a note. Fails if the note was saved since the caller read it at sequence number
     /// `expected`.
     pub fn note_update(&mut self, note: NoteId, expected: u32, items: &[Item], blobs: &[BlobId]) -> Result<u32> {
-        let summary = self.editable(note)?;
+        let summary = self.editable_summary(note)?;
         // A caller who may change a view only as its owner may not turn it into a shared one.
-        let is_theirs = self.require(note)?.after.class == NoteClass::VIEW && !self.may_design_folders();
+        let is_theirs = self.pending_header(note)?.after.class == NoteClass::VIEW && !self.may_design_folders();
         if is_theirs && !self.is_owned_by_caller(items) {
             return Err(self.not_author(note));
         }
@@ -218,20 +218,20 @@ impl Writer<'_, '_> {
         contents: (&[Item], &[BlobId]),
     ) -> Result<u32> {
         let (items, blobs) = contents;
-        let pending = self.require(note)?;
+        let pending = self.pending_header(note)?;
         let (unid, found, size) = (pending.after.unid, pending.after.sequence, pending.after.size);
         if found != expected {
             return Err(Error::Conflict { unid, expected, found });
         }
-        self.check_kept(note, &summary.items, items)?;
+        self.check_protected_items(note, &summary.items, items)?;
         item::check_items(items)?;
-        let stored = self.whole(|writer| {
+        let stored = self.all_or_spoil(|writer| {
             writer.remove_contents(note, summary, blobs);
             writer.put_items(note, items, blobs)
         })?;
         self.part.rewrites = true;
         let now = self.part.now;
-        let header = &mut self.require(note)?.after;
+        let header = &mut self.pending_header(note)?.after;
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;
         let others = header.flags.0 & !NoteFlags::HAS_READERS.with(NoteFlags::PUBLIC).0;
@@ -250,13 +250,13 @@ impl Writer<'_, '_> {
             return Err(Error::not_found(format!("note {note}")));
         }
         let keywords = self.keywords_define(keywords)?;
-        let header = &mut self.require(note)?.after;
+        let header = &mut self.pending_header(note)?.after;
         let changed = header.marks != marks || header.keywords != keywords;
         if changed {
             header.marks = marks;
             header.keywords = keywords;
         } else {
-            self.forget_untouched(note);
+            self.drop_unchanged(note);
         }
         Ok(changed)
     }
@@ -264,17 +264,17 @@ impl Writer<'_, '_> {
     /// Adds a note to a folder and returns its UID there. A note that is in the folder already keeps its UID.
     pub fn folder_add(&mut self, note: NoteId, folder: ViewId) -> Result<Uid> {
         self.require_filing(folder)?;
-        self.require_known(folder)?;
+        self.require_folder_visible(folder)?;
         if !self.is_visible(note)? {
-            self.forget_untouched(note);
+            self.drop_unchanged(note);
             return Err(Error::not_found(format!("note {note}")));
         }
-        if let Some(uid) = self.require(note)?.after.uid_in(folder) {
+        if let Some(uid) = self.pending_header(note)?.after.uid_in(folder) {
             return Ok(uid);
         }
-        let place = self.next_place(folder)?;
-        let header = &mut self.require(note)?.after;
-        check_room_for_folder(header)?;
+        let place = self.allocate_uid(folder)?;
+        let header = &mut self.pending_header(note)?.after;
+        check_folder_limit(header)?;
         header.folders.push(place);
         Ok(place.uid)
     }
@@ -282,16 +282,16 @@ impl Writer<'_, '_> {
     /// Removes a note from a folder without deleting the note. Returns `true` if the note was in the folder.
     pub fn folder_remove(&mut self, note: NoteId, folder: ViewId) -> Result<bool> {
         self.require_filing(folder)?;
-        if !self.is_visible(note)? || self.is_unknown(folder)? {
-            self.forget_untouched(note);
+        if !self.is_visible(note)? || self.is_folder_hidden(folder)? {
+            self.drop_unchanged(note);
             return Ok(false);
         }
-        let header = &mut self.require(note)?.after;
+        let header = &mut self.pending_header(note)?.after;
         let before = header.folders.len();
         header.folders.retain(|place| place.folder != folder);
         let removed = header.folders.len() < before;
         if !removed {
-            self.forget_untouched(note);
+            self.drop_unchanged(note);
         }
         Ok(removed)
     }
@@ -305,7 +305,7 @@ impl Writer<'_, '_> {
     /// Opens a folder's index, as the last transaction left it.
     pub fn folder_read(&self, folder: ViewId) -> Result<FolderReader<'_>> {
         self.require_level(AclLevel::Reader)?;
-        self.require_known(folder)?;
+        self.require_folder_visible(folder)?;
         let reader = FolderReader::open(self.store, self.part.database, folder)?;
         reader.hide_unreadable(self.store, &self.part.grant)
     }
@@ -313,7 +313,7 @@ impl Writer<'_, '_> {
     /// Returns a folder's UIDVALIDITY and next UID, changes of this transaction included.
     pub fn folder_state(&mut self, folder: ViewId) -> Result<FolderState> {
         self.require_level(AclLevel::Reader)?;
-        self.require_known(folder)?;
+        self.require_folder_visible(folder)?;
         Ok(self.part.folder(folder)?.state)
     }
 
@@ -339,7 +339,7 @@ impl Writer<'_, '_> {
         let (before, by) = (database.acl().1, self.part.grant.display_name().to_owned());
         let change = AclChange::between(&before, &acl, &by, self.part.now, self.part.modseq);
         acl_history::record_change(store, database.number, &change, self.batch)?;
-        let sequence = self.require(ACL_NOTE_ID)?.after.sequence;
+        let sequence = self.pending_header(ACL_NOTE_ID)?.after.sequence;
         let old = database_reader::load_summary(store, database, ACL_NOTE_ID)?;
         let old = old.ok_or_else(|| database_reader::damaged_note(database, ACL_NOTE_ID, "summary"))?;
         self.replace_items(ACL_NOTE_ID, sequence, &old, (&[acl_item(&acl)], &[]))?;
@@ -358,12 +358,12 @@ impl Writer<'_, '_> {
         self.part.database.number
     }
 
-    pub(crate) fn require(&mut self, note: NoteId) -> Result<&mut PendingHeader> {
+    pub(crate) fn pending_header(&mut self, note: NoteId) -> Result<&mut PendingHeader> {
         self.part.pending(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))
     }
 
     /// Drops a header that was only read, so that it is not written again.
-    pub(crate) fn forget_untouched(&mut self, note: NoteId) {
+    pub(crate) fn drop_unchanged(&mut self, note: NoteId) {
         if self.part.pending.get(&note).is_some_and(|pending| pending.before.as_ref() == Some(&pending.after)) {
             self.part.pending.remove(&note);
         }
@@ -371,7 +371,7 @@ impl Writer<'_, '_> {
 
     /// Returns the stored summary of a note that the caller may see. For a note that this transaction creates, returns
     /// an empty summary, because its creator may see it.
-    pub(crate) fn visible(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
+    pub(crate) fn visible_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let is_new = self.part.pending.get(&note).is_some_and(|pending| pending.before.is_none());
         let summary = if is_new { None } else { self.part.stored_summary(note)? };
         if self.part.pending(note)?.is_none() {
@@ -381,7 +381,7 @@ impl Writer<'_, '_> {
             return Ok(Some(Arc::default()));
         }
         let summary = summary.ok_or_else(|| database_reader::damaged_note(self.part.database, note, "summary"))?;
-        let flags = self.require(note)?.after.flags;
+        let flags = self.pending_header(note)?.after.flags;
         Ok(Some(summary).filter(|summary| self.part.grant.may_see(flags, &summary.items)))
     }
 
@@ -391,13 +391,13 @@ impl Writer<'_, '_> {
         match self.part.pending(note)? {
             None => Ok(false),
             Some(pending) if !pending.after.flags.has(NoteFlags::HAS_READERS) => Ok(true),
-            Some(_) => Ok(self.visible(note)?.is_some()),
+            Some(_) => Ok(self.visible_summary(note)?.is_some()),
         }
     }
 
-    pub(crate) fn editable(&mut self, note: NoteId) -> Result<Arc<Summary>> {
-        let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
-        let (class, flags) = (self.require(note)?.after.class, self.require(note)?.after.flags);
+    pub(crate) fn editable_summary(&mut self, note: NoteId) -> Result<Arc<Summary>> {
+        let summary = self.visible_summary(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        let (class, flags) = (self.pending_header(note)?.after.class, self.pending_header(note)?.after.flags);
         if class == NoteClass::VIEW && self.is_owned_by_caller(&summary.items) {
             return Ok(summary);
         }
@@ -446,7 +446,7 @@ impl Writer<'_, '_> {
 
     /// Checks that the items that the caller may not change are the same. These are protected items and, if the caller
     /// may change the note only because it is public, the public state and the Readers and Authors items.
-    pub(crate) fn check_kept(&self, note: NoteId, old: &[Item], new: &[Item]) -> Result<()> {
+    pub(crate) fn check_protected_items(&self, note: NoteId, old: &[Item], new: &[Item]) -> Result<()> {
         let grant = &self.part.grant;
         if grant.level() >= AclLevel::Editor {
             return Ok(());
@@ -455,7 +455,7 @@ impl Writer<'_, '_> {
         let is_kept = |item: &Item| item::find_item(new, &item.name) == Some(item);
         let mut is_right = protected.into_iter().all(is_kept);
         if !grant.may_edit(old) && public::is_public(old) {
-            is_right &= public::is_public(new) && deciding(old).eq(deciding(new));
+            is_right &= public::is_public(new) && access_items(old).eq(access_items(new));
         }
         if is_right { Ok(()) } else { Err(self.not_author(note)) }
     }
@@ -503,22 +503,22 @@ impl Writer<'_, '_> {
     }
 
     /// Returns `true` if a folder exists and the caller may not know of it.
-    fn is_unknown(&self, folder: ViewId) -> Result<bool> {
+    fn is_folder_hidden(&self, folder: ViewId) -> Result<bool> {
         let grant = &self.part.grant;
         Ok(!grant.is_server_itself() && folder::is_hidden_from(grant, &self.all_folders()?, folder))
     }
 
-    pub(crate) fn require_known(&self, folder: ViewId) -> Result<()> {
-        if self.is_unknown(folder)? { Err(Error::not_found(format!("folder {folder}"))) } else { Ok(()) }
+    pub(crate) fn require_folder_visible(&self, folder: ViewId) -> Result<()> {
+        if self.is_folder_hidden(folder)? { Err(Error::not_found(format!("folder {folder}"))) } else { Ok(()) }
     }
 
-    pub(crate) fn place_in(&mut self, folder: ViewId) -> Result<Membership> {
-        self.require_known(folder)?;
-        self.next_place(folder)
+    pub(crate) fn allocate_uid_checked(&mut self, folder: ViewId) -> Result<Membership> {
+        self.require_folder_visible(folder)?;
+        self.allocate_uid(folder)
     }
 
     /// Allocates a UID in a folder of which the caller may know.
-    fn next_place(&mut self, folder: ViewId) -> Result<Membership> {
+    fn allocate_uid(&mut self, folder: ViewId) -> Result<Membership> {
         let open = self.part.folder(folder)?;
         let uid = open.state.uid_next;
         if uid.0 == u32::MAX {
@@ -633,7 +633,7 @@ impl Writer<'_, '_> {
     }
 }
 
-fn check_room_for_folder(header: &Header) -> Result<()> {
+fn check_folder_limit(header: &Header) -> Result<()> {
     if header.folders.len() >= FOLDERS_PER_NOTE_MAX {
         return Err(Error::Limit { what: "folders of a note", max: FOLDERS_PER_NOTE_MAX });
     }
@@ -641,7 +641,7 @@ fn check_room_for_folder(header: &Header) -> Result<()> {
 }
 
 /// Returns the Readers and Authors items, which determine who may read and change a note.
-pub(crate) fn deciding(items: &[Item]) -> impl Iterator<Item = &Item> {
+pub(crate) fn access_items(items: &[Item]) -> impl Iterator<Item = &Item> {
     items.iter().filter(|item| item.flags.has(ItemFlags::READERS) || item.flags.has(ItemFlags::AUTHORS))
 }
 
