@@ -499,7 +499,7 @@ fn keys_of(engine: &MemoryEngine, table: Table) -> Vec<Vec<u8>> {
 }
 
 /// Calls all functions of readers and writers. Errors are allowed, panics are not.
-fn use_damaged(engine: &MemoryEngine) {
+fn exercise_damaged(engine: &MemoryEngine) {
     if let Ok(collection) = Reader::open(engine, ID) {
         let _ = (collection.totals(), collection.count());
         for number in (0..120u32).step_by(7) {
@@ -533,7 +533,7 @@ fn false_tree_records_never_panic_and_are_rebuilt_from_the_entries() {
             engine.falsify(Table::Tree, &keys[engine.random().below(keys.len() as u64) as usize]);
         }
         found += u32::from(!check(&engine, ID, &ThreeSums).unwrap().is_empty());
-        use_damaged(&engine);
+        exercise_damaged(&engine);
         repair(&engine, &model);
     }
     assert!(found > 350, "few flips hit what does not matter, such as the next number: {found}");
