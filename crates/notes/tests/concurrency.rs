@@ -189,7 +189,7 @@ fn of_two_savers_the_first_wins() {
 type FolderContents = BTreeMap<Uid, (NoteId, Marks, Modseq)>;
 
 /// Reads a folder and checks its counts against its entries.
-fn see(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> FolderContents {
+fn read_folder(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> FolderContents {
     let reader = reading.folder(folder).expect("the folder is there");
     let mut seen = FolderContents::new();
     let mut entries = Vec::new();
@@ -216,7 +216,7 @@ fn see(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> FolderContents 
 }
 
 /// Applies the changes after `since` to the contents that were read then.
-fn follow(
+fn apply_changes(
     reading: &notes::DatabaseSnapshot<'_>,
     folder: ViewId,
     since: Modseq,
@@ -242,7 +242,7 @@ fn follow(
 }
 
 /// Makes one random change to a folder.
-fn stir(writer: &mut Writer<'_, '_>, random: &SeededRandom, folders: [ViewId; 2], thread: u64) -> notes::Result<()> {
+fn random_change(writer: &mut Writer<'_, '_>, random: &SeededRandom, folders: [ViewId; 2], thread: u64) -> notes::Result<()> {
     let from = folders[random.below(2) as usize];
     let mut notes = Vec::new();
     writer.folder_read(from)?.for_each_entry(Uid(0), &mut |entry| {
@@ -283,7 +283,7 @@ fn readers_see_consistent_snapshots_and_can_follow_the_changes() {
                 scope.spawn(move || {
                     let random = SeededRandom::new(thread);
                     for _ in 0..rounds(300) {
-                        write(&world.notes, database, |writer| stir(writer, &random, folders, thread)).unwrap();
+                        write(&world.notes, database, |writer| random_change(writer, &random, folders, thread)).unwrap();
                     }
                 })
             })
@@ -296,8 +296,8 @@ fn readers_see_consistent_snapshots_and_can_follow_the_changes() {
                     let reading = access.read().unwrap();
                     let keywords = database.keywords();
                     assert!(reading.modseq() >= known.0, "time does not run backwards");
-                    let seen = see(&reading, folders[0]);
-                    assert_eq!(follow(&reading, folders[0], known.0, known.1), seen);
+                    let seen = read_folder(&reading, folders[0]);
+                    assert_eq!(apply_changes(&reading, folders[0], known.0, known.1), seen);
                     for (note, ..) in seen.values() {
                         let header = reading.header(*note).unwrap().expect("an entry has its note");
                         assert!(header.keywords.iter().all(|keyword| keywords.name(*keyword).is_some()));
@@ -439,7 +439,7 @@ fn content_is_not_collected_while_somebody_adds_it_again() {
                     let random = SeededRandom::new(thread);
                     for _ in 0..rounds(300) {
                         let content = &contents[random.below(3) as usize];
-                        come_and_go(world, &databases[random.below(2) as usize], content);
+                        create_and_delete(world, &databases[random.below(2) as usize], content);
                     }
                 })
             })
@@ -459,7 +459,7 @@ fn content_is_not_collected_while_somebody_adds_it_again() {
 }
 
 /// Creates a note with a blob, reads the blob, and deletes the note.
-fn come_and_go(world: &World, database: &Arc<Database>, content: &[u8]) {
+fn create_and_delete(world: &World, database: &Arc<Database>, content: &[u8]) {
     let (note, blob) = write(&world.notes, database, |writer| {
         let blob = writer.blob_put(content)?;
         let new = NewNote { blobs: vec![blob], ..NewNote::document(number(1)) };
@@ -472,7 +472,7 @@ fn come_and_go(world: &World, database: &Arc<Database>, content: &[u8]) {
 }
 
 /// Returns `true` for the error that is expected if a database may be deleted at any time.
-fn is_gone(error: &Error) -> bool {
+fn is_not_found(error: &Error) -> bool {
     matches!(error, Error::NotFound { .. })
 }
 
@@ -516,7 +516,7 @@ fn databases_come_and_go_under_those_who_use_them() {
                             let manager = database.authorize(&Arc::new(Identity::person(OWNER)))?;
                             world.notes.database_delete(&manager)
                         });
-                        assert!(deleted.as_ref().err().is_none_or(is_gone), "{deleted:?}");
+                        assert!(deleted.as_ref().err().is_none_or(is_not_found), "{deleted:?}");
                     }
                 })
             })
@@ -525,7 +525,7 @@ fn databases_come_and_go_under_those_who_use_them() {
             scope.spawn(|| {
                 while !stop.load(Ordering::SeqCst) {
                     let used = use_briefly(&world, "d.nsf");
-                    assert!(used.as_ref().err().is_none_or(is_gone), "{used:?}");
+                    assert!(used.as_ref().err().is_none_or(is_not_found), "{used:?}");
                     world.notes.close_idle();
                 }
             });
@@ -553,7 +553,7 @@ fn a_database_that_is_gone_is_gone_for_its_managers_too() {
         world.notes.database_options_set(&manager, "Ghost", DatabaseOptions::default()),
         world.notes.database_delete(&manager),
     ];
-    assert!(refused.iter().all(|outcome| outcome.as_ref().is_err_and(is_gone)), "{refused:?}");
+    assert!(refused.iter().all(|outcome| outcome.as_ref().is_err_and(is_not_found)), "{refused:?}");
     let listed: Vec<String> = world.notes.database_list().unwrap().into_iter().map(|record| record.title).collect();
     assert_eq!(listed, ["Shared"], "the one that came after it is untouched");
     assert_sound(&next);
