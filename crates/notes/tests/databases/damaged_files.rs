@@ -83,7 +83,7 @@ fn fill(notes: &Notes, path: &str) {
     let folder_id = writer.folder_create("F", &[]).unwrap();
     let mut parent = None;
     for number in 0..NOTES {
-        let noise = blake(number);
+        let noise = noise(number);
         let items = vec![Item::text("Subject", noise.clone()), Item::body("Body", Value::RichText(noise))];
         let unid = base::Unid(u128::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835).to_be_bytes());
         let new = NewNote { unid: Some(unid), folders: vec![folder_id], parent, ..NewNote::document(items) };
@@ -94,7 +94,7 @@ fn fill(notes: &Notes, path: &str) {
 }
 
 /// Returns text that compresses badly.
-fn blake(number: u32) -> String {
+fn noise(number: u32) -> String {
     let mut state = u64::from(number).wrapping_add(1);
     let mut letters = String::new();
     for _ in 0..60 {
@@ -134,7 +134,7 @@ enum Outcome {
     /// No part of the databases was hit.
     Untouched,
     /// Everything was rebuilt.
-    Mended,
+    Rebuilt,
     /// This number of notes was set aside.
     Lost(u32),
 }
@@ -161,7 +161,7 @@ fn repair_both(notes: &Notes, told: &mut BTreeSet<(&'static str, NoteId)>) -> Op
 
 /// Removes damaged blocks from the files, as `doublet fixup` does. Returns `None` if a file cannot be opened, because
 /// the engine does not name that file.
-fn mend(folder: &Path, mut notes: Arc<Notes>) -> Option<Arc<Notes>> {
+fn repair_files(folder: &Path, mut notes: Arc<Notes>) -> Option<Arc<Notes>> {
     loop {
         let engine = notes.store().engine();
         let damage = engine.verify(&mut |_| ()).unwrap();
@@ -198,7 +198,7 @@ fn flip_and_repair(folder: &Path, places: &[(&Path, usize)]) -> Outcome {
         Some(0) => return Outcome::Untouched,
         Some(_) => {}
     }
-    let Some(notes) = mend(folder, notes) else { return Outcome::Refused };
+    let Some(notes) = repair_files(folder, notes) else { return Outcome::Refused };
     repair_both(&notes, &mut told).unwrap();
     drop(notes);
     let notes = open(folder).unwrap();
@@ -214,7 +214,7 @@ fn flip_and_repair(folder: &Path, places: &[(&Path, usize)]) -> Outcome {
     }
     let lost = PATHS.len() as u32 * NOTES - documents;
     assert_eq!(told.len() as u32, lost, "every note that was lost was told of: {places:?}: {told:?}");
-    if lost == 0 { Outcome::Mended } else { Outcome::Lost(lost) }
+    if lost == 0 { Outcome::Rebuilt } else { Outcome::Lost(lost) }
 }
 
 /// Returns offsets in a file: one in its first block, which may hold the records that a database needs to open, and
@@ -246,7 +246,7 @@ fn one_flipped_byte_in_any_file_costs_a_block_at_most() {
         assert!(lost.unwrap_or(0) <= NOTES / 6, "{table:?}: {found:?}");
     }
     for table in [Table::Unid, Table::Bymod, Table::Children, Table::View, Table::Meta] {
-        assert!(outcomes[&Some(table)].contains(&Outcome::Mended), "{table:?}: {outcomes:?}");
+        assert!(outcomes[&Some(table)].contains(&Outcome::Rebuilt), "{table:?}: {outcomes:?}");
     }
     for table in [Some(Table::Summary), Some(Table::Body), None] {
         assert!(outcomes[&table].iter().any(|outcome| matches!(outcome, Outcome::Lost(_))), "{table:?}: {outcomes:?}");
