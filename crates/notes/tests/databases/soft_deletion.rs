@@ -16,7 +16,7 @@ const PARENT: Unid = Unid([6; 16]);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Sets the number of hours for which a database keeps deleted documents.
-fn keep(world: &TestServer, database: &Arc<Database>, hours: Option<u16>) {
+fn set_retention(world: &TestServer, database: &Arc<Database>, hours: Option<u16>) {
     let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
     let options = DatabaseOptions { keep_deleted_hours: hours, ..DatabaseOptions::default() };
     world.notes.database_options_set(&access, "Documents", options).expect("she may");
@@ -34,7 +34,7 @@ struct Case {
 fn case(bob: AclLevel, more: Vec<Item>) -> Case {
     let world = TestServer::new();
     let database = world.database(&[(BOB, bob)]);
-    keep(&world, &database, Some(2));
+    set_retention(&world, &database, Some(2));
     let made = world.write(&database, ANN, |writer| {
         let folders = [writer.folder_create("F", &[])?, writer.folder_create("G", &[])?];
         let blob = writer.blob_put(&[7; 5_000])?;
@@ -69,7 +69,7 @@ impl Case {
     }
 
     /// Returns the documents that a user sees as restorable.
-    fn listed(&self, who: &str) -> Vec<NoteId> {
+    fn restorable(&self, who: &str) -> Vec<NoteId> {
         let access = reader(&self.database, who).expect("a reader");
         let reading = access.read().expect("a snapshot");
         let found = reading.deleted_notes(NoteId(0), 10).expect("a sound database");
@@ -88,7 +88,7 @@ impl Case {
 
     /// Checks which parts of the document Ann, or the server itself, can read: note, summary, body, attachment, thread,
     /// folders.
-    fn met(&self, itself: bool) -> [bool; 6] {
+    fn readable_parts(&self, itself: bool) -> [bool; 6] {
         let who = if itself { server() } else { identity(ANN) };
         let access: Access<level::Reader> = self.database.authorize(&who).expect("a reader");
         let reading = access.read().expect("a snapshot");
@@ -103,7 +103,7 @@ impl Case {
     }
 
     /// Returns the changes that a reader gets.
-    fn told(&self, since: Modseq) -> Vec<Change> {
+    fn changes_since(&self, since: Modseq) -> Vec<Change> {
         let mut told = Vec::new();
         let each = &mut |entry: notes::change_log::ChangeEntry| {
             told.push(entry.change);
@@ -123,11 +123,11 @@ fn what_is_deleted_is_gone_for_all_and_comes_back_as_it_was() {
     let case = case(AclLevel::Editor, Vec::new());
     let (before, since) = (case.counters(), case.database.modseq());
     case.delete();
-    assert_eq!((case.met(false), case.met(true)), ([false; 6], [false; 6]));
+    assert_eq!((case.readable_parts(false), case.readable_parts(true)), ([false; 6], [false; 6]));
     assert_eq!((case.counters().notes, case.counters().bytes), (before.notes - 1, before.bytes), "it takes its space");
-    assert_eq!(case.listed(ANN), [case.note]);
+    assert_eq!(case.restorable(ANN), [case.note]);
     let access = reader(&case.database, ANN).unwrap();
-    let told = case.told(since);
+    let told = case.changes_since(since);
     assert!(matches!(&told[..], [Change::Deleted { folders, .. }] if folders.len() == 2), "{told:?}");
     assert!(!case.write(ANN, |writer| writer.note_delete(case.note)).unwrap(), "there is none to delete");
     assert!(case.write(ANN, |writer| writer.note_update(case.note, 2, &[], &[])).is_err());
@@ -138,14 +138,14 @@ fn what_is_deleted_is_gone_for_all_and_comes_back_as_it_was() {
     drop(again);
 
     case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
-    assert_eq!((case.met(false), case.met(true)), ([true; 6], [true; 6]));
+    assert_eq!((case.readable_parts(false), case.readable_parts(true)), ([true; 6], [true; 6]));
     assert_eq!((case.counters().notes, case.counters().bytes), (before.notes, before.bytes));
     let header = access.read().unwrap().header(case.note).unwrap().expect("the mail file exists");
     assert_eq!((header.sequence, header.marks, header.keywords.len()), (3, Marks::FLAGGED, 1));
     let uids: Vec<Uid> = header.folders.iter().map(|place| place.uid).collect();
     assert_eq!(uids, [Uid(2), Uid(2)], "a UID is never used twice");
-    assert_eq!(case.listed(ANN), []);
-    let told = case.told(since);
+    assert_eq!(case.restorable(ANN), []);
+    let told = case.changes_since(since);
     assert!(matches!(&told[..], [Change::Changed { .. }]), "{told:?}");
     assert!(case.write(ANN, |writer| writer.note_restore(case.note)).is_err(), "it is not deleted");
 }
@@ -167,7 +167,7 @@ fn who_may_delete_a_document_may_see_and_restore_it() {
         let told = format!("{level} {more:?}");
         let case = case(level, more);
         case.delete();
-        assert_eq!(!case.listed(BOB).is_empty(), expected, "{told}");
+        assert_eq!(!case.restorable(BOB).is_empty(), expected, "{told}");
         assert_eq!(case.write(BOB, |writer| writer.note_restore(case.note)).is_ok(), expected, "{told}");
         if expected {
             case.delete();
@@ -191,7 +191,7 @@ fn what_is_deleted_for_good_frees_its_space() {
         }
         let stubs = case.counters().stubs;
         assert!(case.write(ANN, |writer| writer.note_delete_permanently(case.note)).unwrap());
-        assert_eq!(case.listed(ANN), []);
+        assert_eq!(case.restorable(ANN), []);
         let access = reader(&case.database, ANN).unwrap();
         let header = access.read().unwrap().header(case.note).unwrap().expect("a stub");
         assert!(header.is_stub() && !header.has_contents() && header.size == 0);
@@ -207,9 +207,9 @@ fn design_is_always_deleted_for_good_and_so_is_all_where_nothing_is_kept() {
     let form = NewNote::of_class(notes::NoteClass::FORM, Vec::new());
     let form = case.write(ANN, |writer| writer.note_create(form)).unwrap();
     assert!(case.write(ANN, |writer| writer.note_delete(form)).unwrap());
-    keep(&case.world, &case.database, None);
+    set_retention(&case.world, &case.database, None);
     case.delete();
-    assert_eq!(case.listed(ANN), []);
+    assert_eq!(case.restorable(ANN), []);
 }
 
 /// Returns `true` if a user can learn by any means that the note existed.
@@ -230,7 +230,7 @@ fn what_readers_items_hid_stays_hidden_when_it_is_gone() {
         let case = case(AclLevel::Reader, vec![Item::readers("Readers", vec![ANN.into()])]);
         let unid = reader(&case.database, ANN).expect("a reader").read().expect("a snapshot").header(case.note);
         let unid = unid.expect("sound").expect("hers").unid;
-        keep(&case.world, &case.database, keeps.then_some(2));
+        set_retention(&case.world, &case.database, keeps.then_some(2));
         case.delete();
         match way {
             "for good, later" => drop(case.write(ANN, |writer| writer.note_delete_permanently(case.note)).expect("hers")),
@@ -263,7 +263,7 @@ fn the_time_ends() {
     case.world.clock.advance(HOUR);
     assert_eq!((purge_deleted(&case.database).unwrap(), purge_deleted(&case.database).unwrap()), (1, 0));
     assert_sound(&case.database);
-    assert_eq!((case.listed(ANN), case.database.modseq()), (Vec::new(), modseq), "nobody learns of it");
+    assert_eq!((case.restorable(ANN), case.database.modseq()), (Vec::new(), modseq), "nobody learns of it");
     assert!(case.write(ANN, |writer| writer.note_restore(case.note)).is_err());
     case.world.clock.advance(HOUR * 24 * 91);
     assert!(notes::purge::purge(&case.database).unwrap() > 0);
@@ -275,12 +275,12 @@ fn the_time_ends() {
 #[test]
 fn stubs_go_only_after_what_can_be_restored() {
     let case = case(AclLevel::Editor, Vec::new());
-    keep(&case.world, &case.database, Some(24 * 365));
+    set_retention(&case.world, &case.database, Some(24 * 365));
     case.delete();
     case.world.clock.advance(HOUR * 24 * 200);
     assert_eq!(notes::purge::purge(&case.database).unwrap(), 0);
-    assert_eq!(case.listed(ANN), [case.note]);
-    keep(&case.world, &case.database, None);
+    assert_eq!(case.restorable(ANN), [case.note]);
+    set_retention(&case.world, &case.database, None);
     assert_eq!(purge_deleted(&case.database).unwrap(), 1, "nothing is kept any more");
     assert_eq!(notes::purge::purge(&case.database).unwrap(), 1);
     assert_sound(&case.database);
@@ -313,8 +313,8 @@ fn a_repair_lists_what_can_be_restored_again() {
     let expected = [case.note, NoteId(999)].map(|note| notes::fixup::Finding::SoftDeletedList { note });
     assert_eq!(found, expected);
     assert!(notes::fixup::repair(&case.database).expect("it runs").repaired);
-    assert_eq!(case.listed(ANN), [case.note]);
+    assert_eq!(case.restorable(ANN), [case.note]);
     case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
-    assert!(case.met(false)[0]);
+    assert!(case.readable_parts(false)[0]);
     assert!(reader(&case.database, ANN).unwrap().read().unwrap().is_complete_since(Modseq(u64::MAX)));
 }
