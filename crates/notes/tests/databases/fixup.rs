@@ -117,7 +117,7 @@ fn a_damaged_note_does_not_take_the_others_with_it() {
 
 /// Creates a database that contains everything that can be damaged: bodies, contents, folders, keywords, a user's
 /// unread marks.
-fn rich() -> (TestServer, Arc<Database>) {
+fn full_database() -> (TestServer, Arc<Database>) {
     let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Reader)]);
     world
@@ -155,7 +155,7 @@ fn flip(world: &TestServer, table: Table, keys: &[Vec<u8>]) {
 }
 
 /// Repairs a database, and asserts that nothing is wrong afterwards, also after a restart. Returns the findings.
-fn mend(world: &TestServer, database: &Arc<Database>) -> Vec<Finding> {
+fn repair_and_check(world: &TestServer, database: &Arc<Database>) -> Vec<Finding> {
     let found = check(database).unwrap().findings;
     let repaired = repair(database).unwrap();
     assert!(repaired.repaired && repaired.findings == found, "{found:?}");
@@ -172,10 +172,10 @@ fn mend(world: &TestServer, database: &Arc<Database>) -> Vec<Finding> {
 #[test]
 fn derived_tables_with_flipped_bits_are_written_again() {
     for table in [Table::Unid, Table::Bymod, Table::View, Table::Tree] {
-        let (world, database) = rich();
+        let (world, database) = full_database();
         let before = keys(&world, &database, table);
         flip(&world, table, &[before[0].clone(), before[before.len() / 2].clone(), before[before.len() - 1].clone()]);
-        let found = mend(&world, &database);
+        let found = repair_and_check(&world, &database);
         assert!(!found.is_empty() && found.iter().all(Finding::is_repairable), "{table:?}: {found:?}");
         assert_eq!(keys(&world, &database, table).len(), before.len(), "{table:?}");
         world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
@@ -200,10 +200,10 @@ fn who_relied_on_what_was_damaged_compares_everything() {
 }
 
 fn check_compares_everything(changes: usize, break_it: impl Fn(&TestServer, &Database)) {
-    let (world, database) = rich();
+    let (world, database) = full_database();
     let since = database.modseq();
     break_it(&world, &database);
-    mend(&world, &database);
+    repair_and_check(&world, &database);
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
     assert!(!reading.is_complete_since(since) && reading.is_complete_since(reading.modseq()));
@@ -218,7 +218,7 @@ fn check_compares_everything(changes: usize, break_it: impl Fn(&TestServer, &Dat
 
 #[test]
 fn notes_with_flipped_bits_are_put_aside_and_the_others_work_on() {
-    let (world, database) = rich();
+    let (world, database) = full_database();
     let key = |note: u32, part: &[u8]| [&database.number().to_key()[..], &NoteId(note).to_key(), part].concat();
     flip(&world, Table::Summary, &[key(10, &[0]), key(11, &[1]), key(12, &[0]), key(12, &[1])]);
     flip(&world, Table::Body, &[key(20, &[0; 6])]);
@@ -232,7 +232,7 @@ fn notes_with_flipped_bits_are_put_aside_and_the_others_work_on() {
     };
     let before = uses();
     assert_eq!(before.len(), 59, "what keeps its attachments");
-    let found = mend(&world, &database);
+    let found = repair_and_check(&world, &database);
     let lost = |note, record| Finding::NoteDamaged { note: NoteId(note), record };
     for finding in [lost(10, "header"), lost(11, "summary"), lost(12, "header"), lost(20, "body")] {
         assert!(found.contains(&finding), "{finding}: {found:?}");
@@ -249,9 +249,9 @@ fn notes_with_flipped_bits_are_put_aside_and_the_others_work_on() {
 #[test]
 fn a_folder_without_its_design_note_is_made_again() {
     for part in [0, 1] {
-        let (world, database) = rich();
+        let (world, database) = full_database();
         flip(&world, Table::Summary, &[[&database.number().to_key()[..], &NoteId(2).to_key(), &[part]].concat()]);
-        mend(&world, &database);
+        repair_and_check(&world, &database);
         let access = reader(&database, ANN).unwrap();
         let reading = access.read().unwrap();
         let folders = reading.folders().unwrap();
@@ -263,14 +263,14 @@ fn a_folder_without_its_design_note_is_made_again() {
 #[test]
 fn what_a_database_keeps_of_itself_is_written_again_from_memory() {
     for key in [&b"c"[..], b"k", b"d\0\0\0\x02"] {
-        let (world, database) = rich();
+        let (world, database) = full_database();
         flip(&world, Table::Meta, &[[&database.number().to_key()[..], key].concat()]);
-        let found = mend(&world, &database);
+        let found = repair_and_check(&world, &database);
         assert!(found.iter().all(Finding::is_repairable), "{found:?}");
     }
-    let (world, database) = rich();
+    let (world, database) = full_database();
     flip(&world, Table::Summary, &[[&database.number().to_key()[..], &NoteId(1).to_key(), &[1]].concat()]);
-    mend(&world, &database);
+    repair_and_check(&world, &database);
     let database = world.restarted().notes.database_open("docs.nsf").unwrap();
     assert!(reader(&database, "Bob/Acme").is_ok() && reader(&database, "Carol/Acme").is_err());
 }
@@ -282,19 +282,19 @@ fn keywords_that_are_missing_are_written_again_from_memory() {
         world.write(&database, ANN, |writer| writer.marks_set(NoteId(30), Marks::SEEN, names).map(drop)).unwrap();
     }
     damage(&world, |batch| batch.delete(Table::Meta, &[&database.number().to_key()[..], b"k"].concat()));
-    assert_eq!(mend(&world, &database), [Finding::Keywords { lost: 0 }]);
+    assert_eq!(repair_and_check(&world, &database), [Finding::Keywords { lost: 0 }]);
     let database = world.restarted().notes.database_open("docs.nsf").unwrap();
     assert_eq!(database.keywords().names(), ["Work", "Home"], "also the one that no note has");
 }
 
 #[test]
 fn unread_marks_that_cannot_be_read_are_forgotten() {
-    let (world, database) = rich();
+    let (world, database) = full_database();
     let victim = keys(&world, &database, Table::Unread)[0].clone();
     flip(&world, Table::Unread, &[victim]);
     let access = reader(&database, "Bob/Acme").unwrap();
     assert!(access.read().unwrap().is_read(NoteId(3)).is_err());
-    let found = mend(&world, &database);
+    let found = repair_and_check(&world, &database);
     assert!(matches!(found[..], [Finding::UnreadMarks { .. }]), "{found:?}");
     assert!(!access.read().unwrap().is_read(NoteId(3)).unwrap());
 }
@@ -341,7 +341,7 @@ fn ways_to_lose(table: Table, key: Vec<u8>) -> [RecordLoss; 3] {
 
 #[test]
 fn a_database_without_its_counters_opens_again_and_gives_out_nothing_twice() {
-    let (world, database) = rich();
+    let (world, database) = full_database();
     let key = [&database.number().to_key()[..], b"c"].concat();
     let (modseq, validity) = (database.modseq(), state(&database).uid_validity);
     for lose in ways_to_lose(Table::Meta, key) {
@@ -371,7 +371,7 @@ fn state(database: &Arc<Database>) -> notes::FolderState {
 
 #[test]
 fn a_database_without_its_keywords_opens_again_with_names_for_all_that_notes_have() {
-    let (world, database) = rich();
+    let (world, database) = full_database();
     world.write(&database, ANN, |writer| writer.marks_set(NoteId(4), Marks::SEEN, &["Home".into()])).unwrap();
     let key = [&database.number().to_key()[..], b"k"].concat();
     let short =
@@ -398,7 +398,7 @@ fn a_database_without_its_keywords_opens_again_with_names_for_all_that_notes_hav
 
 #[test]
 fn a_database_without_its_access_control_list_lets_in_its_owner_alone() {
-    let (world, database) = rich();
+    let (world, database) = full_database();
     let record = |part| [&database.number().to_key()[..], &NoteId(1).to_key(), &[part]].concat();
     let both: [RecordLoss; 1] = {
         let (header, summary) = (record(0), record(1));
@@ -433,7 +433,7 @@ fn a_database_of_nobody_is_the_servers_when_its_access_control_list_is_lost() {
 
 #[test]
 fn everything_that_a_database_keeps_of_itself_may_be_lost_at_once() {
-    let (world, database) = rich();
+    let (world, database) = full_database();
     let own = |key: &[u8]| [&database.number().to_key()[..], key].concat();
     let lose = |world: &TestServer| {
         flip(world, Table::Meta, &[own(b"c"), own(b"k"), own(b"d\0\0\0\x02")]);
@@ -451,10 +451,10 @@ fn everything_that_a_database_keeps_of_itself_may_be_lost_at_once() {
 
 #[test]
 fn an_open_database_writes_its_access_control_list_again() {
-    let (world, database) = rich();
+    let (world, database) = full_database();
     let key = [&database.number().to_key()[..], &NoteId(1).to_key(), &[1]].concat();
     damage(&world, |batch| batch.put(Table::Summary, &key, b"rubbish"));
-    assert_eq!(mend(&world, &database), [Finding::AccessControl]);
+    assert_eq!(repair_and_check(&world, &database), [Finding::AccessControl]);
     let database = world.restarted().notes.database_open("docs.nsf").unwrap();
     assert!(reader(&database, "Bob/Acme").is_ok());
 }
