@@ -19,7 +19,7 @@ use crate::fixture::{TestServer, assert_sound, identity, reader, server};
 const ANN: &str = "Ann/Acme";
 
 /// Creates a note and returns it as read after a restart.
-fn kept(world: &TestServer, database: &Arc<Database>, new: NewNote) -> Note {
+fn create_and_reread(world: &TestServer, database: &Arc<Database>, new: NewNote) -> Note {
     let note = world.write(database, ANN, |writer| writer.note_create(new)).expect("it is within the limits");
     assert_sound(database);
     let restarted = world.restarted();
@@ -31,7 +31,7 @@ fn kept(world: &TestServer, database: &Arc<Database>, new: NewNote) -> Note {
 
 /// Asserts that a change fails because of this limit, and that nothing is different afterwards, whatever else the
 /// transaction contained.
-fn refused<T>(
+fn check_limit<T>(
     world: &TestServer,
     database: &Arc<Database>,
     max: usize,
@@ -59,12 +59,12 @@ fn a_note_is_in_so_many_folders_and_in_each_once() {
     let database = world.database(&[]);
     let folders = folders(&world, &database, FOLDERS_PER_NOTE_MAX + 1);
     let new = |folders: &[ViewId]| NewNote { folders: folders.to_vec(), ..NewNote::document(Vec::new()) };
-    let note = kept(&world, &database, new(&folders[1..])).header;
+    let note = create_and_reread(&world, &database, new(&folders[1..])).header;
     assert_eq!(note.folders.len(), FOLDERS_PER_NOTE_MAX);
-    refused(&world, &database, FOLDERS_PER_NOTE_MAX, |writer| writer.note_create(new(&folders)));
-    refused(&world, &database, FOLDERS_PER_NOTE_MAX, |writer| writer.folder_add(note.note, folders[0]));
+    check_limit(&world, &database, FOLDERS_PER_NOTE_MAX, |writer| writer.note_create(new(&folders)));
+    check_limit(&world, &database, FOLDERS_PER_NOTE_MAX, |writer| writer.folder_add(note.note, folders[0]));
     let repeated = vec![folders[0]; FOLDERS_PER_NOTE_MAX + 1];
-    assert_eq!(kept(&world, &database, new(&repeated)).header.folders.len(), 1);
+    assert_eq!(create_and_reread(&world, &database, new(&repeated)).header.folders.len(), 1);
 }
 
 #[test]
@@ -73,14 +73,14 @@ fn a_note_has_so_many_keywords_and_each_once() {
     let database = world.database(&[]);
     let keywords = |range: std::ops::Range<usize>| range.map(|number| format!("K{number}")).collect::<Vec<_>>();
     let new = |keywords: Vec<String>| NewNote { keywords, ..NewNote::document(Vec::new()) };
-    let note = kept(&world, &database, new(keywords(0..KEYWORDS_PER_NOTE_MAX))).header;
+    let note = create_and_reread(&world, &database, new(keywords(0..KEYWORDS_PER_NOTE_MAX))).header;
     assert_eq!(note.keywords.len(), KEYWORDS_PER_NOTE_MAX);
     assert!(note.keywords.is_sorted());
     let beyond = keywords(0..KEYWORDS_PER_NOTE_MAX + 1);
-    refused(&world, &database, KEYWORDS_PER_NOTE_MAX, |writer| writer.note_create(new(beyond.clone())));
-    refused(&world, &database, KEYWORDS_PER_NOTE_MAX, |writer| writer.marks_set(note.note, Marks::NONE, &beyond));
+    check_limit(&world, &database, KEYWORDS_PER_NOTE_MAX, |writer| writer.note_create(new(beyond.clone())));
+    check_limit(&world, &database, KEYWORDS_PER_NOTE_MAX, |writer| writer.marks_set(note.note, Marks::NONE, &beyond));
     let spellings = ["k7", "K7", "k8"].map(str::to_owned).to_vec();
-    assert_eq!(kept(&world, &database, new(spellings)).header.keywords.len(), 2);
+    assert_eq!(create_and_reread(&world, &database, new(spellings)).header.keywords.len(), 2);
 }
 
 #[test]
@@ -93,14 +93,14 @@ fn a_database_knows_so_many_keywords_and_none_that_is_too_long() {
         world.write(&database, ANN, |writer| writer.marks_set(note, Marks::NONE, some)).expect("they are few enough");
     }
     let one_more = vec!["K".to_owned()];
-    refused(&world, &database, KEYWORDS_PER_DATABASE_MAX, |writer| writer.marks_set(note, Marks::NONE, &one_more));
+    check_limit(&world, &database, KEYWORDS_PER_DATABASE_MAX, |writer| writer.marks_set(note, Marks::NONE, &one_more));
     let set = |name: String| world.write(&database, ANN, |writer| writer.marks_set(note, Marks::NONE, &[name]));
     assert!(set("k0".to_owned()).expect("it is known"), "names that are known go on");
     let other = TestServer::new();
     let database = other.database(&[]);
     let new = |name: String| NewNote { keywords: vec![name], ..NewNote::document(Vec::new()) };
     let longest = "x".repeat(KEYWORD_BYTES_MAX);
-    kept(&other, &database, new(longest.clone()));
+    create_and_reread(&other, &database, new(longest.clone()));
     for name in [format!("{longest}x"), String::new()] {
         let made = other.write(&database, ANN, |writer| writer.note_create(new(name)));
         assert!(matches!(made, Err(Error::Invalid { .. })));
@@ -116,15 +116,15 @@ fn a_note_has_so_many_items() {
     let summary = |count: usize| {
         NewNote::document((0..count).map(|number| Item::summary("N", Value::Number(number as f64))).collect())
     };
-    assert_eq!(kept(&world, &database, summary(ITEMS_PER_NOTE_MAX)).items.len(), ITEMS_PER_NOTE_MAX);
-    refused(&world, &database, ITEMS_PER_NOTE_MAX, |writer| writer.note_create(summary(ITEMS_PER_NOTE_MAX + 1)));
+    assert_eq!(create_and_reread(&world, &database, summary(ITEMS_PER_NOTE_MAX)).items.len(), ITEMS_PER_NOTE_MAX);
+    check_limit(&world, &database, ITEMS_PER_NOTE_MAX, |writer| writer.note_create(summary(ITEMS_PER_NOTE_MAX + 1)));
     let body = |count: usize| NewNote::document(vec![Item::body("B", Value::Number(1.0)); count]);
-    let note = kept(&world, &database, body(BODY_ITEMS_MAX));
+    let note = create_and_reread(&world, &database, body(BODY_ITEMS_MAX));
     assert_eq!(note.items.len(), BODY_ITEMS_MAX);
     let (items, sequence) = (body(BODY_ITEMS_MAX + 1).items, note.header.sequence);
-    refused(&world, &database, BODY_ITEMS_MAX, |writer| writer.note_update(note.header.note, sequence, &items, &[]));
+    check_limit(&world, &database, BODY_ITEMS_MAX, |writer| writer.note_update(note.header.note, sequence, &items, &[]));
     let named = |length: usize| NewNote::document(vec![Item::text("x".repeat(length), "")]);
-    kept(&world, &database, named(ITEM_NAME_BYTES_MAX));
+    create_and_reread(&world, &database, named(ITEM_NAME_BYTES_MAX));
     let made = world.write(&database, ANN, |writer| writer.note_create(named(ITEM_NAME_BYTES_MAX + 1)));
     assert!(matches!(made, Err(Error::Invalid { .. })));
 }
@@ -136,12 +136,12 @@ fn the_summary_of_a_note_is_so_large() {
     let new = |length: usize| {
         NewNote::document(vec![Item::body("Body", Value::RichText("x".into())), Item::text("T", "x".repeat(length))])
     };
-    let stored = kept(&world, &database, new(1 << 22)).header.size;
+    let stored = create_and_reread(&world, &database, new(1 << 22)).header.size;
     let body = 10;
     // The length takes four bytes at both sizes. The body item counts in addition to the summary.
     let most = (1 << 22) + SUMMARY_BYTES_MAX - (usize::try_from(stored).unwrap() - body);
-    assert_eq!(kept(&world, &database, new(most)).header.size, (SUMMARY_BYTES_MAX + body) as u64);
-    refused(&world, &database, SUMMARY_BYTES_MAX, |writer| writer.note_create(new(most + 1)));
+    assert_eq!(create_and_reread(&world, &database, new(most)).header.size, (SUMMARY_BYTES_MAX + body) as u64);
+    check_limit(&world, &database, SUMMARY_BYTES_MAX, |writer| writer.note_create(new(most + 1)));
     let told = |length| notes::item::check_items(&new(length).items);
     assert!(told(most).is_ok() && matches!(told(most + 1), Err(Error::Limit { max: SUMMARY_BYTES_MAX, .. })));
 }
@@ -151,8 +151,8 @@ fn a_list_has_so_many_values() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let new = |count: usize| NewNote::document(vec![Item::body("L", Value::NumberList(vec![0.5; count]))]);
-    kept(&world, &database, new(LIST_VALUES_MAX));
-    refused(&world, &database, LIST_VALUES_MAX, |writer| writer.note_create(new(LIST_VALUES_MAX + 1)));
+    create_and_reread(&world, &database, new(LIST_VALUES_MAX));
+    check_limit(&world, &database, LIST_VALUES_MAX, |writer| writer.note_create(new(LIST_VALUES_MAX + 1)));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_note_uses_so_many_attachments_and_each_once() {
     assert_eq!(note.blobs.len(), 1);
     let many = vec![note.blobs[0]; BLOBS_PER_NOTE_MAX + 1];
     let new = NewNote { blobs: many, ..NewNote::document(Vec::new()) };
-    refused(&world, &database, BLOBS_PER_NOTE_MAX, |writer| writer.note_create(new));
+    check_limit(&world, &database, BLOBS_PER_NOTE_MAX, |writer| writer.note_create(new));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn two_notes_of_a_transaction_have_not_one_identifier() {
     let new = || NewNote { unid: Some(Unid([3; 16])), ..NewNote::document(Vec::new()) };
     let made = world.write(&database, ANN, |writer| Ok((writer.note_create(new())?, writer.note_create(new())?)));
     assert!(matches!(made, Err(Error::Exists { .. })), "{made:?}");
-    assert_eq!(kept(&world, &database, new()).header.unid, Unid([3; 16]));
+    assert_eq!(create_and_reread(&world, &database, new()).header.unid, Unid([3; 16]));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn responses_have_so_many_levels_within_a_transaction_too() {
         })
     };
     let max = base::limits::RESPONSE_DEPTH_MAX;
-    refused(&world, &database, max, |writer| chain(writer, max + 1));
+    check_limit(&world, &database, max, |writer| chain(writer, max + 1));
     world.write(&database, ANN, |writer| chain(writer, max)).expect("they are few enough");
     assert_sound(&database);
 }
