@@ -38,13 +38,13 @@ enum Exposure {
     ByRole,
     Hidden,
     /// An Authors item names the caller.
-    Theirs,
+    Authored,
     /// The note is public, and the entry allows the caller to read and write public documents.
     Public,
 }
 
 impl Exposure {
-    const ALL: [Self; 6] = [Self::Open, Self::Shown, Self::ByRole, Self::Hidden, Self::Theirs, Self::Public];
+    const ALL: [Self; 6] = [Self::Open, Self::Shown, Self::ByRole, Self::Hidden, Self::Authored, Self::Public];
 
     fn items(self) -> Option<Item> {
         let readers = |name: &str| Some(Item::readers("Readers", vec!["Carol/Acme".into(), name.into()]));
@@ -53,7 +53,7 @@ impl Exposure {
             Self::Shown => readers(BOB),
             Self::ByRole => readers("[Crew]"),
             Self::Hidden => readers("Dora/Acme"),
-            Self::Theirs => Some(Item::authors("Authors", vec![BOB.into()])),
+            Self::Authored => Some(Item::authors("Authors", vec![BOB.into()])),
             Self::Public => Some(Item::text("$PublicAccess", "1")),
         }
     }
@@ -67,7 +67,7 @@ enum Caller {
     /// Bob, with a password, and a maximum level of Author for passwords.
     Password,
     /// An anonymous caller, where the maximum level does not reduce the level of the entry.
-    Nobody,
+    Anonymous,
 }
 
 impl Caller {
@@ -75,7 +75,7 @@ impl Caller {
         match self {
             Self::Key => identity(BOB),
             Self::Password => Arc::new(Identity::person(BOB).authenticated(Authentication::Password)),
-            Self::Nobody => Arc::new(Identity::anonymous()),
+            Self::Anonymous => Arc::new(Identity::anonymous()),
         }
     }
 
@@ -124,15 +124,15 @@ impl Case {
         });
         let (note, folder, other, view, blob) = made.expect("Ann manages the database");
         let case = Self { world, database, who: who.identity(), note, folder, other, view, blob };
-        case.let_in(level, exposure, who);
+        case.grant_level(level, exposure, who);
         case
     }
 
     /// Adds an ACL entry with the level for the caller.
-    fn let_in(&self, level: AclLevel, exposure: Exposure, who: Caller) {
+    fn grant_level(&self, level: AclLevel, exposure: Exposure, who: Caller) {
         let mut acl = Acl { max_internet_access: who.at_most(), ..Acl::private(&Name::new(ANN)) };
         acl.roles.insert("[Crew]".into());
-        let mut entry = AclEntry::new(if who == Caller::Nobody { "Anonymous" } else { BOB }, level);
+        let mut entry = AclEntry::new(if who == Caller::Anonymous { "Anonymous" } else { BOB }, level);
         entry.roles.extend((exposure == Exposure::ByRole).then(|| "[Crew]".to_owned()));
         if exposure == Exposure::Public {
             entry.flags = AclFlags::PUBLIC_READER.with(AclFlags::PUBLIC_WRITER);
@@ -239,7 +239,7 @@ impl Case {
     }
 
     /// Returns `true` if the caller sees all rows of the view.
-    fn in_view(&self) -> bool {
+    fn sees_all_rows(&self) -> bool {
         let access: notes::Result<Access<level::Reader>> = self.database.authorize(&self.who);
         let Ok(access) = access else { return false };
         while !access.view_refresh(self.view, 100).expect("the view is there").complete {}
@@ -307,13 +307,13 @@ enum Requirement {
 }
 
 impl Requirement {
-    fn met(self, level: AclLevel, exposure: Exposure, who: Caller) -> bool {
+    fn is_met(self, level: AclLevel, exposure: Exposure, who: Caller) -> bool {
         let includes_flags = level >= Designer;
         let level = level.min(who.at_most());
         let is_seen = exposure != Exposure::Hidden;
-        let is_named = who != Caller::Nobody;
+        let is_named = who != Caller::Anonymous;
         let is_public = exposure == Exposure::Public;
-        let is_theirs = exposure == Exposure::Theirs && level == AclLevel::Author && is_named;
+        let is_theirs = exposure == Exposure::Authored && level == AclLevel::Author && is_named;
         match self {
             Self::Note(least) => level >= least && is_seen,
             Self::From(least) => level >= least,
@@ -323,7 +323,7 @@ impl Requirement {
             Self::Change => is_public || is_theirs || (level >= AclLevel::Editor && is_seen),
             Self::Delete => is_theirs || (level >= AclLevel::Editor && is_seen),
             Self::Create => level >= AclLevel::Depositor && level != AclLevel::Reader,
-            Self::CreatePublic => is_public || Self::Create.met(level, exposure, who),
+            Self::CreatePublic => is_public || Self::Create.is_met(level, exposure, who),
             Self::Enter => is_public || level >= AclLevel::Depositor,
             Self::Personal => includes_flags && is_named,
             Self::Server => false,
@@ -376,9 +376,9 @@ const READING: &[Row] = &[
     ("Reading::folder", From(Reader), |c| c.read(|r| r.folder(c.folder).map(|_| true))),
     ("Reading::views", From(Reader), |c| c.read(|r| Ok(r.views()?.len() == 1))),
     ("Reading::view_find", From(Reader), |c| c.read(|r| Ok(r.view_find("All")?.note == c.view))),
-    ("Reading::view", Note(Reader), Case::in_view),
-    ("Reading::view_rows", Note(Reader), Case::in_view),
-    ("Access::view_refresh", Note(Reader), Case::in_view),
+    ("Reading::view", Note(Reader), Case::sees_all_rows),
+    ("Reading::view_rows", Note(Reader), Case::sees_all_rows),
+    ("Access::view_refresh", Note(Reader), Case::sees_all_rows),
     ("Access::view_begin", From(Reader), |c| {
         c.with::<level::Reader>(|access| {
             access.view_begin(c.view)?;
@@ -563,15 +563,15 @@ fn changed(writer: &mut Writer<'_, '_>, case: &Case) -> notes::Result<Vec<Item>>
 
 #[test]
 fn every_operation_asks_for_the_level_and_for_the_readers() {
-    let with_password = [Exposure::Open, Exposure::ByRole, Exposure::Hidden, Exposure::Theirs];
+    let with_password = [Exposure::Open, Exposure::ByRole, Exposure::Hidden, Exposure::Authored];
     let mut asked: Vec<_> = Exposure::ALL.map(|exposure| (exposure, Caller::Key)).into();
     asked.extend(with_password.map(|exposure| (exposure, Caller::Password)));
-    asked.extend([Exposure::Open, Exposure::Hidden].map(|exposure| (exposure, Caller::Nobody)));
+    asked.extend([Exposure::Open, Exposure::Hidden].map(|exposure| (exposure, Caller::Anonymous)));
     let all = || AclLevel::ALL.into_iter().flat_map(|level| asked.iter().map(move |asked| (level, *asked)));
     for (name, needs, operation) in READING.iter().chain(WRITING) {
         for (level, (exposure, who)) in all() {
             let case = Case::new(level, exposure, who);
-            let expected = needs.met(level, exposure, who);
+            let expected = needs.is_met(level, exposure, who);
             assert_eq!(operation(&case), expected, "{name}, {level}, {exposure:?}, {who:?}");
             if case.world.notes.database_open("docs.nsf").is_ok() {
                 assert_sound(&case.database);
@@ -640,7 +640,7 @@ const GUARDED: &[(&str, &[&str])] = &[
 ];
 
 /// Methods that need no row: they reveal nothing about notes, or their results check the access themselves.
-const TELLING_NOTHING: &[&str] = &[
+const EXEMPT_METHODS: &[&str] = &[
     // Identity, database, time and durability.
     "Reading::database Reading::grant Reading::ticket Reading::surroundings",
     "PublicReading::database PublicReading::grant PublicReading::ticket",
@@ -694,7 +694,7 @@ fn every_public_method_has_a_row() {
     assert!(methods.len() > 90, "the sources are read as they are written: {methods:?}");
     let first_word = |(name, ..): &Row| name.split(' ').next().unwrap_or_default().to_owned();
     let rows: BTreeSet<String> = READING.iter().chain(WRITING).map(first_word).collect();
-    let exempt: BTreeSet<String> = TELLING_NOTHING.iter().flat_map(|line| line.split(' ')).map(str::to_owned).collect();
+    let exempt: BTreeSet<String> = EXEMPT_METHODS.iter().flat_map(|line| line.split(' ')).map(str::to_owned).collect();
     let known: BTreeSet<String> = rows.union(&exempt).cloned().collect();
     let missing: Vec<&String> = methods.difference(&known).collect();
     assert!(missing.is_empty(), "no row of the access matrix is about {missing:?}");
