@@ -27,7 +27,7 @@ enum Step {
         note: usize,
     },
     /// Deletion for good, of an existing document or of one that is soft-deleted.
-    Remove {
+    DeleteForGood {
         note: usize,
         is_deleted: bool,
     },
@@ -46,7 +46,7 @@ enum Step {
         folder: usize,
     },
     /// A full read of the folders, so that they are kept in memory from then on.
-    Look,
+    ReadFolders,
     Restart,
 }
 
@@ -58,11 +58,11 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (note.clone(), any::<u8>()).prop_map(|(note, text)| Step::Update { note, text }),
         2 => note.clone().prop_map(|note| Step::Delete { note }),
         1 => note.clone().prop_map(|note| Step::Restore { note }),
-        1 => (note.clone(), any::<bool>()).prop_map(|(note, is_deleted)| Step::Remove { note, is_deleted }),
+        1 => (note.clone(), any::<bool>()).prop_map(|(note, is_deleted)| Step::DeleteForGood { note, is_deleted }),
         3 => (note.clone(), 0..32u8, proptest::option::of(0..3u8)).prop_map(|(note, marks, keyword)| Step::Mark { note, marks, keyword }),
         2 => (note.clone(), folder.clone(), folder.clone()).prop_map(|(note, from, to)| Step::Move { note, from, to }),
         1 => (note, folder).prop_map(|(note, folder)| Step::Add { note, folder }),
-        2 => Just(Step::Look),
+        2 => Just(Step::ReadFolders),
         1 => Just(Step::Restart),
     ]
 }
@@ -152,7 +152,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
                 model.put(index, note);
             }
         }
-        Step::Remove { note, is_deleted } => {
+        Step::DeleteForGood { note, is_deleted } => {
             let picked = match is_deleted {
                 true => model.deleted.keys().nth(note % model.deleted.len().max(1)).copied(),
                 false => model.pick(note),
@@ -187,7 +187,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
             write(&mut |writer| writer.folder_add(note, target).map(drop));
             model.put(folder, note);
         }
-        Step::Look => {
+        Step::ReadFolders => {
             let access = reader(&database, ANN).unwrap();
             let reading = access.read().unwrap();
             for (view, _, _) in &model.folders {
