@@ -75,7 +75,7 @@ fn a_profile_is_no_document_and_no_design() {
 }
 
 /// Returns Bob's rights at a level: read a shared profile; create, change and delete a shared one, his own, and Ann's.
-fn may(level: AclLevel) -> [bool; 10] {
+fn profile_rights(level: AclLevel) -> [bool; 10] {
     let world = TestServer::new();
     let database = world.database(&[(BOB, level)]);
     let (ann, bob) = (Name::new(ANN), Name::new(BOB));
@@ -98,7 +98,7 @@ fn may(level: AclLevel) -> [bool; 10] {
 
 #[test]
 fn everybody_sets_their_own_from_author_on() {
-    let check = |level, expected: [u8; 10]| assert_eq!(may(level).map(u8::from), expected, "{level}");
+    let check = |level, expected: [u8; 10]| assert_eq!(profile_rights(level).map(u8::from), expected, "{level}");
     check(AclLevel::NoAccess, [0; 10]);
     check(AclLevel::Depositor, [0; 10]);
     check(AclLevel::Reader, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
