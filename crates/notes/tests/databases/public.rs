@@ -29,7 +29,7 @@ fn create(world: &TestServer, database: &Arc<Database>, who: &str, items: Vec<It
 }
 
 /// Returns the subjects of the documents that Bob sees as public, or `None` if he has no access to public documents.
-fn seen(database: &Arc<Database>) -> Option<Vec<String>> {
+fn public_subjects(database: &Arc<Database>) -> Option<Vec<String>> {
     let access: Access<level::Public> = database.authorize(&identity(BOB)).ok()?;
     let reading = access.read_public().expect("a snapshot");
     let mut found = Vec::new();
@@ -56,7 +56,7 @@ fn who_may_read_public_documents_reads_those_alone() {
         ] {
             create(&world, &database, ANN, items).expect("Ann may");
         }
-        let found = seen(&database);
+        let found = public_subjects(&database);
         let found = found.as_ref().map(|found| found.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(found.as_deref(), expected, "{level} {flags:?}");
         assert_eq!(reader(&database, BOB).is_ok(), level >= AclLevel::Reader, "{level} {flags:?}");
@@ -150,11 +150,11 @@ fn every_way_to_a_document_looks_whether_it_is_public() {
     check(closed, false);
     assert_eq!(reading.children(base::Unid([9; 16])).unwrap(), [open.0]);
     world.write(&database, ANN, |writer| writer.note_update(open.0, 1, &[], &[])).unwrap();
-    assert_eq!(seen(&database), Some(Vec::new()), "what is public no more is gone");
+    assert_eq!(public_subjects(&database), Some(Vec::new()), "what is public no more is gone");
 }
 
 /// Returns which operations of a user succeed on a folder with restricted readers.
-fn finds(world: &TestServer, database: &Arc<Database>, who: &str, folder: ViewId, note: NoteId) -> [bool; 6] {
+fn folder_operations(world: &TestServer, database: &Arc<Database>, who: &str, folder: ViewId, note: NoteId) -> [bool; 6] {
     let listed = {
         let access = reader(database, who).expect("a reader");
         let reading = access.read().expect("a snapshot");
@@ -193,9 +193,9 @@ fn readers_of_a_folder_alone_know_of_it() {
         (&["Ann/Acme", "[Role]"], false, false),
     ] {
         set(folder, names);
-        assert_eq!(finds(&world, &database, BOB, folder, note), [bob; 6], "{names:?}");
-        assert_eq!(finds(&world, &database, "Carol/Acme", folder, note), [carol; 6], "{names:?}");
-        assert_eq!(finds(&world, &database, ANN, folder, note), [true; 6], "{names:?}");
+        assert_eq!(folder_operations(&world, &database, BOB, folder, note), [bob; 6], "{names:?}");
+        assert_eq!(folder_operations(&world, &database, "Carol/Acme", folder, note), [carol; 6], "{names:?}");
+        assert_eq!(folder_operations(&world, &database, ANN, folder, note), [true; 6], "{names:?}");
     }
     let delete = |who| world.write(&database, who, |writer| writer.folder_delete(folder));
     assert!(delete(BOB).is_err() && delete(ANN).is_ok());
