@@ -70,12 +70,12 @@ fn old_world() -> (TestServer, Contents) {
     let last = made.expect("Ann may");
     assert!(world.write(&database, ANN, |writer| writer.note_delete(last)).expect("Ann may"));
     let wanted = contents(&world);
-    commit(&world, &aged(&world, &database));
+    commit(&world, &downgrade_batch(&world, &database));
     (world.restarted(), wanted)
 }
 
 /// Returns the changes that convert the present formats back to the oldest.
-fn aged(world: &TestServer, database: &Database) -> Batch {
+fn downgrade_batch(world: &TestServer, database: &Database) -> Batch {
     let mut batch = Batch::new();
     for ((table, key), value) in contents(world) {
         let is_own = key.starts_with(&database.number().to_key());
