@@ -29,7 +29,7 @@ enum Step {
     Delete(usize),
     Mark(usize, u8),
     File(usize, usize),
-    TakeOut(usize, usize),
+    Unfile(usize, usize),
     Read(usize, bool),
 }
 
@@ -45,7 +45,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0_usize..4).prop_map(Step::Delete),
         1 => (0_usize..4, 0_u8..32).prop_map(|(note, marks)| Step::Mark(note, marks)),
         1 => (0_usize..4, 0_usize..2).prop_map(|(note, folder)| Step::File(note, folder)),
-        1 => (0_usize..4, 0_usize..2).prop_map(|(note, folder)| Step::TakeOut(note, folder)),
+        1 => (0_usize..4, 0_usize..2).prop_map(|(note, folder)| Step::Unfile(note, folder)),
         2 => (0_usize..4, any::<bool>()).prop_map(|(note, read)| Step::Read(note, read)),
     ]
 }
@@ -93,7 +93,7 @@ impl Scenario {
     }
 
     /// Returns the state of the notes as they read.
-    fn told(&self) -> Vec<NoteState> {
+    fn note_states(&self) -> Vec<NoteState> {
         let access = reader(&self.database, BOB).expect("he may");
         let reading = access.read().expect("a snapshot");
         let told = self.notes.iter().map(|(number, _)| {
@@ -137,7 +137,7 @@ fn apply(
     let place = match step {
         Step::Create(..) => return Ok(()),
         Step::Update(note, _) | Step::Delete(note) | Step::Mark(note, _) | Step::Read(note, _) => note,
-        Step::File(note, _) | Step::TakeOut(note, _) => note,
+        Step::File(note, _) | Step::Unfile(note, _) => note,
     };
     let Some((note, sequence)) = notes.get_mut(*place) else { return Ok(()) };
     match step {
@@ -152,7 +152,7 @@ fn apply(
         }
         Step::Mark(_, marks) => drop(writer.marks_set(*note, Marks(*marks), &[])?),
         Step::File(_, folder) => drop::<Uid>(writer.folder_add(*note, folders[*folder])?),
-        Step::TakeOut(_, folder) => drop(writer.folder_remove(*note, folders[*folder])?),
+        Step::Unfile(_, folder) => drop(writer.folder_remove(*note, folders[*folder])?),
         Step::Read(_, true) => writer.mark_read(&[*note])?,
         Step::Read(_, false) => writer.mark_unread(&[*note])?,
         Step::Create(..) => {}
@@ -177,7 +177,7 @@ proptest! {
         let (mut each, mut together) = (Scenario::new(), Scenario::new());
         each.run(&steps, 1);
         together.run(&steps, at_once);
-        prop_assert_eq!(each.told(), together.told());
+        prop_assert_eq!(each.note_states(), together.note_states());
         for table in [Table::Summary, Table::Body, Table::Unread] {
             prop_assert_eq!(each.keys(table), together.keys(table));
         }
