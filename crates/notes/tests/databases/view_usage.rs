@@ -269,7 +269,7 @@ fn readers_of_a_design_are_the_only_ones_to_see_the_view() {
 }
 
 /// Brings a time-relative view up to date. Returns the moment for which it holds, and the number of its document rows.
-fn held(access: &Access<level::Reader>, note: NoteId) -> (Timestamp, u64) {
+fn refreshed_view(access: &Access<level::Reader>, note: NoteId) -> (Timestamp, u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };
     assert!(access.view_update(note, &options, &mut |_, _| ControlFlow::Continue(())).expect("updated"));
@@ -286,7 +286,7 @@ fn a_view_that_asks_for_the_time_holds_for_a_moment() {
     let old = ViewNote { title: "Old".into(), selection, ..by_customer() };
     let note = world.write(&database, ANN, |writer| writer.view_create(&old)).expect("made");
     let access = reader(&database, BOB).expect("a reader");
-    let rows = || held(&access, note).1;
+    let rows = || refreshed_view(&access, note).1;
     assert_eq!(rows(), 0);
     world.clock.advance(Duration::from_secs(59));
     assert_eq!(rows(), 0, "what was evaluated holds for a minute");
@@ -301,7 +301,7 @@ fn a_view_that_asks_for_the_day_holds_until_midnight() {
     let past = ViewNote { title: "Past".into(), selection: "SELECT @Created < @Today".to_owned(), ..by_customer() };
     let note = world.write(&database, ANN, |writer| writer.view_create(&past)).expect("made");
     let access = reader(&database, BOB).expect("a reader");
-    let state = || held(&access, note);
+    let state = || refreshed_view(&access, note);
     let to_midnight = 86_400 - world.clock.now().seconds().rem_euclid(86_400);
     let (first, documents) = state();
     assert_eq!(documents, 0);
@@ -460,7 +460,7 @@ fn row_bytes(world: &TestServer) -> usize {
 }
 
 /// Rebuilds the index of a view, and asserts that the rows stay the same.
-fn assert_built_alike(database: &Arc<Database>, name: &str) {
+fn assert_rebuild_is_equal(database: &Arc<Database>, name: &str) {
     let rows = || {
         refresh(database, ANN, name).expect("a view");
         let access = reader(database, ANN).expect("a reader");
@@ -509,7 +509,7 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
     let access = reader(&database, ANN).expect("a reader");
     let note = access.read().and_then(|reading| reading.view_find("Kinds")).expect("there").note;
     assert!(!access.view_refresh(note, 200).expect("sound").complete, "a batch ends when its rows have 8 MiB");
-    assert_built_alike(&database, "Kinds");
+    assert_rebuild_is_equal(&database, "Kinds");
     assert!(row_bytes(&world) < 12 * (1_200 << 10), "{} bytes of rows", row_bytes(&world));
     let reading = access.read().expect("a snapshot");
     let view = reading.view(note).expect("a view");
@@ -542,7 +542,7 @@ fn threads_of_long_subjects_have_all_their_levels() {
         assert_eq!(made.is_ok(), usize::from(level) < base::limits::RESPONSE_DEPTH_MAX, "level {level}");
         parent = Some(unid);
     }
-    assert_built_alike(&database, "Threads");
+    assert_rebuild_is_equal(&database, "Threads");
     let access = reader(&database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let view = reading.view(reading.view_find("Threads").expect("there").note).expect("a view");
@@ -568,7 +568,7 @@ fn many_long_columns_hide_no_document() {
         items.extend(names.iter().enumerate().map(|(number, name)| Item::text(name.clone(), text(number))));
         world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).expect("made");
     }
-    assert_built_alike(&database, "Wide");
+    assert_rebuild_is_equal(&database, "Wide");
     let access = reader(&database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let view = reading.view(reading.view_find("Wide").expect("there").note).expect("a view");
@@ -584,7 +584,7 @@ fn many_long_columns_hide_no_document() {
 }
 
 /// Returns one of many spellings of a word: each bit of `number` makes a letter a capital.
-fn spelled(number: usize) -> String {
+fn spelling(number: usize) -> String {
     let letter =
         |(place, letter): (usize, char)| if number >> place & 1 == 1 { letter.to_ascii_uppercase() } else { letter };
     "customers".chars().enumerate().map(letter).collect()
@@ -609,10 +609,10 @@ fn a_category_with_many_spellings_is_called_by_the_smallest() {
     };
     // Smaller spellings are created last and deleted first.
     for number in 0..300 {
-        let made = NewNote::document(order(&spelled(number), "boat", 1.0));
-        there.push((world.write(&database, ANN, |writer| writer.note_create(made)).expect("made"), spelled(number)));
+        let made = NewNote::document(order(&spelling(number), "boat", 1.0));
+        there.push((world.write(&database, ANN, |writer| writer.note_create(made)).expect("made"), spelling(number)));
     }
-    assert_built_alike(&database, "By Customer");
+    assert_rebuild_is_equal(&database, "By Customer");
     there.sort_by(|one, other| other.1.cmp(&one.1));
     while there.len() > 1 {
         let (note, _) = there.pop().expect("some are left");
@@ -620,7 +620,7 @@ fn a_category_with_many_spellings_is_called_by_the_smallest() {
         let smallest = there.last().expect("one is left").1.clone();
         assert_eq!(name(), (smallest, there.len() as u64));
         if there.len().is_multiple_of(50) {
-            assert_built_alike(&database, "By Customer");
+            assert_rebuild_is_equal(&database, "By Customer");
         }
     }
     assert_sound(&database);
