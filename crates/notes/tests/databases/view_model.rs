@@ -91,7 +91,7 @@ struct ViewFixture {
     documents: BTreeMap<NoteId, Document>,
     /// UNIDs that have responses but no document: they are unused, or their documents were deleted. New documents may
     /// get them.
-    answered: Vec<Unid>,
+    unids_with_responses: Vec<Unid>,
     /// `true` while Bob has the role.
     is_staff: bool,
     random: SeededRandom,
@@ -105,8 +105,8 @@ impl ViewFixture {
         let view = world.write(&database, ANN, |writer| writer.view_create(&design)).expect("the view is made");
         // The world uses the first seeds itself. A distant seed prevents equal UNIDs.
         let random = SeededRandom::new(seed + (1 << 40));
-        let (documents, answered) = (BTreeMap::new(), Vec::new());
-        Self { world, database, view, responses, inclusion, documents, answered, is_staff: false, random }
+        let (documents, unids_with_responses) = (BTreeMap::new(), Vec::new());
+        Self { world, database, view, responses, inclusion, documents, unids_with_responses, is_staff: false, random }
     }
 
     /// Opens the view for a user, or for the server itself.
@@ -190,7 +190,7 @@ impl ViewFixture {
     fn delete(&mut self, note: NoteId) {
         self.write(|writer| writer.note_delete(note));
         let document = self.documents.remove(&note).expect("it was there");
-        self.answered.push(document.unid);
+        self.unids_with_responses.push(document.unid);
     }
 
     /// Returns a random UNID and a random parent: a document, one that does not exist yet or was deleted, or the
@@ -198,19 +198,19 @@ impl ViewFixture {
     fn draw_thread(&mut self) -> (Unid, Option<Unid>) {
         let new = Unid::generate(&self.random);
         let unid = match self.random.below(3) {
-            0 if !self.answered.is_empty() => {
-                let index = self.random.below(self.answered.len() as u64) as usize;
-                self.answered.swap_remove(index)
+            0 if !self.unids_with_responses.is_empty() => {
+                let index = self.random.below(self.unids_with_responses.len() as u64) as usize;
+                self.unids_with_responses.swap_remove(index)
             }
             _ => new,
         };
         let parent = match (self.random.below(16), self.any_document()) {
             (0, _) => Some(unid),
             (1, _) => {
-                self.answered.push(Unid::generate(&self.random));
-                self.answered.last().copied()
+                self.unids_with_responses.push(Unid::generate(&self.random));
+                self.unids_with_responses.last().copied()
             }
-            (2..=3, _) if !self.answered.is_empty() => Some(self.pick(&self.answered)),
+            (2..=3, _) if !self.unids_with_responses.is_empty() => Some(self.pick(&self.unids_with_responses)),
             (4..=8, note) => note.map(|note| self.documents[&note].unid),
             _ => None,
         };
@@ -326,7 +326,7 @@ fn depth_of(row: &ViewRow, before: &[ViewRow]) -> usize {
 
 /// Numbers the rows among their siblings by their depth alone, and compares the numbers with the tree of counts in both
 /// directions.
-fn check_places(reader: &ViewReader<'_>, lines: &[String]) {
+fn check_tumblers(reader: &ViewReader<'_>, lines: &[String]) {
     let rows = reader.page(0, 1_000).expect("rows");
     assert_eq!(rows.len() as u64, reader.count().expect("a count"));
     assert_eq!(rows.len() + 1, lines.len());
@@ -466,7 +466,7 @@ fn check_rows(bench: &ViewFixture, who: Option<&'static str>, is_descending: boo
     assert_eq!(lines, NaiveView::of(bench, who, is_descending), "{when}");
     bench.look(who, |reading, view| {
         let reader = reading.view_rows(view, 0).expect("rows");
-        check_places(&reader, &lines);
+        check_tumblers(&reader, &lines);
         if bench.random.below(6) == 0 {
             check_steps(&reader, &EntryReader::open(reading, view, 0).expect("rows"));
         }
@@ -479,7 +479,7 @@ fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
         let random = SeededRandom::new(seed);
         let inclusion = [SelectedResponses::None, SelectedResponses::Children, SelectedResponses::Descendants]
             [random.below(3) as usize];
-        live_through(seed, random.below(3) > 0, inclusion);
+        check_random_changes(seed, random.below(3) > 0, inclusion);
     }
 }
 
@@ -487,7 +487,7 @@ fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
 #[test]
 fn rows_that_follow_from_the_document_alone_are_no_others() {
     for seed in seeds(1_000_000) {
-        live_through(seed, false, SelectedResponses::None);
+        check_random_changes(seed, false, SelectedResponses::None);
     }
 }
 
@@ -591,7 +591,7 @@ fn seeds(first: u64) -> Range<u64> {
 }
 
 /// Makes random changes to documents, and regularly compares their view with a naive evaluation.
-fn live_through(seed: u64, responses: bool, inclusion: SelectedResponses) {
+fn check_random_changes(seed: u64, responses: bool, inclusion: SelectedResponses) {
     let order = if seed.is_multiple_of(2) { SortDirection::Ascending } else { SortDirection::Descending };
     let mut bench = ViewFixture::new(seed, responses, order, inclusion);
     for step in 0..80 {
