@@ -10,7 +10,7 @@ use wire::Peer;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoginError {
     /// Unknown login or wrong password. The client is not told which of the two.
-    Wrong,
+    InvalidCredentials,
     /// The account is disabled.
     Disabled,
     /// Too many recent failures.
@@ -26,7 +26,7 @@ impl LoginError {
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
-            Self::Wrong => "[AUTH] wrong login or password",
+            Self::InvalidCredentials => "[AUTH] wrong login or password",
             Self::Disabled => "[AUTH] the account is switched off",
             Self::Throttled => "[SYS/TEMP] too many failures, try again later",
             Self::Malformed => "[AUTH] not what the mechanism wants",

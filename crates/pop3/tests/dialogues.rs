@@ -31,7 +31,7 @@ impl Credentials for Accounts {
         match (login, password) {
             ("ann@acme.test", b"sesame") => Ok(login.to_owned()),
             ("bob@acme.test", b"sesame") => Err(LoginError::Disabled),
-            _ => Err(LoginError::Wrong),
+            _ => Err(LoginError::InvalidCredentials),
         }
     }
 

@@ -287,7 +287,7 @@ mod tests {
         check("eve@acme.test", "wrong", Err(LoginRefusal::Wrong));
         assert_eq!(logins.counts(LoginProtocol::Imap), (2, 4));
         let pop3: &dyn pop3::backend::Credentials = logins.as_ref();
-        assert_eq!(pop3.authenticate(&Peer::local(), "ann", b"wrong"), Err(pop3::backend::LoginError::Wrong));
+        assert_eq!(pop3.authenticate(&Peer::local(), "ann", b"wrong"), Err(pop3::backend::LoginError::InvalidCredentials));
         let smtp: &dyn smtp::backend::Credentials = logins.as_ref();
         assert_eq!(
             smtp.authenticate(&Peer::local(), "eve", PASSWORD.as_bytes()),
