@@ -111,7 +111,7 @@ impl Session {
     /// Processes a line.
     pub fn line(&mut self, line: &str) -> Step {
         if let Some(pending) = self.exchange.take() {
-            return cmd::auth::go_on(self, pending, line);
+            return cmd::auth::continue_exchange(self, pending, line);
         }
         let command = Command::parse(line);
         match cmd::find(&command.verb, &self.state) {

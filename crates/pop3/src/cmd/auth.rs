@@ -45,7 +45,7 @@ pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
 }
 
 /// Processes the client's next line of an exchange.
-pub(crate) fn go_on(session: &mut Session, pending: PendingExchange, line: &str) -> Step {
+pub(crate) fn continue_exchange(session: &mut Session, pending: PendingExchange, line: &str) -> Step {
     if line == "*" {
         return session.error("[AUTH] broken off");
     }
