@@ -4,7 +4,7 @@
 
 use data_encoding::BASE64;
 
-use super::user::PRIVACY;
+use super::user::ENCRYPTION_REQUIRED;
 use crate::codec::Command;
 use crate::session::{PendingExchange, Session, Step, ok};
 use crate::work::Work;
@@ -19,7 +19,7 @@ pub(super) fn mechanisms(session: &Session) -> impl Iterator<Item = &'static str
 
 pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
     if !session.peer.is_private() {
-        return session.error(PRIVACY);
+        return session.error(ENCRYPTION_REQUIRED);
     }
     let mut words = command.words();
     let Some(mechanism) = words.next() else {

@@ -8,11 +8,11 @@ use crate::session::{Session, State, Step, err, ok};
 use crate::work::Work;
 
 /// The error on a connection on which a password would be sent in clear.
-pub(super) const PRIVACY: &str = "[AUTH] encryption is needed before logging in: use STLS";
+pub(super) const ENCRYPTION_REQUIRED: &str = "[AUTH] encryption is needed before logging in: use STLS";
 
 pub(super) fn user(session: &mut Session, command: &Command) -> Step {
     if !session.peer.is_private() {
-        return session.error(PRIVACY);
+        return session.error(ENCRYPTION_REQUIRED);
     }
     if command.rest.is_empty() {
         return session.error("a name is missing");
