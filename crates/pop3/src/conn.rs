@@ -86,7 +86,7 @@ impl Connection {
                 },
                 Err(error) => self.session.broken_line(error),
             };
-            if self.follow(step).await? == ConnectionState::Closed {
+            if self.perform_step(step).await? == ConnectionState::Closed {
                 self.send().await?;
                 return self.stream.shutdown().await;
             }
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// Performs a step of the session, and the steps that result from it.
-    async fn follow(&mut self, mut step: Step) -> io::Result<ConnectionState> {
+    async fn perform_step(&mut self, mut step: Step) -> io::Result<ConnectionState> {
         loop {
             match step {
                 Step::Reply(text) => {
