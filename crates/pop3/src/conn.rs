@@ -74,17 +74,17 @@ impl Connection {
     async fn run(&mut self) -> io::Result<()> {
         loop {
             if self.dismissal.is_given() {
-                self.output.extend_from_slice(self.session.dismissed().as_bytes());
+                self.output.extend_from_slice(self.session.dismissal_reply().as_bytes());
                 self.send().await?;
                 return self.stream.shutdown().await;
             }
-            let step = match take_line(&mut self.input, self.session.awaited()) {
+            let step = match take_line(&mut self.input, self.session.expected_line()) {
                 Ok(Some(line)) => self.session.line(&line),
                 Ok(None) => match self.receive().await? {
                     ConnectionState::Open => continue,
                     ConnectionState::Closed => return Ok(()),
                 },
-                Err(error) => self.session.broken_line(error),
+                Err(error) => self.session.refused_line(error),
             };
             if self.perform_step(step).await? == ConnectionState::Closed {
                 self.send().await?;
@@ -154,7 +154,7 @@ impl Connection {
         };
         let (placeholder, _) = Stream::duplex(1);
         self.stream = std::mem::replace(&mut self.stream, placeholder).accept_tls(&tls).await?;
-        self.session.encrypted();
+        self.session.reset_after_tls();
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl Connection {
                 }
             }
             () = self.service.shutdown.draining() => {
-                self.output.extend_from_slice(self.session.farewell().as_bytes());
+                self.output.extend_from_slice(self.session.shutdown_reply().as_bytes());
                 self.send().await?;
                 Ok(ConnectionState::Closed)
             }

@@ -104,7 +104,7 @@ impl Session {
 
     /// Returns the kind of line that the session expects next.
     #[must_use]
-    pub fn awaited(&self) -> LineKind {
+    pub fn expected_line(&self) -> LineKind {
         if self.exchange.is_some() { LineKind::Exchange } else { LineKind::Command }
     }
 
@@ -121,7 +121,7 @@ impl Session {
     }
 
     /// Processes a line that the codec refused.
-    pub fn broken_line(&mut self, error: LineError) -> Step {
+    pub fn refused_line(&mut self, error: LineError) -> Step {
         match error {
             LineError::TooLong => Step::Close(err("the line is too long")),
             LineError::NotText => self.error("the line is no text"),
@@ -159,7 +159,7 @@ impl Session {
 
     /// Returns the reply that announces the server's shutdown.
     #[must_use]
-    pub fn farewell(&self) -> String {
+    pub fn shutdown_reply(&self) -> String {
         err("[SYS/TEMP] the server is going down, try again later")
     }
 
@@ -167,12 +167,12 @@ impl Session {
     /// of the next reply. A client that has just sent a command takes it for the answer, which is correct, because no
     /// further command is executed.
     #[must_use]
-    pub fn dismissed(&self) -> String {
+    pub fn dismissal_reply(&self) -> String {
         err("[AUTH] the account was disabled, removed or given another password")
     }
 
     /// Resets the session after the TLS handshake.
-    pub fn encrypted(&mut self) {
+    pub fn reset_after_tls(&mut self) {
         self.peer = self.peer.encrypted();
         self.offers.tls = false;
         self.state = State::Authorization(None);
