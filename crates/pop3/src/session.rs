@@ -137,7 +137,7 @@ impl Session {
                 self.exchange = Some(PendingExchange::Scram(exchange));
                 Step::Reply(format!("+ {}\r\n", BASE64.encode(&challenge)))
             }
-            Outcome::Proved(login, last) => {
+            Outcome::Authenticated(login, last) => {
                 self.exchange = Some(PendingExchange::ScramEnd(login));
                 Step::Reply(format!("+ {}\r\n", BASE64.encode(&last)))
             }

@@ -46,7 +46,7 @@ pub enum Outcome {
     /// The exchange continues with this challenge from the server.
     Challenge(Box<dyn SaslExchange>, Vec<u8>),
     /// The exchange is complete: the login, and the server's last message.
-    Proved(String, Vec<u8>),
+    Authenticated(String, Vec<u8>),
     /// A message and the number of its lines to send. The message is `None` if it has vanished.
     Message(Option<Vec<u8>>, Option<u32>),
     /// The messages have been removed.
@@ -121,7 +121,7 @@ fn or_failed(done: mail::Result<WorkResult>) -> WorkResult {
 fn step(mut exchange: Box<dyn SaslExchange>, response: &[u8]) -> WorkResult {
     let outcome = match exchange.step(response) {
         Ok(SaslExchangeStep::Challenge(challenge)) => Outcome::Challenge(exchange, challenge),
-        Ok(SaslExchangeStep::Done { login, last }) => Outcome::Proved(login, last),
+        Ok(SaslExchangeStep::Done { login, last }) => Outcome::Authenticated(login, last),
         Err(error) => Outcome::Refused(error),
     };
     outcome.into()
