@@ -459,7 +459,7 @@ async fn misplaced_and_broken_commands_are_refused() {
 }
 
 /// Returns all messages of up to three of these pieces. Most of them could not be sent by a client through DATA.
-fn odd_letters() -> Vec<String> {
+fn unusual_messages() -> Vec<String> {
     const PIECES: [&str; 6] = ["a", ".", "\r", "\n", "\r\n", ".\r\n"];
     let longer =
         |letters: &[String]| letters.iter().flat_map(|letter| PIECES.map(|piece| letter.clone() + piece)).collect();
@@ -471,7 +471,7 @@ fn odd_letters() -> Vec<String> {
 
 #[tokio::test]
 async fn list_tells_the_octets_that_are_sent() {
-    let letters = odd_letters();
+    let letters = unusual_messages();
     let world = world(&letters.iter().map(String::as_str).collect::<Vec<_>>());
     // The octet count that is derived from a folder entry must survive flag changes and copies.
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
@@ -553,7 +553,7 @@ async fn whose_account_was_changed_hears_so() {
 }
 
 /// Sets Ann's level in her mail file.
-fn let_in(world: &World, level: AclLevel) {
+fn set_acl_level(world: &World, level: AclLevel) {
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let itself = Arc::new(Identity::local_server(""));
     let access: Access<notes::level::Depositor> =
@@ -572,7 +572,7 @@ fn let_in(world: &World, level: AclLevel) {
 async fn every_command_asks_for_the_level() {
     for level in AclLevel::ALL {
         let world = world(&[LETTER]);
-        let_in(&world, level);
+        set_acl_level(&world, level);
         if level < AclLevel::Reader {
             check(&world, Peer::local(), &format!("{LOGIN}S: -ERR *")).await;
             continue;
