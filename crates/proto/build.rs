@@ -26,17 +26,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     methods.push(']');
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("methods.rs"), methods)?;
-    std::fs::write(out.join("shapes.rs"), shapes(&set)?)?;
+    std::fs::write(out.join("shapes.rs"), field_tables(&set)?)?;
     tonic_prost_build::configure().build_transport(false).compile_fds(set)?;
     Ok(())
 }
 
 /// Generates the tables for `src/shape.rs`: the fields of each message, and the request message of each call.
-fn shapes(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
+fn field_tables(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
     let mut messages = Vec::new();
     for file in &set.file {
         for message in &file.message_type {
-            gather(&format!(".{}", file.package()), message, &mut messages);
+            collect_messages(&format!(".{}", file.package()), message, &mut messages);
         }
     }
     let index_of = |name: &str| {
@@ -47,7 +47,7 @@ fn shapes(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
     for (name, message) in &messages {
         write!(text, "    // {name}\n    &[")?;
         for field in &message.field {
-            write!(text, "({}, {}), ", field.number(), kind(field, index_of)?)?;
+            write!(text, "({}, {}), ", field.number(), wire_kind(field, index_of)?)?;
         }
         text.push_str("],\n");
     }
@@ -63,16 +63,16 @@ fn shapes(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
 }
 
 /// Collects a message and its nested messages under their full names.
-fn gather<'a>(scope: &str, message: &'a DescriptorProto, into: &mut Vec<(String, &'a DescriptorProto)>) {
+fn collect_messages<'a>(scope: &str, message: &'a DescriptorProto, into: &mut Vec<(String, &'a DescriptorProto)>) {
     let name = format!("{scope}.{}", message.name());
     for inner in &message.nested_type {
-        gather(&name, inner, into);
+        collect_messages(&name, inner, into);
     }
     into.push((name, message));
 }
 
 /// Returns the wire format of a field, as an expression for `src/shape.rs`.
-fn kind(
+fn wire_kind(
     field: &FieldDescriptorProto,
     index_of: impl Fn(&str) -> Result<usize, String>,
 ) -> Result<String, Box<dyn Error>> {
