@@ -59,7 +59,7 @@ pub trait SessionSlot: Send + Sync {
 /// Checks passwords.
 pub trait Credentials: Send + Sync {
     /// Registers a session for a client that is about to log in.
-    fn seat(&self) -> Box<dyn SessionSlot>;
+    fn register_session(&self) -> Box<dyn SessionSlot>;
 
     /// Checks a password and returns the canonical form of the login.
     fn authenticate(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError>;
@@ -87,7 +87,7 @@ pub trait Indexer: Send + Sync {
     fn is_recent(&self, database: DbNumber, view: NoteId, hours: u16) -> bool;
 
     /// Records that a view that is refreshed every given number of hours was updated now.
-    fn refreshed(&self, database: DbNumber, view: NoteId);
+    fn record_refresh(&self, database: DbNumber, view: NoteId);
 }
 
 /// A template from which databases can be created.
@@ -98,7 +98,7 @@ pub struct Template {
     /// The default title of databases created from the template.
     pub title: String,
     /// A description of the template's purpose.
-    pub about: String,
+    pub description: String,
 }
 
 /// The reason why a database was not created.

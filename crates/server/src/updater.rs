@@ -318,7 +318,7 @@ impl Indexer for UpdateRequests {
         self.updater.due_again((database, view), hours).is_some_and(|due| due > self.core.clock.now())
     }
 
-    fn refreshed(&self, database: DbNumber, view: NoteId) {
+    fn record_refresh(&self, database: DbNumber, view: NoteId) {
         self.updater.queues().hourly.insert((database, view), self.core.clock.now());
     }
 }
@@ -470,7 +470,7 @@ pub(crate) mod tests {
         assert!(requests.is_recent(database.number(), view, 2) && !requests.is_recent(database.number(), view, 0));
         clock.advance(Duration::from_secs(7_200));
         assert!(!requests.is_recent(database.number(), view, 2));
-        requests.refreshed(database.number(), view);
+        requests.record_refresh(database.number(), view);
         assert!(requests.is_recent(database.number(), view, 2));
     }
 

@@ -87,7 +87,7 @@ pub(crate) fn templates(
     _: v1::ListTemplatesRequest,
 ) -> Result<CallOutcome<v1::ListTemplatesReply>> {
     desk.identity()?;
-    let told = |Template { name, title, about }| v1::Template { name, title, about };
+    let told = |Template { name, title, description: about }| v1::Template { name, title, about };
     let templates = desk.ground.maker.templates().into_iter().map(told).collect();
     Ok(CallOutcome::at_once(v1::ListTemplatesReply { templates }))
 }

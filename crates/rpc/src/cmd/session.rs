@@ -15,7 +15,7 @@ pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<Cal
         return Err(Error::Login(LoginError::Wrong));
     }
     let credentials = &desk.ground.credentials;
-    let seat = credentials.seat();
+    let seat = credentials.register_session();
     let peer = desk.caller.peer.numbered(seat.number());
     let login = credentials.authenticate(&peer, &request.login, request.password.as_bytes()).map_err(Error::Login)?;
     Ok(CallOutcome::at_once(begin(desk, login, seat)?))
@@ -45,7 +45,7 @@ impl LoginExchange {
             return Err(Error::Missing("this mechanism"));
         }
         let credentials = &desk.ground.credentials;
-        let seat = credentials.seat();
+        let seat = credentials.register_session();
         let exchange = credentials.scram_sha_256(&desk.caller.peer.numbered(seat.number()));
         Ok(Self { seat, exchange: exchange.ok_or(Error::Missing("this mechanism"))? })
     }

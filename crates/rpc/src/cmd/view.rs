@@ -96,7 +96,7 @@ impl CollectionRequest {
         }
         let is_complete = access.view_refresh(note, REFRESH_STEP_CHANGES)?.complete;
         if is_complete && matches!(when, When::Hours(_)) {
-            indexer.refreshed(database, note);
+            indexer.record_refresh(database, note);
         }
         Ok(CallOutcome::at_once(if is_complete { RefreshStep::Done } else { RefreshStep::More }))
     }
