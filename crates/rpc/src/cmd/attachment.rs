@@ -14,7 +14,7 @@ use crate::limits::{CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, LOGIN_BYTES_MAX};
 use crate::service::CallOutcome;
 
 /// Maximum number of chunks that one step of a stream reads.
-const PIECES_PER_STEP: u64 = 4;
+const CHUNKS_PER_STEP: u64 = 4;
 
 /// The item that holds an attachment.
 const FILE_ITEM: &str = "$FILE";
@@ -23,9 +23,9 @@ const FILE_ITEM: &str = "$FILE";
 pub(crate) struct ContentReader {
     source: Source,
     /// The offset at which the next step starts.
-    at: u64,
+    offset: u64,
     /// `true` after the total length has been sent to the client.
-    told: bool,
+    length_sent: bool,
 }
 
 enum Source {
@@ -44,12 +44,12 @@ pub(crate) struct ContentStep {
 impl ContentReader {
     /// Starts reading an attachment.
     pub(crate) fn of_attachment(request: v1::ReadAttachmentRequest) -> Self {
-        Self { at: request.offset_bytes, source: Source::Attachment(request), told: false }
+        Self { offset: request.offset_bytes, source: Source::Attachment(request), length_sent: false }
     }
 
     /// Starts reading an item.
     pub(crate) fn of_item(request: v1::ReadItemRequest) -> Self {
-        Self { at: request.offset_bytes, source: Source::Item(request), told: false }
+        Self { offset: request.offset_bytes, source: Source::Item(request), length_sent: false }
     }
 
     /// Reads the next chunks.
@@ -60,22 +60,22 @@ impl ContentReader {
         };
         let access = desk.access::<level::Reader>(database)?;
         let reading = access.read()?;
-        let range = self.at..self.at.saturating_add(CHUNK_BYTES as u64 * PIECES_PER_STEP);
+        let range = self.offset..self.offset.saturating_add(CHUNK_BYTES as u64 * CHUNKS_PER_STEP);
         let (bytes, total) = match &self.source {
             Source::Attachment(request) => of_attachment(&reading, request, range)?,
             Source::Item(request) => of_item(&reading, request, range)?,
         };
-        self.at = self.at.saturating_add(bytes.len() as u64);
+        self.offset = self.offset.saturating_add(bytes.len() as u64);
         let mut chunks: Vec<v1::Chunk> =
             bytes.chunks(CHUNK_BYTES).map(|piece| v1::Chunk { content: piece.to_vec(), total_bytes: 0 }).collect();
-        if !self.told {
-            self.told = true;
+        if !self.length_sent {
+            self.length_sent = true;
             if chunks.is_empty() {
                 chunks.push(v1::Chunk::default());
             }
             chunks[0].total_bytes = total;
         }
-        let is_over = bytes.is_empty() || self.at >= total;
+        let is_over = bytes.is_empty() || self.offset >= total;
         let ticket = reading.ticket();
         Ok(CallOutcome::after(ContentStep { chunks, rest: (!is_over).then_some(self) }, ticket))
     }
@@ -140,7 +140,7 @@ fn file_of(item: &Item, name: &str) -> Option<(BlobId, u64)> {
 }
 
 /// Checks the header of an attachment before its content arrives.
-pub(crate) fn check(header: &v1::attach_file_request::Header, bytes_max: u64) -> Result<()> {
+pub(crate) fn check_header(header: &v1::attach_file_request::Header, bytes_max: u64) -> Result<()> {
     if header.file_name.is_empty() || header.file_name.len() > LOGIN_BYTES_MAX {
         return Err(Error::invalid("a file name has 1 to 1,024 bytes"));
     }
@@ -155,7 +155,7 @@ pub(crate) fn check(header: &v1::attach_file_request::Header, bytes_max: u64) ->
 ///
 /// All of it is checked again with the content. So is the quota, because the remaining quota depends on the size of the
 /// file that is replaced.
-pub(crate) fn prepare(desk: &CallContext, header: v1::attach_file_request::Header) -> Result<CallOutcome<()>> {
+pub(crate) fn check_before_content(desk: &CallContext, header: v1::attach_file_request::Header) -> Result<CallOutcome<()>> {
     let access = desk.access_to_change::<level::Author>(header.database)?;
     let reader = access.downgrade::<level::Reader>();
     let reading = reader.read()?;

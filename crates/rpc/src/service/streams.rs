@@ -80,9 +80,9 @@ pub(super) async fn attach_file(
     let Some(Part::Header(header)) = messages.message().await?.and_then(|message| message.part) else {
         return Err(Error::invalid("the first message has the header").into());
     };
-    attachment::check(&header, service.ground.depositor.message_bytes_max())?;
+    attachment::check_header(&header, service.ground.depositor.message_bytes_max())?;
     let checked = header.clone();
-    service.work(&caller, move |desk| attachment::prepare(desk, checked)).await?;
+    service.work(&caller, move |desk| attachment::check_before_content(desk, checked)).await?;
     let length = usize::try_from(header.length_bytes).map_err(|_| Error::Unavailable)?;
     // The store accepts content only as a whole. The budget limits how much content may wait for the rest and for the
     // disk.
