@@ -43,7 +43,7 @@ impl ChangeStream {
     }
 
     /// Reads the next changes. Returns them with the stream at its new position.
-    pub(crate) fn look(mut self, desk: &CallContext) -> Result<CallOutcome<(ChangePage, Self)>> {
+    pub(crate) fn read_changes(mut self, desk: &CallContext) -> Result<CallOutcome<(ChangePage, Self)>> {
         let access = desk.access::<level::Reader>(self.request.database.clone())?;
         // Registered before reading, so that a change after the read is noticed.
         let changed = access.database().listen();
@@ -54,7 +54,7 @@ impl ChangeStream {
         let page = reading.changes_page(self.at, STEP_CHANGES)?;
         let mut batch = v1::ChangeBatch { changes: Vec::new(), modseq: page.next.modseq.0 };
         for entry in &page.entries {
-            batch.changes.extend(told(&reading, entry, self.request.documents_only)?);
+            batch.changes.extend(change_out(&reading, entry, self.request.documents_only)?);
         }
         self.at = page.next;
         let more = self.at.modseq < reading.modseq();
@@ -73,7 +73,7 @@ pub(crate) fn check_known(reading: &DatabaseSnapshot<'_>, since: Modseq) -> Resu
     Err(Error::Purged { modseq: reading.modseq().0 })
 }
 
-fn told(reading: &DatabaseSnapshot<'_>, entry: &ChangeEntry, documents_only: bool) -> Result<Option<v1::Change>> {
+fn change_out(reading: &DatabaseSnapshot<'_>, entry: &ChangeEntry, documents_only: bool) -> Result<Option<v1::Change>> {
     use v1::change::Kind;
     let header = reading.header(entry.note)?;
     if documents_only && header.as_ref().is_some_and(|header| !header.class.is_document()) {

@@ -76,7 +76,7 @@ async fn follow(
             service.sessions.renew(session)?;
         }
         let watch = following.watch;
-        let (look, watch) = service.work(caller, move |desk| watch.look(desk)).await?;
+        let (look, watch) = service.work(caller, move |desk| watch.read_changes(desk)).await?;
         following.watch = watch;
         let is_news = !look.batch.changes.is_empty() || following.told != Some(look.batch.modseq);
         following.is_over = following.watch.is_once() && !look.more;
