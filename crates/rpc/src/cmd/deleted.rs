@@ -30,7 +30,7 @@ pub(crate) fn list(
     let mut room = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
     let mut last = request.after;
     for found in page.notes {
-        let (note, items_left_out) = match told(&reading, found.header.note, &wanted, room) {
+        let (note, items_left_out) = match read_deleted(&reading, found.header.note, &wanted, room) {
             Ok(note) => (note, false),
             // The note does not fit into this page but may fit into the next one.
             Err(Error::Limit { .. }) if !reply.notes.is_empty() => {
@@ -38,7 +38,7 @@ pub(crate) fn list(
                 break;
             }
             // The note does not fit into any page, so only its header is returned.
-            Err(Error::Limit { .. }) => (told(&reading, found.header.note, &ItemSelection::header(), room)?, true),
+            Err(Error::Limit { .. }) => (read_deleted(&reading, found.header.note, &ItemSelection::header(), room)?, true),
             Err(error) => return Err(error),
         };
         let told = v1::DeletedNote {
@@ -57,7 +57,7 @@ pub(crate) fn list(
 
 /// Reads the requested items of a deleted document. If its body items alone exceed `bytes_max`, they are not read and
 /// an error is returned.
-fn told(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
+fn read_deleted(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
     let mut bytes = 0_u64;
     let note = reading.deleted_note(note, &mut |body| {
         let is_wanted = wanted.takes_body(&body.name);
