@@ -38,11 +38,11 @@ pub(crate) fn deposit(
         recipients: envelope.recipients,
         message,
     };
-    Ok(CallOutcome::at_once(desk.ground.depositor.deposit(deposit).map_err(refused)?))
+    Ok(CallOutcome::at_once(desk.ground.depositor.deposit(deposit).map_err(submission_error)?))
 }
 
 /// Converts a refusal to an error of this crate.
-pub(crate) fn refused(error: SubmissionError) -> Error {
+pub(crate) fn submission_error(error: SubmissionError) -> Error {
     let (reason, code, text) = match error {
         SubmissionError::Sender(text) => ("sender", Code::PermissionDenied, text),
         SubmissionError::Recipient(text) => ("recipient", Code::InvalidArgument, text),

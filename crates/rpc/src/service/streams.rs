@@ -151,6 +151,6 @@ pub(super) async fn deposit_mail(
             deposit::deposit(desk, envelope, content)
         })
         .await?;
-    deposited.durable.await.map_err(deposit::refused)?;
+    deposited.durable.await.map_err(deposit::submission_error)?;
     Ok(Response::new(v1::DepositMailReply { id: deposited.id }))
 }
