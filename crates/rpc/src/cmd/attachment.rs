@@ -186,7 +186,7 @@ pub(crate) fn attach(
     content: &[u8],
 ) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(header.database)?;
-    edit::change(desk, &access, header.note, edit::ExpectedVersion::at(header.expected_sequence), |note, writer| {
+    edit::change(desk, &access, header.note, edit::ExpectedVersion::refusing_conflicts(header.expected_sequence), |note, writer| {
         let before = blobs_of(&note.items);
         note.items.retain(|item| file_of(item, &header.file_name).is_none());
         let blob = writer.blob_put_for(note.header.note, content)?;
@@ -204,7 +204,7 @@ pub(crate) fn attach(
 /// Removes a file from a note.
 pub(crate) fn detach(desk: &CallContext, request: v1::DetachFileRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
-    edit::change(desk, &access, request.note, edit::ExpectedVersion::at(request.expected_sequence), |note, _| {
+    edit::change(desk, &access, request.note, edit::ExpectedVersion::refusing_conflicts(request.expected_sequence), |note, _| {
         let (before, count) = (blobs_of(&note.items), note.items.len());
         note.items.retain(|item| file_of(item, &request.file_name).is_none());
         if note.items.len() == count {

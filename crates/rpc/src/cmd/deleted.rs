@@ -5,7 +5,7 @@ use notes::{DatabaseSnapshot, level};
 use prost::Message;
 use proto::v1;
 
-use super::edit::saved;
+use super::edit::saved_note;
 use super::note::{ENVELOPE_BYTES, ItemSelection, pick, too_much};
 use super::{CallContext, header_of};
 use crate::convert::{NoteKey, note_name};
@@ -78,7 +78,7 @@ pub(crate) fn restore(desk: &CallContext, request: v1::RestoreNoteRequest) -> Re
             find_deleted(&reader.read()?, name)?
         };
         writer.note_restore(note)?;
-        saved(writer, note)
+        saved_note(writer, note)
     })
 }
 

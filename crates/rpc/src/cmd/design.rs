@@ -7,7 +7,7 @@ use notes::view::note::ViewNote;
 use notes::{Access, level};
 use proto::v1;
 
-use super::edit::{check_quota, check_sequence, saved};
+use super::edit::{check_quota, check_sequence, saved_note};
 use super::{CallContext, folder, view};
 use crate::design::{view_in, view_out};
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateViewRequest) -> Resu
     desk.write(&access, |writer| {
         let note = writer.view_create(&view)?;
         check_quota(writer)?;
-        saved(writer, note)
+        saved_note(writer, note)
     })
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateViewRequest) -> Resu
         };
         writer.view_update(note, expected, &view)?;
         check_quota(writer)?;
-        saved(writer, note)
+        saved_note(writer, note)
     })
 }
 

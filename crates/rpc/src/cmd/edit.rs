@@ -41,12 +41,12 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateNoteRequest) -> Resu
     desk.write(&access, |writer| {
         let note = writer.note_create(new)?;
         check_quota(writer)?;
-        saved(writer, note)
+        saved_note(writer, note)
     })
 }
 
 /// Returns the state of a note after saving.
-pub(crate) fn saved(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1::SavedNote> {
+pub(crate) fn saved_note(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1::SavedNote> {
     let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
     let (unid, modseq) = (header.unid.0.to_vec(), writer.modseq().0);
     Ok(v1::SavedNote { note_id: note.0, unid, sequence: header.sequence, modseq, ..v1::SavedNote::default() })
@@ -63,8 +63,8 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateNoteRequest) -> Resu
     let edit = Edit::new(request.items, request.remove, request.replace_all)?;
     let read = ExpectedVersion { sequence: request.expected_sequence, resolves };
     change(desk, &access, request.note, read, |note, _| {
-        let base = base.map(|base| edit.unmade(&note.items, base));
-        edit.make(&mut note.items, &mut note.blobs)?;
+        let base = base.map(|base| edit.without_change(&note.items, base));
+        edit.apply(&mut note.items, &mut note.blobs)?;
         Ok(base)
     })
 }
@@ -76,7 +76,7 @@ fn items_in(items: Vec<v1::Item>) -> Result<Vec<Item>> {
 /// A change to the items of a note.
 pub(crate) struct Edit {
     /// The new items. Each name that occurs here replaces all items of that name.
-    said: Vec<Item>,
+    items: Vec<Item>,
     /// Names of items to remove.
     remove: Vec<String>,
     /// `true` if all other items are removed.
@@ -87,31 +87,31 @@ impl Edit {
     /// Reads a change from a client's request.
     pub(crate) fn new(said: Vec<v1::Item>, remove: Vec<String>, replace_all: bool) -> Result<Self> {
         at_most(remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
-        Ok(Self { said: items_in(said)?, remove, replace_all })
+        Ok(Self { items: items_in(said)?, remove, replace_all })
     }
 
     /// Applies the change and drops the blobs that no item uses any more.
-    pub(crate) fn make(self, items: &mut Vec<Item>, blobs: &mut Vec<BlobId>) -> Result<()> {
+    pub(crate) fn apply(self, items: &mut Vec<Item>, blobs: &mut Vec<BlobId>) -> Result<()> {
         let before = blobs_of(items);
-        if blobs_of(&self.said).iter().any(|blob| !before.contains(blob)) {
+        if blobs_of(&self.items).iter().any(|blob| !before.contains(blob)) {
             return Err(Error::invalid("attachments come through AttachFile"));
         }
         items.retain(|item| !self.touches(item));
-        items.extend(self.said);
+        items.extend(self.items);
         drop_unused_blobs(blobs, &before, items);
         Ok(())
     }
 
     /// Returns the items without the change: those that it touches are taken from `base`, the version on which the
     /// client based it.
-    fn unmade(&self, items: &[Item], base: Vec<Item>) -> Vec<Item> {
+    fn without_change(&self, items: &[Item], base: Vec<Item>) -> Vec<Item> {
         let untouched = items.iter().filter(|item| !self.touches(item)).cloned();
         untouched.chain(base.into_iter().filter(|item| self.touches(item))).collect()
     }
 
     fn touches(&self, item: &Item) -> bool {
         self.replace_all
-            || self.said.iter().any(|other| other.is_named(&item.name))
+            || self.items.iter().any(|other| other.is_named(&item.name))
             || self.remove.iter().any(|name| item.is_named(name))
     }
 }
@@ -127,7 +127,7 @@ pub(crate) struct ExpectedVersion {
 
 impl ExpectedVersion {
     /// Creates the value for a change that fails on a conflict.
-    pub(crate) fn at(sequence: u32) -> Self {
+    pub(crate) fn refusing_conflicts(sequence: u32) -> Self {
         Self { sequence, resolves: false }
     }
 }
@@ -206,7 +206,7 @@ pub(crate) fn change(
             SaveOutcome::Merged { .. } => (note, Outcome::Merged),
             SaveOutcome::Conflict { note: loser } => (loser, Outcome::Kept),
         };
-        Ok(v1::SavedNote { outcome: outcome.into(), ..saved(writer, note)? })
+        Ok(v1::SavedNote { outcome: outcome.into(), ..saved_note(writer, note)? })
     })
 }
 

@@ -5,7 +5,7 @@ use notes::profile::profile_unid;
 use notes::{Grant, NoteClass, level};
 use proto::v1;
 
-use super::edit::{Edit, check_expected, check_quota, saved};
+use super::edit::{Edit, check_expected, check_quota, saved_note};
 use super::note::{ENVELOPE_BYTES, ItemSelection, gather};
 use super::{CallContext, header_of};
 use crate::convert::NoteKey;
@@ -36,10 +36,10 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> R
             None => (Vec::new(), Vec::new(), 0),
         };
         check_expected(request.expected_sequence, sequence, profile_unid(&profile, user.as_ref()))?;
-        edit.make(&mut items, &mut blobs)?;
+        edit.apply(&mut items, &mut blobs)?;
         let note = writer.profile_set(&profile, user.as_ref(), &items, &blobs)?;
         check_quota(writer)?;
-        saved(writer, note)
+        saved_note(writer, note)
     })
 }
 
