@@ -21,7 +21,7 @@ pub(crate) fn get(
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
     let Some(info) = view::find(&reading, request.view.as_ref())? else {
-        let folder = folder::find_in(&reading, request.view)?;
+        let folder = folder::find(&reading, request.view)?;
         return Err(Error::State(format!("the folder {:?} has no columns, and so no design", folder.title)));
     };
     let reply = v1::GetViewDesignReply {
@@ -83,6 +83,6 @@ fn find(access: &Access<level::Reader>, key: Option<v1::ViewKey>) -> Result<Note
     let reading = access.read()?;
     match view::find(&reading, key.as_ref())? {
         Some(info) => Ok(info.note),
-        None => Ok(NoteId(folder::find_in(&reading, key)?.view.0)),
+        None => Ok(NoteId(folder::find(&reading, key)?.view.0)),
     }
 }

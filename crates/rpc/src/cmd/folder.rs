@@ -60,7 +60,7 @@ pub(crate) fn move_notes(desk: &CallContext, request: v1::MoveNotesRequest) -> R
     let (notes, into, out_of) = {
         let reader = access.downgrade::<level::Reader>();
         let reading = reader.read()?;
-        let named = |key: Option<v1::ViewKey>| key.map(|key| find_in(&reading, Some(key))).transpose();
+        let named = |key: Option<v1::ViewKey>| key.map(|key| find(&reading, Some(key))).transpose();
         (find_all(&reading, request.notes)?, named(request.into)?, named(request.out_of)?)
     };
     desk.write(&access, |writer| {
@@ -88,12 +88,12 @@ fn design<R>(
 
 fn find(desk: &CallContext, database: Option<v1::DatabaseKey>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
     let access = desk.access::<level::Reader>(database)?;
-    find_in(&access.read()?, key)
+    find(&access.read()?, key)
 }
 
 /// Finds a folder by number or name. Returns an error if there is none.
-pub(crate) fn find_in(reading: &DatabaseSnapshot<'_>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
-    known(reading, key.as_ref())?.ok_or_else(|| {
+pub(crate) fn find(reading: &DatabaseSnapshot<'_>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
+    find_optional(reading, key.as_ref())?.ok_or_else(|| {
         let what = match key.and_then(|key| key.key) {
             Some(v1::view_key::Key::Name(name)) => format!("the view or folder {name:?}"),
             _ => "the view or folder".to_owned(),
@@ -103,7 +103,7 @@ pub(crate) fn find_in(reading: &DatabaseSnapshot<'_>, key: Option<v1::ViewKey>) 
 }
 
 /// Finds a folder by number or name. Returns `None` if there is none.
-pub(crate) fn known(reading: &DatabaseSnapshot<'_>, key: Option<&v1::ViewKey>) -> Result<Option<FolderDesign>> {
+pub(crate) fn find_optional(reading: &DatabaseSnapshot<'_>, key: Option<&v1::ViewKey>) -> Result<Option<FolderDesign>> {
     let Some(key) = key.and_then(|key| key.key.as_ref()) else { return Err(Error::invalid("no view is named")) };
     let folders = reading.folders()?;
     let found = folders.iter().find(|folder| match key {

@@ -111,7 +111,7 @@ impl CollectionRequest {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
         let Some(info) = find(&reading, self.view.as_ref())? else {
-            let folder = folder::find_in(&reading, self.view.clone())?;
+            let folder = folder::find(&reading, self.view.clone())?;
             return Ok(CallOutcome::after(folder::open(&reading, &folder)?, reading.ticket()));
         };
         let view = reading.view(info.note)?;
@@ -137,7 +137,7 @@ pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Resul
     let access = desk.access::<level::Reader>(request.database.clone())?;
     let reading = access.read()?;
     let Some(info) = find(&reading, request.view.as_ref())? else {
-        let folder = folder::find_in(&reading, request.view.clone())?;
+        let folder = folder::find(&reading, request.view.clone())?;
         return Ok(CallOutcome::after(folder::read(&reading, &folder, &request)?, reading.ticket()));
     };
     let view = reading.view(info.note)?;
@@ -169,7 +169,7 @@ pub(crate) fn find_by_key(
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
     let Some(info) = find(&reading, request.view.as_ref())? else {
-        folder::find_in(&reading, request.view)?;
+        folder::find(&reading, request.view)?;
         return Err(Error::invalid("a folder without columns is not searched by keys"));
     };
     let view = reading.view(info.note)?;
