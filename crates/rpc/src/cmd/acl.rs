@@ -22,7 +22,7 @@ pub(crate) fn get(desk: &CallContext, request: v1::GetAclRequest) -> Result<Call
 
 /// Replaces the ACL.
 pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<CallOutcome<v1::Acl>> {
-    let access = desk.access_to_change::<level::Manager>(request.database)?;
+    let access = desk.access_for_change::<level::Manager>(request.database)?;
     let before = {
         let reader = access.downgrade::<level::Reader>();
         reader.read()?.acl()

@@ -156,7 +156,7 @@ pub(crate) fn check_header(header: &v1::attach_file_request::Header, bytes_max: 
 /// All of it is checked again with the content. So is the quota, because the remaining quota depends on the size of the
 /// file that is replaced.
 pub(crate) fn check_before_content(desk: &CallContext, header: v1::attach_file_request::Header) -> Result<CallOutcome<()>> {
-    let access = desk.access_to_change::<level::Author>(header.database)?;
+    let access = desk.access_for_change::<level::Author>(header.database)?;
     let reader = access.downgrade::<level::Reader>();
     let reading = reader.read()?;
     let name = convert::note_name(header.note)?;
@@ -185,7 +185,7 @@ pub(crate) fn attach(
     header: v1::attach_file_request::Header,
     content: &[u8],
 ) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_to_change::<level::Author>(header.database)?;
+    let access = desk.access_for_change::<level::Author>(header.database)?;
     edit::change(desk, &access, header.note, edit::ExpectedVersion::refusing_conflicts(header.expected_sequence), |note, writer| {
         let before = blobs_of(&note.items);
         note.items.retain(|item| file_of(item, &header.file_name).is_none());
@@ -203,7 +203,7 @@ pub(crate) fn attach(
 
 /// Removes a file from a note.
 pub(crate) fn detach(desk: &CallContext, request: v1::DetachFileRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let access = desk.access_for_change::<level::Author>(request.database)?;
     edit::change(desk, &access, request.note, edit::ExpectedVersion::refusing_conflicts(request.expected_sequence), |note, _| {
         let (before, count) = (blobs_of(&note.items), note.items.len());
         note.items.retain(|item| file_of(item, &request.file_name).is_none());

@@ -70,7 +70,7 @@ fn read_deleted(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &ItemSelec
 
 /// Restores a document.
 pub(crate) fn restore(desk: &CallContext, request: v1::RestoreNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let access = desk.access_for_change::<level::Author>(request.database)?;
     let name = note_name(request.note)?;
     desk.write(&access, |writer| {
         let note = {

@@ -3,7 +3,7 @@
 use proto::v1;
 use tonic::Code;
 
-use super::{CallContext, at_most};
+use super::{CallContext, check_count};
 use crate::backend::{Accepted, Submission, SubmissionError};
 use crate::error::{Error, Result};
 use crate::service::CallOutcome;
@@ -17,7 +17,7 @@ pub(crate) fn check(
     if envelope.recipients.is_empty() {
         return Err(Error::invalid("the message goes to nobody"));
     }
-    at_most(envelope.recipients.len(), "recipients of a message", recipients_max)?;
+    check_count(envelope.recipients.len(), "recipients of a message", recipients_max)?;
     if envelope.length_bytes > message_bytes_max {
         return Err(Error::Limit { what: "bytes of a message", max: message_bytes_max });
     }

@@ -35,7 +35,7 @@ pub(crate) fn get(
 
 /// Creates a view.
 pub(crate) fn create(desk: &CallContext, request: v1::CreateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_to_change::<level::Reader>(request.database)?;
+    let access = desk.access_for_change::<level::Reader>(request.database)?;
     let view = said(request.design)?;
     desk.write(&access, |writer| {
         let note = writer.view_create(&view)?;
@@ -46,7 +46,7 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateViewRequest) -> Resu
 
 /// Replaces the design of a view, or adds columns to a folder.
 pub(crate) fn update(desk: &CallContext, request: v1::UpdateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_to_change::<level::Reader>(request.database)?;
+    let access = desk.access_for_change::<level::Reader>(request.database)?;
     let view = said(request.design)?;
     let note = find(&access, request.view)?;
     desk.write(&access, |writer| {
@@ -62,7 +62,7 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateViewRequest) -> Resu
 
 /// Deletes a view.
 pub(crate) fn delete(desk: &CallContext, request: v1::DeleteViewRequest) -> Result<CallOutcome<v1::DeleteViewReply>> {
-    let access = desk.access_to_change::<level::Reader>(request.database)?;
+    let access = desk.access_for_change::<level::Reader>(request.database)?;
     let note = find(&access, request.view)?;
     if access.read()?.folders()?.iter().any(|folder| folder.view.0 == note.0) {
         return Err(Error::State("this is a folder, and is deleted as one: DeleteFolder".to_owned()));

@@ -14,7 +14,7 @@ use proto::v1;
 use proto::v1::saved_note::Outcome;
 use store::blob::BlobId;
 
-use super::{CallContext, at_most, find, header_of};
+use super::{CallContext, check_count, find, header_of};
 use crate::convert::{class_in, item_in, note_name, unid_in_or_none};
 use crate::error::{Error, Result};
 use crate::limits::{EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX};
@@ -22,7 +22,7 @@ use crate::service::CallOutcome;
 
 /// Creates a note.
 pub(crate) fn create(desk: &CallContext, request: v1::CreateNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_to_change::<level::Depositor>(request.database)?;
+    let access = desk.access_for_change::<level::Depositor>(request.database)?;
     let class = class_in(request.note_class)?;
     if class == NoteClass::ACL || class == NoteClass::VIEW {
         return Err(Error::invalid("access lists, views and folders are made through their own calls"));
@@ -54,7 +54,7 @@ pub(crate) fn saved_note(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1
 
 /// Changes items of a note.
 pub(crate) fn update(desk: &CallContext, request: v1::UpdateNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let access = desk.access_for_change::<level::Author>(request.database)?;
     let resolves = match v1::update_note_request::OnConflict::try_from(request.on_conflict) {
         Ok(wish) => wish == v1::update_note_request::OnConflict::Resolve,
         Err(_) => return Err(Error::invalid("there is no such way to resolve conflicts")),
@@ -86,7 +86,7 @@ pub(crate) struct Edit {
 impl Edit {
     /// Reads a change from a client's request.
     pub(crate) fn new(said: Vec<v1::Item>, remove: Vec<String>, replace_all: bool) -> Result<Self> {
-        at_most(remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
+        check_count(remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
         Ok(Self { items: items_in(said)?, remove, replace_all })
     }
 
@@ -134,7 +134,7 @@ impl ExpectedVersion {
 
 /// Deletes a note.
 pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Result<CallOutcome<v1::DeleteNoteReply>> {
-    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let access = desk.access_for_change::<level::Author>(request.database)?;
     if request.soft && request.for_good {
         return Err(Error::invalid("a note is deleted softly or for good, not both"));
     }

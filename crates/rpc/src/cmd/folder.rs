@@ -6,7 +6,7 @@ use prost::Message;
 use proto::v1;
 
 use super::note::{ENVELOPE_BYTES, find_all, too_much};
-use super::{CallContext, at_most};
+use super::{CallContext, check_count};
 use crate::convert;
 use crate::error::{Error, Result};
 use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX, STEP_BYTES};
@@ -56,7 +56,7 @@ pub(crate) fn delete(
 
 /// Adds notes to one folder and removes them from another.
 pub(crate) fn move_notes(desk: &CallContext, request: v1::MoveNotesRequest) -> Result<CallOutcome<v1::MoveNotesReply>> {
-    let access = desk.access_to_change::<level::Reader>(request.database)?;
+    let access = desk.access_for_change::<level::Reader>(request.database)?;
     let (notes, into, out_of) = {
         let reader = access.downgrade::<level::Reader>();
         let reading = reader.read()?;
@@ -82,7 +82,7 @@ fn design<R>(
     database: Option<v1::DatabaseKey>,
     change: impl FnOnce(&mut notes::Writer<'_, '_>) -> Result<R>,
 ) -> Result<CallOutcome<R>> {
-    let access = desk.access_to_change::<level::Reader>(database)?;
+    let access = desk.access_for_change::<level::Reader>(database)?;
     desk.write(&access, change)
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn read(
     folder: &FolderDesign,
     request: &v1::ReadEntriesRequest,
 ) -> Result<v1::ReadEntriesReply> {
-    at_most(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
+    check_count(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
     let reader = reading.folder(folder.view)?;
     let count = reader.totals()?.count;
     let way = Direction::of(request)?;

@@ -6,7 +6,7 @@ use proto::v1;
 use search::{Error as SearchError, Page, Query, Sort};
 
 use super::note::{ENVELOPE_BYTES, too_much};
-use super::{CallContext, at_most};
+use super::{CallContext, check_count};
 use crate::convert::item_out;
 use crate::error::{Error, Result};
 use crate::limits::{FOLDER_ITEMS_MAX, HITS_DEFAULT, MESSAGE_BYTES_MAX, QUERY_BYTES_MAX, QUERY_TIME_MAX, STEP_BYTES};
@@ -17,8 +17,8 @@ pub(crate) fn search(
     desk: &CallContext,
     request: v1::SearchFullTextRequest,
 ) -> Result<CallOutcome<v1::SearchFullTextReply>> {
-    at_most(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
-    at_most(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
+    check_count(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
+    check_count(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
     let access = desk.access::<level::Reader>(request.database.clone())?;
     let query = Query::parse(&request.query)?;
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
@@ -28,7 +28,7 @@ pub(crate) fn search(
         v1::search_full_text_request::Sort::Newest => Sort::Newest,
         v1::search_full_text_request::Sort::Oldest => Sort::Oldest,
     };
-    at_most(
+    check_count(
         count(request.offset).saturating_add(limit),
         "hits that are gone through",
         search::limits::HITS_WINDOW_MAX,

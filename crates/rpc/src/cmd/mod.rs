@@ -85,7 +85,7 @@ impl CallContext {
 
     /// Like `access`, for changes. The directory and mail.box databases are refused, because only administration may
     /// change them.
-    pub(crate) fn access_to_change<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
+    pub(crate) fn access_for_change<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
         let access = self.access(key)?;
         let record = access.database().record();
         match record.kind {
@@ -148,6 +148,6 @@ pub(crate) fn header_of(reading: &DatabaseSnapshot<'_>, name: NoteKey) -> Result
 }
 
 /// Returns an error if `count` exceeds `max`.
-pub(crate) fn at_most(count: usize, what: &'static str, max: usize) -> Result<()> {
+pub(crate) fn check_count(count: usize, what: &'static str, max: usize) -> Result<()> {
     if count > max { Err(Error::Limit { what, max: max as u64 }) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use directory::{Group, Person, Resolution};
 use proto::v1;
 use proto::v1::name_entry::Kind;
 
-use super::{CallContext, at_most};
+use super::{CallContext, check_count};
 use crate::error::Result;
 use crate::limits::{LOGIN_BYTES_MAX, LOOKUPS_MAX};
 use crate::service::CallOutcome;
@@ -12,7 +12,7 @@ use crate::service::CallOutcome;
 /// Resolves names to the people, groups and remote addresses that they stand for.
 pub(crate) fn lookup(desk: &CallContext, request: v1::LookupNamesRequest) -> Result<CallOutcome<v1::LookupNamesReply>> {
     desk.identity()?;
-    at_most(request.names.len(), "names of a call", LOOKUPS_MAX)?;
+    check_count(request.names.len(), "names of a call", LOOKUPS_MAX)?;
     let entries = request.names.into_iter().map(|query| look_up(desk, query)).collect::<Result<_>>()?;
     Ok(CallOutcome::at_once(v1::LookupNamesReply { entries }))
 }

@@ -9,7 +9,7 @@ use prost::Message;
 use proto::v1;
 use proto::v1::item_selection::Extent;
 
-use super::{CallContext, at_most, find, find_named};
+use super::{CallContext, check_count, find, find_named};
 use crate::convert::{self, header_out, item_out};
 use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX};
@@ -29,7 +29,7 @@ impl ItemSelection {
     /// Reads the selection of a request.
     pub(crate) fn read(selection: Option<v1::ItemSelection>) -> Result<Self> {
         let selection = selection.unwrap_or_default();
-        at_most(selection.names.len(), "items of a call", NAMES_PER_CALL_MAX)?;
+        check_count(selection.names.len(), "items of a call", NAMES_PER_CALL_MAX)?;
         let extent = Extent::try_from(selection.extent).map_err(|_| Error::invalid("that extent does not exist"))?;
         Ok(Self { extent, names: selection.names.iter().map(|name| name.to_ascii_lowercase()).collect() })
     }
@@ -64,7 +64,7 @@ impl ItemSelection {
 /// Opens a note.
 pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<CallOutcome<v1::Note>> {
     let access = match request.mark_read {
-        true => desk.access_to_change::<level::Reader>(request.database)?,
+        true => desk.access_for_change::<level::Reader>(request.database)?,
         false => desk.access::<level::Reader>(request.database)?,
     };
     let wanted = ItemSelection::read(request.items)?;
@@ -89,7 +89,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<C
 
 /// Opens several notes.
 pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Result<CallOutcome<v1::OpenNotesReply>> {
-    at_most(request.notes.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
+    check_count(request.notes.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
     let access = desk.access::<level::Reader>(request.database)?;
     let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
@@ -160,7 +160,7 @@ pub(crate) fn too_much() -> Error {
 
 /// Returns the notes for a list of keys, without those that do not exist.
 pub(crate) fn find_all(reading: &DatabaseSnapshot<'_>, keys: Vec<v1::NoteKey>) -> Result<Vec<NoteId>> {
-    at_most(keys.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
+    check_count(keys.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         found.extend(find_named(reading, convert::note_name(Some(key))?)?);

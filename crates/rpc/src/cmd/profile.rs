@@ -27,7 +27,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Resul
 
 /// Changes items of a profile document, or creates it.
 pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let access = desk.access_for_change::<level::Author>(request.database)?;
     let edit = Edit::new(request.items, request.remove, false)?;
     let (profile, user) = (request.profile, owner(desk, &*access.grant()?, &request.user)?);
     desk.write(&access, |writer| {
@@ -48,7 +48,7 @@ pub(crate) fn delete(
     desk: &CallContext,
     request: v1::DeleteProfileRequest,
 ) -> Result<CallOutcome<v1::DeleteNoteReply>> {
-    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let access = desk.access_for_change::<level::Author>(request.database)?;
     let user = owner(desk, &*access.grant()?, &request.user)?;
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];

@@ -12,7 +12,7 @@ use crate::service::CallOutcome;
 
 /// Marks notes as read or unread.
 pub(crate) fn mark(desk: &CallContext, request: v1::MarkNotesRequest) -> Result<CallOutcome<v1::MarkNotesReply>> {
-    let access = desk.access_to_change::<level::Reader>(request.database)?;
+    let access = desk.access_for_change::<level::Reader>(request.database)?;
     let notes = {
         let reading = access.read()?;
         find_all(&reading, request.notes)?

@@ -17,7 +17,7 @@ use proto::v1;
 use proto::v1::value::Kind;
 use tokio::sync::watch;
 
-use super::{CallContext, at_most, folder};
+use super::{CallContext, check_count, folder};
 use crate::backend::BuildProgress;
 use crate::error::{Error, Result};
 use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, REFRESH_STEP_CHANGES};
@@ -162,7 +162,7 @@ pub(crate) fn find_by_key(
     desk: &CallContext,
     request: v1::FindByKeyRequest,
 ) -> Result<CallOutcome<v1::FindByKeyReply>> {
-    at_most(request.keys.len().max(request.to_keys.len()), "values of a key", FIND_KEYS_MAX)?;
+    check_count(request.keys.len().max(request.to_keys.len()), "values of a key", FIND_KEYS_MAX)?;
     if request.partial && !request.to_keys.is_empty() {
         return Err(Error::invalid("a range has no partial keys"));
     }
@@ -269,7 +269,7 @@ fn asked(reader: &EntryReader<'_>, request: &v1::ReadEntriesRequest) -> Result<R
 
 fn expansion(rows: &ViewReader<'_>, said: Option<&v1::Expansion>) -> Result<Expansion> {
     let Some(said) = said else { return Ok(Expansion::default()) };
-    at_most(said.exceptions.len(), "expanded and collapsed rows", notes::limits::VIEW_EXPANSIONS_MAX)?;
+    check_count(said.exceptions.len(), "expanded and collapsed rows", notes::limits::VIEW_EXPANSIONS_MAX)?;
     let mut keys = HashSet::with_capacity(said.exceptions.len());
     for tumbler in &said.exceptions {
         keys.extend(rows.key_at(&tumbler_in(tumbler)?)?);
@@ -301,7 +301,7 @@ fn navigator(navigator: v1::Navigator) -> Navigator {
 }
 
 fn tumbler_in(tumbler: &v1::Tumbler) -> Result<Tumbler> {
-    at_most(tumbler.levels.len(), "levels of a position", notes::limits::POSITION_LEVELS_MAX)?;
+    check_count(tumbler.levels.len(), "levels of a position", notes::limits::POSITION_LEVELS_MAX)?;
     if tumbler.levels.contains(&0) {
         return Err(Error::invalid("positions are counted from 1"));
     }
