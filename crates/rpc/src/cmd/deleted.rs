@@ -6,7 +6,7 @@ use prost::Message;
 use proto::v1;
 
 use super::edit::saved_note;
-use super::note::{ENVELOPE_BYTES, ItemSelection, pick, too_much};
+use super::note::{ENVELOPE_BYTES, ItemSelection, select_items, reply_too_large};
 use super::{CallContext, header_of};
 use crate::convert::{NoteKey, note_name};
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ fn read_deleted(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &ItemSelec
         is_wanted && bytes <= bytes_max as u64
     })?;
     let note = note.ok_or_else(|| notes::Error::not_found("the note"))?;
-    if bytes > bytes_max as u64 { Err(too_much()) } else { pick(&note, wanted, bytes_max) }
+    if bytes > bytes_max as u64 { Err(reply_too_large()) } else { select_items(&note, wanted, bytes_max) }
 }
 
 /// Restores a document.

@@ -5,7 +5,7 @@ use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, FolderReader, Marks, le
 use prost::Message;
 use proto::v1;
 
-use super::note::{ENVELOPE_BYTES, find_all, too_much};
+use super::note::{ENVELOPE_BYTES, find_all, reply_too_large};
 use super::{CallContext, check_count};
 use crate::convert;
 use crate::error::{Error, Result};
@@ -168,7 +168,7 @@ pub(crate) fn read(
         if let Some(entry) = reader.entry(uid)? {
             let entry = shown(reading, &entry, position, request)?;
             if entry.encoded_len() > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
-                return Err(too_much());
+                return Err(reply_too_large());
             }
             bytes += entry.encoded_len();
             reply.entries.push(entry);

@@ -5,7 +5,7 @@ use prost::Message;
 use proto::v1;
 use search::{Error as SearchError, Page, Query, Sort};
 
-use super::note::{ENVELOPE_BYTES, too_much};
+use super::note::{ENVELOPE_BYTES, reply_too_large};
 use super::{CallContext, check_count};
 use crate::convert::item_out;
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ pub(crate) fn search(
             items: summary.items.iter().filter(is_asked).map(item_out).collect(),
         };
         if told.encoded_len() > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
-            return Err(too_much());
+            return Err(reply_too_large());
         }
         bytes += told.encoded_len();
         reply.hits.push(told);

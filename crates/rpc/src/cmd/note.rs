@@ -71,7 +71,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<C
     let reading = access.read()?;
     let note = find(&reading, request.note)?;
     let header = reading.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
-    let mut reply = gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?;
+    let mut reply = read_selected(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?;
     let is_unread = reply.header.as_ref().is_some_and(|header| header.unread);
     if !request.mark_read || !is_unread {
         return Ok(CallOutcome::after(reply, reading.ticket()));
@@ -99,7 +99,7 @@ pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Re
     for (index, key) in request.notes.into_iter().enumerate() {
         let Some(note) = find_named(&reading, convert::note_name(Some(key))?)? else { continue };
         let Some(header) = reading.header(note)? else { continue };
-        match gather(&reading, &header, &wanted, room) {
+        match read_selected(&reading, &header, &wanted, room) {
             Ok(found) => {
                 room = room.saturating_sub(found.encoded_len() + 16);
                 reply.notes.push(found);
@@ -115,7 +115,7 @@ pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Re
 }
 
 /// Reads a note with the requested items. Returns an error if they exceed `bytes_max`.
-pub(crate) fn gather(
+pub(crate) fn read_selected(
     reading: &DatabaseSnapshot<'_>,
     header: &Header,
     wanted: &ItemSelection,
@@ -133,14 +133,14 @@ pub(crate) fn gather(
     for ordinal in bodies {
         note.items.extend(reading.body_item(header.note, ordinal)?.as_ref().map(item_out));
     }
-    if note.encoded_len() > bytes_max { Err(too_much()) } else { Ok(note) }
+    if note.encoded_len() > bytes_max { Err(reply_too_large()) } else { Ok(note) }
 }
 
 /// Selects the requested items of a note that has been read completely. Returns an error if they exceed `bytes_max`.
-pub(crate) fn pick(note: &Note, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
+pub(crate) fn select_items(note: &Note, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
     let items = note.items.iter().filter(|item| wanted.takes(item)).map(item_out).collect();
     let told = v1::Note { header: Some(header_out(&note.header, false)), items };
-    if told.encoded_len() > bytes_max { Err(too_much()) } else { Ok(told) }
+    if told.encoded_len() > bytes_max { Err(reply_too_large()) } else { Ok(told) }
 }
 
 /// Returns the ordinals of the requested body items. Returns an error if they alone exceed `bytes_max`, so that they
@@ -149,12 +149,12 @@ fn bodies(summary: &Summary, wanted: &ItemSelection, bytes_max: usize) -> Result
     let taken = summary.body.iter().filter(|body: &&BodyDirectoryEntry| wanted.takes_body(&body.name));
     let bytes = taken.clone().fold(0_u64, |sum, body| sum.saturating_add(body.length));
     if bytes > bytes_max as u64 {
-        return Err(too_much());
+        return Err(reply_too_large());
     }
     Ok(taken.map(|body| body.ordinal).collect())
 }
 
-pub(crate) fn too_much() -> Error {
+pub(crate) fn reply_too_large() -> Error {
     Error::Limit { what: "bytes of a reply", max: MESSAGE_BYTES_MAX as u64 }
 }
 

@@ -6,7 +6,7 @@ use notes::{Grant, NoteClass, level};
 use proto::v1;
 
 use super::edit::{Edit, check_expected, check_quota, saved_note};
-use super::note::{ENVELOPE_BYTES, ItemSelection, gather};
+use super::note::{ENVELOPE_BYTES, ItemSelection, read_selected};
 use super::{CallContext, header_of};
 use crate::convert::NoteKey;
 use crate::error::Result;
@@ -22,7 +22,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Resul
     let header = header_of(&reading, NoteKey::Unid(profile_unid(&request.profile, user.as_ref())))?;
     let header = header.filter(|header| header.class == NoteClass::PROFILE && !header.is_stub());
     let header = header.ok_or_else(|| notes::Error::not_found(format!("the profile {:?}", request.profile)))?;
-    Ok(CallOutcome::after(gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
+    Ok(CallOutcome::after(read_selected(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
 }
 
 /// Changes items of a profile document, or creates it.

@@ -19,7 +19,7 @@ use proto::v1;
 
 use super::CallContext;
 use super::change::check_known;
-use super::note::{ItemSelection, gather};
+use super::note::{ItemSelection, read_selected};
 use crate::convert::class_in;
 use crate::error::{Error, Result};
 use crate::limits::{FORMULA_BYTES_MAX, MESSAGE_BYTES_MAX, STEP_BYTES, STEP_CHANGES};
@@ -147,7 +147,7 @@ impl Search {
                 Change::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
                 Change::Changed { .. } => {
                     if let Some(header) = taken.get(&entry.note) {
-                        let note = gather(&reading, header, &self.wanted, NOTE_BYTES_MAX)?;
+                        let note = read_selected(&reading, header, &self.wanted, NOTE_BYTES_MAX)?;
                         bytes += note.encoded_len();
                         self.left = self.left.saturating_sub(1);
                         reply.notes.push(note);
