@@ -36,7 +36,7 @@ const STEP_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// Maximum number of notes that are examined before any of them is added to the reply. If the message is full after the
 /// first of them, the others are examined again later.
-const LOOKS_AT_ONCE: usize = 64;
+const NOTES_PER_EVALUATION_MAX: usize = 64;
 
 /// A search in progress.
 pub(crate) struct Search {
@@ -141,7 +141,7 @@ impl Search {
             if index == looked {
                 let next = &some.entries[index..][..self.at_once.min(some.entries.len() - index)];
                 looked += next.len();
-                taken = self.look(desk, &reading, &lookups, next)?;
+                taken = self.select(desk, &reading, &lookups, next)?;
             }
             match &entry.change {
                 Change::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
@@ -168,7 +168,7 @@ impl Search {
     }
 
     /// Examines the next changes and returns the headers of the notes that the search selects.
-    fn look(
+    fn select(
         &mut self,
         desk: &CallContext,
         reading: &DatabaseSnapshot<'_>,
@@ -193,7 +193,7 @@ impl Search {
         }
         // A slow formula is evaluated over few notes at a time, so that the step does not take too long.
         let is_slow = desk.ground.clock.monotonic() - began > STEP_TIME_MAX / 4;
-        self.at_once = if is_slow { 1 } else { (self.at_once * 2).min(LOOKS_AT_ONCE) };
+        self.at_once = if is_slow { 1 } else { (self.at_once * 2).min(NOTES_PER_EVALUATION_MAX) };
         Ok(notes)
     }
 
