@@ -47,7 +47,7 @@ pub(crate) struct CollectionRequest {
     pub database: Option<v1::DatabaseKey>,
     pub view: Option<v1::ViewKey>,
     /// `true` if the index is updated even though its refresh option does not require it now.
-    pub by_hand: bool,
+    pub force: bool,
 }
 
 /// The next step that brings an index closer to the documents.
@@ -77,7 +77,7 @@ impl CollectionRequest {
                 When::Hours(hours) => indexer.is_recent(database, info.note, hours),
                 When::Automatic | When::AfterFirstUse => false,
             };
-            if rests && !self.by_hand && reading.view(info.note).is_ok() {
+            if rests && !self.force && reading.view(info.note).is_ok() {
                 return Ok(CallOutcome::at_once(RefreshStep::Done));
             }
             (info.note, when, reading.view_update_way(info.note)?)
@@ -125,7 +125,7 @@ impl CollectionRequest {
             late,
             unread: 0,
             build: progress.map(|BuildProgress { done, documents }| v1::BuildProgress { done, documents }),
-            totals: spread(reader.grand_totals()?, info.view.design.columns.len()),
+            totals: totals_by_column(reader.grand_totals()?, info.view.design.columns.len()),
         };
         drop(reader);
         Ok(CallOutcome::after(collection, reading.ticket()))
@@ -142,7 +142,7 @@ pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Resul
     };
     let view = reading.view(info.note)?;
     let reader = EntryReader::open(&reading, &view, collation(request.collation))?;
-    let asked = asked(&reader, &request)?;
+    let asked = to_view_request(&reader, &request)?;
     let entries = reader.read(&asked)?;
     let mask = request.mask.unwrap_or_default();
     let columns = info.view.design.columns.len();
@@ -242,7 +242,7 @@ fn describe(info: &ViewInfo) -> v1::View {
 }
 
 /// Converts a client's request to a request of the view reader.
-fn asked(reader: &EntryReader<'_>, request: &v1::ReadEntriesRequest) -> Result<Request> {
+fn to_view_request(reader: &EntryReader<'_>, request: &v1::ReadEntriesRequest) -> Result<Request> {
     let mask = request.mask.unwrap_or_default();
     let goes_to_the_end = request.skip_count == u32::MAX && request.skip_navigator() == v1::Navigator::Next;
     let start = match (&request.start, request.start_row) {
@@ -348,7 +348,7 @@ fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
 }
 
 /// Converts totals to one value per column. Returns an empty list if there are no totals.
-fn spread(totals: Vec<(usize, f64)>, columns: usize) -> Vec<v1::Value> {
+fn totals_by_column(totals: Vec<(usize, f64)>, columns: usize) -> Vec<v1::Value> {
     let mut values = if totals.is_empty() { Vec::new() } else { vec![v1::Value::default(); columns] };
     fill(&mut values, totals);
     values

@@ -100,13 +100,13 @@ table! { Views {
 }
     async fn open_collection(&self, request: Request<v1::OpenCollectionRequest>) -> Outcome<v1::Collection> {
         let (caller, asked) = take(request)?;
-        let opening = view::CollectionRequest { database: asked.database, view: asked.view, by_hand: false };
+        let opening = view::CollectionRequest { database: asked.database, view: asked.view, force: false };
         Ok(Response::new(waiting::open_collection(self, &caller, opening).await?))
     }
 
     async fn update_collection(&self, request: Request<v1::UpdateCollectionRequest>) -> Outcome<v1::Collection> {
         let (caller, asked) = take(request)?;
-        let opening = view::CollectionRequest { database: asked.database, view: asked.view, by_hand: true };
+        let opening = view::CollectionRequest { database: asked.database, view: asked.view, force: true };
         Ok(Response::new(waiting::open_collection(self, &caller, opening).await?))
     }
 }
