@@ -84,7 +84,7 @@ fn column_out(column: &Column) -> v1::ColumnDesign {
 }
 
 fn column_in(said: v1::ColumnDesign) -> Result<Column> {
-    let sort = match known::<v1::SortOrder>(said.sort, "an order")? {
+    let sort = match known_enum::<v1::SortOrder>(said.sort, "an order")? {
         v1::SortOrder::None => None,
         v1::SortOrder::Ascending => Some(SortDirection::Ascending),
         v1::SortOrder::Descending => Some(SortDirection::Descending),
@@ -100,7 +100,7 @@ fn column_in(said: v1::ColumnDesign) -> Result<Column> {
         for_responses: said.responses_only,
         differences: TextComparison { case: said.case, accents: said.accents },
         clicks: ClickSorts { ascending: said.click_ascending, descending: said.click_descending },
-        total: total_in(known(said.total, "a total")?),
+        total: total_in(known_enum(said.total, "a total")?),
         format: said.format,
     })
 }
@@ -137,7 +137,7 @@ fn refresh_out(refresh: Refresh) -> (v1::ViewRefresh, u32) {
 }
 
 fn refresh_in(refresh: i32, hours: u32) -> Result<Refresh> {
-    match known(refresh, "a way to refresh")? {
+    match known_enum(refresh, "a way to refresh")? {
         v1::ViewRefresh::Automatic => Ok(Refresh::Automatic),
         v1::ViewRefresh::AfterFirstUse => Ok(Refresh::AfterFirstUse),
         v1::ViewRefresh::Manual => Ok(Refresh::Manual),
@@ -159,7 +159,7 @@ fn column_number(number: u32) -> Result<u8> {
 }
 
 /// Returns an error for an enum value that this server does not know, because its meaning would be lost.
-fn known<E: TryFrom<i32>>(number: i32, what: &str) -> Result<E> {
+fn known_enum<E: TryFrom<i32>>(number: i32, what: &str) -> Result<E> {
     E::try_from(number).map_err(|_| Error::invalid(format!("{number} is not {what} that this server knows")))
 }
 
