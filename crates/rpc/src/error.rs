@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// A resource, such as memory or a quota, is used up.
     #[error("{0}")]
-    Full(&'static str),
+    Exhausted(&'static str),
     /// The caller is not permitted to create databases.
     #[error("you may not make databases here; the operator says who may (`native.database_makers`)")]
     NoMaker,
@@ -82,7 +82,7 @@ pub enum Error {
     },
     /// This server does not support the feature.
     #[error("this server does not offer {0}")]
-    Missing(&'static str),
+    Unsupported(&'static str),
     /// The server failed or is shutting down.
     #[error("the server cannot do that now, try again later")]
     Unavailable,
@@ -102,7 +102,7 @@ impl Error {
     }
 
     /// Returns the status code, the reason word and the detail.
-    fn facts(&self) -> (Code, &'static str, Option<Detail>) {
+    fn status_parts(&self) -> (Code, &'static str, Option<Detail>) {
         let retry = |after_ms| Some(Detail::Retry(Retry { after_ms }));
         match self {
             Self::Notes(error) => of_notes(error),
@@ -116,13 +116,13 @@ impl Error {
             Self::Invalid(_) => (Code::InvalidArgument, "invalid", None),
             Self::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_place(what, *place)),
             Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max)),
-            Self::Full(_) => (Code::ResourceExhausted, "full", retry(0)),
+            Self::Exhausted(_) => (Code::ResourceExhausted, "full", retry(0)),
             Self::State(_) => (Code::FailedPrecondition, "state", None),
             Self::NoMaker => (Code::PermissionDenied, "server-only", None),
             Self::NoIndex(_) => (Code::FailedPrecondition, "no-index", None),
             Self::Purged { modseq } => (Code::OutOfRange, "purged", Some(Detail::Purged(Purged { modseq: *modseq }))),
             Self::Mail { reason, code, .. } => (*code, reason, None),
-            Self::Missing(_) => (Code::Unimplemented, "missing", None),
+            Self::Unsupported(_) => (Code::Unimplemented, "missing", None),
         }
     }
 
@@ -190,7 +190,7 @@ pub fn access_level(level: AclLevel) -> AccessLevel {
 
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
-        let (code, reason, detail) = error.facts();
+        let (code, reason, detail) = error.status_parts();
         match code {
             Code::Unavailable | Code::DataLoss => tracing::error!(target: "rpc", %error, "a call failed"),
             _ => tracing::debug!(target: "rpc", %error, reason, "a call was refused"),
@@ -220,7 +220,7 @@ mod tests {
         check(notes::Error::from(secret).into(), Code::Unavailable, "unavailable", "try again later");
         let query = QueryError { position: 4, what: "a quote is missing".to_owned() };
         let place = formula_place("query", LineColumn { line: 1, column: 5 });
-        assert_eq!(Error::from(query.clone()).facts(), (Code::InvalidArgument, "formula", place));
+        assert_eq!(Error::from(query.clone()).status_parts(), (Code::InvalidArgument, "formula", place));
         check(query.into(), Code::InvalidArgument, "formula", "character 5: a quote is missing");
         check(Error::Login(LoginError::Disabled), Code::Unauthenticated, "login", "wrong name or password");
         check(Error::Login(LoginError::Wrong), Code::Unauthenticated, "login", "wrong name or password");

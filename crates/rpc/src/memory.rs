@@ -66,8 +66,8 @@ fn semaphore(bytes: usize) -> Arc<Semaphore> {
 }
 
 fn take(from: &Arc<Semaphore>, bytes: usize, full: &'static str) -> Result<OwnedSemaphorePermit, Error> {
-    let count = u32::try_from(bytes).map_err(|_| Error::Full(full))?;
-    Arc::clone(from).try_acquire_many_owned(count).map_err(|_| Error::Full(full))
+    let count = u32::try_from(bytes).map_err(|_| Error::Exhausted(full))?;
+    Arc::clone(from).try_acquire_many_owned(count).map_err(|_| Error::Exhausted(full))
 }
 
 const FULL: &str = "the server has no memory for this call now, try again later";
@@ -159,7 +159,7 @@ mod tests {
         let budget = Budget::new(100);
         let mut first = budget.take(50).expect("the mail file has no quota yet");
         first.merge(budget.take(10).expect("the mail file has no quota yet"));
-        assert!(matches!(budget.take(41), Err(Error::Full(_))), "more than is left");
+        assert!(matches!(budget.take(41), Err(Error::Exhausted(_))), "more than is left");
         assert_eq!((budget.left(), first.bytes()), (40, 60), "what was refused takes nothing");
         let second = budget.take(40).expect("there is just as much");
         assert!(budget.take(0).is_ok() && budget.take(1).is_err());
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(budget.left(), 60);
         drop(second);
         assert_eq!(budget.left(), 100);
-        assert!(matches!(budget.take(usize::MAX), Err(Error::Full(_))), "more than can be counted");
+        assert!(matches!(budget.take(usize::MAX), Err(Error::Exhausted(_))), "more than can be counted");
         assert!(Budget::new(usize::MAX).take(1 << 30).is_ok());
     }
 
@@ -178,8 +178,8 @@ mod tests {
         let (ann, again, bob) = (budget.within(&share), budget.within(&share), budget.within(&other));
         let mut first = ann.take(30).expect("the mail file has no quota yet");
         first.merge(again.take(30).expect("the mail file has no quota yet"));
-        assert!(matches!(again.take(1), Err(Error::Full(SHARE_FULL))));
-        assert!(matches!(bob.take(41), Err(Error::Full(FULL))), "nor more than there is");
+        assert!(matches!(again.take(1), Err(Error::Exhausted(SHARE_FULL))));
+        assert!(matches!(bob.take(41), Err(Error::Exhausted(FULL))), "nor more than there is");
         let second = bob.take(40).expect("others go on");
         assert_eq!((budget.left(), ann.left()), (0, 0));
         drop((first, second));

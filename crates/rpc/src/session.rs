@@ -260,7 +260,7 @@ impl Sessions {
             over.iter().for_each(|id| open.remove(id));
         }
         if open.sessions.len() >= self.bounds.total {
-            return Err(Error::Full("the server has as many sessions as it may have"));
+            return Err(Error::Exhausted("the server has as many sessions as it may have"));
         }
         Ok(())
     }
@@ -390,7 +390,7 @@ mod tests {
         let other = world.log_in("bob").expect("the mail file has no quota yet");
         world.clock.advance(Duration::from_secs(1));
         assert!(world.stands(&tokens[0]));
-        assert!(matches!(world.log_in("carla"), Err(Error::Full(_))));
+        assert!(matches!(world.log_in("carla"), Err(Error::Exhausted(_))));
         world.sessions.end(&world.sessions.find(&other).expect("the mail file exists"));
         let third = world.log_in("ann").expect("of her own");
         assert!(world.stands(&tokens[0]) && !world.stands(&tokens[1]) && world.stands(&third));

@@ -253,7 +253,7 @@ pub(crate) fn check_expected(expected: u32, found: u32, unid: Unid) -> Result<()
 /// Returns an error if the database exceeds its quota.
 pub(crate) fn check_quota(writer: &Writer<'_, '_>) -> Result<()> {
     match writer.database().record().options.quota_bytes {
-        Some(quota) if writer.bytes_used() > quota => Err(Error::Full("the database has reached its quota")),
+        Some(quota) if writer.bytes_used() > quota => Err(Error::Exhausted("the database has reached its quota")),
         _ => Ok(()),
     }
 }

@@ -42,12 +42,12 @@ impl LoginExchange {
     /// Starts an exchange.
     pub(crate) fn begin(desk: &CallContext, mechanism: &str) -> Result<Self> {
         if !mechanism.eq_ignore_ascii_case("SCRAM-SHA-256") {
-            return Err(Error::Missing("this mechanism"));
+            return Err(Error::Unsupported("this mechanism"));
         }
         let credentials = &desk.ground.credentials;
         let seat = credentials.register_session();
         let exchange = credentials.scram_sha_256(&desk.caller.peer.numbered(seat.number()));
-        Ok(Self { seat, exchange: exchange.ok_or(Error::Missing("this mechanism"))? })
+        Ok(Self { seat, exchange: exchange.ok_or(Error::Unsupported("this mechanism"))? })
     }
 
     /// Processes the client's next message. Returns the reply, and the exchange unless it has ended.

@@ -45,7 +45,7 @@ async fn step(
         return Err(Error::Limit { what: "messages of an exchange", max: EXCHANGE_STEPS_MAX as u64 });
     }
     if !service.options.scram {
-        return Err(Error::Missing("this mechanism"));
+        return Err(Error::Unsupported("this mechanism"));
     }
     let dialogue = exchange.dialogue.take();
     let (reply, dialogue) = service
