@@ -22,7 +22,7 @@ use crate::service::Service;
 use crate::session::Session;
 
 /// Calls that need no session.
-const OPEN: &[&str] =
+const CALLS_WITHOUT_SESSION: &[&str] =
     &["/doublet.v1.Sessions/Login", "/doublet.v1.Sessions/Authenticate", "/doublet.v1.Sessions/GetServer"];
 
 /// Calls with streaming requests, and the maximum number of their messages.
@@ -37,7 +37,7 @@ const STREAMED: &[(&str, usize)] = &[
 const LOGOUT: &str = "/doublet.v1.Sessions/Logout";
 
 /// Calls without a time limit.
-const LASTING: &[&str] = &["/doublet.v1.Changes/WatchChanges"];
+const CALLS_WITHOUT_TIME_LIMIT: &[&str] = &["/doublet.v1.Changes/WatchChanges"];
 
 /// The caller of a call. It is passed along with the request.
 #[derive(Clone)]
@@ -74,7 +74,7 @@ impl Caller {
     }
 
     /// Waits until the deadline of the call. Without a deadline, waits forever.
-    pub async fn overdue(&self) {
+    pub async fn deadline_passed(&self) {
         match self.deadline {
             Some(deadline) => tokio::time::sleep_until(deadline).await,
             None => std::future::pending().await,
@@ -146,7 +146,7 @@ fn admit(
     }
     let path = request.uri().path();
     let path = *proto::METHODS.iter().find(|known| **known == path).ok_or(Refused::Unknown)?;
-    let session = if OPEN.contains(&path) { None } else { Some(find(line, request.headers()).map_err(Refused::Call)?) };
+    let session = if CALLS_WITHOUT_SESSION.contains(&path) { None } else { Some(find(line, request.headers()).map_err(Refused::Call)?) };
     let time_max = time_max(line, path, request.headers());
     let deadline = time_max.and_then(|time_max| Instant::now().checked_add(time_max));
     Ok((path, Caller { peer: line.peer, session, deadline, held: RequestMemory::default() }))
@@ -168,7 +168,7 @@ fn find(line: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
 /// of the server.
 fn time_max(line: &ConnectionState, path: &str, headers: &HeaderMap) -> Option<Duration> {
     let said = headers.get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?));
-    if LASTING.contains(&path) {
+    if CALLS_WITHOUT_TIME_LIMIT.contains(&path) {
         return said;
     }
     let allowed = if path.ends_with("/Authenticate") { EXCHANGE_TIME_MAX } else { line.service.options.call_time_max };
@@ -199,21 +199,21 @@ async fn serve(
     request: Request<hyper::body::Incoming>,
 ) -> Response<tonic::body::Body> {
     let (mut parts, body) = request.into_parts();
-    let body = RequestBody::new(body, terms(path, caller.budget(&line.service.budget), &caller));
+    let body = RequestBody::new(body, request_limits(path, caller.budget(&line.service.budget), &caller));
     parts.extensions.insert(caller.clone());
     let request = Request::from_parts(parts, body);
     let is_logout = path == LOGOUT;
     tokio::select! {
         biased;
         response = crate::service::route(&line.service, request) => response,
-        () = caller.overdue() => Status::deadline_exceeded("the call took too long").into_http(),
+        () = caller.deadline_passed() => Status::deadline_exceeded("the call took too long").into_http(),
         () = caller.ended(), if !is_logout => Status::from(Error::NoSession).into_http(),
     }
 }
 
 /// Returns the limits for the request of a call.
-fn terms(path: &'static str, budget: Budget, caller: &Caller) -> RequestLimits {
-    let bytes_max = if OPEN.contains(&path) { LOGIN_MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX };
+fn request_limits(path: &'static str, budget: Budget, caller: &Caller) -> RequestLimits {
+    let bytes_max = if CALLS_WITHOUT_SESSION.contains(&path) { LOGIN_MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX };
     match STREAMED.iter().find(|(streamed, _)| *streamed == path) {
         Some((_, messages_max)) => RequestLimits { path, budget, bytes_max, messages_max: *messages_max, held: None },
         None => RequestLimits { path, budget, bytes_max, messages_max: 1, held: Some(caller.held.clone()) },
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn the_lists_name_calls_that_exist() {
-        for path in OPEN.iter().chain(STREAMED.iter().map(|(path, _)| path)).chain(LASTING) {
+        for path in CALLS_WITHOUT_SESSION.iter().chain(STREAMED.iter().map(|(path, _)| path)).chain(CALLS_WITHOUT_TIME_LIMIT) {
             assert!(proto::METHODS.contains(path), "{path}");
         }
     }
@@ -254,11 +254,11 @@ mod tests {
     fn strangers_are_held_to_small_messages_and_few() {
         let caller = Caller { peer: Peer::local(), session: None, deadline: None, held: RequestMemory::default() };
         for path in proto::METHODS {
-            let terms = terms(path, Budget::new(1), &caller);
+            let terms = request_limits(path, Budget::new(1), &caller);
             let is_stream = STREAMED.iter().any(|(streamed, _)| streamed == path);
             assert_eq!((terms.messages_max == 1, terms.held.is_some()), (!is_stream, !is_stream), "{path}");
             let is_small = terms.bytes_max <= LOGIN_MESSAGE_BYTES_MAX && terms.messages_max <= 9;
-            assert!(is_small || !OPEN.contains(path), "{path}");
+            assert!(is_small || !CALLS_WITHOUT_SESSION.contains(path), "{path}");
         }
     }
 }

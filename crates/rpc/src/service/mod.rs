@@ -210,7 +210,7 @@ where
 pub(crate) async fn interruption(service: &Service, caller: &Caller) -> Status {
     tokio::select! {
         () = caller.ended() => Error::NoSession.into(),
-        () = caller.overdue() => Status::deadline_exceeded("the call took too long"),
+        () = caller.deadline_passed() => Status::deadline_exceeded("the call took too long"),
         () = service.shutdown.draining() => Error::Unavailable.into(),
     }
 }
