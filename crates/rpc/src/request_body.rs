@@ -57,10 +57,10 @@ pub struct RequestBody<B = hyper::body::Incoming> {
     /// The complete message of a call that takes one, until the request has ended.
     ready: Option<Bytes>,
     /// The memory of the previous message if the call takes several.
-    passing: Option<MemoryPermit>,
+    previous_memory: Option<MemoryPermit>,
     count: usize,
     /// The timer that runs while nothing is received.
-    silence: Option<Pin<Box<Sleep>>>,
+    idle_timer: Option<Pin<Box<Sleep>>>,
     is_over: bool,
 }
 
@@ -77,9 +77,9 @@ impl<B> RequestBody<B> {
             length: 0,
             content: None,
             ready: None,
-            passing: None,
+            previous_memory: None,
             count: 0,
-            silence: None,
+            idle_timer: None,
             is_over: false,
         }
     }
@@ -134,7 +134,7 @@ impl<B> RequestBody<B> {
     fn finish(&mut self, content: MeteredBuffer) -> Result<Bytes, Error> {
         let terms = &self.terms;
         let content = if self.is_packed {
-            unpack(&content.bytes()[HEAD_BYTES..], &terms.budget, terms.bytes_max)?
+            decompress(&content.bytes()[HEAD_BYTES..], &terms.budget, terms.bytes_max)?
         } else {
             content
         };
@@ -151,7 +151,7 @@ impl<B> RequestBody<B> {
         bytes[..HEAD_BYTES].copy_from_slice(&head_of(length));
         match &terms.held {
             Some(held) => held.keep(memory),
-            None => self.passing = Some(memory),
+            None => self.previous_memory = Some(memory),
         }
         Ok(bytes.into())
     }
@@ -168,7 +168,7 @@ fn head_of(length: usize) -> [u8; HEAD_BYTES] {
 }
 
 /// Decompresses a message. The result starts with space for its prefix.
-fn unpack(packed: &[u8], budget: &Budget, bytes_max: usize) -> Result<MeteredBuffer, Error> {
+fn decompress(packed: &[u8], budget: &Budget, bytes_max: usize) -> Result<MeteredBuffer, Error> {
     let mut unpacked = MeteredBuffer::new(budget)?;
     unpacked.append(&head_of(0), HEAD_BYTES)?;
     let mut decoder = GzDecoder::new(packed);
@@ -202,9 +202,9 @@ where
             match Pin::new(&mut self.inner).poll_frame(context) {
                 Poll::Pending => return self.wait(context),
                 Poll::Ready(None) => return Poll::Ready(self.end()),
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(broken_off())),
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(cut_off_status())),
                 Poll::Ready(Some(Ok(frame))) => {
-                    self.silence = None;
+                    self.idle_timer = None;
                     // Trailers of a request are ignored.
                     self.data = frame.into_data().unwrap_or_default();
                 }
@@ -214,7 +214,7 @@ where
 
     /// Waits for more data. Returns an error after [`READ_TIME_MAX`].
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
-        let silence = self.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep(READ_TIME_MAX)));
+        let silence = self.idle_timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(READ_TIME_MAX)));
         silence.as_mut().poll(context).map(|()| Err(Status::deadline_exceeded("nothing came for too long")))
     }
 
@@ -222,7 +222,7 @@ where
         self.is_over = true;
         // This point is also reached if the client resets the stream with NO_ERROR.
         if !self.inner.is_end_stream() {
-            return Err(broken_off());
+            return Err(cut_off_status());
         }
         if !self.head.is_empty() {
             return Err(Error::invalid("the request ends within a message").into());
@@ -233,7 +233,7 @@ where
 
 /// Returns the status of a request that was cut off. It is not `CANCELLED`, because tonic treats that as the regular
 /// end of a request.
-fn broken_off() -> Status {
+fn cut_off_status() -> Status {
     Status::aborted("the request broke off")
 }
 
@@ -350,7 +350,7 @@ mod tests {
         [&head_of(message.len()), message].concat()
     }
 
-    fn packed(message: &[u8]) -> Vec<u8> {
+    fn compressed(message: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(message).expect("memory takes it");
         let packed = encoder.finish().expect("memory takes it");
@@ -385,12 +385,12 @@ mod tests {
         assert_eq!((small.len(), large.len()), (LOGIN_MESSAGE_BYTES_MAX, LOGIN_MESSAGE_BYTES_MAX + 1));
         let max = LOGIN_MESSAGE_BYTES_MAX;
         check(LOGIN, max, &framed(&small), Ok(&small));
-        check(LOGIN, max, &packed(&small), Ok(&small));
+        check(LOGIN, max, &compressed(&small), Ok(&small));
         check(LOGIN, max, &framed(&large), Err(Code::ResourceExhausted));
-        check(LOGIN, max, &packed(&large), Err(Code::ResourceExhausted));
-        check(LOGIN, max, &packed(&text(8_000_000)), Err(Code::ResourceExhausted));
+        check(LOGIN, max, &compressed(&large), Err(Code::ResourceExhausted));
+        check(LOGIN, max, &compressed(&text(8_000_000)), Err(Code::ResourceExhausted));
         check(LOGIN, max, &framed(&[]), Ok(&[]));
-        check(LOGIN, max, &packed(&[]), Ok(&[]));
+        check(LOGIN, max, &compressed(&[]), Ok(&[]));
     }
 
     #[test]
@@ -398,7 +398,7 @@ mod tests {
         let empty_items = [0x1a, 0].repeat(4_000_000);
         let max = 8 << 20;
         check(CREATE, max, &framed(&empty_items), Err(Code::ResourceExhausted));
-        check(CREATE, max, &packed(&empty_items), Err(Code::ResourceExhausted));
+        check(CREATE, max, &compressed(&empty_items), Err(Code::ResourceExhausted));
         check(CREATE, max, &framed(&[0x1a, 9, 1]), Err(Code::InvalidArgument));
         check(CREATE, max, &[2, 0, 0, 0, 0], Err(Code::InvalidArgument));
         check(CREATE, max, &[1, 0, 0, 0, 1, 7], Err(Code::InvalidArgument));
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn a_request_holds_memory_until_its_call_has_ended() {
         let message = text(1_000);
-        let mut world = World::new(LOGIN, 8_192, &packed(&message), (9, End::Regular));
+        let mut world = World::new(LOGIN, 8_192, &compressed(&message), (9, End::Regular));
         assert_eq!(world.next(), Some(Ok(message.clone())));
         drop(world.body);
         let held = BUDGET_BYTES - world.budget.left();
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn streams_hold_memory_for_one_message() {
         let message = [vec![0x12, 100], vec![7; 100]].concat();
-        let bytes = [framed(&message), packed(&message), framed(&message), framed(&message)].concat();
+        let bytes = [framed(&message), compressed(&message), framed(&message), framed(&message)].concat();
         let mut world = World::new(ATTACH, 1_000, &bytes, (50, End::Regular));
         for _ in 0..3 {
             assert_eq!(world.next(), Some(Ok(message.clone())));
