@@ -21,8 +21,8 @@ use wire::{Peer, SessionTermination, Stream};
 
 use crate::admission::{self, ConnectionState};
 use crate::limits::{
-    BROKEN_CALLS_MAX, CALL_WINDOW_BYTES, CALLS_PER_CONNECTION_MAX, CONNECTION_WINDOW_BYTES, HEADER_BYTES_MAX,
-    LOGIN_TIME_MAX, LOOK_EVERY, PING_TIME_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX,
+    RESET_CALLS_MAX, CALL_WINDOW_BYTES, CALLS_PER_CONNECTION_MAX, CONNECTION_WINDOW_BYTES, HEADER_BYTES_MAX,
+    LOGIN_TIME_MAX, CONNECTION_CHECK_INTERVAL, PING_TIME_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX,
 };
 use crate::response_body::Body;
 use crate::service::Service;
@@ -78,7 +78,7 @@ async fn run(
                 is_leaving = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = tokio::time::sleep(LOOK_EVERY) => {
+            () = tokio::time::sleep(CONNECTION_CHECK_INTERVAL) => {
                 let touched = use_of.touched.load(Ordering::Relaxed);
                 if touched != seen || use_of.running.load(Ordering::Relaxed) > 0 {
                     (seen, quiet_since) = (touched, Instant::now());
@@ -135,8 +135,8 @@ fn builder(tasks: &Tasks) -> http2::Builder<Tasks> {
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(CALLS_PER_CONNECTION_MAX)
-        .max_pending_accept_reset_streams(BROKEN_CALLS_MAX)
-        .max_local_error_reset_streams(BROKEN_CALLS_MAX)
+        .max_pending_accept_reset_streams(RESET_CALLS_MAX)
+        .max_local_error_reset_streams(RESET_CALLS_MAX)
         .max_header_list_size(HEADER_BYTES_MAX)
         .initial_stream_window_size(CALL_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)

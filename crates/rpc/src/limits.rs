@@ -12,7 +12,7 @@ pub const LOGIN_MESSAGE_BYTES_MAX: usize = 8 << 10;
 pub const DECODED_BYTES_MAX: usize = 96 << 20;
 
 /// Maximum number of bytes allocated ahead of incoming content.
-pub const GROWTH_BYTES_MAX: usize = 1 << 20;
+pub const PREALLOCATION_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum time in which a started request receives no data.
 pub const READ_TIME_MAX: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub const HEADER_BYTES_MAX: u32 = 16 << 10;
 pub const CALLS_PER_CONNECTION_MAX: u32 = 64;
 
 /// Maximum number of calls that a peer may start and reset before the connection is closed.
-pub const BROKEN_CALLS_MAX: usize = 64;
+pub const RESET_CALLS_MAX: usize = 64;
 
 /// Flow-control window of one call, in bytes.
 pub const CALL_WINDOW_BYTES: u32 = 256 << 10;
@@ -46,7 +46,7 @@ pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 pub const STALL_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Interval between two checks of a connection for stalls and idle time.
-pub const LOOK_EVERY: Duration = Duration::from_secs(20);
+pub const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Maximum time until the first login over a connection.
 pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(60);
@@ -82,16 +82,16 @@ pub const DATABASES_PER_PAGE_MAX: usize = 500;
 pub const UNREAD_PER_PAGE_MAX: usize = 1_000;
 
 /// Maximum number of notes that one call examines to find unread ones.
-pub const UNREAD_LOOKS_MAX: usize = 20_000;
+pub const UNREAD_EXAMINED_MAX: usize = 20_000;
 
 /// Default number of soft-deleted documents per page.
-pub const DELETED_DEFAULT: usize = 100;
+pub const DELETED_PER_PAGE_DEFAULT: usize = 100;
 
 /// Maximum number of soft-deleted documents per page.
 pub const DELETED_PER_PAGE_MAX: usize = 1_000;
 
 /// Maximum number of soft-deleted documents that one call examines to find those that the caller may restore.
-pub const DELETED_LOOKS_MAX: usize = 20_000;
+pub const DELETED_EXAMINED_MAX: usize = 20_000;
 
 /// Maximum size in bytes of a note whose items can be changed individually. Larger notes can only be replaced as a
 /// whole.
@@ -107,7 +107,7 @@ pub const STEP_CHANGES: usize = 500;
 pub const STEP_BYTES: usize = 1 << 20;
 
 /// Time without changes after which a change stream sends a heartbeat message.
-pub const HEARTBEAT: Duration = Duration::from_secs(30);
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Maximum time that a poll for new mail waits.
 pub const POLL_TIME_MAX: Duration = Duration::from_secs(30);
@@ -116,13 +116,13 @@ pub const POLL_TIME_MAX: Duration = Duration::from_secs(30);
 pub const LOOKUPS_MAX: usize = 500;
 
 /// Maximum number of databases that one call examines to find those that the caller may access.
-pub const DATABASE_LOOKS_MAX: usize = 2_000;
+pub const DATABASES_EXAMINED_MAX: usize = 2_000;
 
 /// Maximum number of entries in one reply.
 pub const ENTRIES_PER_REPLY_MAX: usize = 1_000;
 
 /// Default number of entries in one reply.
-pub const ENTRIES_DEFAULT: usize = 100;
+pub const ENTRIES_PER_REPLY_DEFAULT: usize = 100;
 
 /// Maximum number of items that serve as columns of a folder without columns.
 pub const FOLDER_ITEMS_MAX: usize = 100;
@@ -143,4 +143,4 @@ pub const QUERY_BYTES_MAX: usize = 4_096;
 pub const QUERY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Default number of documents returned by a full-text query.
-pub const HITS_DEFAULT: usize = 50;
+pub const HITS_PER_REPLY_DEFAULT: usize = 50;

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::Error;
-use crate::limits::GROWTH_BYTES_MAX;
+use crate::limits::PREALLOCATION_BYTES_MAX;
 
 /// The memory that is left for messages. Cheap to clone.
 #[derive(Clone)]
@@ -134,7 +134,7 @@ impl MeteredBuffer {
         let needed = self.bytes.len().saturating_add(piece.len());
         let room = self.memory.bytes();
         if needed > room {
-            let ahead = room.saturating_add(room.min(GROWTH_BYTES_MAX)).min(bytes_max);
+            let ahead = room.saturating_add(room.min(PREALLOCATION_BYTES_MAX)).min(bytes_max);
             let wanted = needed.max(ahead);
             self.memory.merge(self.budget.take(wanted - room)?);
             self.bytes.reserve_exact(wanted - self.bytes.len());

@@ -8,7 +8,7 @@ use proto::v1;
 use super::CallContext;
 use crate::backend::{CreateDatabaseError, Template};
 use crate::error::{Error, Result, access_level};
-use crate::limits::{DATABASE_LOOKS_MAX, DATABASES_PER_PAGE_MAX};
+use crate::limits::{DATABASES_EXAMINED_MAX, DATABASES_PER_PAGE_MAX};
 use crate::service::CallOutcome;
 
 /// Lists the databases to which the caller has any access.
@@ -27,7 +27,7 @@ pub(crate) fn list(
     let is_meant = |path: &str| path.starts_with(&prefix) && (after.is_empty() || *path > *after);
     let records = records.into_iter().filter(|record| is_meant(&record.path.to_lowercase()));
     for (looked_at, record) in records.enumerate() {
-        if reply.databases.len() >= limit || looked_at >= DATABASE_LOOKS_MAX {
+        if reply.databases.len() >= limit || looked_at >= DATABASES_EXAMINED_MAX {
             return Ok(CallOutcome::at_once(reply));
         }
         reply.next.clone_from(&record.path);

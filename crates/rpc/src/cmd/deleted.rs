@@ -10,7 +10,7 @@ use super::note::{ENVELOPE_BYTES, ItemSelection, select_items, reply_too_large};
 use super::{CallContext, header_of};
 use crate::convert::{NoteKey, note_name};
 use crate::error::{Error, Result};
-use crate::limits::{DELETED_DEFAULT, DELETED_LOOKS_MAX, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{DELETED_PER_PAGE_DEFAULT, DELETED_EXAMINED_MAX, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
 use crate::service::CallOutcome;
 
 /// Lists the documents that the caller may restore.
@@ -21,11 +21,11 @@ pub(crate) fn list(
     let access = desk.access::<level::Author>(request.database)?.downgrade::<level::Reader>();
     let wanted = ItemSelection::read(request.items)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
-        0 => DELETED_DEFAULT,
+        0 => DELETED_PER_PAGE_DEFAULT,
         limit => limit.min(DELETED_PER_PAGE_MAX),
     };
     let reading = access.read()?;
-    let page = reading.deleted_page(NoteId(request.after), limit, DELETED_LOOKS_MAX)?;
+    let page = reading.deleted_page(NoteId(request.after), limit, DELETED_EXAMINED_MAX)?;
     let mut reply = v1::ListDeletedNotesReply { next: page.next.map_or(0, |next| next.0), ..Default::default() };
     let mut room = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
     let mut last = request.after;

@@ -9,7 +9,7 @@ use super::note::{ENVELOPE_BYTES, find_all, reply_too_large};
 use super::{CallContext, check_count};
 use crate::convert;
 use crate::error::{Error, Result};
-use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX, STEP_BYTES};
+use crate::limits::{ENTRIES_PER_REPLY_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX, STEP_BYTES};
 use crate::service::CallOutcome;
 
 /// Creates a folder.
@@ -150,7 +150,7 @@ pub(crate) fn read(
     let count = reader.totals()?.count;
     let way = Direction::of(request)?;
     let limit = match usize::try_from(request.count).unwrap_or(usize::MAX) {
-        0 => ENTRIES_DEFAULT,
+        0 => ENTRIES_PER_REPLY_DEFAULT,
         limit => limit.min(ENTRIES_PER_REPLY_MAX),
     };
     let mut reply = v1::ReadEntriesReply { modseq: reading.modseq().0, ..v1::ReadEntriesReply::default() };

@@ -7,7 +7,7 @@ use proto::v1;
 use super::CallContext;
 use super::note::find_all;
 use crate::error::Result;
-use crate::limits::{UNREAD_LOOKS_MAX, UNREAD_PER_PAGE_MAX};
+use crate::limits::{UNREAD_EXAMINED_MAX, UNREAD_PER_PAGE_MAX};
 use crate::service::CallOutcome;
 
 /// Marks notes as read or unread.
@@ -36,7 +36,7 @@ pub(crate) fn list(desk: &CallContext, request: v1::ListUnreadRequest) -> Result
     };
     let reading = access.read()?;
     let mut reply = v1::ListUnreadReply::default();
-    let next = reading.each_note_bounded(NoteId(request.after), UNREAD_LOOKS_MAX, &mut |header| {
+    let next = reading.each_note_bounded(NoteId(request.after), UNREAD_EXAMINED_MAX, &mut |header| {
         if !header.is_stub() && header.class.is_document() && !reading.is_read(header.note)? {
             reply.note_ids.push(header.note.0);
         }

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use super::{CallContext, check_count, folder};
 use crate::backend::BuildProgress;
 use crate::error::{Error, Result};
-use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, REFRESH_STEP_CHANGES};
+use crate::limits::{ENTRIES_PER_REPLY_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, REFRESH_STEP_CHANGES};
 use crate::service::CallOutcome;
 
 /// Lists views and folders.
@@ -254,7 +254,7 @@ fn to_view_request(reader: &EntryReader<'_>, request: &v1::ReadEntriesRequest) -
     };
     let skip_count = if goes_to_the_end { 0 } else { u64::from(request.skip_count) };
     let limit = match usize::try_from(request.count).unwrap_or(usize::MAX) {
-        0 => ENTRIES_DEFAULT,
+        0 => ENTRIES_PER_REPLY_DEFAULT,
         limit => limit.min(ENTRIES_PER_REPLY_MAX),
     };
     Ok(Request {

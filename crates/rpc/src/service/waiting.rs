@@ -9,7 +9,7 @@ use crate::admission::Caller;
 use crate::cmd::change::{self, ChangeStream};
 use crate::cmd::view::{CollectionRequest, RefreshStep};
 use crate::error::Result;
-use crate::limits::{HEARTBEAT, POLL_TIME_MAX, REFRESH_TIME_MAX};
+use crate::limits::{HEARTBEAT_INTERVAL, POLL_TIME_MAX, REFRESH_TIME_MAX};
 
 type Outcome<R> = std::result::Result<Response<R>, Status>;
 
@@ -70,7 +70,7 @@ async fn follow(
     if following.is_over {
         return Ok(None);
     }
-    let silent_until = Instant::now() + HEARTBEAT;
+    let silent_until = Instant::now() + HEARTBEAT_INTERVAL;
     loop {
         if let Some(session) = &caller.session {
             service.sessions.renew(session)?;
