@@ -38,7 +38,7 @@ async fn step(
     caller: &crate::admission::Caller,
     mut exchange: AuthenticateState,
 ) -> Result<Option<(v1::AuthenticateReply, AuthenticateState)>> {
-    let message = exchange.messages.message().await.map_err(|status| broken_off(&status))?;
+    let message = exchange.messages.message().await.map_err(|status| exchange_error(&status))?;
     let Some(message) = message else { return Ok(None) };
     exchange.steps += 1;
     if exchange.steps > EXCHANGE_STEPS_MAX {
@@ -63,7 +63,7 @@ async fn step(
 }
 
 /// Returns an error that distinguishes a message that was too long from one that did not arrive.
-fn broken_off(status: &Status) -> Error {
+fn exchange_error(status: &Status) -> Error {
     match status.code() {
         Code::ResourceExhausted => Error::Limit { what: "bytes of a message", max: LOGIN_MESSAGE_BYTES_MAX as u64 },
         _ => Error::invalid("the exchange broke off"),
