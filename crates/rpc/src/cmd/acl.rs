@@ -17,7 +17,7 @@ pub(crate) fn get(desk: &CallContext, request: v1::GetAclRequest) -> Result<Call
     // The ACL in memory may be newer than the snapshot. In that case it is read together with the sequence number from
     // its own transaction.
     let reply = acl_out(&reading.acl(), sequence(&reading)?);
-    Ok(CallOutcome::after(reply, reading.ticket()))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
 /// Replaces the ACL.

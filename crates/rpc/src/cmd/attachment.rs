@@ -77,7 +77,7 @@ impl ContentReader {
         }
         let is_over = bytes.is_empty() || self.offset >= total;
         let ticket = reading.ticket();
-        Ok(CallOutcome::after(ContentStep { chunks, rest: (!is_over).then_some(self) }, ticket))
+        Ok(CallOutcome::when_durable(ContentStep { chunks, rest: (!is_over).then_some(self) }, ticket))
     }
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn check_before_content(desk: &CallContext, header: v1::attach_file_r
         return Err(notes::Error::NotAuthor { database, who, note: found.note }.into());
     }
     edit::check_expected(header.expected_sequence, found.sequence, found.unid)?;
-    Ok(CallOutcome::at_once(()))
+    Ok(CallOutcome::immediate(()))
 }
 
 /// Adds a file to a note. Replaces a file of the same name.

@@ -59,7 +59,7 @@ impl ChangeStream {
         self.at = page.next;
         let more = self.at.modseq < reading.modseq();
         let ticket = reading.ticket();
-        Ok(CallOutcome::after((ChangePage { batch, more, changed: Box::pin(changed) }, self), ticket))
+        Ok(CallOutcome::when_durable((ChangePage { batch, more, changed: Box::pin(changed) }, self), ticket))
     }
 }
 
@@ -125,5 +125,5 @@ pub(crate) fn poll(desk: &CallContext, state: &[u8]) -> Result<CallOutcome<(v1::
     };
     let reply = v1::PollNewMailReply { state: now, new_mail, unread: totals.unseen, messages: totals.count };
     let ticket = reading.ticket();
-    Ok(CallOutcome::after((reply, Box::pin(changed) as Changed), ticket))
+    Ok(CallOutcome::when_durable((reply, Box::pin(changed) as Changed), ticket))
 }

@@ -28,7 +28,7 @@ pub(crate) fn list(
     let records = records.into_iter().filter(|record| is_meant(&record.path.to_lowercase()));
     for (looked_at, record) in records.enumerate() {
         if reply.databases.len() >= limit || looked_at >= DATABASES_EXAMINED_MAX {
-            return Ok(CallOutcome::at_once(reply));
+            return Ok(CallOutcome::immediate(reply));
         }
         reply.next.clone_from(&record.path);
         // A database that was deleted in the meantime or cannot be opened is not listed.
@@ -43,7 +43,7 @@ pub(crate) fn list(
         });
     }
     reply.next.clear();
-    Ok(CallOutcome::at_once(reply))
+    Ok(CallOutcome::immediate(reply))
 }
 
 /// Describes a database and the caller's rights in it.
@@ -52,7 +52,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenDatabaseRequest) -> Resu
     let grant = access.grant()?;
     let mut reply = describe(access.database(), &grant);
     if grant.level() < AclLevel::Reader {
-        return Ok(CallOutcome::at_once(reply));
+        return Ok(CallOutcome::immediate(reply));
     }
     let reader = access.database().authorize::<level::Reader>(&desk.identity()?)?;
     let reading = reader.read()?;
@@ -62,7 +62,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenDatabaseRequest) -> Resu
     if grant.level() >= AclLevel::Manager {
         (reply.notes, reply.size_bytes) = (counters.notes, counters.bytes);
     }
-    Ok(CallOutcome::after(reply, reading.ticket()))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
 /// Creates a database with the caller as Manager.
@@ -78,7 +78,7 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateDatabaseRequest) -> 
         CreateDatabaseError::Directory(error) => error.into(),
     })?;
     let access = database.authorize::<level::Depositor>(&identity)?;
-    Ok(CallOutcome::at_once(describe(&database, &*access.grant()?)))
+    Ok(CallOutcome::immediate(describe(&database, &*access.grant()?)))
 }
 
 /// Lists the templates.
@@ -89,7 +89,7 @@ pub(crate) fn templates(
     desk.identity()?;
     let told = |Template { name, title, description: about }| v1::Template { name, title, about };
     let templates = desk.ground.maker.templates().into_iter().map(told).collect();
-    Ok(CallOutcome::at_once(v1::ListTemplatesReply { templates }))
+    Ok(CallOutcome::immediate(v1::ListTemplatesReply { templates }))
 }
 
 fn describe(database: &Arc<Database>, grant: &Grant) -> v1::Database {

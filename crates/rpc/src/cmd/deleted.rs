@@ -52,7 +52,7 @@ pub(crate) fn list(
         last = found.header.note.0;
         reply.notes.push(told);
     }
-    Ok(CallOutcome::after(reply, reading.ticket()))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
 /// Reads the requested items of a deleted document. If its body items alone exceed `bytes_max`, they are not read and

@@ -38,7 +38,7 @@ pub(crate) fn deposit(
         recipients: envelope.recipients,
         message,
     };
-    Ok(CallOutcome::at_once(desk.ground.depositor.deposit(deposit).map_err(submission_error)?))
+    Ok(CallOutcome::immediate(desk.ground.depositor.deposit(deposit).map_err(submission_error)?))
 }
 
 /// Converts a refusal to an error of this crate.

@@ -30,7 +30,7 @@ pub(crate) fn get(
         sequence: info.sequence,
         design: Some(view_out(&info.view)),
     };
-    Ok(CallOutcome::after(reply, reading.ticket()))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
 /// Creates a view.

@@ -155,7 +155,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
     let mut writer = transaction.writer(0);
     let Some(note) = note else {
         let ticket = writer.last_ticket();
-        return Ok(CallOutcome::after(v1::DeleteNoteReply::default(), ticket));
+        return Ok(CallOutcome::when_durable(v1::DeleteNoteReply::default(), ticket));
     };
     check_class(&mut writer, note)?;
     check_sequence(&mut writer, note, request.expected_sequence)?;
@@ -165,7 +165,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
     }
     let deleted = if request.for_good { writer.note_delete_permanently(note)? } else { writer.note_delete(note)? };
     let reply = v1::DeleteNoteReply { deleted, modseq: writer.modseq().0, soft: deleted && keeps && is_document };
-    Ok(CallOutcome::after(reply, transaction.commit()?))
+    Ok(CallOutcome::when_durable(reply, transaction.commit()?))
 }
 
 /// Reads, edits and saves a note in one transaction. The function `edit` changes the note and returns the items of the

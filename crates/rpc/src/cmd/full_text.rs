@@ -73,7 +73,7 @@ pub(crate) fn search(
     let next = count(request.offset).saturating_add(passed);
     let is_over = next as u64 >= found.total || passed == 0;
     reply.next_offset = if is_over { 0 } else { u32::try_from(next).unwrap_or(0) };
-    Ok(CallOutcome::after(reply, reading.ticket()))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
 fn refused(error: SearchError, path: &str) -> Error {

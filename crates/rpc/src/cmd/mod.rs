@@ -109,7 +109,7 @@ impl CallContext {
         let accesses = [&lower];
         let mut transaction = self.ground.notes.transaction(&accesses)?;
         let reply = change(&mut transaction.writer(0))?;
-        Ok(CallOutcome::after(reply, transaction.commit()?))
+        Ok(CallOutcome::when_durable(reply, transaction.commit()?))
     }
 
     fn path_of_replica(&self, id: &str) -> Result<String> {

@@ -14,7 +14,7 @@ pub(crate) fn lookup(desk: &CallContext, request: v1::LookupNamesRequest) -> Res
     desk.identity()?;
     check_count(request.names.len(), "names of a call", LOOKUPS_MAX)?;
     let entries = request.names.into_iter().map(|query| look_up(desk, query)).collect::<Result<_>>()?;
-    Ok(CallOutcome::at_once(v1::LookupNamesReply { entries }))
+    Ok(CallOutcome::immediate(v1::LookupNamesReply { entries }))
 }
 
 fn look_up(desk: &CallContext, query: String) -> Result<v1::NameEntry> {

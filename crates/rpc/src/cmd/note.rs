@@ -74,7 +74,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<C
     let mut reply = read_selected(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?;
     let is_unread = reply.header.as_ref().is_some_and(|header| header.unread);
     if !request.mark_read || !is_unread {
-        return Ok(CallOutcome::after(reply, reading.ticket()));
+        return Ok(CallOutcome::when_durable(reply, reading.ticket()));
     }
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
@@ -84,7 +84,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<C
     if let Some(header) = &mut reply.header {
         header.unread = false;
     }
-    Ok(CallOutcome::after(reply, ticket.max(reading.ticket())))
+    Ok(CallOutcome::when_durable(reply, ticket.max(reading.ticket())))
 }
 
 /// Opens several notes.
@@ -111,7 +111,7 @@ pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Re
             Err(error) => return Err(error),
         }
     }
-    Ok(CallOutcome::after(reply, reading.ticket()))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
 /// Reads a note with the requested items. Returns an error if they exceed `bytes_max`.

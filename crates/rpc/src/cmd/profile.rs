@@ -22,7 +22,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Resul
     let header = header_of(&reading, NoteKey::Unid(profile_unid(&request.profile, user.as_ref())))?;
     let header = header.filter(|header| header.class == NoteClass::PROFILE && !header.is_stub());
     let header = header.ok_or_else(|| notes::Error::not_found(format!("the profile {:?}", request.profile)))?;
-    Ok(CallOutcome::after(read_selected(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
+    Ok(CallOutcome::when_durable(read_selected(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
 }
 
 /// Changes items of a profile document, or creates it.
@@ -56,10 +56,10 @@ pub(crate) fn delete(
     let mut writer = transaction.writer(0);
     if !writer.profile_delete(&request.profile, user.as_ref())? {
         let ticket = writer.last_ticket();
-        return Ok(CallOutcome::after(v1::DeleteNoteReply::default(), ticket));
+        return Ok(CallOutcome::when_durable(v1::DeleteNoteReply::default(), ticket));
     }
     let reply = v1::DeleteNoteReply { deleted: true, modseq: writer.modseq().0, soft: false };
-    Ok(CallOutcome::after(reply, transaction.commit()?))
+    Ok(CallOutcome::when_durable(reply, transaction.commit()?))
 }
 
 /// Returns the user of a personal profile, in the spelling from which its UNID is derived. Returns `None` for the

@@ -164,7 +164,7 @@ impl Search {
         }
         let ticket = reading.ticket();
         let rest = (!reply.end).then_some(self);
-        Ok(CallOutcome::after(Step { reply, rest }, ticket))
+        Ok(CallOutcome::when_durable(Step { reply, rest }, ticket))
     }
 
     /// Examines the next changes and returns the headers of the notes that the search selects.

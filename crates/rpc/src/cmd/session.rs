@@ -18,18 +18,18 @@ pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<Cal
     let seat = credentials.register_session();
     let peer = desk.caller.peer.numbered(seat.number());
     let login = credentials.authenticate(&peer, &request.login, request.password.as_bytes()).map_err(Error::Login)?;
-    Ok(CallOutcome::at_once(begin(desk, login, seat)?))
+    Ok(CallOutcome::immediate(begin(desk, login, seat)?))
 }
 
 /// Returns information about the caller's session.
 pub(crate) fn get(desk: &CallContext, _: v1::GetSessionRequest) -> Result<CallOutcome<v1::Session>> {
-    Ok(CallOutcome::at_once(describe(desk, desk.caller.session()?)?))
+    Ok(CallOutcome::immediate(describe(desk, desk.caller.session()?)?))
 }
 
 /// Ends the caller's session.
 pub(crate) fn logout(desk: &CallContext, _: v1::LogoutRequest) -> Result<CallOutcome<v1::LogoutReply>> {
     desk.sessions.end(desk.caller.session()?);
-    Ok(CallOutcome::at_once(v1::LogoutReply {}))
+    Ok(CallOutcome::immediate(v1::LogoutReply {}))
 }
 
 /// A SASL exchange in progress.

@@ -43,5 +43,5 @@ pub(crate) fn list(desk: &CallContext, request: v1::ListUnreadRequest) -> Result
         Ok(reply.note_ids.len() < limit)
     })?;
     reply.next = next.map_or(0, |next| next.0);
-    Ok(CallOutcome::after(reply, reading.ticket()))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }

@@ -38,7 +38,7 @@ pub(crate) fn list(desk: &CallContext, request: v1::ListViewsRequest) -> Result<
         Wanted::Views => !view.folder,
         Wanted::Folders => view.folder,
     });
-    Ok(CallOutcome::after(v1::ListViewsReply { views: listed }, reading.ticket()))
+    Ok(CallOutcome::when_durable(v1::ListViewsReply { views: listed }, reading.ticket()))
 }
 
 /// A request to open a collection: its view, and whether its index must be updated.
@@ -69,7 +69,7 @@ impl CollectionRequest {
         let (note, when, way) = {
             let reading = access.read()?;
             let Some(info) = find(&reading, self.view.as_ref())? else {
-                return Ok(CallOutcome::at_once(RefreshStep::Done));
+                return Ok(CallOutcome::immediate(RefreshStep::Done));
             };
             let when = info.view.design.refresh;
             let rests = match when {
@@ -78,7 +78,7 @@ impl CollectionRequest {
                 When::Automatic | When::AfterFirstUse => false,
             };
             if rests && !self.force && reading.view(info.note).is_ok() {
-                return Ok(CallOutcome::at_once(RefreshStep::Done));
+                return Ok(CallOutcome::immediate(RefreshStep::Done));
             }
             (info.note, when, reading.view_update_way(info.note)?)
         };
@@ -92,13 +92,13 @@ impl CollectionRequest {
         };
         if let Some(build) = build {
             access.view_begin(note)?;
-            return Ok(CallOutcome::at_once(build));
+            return Ok(CallOutcome::immediate(build));
         }
         let is_complete = access.view_refresh(note, REFRESH_STEP_CHANGES)?.complete;
         if is_complete && matches!(when, When::Hours(_)) {
             indexer.record_refresh(database, note);
         }
-        Ok(CallOutcome::at_once(if is_complete { RefreshStep::Done } else { RefreshStep::More }))
+        Ok(CallOutcome::immediate(if is_complete { RefreshStep::Done } else { RefreshStep::More }))
     }
 
     /// Describes the collection with its size.
@@ -112,7 +112,7 @@ impl CollectionRequest {
         let reading = access.read()?;
         let Some(info) = find(&reading, self.view.as_ref())? else {
             let folder = folder::find(&reading, self.view.clone())?;
-            return Ok(CallOutcome::after(folder::open(&reading, &folder)?, reading.ticket()));
+            return Ok(CallOutcome::when_durable(folder::open(&reading, &folder)?, reading.ticket()));
         };
         let view = reading.view(info.note)?;
         let reader = EntryReader::open(&reading, &view, 0)?;
@@ -128,7 +128,7 @@ impl CollectionRequest {
             totals: totals_by_column(reader.grand_totals()?, info.view.design.columns.len()),
         };
         drop(reader);
-        Ok(CallOutcome::after(collection, reading.ticket()))
+        Ok(CallOutcome::when_durable(collection, reading.ticket()))
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Resul
     let reading = access.read()?;
     let Some(info) = find(&reading, request.view.as_ref())? else {
         let folder = folder::find(&reading, request.view.clone())?;
-        return Ok(CallOutcome::after(folder::read(&reading, &folder, &request)?, reading.ticket()));
+        return Ok(CallOutcome::when_durable(folder::read(&reading, &folder, &request)?, reading.ticket()));
     };
     let view = reading.view(info.note)?;
     let reader = EntryReader::open(&reading, &view, collation(request.collation))?;
@@ -154,7 +154,7 @@ pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Resul
         modseq: reader.rows().applied()?.0,
     };
     drop(reader);
-    Ok(CallOutcome::after(reply, reading.ticket()))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
 /// Finds entries by the values of their sorted columns.
@@ -188,7 +188,7 @@ pub(crate) fn find_by_key(
         },
     };
     drop(rows);
-    Ok(CallOutcome::after(reply, reading.ticket()))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
 /// Finds a view by number or name. Returns `None` if there is none, or only a folder without columns.

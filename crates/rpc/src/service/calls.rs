@@ -11,7 +11,7 @@ use proto::v1::sessions_server::Sessions;
 use proto::v1::views_server::Views;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Replies, exchange, streams, table, take, waiting};
+use super::{Replies, exchange, streams, table, split_request, waiting};
 use crate::cmd::{
     acl, attachment, database, deleted, design, edit, folder, full_text, names, note, profile, session, unread, view,
 };
@@ -99,13 +99,13 @@ table! { Views {
     delete_view: DeleteViewRequest => DeleteViewReply = design::delete;
 }
     async fn open_collection(&self, request: Request<v1::OpenCollectionRequest>) -> Outcome<v1::Collection> {
-        let (caller, asked) = take(request)?;
+        let (caller, asked) = split_request(request)?;
         let opening = view::CollectionRequest { database: asked.database, view: asked.view, force: false };
         Ok(Response::new(waiting::open_collection(self, &caller, opening).await?))
     }
 
     async fn update_collection(&self, request: Request<v1::UpdateCollectionRequest>) -> Outcome<v1::Collection> {
-        let (caller, asked) = take(request)?;
+        let (caller, asked) = split_request(request)?;
         let opening = view::CollectionRequest { database: asked.database, view: asked.view, force: true };
         Ok(Response::new(waiting::open_collection(self, &caller, opening).await?))
     }

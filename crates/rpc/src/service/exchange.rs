@@ -4,7 +4,7 @@
 use proto::v1;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::{CallOutcome, Replies, Service, replies, take};
+use super::{CallOutcome, Replies, Service, replies, split_request};
 use crate::cmd::session::LoginExchange;
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
@@ -23,7 +23,7 @@ pub(super) fn authenticate(
     service: &Service,
     request: Request<Streaming<v1::AuthenticateRequest>>,
 ) -> std::result::Result<Response<Replies<v1::AuthenticateReply>>, Status> {
-    let (caller, messages) = take(request)?;
+    let (caller, messages) = split_request(request)?;
     let start = AuthenticateState { messages, dialogue: None, steps: 0, is_over: false };
     Ok(Response::new(replies(service.clone(), caller, start, |service, caller, exchange| async move {
         if exchange.is_over {
@@ -49,12 +49,12 @@ async fn step(
     }
     let dialogue = exchange.dialogue.take();
     let (reply, dialogue) = service
-        .work(caller, move |desk| {
+        .run_on_worker(caller, move |desk| {
             let dialogue = match dialogue {
                 Some(dialogue) => dialogue,
                 None => LoginExchange::begin(desk, &message.mechanism)?,
             };
-            dialogue.step(desk, &message.response).map(CallOutcome::at_once)
+            dialogue.step(desk, &message.response).map(CallOutcome::immediate)
         })
         .await?;
     exchange.is_over = dialogue.is_none();

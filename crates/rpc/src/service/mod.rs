@@ -116,7 +116,7 @@ impl Service {
 
     /// Runs blocking work for a caller on a worker and waits until its result is durable. Work is skipped if its caller
     /// has gone before its turn.
-    pub(crate) async fn work<R, F>(&self, caller: &Caller, work: F) -> Result<R>
+    pub(crate) async fn run_on_worker<R, F>(&self, caller: &Caller, work: F) -> Result<R>
     where
         R: Send + 'static,
         F: FnOnce(&CallContext) -> Result<CallOutcome<R>> + Send + 'static,
@@ -143,8 +143,8 @@ impl Service {
         Q: Send + 'static,
         R: Send + 'static,
     {
-        let (caller, message) = take(request)?;
-        Ok(tonic::Response::new(self.work(&caller, move |desk| verb(desk, message)).await?))
+        let (caller, message) = split_request(request)?;
+        Ok(tonic::Response::new(self.run_on_worker(&caller, move |desk| verb(desk, message)).await?))
     }
 }
 
@@ -158,12 +158,12 @@ pub(crate) struct CallOutcome<R> {
 
 impl<R> CallOutcome<R> {
     /// Creates an outcome that does not depend on the disk.
-    pub(crate) fn at_once(reply: R) -> Self {
+    pub(crate) fn immediate(reply: R) -> Self {
         Self { reply, ticket: None }
     }
 
     /// Creates an outcome that is sent when the ticket is durable.
-    pub(crate) fn after(reply: R, ticket: Ticket) -> Self {
+    pub(crate) fn when_durable(reply: R, ticket: Ticket) -> Self {
         Self { reply, ticket: Some(ticket) }
     }
 }
@@ -172,7 +172,7 @@ impl<R> CallOutcome<R> {
 pub(crate) type Replies<R> = Pin<Box<dyn Stream<Item = std::result::Result<R, Status>> + Send>>;
 
 /// Splits a request into its caller and its message. Returns [`Error::NoSession`] if it has no caller.
-pub(crate) fn take<Q>(request: tonic::Request<Q>) -> Result<(Caller, Q)> {
+pub(crate) fn split_request<Q>(request: tonic::Request<Q>) -> Result<(Caller, Q)> {
     let (_, extensions, message) = request.into_parts();
     let caller = extensions.get::<Caller>().cloned().ok_or(Error::NoSession)?;
     Ok((caller, message))

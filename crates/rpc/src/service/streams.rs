@@ -7,7 +7,7 @@ use proto::v1;
 use proto::v1::attach_file_request::Part;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Replies, Service, replies, take};
+use super::{Replies, Service, replies, split_request};
 use crate::cmd::attachment::{self, ContentReader};
 use crate::cmd::deposit;
 use crate::cmd::search::Search;
@@ -19,7 +19,7 @@ type Outcome<R> = std::result::Result<Response<R>, Status>;
 
 /// Serves `ReadItem`.
 pub(super) fn read_item(service: &Service, request: Request<v1::ReadItemRequest>) -> Outcome<Replies<v1::Chunk>> {
-    let (caller, message) = take(request)?;
+    let (caller, message) = split_request(request)?;
     Ok(Response::new(content(service, caller, ContentReader::of_item(message))))
 }
 
@@ -28,7 +28,7 @@ pub(super) fn read_attachment(
     service: &Service,
     request: Request<v1::ReadAttachmentRequest>,
 ) -> Outcome<Replies<v1::Chunk>> {
-    let (caller, message) = take(request)?;
+    let (caller, message) = split_request(request)?;
     Ok(Response::new(content(service, caller, ContentReader::of_attachment(message))))
 }
 
@@ -44,7 +44,7 @@ fn content(service: &Service, caller: crate::admission::Caller, content: Content
         if flow.ready.is_empty()
             && let Some(content) = flow.rest.take()
         {
-            let pieces = service.work(&caller, move |desk| content.step(desk)).await?;
+            let pieces = service.run_on_worker(&caller, move |desk| content.step(desk)).await?;
             flow = ChunkStream { ready: pieces.chunks.into(), rest: pieces.rest };
         }
         Ok(flow.ready.pop_front().map(|chunk| (chunk, flow)))
@@ -56,12 +56,12 @@ pub(super) fn search_notes(
     service: &Service,
     request: Request<v1::SearchNotesRequest>,
 ) -> Outcome<Replies<v1::SearchNotesReply>> {
-    let (caller, message) = take(request)?;
+    let (caller, message) = split_request(request)?;
     let search = Search::begin(message)?;
     Ok(Response::new(replies(service.clone(), caller, Some(search), |service, caller, mut search| async move {
         // Steps without results send no message, except for the last step.
         while let Some(rest) = search.take() {
-            let step = service.work(&caller, move |desk| rest.step(desk)).await?;
+            let step = service.run_on_worker(&caller, move |desk| rest.step(desk)).await?;
             search = step.rest;
             if search.is_none() || !step.reply.notes.is_empty() || !step.reply.deleted.is_empty() {
                 return Ok(Some((step.reply, search)));
@@ -76,13 +76,13 @@ pub(super) async fn attach_file(
     service: &Service,
     request: Request<Streaming<v1::AttachFileRequest>>,
 ) -> Outcome<v1::SavedNote> {
-    let (caller, mut messages) = take(request)?;
+    let (caller, mut messages) = split_request(request)?;
     let Some(Part::Header(header)) = messages.message().await?.and_then(|message| message.part) else {
         return Err(Error::invalid("the first message has the header").into());
     };
     attachment::check_header(&header, service.ground.depositor.message_bytes_max())?;
     let checked = header.clone();
-    service.work(&caller, move |desk| attachment::check_before_content(desk, checked)).await?;
+    service.run_on_worker(&caller, move |desk| attachment::check_before_content(desk, checked)).await?;
     let length = usize::try_from(header.length_bytes).map_err(|_| Error::Unavailable)?;
     // The store accepts content only as a whole. The budget limits how much content may wait for the rest and for the
     // disk.
@@ -96,7 +96,7 @@ pub(super) async fn attach_file(
     let (content, memory) = content.into_parts();
     check_announced(content.len(), length)?;
     let saved = service
-        .work(&caller, move |desk| {
+        .run_on_worker(&caller, move |desk| {
             let _memory = memory;
             attachment::attach(desk, header, &content)
         })
@@ -128,7 +128,7 @@ pub(super) async fn deposit_mail(
     request: Request<Streaming<v1::DepositMailRequest>>,
 ) -> Outcome<v1::DepositMailReply> {
     use v1::deposit_mail_request::Part;
-    let (caller, mut messages) = take(request)?;
+    let (caller, mut messages) = split_request(request)?;
     let Some(Part::Envelope(envelope)) = messages.message().await?.and_then(|message| message.part) else {
         return Err(Error::invalid("the first message has the envelope").into());
     };
@@ -146,7 +146,7 @@ pub(super) async fn deposit_mail(
     let (content, memory) = content.into_parts();
     check_announced(content.len(), announced.unwrap_or(content.len()))?;
     let deposited = service
-        .work(&caller, move |desk| {
+        .run_on_worker(&caller, move |desk| {
             let _memory = memory;
             deposit::deposit(desk, envelope, content)
         })

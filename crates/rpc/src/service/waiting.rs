@@ -4,7 +4,7 @@ use proto::v1;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::{Request, Response, Status};
 
-use super::{Replies, Service, replies, take};
+use super::{Replies, Service, replies, split_request};
 use crate::admission::Caller;
 use crate::cmd::change::{self, ChangeStream};
 use crate::cmd::view::{CollectionRequest, RefreshStep};
@@ -25,7 +25,7 @@ pub(super) async fn open_collection(
     let (mut asked, mut progress) = (false, None);
     let late = loop {
         let step = opening.clone();
-        match service.work(caller, move |desk| step.refresh(desk, asked)).await? {
+        match service.run_on_worker(caller, move |desk| step.refresh(desk, asked)).await? {
             RefreshStep::Done => break false,
             RefreshStep::More if Instant::now() < until => {}
             RefreshStep::More | RefreshStep::Build(None) => break true,
@@ -39,7 +39,7 @@ pub(super) async fn open_collection(
             }
         }
     };
-    service.work(caller, move |desk| opening.describe(desk, late, progress)).await
+    service.run_on_worker(caller, move |desk| opening.describe(desk, late, progress)).await
 }
 
 /// Serves `WatchChanges`.
@@ -47,7 +47,7 @@ pub(super) fn watch_changes(
     service: &Service,
     request: Request<v1::WatchChangesRequest>,
 ) -> Outcome<Replies<v1::ChangeBatch>> {
-    let (caller, message) = take(request)?;
+    let (caller, message) = split_request(request)?;
     let start = WatchState { watch: ChangeStream::begin(message), is_over: false, told: None };
     Ok(Response::new(replies(service.clone(), caller, start, |service, caller, following| async move {
         follow(&service, &caller, following).await
@@ -76,7 +76,7 @@ async fn follow(
             service.sessions.renew(session)?;
         }
         let watch = following.watch;
-        let (look, watch) = service.work(caller, move |desk| watch.read_changes(desk)).await?;
+        let (look, watch) = service.run_on_worker(caller, move |desk| watch.read_changes(desk)).await?;
         following.watch = watch;
         let is_news = !look.batch.changes.is_empty() || following.told != Some(look.batch.modseq);
         following.is_over = following.watch.is_once() && !look.more;
@@ -96,12 +96,12 @@ pub(super) async fn poll_new_mail(
     service: &Service,
     request: Request<v1::PollNewMailRequest>,
 ) -> Outcome<v1::PollNewMailReply> {
-    let (caller, message) = take(request)?;
+    let (caller, message) = split_request(request)?;
     let patience = std::time::Duration::from_millis(message.wait_ms.into()).min(POLL_TIME_MAX);
     let until = Instant::now() + patience;
     loop {
         let state = message.state.clone();
-        let (reply, changed) = service.work(&caller, move |desk| change::poll(desk, &state)).await?;
+        let (reply, changed) = service.run_on_worker(&caller, move |desk| change::poll(desk, &state)).await?;
         if reply.new_mail || Instant::now() >= until {
             return Ok(Response::new(reply));
         }
