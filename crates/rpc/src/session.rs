@@ -151,7 +151,7 @@ impl SessionTable {
     }
 
     /// Returns the session that was idle longest if the owner has at least `count` sessions, and `None` otherwise.
-    fn most_silent(&self, who: &SessionOwner, count: usize) -> Option<Arc<Session>> {
+    fn longest_idle(&self, who: &SessionOwner, count: usize) -> Option<Arc<Session>> {
         let ids = self.accounts.get(who).filter(|ids| ids.len() >= count)?;
         let sessions = ids.iter().filter_map(|id| self.sessions.get(id));
         sessions.min_by_key(|session| session.used_ms.load(Ordering::Relaxed)).cloned()
@@ -197,7 +197,7 @@ impl Sessions {
             dismissal: seat.dismissal().clone(),
             _seat: Some(seat),
         });
-        self.make_room(&mut open, &session.who, now_ms)?;
+        self.reserve_slot(&mut open, &session.who, now_ms)?;
         open.insert(Arc::clone(&session));
         drop(open);
         let mut token = [0; ID_BYTES + SECRET_BYTES];
@@ -249,8 +249,8 @@ impl Sessions {
     /// Makes capacity for another session: ends the owner's session that was idle longest if the owner has too many,
     /// and removes expired sessions if the server has too many. Returns [`Error::Full`] if the server still has too
     /// many.
-    fn make_room(&self, open: &mut SessionTable, who: &SessionOwner, now_ms: u64) -> Result<()> {
-        if let Some(session) = open.most_silent(who, self.bounds.per_account.max(1)) {
+    fn reserve_slot(&self, open: &mut SessionTable, who: &SessionOwner, now_ms: u64) -> Result<()> {
+        if let Some(session) = open.longest_idle(who, self.bounds.per_account.max(1)) {
             open.remove(&session.id);
             session.dismissal.dismiss();
         }
