@@ -39,7 +39,7 @@ impl ContentReader for MessageTextReader {
 impl MessageTextReader {
     fn read_message(&self, note: &OpenNote<'_>, out: &mut NoteText) -> Result<()> {
         let message = Message::open_uncached(note.reading, note.header.note)?;
-        read(&message, note.elsewhere, out)?;
+        read(&message, note.isolated_reader, out)?;
         if self.serves_imap { read_imap_texts(&message, out) } else { Ok(()) }
     }
 }

@@ -34,7 +34,7 @@ pub struct OpenNote<'n> {
     /// The note's summary record.
     pub summary: &'n Summary,
     /// The reader of files that are not read in this process.
-    pub elsewhere: Option<&'n dyn IsolatedReader>,
+    pub isolated_reader: Option<&'n dyn IsolatedReader>,
 }
 
 /// The text of a note, and whether some of it could not be read.
@@ -87,7 +87,7 @@ fn read_attachment(note: &OpenNote<'_>, file: &Value, text: &mut NoteText) -> Re
         return Ok(());
     }
     let bytes = note.reading.blob(note.header.note, blob)?;
-    if let Some(found) = extract::text(kind, &bytes, note.elsewhere) {
+    if let Some(found) = extract::text(kind, &bytes, note.isolated_reader) {
         text.attachment(&found);
     }
     Ok(())

@@ -503,7 +503,7 @@ impl Update<'_> {
         }
         let Some(summary) = self.reading.summary(note)? else { return Ok(NoteState::Absent) };
         let elsewhere = self.search.options.elsewhere.as_deref();
-        let opened = OpenNote { reading: self.reading, header: &header, summary: &summary, elsewhere };
+        let opened = OpenNote { reading: self.reading, header: &header, summary: &summary, isolated_reader: elsewhere };
         let read = content_reader::read(&opened, &self.search.options.contents)?;
         self.progress.damaged += usize::from(read.damaged);
         self.writing.bytes += read.text.size_bytes();
