@@ -218,7 +218,7 @@ mod tests {
         check(conflict.into(), Code::Aborted, "conflict", "sequence number 2, not 1");
         let secret = store::Error::Failed { what: "write", why: "the path of a file".to_owned() };
         check(notes::Error::from(secret).into(), Code::Unavailable, "unavailable", "try again later");
-        let query = QueryError { position: 4, what: "a quote is missing".to_owned() };
+        let query = QueryError { position: 4, message: "a quote is missing".to_owned() };
         let place = formula_place("query", LineColumn { line: 1, column: 5 });
         assert_eq!(Error::from(query.clone()).status_parts(), (Code::InvalidArgument, "formula", place));
         check(query.into(), Code::InvalidArgument, "formula", "character 5: a quote is missing");

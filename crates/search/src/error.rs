@@ -64,12 +64,12 @@ pub struct QueryError {
     /// The index of the character at which the error was detected, starting at 0.
     pub position: usize,
     /// The description of the error.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "query, character {}: {}", self.position + 1, self.what)
+        write!(f, "query, character {}: {}", self.position + 1, self.message)
     }
 }
 

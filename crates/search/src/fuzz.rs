@@ -14,7 +14,7 @@ use crate::{html, limits};
 pub fn read(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Err(error) = Query::parse(&text) {
-        assert!(error.position <= text.chars().count() && !error.what.is_empty());
+        assert!(error.position <= text.chars().count() && !error.message.is_empty());
     }
     let (mut words, mut word, mut end) = (Words::new(&text), String::new(), 0);
     while let Some(range) = words.next_into(&mut word) {

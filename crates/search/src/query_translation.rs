@@ -229,7 +229,7 @@ fn near(field: Field, prefix: &str, words: &[String], distance: u32) -> Box<dyn 
 
 fn too_broad(pattern: &str) -> Error {
     let what = format!("{pattern} stands for too many words; write more of the word");
-    Error::Query(QueryError { position: 0, what })
+    Error::Query(QueryError { position: 0, message: what })
 }
 
 /// Returns `true` if a word matches a pattern: `?` is one character, `*` any number of characters.

@@ -67,7 +67,7 @@ impl<'q> Scanner<'q> {
 
     /// Creates an error at the current position.
     pub(super) fn error(&self, what: impl Into<String>) -> QueryError {
-        QueryError { position: self.text[..self.at].chars().count(), what: what.into() }
+        QueryError { position: self.text[..self.at].chars().count(), message: what.into() }
     }
 }
 
