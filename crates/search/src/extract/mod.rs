@@ -29,7 +29,7 @@ impl Kind {
 
     /// Returns the kind of a file by its media type. If the media type is unspecific, the file extension decides.
     #[must_use]
-    pub fn of(media_type: &str, file_name: &str) -> Option<Self> {
+    pub fn from_media_type(media_type: &str, file_name: &str) -> Option<Self> {
         let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let ending = file_name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
         Self::of_media(&media_type).or_else(|| {
