@@ -99,7 +99,7 @@ impl FullTextIndex {
         let applied =
             published.applied(database.number()).ok_or_else(|| Error::NotIndexed { database: database.path() })?;
         let reading = access.read()?;
-        let behind = self.behind(database, applied)?;
+        let behind = self.changed_notes(database, applied)?;
         let restricted_too = !reading.grant().is_server_itself();
         let mut collector = Collector::new(page, behind, restricted_too);
         let asked = QueryTranslator::new(self.schema(), &published.searcher, database.number()).ask(&query.root)?;
@@ -117,7 +117,7 @@ impl FullTextIndex {
     }
 
     /// Returns the notes that may differ from their state in the index.
-    fn behind(&self, database: &std::sync::Arc<Database>, applied: Modseq) -> Result<ChangedNotes> {
+    fn changed_notes(&self, database: &std::sync::Arc<Database>, applied: Modseq) -> Result<ChangedNotes> {
         let own = database.authorize::<level::Reader>(self.itself())?;
         let now = own.read()?;
         if now.modseq() < applied || !now.is_complete_since(applied) {
@@ -157,18 +157,18 @@ struct Collector {
     best: BinaryHeap<Reverse<Candidate>>,
     total: u64,
     /// Hits that must be looked up.
-    doubtful: Vec<Candidate>,
+    needs_lookup: Vec<Candidate>,
     is_exact: bool,
 }
 
 /// Number of hits between two checks of the time limit.
-const HITS_PER_QUESTION: usize = 1_024;
+const HITS_PER_TIME_CHECK: usize = 1_024;
 
 impl Collector {
     fn new(page: Page, behind: ChangedNotes, restricted_too: bool) -> Self {
         let window = page.offset.saturating_add(page.limit.min(HITS_MAX)).min(HITS_WINDOW_MAX);
-        let (best, doubtful) = (BinaryHeap::new(), Vec::new());
-        Self { page, window, behind, restricted_too, best, total: 0, doubtful, is_exact: true }
+        let (best, needs_lookup) = (BinaryHeap::new(), Vec::new());
+        Self { page, window, behind, restricted_too, best, total: 0, needs_lookup, is_exact: true }
     }
 
     fn segment(
@@ -185,7 +185,7 @@ impl Collector {
             if doc == TERMINATED {
                 break;
             }
-            if count % HITS_PER_QUESTION == HITS_PER_QUESTION - 1 && is_too_long() {
+            if count % HITS_PER_TIME_CHECK == HITS_PER_TIME_CHECK - 1 && is_too_long() {
                 return Err(Error::TooLong);
             }
             if alive.is_none_or(|alive| alive.is_alive(doc)) {
@@ -219,8 +219,8 @@ impl Collector {
             };
         if !is_doubtful {
             self.keep(candidate);
-        } else if self.doubtful.len() < LOOKED_UP_MAX {
-            self.doubtful.push(candidate);
+        } else if self.needs_lookup.len() < LOOKED_UP_MAX {
+            self.needs_lookup.push(candidate);
         } else {
             self.is_exact = false;
         }
@@ -242,11 +242,11 @@ impl Collector {
         applied: Modseq,
         is_too_long: &dyn Fn() -> bool,
     ) -> Result<QueryResult> {
-        for (count, candidate) in std::mem::take(&mut self.doubtful).into_iter().enumerate() {
-            if count % HITS_PER_QUESTION == HITS_PER_QUESTION - 1 && is_too_long() {
+        for (count, candidate) in std::mem::take(&mut self.needs_lookup).into_iter().enumerate() {
+            if count % HITS_PER_TIME_CHECK == HITS_PER_TIME_CHECK - 1 && is_too_long() {
                 return Err(Error::TooLong);
             }
-            if readable(reading, candidate.note)?.is_some() {
+            if unid_if_readable(reading, candidate.note)?.is_some() {
                 self.keep(candidate);
             }
         }
@@ -255,7 +255,7 @@ impl Collector {
         let highest = best.first().map_or(0, |first| first.rank);
         let mut hits = Vec::with_capacity(best.len().saturating_sub(self.page.offset));
         for candidate in best.iter().skip(self.page.offset) {
-            let Some(unid) = readable(reading, candidate.note)? else { continue };
+            let Some(unid) = unid_if_readable(reading, candidate.note)? else { continue };
             let relevance = if self.page.sort == Sort::Relevance { relevance(candidate.rank, highest) } else { 0 };
             hits.push(Hit { note: candidate.note, unid, date: candidate.date, relevance });
         }
@@ -265,7 +265,7 @@ impl Collector {
 }
 
 /// Returns the UNID of a document if the reader may read it.
-fn readable(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Option<Unid>> {
+fn unid_if_readable(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Option<Unid>> {
     let header = match reading.header(note) {
         Err(error) if error.is_damage() => None,
         other => other?,
