@@ -55,7 +55,7 @@ impl Default for Options {
 pub struct FullTextIndex {
     notes: Arc<Notes>,
     /// The identity of the server itself, for reading changes that a reader may not see.
-    itself: Arc<Identity>,
+    server_identity: Arc<Identity>,
     schema: Schema,
     index: Index,
     reader: IndexReader,
@@ -150,12 +150,12 @@ impl FullTextIndex {
         let applied = index_documents::applied(&schema, &searcher)?;
         let published = RwLock::new(Arc::new(CommittedState { searcher, applied }));
         let itself = Arc::new(Identity::local_server(""));
-        Ok(Self { notes, itself, schema, index, reader, options, writing: Mutex::default(), published, was_renewed })
+        Ok(Self { notes, server_identity: itself, schema, index, reader, options, writing: Mutex::default(), published, was_renewed })
     }
 
     /// Returns `true` if [`FullTextIndex::open`] found an unusable index and recreated it.
     #[must_use]
-    pub fn was_renewed(&self) -> bool {
+    pub fn was_recreated(&self) -> bool {
         self.was_renewed
     }
 
@@ -176,7 +176,7 @@ impl FullTextIndex {
         let mut writing = self.lock_writing();
         let done = self.update_with(&mut writing, access, (limit, stop));
         let done = match done {
-            Ok(progress) if self.is_much(&writing) => self.commit_with(&mut writing).map(|()| progress),
+            Ok(progress) if self.should_commit(&writing) => self.commit_with(&mut writing).map(|()| progress),
             other => other,
         };
         if done.is_err() {
@@ -196,7 +196,7 @@ impl FullTextIndex {
     }
 
     /// Removes a database from the index. The removal is durable on return.
-    pub fn forget(&self, database: DbNumber) -> Result<()> {
+    pub fn remove_database(&self, database: DbNumber) -> Result<()> {
         let mut writing = self.lock_writing();
         self.delete_database(&mut writing, database)?;
         let done = self.commit_with(&mut writing);
@@ -238,7 +238,7 @@ impl FullTextIndex {
     }
 
     pub(crate) fn itself(&self) -> &Arc<Identity> {
-        &self.itself
+        &self.server_identity
     }
 
     pub(crate) fn published(&self) -> Arc<CommittedState> {
@@ -275,7 +275,7 @@ impl FullTextIndex {
             self.commit_with(writing)?;
             writing.comparing.insert(number, ComparisonProgress { after: NoteId(0), since: reading.modseq() });
         }
-        self.know_last_note(writing, number)?;
+        self.load_last_note(writing, number)?;
         let comparing = writing.comparing.get(&number).copied();
         let committed = self.published();
         let progress = UpdateResult::at(applied);
@@ -290,11 +290,11 @@ impl FullTextIndex {
         Ok(progress)
     }
 
-    fn is_much(&self, writing: &PendingChanges) -> bool {
+    fn should_commit(&self, writing: &PendingChanges) -> bool {
         writing.touched.len() >= COMMIT_DOCUMENTS_MAX || writing.bytes >= self.options.waiting_bytes
     }
 
-    fn know_last_note(&self, writing: &mut PendingChanges, database: DbNumber) -> Result<()> {
+    fn load_last_note(&self, writing: &mut PendingChanges, database: DbNumber) -> Result<()> {
         if let Entry::Vacant(vacant) = writing.last_notes.entry(database) {
             let known = index_documents::notes(&self.published().searcher, &self.schema.database_term(database))?;
             vacant.insert(known.into_iter().max().unwrap_or(NoteId(0)));
@@ -353,7 +353,7 @@ impl FullTextIndex {
                 let threads = self.options.threads.max(1);
                 let bytes = self.options.thread_bytes.saturating_mul(threads);
                 let writer = self.index.writer_with_num_threads(threads, bytes)?;
-                writer.set_merge_policy(Box::new(merges()));
+                writer.set_merge_policy(Box::new(merge_policy()));
                 writer
             }
         };
@@ -363,7 +363,7 @@ impl FullTextIndex {
 
 /// Returns the merge policy. Segments of a few changes each are merged with each other. The default policy would merge
 /// them each time with segments of thousands of documents.
-fn merges() -> LogMergePolicy {
+fn merge_policy() -> LogMergePolicy {
     let mut policy = LogMergePolicy::default();
     policy.set_min_layer_size(MERGE_DOCUMENTS_MIN);
     policy
@@ -380,7 +380,7 @@ enum NoteState {
     /// The note does not exist or is not indexed.
     Absent,
     /// The index holds the current version of the note.
-    Same,
+    UpToDate,
     /// The document to add to the index.
     Document(Box<TantivyDocument>),
 }
@@ -401,7 +401,7 @@ impl Update<'_> {
         let mut last_note = None;
         for change in &changes {
             let begins = change.modseq != self.progress.applied;
-            if begins && self.progress.applied != since && (stop() || self.search.is_much(self.writing)) {
+            if begins && self.progress.applied != since && (stop() || self.search.should_commit(self.writing)) {
                 return Ok(());
             }
             if last_note != Some(change.note) {
@@ -441,7 +441,7 @@ impl Update<'_> {
         for (place, note) in found.iter().enumerate() {
             self.apply(*note)?;
             self.progress.changes += 1;
-            if place + 1 < found.len() && self.search.is_much(self.writing) {
+            if place + 1 < found.len() && self.search.should_commit(self.writing) {
                 (last, is_cut) = (*note, true);
                 break;
             }
@@ -467,11 +467,11 @@ impl Update<'_> {
             other => other?,
         };
         let document = match finding {
-            NoteState::Same => return Ok(()),
+            NoteState::UpToDate => return Ok(()),
             NoteState::Absent => None,
             NoteState::Document(document) => Some(*document),
         };
-        let may_have = self.may_have(note);
+        let may_have = self.may_contain(note);
         let writer = self.search.writer(self.writing)?;
         if may_have {
             writer.delete_term(self.search.schema.key_term(number, note));
@@ -487,7 +487,7 @@ impl Update<'_> {
     }
 
     /// Returns `true` if the index may hold a note, committed or not.
-    fn may_have(&self, note: NoteId) -> bool {
+    fn may_contain(&self, note: NoteId) -> bool {
         let number = self.reading.database().number();
         self.writing.last_notes.get(&number).is_none_or(|last| note <= *last)
     }
@@ -498,8 +498,8 @@ impl Update<'_> {
         else {
             return Ok(NoteState::Absent);
         };
-        if self.has(&header)? {
-            return Ok(NoteState::Same);
+        if self.is_up_to_date(&header)? {
+            return Ok(NoteState::UpToDate);
         }
         let Some(summary) = self.reading.summary(note)? else { return Ok(NoteState::Absent) };
         let elsewhere = self.search.options.elsewhere.as_deref();
@@ -516,9 +516,9 @@ impl Update<'_> {
     }
 
     /// Returns `true` if the index holds the last saved version of a note. Marks and folders are not indexed.
-    fn has(&self, header: &Header) -> Result<bool> {
+    fn is_up_to_date(&self, header: &Header) -> Result<bool> {
         let number = self.reading.database().number();
-        if !self.may_have(header.note) || self.writing.touched.contains(&(number, header.note)) {
+        if !self.may_contain(header.note) || self.writing.touched.contains(&(number, header.note)) {
             return Ok(false);
         }
         let saved =

@@ -86,7 +86,7 @@ impl FullText {
             ..search::Options::default()
         };
         let search = Arc::new(FullTextIndex::open(Arc::clone(&self.notes), &self.folder, options)?);
-        if search.was_renewed() {
+        if search.was_recreated() {
             tracing::warn!(target: "full_text", "the index is unusable and will be rebuilt");
         }
         *opened = Some(Arc::clone(&search));
@@ -170,7 +170,7 @@ impl Indexer {
         let search = if wanted.is_empty() { self.full_text.existing()? } else { Some(self.full_text.search()?) };
         let Some(search) = search else { return Ok(Vec::new()) };
         for gone in search.databases().into_iter().filter(|number| !numbers.contains(number)) {
-            search.forget(gone)?;
+            search.remove_database(gone)?;
         }
         let now = self.clock.now();
         Ok(wanted.into_iter().filter(|record| self.is_due(record, &search, now)).collect())

@@ -235,7 +235,7 @@ impl Model {
         self.starts += 1;
         self.notes = notes_over(&self.memory, &self.clock, self.starts);
         self.search = open(&self.notes, after.path());
-        assert!(!self.search.was_renewed(), "a crash leaves an index that can be used");
+        assert!(!self.search.was_recreated(), "a crash leaves an index that can be used");
         self.folder = after;
     }
 

@@ -129,7 +129,7 @@ fn a_dropped_database_is_forgotten() {
     world.index(&one);
     world.index(&two);
     assert_eq!(world.search.databases(), [one.number(), two.number()]);
-    world.search.forget(one.number()).expect("it is forgotten");
+    world.search.remove_database(one.number()).expect("it is forgotten");
     assert_eq!(world.search.databases(), [two.number()]);
     assert_eq!(world.search.documents(one.number()).expect("counted"), 0);
     world.reopen();
@@ -162,7 +162,7 @@ fn an_index_that_cannot_be_read_is_made_anew() {
             }
         }
         let search = open(&notes, folder.path());
-        assert!(search.was_renewed(), "{damage}");
+        assert!(search.was_recreated(), "{damage}");
         let anew = Fixture {
             notes: notes.clone(),
             search,

@@ -40,7 +40,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
     }
     if full_text == FullTextSchedule::Off || request.rebuild {
         if let Some(search) = core.full_text.existing()? {
-            search.forget(facts.number)?;
+            search.remove_database(facts.number)?;
         }
         if full_text == FullTextSchedule::Off {
             return Ok(Answer::say(format!("{} has no full-text index any more.", request.path)));
