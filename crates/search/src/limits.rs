@@ -29,10 +29,10 @@ pub const WORD_BYTES_MAX: usize = 64;
 
 /// Maximum number of bytes of a note's folded texts whose words are kept for substring search. A note with more text is
 /// never excluded.
-pub const SEARCHED_BYTES_MAX: usize = 16 << 20;
+pub const SUBSTRING_TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// Maximum length of a word kept for substring search, in bytes. A note with a longer word is never excluded.
-pub const SEARCHED_WORD_BYTES_MAX: usize = 512;
+pub const SUBSTRING_WORD_BYTES_MAX: usize = 512;
 
 /// Maximum number of words of one segment that match a piece of a substring. A piece with more matches excludes no
 /// notes in that segment.
@@ -44,7 +44,7 @@ pub const SUBSTRING_STEPS_MAX: usize = 20_000_000;
 
 /// Number of candidate documents of a segment up to which the documents are read instead of excluded by a scan over all
 /// words.
-pub const SUBSTRING_DOCUMENTS_FEW: usize = 16;
+pub const SUBSTRING_SCAN_DOCUMENTS_MIN: usize = 16;
 
 /// Maximum length of a query, in bytes.
 pub const QUERY_BYTES_MAX: usize = 8 << 10;
@@ -74,10 +74,10 @@ pub const HITS_MAX: usize = 1_000;
 pub const HITS_WINDOW_MAX: usize = 100_000;
 
 /// Maximum number of hits of one query whose access is looked up one by one.
-pub const LOOKED_UP_MAX: usize = 50_000;
+pub const LOOKUPS_MAX: usize = 50_000;
 
 /// Number of unindexed changes at which every hit is looked up.
-pub const BEHIND_MAX: usize = 20_000;
+pub const UNINDEXED_CHANGES_MAX: usize = 20_000;
 
 /// Number of documents after which an update commits automatically.
 pub const COMMIT_DOCUMENTS_MAX: usize = 50_000;

@@ -16,7 +16,7 @@ use tantivy::{DocId, Searcher, SegmentReader, TERMINATED, Term};
 
 use crate::error::{Error, Result};
 use crate::index::FullTextIndex;
-use crate::limits::{BEHIND_MAX, HITS_MAX, HITS_WINDOW_MAX, LOOKED_UP_MAX};
+use crate::limits::{UNINDEXED_CHANGES_MAX, HITS_MAX, HITS_WINDOW_MAX, LOOKUPS_MAX};
 use crate::query::Query;
 use crate::query_translation::QueryTranslator;
 use crate::schema;
@@ -123,8 +123,8 @@ impl FullTextIndex {
         if now.modseq() < applied || !now.is_complete_since(applied) {
             return Ok(ChangedNotes::Unknown);
         }
-        let changes = now.changes_by_transaction(applied, BEHIND_MAX)?;
-        if changes.len() >= BEHIND_MAX {
+        let changes = now.changes_by_transaction(applied, UNINDEXED_CHANGES_MAX)?;
+        if changes.len() >= UNINDEXED_CHANGES_MAX {
             return Ok(ChangedNotes::Unknown);
         }
         Ok(ChangedNotes::Notes(changes.iter().map(|change| change.note).collect()))
@@ -219,7 +219,7 @@ impl Collector {
             };
         if !is_doubtful {
             self.keep(candidate);
-        } else if self.needs_lookup.len() < LOOKED_UP_MAX {
+        } else if self.needs_lookup.len() < LOOKUPS_MAX {
             self.needs_lookup.push(candidate);
         } else {
             self.is_exact = false;

@@ -28,7 +28,7 @@ use tantivy::{DocId, DocSet, InvertedIndexReader, Searcher, SegmentReader, TERMI
 use crate::error::Result;
 use crate::index::FullTextIndex;
 use crate::limits::{
-    SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX, SUBSTRING_DOCUMENTS_FEW, SUBSTRING_STEPS_MAX, SUBSTRING_WORDS_MAX,
+    SUBSTRING_TEXT_BYTES_MAX, SUBSTRING_WORD_BYTES_MAX, SUBSTRING_SCAN_DOCUMENTS_MIN, SUBSTRING_STEPS_MAX, SUBSTRING_WORDS_MAX,
     WORD_BYTES_MAX,
 };
 use crate::schema::{self, Schema};
@@ -142,7 +142,7 @@ impl SubstringTexts {
     /// Adds a text. Returns `false` if the texts together are too long to be kept.
     pub(crate) fn take(&mut self, place: NotePart, folded: &str) -> bool {
         let bytes = self.header.len() + self.body.len() + folded.len();
-        if self.is_too_much || bytes > SEARCHED_BYTES_MAX {
+        if self.is_too_much || bytes > SUBSTRING_TEXT_BYTES_MAX {
             *self = Self { is_too_much: true, ..Self::default() };
             return false;
         }
@@ -174,7 +174,7 @@ impl SubstringTexts {
             let known = known(text.strip_prefix(database).unwrap_or(text), &mut joined);
             let mut words: HashSet<&str> = HashSet::with_capacity(known.len());
             for (_, word) in runs(texts) {
-                if word.len() > SEARCHED_WORD_BYTES_MAX {
+                if word.len() > SUBSTRING_WORD_BYTES_MAX {
                     return None;
                 }
                 if (may_be_known(word) && known.contains(word)) || !words.insert(word) {
@@ -311,7 +311,7 @@ impl WordLookup<'_> {
         let text = sought.folded.to_ascii_lowercase();
         for piece in pieces(&text) {
             let scans = matches!(piece, Piece::End(_) | Piece::Within(_));
-            if scans && is_narrowed && found.count() <= SUBSTRING_DOCUMENTS_FEW {
+            if scans && is_narrowed && found.count() <= SUBSTRING_SCAN_DOCUMENTS_MIN {
                 break;
             }
             let mut docs = Docs::default();
@@ -339,7 +339,7 @@ impl WordLookup<'_> {
             Piece::Within(part) => ("", part, false),
             Piece::End(end) => ("", end, true),
         };
-        if start.len().max(piece.len()) > SEARCHED_WORD_BYTES_MAX {
+        if start.len().max(piece.len()) > SUBSTRING_WORD_BYTES_MAX {
             return Ok(true);
         }
         let (start, steps) = (format!("{prefix}{start}"), Cell::new(self.steps));

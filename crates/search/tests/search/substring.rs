@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::NoteId;
 use notes::{Access, Database, Item, level};
-use search::limits::{SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX};
+use search::limits::{SUBSTRING_TEXT_BYTES_MAX, SUBSTRING_WORD_BYTES_MAX};
 use search::{ContentReader, FullTextIndex, NotePart, NoteText, OpenNote, SubstringKey};
 
 use crate::fixture::{Fixture, header, server};
@@ -121,9 +121,9 @@ fn what_the_index_cannot_vouch_for_may_hold_anything() {
     let world = world();
     let database = world.database("docs.nsf", &[]);
     let doubtful = note(&world, &database, &[("Doubt", "yes")]);
-    let (most, much) = (SEARCHED_WORD_BYTES_MAX.to_string(), SEARCHED_BYTES_MAX.to_string());
+    let (most, much) = (SUBSTRING_WORD_BYTES_MAX.to_string(), SUBSTRING_TEXT_BYTES_MAX.to_string());
     let longest = note(&world, &database, &[("Long", &most)]);
-    let too_long = note(&world, &database, &[("Long", &(SEARCHED_WORD_BYTES_MAX + 1).to_string())]);
+    let too_long = note(&world, &database, &[("Long", &(SUBSTRING_WORD_BYTES_MAX + 1).to_string())]);
     let too_much = note(&world, &database, &[("Much", &much), ("Text", "X")]);
     let plain = note(&world, &database, &[("Text", "WORD")]);
     world.index(&database);
@@ -132,8 +132,8 @@ fn what_the_index_cannot_vouch_for_may_hold_anything() {
     };
     check("NOWHERE", &[doubtful, too_long, too_much]);
     check("WORD", &[doubtful, too_long, too_much, plain]);
-    check(&"Z".repeat(SEARCHED_WORD_BYTES_MAX), &[doubtful, longest, too_long, too_much]);
-    check(&"Z".repeat(SEARCHED_WORD_BYTES_MAX + 1), &[doubtful, too_long, too_much]);
+    check(&"Z".repeat(SUBSTRING_WORD_BYTES_MAX), &[doubtful, longest, too_long, too_much]);
+    check(&"Z".repeat(SUBSTRING_WORD_BYTES_MAX + 1), &[doubtful, too_long, too_much]);
 }
 
 #[test]
