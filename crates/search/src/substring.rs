@@ -33,7 +33,7 @@ use crate::limits::{
 };
 use crate::schema::{self, Schema};
 use crate::term_automaton::SubstringAutomaton;
-use crate::tokenizers::BETWEEN_WORDS;
+use crate::tokenizers::WORD_SEPARATOR;
 use crate::words::{Words, belongs, stands_alone};
 
 /// The part of a note that contains a text.
@@ -151,7 +151,7 @@ impl SubstringTexts {
             NotePart::Body => &mut self.body,
         };
         texts.push_str(folded);
-        texts.push(BETWEEN_WORDS);
+        texts.push(WORD_SEPARATOR);
         true
     }
 
@@ -180,7 +180,7 @@ impl SubstringTexts {
                 if (may_be_known(word) && known.contains(word)) || !words.insert(word) {
                     continue;
                 }
-                list.push(BETWEEN_WORDS);
+                list.push(WORD_SEPARATOR);
                 list.push(place.mark());
                 list.push_str(word);
             }

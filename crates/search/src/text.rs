@@ -10,7 +10,7 @@ use crate::extract::Kind;
 use crate::limits::{ATTACHMENT_TEXT_BYTES_MAX, PDFS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
 use crate::schema::{self, Scalar};
 use crate::substring::{NotePart, SubstringTexts};
-use crate::tokenizers::{NAME_BEGIN, NAME_END, NOTE_GAP, push_clean};
+use crate::tokenizers::{NAME_BEGIN, NAME_END, TEXT_SEPARATOR, push_clean};
 
 /// The item name under which the names of attachments are indexed.
 pub const FILE_ITEM: &str = "$FILE";
@@ -45,7 +45,7 @@ impl NoteText {
     pub fn item(&mut self, name: &str, text: &str) {
         let text = self.take(text);
         if !is_internal(name) {
-            self.main.push(NOTE_GAP);
+            self.main.push(TEXT_SEPARATOR);
             push_clean(text, &mut self.main);
         }
         self.named.push(NAME_BEGIN);
@@ -68,14 +68,14 @@ impl NoteText {
     /// Adds a text of the body.
     pub fn body(&mut self, text: &str) {
         let text = self.take(text);
-        self.body.push(NOTE_GAP);
+        self.body.push(TEXT_SEPARATOR);
         push_clean(text, &mut self.body);
     }
 
     /// Adds the text of an attachment.
     pub fn attachment(&mut self, text: &str) {
         let text = self.take(cut(text, ATTACHMENT_TEXT_BYTES_MAX));
-        self.main.push(NOTE_GAP);
+        self.main.push(TEXT_SEPARATOR);
         push_clean(text, &mut self.main);
     }
 

@@ -1,9 +1,9 @@
 //! The tokenizers of the index, and the format of the strings they read.
 //!
-//! The value of a field is one string: the database prefix, then texts with separators between them. [`NOTE_GAP`]
+//! The value of a field is one string: the database prefix, then texts with separators between them. [`TEXT_SEPARATOR`]
 //! separates texts so far that neither a phrase nor a proximity query spans them. [`NAME_BEGIN`] and [`NAME_END`]
 //! enclose the name of the item to which the following texts belong. The threads of the index split the string into
-//! terms ([`FieldTokenizer`]). Words that are already split are a list separated by [`BETWEEN_WORDS`] ([`WordListTokenizer`]).
+//! terms ([`FieldTokenizer`]). Words that are already split are a list separated by [`WORD_SEPARATOR`] ([`WordListTokenizer`]).
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
@@ -11,14 +11,14 @@ use crate::schema::{AFTER_NAME, DATABASE_LENGTH};
 use crate::words::Words;
 
 /// Separates two texts.
-pub(crate) const NOTE_GAP: char = '\u{1}';
+pub(crate) const TEXT_SEPARATOR: char = '\u{1}';
 /// Begins the name of an item.
 pub(crate) const NAME_BEGIN: char = '\u{2}';
 /// Ends the name of an item.
 pub(crate) const NAME_END: char = '\u{3}';
 
 /// Number of word positions skipped between two texts. It exceeds the maximum distance of a proximity query.
-const GAP: usize = 1_000;
+const TEXT_GAP_POSITIONS: usize = 1_000;
 
 /// Appends a text with its separator characters replaced.
 pub(crate) fn push_clean(text: &str, out: &mut String) {
@@ -77,19 +77,19 @@ impl FieldTokenStream<'_> {
     fn next_piece(&mut self) -> bool {
         let Some(rest) = self.text.get(self.rest..).filter(|rest| !rest.is_empty()) else { return false };
         let mut start = self.rest;
-        if rest.starts_with(NOTE_GAP) {
-            self.place += GAP;
+        if rest.starts_with(TEXT_SEPARATOR) {
+            self.place += TEXT_GAP_POSITIONS;
             start += 1;
         } else if let Some(named) = rest.strip_prefix(NAME_BEGIN) {
             let length = named.find(NAME_END).unwrap_or(named.len());
             self.prefix.truncate(DATABASE_LENGTH);
             self.prefix.push_str(&named[..length]);
             self.prefix.push(AFTER_NAME);
-            self.place += GAP;
+            self.place += TEXT_GAP_POSITIONS;
             start = (self.rest + 1 + length + 1).min(self.text.len());
         }
         let piece = &self.text[start..];
-        let length = piece.find([NOTE_GAP, NAME_BEGIN]).unwrap_or(piece.len());
+        let length = piece.find([TEXT_SEPARATOR, NAME_BEGIN]).unwrap_or(piece.len());
         self.piece = Words::new(&piece[..length]);
         self.piece_start = start;
         self.rest = start + length;
@@ -127,7 +127,7 @@ impl TokenStream for FieldTokenStream<'_> {
 }
 
 /// Separates the words of a list.
-pub(crate) const BETWEEN_WORDS: char = '\u{1}';
+pub(crate) const WORD_SEPARATOR: char = '\u{1}';
 
 /// Splits a list of words into terms without further processing. The list begins with the database prefix, too.
 #[derive(Clone, Debug, Default)]
@@ -142,7 +142,7 @@ impl Tokenizer for WordListTokenizer {
         self.token.reset();
         self.token.position = 0;
         let (prefix, words) = text.split_at(DATABASE_LENGTH.min(text.len()));
-        WordListTokenStream { prefix, words: words.split(BETWEEN_WORDS), token: &mut self.token }
+        WordListTokenStream { prefix, words: words.split(WORD_SEPARATOR), token: &mut self.token }
     }
 }
 
