@@ -52,7 +52,7 @@ impl Weight for NearWeight {
             postings.push(WordPositions { postings: found, places: Vec::new(), next: 0 });
         }
         let mut scorer = NearScorer { all: self.all.scorer(reader, boost)?, postings, span: self.query.span };
-        scorer.settle();
+        scorer.seek_match();
         Ok(Box::new(scorer))
     }
 
@@ -80,7 +80,7 @@ struct NearScorer {
 
 impl NearScorer {
     /// Moves to the next document in which the words are near each other, unless the current document is one.
-    fn settle(&mut self) -> DocId {
+    fn seek_match(&mut self) -> DocId {
         let mut doc = self.all.doc();
         while doc != TERMINATED && !self.is_near(doc) {
             doc = self.all.advance();
@@ -99,12 +99,12 @@ impl NearScorer {
             word.postings.positions(&mut word.places);
             word.next = 0;
         }
-        self.has_stretch()
+        self.has_window()
     }
 
     /// Returns `true` if a window holds all words. The window is moved so that it begins at the earliest of the words'
     /// next positions.
-    fn has_stretch(&mut self) -> bool {
+    fn has_window(&mut self) -> bool {
         loop {
             let mut first = (u32::MAX, 0);
             let mut last = 0;
@@ -124,14 +124,14 @@ impl NearScorer {
 impl DocSet for NearScorer {
     fn advance(&mut self) -> DocId {
         self.all.advance();
-        self.settle()
+        self.seek_match()
     }
 
     fn seek(&mut self, target: DocId) -> DocId {
         if self.all.doc() < target {
             self.all.seek(target);
         }
-        self.settle()
+        self.seek_match()
     }
 
     fn doc(&self) -> DocId {
