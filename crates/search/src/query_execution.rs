@@ -102,7 +102,7 @@ impl FullTextIndex {
         let behind = self.changed_notes(database, applied)?;
         let restricted_too = !reading.grant().is_server_itself();
         let mut collector = Collector::new(page, behind, restricted_too);
-        let asked = QueryTranslator::new(self.schema(), &published.searcher, database.number()).ask(&query.root)?;
+        let asked = QueryTranslator::new(self.schema(), &published.searcher, database.number()).translate(&query.root)?;
         let statistics = Statistics::of(&published.searcher, &self.schema().database_term(database.number()))?;
         let scoring = match page.sort {
             Sort::Relevance => EnableScoring::enabled_from_statistics_provider(&statistics, &published.searcher),

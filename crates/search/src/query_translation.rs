@@ -35,7 +35,7 @@ impl<'p> QueryTranslator<'p> {
     }
 
     /// Translates a node and all nodes below it. The parser has limited their depth.
-    pub(crate) fn ask(&mut self, node: &Node) -> Result<Box<dyn Asked>> {
+    pub(crate) fn translate(&mut self, node: &Node) -> Result<Box<dyn Asked>> {
         Ok(match node {
             Node::All => self.all(),
             Node::Phrase { scope, words } => self.in_scope(scope, |field, prefix| phrase(field, prefix, words)),
@@ -47,7 +47,7 @@ impl<'p> QueryTranslator<'p> {
             Node::Fact { fact, range } => self.fact(*fact, *range)?,
             Node::And(nodes) => self.and(nodes)?,
             Node::Or(nodes) => {
-                let asked: Result<Vec<_>> = nodes.iter().map(|node| self.ask(node)).collect();
+                let asked: Result<Vec<_>> = nodes.iter().map(|node| self.translate(node)).collect();
                 Box::new(BooleanQuery::union(asked?))
             }
             Node::Not(_) => self.and(std::slice::from_ref(node))?,
@@ -58,8 +58,8 @@ impl<'p> QueryTranslator<'p> {
         let mut clauses = Vec::with_capacity(nodes.len() + 1);
         for node in nodes {
             clauses.push(match node {
-                Node::Not(node) => (Occur::MustNot, self.ask(node)?),
-                node => (Occur::Must, self.ask(node)?),
+                Node::Not(node) => (Occur::MustNot, self.translate(node)?),
+                node => (Occur::Must, self.translate(node)?),
             });
         }
         if clauses.iter().all(|(occur, _)| *occur == Occur::MustNot) {
@@ -74,7 +74,7 @@ impl<'p> QueryTranslator<'p> {
     }
 
     /// Returns the fields of a scope with the prefix of their terms.
-    fn places(&self, scope: &Scope) -> Vec<(Field, String)> {
+    fn scope_fields(&self, scope: &Scope) -> Vec<(Field, String)> {
         let whole = || schema::prefix(self.database, None);
         match scope {
             Scope::Any => vec![(self.schema.main, whole()), (self.schema.body, whole())],
@@ -84,13 +84,13 @@ impl<'p> QueryTranslator<'p> {
     }
 
     fn in_scope(&self, scope: &Scope, ask: impl Fn(Field, &str) -> Box<dyn Asked>) -> Box<dyn Asked> {
-        any(self.places(scope).iter().map(|(field, prefix)| ask(*field, prefix)).collect())
+        any(self.scope_fields(scope).iter().map(|(field, prefix)| ask(*field, prefix)).collect())
     }
 
     fn pattern(&mut self, scope: &Scope, pattern: &str) -> Result<Box<dyn Asked>> {
         let start = pattern.find(['*', '?']).unwrap_or(pattern.len());
         let mut asked = Vec::new();
-        for (field, prefix) in self.places(scope) {
+        for (field, prefix) in self.scope_fields(scope) {
             let words = self.words(field, &prefix, (&pattern[..start], pattern))?;
             let terms = words.iter().map(|word| Term::from_field_text(field, &format!("{prefix}{word}")));
             asked.push(without_score(Box::new(TermSetQuery::new(terms))));
