@@ -44,7 +44,7 @@ impl<'p> QueryTranslator<'p> {
             }
             Node::Pattern { scope, pattern } => self.pattern(scope, pattern)?,
             Node::Item { name, range } => self.item(name, *range),
-            Node::Fact { fact, range } => self.fact(*fact, *range)?,
+            Node::Property { fact, range } => self.fact(*fact, *range)?,
             Node::And(nodes) => self.and(nodes)?,
             Node::Or(nodes) => {
                 let asked: Result<Vec<_>> = nodes.iter().map(|node| self.translate(node)).collect();

@@ -268,7 +268,7 @@ impl<'q> Parser<'q> {
             _ => return Err(wrong("date such as 2024-01-31")),
         }
         let range = value.map(|value| value.range(comparison)).ok_or_else(|| wrong("value"))?;
-        self.count(Node::Fact { fact, range }).map(Some)
+        self.count(Node::Property { fact, range }).map(Some)
     }
 
     fn quoted(&mut self, place: Scanner<'q>) -> Result<Node> {
