@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Node> {
     if text.len() > QUERY_BYTES_MAX {
         return Err(parser.scan.error(format!("longer than {QUERY_BYTES_MAX} bytes")));
     }
-    let root = parser.either()?;
+    let root = parser.parse_or()?;
     parser.scan.skip_blanks();
     if parser.scan.peek() == Some(')') {
         return Err(parser.scan.error("a parenthesis is closed that was not opened"));
@@ -48,18 +48,18 @@ struct Parser<'q> {
 type OptionalNode = Option<Node>;
 
 impl<'q> Parser<'q> {
-    fn either(&mut self) -> Result<OptionalNode> {
+    fn parse_or(&mut self) -> Result<OptionalNode> {
         let mut nodes = Vec::new();
         loop {
             let place = self.scan;
-            let node = self.both()?;
+            let node = self.parse_and()?;
             let more = self.takes_or();
             if node.is_none() && (more || !nodes.is_empty()) {
                 return Err(place.error("OR stands between two things to look for"));
             }
             nodes.extend(node);
             if !more {
-                return Ok(joined(nodes, Node::Or));
+                return Ok(join_nodes(nodes, Node::Or));
             }
         }
     }
@@ -69,7 +69,7 @@ impl<'q> Parser<'q> {
         self.scan.take("||") || self.scan.take("|") || self.scan.take(",") || self.scan.take_keyword("OR", Case::Any)
     }
 
-    fn both(&mut self) -> Result<OptionalNode> {
+    fn parse_and(&mut self) -> Result<OptionalNode> {
         let mut nodes = Vec::new();
         let mut wanted = false;
         loop {
@@ -78,7 +78,7 @@ impl<'q> Parser<'q> {
                 if wanted {
                     return Err(self.scan.error("AND stands between two things to look for"));
                 }
-                return Ok(joined(nodes, Node::And));
+                return Ok(join_nodes(nodes, Node::And));
             }
             if self.scan.take("&&") || self.scan.take("&") || self.scan.take_keyword("AND", Case::Any) {
                 if nodes.is_empty() || wanted {
@@ -87,7 +87,7 @@ impl<'q> Parser<'q> {
                 wanted = true;
                 continue;
             }
-            let node = self.negated()?;
+            let node = self.parse_not()?;
             wanted &= node.is_none();
             nodes.extend(node);
         }
@@ -98,7 +98,7 @@ impl<'q> Parser<'q> {
         matches!(ahead.peek(), None | Some(')' | '|' | ',')) || ahead.take_keyword("OR", Case::Any)
     }
 
-    fn negated(&mut self) -> Result<OptionalNode> {
+    fn parse_not(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
         let follows = |scan: &Scanner<'_>| scan.peek().is_some_and(|next| !next.is_whitespace());
         let mut ahead = self.scan;
@@ -111,7 +111,7 @@ impl<'q> Parser<'q> {
         }
         self.scan = ahead;
         self.scan.skip_blanks();
-        let node = self.deeper(Self::negated)?;
+        let node = self.nested(Self::parse_not)?;
         match node {
             Some(node) => self.count(Node::Not(Box::new(node))).map(Some),
             None => Err(place.error("NOT stands before something to look for")),
@@ -142,7 +142,7 @@ impl<'q> Parser<'q> {
         self.scan.skip_blanks();
         let place = self.scan;
         if self.scan.take("(") {
-            let node = self.deeper(Self::either)?;
+            let node = self.nested(Self::parse_or)?;
             self.scan.skip_blanks();
             if !self.scan.take(")") {
                 return Err(place.error("the parenthesis is not closed"));
@@ -157,7 +157,7 @@ impl<'q> Parser<'q> {
             if name.trim().is_empty() || !self.scan.take("]") {
                 return Err(place.error("a field is named as in [Subject]"));
             }
-            return self.compared(name.trim());
+            return self.parse_compare(name.trim());
         }
         if self.scan.take_keyword("FIELD", Case::Upper) {
             self.scan.skip_blanks();
@@ -165,21 +165,21 @@ impl<'q> Parser<'q> {
             if name.is_empty() {
                 return Err(self.scan.error("the name of a field follows FIELD"));
             }
-            return self.compared(name);
+            return self.parse_compare(name);
         }
         self.named_or_word()
     }
 
     /// Parses the condition after the name of an item: `CONTAINS` with its operand, or a comparison.
-    fn compared(&mut self, name: &str) -> Result<OptionalNode> {
+    fn parse_compare(&mut self, name: &str) -> Result<OptionalNode> {
         self.scan.skip_blanks();
         if self.scan.take_keyword("CONTAINS", Case::Any) {
-            return self.within(name);
+            return self.parse_in_item(name);
         }
         let Some(comparison) = self.comparison() else {
             return Err(self.scan.error("CONTAINS, =, <, <=, > or >= follows the name of a field"));
         };
-        self.against(comparison, name)
+        self.parse_comparison_value(comparison, name)
     }
 
     fn comparison(&mut self) -> Option<Comparison> {
@@ -194,7 +194,7 @@ impl<'q> Parser<'q> {
     }
 
     /// Parses the value with which an item is compared.
-    fn against(&mut self, comparison: Comparison, name: &str) -> Result<OptionalNode> {
+    fn parse_comparison_value(&mut self, comparison: Comparison, name: &str) -> Result<OptionalNode> {
         self.scan.skip_blanks();
         let place = self.scan;
         let is_quoted = self.scan.take("\"");
@@ -206,7 +206,7 @@ impl<'q> Parser<'q> {
         let Some(value) = Value::parse(text) else {
             if comparison == Comparison::Equal {
                 self.scan = place;
-                return self.within(name);
+                return self.parse_in_item(name);
             }
             return Err(place.error(format!("{text:?} is neither a number nor a date such as 2024-01-31")));
         };
@@ -220,10 +220,10 @@ impl<'q> Parser<'q> {
     }
 
     /// Parses the operand that is searched in one item.
-    fn within(&mut self, name: &str) -> Result<OptionalNode> {
+    fn parse_in_item(&mut self, name: &str) -> Result<OptionalNode> {
         let outer = std::mem::replace(&mut self.scope, Scope::of(name));
         let place = self.scan;
-        let found = self.deeper(Self::primary);
+        let found = self.nested(Self::primary);
         self.scope = outer;
         match found? {
             Some(node) => Ok(Some(node)),
@@ -241,13 +241,13 @@ impl<'q> Parser<'q> {
                 self.scan = ahead;
                 return match fact(name) {
                     Some(fact) => self.fact(fact, Comparison::Equal),
-                    None => self.within(alias(name)),
+                    None => self.parse_in_item(alias(name)),
                 };
             }
             if let Some(comparison) = self.comparison() {
                 return match fact(name) {
                     Some(fact) => self.fact(fact, comparison),
-                    None => self.against(comparison, alias(name)),
+                    None => self.parse_comparison_value(comparison, alias(name)),
                 };
             }
         }
@@ -330,7 +330,7 @@ impl<'q> Parser<'q> {
             .ok_or_else(|| place.error(format!("a number up to {DISTANCE_MAX} stands here")))
     }
 
-    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<OptionalNode>) -> Result<OptionalNode> {
+    fn nested(&mut self, read: impl FnOnce(&mut Self) -> Result<OptionalNode>) -> Result<OptionalNode> {
         if self.depth >= QUERY_DEPTH_MAX {
             return Err(self.scan.error(format!("more than {QUERY_DEPTH_MAX} levels")));
         }
@@ -368,7 +368,7 @@ impl Scope {
     }
 }
 
-fn joined(mut nodes: Vec<Node>, join: impl FnOnce(Vec<Node>) -> Node) -> OptionalNode {
+fn join_nodes(mut nodes: Vec<Node>, join: impl FnOnce(Vec<Node>) -> Node) -> OptionalNode {
     if nodes.len() > 1 { Some(join(nodes)) } else { nodes.pop() }
 }
 
