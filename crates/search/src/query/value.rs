@@ -68,7 +68,7 @@ fn time(text: &str) -> Option<Value> {
         None => (text, None),
     };
     let separator = if date.contains('/') { '/' } else { '-' };
-    let (year, month, day) = three(date, separator)?;
+    let (year, month, day) = three_numbers(date, separator)?;
     let start = day_number(year, month, day)?.checked_mul(DAY)?;
     let (seconds, length) = match clock {
         None => (0, DAY),
@@ -79,7 +79,7 @@ fn time(text: &str) -> Option<Value> {
     Some(Value::Time(Timestamp::from_seconds(start), Timestamp::from_seconds(start.checked_add(length)?)))
 }
 
-fn three(text: &str, separator: char) -> Option<(i64, i64, i64)> {
+fn three_numbers(text: &str, separator: char) -> Option<(i64, i64, i64)> {
     let mut parts = text.split(separator);
     let mut next = || {
         parts
@@ -91,7 +91,7 @@ fn three(text: &str, separator: char) -> Option<(i64, i64, i64)> {
 }
 
 fn seconds(clock: &str) -> Option<i64> {
-    let (hours, minutes, seconds) = three(clock, ':')?;
+    let (hours, minutes, seconds) = three_numbers(clock, ':')?;
     (hours < 24 && minutes < 60 && seconds < 60).then_some(hours * 3600 + minutes * 60 + seconds)
 }
 
