@@ -11,7 +11,7 @@ use tantivy::schema::{
 };
 
 /// Separates the name of an item from its content.
-pub(crate) const AFTER_NAME: char = '\0';
+pub(crate) const NAME_TERMINATOR: char = '\0';
 
 /// The fields.
 #[derive(Clone, Debug)]
@@ -133,7 +133,7 @@ pub(crate) fn prefix_of(database: &str, name: &str) -> String {
     let mut prefix = String::with_capacity(database.len() + name.len() + 24);
     prefix.push_str(database);
     crate::tokenizers::push_clean(&name.to_ascii_lowercase(), &mut prefix);
-    prefix.push(AFTER_NAME);
+    prefix.push(NAME_TERMINATOR);
     prefix
 }
 

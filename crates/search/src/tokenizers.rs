@@ -7,7 +7,7 @@
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-use crate::schema::{AFTER_NAME, DATABASE_LENGTH};
+use crate::schema::{NAME_TERMINATOR, DATABASE_LENGTH};
 use crate::words::Words;
 
 /// Separates two texts.
@@ -84,7 +84,7 @@ impl FieldTokenStream<'_> {
             let length = named.find(NAME_END).unwrap_or(named.len());
             self.prefix.truncate(DATABASE_LENGTH);
             self.prefix.push_str(&named[..length]);
-            self.prefix.push(AFTER_NAME);
+            self.prefix.push(NAME_TERMINATOR);
             self.place += TEXT_GAP_POSITIONS;
             start = (self.rest + 1 + length + 1).min(self.text.len());
         }
