@@ -314,7 +314,7 @@ impl FullTextIndex {
         for (database, applied) in &changed {
             writer.delete_term(self.schema.state_term(*database));
             if let Some(applied) = applied {
-                writer.add_document(index_documents::state(&self.schema, *database, *applied))?;
+                writer.add_document(index_documents::progress_document(&self.schema, *database, *applied))?;
             }
         }
         writer.commit()?;
@@ -522,7 +522,7 @@ impl Update<'_> {
             return Ok(false);
         }
         let saved =
-            index_documents::saved(&self.committed.searcher, &self.search.schema.key_term(number, header.note))?;
+            index_documents::saved_version(&self.committed.searcher, &self.search.schema.key_term(number, header.note))?;
         Ok(saved == Some((u64::from(header.sequence), header.sequence_time)))
     }
 }

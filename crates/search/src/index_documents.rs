@@ -37,7 +37,7 @@ pub(crate) fn document(schema: &Schema, database: DbNumber, header: &Header, tex
 }
 
 /// Creates the document that records the applied modseq of a database.
-pub(crate) fn state(schema: &Schema, database: DbNumber, applied: Modseq) -> TantivyDocument {
+pub(crate) fn progress_document(schema: &Schema, database: DbNumber, applied: Modseq) -> TantivyDocument {
     let mut document = TantivyDocument::default();
     document.add_u64(schema.state, u64::from(database.0));
     document.add_u64(schema.applied, applied.0);
@@ -54,7 +54,7 @@ pub(crate) fn applied(schema: &Schema, searcher: &Searcher) -> Result<HashMap<Db
         while terms.advance() {
             let number = terms.key().try_into().map(u64::from_be_bytes).unwrap_or_default();
             let database = DbNumber(u32::try_from(number).unwrap_or_default());
-            for doc in alive(segment, &schema.state_term(database))? {
+            for doc in live_documents(segment, &schema.state_term(database))? {
                 found.insert(database, Modseq(column.get_val(doc)));
             }
         }
@@ -63,9 +63,9 @@ pub(crate) fn applied(schema: &Schema, searcher: &Searcher) -> Result<HashMap<Db
 }
 
 /// Reads the sequence number and the time of the last save that the index holds for a note.
-pub(crate) fn saved(searcher: &Searcher, key: &Term) -> Result<Option<(u64, Timestamp)>> {
+pub(crate) fn saved_version(searcher: &Searcher, key: &Term) -> Result<Option<(u64, Timestamp)>> {
     for segment in searcher.segment_readers() {
-        let Some(doc) = alive(segment, key)?.pop() else { continue };
+        let Some(doc) = live_documents(segment, key)?.pop() else { continue };
         let sequence = segment.fast_fields().column_first_or_default::<u64>(schema::SEQUENCE)?;
         let modified = segment.fast_fields().column_first_or_default::<i64>(schema::MODIFIED)?;
         return Ok(Some((sequence.get_val(doc), Timestamp(modified.get_val(doc)))));
@@ -79,7 +79,7 @@ pub(crate) fn notes(searcher: &Searcher, database: &Term) -> Result<Vec<NoteId>>
     for segment in searcher.segment_readers() {
         let notes = segment.fast_fields().column_first_or_default::<u64>(schema::NOTE)?;
         let note = |doc| NoteId(u32::try_from(notes.get_val(doc) >> 1).unwrap_or_default());
-        found.extend(alive(segment, database)?.into_iter().map(note));
+        found.extend(live_documents(segment, database)?.into_iter().map(note));
     }
     Ok(found)
 }
@@ -88,13 +88,13 @@ pub(crate) fn notes(searcher: &Searcher, database: &Term) -> Result<Vec<NoteId>>
 pub(crate) fn count(searcher: &Searcher, term: &Term) -> Result<u64> {
     let mut count = 0;
     for segment in searcher.segment_readers() {
-        count += alive(segment, term)?.len() as u64;
+        count += live_documents(segment, term)?.len() as u64;
     }
     Ok(count)
 }
 
 /// Returns the documents of a segment that have a term and are not deleted.
-fn alive(segment: &SegmentReader, term: &Term) -> Result<Vec<DocId>> {
+fn live_documents(segment: &SegmentReader, term: &Term) -> Result<Vec<DocId>> {
     let index = segment.inverted_index(term.field())?;
     let mut found = Vec::new();
     if let Some(mut postings) = index.read_postings(term, IndexRecordOption::Basic)? {
