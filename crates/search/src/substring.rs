@@ -12,8 +12,8 @@
 //! forms once its letters are in lower case, and so is any piece of it. Only such words are left out here, and only
 //! those that the note really has in the index.
 //!
-//! Invariant: [`runs`] decides by two adjacent characters whether a word ends between them. The words of a text are
-//! therefore also words of any text around it, except for the first and the last. Nothing else depends on [`runs`]:
+//! Invariant: [`words_with_positions`] decides by two adjacent characters whether a word ends between them. The words of a text are
+//! therefore also words of any text around it, except for the first and the last. Nothing else depends on [`words_with_positions`]:
 //! which characters form words only determines how many notes are excluded.
 
 use std::cell::Cell;
@@ -56,7 +56,7 @@ impl NotePart {
 }
 
 /// The term of a note that is vouched for.
-const VOUCHED: char = 'v';
+const COMPLETE_MARK: char = 'v';
 
 /// A text to search for, folded as it is compared, with its part of the note.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,7 +79,7 @@ impl ExcludedNotes {
     /// Returns `true` if a note does not contain the text in a snapshot with the modseq `snapshot`, in which the note
     /// was last changed at `changed`.
     #[must_use]
-    pub fn has(&self, note: NoteId, changed: Modseq, snapshot: Modseq) -> bool {
+    pub fn excludes(&self, note: NoteId, changed: Modseq, snapshot: Modseq) -> bool {
         changed <= self.applied && self.applied <= snapshot && self.notes.binary_search(&note).is_ok()
     }
 
@@ -98,7 +98,7 @@ impl ExcludedNotes {
 
 /// Returns the words of a text with their positions: runs of letters, digits and marks, or single characters in scripts
 /// written without blanks.
-fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn words_with_positions(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let bytes = text.as_bytes();
@@ -159,25 +159,25 @@ impl SubstringTexts {
     ///
     /// Returns `None` if the texts are too long or contain a word that is too long. `text` is the text of the note that
     /// the index holds for queries.
-    pub(crate) fn vouched(mut self, database: &str, text: [&str; 2]) -> Option<String> {
+    pub(crate) fn into_word_list(mut self, database: &str, text: [&str; 2]) -> Option<String> {
         if self.is_too_much {
             return None;
         }
         let mut list = String::with_capacity(1_024);
         list.push_str(database);
-        list.push(VOUCHED);
+        list.push(COMPLETE_MARK);
         for ((place, texts), text) in
             [(NotePart::Header, &mut self.header), (NotePart::Body, &mut self.body)].into_iter().zip(text)
         {
             texts.make_ascii_lowercase();
             let mut joined = String::with_capacity(text.len());
-            let known = known(text.strip_prefix(database).unwrap_or(text), &mut joined);
+            let known = query_words(text.strip_prefix(database).unwrap_or(text), &mut joined);
             let mut words: HashSet<&str> = HashSet::with_capacity(known.len());
-            for (_, word) in runs(texts) {
+            for (_, word) in words_with_positions(texts) {
                 if word.len() > SUBSTRING_WORD_BYTES_MAX {
                     return None;
                 }
-                if (may_be_known(word) && known.contains(word)) || !words.insert(word) {
+                if (is_same_in_queries(word) && known.contains(word)) || !words.insert(word) {
                     continue;
                 }
                 list.push(WORD_SEPARATOR);
@@ -190,7 +190,7 @@ impl SubstringTexts {
 }
 
 /// Returns the words that the index holds of a text for queries. They borrow from `joined`.
-fn known<'j>(text: &str, joined: &'j mut String) -> HashSet<&'j str> {
+fn query_words<'j>(text: &str, joined: &'j mut String) -> HashSet<&'j str> {
     let mut ends = Vec::with_capacity(text.len() / 8);
     let mut words = Words::new(text);
     while words.next_into(joined).is_some() {
@@ -202,7 +202,7 @@ fn known<'j>(text: &str, joined: &'j mut String) -> HashSet<&'j str> {
 
 /// Returns `true` if a word and its pieces are the same among the words for queries, which are folded differently and
 /// cut.
-fn may_be_known(word: &str) -> bool {
+fn is_same_in_queries(word: &str) -> bool {
     word.is_ascii() && word.len() <= WORD_BYTES_MAX
 }
 
@@ -229,7 +229,7 @@ impl<'t> Piece<'t> {
 
 /// Splits a searched text into pieces. Pieces with the fastest lookups come first.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let mut pieces: Vec<Piece<'_>> = runs(text)
+    let mut pieces: Vec<Piece<'_>> = words_with_positions(text)
         .map(|(start, word)| {
             let is_alone = word.chars().next().is_some_and(stands_alone);
             match (start == 0, start + word.len() == text.len()) {
@@ -286,7 +286,7 @@ impl WordLookup<'_> {
         let mut lacking = Vec::new();
         for segment in searcher.segment_readers() {
             let index = segment.inverted_index(self.schema.searched)?;
-            let Some(info) = index.terms().get(format!("{}{VOUCHED}", self.prefix))? else { continue };
+            let Some(info) = index.terms().get(format!("{}{COMPLETE_MARK}", self.prefix))? else { continue };
             let mut vouched = Docs::default();
             vouched.add(&index, &[info])?;
             let mut left = vouched.clone();
@@ -316,7 +316,7 @@ impl WordLookup<'_> {
             }
             let mut docs = Docs::default();
             let mut is_complete = self.add(&own, &own_prefix, piece, &mut docs)?;
-            if may_be_known(piece.text()) && is_complete {
+            if is_same_in_queries(piece.text()) && is_complete {
                 is_complete = self.add(&known, &known_prefix, piece, &mut docs)?;
             }
             if is_complete {

@@ -100,7 +100,7 @@ impl NoteText {
     /// Declares that [`Self::searched`] has received every text of the note for substring search. The note may then be
     /// excluded if it lacks the words.
     pub fn vouch(&mut self) {
-        self.vouched = std::mem::take(&mut self.searched).vouched(&self.database, [&self.main, &self.body]);
+        self.vouched = std::mem::take(&mut self.searched).into_word_list(&self.database, [&self.main, &self.body]);
     }
 
     /// Returns `true` if further text would be left out.

@@ -75,7 +75,7 @@ impl message::EntryData for MessageEntry<'_> {
 
     fn is_known_to_lack(&self, number: usize) -> bool {
         let entry = self.entry;
-        self.lacking.get(number).is_some_and(|lacking| lacking.has(entry.note, entry.modseq, self.view.modseq()))
+        self.lacking.get(number).is_some_and(|lacking| lacking.excludes(entry.note, entry.modseq, self.view.modseq()))
     }
 }
 

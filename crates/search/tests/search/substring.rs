@@ -59,7 +59,7 @@ fn candidates(world: &Fixture, database: &Arc<Database>, place: NotePart, text: 
     reading
         .each_note(NoteId(1), &mut |header| {
             let is_ruled_out =
-                lacking.first().is_some_and(|lacking| lacking.has(header.note, header.modseq, reading.modseq()));
+                lacking.first().is_some_and(|lacking| lacking.excludes(header.note, header.modseq, reading.modseq()));
             if !is_ruled_out && !header.is_stub() {
                 found.push(header.note.0);
             }
@@ -160,8 +160,8 @@ fn what_has_changed_since_may_hold_anything() {
     let sought = vec![SubstringKey { place: NotePart::Body, folded: "OTHER".to_owned() }];
     let lacking = world.search.lacking(&old, &[sought]).expect("the index is sound");
     let before = header(&database, NoteId(notes[2])).modseq;
-    assert!(!lacking[0].has(NoteId(notes[2]), before, old.modseq()));
-    assert!(lacking[0].has(NoteId(notes[2]), before, database.modseq()));
+    assert!(!lacking[0].excludes(NoteId(notes[2]), before, old.modseq()));
+    assert!(lacking[0].excludes(NoteId(notes[2]), before, database.modseq()));
 }
 
 #[test]
