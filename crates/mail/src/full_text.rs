@@ -54,12 +54,12 @@ fn read(message: &Message<'_>, elsewhere: Option<&dyn IsolatedReader>, out: &mut
             break;
         }
         if let Some(name) = part.content.file_name() {
-            out.item(FILE_ITEM, &name);
+            out.add_item(FILE_ITEM, &name);
         }
         if is_shown(part) {
             let found = text::of_part(message, index, TEXT_BYTES_MAX)?.unwrap_or_default();
             let is_html = part.is_media("text", "html");
-            out.body(if is_html { html::to_text(&found) } else { found }.as_str());
+            out.add_body(if is_html { html::to_text(&found) } else { found }.as_str());
         } else if attachments < ATTACHMENTS_MAX {
             attachments += usize::from(read_attachment(message, part, elsewhere, out)?);
         }
@@ -70,10 +70,10 @@ fn read(message: &Message<'_>, elsewhere: Option<&dyn IsolatedReader>, out: &mut
 /// Passes on the texts that an IMAP search examines.
 fn read_imap_texts(message: &Message<'_>, out: &mut NoteText) -> Result<()> {
     for name in INDEXED_FIELDS {
-        find_in_field(message.header(), name, &mut |text| !out.searched(NotePart::Header, text));
+        find_in_field(message.header(), name, &mut |text| !out.add_substring_text(NotePart::Header, text));
     }
-    find_in_body(message, &mut |text| !out.searched(NotePart::Body, text))?;
-    out.vouch();
+    find_in_body(message, &mut |text| !out.add_substring_text(NotePart::Body, text))?;
+    out.mark_complete();
     Ok(())
 }
 
@@ -92,7 +92,7 @@ fn read_attachment(
     let (media_type, subtype) = part.media();
     let media = format!("{}/{}", String::from_utf8_lossy(media_type), String::from_utf8_lossy(subtype));
     let name = part.content.file_name().unwrap_or_default();
-    let Some(kind) = Kind::from_media_type(&media, &name).filter(|kind| out.has_time_for(*kind)) else { return Ok(false) };
+    let Some(kind) = Kind::from_media_type(&media, &name).filter(|kind| out.try_count_file(*kind)) else { return Ok(false) };
     // Encoded data is at most three times as long as the decoded data.
     if part.size() > 3 * ATTACHMENT_BYTES_MAX as u64 {
         return Ok(false);
@@ -105,7 +105,7 @@ fn read_attachment(
             .and_then(|bytes| extract::text(kind, &bytes, elsewhere)),
     };
     if let Some(found) = found {
-        out.attachment(&found);
+        out.add_attachment(&found);
     }
     Ok(true)
 }

@@ -83,12 +83,12 @@ fn is_file(item: &Item) -> bool {
 fn read_attachment(note: &OpenNote<'_>, file: &Value, text: &mut NoteText) -> Result<()> {
     let Value::Object { file_name, media_type, length, blob } = file else { return Ok(()) };
     let Some(kind) = extract::Kind::from_media_type(media_type, file_name) else { return Ok(()) };
-    if *length > ATTACHMENT_BYTES_MAX as u64 || text.is_full() || !text.has_time_for(kind) {
+    if *length > ATTACHMENT_BYTES_MAX as u64 || text.is_full() || !text.try_count_file(kind) {
         return Ok(());
     }
     let bytes = note.reading.blob(note.header.note, blob)?;
     if let Some(found) = extract::text(kind, &bytes, note.isolated_reader) {
-        text.attachment(&found);
+        text.add_attachment(&found);
     }
     Ok(())
 }
@@ -96,16 +96,16 @@ fn read_attachment(note: &OpenNote<'_>, file: &Value, text: &mut NoteText) -> Re
 fn take_item(item: &Item, text: &mut NoteText) {
     let name = &item.name;
     match &item.value {
-        Value::Text(one) if item.flags.has(ItemFlags::SUMMARY) || !is_body(name) => text.item(name, one),
-        Value::Text(one) => text.body(one),
-        Value::TextList(several) => several.iter().for_each(|one| text.item(name, one)),
-        Value::RichText(source) if is_body(name) => text.body(&html::to_text(source)),
-        Value::RichText(source) => text.item(name, &html::to_text(source)),
+        Value::Text(one) if item.flags.has(ItemFlags::SUMMARY) || !is_body(name) => text.add_item(name, one),
+        Value::Text(one) => text.add_body(one),
+        Value::TextList(several) => several.iter().for_each(|one| text.add_item(name, one)),
+        Value::RichText(source) if is_body(name) => text.add_body(&html::to_text(source)),
+        Value::RichText(source) => text.add_item(name, &html::to_text(source)),
         Value::Number(number) => text.number(name, *number),
         Value::NumberList(numbers) => numbers.iter().for_each(|number| text.number(name, *number)),
-        Value::Time(time) => text.time(name, *time),
-        Value::TimeList(times) => times.iter().for_each(|time| text.time(name, *time)),
-        Value::Object { file_name, .. } => text.item(FILE_ITEM, file_name),
+        Value::Time(time) => text.add_time(name, *time),
+        Value::TimeList(times) => times.iter().for_each(|time| text.add_time(name, *time)),
+        Value::Object { file_name, .. } => text.add_item(FILE_ITEM, file_name),
         Value::MimePart(_) | Value::NoteReferences(_) => {}
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn document(schema: &Schema, database: DbNumber, header: &Header, tex
     document.add_text(schema.main, text.main);
     document.add_text(schema.body, text.body);
     document.add_text(schema.named, text.named);
-    if let Some(searched) = text.vouched {
+    if let Some(searched) = text.substring_words {
         document.add_text(schema.searched, searched);
     }
     for value in text.values {

@@ -23,7 +23,7 @@ pub struct NoteText {
     pub(crate) named: String,
     pub(crate) values: Vec<String>,
     /// The words of the texts for substring search. `None` until these texts are declared complete.
-    pub(crate) vouched: Option<String>,
+    pub(crate) substring_words: Option<String>,
     searched: SubstringTexts,
     database: String,
     left_bytes: usize,
@@ -34,15 +34,15 @@ impl NoteText {
     pub(crate) fn new(database: DbNumber) -> Self {
         let database = schema::prefix(database, None);
         let empty = || database.clone();
-        let (values, vouched, searched) = (Vec::new(), None, SubstringTexts::default());
+        let (values, substring_words, searched) = (Vec::new(), None, SubstringTexts::default());
         let (main, body, named) = (empty(), empty(), empty());
-        Self { main, body, named, values, vouched, searched, left_bytes: TEXT_BYTES_MAX, left_pdfs: PDFS_MAX, database }
+        Self { main, body, named, values, substring_words, searched, left_bytes: TEXT_BYTES_MAX, left_pdfs: PDFS_MAX, database }
     }
 
     /// Adds a text that is found both by itself and under the name of its item.
     ///
     /// The text of an internal item (`$…`) is not text of the document and is found only under the name.
-    pub fn item(&mut self, name: &str, text: &str) {
+    pub fn add_item(&mut self, name: &str, text: &str) {
         let text = self.take(text);
         if !is_internal(name) {
             self.main.push(TEXT_SEPARATOR);
@@ -56,7 +56,7 @@ impl NoteText {
 
     /// Returns `true` if a file of this kind may still be read, and counts it. The number of slow files per note is
     /// limited.
-    pub fn has_time_for(&mut self, kind: Kind) -> bool {
+    pub fn try_count_file(&mut self, kind: Kind) -> bool {
         if kind != Kind::Pdf {
             return true;
         }
@@ -66,41 +66,41 @@ impl NoteText {
     }
 
     /// Adds a text of the body.
-    pub fn body(&mut self, text: &str) {
+    pub fn add_body(&mut self, text: &str) {
         let text = self.take(text);
         self.body.push(TEXT_SEPARATOR);
         push_clean(text, &mut self.body);
     }
 
     /// Adds the text of an attachment.
-    pub fn attachment(&mut self, text: &str) {
-        let text = self.take(cut(text, ATTACHMENT_TEXT_BYTES_MAX));
+    pub fn add_attachment(&mut self, text: &str) {
+        let text = self.take(truncate(text, ATTACHMENT_TEXT_BYTES_MAX));
         self.main.push(TEXT_SEPARATOR);
         push_clean(text, &mut self.main);
     }
 
     /// Adds a number of an item. It is also found as a word.
     pub fn number(&mut self, name: &str, number: f64) {
-        self.item(name, &number.to_string());
+        self.add_item(name, &number.to_string());
         self.value(name, Scalar::Number(number));
     }
 
     /// Adds a time of an item.
-    pub fn time(&mut self, name: &str, time: Timestamp) {
+    pub fn add_time(&mut self, name: &str, time: Timestamp) {
         self.value(name, Scalar::Time(time));
     }
 
     /// Adds a text for substring search, folded as it is compared there. Queries do not find it.
     ///
     /// Returns `false` if the texts are too long. Further texts need not be added then.
-    pub fn searched(&mut self, place: NotePart, folded: &str) -> bool {
+    pub fn add_substring_text(&mut self, place: NotePart, folded: &str) -> bool {
         self.searched.take(place, folded)
     }
 
-    /// Declares that [`Self::searched`] has received every text of the note for substring search. The note may then be
+    /// Declares that [`Self::add_substring_text`] has received every text of the note for substring search. The note may then be
     /// excluded if it lacks the words.
-    pub fn vouch(&mut self) {
-        self.vouched = std::mem::take(&mut self.searched).into_word_list(&self.database, [&self.main, &self.body]);
+    pub fn mark_complete(&mut self) {
+        self.substring_words = std::mem::take(&mut self.searched).into_word_list(&self.database, [&self.main, &self.body]);
     }
 
     /// Returns `true` if further text would be left out.
@@ -112,7 +112,7 @@ impl NoteText {
     /// Returns the number of bytes that the note adds to the index.
     pub(crate) fn size_bytes(&self) -> usize {
         let values: usize = self.values.iter().map(String::len).sum();
-        let searched = self.vouched.as_ref().map_or(0, String::len);
+        let searched = self.substring_words.as_ref().map_or(0, String::len);
         self.main.len() + self.body.len() + self.named.len() + values + searched
     }
 
@@ -125,7 +125,7 @@ impl NoteText {
     }
 
     fn take<'t>(&mut self, text: &'t str) -> &'t str {
-        let text = cut(text, self.left_bytes);
+        let text = truncate(text, self.left_bytes);
         self.left_bytes -= text.len();
         text
     }
@@ -137,6 +137,6 @@ fn is_internal(name: &str) -> bool {
 }
 
 /// Truncates a text to a number of bytes.
-pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
+pub(crate) fn truncate(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
 }

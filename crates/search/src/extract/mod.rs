@@ -8,7 +8,7 @@ mod office;
 
 use crate::html;
 use crate::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX};
-use crate::text::cut;
+use crate::text::truncate;
 
 /// The kind of a file that contains text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +90,7 @@ pub fn text(kind: Kind, bytes: &[u8], elsewhere: Option<&dyn IsolatedReader>) ->
         Kind::Office => office::text(bytes)?,
         Kind::Pdf => elsewhere?.pdf(bytes)?,
     };
-    Some(cut(&found, ATTACHMENT_TEXT_BYTES_MAX).to_owned()).filter(|text| !text.trim().is_empty())
+    Some(truncate(&found, ATTACHMENT_TEXT_BYTES_MAX).to_owned()).filter(|text| !text.trim().is_empty())
 }
 
 /// Decodes text of unknown character set: UTF-16 if it has a byte order mark, else UTF-8 if it is valid, else Latin-1.

@@ -16,7 +16,7 @@ impl ContentReader for SubstringReader {
     fn read(&self, note: &OpenNote<'_>, text: &mut NoteText) -> search::Result<bool> {
         let item = |name| notes::item::find_item(&note.summary.items, name).and_then(|item| item.value.text());
         if let Some(body) = item("Subject") {
-            text.body(body);
+            text.add_body(body);
         }
         let long = "Z".repeat(item("Long").map_or(0, |bytes| bytes.parse().expect("a number")));
         let much = "Z ".repeat(item("Much").map_or(0, |bytes| bytes.parse::<usize>().expect("a number") / 2));
@@ -26,10 +26,10 @@ impl ContentReader for SubstringReader {
             (NotePart::Body, &long),
             (NotePart::Body, &much),
         ] {
-            text.searched(place, found);
+            text.add_substring_text(place, found);
         }
         if item("Doubt").is_none() {
-            text.vouch();
+            text.mark_complete();
         }
         Ok(true)
     }
