@@ -34,7 +34,7 @@ use crate::limits::{
 use crate::schema::{self, Schema};
 use crate::term_automaton::SubstringAutomaton;
 use crate::tokenizers::WORD_SEPARATOR;
-use crate::words::{Words, belongs, stands_alone};
+use crate::words::{Words, is_word_character, is_single_character_word};
 
 /// The part of a note that contains a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,12 +121,12 @@ fn words_with_positions(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Returns the next word, which may contain any characters.
 fn run_of_characters(text: &str, from: usize) -> Option<(usize, &str)> {
-    let (first, character) = text[from..].char_indices().find(|(_, character)| belongs(*character))?;
+    let (first, character) = text[from..].char_indices().find(|(_, character)| is_word_character(*character))?;
     let run = &text[from + first..];
-    if stands_alone(character) {
+    if is_single_character_word(character) {
         return Some((from + first, &run[..character.len_utf8()]));
     }
-    let length = run.find(|next: char| !belongs(next) || stands_alone(next)).unwrap_or(run.len());
+    let length = run.find(|next: char| !is_word_character(next) || is_single_character_word(next)).unwrap_or(run.len());
     Some((from + first, &run[..length]))
 }
 
@@ -231,7 +231,7 @@ impl<'t> Piece<'t> {
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces: Vec<Piece<'_>> = words_with_positions(text)
         .map(|(start, word)| {
-            let is_alone = word.chars().next().is_some_and(stands_alone);
+            let is_alone = word.chars().next().is_some_and(is_single_character_word);
             match (start == 0, start + word.len() == text.len()) {
                 _ if is_alone => Piece::Whole(word),
                 (false, false) => Piece::Whole(word),

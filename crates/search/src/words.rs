@@ -58,11 +58,11 @@ impl<'t> Words<'t> {
 
     fn next_run_of_characters(&self, from: usize) -> Option<(usize, usize)> {
         let rest = &self.text[from..];
-        let (first, character) = rest.char_indices().find(|(_, character)| belongs(*character))?;
-        if stands_alone(character) {
+        let (first, character) = rest.char_indices().find(|(_, character)| is_word_character(*character))?;
+        if is_single_character_word(character) {
             return Some((from + first, from + first + character.len_utf8()));
         }
-        let length = rest[first..].find(|next: char| !belongs(next) || stands_alone(next));
+        let length = rest[first..].find(|next: char| !is_word_character(next) || is_single_character_word(next));
         Some((from + first, length.map_or(self.text.len(), |length| from + first + length)))
     }
 }
@@ -98,7 +98,7 @@ pub fn push_folded(run: &str, out: &mut String) {
             'þ' => out.push_str("th"),
             'ı' => out.push('i'),
             'ς' => out.push('σ'),
-            other if belongs(other) && !is_accent(other) => out.push(other),
+            other if is_word_character(other) && !is_accent(other) => out.push(other),
             _ => {}
         }
         if out.len() > limit {
@@ -109,7 +109,7 @@ pub fn push_folded(run: &str, out: &mut String) {
 }
 
 /// Returns `true` if a character is part of a word.
-pub(crate) fn belongs(character: char) -> bool {
+pub(crate) fn is_word_character(character: char) -> bool {
     character.is_alphanumeric() || unicode_normalization::char::is_combining_mark(character)
 }
 
@@ -121,7 +121,7 @@ fn is_accent(character: char) -> bool {
 }
 
 /// Returns `true` if a character belongs to a script that is written without blanks, or nearly so.
-pub(crate) fn stands_alone(character: char) -> bool {
+pub(crate) fn is_single_character_word(character: char) -> bool {
     matches!(u32::from(character),
         0xe00..=0xeff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3005..=0x3007 | 0x3040..=0x30ff | 0x31f0..=0x31ff | 0x3400..=0x4dbf
         | 0x4e00..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff | 0xff66..=0xff9f | 0x2_0000..=0x3_ffff)
