@@ -120,7 +120,7 @@ impl TestQuery {
     }
 
     /// Returns `true` if a document with these texts matches.
-    fn is_answered(&self, subject: &[String], body: &[String]) -> bool {
+    fn matches(&self, subject: &[String], body: &[String]) -> bool {
         let folded = |word: &usize| search::words::all(WORDS[*word]).concat();
         let in_one = |test: &dyn Fn(&[String]) -> bool| test(subject) || test(body);
         match self {
@@ -138,9 +138,9 @@ impl TestQuery {
                 in_one(&|words| near(words) || (words.len() < 3 && words.contains(&one) && words.contains(&two)))
             }
             Self::Begins(start) => in_one(&|words| words.iter().any(|word| word.starts_with(start))),
-            Self::Not(one) => !one.is_answered(subject, body),
-            Self::And(one, two) => one.is_answered(subject, body) && two.is_answered(subject, body),
-            Self::Or(one, two) => one.is_answered(subject, body) || two.is_answered(subject, body),
+            Self::Not(one) => !one.matches(subject, body),
+            Self::And(one, two) => one.matches(subject, body) && two.matches(subject, body),
+            Self::Or(one, two) => one.matches(subject, body) || two.matches(subject, body),
         }
     }
 }
@@ -263,7 +263,7 @@ impl Model {
 
     fn check(&self, asked: &TestQuery) {
         for who in ["Ann/Acme", "Bob/Acme"] {
-            let answers = |document: &Document| asked.is_answered(&document.subject, &document.body);
+            let answers = |document: &Document| asked.matches(&document.subject, &document.body);
             let expected: Vec<NoteId> = self
                 .documents(who)
                 .into_iter()
