@@ -25,10 +25,10 @@ fn readers_items_hold_as_they_are_now() {
     check("Ann/Acme", &[open, hidden]);
     check("Bob/Acme", &[open]);
     // The index does not yet contain these changes.
-    world.edit(&database, hidden, &restricted("plan", &["Bob/Acme"]));
+    world.update_items(&database, hidden, &restricted("plan", &["Bob/Acme"]));
     check("Ann/Acme", &[open]);
     check("Bob/Acme", &[open, hidden]);
-    world.edit(&database, open, &restricted("plan", &["Ann/Acme"]));
+    world.update_items(&database, open, &restricted("plan", &["Ann/Acme"]));
     check("Ann/Acme", &[open]);
     check("Bob/Acme", &[hidden]);
     world.delete(&database, open);

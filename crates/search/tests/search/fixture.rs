@@ -78,7 +78,7 @@ impl Fixture {
     }
 
     /// Changes the items of a document.
-    pub fn edit(&self, database: &Arc<Database>, note: NoteId, items: &[Item]) {
+    pub fn update_items(&self, database: &Arc<Database>, note: NoteId, items: &[Item]) {
         let sequence = header(database, note).sequence;
         self.write(database, |writer| writer.note_update(note, sequence, items, &[]));
     }

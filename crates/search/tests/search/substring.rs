@@ -144,7 +144,7 @@ fn what_has_changed_since_may_hold_anything() {
     world.index(&database);
     let check = |expected: &[u32]| assert_eq!(candidates(&world, &database, NotePart::Body, "OTHER"), expected);
     check(&[]);
-    world.edit(&database, NoteId(notes[1]), &[Item::text("Text", "OTHER")]);
+    world.update_items(&database, NoteId(notes[1]), &[Item::text("Text", "OTHER")]);
     let new = note(&world, &database, &[("Text", "NEW")]);
     check(&[notes[1], new]);
     world.delete(&database, NoteId(notes[0]));
@@ -154,7 +154,7 @@ fn what_has_changed_since_may_hold_anything() {
     let access: Access<level::Reader> =
         database.authorize(&server()).expect("the server may change the ACL change the ACL");
     let old = access.read().expect("a snapshot");
-    world.edit(&database, NoteId(notes[1]), &[Item::text("Text", "WORD")]);
+    world.update_items(&database, NoteId(notes[1]), &[Item::text("Text", "WORD")]);
     world.index(&database);
     check(&[]);
     let sought = vec![SubstringKey { place: NotePart::Body, folded: "OTHER".to_owned() }];

@@ -17,7 +17,7 @@ fn changes_are_followed() {
     let b = world.document(&database, "two", "second");
     assert_eq!(world.index(&database), 2);
     assert_eq!(world.index(&database), 0, "nothing has changed");
-    world.edit(&database, a, &[Item::text("Subject", "three")]);
+    world.update_items(&database, a, &[Item::text("Subject", "three")]);
     world.delete(&database, b);
     let c = world.document(&database, "four", "");
     assert_eq!(world.index(&database), 2);
@@ -108,7 +108,7 @@ fn a_purge_that_the_index_missed_is_made_up_for() {
         world.index(&database);
         world.delete(&database, notes[1]);
         world.delete(&database, notes[5]);
-        world.edit(&database, notes[2], &[Item::text("Subject", "other")]);
+        world.update_items(&database, notes[2], &[Item::text("Subject", "other")]);
         world.clock.advance(Duration::from_secs(200 * 86_400));
         notes::purge::purge(&database).expect("a purge");
         let added = world.document(&database, "word", "added");
