@@ -21,10 +21,10 @@ impl DirectoryResolver {
 impl AddressResolver for DirectoryResolver {
     fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
         let undeliverable = |reply: &str| vec![Target::Undeliverable(format!("{reply}: {address}"))];
-        let found = self.directory.resolve(address).map_err(as_mail_error)?;
+        let found = self.directory.resolve(address).map_err(into_mail_error)?;
         Ok(match found {
             Resolution::Local(recipients) => {
-                let people = recipients.people.iter().map(|person| local(person, address));
+                let people = recipients.people.iter().map(|person| local_target(person, address));
                 people.chain(recipients.remote.iter().map(|address| Target::Remote(address.to_string()))).collect()
             }
             Resolution::Remote(address) => vec![Target::Remote(address.to_string())],
@@ -50,14 +50,14 @@ pub fn mailbox_of(person: &Person) -> LocalMailbox {
 
 /// Converts a directory error into a mail error.
 #[must_use]
-pub fn as_mail_error(error: directory::Error) -> mail::Error {
+pub fn into_mail_error(error: directory::Error) -> mail::Error {
     match error {
         directory::Error::Notes(error) => mail::Error::Notes(error),
         other => mail::Error::Notes(notes::Error::invalid("directory", other.to_string())),
     }
 }
 
-fn local(person: &Person, address: &str) -> Target {
+fn local_target(person: &Person, address: &str) -> Target {
     if person.mail_file.is_empty() {
         return Target::Undeliverable(format!("550 5.2.0 the user has no mailbox here: {address}"));
     }
