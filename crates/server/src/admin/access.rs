@@ -60,7 +60,7 @@ fn history(core: &Core, path: &str, last: u32) -> Outcome {
     let reader: Access<level::Reader> = open(core, path)?.downgrade();
     let changes = reader.read()?.acl_history(last as usize)?;
     let row = |change: &notes::AclChange| {
-        let mut what: Vec<String> = change.differences.iter().map(told).collect();
+        let mut what: Vec<String> = change.differences.iter().map(describe).collect();
         if change.omitted_count > 0 {
             what.push(format!("and {} more", change.omitted_count));
         }
@@ -75,7 +75,7 @@ fn history(core: &Core, path: &str, last: u32) -> Outcome {
 }
 
 /// Describes a difference in the words of the command line.
-fn told(difference: &AclDifference) -> String {
+fn describe(difference: &AclDifference) -> String {
     let entry = |entry: &AclEntry| {
         let words =
             std::iter::once(level_name(entry.level)).chain(flag_names(entry.flags).into_iter().map(str::to_owned));
@@ -218,7 +218,7 @@ fn log(access: &Access<level::Manager>, before: &Acl, after: &Acl) {
     let by = access.identity().name.abbreviated();
     let change = notes::AclChange::between(before, after, &by, base::Timestamp::default(), base::Modseq::default());
     for difference in &change.differences {
-        tracing::info!(target: "access", database = %path, by, "changed an access control list: {}", told(difference));
+        tracing::info!(target: "access", database = %path, by, "changed an access control list: {}", describe(difference));
     }
 }
 
