@@ -16,7 +16,7 @@ use x509_parser::pem::Pem;
 use x509_parser::time::ASN1Time;
 
 use crate::admin::Answer;
-use crate::admin::answer::moment;
+use crate::admin::answer::timestamp_json;
 use crate::config::Config;
 use crate::data::{DataError, DataFolder, read_limited, write_private};
 
@@ -113,8 +113,8 @@ impl CertificateFiles {
         Ok(Answer::record(vec![
             ("names", json!(found.names)),
             ("issuer", json!(found.issuer)),
-            ("valid_from", moment(Some(found.not_before))),
-            ("valid_until", moment(Some(found.not_after))),
+            ("valid_from", timestamp_json(Some(found.not_before))),
+            ("valid_until", timestamp_json(Some(found.not_after))),
             ("file", json!(self.chain.display().to_string())),
             ("own", json!(self.own_name.is_some())),
         ]))

@@ -322,7 +322,7 @@ impl control::server::Execute for Server {
         let changes_queue = matches!(request, Request::Queue(_));
         let outcome = match request {
             Request::Tls(TlsRequest::Reload) => match self.files.reload(&self.tls) {
-                Ok(()) => Ok(Answer::say("The certificate was reloaded; new connections use it.")),
+                Ok(()) => Ok(Answer::message("The certificate was reloaded; new connections use it.")),
                 Err(error) => return Err(format!("{error}; the old certificate stays in use")),
             },
             Request::Tls(TlsRequest::Show) => return self.files.answer().map_err(|error| error.to_string()),

@@ -8,7 +8,7 @@ use notes::acl::DEFAULT_ENTRY;
 use notes::{Access, Acl, AclDifference, AclEntry, AclFlags, AclKind, AclLevel, level};
 use serde_json::{Value, json};
 
-use super::answer::{moment, record};
+use super::answer::{timestamp_json, record};
 use super::databases::open;
 use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest, AclSettings, OnOff};
 use super::{Answer, Failure, Outcome};
@@ -65,7 +65,7 @@ fn history(core: &Core, path: &str, last: u32) -> Outcome {
             what.push(format!("and {} more", change.omitted_count));
         }
         record(vec![
-            ("at", moment(Some(change.at))),
+            ("at", timestamp_json(Some(change.at))),
             ("by", json!(if change.is_repair { "a repair" } else { change.by.as_str() })),
             ("change", json!(change.modseq.0)),
             ("what", json!(what)),
@@ -125,7 +125,7 @@ fn set_settings(core: &Core, path: &str, settings: &AclSettings) -> Outcome {
         }
         Ok(())
     })?;
-    Ok(Answer::say(format!("The access control list of {path} was changed.")))
+    Ok(Answer::message(format!("The access control list of {path} was changed.")))
 }
 
 fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
@@ -153,24 +153,24 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
         }
         Ok((entry, new, acl.max_internet_access))
     })?;
-    let mut answer = Answer::say(format!("{} has the level {} in {path}.", entry.name, entry.level));
+    let mut answer = Answer::message(format!("{} has the level {} in {path}.", entry.name, entry.level));
     if !new.is_empty() {
-        answer = answer.and(format!("New among the roles of the list: {}.", new.join(", ")));
+        answer = answer.with_message(format!("New among the roles of the list: {}.", new.join(", ")));
     }
     let is_of_servers = matches!(entry.kind, AclKind::Server | AclKind::ServerGroup);
     if entry.level > most && !is_of_servers {
         let next =
             format!("`doublet db acl {path} settings --max-internet-access {}` lets them", level_name(entry.level));
-        answer = answer.and(format!("Whoever logs in with a password has {most} at most here; {next} have more."));
+        answer = answer.with_message(format!("Whoever logs in with a password has {most} at most here; {next} have more."));
     }
     let idle = entry.flags.without(AclFlags::meaningful_at(entry.level));
     if !change.flags.is_empty() && idle != AclFlags::NONE {
         let names = flag_names(idle).join(", ");
-        answer = answer.and(format!("At the level {} these flags make no difference: {names}.", entry.level));
+        answer = answer.with_message(format!("At the level {} these flags make no difference: {names}.", entry.level));
     }
     Ok(match subject.is_known {
         true => answer,
-        false => answer.and(format!("Nobody here is called {}.", entry.name)),
+        false => answer.with_message(format!("Nobody here is called {}.", entry.name)),
     })
 }
 
@@ -193,7 +193,7 @@ fn remove(core: &Core, path: &str, who: &str) -> Outcome {
         }
         Ok(())
     })?;
-    Ok(Answer::say(format!("{} has no entry in {path} any more.", subject.entry.name)))
+    Ok(Answer::message(format!("{} has no entry in {path} any more.", subject.entry.name)))
 }
 
 /// Changes the list within a transaction, so that no other change comes in between.

@@ -32,7 +32,7 @@ pub struct Answer {
 impl Answer {
     /// Creates an answer with one sentence.
     #[must_use]
-    pub fn say(text: impl Into<String>) -> Self {
+    pub fn message(text: impl Into<String>) -> Self {
         Self { says: vec![text.into()], ..Self::default() }
     }
 
@@ -50,7 +50,7 @@ impl Answer {
 
     /// Adds a sentence.
     #[must_use]
-    pub fn and(mut self, text: impl Into<String>) -> Self {
+    pub fn with_message(mut self, text: impl Into<String>) -> Self {
         self.says.push(text.into());
         self
     }
@@ -110,7 +110,7 @@ pub type ProgressCallback<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// Returns a timestamp as text, or null if there is no timestamp.
 #[must_use]
-pub fn moment(at: Option<Timestamp>) -> Value {
+pub fn timestamp_json(at: Option<Timestamp>) -> Value {
     at.map_or(Value::Null, |at| Value::String(rfc3339(at)))
 }
 
@@ -118,13 +118,13 @@ pub fn moment(at: Option<Timestamp>) -> Value {
 #[must_use]
 pub fn rfc3339(at: Timestamp) -> String {
     let (days, seconds) = (at.seconds().div_euclid(86_400), at.seconds().rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil_from_days(days);
     let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 /// Converts days since 1970-01-01 into year, month and day of the Gregorian calendar (Howard Hinnant's algorithm).
-fn civil(days: i64) -> (i64, i64, i64) {
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days.saturating_add(719_468);
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);

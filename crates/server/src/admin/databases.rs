@@ -7,7 +7,7 @@ use notes::{
 use serde_json::{Value, json};
 use store::{KeyRange, Table};
 
-use super::answer::{moment, record};
+use super::answer::{timestamp_json, record};
 use super::people::{manager, read_quota};
 use super::request::{CompactRequest, DbChange, DbRequest, OnOff};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, step};
@@ -49,7 +49,7 @@ fn row(database: &DatabaseRecord) -> Value {
         ("kind", json!(database.kind.name())),
         ("replica_id", json!(database.replica_id.to_text())),
         ("structure", json!(database.ods.0)),
-        ("created_at", moment(Some(database.created))),
+        ("created_at", timestamp_json(Some(database.created))),
     ])
 }
 
@@ -62,8 +62,8 @@ fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) 
     if let Some(template) = template {
         apply_to_new(core, &database, &template)?;
     }
-    Ok(Answer::say(format!("{path} was made. Only this server has access to it so far:"))
-        .and(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in.")))
+    Ok(Answer::message(format!("{path} was made. Only this server has access to it so far:"))
+        .with_message(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in.")))
 }
 
 /// Returns the ACL of a new database: only this server has access.
@@ -108,7 +108,7 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
     core.notes.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
-    Ok(Answer::say(format!("{path} was changed.")))
+    Ok(Answer::message(format!("{path} was changed.")))
 }
 
 fn rename(core: &Core, path: &str, to: &str) -> Outcome {
@@ -116,9 +116,9 @@ fn rename(core: &Core, path: &str, to: &str) -> Outcome {
     if let Some(what) = essential(access.database().record().kind) {
         return Err(Failure::Refused(format!("{path} is {what}: the server finds it by this path")));
     }
-    let answer = Answer::say(format!("{path} is now {to}."));
+    let answer = Answer::message(format!("{path} is now {to}."));
     Ok(match core.directory.mail_file_rename(&access, to)? {
-        Some(person) => answer.and(format!("It is still the mailbox of {}.", person.label())),
+        Some(person) => answer.with_message(format!("It is still the mailbox of {}.", person.label())),
         None => answer,
     })
 }
@@ -142,7 +142,7 @@ fn delete(core: &Core, path: &str, force: bool) -> Outcome {
         }
     }
     core.notes.database_delete(&access)?;
-    Ok(Answer::say(format!("{path} was deleted.")))
+    Ok(Answer::message(format!("{path} was deleted.")))
 }
 
 /// Returns the reason why a request must wait until no server runs, or `None` if it can be executed at once.
@@ -215,7 +215,7 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("structure", json!(facts.ods.0)),
         ("structure_present", json!(OdsVersion::CURRENT.0)),
         ("owner", json!(facts.owner.to_string())),
-        ("created_at", moment(Some(facts.created))),
+        ("created_at", timestamp_json(Some(facts.created))),
         ("notes", json!(counters.notes)),
         ("folders", json!(folders.len())),
         ("deletion_stubs", json!(counters.stubs)),

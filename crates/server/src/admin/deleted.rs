@@ -4,7 +4,7 @@ use base::NoteId;
 use notes::{Access, DeletedNote, Writer, level};
 use serde_json::{Value, json};
 
-use super::answer::{moment, record};
+use super::answer::{timestamp_json, record};
 use super::databases::open;
 use super::request::DeletedRequest;
 use super::{Answer, Failure, Outcome, counted};
@@ -15,11 +15,11 @@ pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outc
         DeletedRequest::List { first } => list(core, path, *first),
         DeletedRequest::Restore { notes } => {
             change(core, path, notes, |writer, note| writer.note_restore(note).map(|()| true))?;
-            Ok(Answer::say(format!("{} back in {path}.", counted(notes.len(), "document is", "documents are"))))
+            Ok(Answer::message(format!("{} back in {path}.", counted(notes.len(), "document is", "documents are"))))
         }
         DeletedRequest::Remove { notes } => {
             change(core, path, notes, |writer, note| writer.note_delete_permanently(note))?;
-            Ok(Answer::say(format!("{} of {path} deleted for good.", counted(notes.len(), "document", "documents"))))
+            Ok(Answer::message(format!("{} of {path} deleted for good.", counted(notes.len(), "document", "documents"))))
         }
     }
 }
@@ -35,7 +35,7 @@ fn list(core: &Core, path: &str, first: u32) -> Outcome {
         Ok(record(vec![
             ("note", json!(found.header.note.0)),
             ("subject", json!(subject)),
-            ("deleted_at", moment(Some(found.deletion.at))),
+            ("deleted_at", timestamp_json(Some(found.deletion.at))),
             ("deleted_by", json!(found.deletion.by)),
             ("folders", json!(found.deletion.folders.len())),
             ("size_bytes", json!(found.header.size)),
@@ -45,7 +45,7 @@ fn list(core: &Core, path: &str, first: u32) -> Outcome {
     let answer = Answer::list(found.iter().map(row).collect::<Result<_, _>>()?);
     Ok(match kept_hours {
         Some(_) => answer,
-        None => answer.and(format!(
+        None => answer.with_message(format!(
             "{path} deletes at once; `doublet db set {path} --keep-deleted 48h` keeps what is deleted for a time."
         )),
     })

@@ -18,7 +18,7 @@ pub(super) fn execute(core: &Core, request: &DesignRequest) -> Outcome {
         DesignRequest::Add { file } => add(core, file),
         DesignRequest::Remove { name } => {
             core.templates().remove(name)?;
-            Ok(Answer::say(format!(
+            Ok(Answer::message(format!(
                 "The template {name} was removed; databases that were made from it stay as they are."
             )))
         }
@@ -39,17 +39,17 @@ fn list(core: &Core) -> Outcome {
     let rows = own.iter().map(|own| row(own, "operator")).chain(supplied.iter().map(|one| row(one, "program")));
     let mut answer = Answer::list(rows.collect());
     answer.says.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));
-    Ok(answer.and("`doublet db create PATH --template TEMPLATE` makes a database from one."))
+    Ok(answer.with_message("`doublet db create PATH --template TEMPLATE` makes a database from one."))
 }
 
 fn add(core: &Core, file: &Path) -> Outcome {
     let (template, was_there) = core.templates().add(file)?;
     let name = &template.name;
     let told = if was_there { "was replaced" } else { "was added" };
-    let answer = Answer::say(format!("The template {name} {told}."));
+    let answer = Answer::message(format!("The template {name} {told}."));
     Ok(match was_there {
-        true => answer.and("`doublet design refresh PATH` brings a database that was made from it up to date."),
-        false => answer.and(format!("`doublet db create PATH --template {name}` makes a database from it.")),
+        true => answer.with_message("`doublet design refresh PATH` brings a database that was made from it up to date."),
+        false => answer.with_message(format!("`doublet db create PATH --template {name}` makes a database from it.")),
     })
 }
 
@@ -77,10 +77,10 @@ pub(super) fn apply(core: &Core, access: &notes::Access<level::Designer>, templa
         ("kept", json!(kept)),
         ("left", json!(left)),
     ]);
-    let answer = answer.and(format!("{path} has the design of {}.", template.name));
+    let answer = answer.with_message(format!("{path} has the design of {}.", template.name));
     Ok(if left.is_empty() {
         answer
     } else {
-        answer.and(format!("These names are taken by design notes made by hand, which stay: {}.", left.join(", ")))
+        answer.with_message(format!("These names are taken by design notes made by hand, which stay: {}.", left.join(", ")))
     })
 }

@@ -17,7 +17,7 @@ pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
             find(core, &target)?;
             let change = DomainChange { aliases_add: vec![domain.clone()], ..DomainChange::default() };
             core.directory.domain_set(&target, &change)?;
-            Ok(Answer::say(format!("Addresses of {domain} now stand for those of {target}.")))
+            Ok(Answer::message(format!("Addresses of {domain} now stand for those of {target}.")))
         }
         DomainRequest::Add { domain, alias_of: None, catch_all } => add(core, &domain, catch_all),
         DomainRequest::List => list(core),
@@ -33,7 +33,7 @@ pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
                 ..DomainChange::default()
             };
             core.directory.domain_set(&domain, &change)?;
-            Ok(Answer::say(format!("domain {domain} was changed.")))
+            Ok(Answer::message(format!("domain {domain} was changed.")))
         }
         DomainRequest::Remove { domain } => remove(core, &domain),
     }
@@ -50,11 +50,11 @@ pub(crate) fn add(core: &Core, name: &str, catch_all: Option<String>) -> Outcome
     let new = NewDomain { name: name.to_owned(), catch_all, settings, ..NewDomain::default() };
     let domain = core.directory.domain_add_with(&new)?;
     core.signing.forget(&domain.name);
-    Ok(Answer::say(format!(
+    Ok(Answer::message(format!(
         "{} was added; `doublet domain show {name}` prints the DNS records it should have.",
         domain.label()
     ))
-    .and(format!("Nobody gets mail to postmaster@{name} yet: `doublet domain set {name} --postmaster ADDRESS`.")))
+    .with_message(format!("Nobody gets mail to postmaster@{name} yet: `doublet domain set {name} --postmaster ADDRESS`.")))
 }
 
 fn list(core: &Core) -> Outcome {
@@ -97,11 +97,11 @@ fn remove(core: &Core, name: &str) -> Outcome {
     let domain = find(core, name)?;
     if domain.name.eq_ignore_ascii_case(name) {
         core.directory.domain_remove(name)?;
-        return Ok(Answer::say(format!("domain {name} was removed.")));
+        return Ok(Answer::message(format!("domain {name} was removed.")));
     }
     let change = DomainChange { aliases_remove: vec![name.to_owned()], ..DomainChange::default() };
     core.directory.domain_set(&domain.name, &change)?;
-    Ok(Answer::say(format!("{name} stands no longer for {}.", domain.name)))
+    Ok(Answer::message(format!("{name} stands no longer for {}.", domain.name)))
 }
 
 fn find(core: &Core, name: &str) -> Result<Arc<Domain>, Failure> {

@@ -292,14 +292,14 @@ impl Findings {
 
     fn answer(self, check_only: bool) -> Outcome {
         if self.rows.is_empty() {
-            return Ok(self.says.into_iter().fold(Answer::say("No damage was found."), Answer::and));
+            return Ok(self.says.into_iter().fold(Answer::message("No damage was found."), Answer::with_message));
         }
         let findings = counted(self.rows.len(), "finding", "findings");
         let lines: Vec<String> = self.left().map(|row| format!("  {}: {}", row.place, row.what)).collect();
         if lines.is_empty() {
             let rows = self.rows.into_iter().map(ReportedFinding::told).collect();
-            let answer = Answer::list(rows).and(format!("{findings}, all mended."));
-            return Ok(self.says.into_iter().fold(answer, Answer::and));
+            let answer = Answer::list(rows).with_message(format!("{findings}, all mended."));
+            return Ok(self.says.into_iter().fold(answer, Answer::with_message));
         }
         let (left, next) = (lines.len(), self.next_step(check_only));
         Err(Failure::Refused(format!("{findings}, {left} of them not mended:\n{}\n{next}", lines.join("\n"))))

@@ -7,7 +7,7 @@ use notes::{Access, Database, DatabaseOptions, DatabaseSnapshot, FullTextSchedul
 use search::{FullTextIndex, Page, Query, Sort};
 use serde_json::{Value, json};
 
-use super::answer::{moment, record};
+use super::answer::{timestamp_json, record};
 use super::databases::open;
 use super::request::{IndexRequest, SearchOrder, SearchRequest};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, step};
@@ -43,7 +43,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
             search.remove_database(facts.number)?;
         }
         if full_text == FullTextSchedule::Off {
-            return Ok(Answer::say(format!("{} has no full-text index any more.", request.path)));
+            return Ok(Answer::message(format!("{} has no full-text index any more.", request.path)));
         }
     }
     let search = core.full_text.search()?;
@@ -55,7 +55,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
         FullTextSchedule::Hourly => "every hour".to_owned(),
         FullTextSchedule::Daily(hour) => format!("once a day, at {hour}:00 UTC"),
     };
-    Ok(Answer::say(format!("{documents} of {} in the index, which takes changes {when}.", request.path)))
+    Ok(Answer::message(format!("{documents} of {} in the index, which takes changes {when}.", request.path)))
 }
 
 /// Updates the index of a database. If the progress callback stops the update, the work done so far is kept.
@@ -112,7 +112,7 @@ pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
         .map(|hit| {
             Ok(record(vec![
                 ("note", json!(hit.note.0)),
-                ("date", moment(Some(hit.date))),
+                ("date", timestamp_json(Some(hit.date))),
                 ("relevance", json!(hit.relevance)),
                 ("title", json!(title(&reading, hit.note)?)),
                 ("unid", json!(hit.unid.to_string())),
@@ -121,9 +121,9 @@ pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
         .collect();
     let least = if found.is_exact { "" } else { "at least " };
     let documents = counted(found.total, "document", "documents");
-    let mut answer = Answer::list(rows?).and(format!("{least}{documents}, {} shown.", found.hits.len()));
+    let mut answer = Answer::list(rows?).with_message(format!("{least}{documents}, {} shown.", found.hits.len()));
     if !found.is_current {
-        answer = answer.and("The index does not have the last changes yet.");
+        answer = answer.with_message("The index does not have the last changes yet.");
     }
     Ok(answer)
 }

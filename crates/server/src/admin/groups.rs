@@ -24,7 +24,7 @@ pub(super) fn execute(core: &Core, request: GroupRequest) -> Outcome {
         GroupRequest::Remove { group } => {
             find(core, &group)?;
             let removed = core.directory.group_remove(&group)?;
-            Ok(Answer::say(format!("{} was removed.", removed.label())))
+            Ok(Answer::message(format!("{} was removed.", removed.label())))
         }
     }
 }
@@ -117,9 +117,9 @@ fn find(core: &Core, name: &str) -> Result<std::sync::Arc<Group>, Failure> {
 
 fn with_warning(core: &Core, group: &Group, text: String) -> Outcome {
     let unknown = core.directory.members_unknown(group)?;
-    let answer = Answer::say(text);
+    let answer = Answer::message(text);
     if unknown.is_empty() {
         return Ok(answer);
     }
-    Ok(answer.and(format!("These members are nobody here: {}.", unknown.join(", "))))
+    Ok(answer.with_message(format!("These members are nobody here: {}.", unknown.join(", "))))
 }

@@ -33,7 +33,7 @@ pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut
         let freed = store::backup::prune(folder, usize::try_from(keep).unwrap_or(usize::MAX))?;
         fields.push(("freed_bytes", json!(freed)));
     }
-    Ok(Answer::record(fields).and(format!("`doublet restore {} --data NEW-FOLDER` brings it back.", folder.display())))
+    Ok(Answer::record(fields).with_message(format!("`doublet restore {} --data NEW-FOLDER` brings it back.", folder.display())))
 }
 
 /// Refuses a backup folder within the data folder or the log folder. Such a backup would be lost together with the

@@ -38,12 +38,12 @@ pub(crate) fn add(core: &Core, new: &NewUser) -> Outcome {
         let done = format!("{} was added all the same; its mail file is made when it is first used.", person.label());
         Failure::from(error).after(done)
     })?;
-    let answer = Answer::say(format!("{} was added, with the mail file {}.", person.label(), person.mail_file));
+    let answer = Answer::message(format!("{} was added, with the mail file {}.", person.label(), person.mail_file));
     if person.has_password() {
         return Ok(answer);
     }
     Ok(answer
-        .and(format!("Nobody can log in yet: `doublet user set {} --password-stdin` sets a password.", new.address)))
+        .with_message(format!("Nobody can log in yet: `doublet user set {} --password-stdin` sets a password.", new.address)))
 }
 
 fn new_user(person: NewPerson) -> Result<NewUser, Failure> {
@@ -160,7 +160,7 @@ fn set(core: &Core, change: &UserChange) -> Outcome {
             ))
         })?;
     }
-    Ok(Answer::say(format!("{} was changed.", person.label())))
+    Ok(Answer::message(format!("{} was changed.", person.label())))
 }
 
 /// Parses all requested changes, so that an invalid value is reported before anything is changed.
@@ -200,15 +200,15 @@ fn remove(core: &Core, who: &str, delete_mail: bool) -> Outcome {
         mail_file(core, &person)?;
     }
     let person = core.directory.user_remove(person.name.canonical())?;
-    let answer = Answer::say(format!("{} was removed.", person.label()));
+    let answer = Answer::message(format!("{} was removed.", person.label()));
     if !delete_mail {
-        return Ok(answer.and(format!("The mail file {} stays; `doublet db delete {0}` deletes it.", person.mail_file)));
+        return Ok(answer.with_message(format!("The mail file {} stays; `doublet db delete {0}` deletes it.", person.mail_file)));
     }
     delete_mail_file(core, &person).map_err(|failure| {
         let (label, path) = (person.label(), &person.mail_file);
         failure.after(format!("{label} was removed all the same; `doublet db delete {path}` deletes the mail file."))
     })?;
-    Ok(answer.and(format!("The mail file {} was deleted.", person.mail_file)))
+    Ok(answer.with_message(format!("The mail file {} was deleted.", person.mail_file)))
 }
 
 fn delete_mail_file(core: &Core, person: &Person) -> Result<(), Failure> {

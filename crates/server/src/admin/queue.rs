@@ -4,7 +4,7 @@ use mail::router::{QueueEntry, QueueKey, RecipientState};
 use serde_json::{Value, json};
 use store::Ticket;
 
-use super::answer::{moment, record};
+use super::answer::{timestamp_json, record};
 use super::request::{QueueRequest, QueueSelection, QueueState};
 use super::{Answer, Failure, Outcome, counted};
 use crate::core::Core;
@@ -31,8 +31,8 @@ fn row(key: QueueKey, entry: &QueueEntry) -> Value {
     record(vec![
         ("id", json!(key.to_string())),
         ("state", json!(state_name(entry))),
-        ("arrived_at", moment(Some(entry.arrived))),
-        ("next_attempt_at", moment(entry.next_attempt())),
+        ("arrived_at", timestamp_json(Some(entry.arrived))),
+        ("next_attempt_at", timestamp_json(entry.next_attempt())),
         ("size_bytes", json!(entry.size)),
         ("sender", json!(sender(entry))),
         ("recipients", json!(entry.recipients.iter().map(|queued| &queued.recipient.address).collect::<Vec<_>>())),
@@ -53,7 +53,7 @@ fn show(core: &Core, id: &str) -> Outcome {
                 ("address", json!(queued.recipient.address)),
                 ("state", json!(recipient_state(queued.state))),
                 ("attempts", json!(queued.attempts)),
-                ("next_attempt_at", moment(Some(queued.next_attempt))),
+                ("next_attempt_at", timestamp_json(Some(queued.next_attempt))),
                 ("last_reply", json!(queued.last_reply)),
             ])
         })
@@ -65,7 +65,7 @@ fn show(core: &Core, id: &str) -> Outcome {
         ("id", json!(id)),
         ("message_id", json!(entry.envelope.id)),
         ("sender", json!(sender(&entry))),
-        ("arrived_at", moment(Some(entry.arrived))),
+        ("arrived_at", timestamp_json(Some(entry.arrived))),
         ("size_bytes", json!(entry.size)),
         ("recipients", Value::Array(recipients)),
         ("header", json!(header)),
@@ -83,7 +83,7 @@ fn change(core: &Core, which: &QueueSelection, what: &str, act: impl Fn(QueueKey
         last = last.max(act(*key)?);
     }
     core.store.durable(last).wait()?;
-    Ok(Answer::say(format!("{}: {what}.", counted(keys.len(), "message", "messages"))))
+    Ok(Answer::message(format!("{}: {what}.", counted(keys.len(), "message", "messages"))))
 }
 
 fn parse(id: &str) -> Result<QueueKey, Failure> {

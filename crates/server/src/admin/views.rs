@@ -8,7 +8,7 @@ use notes::view::view_format::Refresh;
 use notes::{Access, level};
 use serde_json::{Value, json};
 
-use super::answer::{moment, record};
+use super::answer::{timestamp_json, record};
 use super::request::UpdallRequest;
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases};
 use crate::core::Core;
@@ -39,7 +39,7 @@ pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Progress
         }
     }
     let views = counted(rows.len(), "view is", "views are");
-    Ok(Answer::list(rows).and(format!("{views} up to date.")))
+    Ok(Answer::list(rows).with_message(format!("{views} up to date.")))
 }
 
 fn one(
@@ -106,11 +106,11 @@ pub(super) fn list(core: &Core, path: &str) -> Outcome {
             ("orders", json!(design.collations().len())),
             ("documents", json!(documents)),
             ("late_changes", json!(late)),
-            ("evaluated_at", moment(view.filter(|view| view.is_time_relative()).map(|view| view.evaluated_at))),
+            ("evaluated_at", timestamp_json(view.filter(|view| view.is_time_relative()).map(|view| view.evaluated_at))),
         ]));
     }
     let answer = Answer::list(rows);
-    Ok(answer.and(format!("`doublet updall {path}` brings them up to date; --rebuild builds them anew.")))
+    Ok(answer.with_message(format!("`doublet updall {path}` brings them up to date; --rebuild builds them anew.")))
 }
 
 fn refresh(refresh: Refresh) -> String {

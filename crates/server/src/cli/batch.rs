@@ -51,7 +51,7 @@ pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
     let answer = if place.json {
         Answer::record(vec![("added", json!(added)), ("refused", Value::Array(refused))])
     } else {
-        Answer::list(refused).and(done.as_str())
+        Answer::list(refused).with_message(done.as_str())
     };
     print(&if place.json {
         as_json(&answer)

@@ -67,7 +67,7 @@ fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
     });
     let checked = checked.map_err(Failure::of)?;
     let (files, bytes) = (counted(checked.files, "file", "files"), counted(checked.bytes, "byte", "bytes"));
-    Ok(Answer::say(format!("Backup {} is intact: {files}, {bytes}.", checked.number)))
+    Ok(Answer::message(format!("Backup {} is intact: {files}, {bytes}.", checked.number)))
 }
 
 fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Failure> {
@@ -101,5 +101,5 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
         ("data", json!(config.server.data.display().to_string())),
         ("server", json!(server_name(&config))),
     ])
-    .and("The store was restored. Keys and certificates are not part of a backup: copy `keys` and `tls` yourself."))
+    .with_message("The store was restored. Keys and certificates are not part of a backup: copy `keys` and `tls` yourself."))
 }

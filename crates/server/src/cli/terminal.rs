@@ -284,7 +284,7 @@ mod tests {
             row("b@demo.test", 12, Value::Null, json!([])),
         ];
         check(
-            &Answer::list(rows).and("2 people."),
+            &Answer::list(rows).with_message("2 people."),
             "address          used     quota    aliases\n\
              alice@demo.test  1.5 KiB  2.0 GiB  a@demo.test, al@demo.test\n\
              b@demo.test      12 B     -        -\n\
@@ -297,12 +297,12 @@ mod tests {
     fn records_become_lines_and_sentences_stay() {
         let answer = Answer::record(vec![("name", json!("Al\u{1b}[31m")), ("disabled", json!(false))]);
         check(&answer, "name      Al [31m\ndisabled  no\n");
-        check(&Answer::say("Done."), "Done.\n");
+        check(&Answer::message("Done."), "Done.\n");
         let file = Answer { text: Some("a = 1\n".to_owned()), ..Answer::record(vec![("a", json!(1))]) };
         check(&file, "a = 1\n");
         assert_eq!(json(&file), "{\"a\":1}\n");
-        assert_eq!(json(&Answer::say("Done.")), "{\"says\":[\"Done.\"]}\n");
-        assert_eq!(json(&Answer::list(vec![json!({"a": 1})]).and("One.")), "[{\"a\":1}]\n");
+        assert_eq!(json(&Answer::message("Done.")), "{\"says\":[\"Done.\"]}\n");
+        assert_eq!(json(&Answer::list(vec![json!({"a": 1})]).with_message("One.")), "[{\"a\":1}]\n");
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
         let columns = json!([column("Name", json!("text")), column("Left out", Value::Null)]);
         let answer = Answer::record(vec![("columns", columns), ("documents", json!(2)), ("refusals", json!([]))]);
         check(
-            &answer.and("2 documents were made."),
+            &answer.with_message("2 documents were made."),
             "columns\n  column    type\n  Name      text\n  Left out  -\ndocuments  2\nrefusals   -\n2 documents were made.\n",
         );
     }
@@ -336,7 +336,7 @@ mod tests {
             "subject         note\ntwo  lines [2J  1\n東京            1\n",
         );
         check(&Answer::list(vec![record(vec![("a\nb", json!(1))])]), "a b\n1\n");
-        check(&Answer::say("a\u{7}b\nc"), "a b\nc\n");
+        check(&Answer::message("a\u{7}b\nc"), "a b\nc\n");
     }
 
     #[test]

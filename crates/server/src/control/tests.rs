@@ -28,7 +28,7 @@ impl Execute for CountingTask {
             }
             *self.heard.lock().expect("one thread") = done;
         }
-        Ok(Answer::say("counted"))
+        Ok(Answer::message("counted"))
     }
 }
 
@@ -66,7 +66,7 @@ async fn call(socket: &std::path::Path, request: Request) -> (Result<Answer, Str
 async fn progress_and_the_answer_come_back() {
     let running = start();
     let (answer, steps) = call(&running.socket, Request::Status { running: false }).await;
-    assert_eq!(answer, Ok(Answer::say("counted")));
+    assert_eq!(answer, Ok(Answer::message("counted")));
     assert_eq!(steps, (1..=10).collect::<Vec<_>>());
     running.shutdown.close();
 }

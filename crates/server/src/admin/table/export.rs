@@ -61,17 +61,17 @@ fn told(request: &TableExport, documents: u64, documents_left_out: u64, written:
         ("values_left_out", json!(values_left_out)),
         ("file", json!(request.file.display().to_string())),
     ])
-    .and(format!("{} written.", counted(documents, "document was", "documents were")));
+    .with_message(format!("{} written.", counted(documents, "document was", "documents were")));
     if values_left_out > 0 {
         let values = counted(values_left_out, "value has", "values have");
         answer =
-            answer.and(format!("{values} no form as text and stayed out; `doublet export` writes messages whole."));
+            answer.with_message(format!("{values} no form as text and stayed out; `doublet export` writes messages whole."));
     }
     if !written.untold.is_empty() {
         let maps: Vec<String> =
             written.untold.iter().map(|(column, kind)| format!("--map '{column}={column}:{kind}'")).collect();
         answer =
-            answer.and(format!("CSV does not say of which types some columns are; import it with {}.", maps.join(" ")));
+            answer.with_message(format!("CSV does not say of which types some columns are; import it with {}.", maps.join(" ")));
     }
     if documents_left_out > 0 {
         let documents = counted(documents_left_out, "document was", "documents were");

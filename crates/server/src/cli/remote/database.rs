@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::refused;
 use crate::admin::Answer;
-use crate::admin::answer::{moment, record};
+use crate::admin::answer::{timestamp_json, record};
 use crate::cli::Failure;
 
 /// Lists the databases to which the caller has any access.
@@ -34,7 +34,7 @@ pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
 /// Creates a database with the caller as its manager.
 pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, Failure> {
     let made = client.databases().create_database(request).await.map_err(refused)?.into_inner();
-    Ok(told(made).and("You manage it, and nobody else has access yet."))
+    Ok(told(made).with_message("You manage it, and nobody else has access yet."))
 }
 
 /// Shows the properties of a database and the caller's rights.
@@ -51,7 +51,7 @@ fn told(found: v1::Database) -> Answer {
         ("kind", kind(found.kind())),
         ("owner", json!(found.owner)),
         ("replica_id", json!(found.replica_id)),
-        ("created", moment(Some(base::Timestamp(found.created_us)))),
+        ("created", timestamp_json(Some(base::Timestamp(found.created_us)))),
         ("access", level(rights.level())),
         ("creates_documents", json!(rights.create_documents)),
         ("deletes_documents", json!(rights.delete_documents)),

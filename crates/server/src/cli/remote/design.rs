@@ -44,7 +44,7 @@ pub(super) async fn create(client: &Client, database: String, file: &Path, perso
     let request = v1::CreateViewRequest { database: Some(key(database.clone())), design: Some(design) };
     let made = client.views().create_view(request).await;
     let made = made.map_err(|status| refused_new(status, &database, personal))?.into_inner();
-    Ok(saved_as("view", &made).and(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
+    Ok(saved_as("view", &made).with_message(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
 }
 
 /// Replaces the design of a view with the one in a file.
@@ -66,7 +66,7 @@ pub(super) async fn delete(client: &Client, database: String, view: String, expe
     let (key, expected_sequence) = (Some(key(database.clone())), expect);
     let request = v1::DeleteViewRequest { database: key, view: Some(named(view.clone())), expected_sequence };
     match client.views().delete_view(request).await {
-        Ok(_) => Ok(Answer::say("The view was deleted; its documents stay.")),
+        Ok(_) => Ok(Answer::message("The view was deleted; its documents stay.")),
         Err(status) if client::reason(&status) == "state" => {
             Err(Failure(format!("{view} is a folder; `doublet folder delete {database} '{view}'` deletes it")))
         }

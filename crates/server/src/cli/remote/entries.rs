@@ -16,7 +16,7 @@ use super::database::key;
 use super::item::{SearchValue, place, read_keys, shown};
 use super::view::named;
 use super::{CommandOutput, refused};
-use crate::admin::answer::{moment, record};
+use crate::admin::answer::{timestamp_json, record};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::cli::Failure;
 use crate::cli::terminal::ProgressDisplay;
@@ -133,11 +133,11 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
     }
     let all = counted(opened.collection.entries, "entry", "entries");
     let mut answer = match reply.entries.len() as u64 {
-        shown if shown == opened.collection.entries => Answer::say(format!("{all}.")),
-        shown => Answer::say(format!("{all}, {shown} shown.")),
+        shown if shown == opened.collection.entries => Answer::message(format!("{all}.")),
+        shown => Answer::message(format!("{all}, {shown} shown.")),
     };
     if reply.more {
-        answer = answer.and("There are more: --from and --limit show them.");
+        answer = answer.with_message("There are more: --from and --limit show them.");
     }
     Ok(opened.told(&reply, answer))
 }
@@ -173,12 +173,12 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
     }
     let mut answer = match found.matches {
         0 => Answer::default(),
-        matches => Answer::say(format!("{}, those of categories among them.", counted(matches, "entry", "entries"))),
+        matches => Answer::message(format!("{}, those of categories among them.", counted(matches, "entry", "entries"))),
     };
     if found.matches > reply.entries.len() as u64 {
-        answer = answer.and("There are more: --limit shows them.");
+        answer = answer.with_message("There are more: --limit shows them.");
     }
-    Ok(opened.told(&reply, says.into_iter().fold(answer, Answer::and)))
+    Ok(opened.told(&reply, says.into_iter().fold(answer, Answer::with_message)))
 }
 
 fn limit_of(said: u32) -> usize {
@@ -363,7 +363,7 @@ fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
         ("unread", if entry.category { Value::Null } else { json!(entry.unread) }),
     ];
     if let Some(marks) = &entry.marks {
-        fields.push(("received", moment(Some(base::Timestamp(marks.received_us)))));
+        fields.push(("received", timestamp_json(Some(base::Timestamp(marks.received_us)))));
     }
     fields.extend(columns.iter().zip(&entry.values).map(|(column, value)| {
         let value = if for_people && column.is_share { share(entry, value) } else { shown(Some(value)) };

@@ -132,7 +132,7 @@ async fn list(client: &Client, database: String, personal: bool) -> Result<Answe
         record(fields)
     });
     Ok(Answer::list(rows.collect())
-        .and(format!("`doublet view entries {database} FOLDER` shows the notes in a folder.")))
+        .with_message(format!("`doublet view entries {database} FOLDER` shows the notes in a folder.")))
 }
 
 /// Returns `true` if a folder is private. The server lists only the caller's own private folders.
@@ -151,7 +151,7 @@ fn fields(folder: &v1::View) -> Vec<(&'static str, Value)> {
 async fn delete(client: &Client, which: FolderSelector) -> Result<Answer, Failure> {
     let (database, folder) = which.keys();
     match client.views().delete_folder(v1::DeleteFolderRequest { database, folder }).await {
-        Ok(_) => Ok(Answer::say("The folder was deleted.")),
+        Ok(_) => Ok(Answer::message("The folder was deleted.")),
         Err(status) if client::reason(&status) == "state" => Err(Failure(format!(
             "{}; `doublet folder remove {} '{}' NOTE` removes notes from it",
             status.message(),
@@ -178,5 +178,5 @@ async fn file(
         format!("{missing} missing or not readable; {list} lists the existing notes")
     });
     let moved = counted(moved, "note is", "notes are");
-    Ok(Answer { complaint, ..Answer::say(format!("{moved} {now} {} now.", which.folder)) })
+    Ok(Answer { complaint, ..Answer::message(format!("{moved} {now} {} now.", which.folder)) })
 }

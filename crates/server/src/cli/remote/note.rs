@@ -15,7 +15,7 @@ use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
 use super::{media_type, refused};
 use crate::admin::Answer;
-use crate::admin::answer::{moment, record};
+use crate::admin::answer::{timestamp_json, record};
 use crate::cli::Failure;
 
 /// Default number of notes in a list.
@@ -286,8 +286,8 @@ pub(super) fn told(found: &v1::Note) -> Answer {
         ("unid", json!(hex(&header.unid))),
         ("sequence", json!(header.sequence)),
         ("modseq", json!(header.modseq)),
-        ("created", moment(Some(base::Timestamp(header.created_us)))),
-        ("modified", moment(Some(base::Timestamp(header.modified_us)))),
+        ("created", timestamp_json(Some(base::Timestamp(header.created_us)))),
+        ("modified", timestamp_json(Some(base::Timestamp(header.modified_us)))),
         ("response_to", parent),
         ("size_bytes", json!(header.size_bytes)),
         ("unread", json!(header.unread)),
@@ -310,8 +310,8 @@ async fn create(
 async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answer, Failure> {
     let reply = client.notes().delete_note(request).await.map_err(refused)?.into_inner();
     match (reply.deleted, reply.soft) {
-        (true, true) => Ok(Answer::say("The note was deleted; `doublet note restore` brings it back.")),
-        (true, false) => Ok(Answer::say("The note was deleted.")),
+        (true, true) => Ok(Answer::message("The note was deleted; `doublet note restore` brings it back.")),
+        (true, false) => Ok(Answer::message("The note was deleted.")),
         (false, _) => Err(Failure("there is no such note".to_owned())),
     }
 }
@@ -333,8 +333,8 @@ async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u
             break;
         }
     }
-    let answer = Answer::list(rows).and(format!("`doublet note restore {database} NOTE` restores a note."));
-    Ok(if after == 0 { answer } else { answer.and("There may be more deleted notes; a higher --limit shows them.") })
+    let answer = Answer::list(rows).with_message(format!("`doublet note restore {database} NOTE` restores a note."));
+    Ok(if after == 0 { answer } else { answer.with_message("There may be more deleted notes; a higher --limit shows them.") })
 }
 
 fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {
@@ -343,7 +343,7 @@ fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {
     let mut fields = vec![
         ("note", json!(header.note_id)),
         ("unid", json!(hex(&header.unid))),
-        ("deleted_at", moment(Some(base::Timestamp(found.deleted_us)))),
+        ("deleted_at", timestamp_json(Some(base::Timestamp(found.deleted_us)))),
         ("deleted_by", json!(found.deleted_by)),
         ("folders", json!(found.folder_ids.len())),
         ("size_bytes", json!(header.size_bytes)),
@@ -444,7 +444,7 @@ fn resolved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) ->
     let mut fields = saved_fields("note", &saved);
     fields.push(("outcome", json!(word)));
     let answer = Answer::record(fields);
-    Ok(says.into_iter().fold(answer, Answer::and))
+    Ok(says.into_iter().fold(answer, Answer::with_message))
 }
 
 /// Returns an answer with the state of a saved note. `what` names the field with its number.

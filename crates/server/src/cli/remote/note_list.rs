@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::item::hex;
 use super::note::item_of;
 use super::{CALL_TIME, refused};
-use crate::admin::answer::{moment, record};
+use crate::admin::answer::{timestamp_json, record};
 use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
@@ -146,12 +146,12 @@ pub(super) async fn list(
         true => format!("{documents}, and there are more; continue with --since {next}."),
         false => format!("{documents}; --since {next} shows later changes."),
     };
-    let answer = Answer::list(list.rows).and(says);
+    let answer = Answer::list(list.rows).with_message(says);
     Ok(match list.failed {
         (0, _) => answer,
         (count, why) => {
             let documents = counted(count, "document", "documents");
-            answer.and(format!("The formula failed for {documents}; the first error: {why}."))
+            answer.with_message(format!("The formula failed for {documents}; the first error: {why}."))
         }
     })
 }
@@ -177,7 +177,7 @@ fn row(note: &v1::Note, header: &v1::NoteHeader, items: &[String]) -> Value {
     let mut fields = vec![
         ("note", json!(header.note_id)),
         ("unid", json!(hex(&header.unid))),
-        ("modified", moment(Some(base::Timestamp(header.modified_us)))),
+        ("modified", timestamp_json(Some(base::Timestamp(header.modified_us)))),
         ("size_bytes", json!(header.size_bytes)),
         ("unread", json!(header.unread)),
     ];

@@ -85,7 +85,7 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
             let (database, profile, user) = which.key(client).await?;
             let request = v1::DeleteProfileRequest { database, profile, user };
             match client.notes().delete_profile(request).await.map_err(refused)?.into_inner().deleted {
-                true => Ok(Answer::say("The profile document was deleted.")),
+                true => Ok(Answer::message("The profile document was deleted.")),
                 false => Err(Failure("there is no such profile document".to_owned())),
             }
         }

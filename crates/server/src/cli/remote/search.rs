@@ -42,9 +42,9 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
     });
     let least = if reply.total_is_least { "at least " } else { "" };
     let total = format!("{least}{}.", counted(reply.total, "document", "documents"));
-    let mut answer = Answer::list(rows.collect()).and(total);
+    let mut answer = Answer::list(rows.collect()).with_message(total);
     if reply.late {
-        answer = answer.and("The index does not have the last changes yet.");
+        answer = answer.with_message("The index does not have the last changes yet.");
     }
     Ok(answer)
 }
