@@ -6,7 +6,7 @@ use base::Name;
 use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase};
 use rpc::backend::{CreateDatabaseError, DatabaseCreator, Template as RpcTemplate};
 
-use crate::admin::databases::{check_title, own_acl};
+use crate::admin::databases::{check_title, server_only_acl};
 use crate::core::Core;
 use crate::template::{Template, apply_to_new};
 
@@ -47,7 +47,7 @@ impl TemplateDatabaseCreator {
     }
 
     fn acl_for(&self, maker: &Identity) -> Acl {
-        let mut acl = own_acl(&self.core);
+        let mut acl = server_only_acl(&self.core);
         let kind = if maker.server { AclKind::Server } else { AclKind::Person };
         acl.entries.push(AclEntry { kind, ..AclEntry::new(maker.name.clone(), AclLevel::Manager) });
         // The creator logged in with a password. With a lower maximum, the creator could not grant access to anyone.

@@ -329,7 +329,7 @@ impl control::server::Execute for Server {
             Request::Blobs(request) if request.rebuild => {
                 return Err("the table of references to attachments can be rebuilt only while the server is not running; stop it first".to_owned());
             }
-            Request::Db(request) if let Some(why) = admin::databases::needs_stop(&self.core, &request) => {
+            Request::Db(request) if let Some(why) = admin::databases::stop_reason(&self.core, &request) => {
                 return Err(why);
             }
             Request::Status { .. } => self.status(report),

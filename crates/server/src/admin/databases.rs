@@ -57,7 +57,7 @@ fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) 
     check_title(title.unwrap_or_default())?;
     let template = template.map(|name| core.templates().named(name)).transpose()?;
     let title = title.or(template.as_ref().map(|template| template.title.as_str()));
-    let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, own_acl(core));
+    let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, server_only_acl(core));
     let database = core.directory.database_create(&new)?;
     if let Some(template) = template {
         apply_to_new(core, &database, &template)?;
@@ -67,7 +67,7 @@ fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) 
 }
 
 /// Returns the ACL of a new database: only this server has access.
-pub(crate) fn own_acl(core: &Core) -> Acl {
+pub(crate) fn server_only_acl(core: &Core) -> Acl {
     let server = &core.directory.options().server;
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
@@ -94,16 +94,16 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
     }
     let mut options = record.options;
     if let Some(text) = purge_interval {
-        options.purge_interval_days = days(text)?;
+        options.purge_interval_days = parse_purge_interval_days(text)?;
     }
     if let Some(text) = quota {
         options.quota_bytes = read_quota(text)?;
     }
     if let Some(text) = keep_deleted {
-        if let Some(what) = essential(record.kind) {
+        if let Some(what) = essential_purpose(record.kind) {
             return Err(Failure::Refused(format!("{path} is {what}: what is deleted there is gone at once")));
         }
-        options.keep_deleted_hours = hours(text)?;
+        options.keep_deleted_hours = parse_retention_hours(text)?;
     }
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
@@ -113,7 +113,7 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
 
 fn rename(core: &Core, path: &str, to: &str) -> Outcome {
     let access = open(core, path)?;
-    if let Some(what) = essential(access.database().record().kind) {
+    if let Some(what) = essential_purpose(access.database().record().kind) {
         return Err(Failure::Refused(format!("{path} is {what}: the server finds it by this path")));
     }
     let answer = Answer::message(format!("{path} is now {to}."));
@@ -126,7 +126,7 @@ fn rename(core: &Core, path: &str, to: &str) -> Outcome {
 fn delete(core: &Core, path: &str, force: bool) -> Outcome {
     let access = open(core, path)?;
     if !force {
-        if let Some(what) = essential(access.database().record().kind) {
+        if let Some(what) = essential_purpose(access.database().record().kind) {
             return Err(Failure::Refused(format!(
                 "{path} is {what}; with the server stopped, --force deletes it and everything in it, and the next start makes \
                  an empty one"
@@ -146,15 +146,15 @@ fn delete(core: &Core, path: &str, force: bool) -> Outcome {
 }
 
 /// Returns the reason why a request must wait until no server runs, or `None` if it can be executed at once.
-pub(crate) fn needs_stop(core: &Core, request: &DbRequest) -> Option<String> {
+pub(crate) fn stop_reason(core: &Core, request: &DbRequest) -> Option<String> {
     let DbRequest::Delete { path, .. } = request else { return None };
     let kind = open(core, path).ok()?.database().record().kind;
-    let what = essential(kind)?;
+    let what = essential_purpose(kind)?;
     Some(format!("{path} is {what} and is not deleted while the server runs: stop it first"))
 }
 
 /// Describes the purpose of a database that the server cannot run without, or returns `None` for any other database.
-fn essential(kind: DatabaseKind) -> Option<&'static str> {
+fn essential_purpose(kind: DatabaseKind) -> Option<&'static str> {
     match kind {
         DatabaseKind::Directory => Some("the directory, with all people, groups and domains"),
         DatabaseKind::MailBox => Some("a part of the queue, with the mail that waits in it"),
@@ -176,7 +176,7 @@ pub(crate) fn check_title(title: &str) -> Result<(), Failure> {
 }
 
 /// Parses a retention time in whole hours; `none` gives `None`.
-fn hours(text: &str) -> Result<Option<u16>, Failure> {
+fn parse_retention_hours(text: &str) -> Result<Option<u16>, Failure> {
     if text == "none" {
         return Ok(None);
     }
@@ -189,7 +189,7 @@ fn hours(text: &str) -> Result<Option<u16>, Failure> {
 }
 
 /// Parses a purge interval in whole days.
-fn days(text: &str) -> Result<u16, Failure> {
+fn parse_purge_interval_days(text: &str) -> Result<u16, Failure> {
     let span = ConfigDuration::parse(text).map_err(Failure::Refused)?.0;
     let count = u16::try_from(span.as_secs() / DAY_SECONDS).unwrap_or(0);
     if count == 0 || u64::from(count) * DAY_SECONDS != span.as_secs() || span.subsec_nanos() != 0 {
@@ -235,7 +235,7 @@ fn show(core: &Core, path: &str) -> Outcome {
 /// Estimates the size of a database on disk, without attachments.
 fn disk_bytes(core: &Core, facts: &DatabaseRecord) -> Result<u64, Failure> {
     let mut sum: u64 = 0;
-    for table in own_tables() {
+    for table in database_tables() {
         let size = core.store.engine().size(table, &KeyRange::prefix(&facts.number.to_key()))?;
         sum = sum.saturating_add(size);
     }
@@ -271,11 +271,11 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut ProgressCallback<
     if !request.dry_run {
         match (&request.path, found.as_slice()) {
             (Some(_), [(facts, _)]) => {
-                compact_tables(core, own_tables(), &KeyRange::prefix(&facts.number.to_key()), report)?;
+                compact_tables(core, database_tables(), &KeyRange::prefix(&facts.number.to_key()), report)?;
             }
             // A file holds parts of many databases. Compacting one database after the other would rewrite each file
             // once for each of them.
-            _ => compact_tables(core, own_tables().chain(BLOB_TABLES), &KeyRange::all(), report)?,
+            _ => compact_tables(core, database_tables().chain(BLOB_TABLES), &KeyRange::all(), report)?,
         }
         for (facts, fields) in &mut found {
             fields.push(("after_bytes", json!(disk_bytes(core, facts)?)));
@@ -331,7 +331,7 @@ fn compact_tables(
 }
 
 /// Returns the tables whose keys begin with a database number.
-fn own_tables() -> impl Iterator<Item = Table> {
+fn database_tables() -> impl Iterator<Item = Table> {
     let shared = [Table::Catalog, Table::Store];
     Table::ALL.into_iter().filter(move |table| !shared.contains(table) && !BLOB_TABLES.contains(table))
 }
@@ -395,10 +395,10 @@ mod tests {
         check_refused(&sample, delete("names.nsf", false), "--force");
         check_refused(&sample, delete("mail.box", false), "--force");
         for path in ["names.nsf", "mail.box", "Mail.Box"] {
-            let told = needs_stop(&sample.core, &delete(path, true)).expect("a running server needs it");
+            let told = stop_reason(&sample.core, &delete(path, true)).expect("a running server needs it");
             assert!(told.contains("stop it first"), "{told}");
         }
-        assert_eq!(needs_stop(&sample.core, &delete("mail/ann.nsf", true)), None);
+        assert_eq!(stop_reason(&sample.core, &delete("mail/ann.nsf", true)), None);
         db(&sample, delete("mail/ann.nsf", true)).expect("it was asked for");
         db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None })
             .expect("the address is free");

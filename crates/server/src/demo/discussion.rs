@@ -55,7 +55,7 @@ pub(super) fn make(core: &Core) -> Result<(), DemoError> {
         return Ok(());
     }
     let template = core.templates().named("discussion")?;
-    let mut acl = databases::own_acl(core);
+    let mut acl = databases::server_only_acl(core);
     if let Some(team) = core.directory.group(GROUP)? {
         let entry = AclEntry::new(team.name.canonical(), AclLevel::Editor);
         let flags = AclFlags::CREATE_PERSONAL_FOLDER;
