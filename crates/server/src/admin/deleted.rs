@@ -14,11 +14,11 @@ pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outc
     match request {
         DeletedRequest::List { first } => list(core, path, *first),
         DeletedRequest::Restore { notes } => {
-            change(core, path, notes, |writer, note| writer.note_restore(note).map(|()| true))?;
+            change_all(core, path, notes, |writer, note| writer.note_restore(note).map(|()| true))?;
             Ok(Answer::message(format!("{} back in {path}.", counted(notes.len(), "document is", "documents are"))))
         }
         DeletedRequest::Remove { notes } => {
-            change(core, path, notes, |writer, note| writer.note_delete_permanently(note))?;
+            change_all(core, path, notes, |writer, note| writer.note_delete_permanently(note))?;
             Ok(Answer::message(format!("{} of {path} deleted for good.", counted(notes.len(), "document", "documents"))))
         }
     }
@@ -52,7 +52,7 @@ fn list(core: &Core, path: &str, first: u32) -> Outcome {
 }
 
 /// Applies a change to all of the documents, or to none if one of them is not soft-deleted.
-fn change(
+fn change_all(
     core: &Core,
     path: &str,
     notes: &[u32],
