@@ -192,7 +192,7 @@ impl FolderWriter {
         match self {
             Self::Mbox { out, path, flags } => {
                 let offset = out.write(&letter.raw, letter.received, &letter.form).map_err(Failure::file(path))?;
-                note_flags(flags, &offset.to_string(), letter)?;
+                write_flags(flags, &offset.to_string(), letter)?;
                 Ok(0)
             }
             Self::Maildir { folder, keywords } => {
@@ -212,7 +212,7 @@ impl FolderWriter {
                 let file = to_file(&letter.raw, wanted(FileLineEnding::Crlf));
                 let name = format!("{:08}{}", letter.uid.0, if file.needs_wire_mark { AS_IS_ENDING } else { ".eml" });
                 write_file(&folder.join(&name), &file.bytes, letter.received)?;
-                note_flags(flags, &name, letter)?;
+                write_flags(flags, &name, letter)?;
                 Ok(0)
             }
         }
@@ -237,7 +237,7 @@ impl FolderWriter {
     }
 }
 
-fn note_flags(list: &mut Option<FlagWriter>, message: &str, letter: &OutgoingMessage) -> Result<(), Failure> {
+fn write_flags(list: &mut Option<FlagWriter>, message: &str, letter: &OutgoingMessage) -> Result<(), Failure> {
     list.as_mut().map_or(Ok(()), |list| list.write(message, &letter.flags, letter.received))
 }
 
