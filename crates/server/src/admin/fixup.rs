@@ -26,31 +26,31 @@ const ATTACHMENTS: &str = "attachments";
 
 /// Tables of which no record may be given up. A gap in them would hide which numbers are in use, or how the store is to
 /// be read.
-const KEPT: [Table; 2] = [Table::Catalog, Table::Store];
+const INDISPENSABLE_TABLES: [Table; 2] = [Table::Catalog, Table::Store];
 
 /// Checks or repairs databases while other tasks use the store. The files of the store are not replaced.
 pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
-        found.store(notes, report)?;
+        found.check_store(notes, report)?;
     }
-    found.databases(notes, request, report)?;
+    found.check_databases(notes, request, report)?;
     found.answer(request.check_only)
 }
 
 /// Checks or repairs databases while no other process uses the data folder, so that damaged files can be replaced. No
 /// database needs to open.
-pub fn execute_alone(ground: Services, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub fn execute_offline(ground: Services, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
-        found.store(&ground.notes, report)?;
+        found.check_store(&ground.notes, report)?;
     }
-    found.databases(&ground.notes, request, report)?;
+    found.check_databases(&ground.notes, request, report)?;
     if request.check_only || !request.paths.is_empty() {
         return found.answer(request.check_only);
     }
-    if !found.damage.is_empty() {
-        found.mend(ground, request, report)?;
+    if !found.unreadable.is_empty() {
+        found.repair_files(ground, request, report)?;
     } else if ground.store.blobs().are_references_lost(&ground.store)? {
         // An earlier fixup was killed before it rebuilt the references.
         found.rebuild_references(&ground.notes);
@@ -62,10 +62,10 @@ pub fn execute_alone(ground: Services, request: &FixupRequest, report: &mut Prog
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ReportedFinding {
     /// The path of a database, or [`STORE`] or [`ATTACHMENTS`].
-    place: String,
-    what: String,
+    location: String,
+    description: String,
     kind: FindingKind,
-    mended: bool,
+    repaired: bool,
 }
 
 /// The kind of a finding, which decides how it can be repaired.
@@ -80,7 +80,7 @@ enum FindingKind {
     /// A check or repair that failed because of damage.
     Failed,
     /// A check or repair that failed for a reason unrelated to the damage.
-    Prevented,
+    Blocked,
 }
 
 /// Describes the progress of checking a database.
@@ -98,15 +98,15 @@ fn told(path: &str, stage: Stage, total: u64) -> Progress {
 struct Findings {
     rows: Vec<ReportedFinding>,
     /// Parts of the engine's files that cannot be read.
-    damage: Vec<store::Error>,
+    unreadable: Vec<store::Error>,
     /// Paths of databases that lost their access control lists.
-    unlisted: Vec<String>,
+    databases_without_acl: Vec<String>,
     /// Sentences about rebuilt data that is not a finding.
-    says: Vec<String>,
+    messages: Vec<String>,
 }
 
 impl Findings {
-    fn databases(
+    fn check_databases(
         &mut self,
         notes: &Notes,
         request: &FixupRequest,
@@ -128,7 +128,7 @@ impl Findings {
             };
             match work(notes, path, &mut heard) {
                 Ok(result) => {
-                    self.take(path, &result);
+                    self.add_report(path, &result);
                     if result.repaired
                         && let Err(error) = mail::mailbox::restore_default_folders(notes, path)
                     {
@@ -142,7 +142,7 @@ impl Findings {
                 }
                 Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
                 Err(error) => {
-                    let kind = if error.is_damage() { FindingKind::Failed } else { FindingKind::Prevented };
+                    let kind = if error.is_damage() { FindingKind::Failed } else { FindingKind::Blocked };
                     self.add(path, kind, error.to_string(), false);
                 }
             }
@@ -150,18 +150,18 @@ impl Findings {
         Ok(())
     }
 
-    fn take(&mut self, path: &str, result: &FixupReport) {
+    fn add_report(&mut self, path: &str, result: &FixupReport) {
         for finding in &result.findings {
             let kind = if finding.is_repairable() { FindingKind::Derived } else { FindingKind::Lost };
             self.add(path, kind, finding.to_string(), result.repaired && kind == FindingKind::Derived);
             if matches!(finding, Finding::AccessControlLost { .. }) {
-                self.unlisted.push(path.to_owned());
+                self.databases_without_acl.push(path.to_owned());
             }
         }
     }
 
     /// Reads every byte of the store and of the attachments.
-    fn store(&mut self, notes: &Notes, report: &mut ProgressCallback<'_>) -> Result<(), Failure> {
+    fn check_store(&mut self, notes: &Notes, report: &mut ProgressCallback<'_>) -> Result<(), Failure> {
         let mut flow = ControlFlow::Continue(());
         let mut read = |what: &str, done| {
             if flow.is_continue() {
@@ -170,7 +170,7 @@ impl Findings {
         };
         for error in notes.store().engine().verify(&mut |bytes| read("reading the store", bytes))? {
             self.add(STORE, FindingKind::Block, error.to_string(), false);
-            self.damage.push(error);
+            self.unreadable.push(error);
         }
         let blobs = notes.store().blobs();
         match blobs.verify_all(notes.store().as_ref(), &mut |bytes| read("reading attachments", bytes)) {
@@ -189,38 +189,38 @@ impl Findings {
     ///
     /// The databases have recorded by now what is lost with these blocks. If one of them could not record it, the
     /// blocks stay, because the information could not be recovered afterwards.
-    fn mend(
+    fn repair_files(
         &mut self,
         ground: Services,
         request: &FixupRequest,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), Failure> {
-        if self.rows.iter().any(|row| row.kind == FindingKind::Prevented) {
+        if self.rows.iter().any(|row| row.kind == FindingKind::Blocked) {
             return Ok(());
         }
         let were_references =
-            tables_of(&self.damage).iter().any(|table| matches!(table, Table::BlobRef | Table::BlobFree));
+            tables_of(&self.unreadable).iter().any(|table| matches!(table, Table::BlobRef | Table::BlobFree));
         if were_references {
             ground.store.blobs().references_lost(&ground.store)?;
         }
         let ground = self.replace_files(ground, report)?;
         let mut again = Self::default();
-        again.databases(&ground.notes, request, report)?;
-        self.settle_databases(again);
+        again.check_databases(&ground.notes, request, report)?;
+        self.merge_second_repair(again);
         if were_references {
             self.rebuild_references(&ground.notes);
         }
-        self.settle_blocks(&ground.store.engine().verify(&mut |_| ())?);
+        self.merge_remaining_blocks(&ground.store.engine().verify(&mut |_| ())?);
         Ok(())
     }
 
     /// Replaces damaged files table by table. A table that fails does not stop the repair of the others.
     fn replace_files(&mut self, mut ground: Services, report: &mut ProgressCallback<'_>) -> Result<Services, Failure> {
-        let mut damage = std::mem::take(&mut self.damage);
+        let mut damage = std::mem::take(&mut self.unreadable);
         for _ in 0..MEND_ROUNDS_MAX {
             let mut taken = Vec::new();
             for table in tables_of(&damage) {
-                if KEPT.contains(&table) && !reads_whole(&ground.notes, table)? {
+                if INDISPENSABLE_TABLES.contains(&table) && !is_readable(&ground.notes, table)? {
                     continue;
                 }
                 let what = format!("replacing files of {}", table.name());
@@ -242,14 +242,14 @@ impl Findings {
 
     /// Adds a reason why files cannot be replaced, unless it is reported already.
     fn add_once(&mut self, what: String) {
-        if !self.rows.iter().any(|row| row.place == STORE && row.what == what) {
-            self.add(STORE, FindingKind::Prevented, what, false);
+        if !self.rows.iter().any(|row| row.location == STORE && row.description == what) {
+            self.add(STORE, FindingKind::Blocked, what, false);
         }
     }
 
     fn rebuild_references(&mut self, notes: &Notes) {
         match maintenance::rebuild(notes) {
-            Ok(done) => self.says.push(done),
+            Ok(done) => self.messages.push(done),
             Err(error) => {
                 self.add(ATTACHMENTS, FindingKind::Failed, format!("who uses which cannot be told: {error}"), false)
             }
@@ -260,72 +260,72 @@ impl Findings {
     ///
     /// The position at which a read meets a damaged block depends on the data before it. The earlier report of a block
     /// therefore does not show whether damage found now is the same.
-    fn settle_blocks(&mut self, left: &[store::Error]) {
+    fn merge_remaining_blocks(&mut self, left: &[store::Error]) {
         for row in self.rows.iter_mut().filter(|row| row.kind == FindingKind::Block) {
-            row.mended = true;
+            row.repaired = true;
         }
         for error in left {
             let what = error.to_string();
-            self.rows.retain(|row| row.kind != FindingKind::Block || row.what != what);
+            self.rows.retain(|row| row.kind != FindingKind::Block || row.description != what);
             self.add(STORE, FindingKind::Block, what, false);
         }
     }
 
     /// Merges the findings of a second repair of all databases. Findings of a database on which the second repair
     /// failed count as not repaired.
-    fn settle_databases(&mut self, again: Self) {
-        let is_failure = |row: &&ReportedFinding| matches!(row.kind, FindingKind::Failed | FindingKind::Prevented);
+    fn merge_second_repair(&mut self, again: Self) {
+        let is_failure = |row: &&ReportedFinding| matches!(row.kind, FindingKind::Failed | FindingKind::Blocked);
         for failed in again.rows.iter().filter(is_failure) {
-            self.rows.iter_mut().filter(|row| row.place == failed.place).for_each(|row| row.mended = false);
+            self.rows.iter_mut().filter(|row| row.location == failed.location).for_each(|row| row.repaired = false);
         }
         // Failures of the first repair are dropped, because their cause, for example the damaged filter of a file, may
         // be removed by now.
-        self.rows.retain(|row| row.kind != FindingKind::Failed || row.place == ATTACHMENTS);
+        self.rows.retain(|row| row.kind != FindingKind::Failed || row.location == ATTACHMENTS);
         for row in again.rows {
-            match self.rows.iter_mut().find(|told| told.place == row.place && told.what == row.what) {
-                Some(told) => told.mended &= row.mended,
+            match self.rows.iter_mut().find(|told| told.location == row.location && told.description == row.description) {
+                Some(told) => told.repaired &= row.repaired,
                 None => self.rows.push(row),
             }
         }
-        self.unlisted.extend(again.unlisted);
+        self.databases_without_acl.extend(again.databases_without_acl);
     }
 
     fn answer(self, check_only: bool) -> Outcome {
         if self.rows.is_empty() {
-            return Ok(self.says.into_iter().fold(Answer::message("No damage was found."), Answer::with_message));
+            return Ok(self.messages.into_iter().fold(Answer::message("No damage was found."), Answer::with_message));
         }
         let findings = counted(self.rows.len(), "finding", "findings");
-        let lines: Vec<String> = self.left().map(|row| format!("  {}: {}", row.place, row.what)).collect();
+        let lines: Vec<String> = self.unrepaired().map(|row| format!("  {}: {}", row.location, row.description)).collect();
         if lines.is_empty() {
             let rows = self.rows.into_iter().map(ReportedFinding::told).collect();
             let answer = Answer::list(rows).with_message(format!("{findings}, all mended."));
-            return Ok(self.says.into_iter().fold(answer, Answer::with_message));
+            return Ok(self.messages.into_iter().fold(answer, Answer::with_message));
         }
         let (left, next) = (lines.len(), self.next_step(check_only));
         Err(Failure::Refused(format!("{findings}, {left} of them not mended:\n{}\n{next}", lines.join("\n"))))
     }
 
     /// Returns the findings that are not repaired.
-    fn left(&self) -> impl Iterator<Item = &ReportedFinding> {
-        self.rows.iter().filter(|row| !row.mended)
+    fn unrepaired(&self) -> impl Iterator<Item = &ReportedFinding> {
+        self.rows.iter().filter(|row| !row.repaired)
     }
 
     /// Returns advice about the findings that are not repaired.
     fn next_step(&self, check_only: bool) -> String {
-        let count = |kind| self.left().filter(|row| row.kind == kind).count();
+        let count = |kind| self.unrepaired().filter(|row| row.kind == kind).count();
         let repairable = if check_only { count(FindingKind::Derived) } else { 0 };
         let mut says = Vec::new();
         if repairable > 0 {
             says.push(format!("`doublet fixup` without --check-only mends {repairable} of them."));
         }
-        if self.left().count() > count(FindingKind::Block) + repairable {
+        if self.unrepaired().count() > count(FindingKind::Block) + repairable {
             says.push(
                 "What a backup has of the rest, restoring it brings back; notes that cannot be read were or will be put \
                  aside, so that the others work on."
                     .to_owned(),
             );
         }
-        if let Some(path) = self.unlisted.last() {
+        if let Some(path) = self.databases_without_acl.last() {
             says.push(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in again."));
         }
         if count(FindingKind::Block) > 0 {
@@ -340,13 +340,13 @@ impl Findings {
     }
 
     fn add(&mut self, place: &str, kind: FindingKind, what: String, mended: bool) {
-        self.rows.push(ReportedFinding { place: place.to_owned(), what, kind, mended });
+        self.rows.push(ReportedFinding { location: place.to_owned(), description: what, kind, repaired: mended });
     }
 }
 
 /// Returns `true` if all records of a table can be read, so that only the access structures that lead to them are
 /// damaged.
-fn reads_whole(notes: &Notes, table: Table) -> Result<bool, Failure> {
+fn is_readable(notes: &Notes, table: Table) -> Result<bool, Failure> {
     let mut cursor = notes.store().engine().scan(table, &KeyRange::all(), Direction::Forward)?;
     loop {
         match cursor.next() {
@@ -367,7 +367,7 @@ fn tables_of(damage: &[store::Error]) -> BTreeSet<Table> {
 
 impl ReportedFinding {
     fn told(self) -> Value {
-        record(vec![("database", json!(self.place)), ("finding", json!(self.what)), ("mended", json!(self.mended))])
+        record(vec![("database", json!(self.location)), ("finding", json!(self.description)), ("mended", json!(self.repaired))])
     }
 }
 

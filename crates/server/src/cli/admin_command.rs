@@ -80,7 +80,7 @@ fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut ProgressCallb
     match take(config, false)? {
         (data, Some(lock)) => {
             let ground = Services::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
-            admin::fixup::execute_alone(ground, &request, report).map_err(Failure::of)
+            admin::fixup::execute_offline(ground, &request, report).map_err(Failure::of)
         }
         (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(Failure),
     }

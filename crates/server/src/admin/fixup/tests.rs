@@ -21,7 +21,7 @@ fn findings(rows: &[(FindingKind, &str, &str)]) -> Findings {
 }
 
 fn left(findings: &Findings) -> Vec<&str> {
-    findings.left().map(|row| row.what.as_str()).collect()
+    findings.unrepaired().map(|row| row.description.as_str()).collect()
 }
 
 fn block(key: &[u8]) -> store::Error {
@@ -32,14 +32,14 @@ fn block(key: &[u8]) -> store::Error {
 fn a_block_that_stays_is_told_wherever_it_is_met() {
     let told = block(b"where the first reading met it").to_string();
     let mut found = findings(&[(FindingKind::Block, STORE, &told), (FindingKind::Lost, "a.nsf", "note 7")]);
-    found.settle_blocks(&[block(b"elsewhere")]);
+    found.merge_remaining_blocks(&[block(b"elsewhere")]);
     assert_eq!(left(&found), ["note 7", &block(b"elsewhere").to_string()]);
     let failure = found.answer(false).expect_err("not everything is mended").to_string();
     assert!(failure.starts_with("3 findings, 2 of them not mended:\n  a.nsf: note 7\n  store: damaged"), "{failure}");
     let mut found = findings(&[(FindingKind::Block, STORE, &told)]);
-    found.settle_blocks(&[block(b"where the first reading met it")]);
+    found.merge_remaining_blocks(&[block(b"where the first reading met it")]);
     assert_eq!(left(&found), [&told]);
-    found.settle_blocks(&[]);
+    found.merge_remaining_blocks(&[]);
     assert!(found.answer(false).expect("mended").says[0].contains("1 finding, all mended"));
 }
 
@@ -51,11 +51,11 @@ fn a_repair_that_failed_has_mended_nothing() {
         (FindingKind::Derived, "b.nsf", "order"),
     ];
     let mut found = findings(&derived);
-    found.settle_databases(findings(&[(FindingKind::Failed, "a.nsf", "no space left")]));
+    found.merge_second_repair(findings(&[(FindingKind::Failed, "a.nsf", "no space left")]));
     assert_eq!(left(&found), ["order", "folder", "no space left"]);
-    assert!(found.rows.iter().filter(|row| row.place == "b.nsf").all(|row| row.mended));
+    assert!(found.rows.iter().filter(|row| row.location == "b.nsf").all(|row| row.repaired));
     let mut found = findings(&derived);
-    found.settle_databases(findings(&[(FindingKind::Lost, "a.nsf", "note 7")]));
+    found.merge_second_repair(findings(&[(FindingKind::Lost, "a.nsf", "note 7")]));
     assert_eq!(left(&found), ["note 7"]);
 }
 
@@ -112,7 +112,7 @@ impl ClosedDataFolder {
         let data = DataFolder::new(&self.config.server.data);
         let lock = data.lock().expect("nobody works on it");
         let ground = Services::open_for_fixup(Arc::clone(&self.config), data, lock).expect("the store opens");
-        execute_alone(ground, &FixupRequest::default(), &mut |_| ControlFlow::Continue(()))
+        execute_offline(ground, &FixupRequest::default(), &mut |_| ControlFlow::Continue(()))
     }
 
     /// Asserts that no damage is left and that the server opens.
