@@ -165,7 +165,7 @@ impl FolderWriter {
                 let path = to.join(way_of(mailbox, ".mbox"));
                 path.parent().map_or(Ok(()), make_folder)?;
                 let out = MboxWriter::new(BufWriter::new(create(&path)?));
-                Ok(Self::Mbox { out, flags: list(&flag_list::beside(&path))?, path })
+                Ok(Self::Mbox { out, flags: list(&flag_list::list_path(&path))?, path })
             }
             MailFormat::Maildir => {
                 let folder = to.join(maildir::directory_of(mailbox));

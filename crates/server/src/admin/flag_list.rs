@@ -23,7 +23,7 @@ use super::mail_files::create;
 pub const FOLDER_LIST: &str = "flags.jsonl";
 
 /// Suffix that is appended to the name of an mbox file.
-const MBOX_ENDING: &str = ".flags.jsonl";
+const MBOX_LIST_SUFFIX: &str = ".flags.jsonl";
 
 /// Maximum length of a line in bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -105,16 +105,16 @@ impl FlagWriter {
 
 /// Returns the path of the list for an mbox file.
 #[must_use]
-pub fn beside(mbox: &Path) -> PathBuf {
+pub fn list_path(mbox: &Path) -> PathBuf {
     let mut name = mbox.as_os_str().to_owned();
-    name.push(MBOX_ENDING);
+    name.push(MBOX_LIST_SUFFIX);
     name.into()
 }
 
 /// Returns `true` if a file is the list of an existing mbox file.
 #[must_use]
 pub fn is_list(path: &Path) -> bool {
-    path.to_str().and_then(|name| name.strip_suffix(MBOX_ENDING)).is_some_and(|mbox| Path::new(mbox).is_file())
+    path.to_str().and_then(|name| name.strip_suffix(MBOX_LIST_SUFFIX)).is_some_and(|mbox| Path::new(mbox).is_file())
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_rubbish_is_passed_over() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = beside(&folder.path().join("a.mbox"));
+        let path = list_path(&folder.path().join("a.mbox"));
         let flags: Flags = ["\\Seen", "Work"].into_iter().collect();
         let mut out = FlagWriter::create(&path).expect("the domain is new");
         out.write("0", &flags, Timestamp::from_seconds(7)).expect("writable");

@@ -191,7 +191,7 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     fn mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), Failure> {
-        let flags = FlagList::read(&flag_list::beside(path))?;
+        let flags = FlagList::read(&flag_list::list_path(path))?;
         let input = File::open(path).map_err(Failure::file(path))?;
         let mut importer = self.importer(&[path.to_owned()], mailbox)?;
         let done = self.mbox_messages(&mut importer, (path, mailbox), input, &flags);
