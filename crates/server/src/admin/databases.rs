@@ -228,7 +228,7 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("view_updates", json!(!facts.options.no_view_updates)),
         ("keep_deleted_hours", json!(facts.options.keep_deleted_hours)),
     ];
-    fields.extend(full_text::facts(core, database)?);
+    fields.extend(full_text::index_fields(core, database)?);
     Ok(Answer::record(fields))
 }
 

@@ -26,7 +26,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
     let database = access.database();
     let facts = database.record();
     let full_text = match &request.full_text {
-        Some(text) => parse(text, core.config.full_text.daily_hour)?,
+        Some(text) => parse_schedule(text, core.config.full_text.daily_hour)?,
         None if facts.options.full_text == FullTextSchedule::Off => {
             return Err(Failure::Refused(format!(
                 "{path} has no full-text index; `doublet db index {path} --full-text immediate` makes one",
@@ -136,7 +136,7 @@ fn title(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<String, Failure
 }
 
 /// Returns the fields that describe the index of a database.
-pub(super) fn facts(core: &Core, database: &Database) -> Result<Vec<(&'static str, Value)>, Failure> {
+pub(super) fn index_fields(core: &Core, database: &Database) -> Result<Vec<(&'static str, Value)>, Failure> {
     let full_text = database.record().options.full_text;
     let index = if full_text == FullTextSchedule::Off { None } else { core.full_text.existing()? };
     let documents = index.as_ref().map(|index| index.documents(database.number())).transpose()?;
@@ -149,7 +149,7 @@ pub(super) fn facts(core: &Core, database: &Database) -> Result<Vec<(&'static st
 }
 
 /// Parses an indexing schedule: `off`, `immediate`, `hourly`, `daily` or `daily@HOUR`.
-pub(super) fn parse(text: &str, daily_hour: u64) -> Result<FullTextSchedule, Failure> {
+pub(super) fn parse_schedule(text: &str, daily_hour: u64) -> Result<FullTextSchedule, Failure> {
     let hour = |hour: u64| u8::try_from(hour).ok().filter(|hour| *hour < 24).map(FullTextSchedule::Daily);
     let read = match text {
         "off" => Some(FullTextSchedule::Off),
@@ -242,10 +242,10 @@ mod tests {
 
     #[test]
     fn schedules_are_read() {
-        assert_eq!(parse("daily", 4).ok(), Some(FullTextSchedule::Daily(4)));
-        assert_eq!(parse("daily@23", 4).ok(), Some(FullTextSchedule::Daily(23)));
+        assert_eq!(parse_schedule("daily", 4).ok(), Some(FullTextSchedule::Daily(4)));
+        assert_eq!(parse_schedule("daily@23", 4).ok(), Some(FullTextSchedule::Daily(23)));
         for wrong in ["", "daily@24", "daily@", "weekly", "Off"] {
-            assert!(parse(wrong, 4).is_err(), "{wrong}");
+            assert!(parse_schedule(wrong, 4).is_err(), "{wrong}");
         }
     }
 }
