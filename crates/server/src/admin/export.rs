@@ -23,7 +23,7 @@ use notes::FolderEntry;
 use serde_json::json;
 
 use super::flag_list::{self, FlagWriter};
-use super::import::{AS_IS_ENDING, Skipped};
+use super::import::{WIRE_FORM_SUFFIX, Skipped};
 use super::mail_files::{create, make_folder, system_time, way_of};
 use super::request::{ExportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, step};
@@ -210,7 +210,7 @@ impl FolderWriter {
             }
             Self::Eml { folder, flags } => {
                 let file = to_file(&letter.raw, wanted(FileLineEnding::Crlf));
-                let name = format!("{:08}{}", letter.uid.0, if file.needs_wire_mark { AS_IS_ENDING } else { ".eml" });
+                let name = format!("{:08}{}", letter.uid.0, if file.needs_wire_mark { WIRE_FORM_SUFFIX } else { ".eml" });
                 write_file(&folder.join(&name), &file.bytes, letter.received)?;
                 write_flags(flags, &name, letter)?;
                 Ok(0)

@@ -73,13 +73,13 @@ pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Progres
     let together = |one: &PathBuf, next: &PathBuf| request.format == MailFormat::Eml && !one.is_dir() && !next.is_dir();
     for paths in request.files.chunk_by(together) {
         let done = match (request.format, paths) {
-            (MailFormat::Mbox, [path]) => import.mboxes(path),
-            (MailFormat::Maildir, [path]) => import.maildir(path),
-            (_, paths) => import.letters(paths),
+            (MailFormat::Mbox, [path]) => import.import_mboxes(path),
+            (MailFormat::Maildir, [path]) => import.import_maildir(path),
+            (_, paths) => import.import_single_files(paths),
         };
         match done {
             Err(failure @ Failure::File { .. }) => import.skipped.add(failure),
-            other => other.map_err(|failure| import.partly(failure))?,
+            other => other.map_err(|failure| import.with_partial_result(failure))?,
         }
     }
     if import.skipped.count == 0 {
@@ -167,22 +167,22 @@ struct MessageFile {
 
 impl MessageFile {
     /// Returns a checksum that identifies this message in the progress record.
-    fn check(&self) -> u64 {
+    fn checksum(&self) -> u64 {
         Position::digest(format!("{}\0{}\0{}", self.mailbox, self.base, self.file.size).as_bytes())
     }
 }
 
 impl<'a> Import<'a, '_, '_> {
     /// Imports an mbox file, or all files in a folder and its subfolders, each into the mailbox of its name.
-    fn mboxes(&mut self, path: &Path) -> Result<(), Failure> {
+    fn import_mboxes(&mut self, path: &Path) -> Result<(), Failure> {
         if !path.is_dir() {
-            return self.mbox(path, &self.request.folder);
+            return self.import_mbox(path, &self.request.folder);
         }
         for file in mail_files::files_below(path)? {
             if flag_list::is_list(&file.path) {
                 continue;
             }
-            match self.mbox(&file.path, &mail_files::mailbox_of_mbox(path, &file.path)) {
+            match self.import_mbox(&file.path, &mail_files::mailbox_of_mbox(path, &file.path)) {
                 Err(failure @ Failure::File { .. }) => self.skipped.add(failure),
                 other => other?,
             }
@@ -190,7 +190,7 @@ impl<'a> Import<'a, '_, '_> {
         Ok(())
     }
 
-    fn mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), Failure> {
+    fn import_mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), Failure> {
         let flags = FlagList::read(&flag_list::list_path(path))?;
         let input = File::open(path).map_err(Failure::file(path))?;
         let mut importer = self.importer(&[path.to_owned()], mailbox)?;
@@ -220,7 +220,7 @@ impl<'a> Import<'a, '_, '_> {
                 importer.mark_incomplete();
                 continue;
             }
-            importer.add(listed(message, mailbox, flags))?;
+            importer.add(with_listed_flags(message, mailbox, flags))?;
             if count.is_multiple_of(REPORT_EVERY) {
                 step(self.report, Progress { what: what.clone(), done, total, unit: Unit::Bytes })?;
             }
@@ -256,7 +256,7 @@ impl<'a> Import<'a, '_, '_> {
         Ok(start(0))
     }
 
-    fn maildir(&mut self, path: &Path) -> Result<(), Failure> {
+    fn import_maildir(&mut self, path: &Path) -> Result<(), Failure> {
         let mut letters = Vec::new();
         for (folder, mailbox) in maildir_folders(path)? {
             let mailbox = if mailbox == "INBOX" { self.request.folder.clone() } else { mailbox };
@@ -274,7 +274,7 @@ impl<'a> Import<'a, '_, '_> {
         }
         letters
             .sort_by_cached_key(|letter| (maildir::time_of(&letter.base), letter.mailbox.clone(), letter.base.clone()));
-        self.post(&[path.to_owned()], &letters, FileLineEnding::Lf)
+        self.import_files(&[path.to_owned()], &letters, FileLineEnding::Lf)
     }
 
     /// Reads the keyword names of a Maildir folder.
@@ -293,15 +293,15 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Imports all message files in a folder and its subfolders, or single files.
-    fn letters(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
+    fn import_single_files(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
         let letters = match paths {
-            [path] if path.is_dir() => self.letters_below(path)?,
-            files => self.letters_named(files),
+            [path] if path.is_dir() => self.files_in_folder(path)?,
+            files => self.named_files(files),
         };
-        self.post(paths, &letters, FileLineEnding::Crlf)
+        self.import_files(paths, &letters, FileLineEnding::Crlf)
     }
 
-    fn letters_named(&mut self, files: &[PathBuf]) -> Vec<MessageFile> {
+    fn named_files(&mut self, files: &[PathBuf]) -> Vec<MessageFile> {
         let mut lists = FlagListCache::default();
         let mut letters = Vec::new();
         for path in files {
@@ -313,14 +313,14 @@ impl<'a> Import<'a, '_, '_> {
         letters
     }
 
-    fn letters_below(&mut self, path: &Path) -> Result<Vec<MessageFile>, Failure> {
+    fn files_in_folder(&mut self, path: &Path) -> Result<Vec<MessageFile>, Failure> {
         let mut lists = FlagListCache::default();
         let mut letters = Vec::new();
         for file in mail_files::files_below(path)? {
             if file.name() == flag_list::FOLDER_LIST {
                 continue;
             }
-            if !is_letter(&file.name()) {
+            if !is_message_file_name(&file.name()) {
                 self.skipped
                     .add(format!("{}: its name is not that of a message (.eml, or a number)", file.path.display()));
                 continue;
@@ -336,26 +336,26 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Imports messages from files of their own, in the given order.
-    fn post(&mut self, source: &[PathBuf], letters: &[MessageFile], usual: FileLineEnding) -> Result<(), Failure> {
+    fn import_files(&mut self, source: &[PathBuf], letters: &[MessageFile], usual: FileLineEnding) -> Result<(), Failure> {
         let mut importer = self.importer(source, &self.request.folder)?;
-        let done = self.post_all(&mut importer, source, letters, usual);
+        let done = self.import_remaining_files(&mut importer, source, letters, usual);
         self.finish(importer, done)
     }
 
-    fn post_all(
+    fn import_remaining_files(
         &mut self,
         importer: &mut Importer<'_>,
         source: &[PathBuf],
         letters: &[MessageFile],
         usual: FileLineEnding,
     ) -> Result<(), Failure> {
-        let mut next = self.letters_done(importer, source, letters)?;
+        let mut next = self.imported_position(importer, source, letters)?;
         let total = Some(letters.len() as u64);
         let what = source.first().map_or_else(String::new, |path| name_of(path));
         for letter in letters.get(usize::try_from(next.offset).unwrap_or(usize::MAX)..).unwrap_or_default() {
-            next = Position { offset: next.offset + 1, check: next.check.wrapping_add(letter.check()) };
+            next = Position { offset: next.offset + 1, check: next.check.wrapping_add(letter.checksum()) };
             match read_limited(&letter.file.path, MESSAGE_BYTES_MAX as u64) {
-                Ok(raw) => importer.add(posted(letter, raw, usual, next))?,
+                Ok(raw) => importer.add(to_imported(letter, raw, usual, next))?,
                 Err(error) => {
                     self.skipped.add(error);
                     importer.mark_incomplete();
@@ -370,7 +370,7 @@ impl<'a> Import<'a, '_, '_> {
 
     /// Returns how many of these messages are imported already, with the sum of their checksums. Returns zero if the
     /// files are not the recorded ones.
-    fn letters_done(
+    fn imported_position(
         &mut self,
         importer: &mut Importer<'_>,
         source: &[PathBuf],
@@ -378,7 +378,7 @@ impl<'a> Import<'a, '_, '_> {
     ) -> Result<Position, Failure> {
         let Some(position) = importer.position()? else { return Ok(Position::default()) };
         let done = letters.get(..usize::try_from(position.offset).unwrap_or(usize::MAX)).unwrap_or_default();
-        let check = done.iter().fold(0_u64, |sum, letter| sum.wrapping_add(letter.check()));
+        let check = done.iter().fold(0_u64, |sum, letter| sum.wrapping_add(letter.checksum()));
         if done.len() as u64 == position.offset && check == position.check {
             return Ok(position);
         }
@@ -398,7 +398,7 @@ impl<'a> Import<'a, '_, '_> {
     /// Starts the import of a source into a mailbox. The same source with another mailbox is a separate import.
     fn importer(&mut self, paths: &[PathBuf], mailbox: &str) -> Result<Importer<'a>, Failure> {
         let options = ImportOptions { skip_duplicates: self.request.skip_duplicates };
-        let source = format!("{:?} {mailbox:?} {}", self.request.format, lasting_name(paths));
+        let source = format!("{:?} {mailbox:?} {}", self.request.format, source_name(paths));
         let mut importer = Importer::new(self.file, &source, options)?;
         self.sources.push(source);
         if self.is_forgetful && importer.position()?.is_none() {
@@ -427,7 +427,7 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Adds to a failure the number of messages imported before it.
-    fn partly(&self, failure: Failure) -> Failure {
+    fn with_partial_result(&self, failure: Failure) -> Failure {
         if matches!(failure, Failure::Refused(_)) && self.sum == ImportReport::default() {
             return failure;
         }
@@ -474,7 +474,7 @@ impl<'a> Import<'a, '_, '_> {
 
 /// Returns a name for the files that does not depend on the working directory. For several files it is the path of the
 /// first, with a digest of the others.
-fn lasting_name(paths: &[PathBuf]) -> String {
+fn source_name(paths: &[PathBuf]) -> String {
     let whole = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let mut names = paths.iter().map(|path| whole(path).as_os_str().as_encoded_bytes().escape_ascii().to_string());
     let first = names.next().unwrap_or_default();
@@ -486,7 +486,7 @@ fn lasting_name(paths: &[PathBuf]) -> String {
 }
 
 /// Converts a message of an mbox file for the import, with flags and time from the list beside the file.
-fn listed(message: MboxMessage, mailbox: &str, flags: &FlagList) -> ImportedMessage {
+fn with_listed_flags(message: MboxMessage, mailbox: &str, flags: &FlagList) -> ImportedMessage {
     let known = flags.find(&message.offset.to_string()).cloned();
     let mut imported = message.into_imported(mailbox);
     if let Some((flags, received)) = known {
@@ -496,7 +496,7 @@ fn listed(message: MboxMessage, mailbox: &str, flags: &FlagList) -> ImportedMess
     imported
 }
 
-fn posted(letter: &MessageFile, raw: Vec<u8>, usual: FileLineEnding, next_position: Position) -> ImportedMessage {
+fn to_imported(letter: &MessageFile, raw: Vec<u8>, usual: FileLineEnding, next_position: Position) -> ImportedMessage {
     let (raw, line_ends) = if letter.as_is { from_marked_file(raw, usual) } else { from_file(raw, usual) };
     ImportedMessage {
         mailbox: letter.mailbox.clone(),
@@ -532,15 +532,15 @@ fn letter(file: FileEntry, mailbox: String, list: &FlagList) -> MessageFile {
         Some((flags, received)) => (flags.clone(), Some(*received)),
         None => (Flags::none(), None),
     };
-    let as_is = name.ends_with(AS_IS_ENDING);
+    let as_is = name.ends_with(WIRE_FORM_SUFFIX);
     MessageFile { mailbox, base: file.path.to_string_lossy().into_owned(), flags, received, as_is, file }
 }
 
 /// Suffix of a single file whose message has bare LFs on the wire too.
-pub(super) const AS_IS_ENDING: &str = ".as-is.eml";
+pub(super) const WIRE_FORM_SUFFIX: &str = ".as-is.eml";
 
 /// Returns `true` if the name is that of a message file: `NAME.eml`, or a number as in MH folders.
-fn is_letter(name: &str) -> bool {
+fn is_message_file_name(name: &str) -> bool {
     let is_eml = name.len() > 4 && name.get(name.len() - 4..).is_some_and(|ending| ending.eq_ignore_ascii_case(".eml"));
     is_eml || (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()))
 }
