@@ -24,7 +24,7 @@ use serde_json::json;
 
 use super::flag_list::{self, FlagWriter};
 use super::import::{WIRE_FORM_SUFFIX, Skipped};
-use super::mail_files::{create, make_folder, system_time, way_of};
+use super::mail_files::{create, make_folder, system_time, path_of};
 use super::request::{ExportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, step};
 use crate::core::Core;
@@ -162,7 +162,7 @@ impl FolderWriter {
         let list = |path: &Path| request.flags.then(|| FlagWriter::create(path)).transpose();
         match request.format {
             MailFormat::Mbox => {
-                let path = to.join(way_of(mailbox, ".mbox"));
+                let path = to.join(path_of(mailbox, ".mbox"));
                 path.parent().map_or(Ok(()), make_folder)?;
                 let out = MboxWriter::new(BufWriter::new(create(&path)?));
                 Ok(Self::Mbox { out, flags: list(&flag_list::list_path(&path))?, path })
@@ -179,7 +179,7 @@ impl FolderWriter {
                 Ok(Self::Maildir { folder, keywords: KeywordTable::default() })
             }
             MailFormat::Eml => {
-                let folder = to.join(way_of(mailbox, ""));
+                let folder = to.join(path_of(mailbox, ""));
                 make_folder(&folder)?;
                 Ok(Self::Eml { flags: list(&folder.join(flag_list::FOLDER_LIST))?, folder })
             }

@@ -306,7 +306,7 @@ impl<'a> Import<'a, '_, '_> {
         let mut letters = Vec::new();
         for path in files {
             match lists.beside(path) {
-                Ok(list) => letters.push(letter(FileEntry::of(path), self.request.folder.clone(), list)),
+                Ok(list) => letters.push(letter(FileEntry::read(path), self.request.folder.clone(), list)),
                 Err(failure) => self.skipped.add(failure),
             }
         }
@@ -555,7 +555,7 @@ fn maildir_folders(top: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
         let path = entry.map_err(Failure::file(top))?.path();
         let name = name_of(&path);
         if name.starts_with('.') && path.join("cur").is_dir() {
-            folders.push((path, mail_files::sound_name(&maildir::mailbox_of(&name))));
+            folders.push((path, mail_files::sanitized_mailbox_name(&maildir::mailbox_of(&name))));
         }
     }
     folders.sort();

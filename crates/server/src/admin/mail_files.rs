@@ -21,7 +21,7 @@ use super::Failure;
 const FOLDER_DEPTH_MAX: usize = 16;
 
 /// Suffixes with a meaning in file names. A mailbox level that ends with one of them is escaped.
-const ENDINGS: [&str; 5] = [".mbox", ".mbx", ".sbd", ".eml", ".jsonl"];
+const SPECIAL_SUFFIXES: [&str; 5] = [".mbox", ".mbx", ".sbd", ".eml", ".jsonl"];
 
 /// A file with the metadata read when its folder was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct FileEntry {
 
 impl FileEntry {
     /// Reads the metadata of one file.
-    pub fn of(path: &Path) -> Self {
+    pub fn read(path: &Path) -> Self {
         let facts = std::fs::metadata(path).ok();
         let modified = facts.as_ref().and_then(|facts| facts.modified().ok()).map(timestamp);
         Self { path: path.to_owned(), size: facts.map_or(0, |facts| facts.len()), modified }
@@ -78,7 +78,7 @@ fn listed(folder: &Path) -> Result<(Vec<FileEntry>, Vec<PathBuf>), Failure> {
                 folders.push(path);
             }
         } else {
-            files.push(FileEntry::of(&path));
+            files.push(FileEntry::read(&path));
         }
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
@@ -105,7 +105,7 @@ pub fn mailbox_of_folder(top: &Path, folder: &Path) -> String {
 
 /// Converts a foreign name into a valid mailbox name.
 #[must_use]
-pub fn sound_name(name: &str) -> String {
+pub fn sanitized_mailbox_name(name: &str) -> String {
     let levels: Vec<&str> = name.split('/').filter(|level| !level.is_empty()).collect();
     let mut name = levels.join("/").replace(char::is_control, "_");
     name.truncate(name.floor_char_boundary(FOLDER_NAME_BYTES_MAX));
@@ -120,7 +120,7 @@ pub fn sound_name(name: &str) -> String {
 
 /// Returns the relative path of a mailbox's folder or, with a suffix, of its file.
 #[must_use]
-pub fn way_of(mailbox: &str, ending: &str) -> PathBuf {
+pub fn path_of(mailbox: &str, ending: &str) -> PathBuf {
     let mut way: PathBuf = mailbox.split('/').map(escaped).collect();
     way.as_mut_os_string().push(ending);
     way
@@ -133,7 +133,7 @@ fn levels_of(top: &Path, path: &Path) -> Vec<String> {
 
 fn mailbox_of(levels: Vec<String>) -> String {
     let bare = |level: &String| unescaped(without_ending(level, ".sbd").unwrap_or(level)).replace('/', "_");
-    sound_name(&levels.iter().map(bare).collect::<Vec<_>>().join("/"))
+    sanitized_mailbox_name(&levels.iter().map(bare).collect::<Vec<_>>().join("/"))
 }
 
 fn without_ending<'a>(name: &'a str, ending: &str) -> Option<&'a str> {
@@ -143,7 +143,7 @@ fn without_ending<'a>(name: &'a str, ending: &str) -> Option<&'a str> {
 
 /// Encodes one level of a mailbox name as a file name.
 fn escaped(level: &str) -> String {
-    let dot = ENDINGS.iter().find_map(|ending| without_ending(level, ending)).map(str::len);
+    let dot = SPECIAL_SUFFIXES.iter().find_map(|ending| without_ending(level, ending)).map(str::len);
     let mut name = String::with_capacity(level.len());
     for (place, c) in level.char_indices() {
         let means_something = c == '.' && (place == 0 || Some(place) == dot);
@@ -232,19 +232,19 @@ mod tests {
         check("/top/.mbox", ".mbox");
         assert_eq!(mailbox_of_folder(top, Path::new("/top/a.2024")), "a.2024");
         assert_eq!(
-            (sound_name("a//b/"), sound_name("/"), sound_name("iNBOX/x")),
+            (sanitized_mailbox_name("a//b/"), sanitized_mailbox_name("/"), sanitized_mailbox_name("iNBOX/x")),
             ("a/b".into(), "INBOX".into(), "INBOX/x".into())
         );
-        assert_eq!(sound_name(&"\u{fc}".repeat(1_000)).len(), FOLDER_NAME_BYTES_MAX);
+        assert_eq!(sanitized_mailbox_name(&"\u{fc}".repeat(1_000)).len(), FOLDER_NAME_BYTES_MAX);
     }
 
     #[test]
     fn mailboxes_come_back_under_their_names_and_never_leave_their_folder() {
         let top = Path::new("/top");
         let check = |mailbox: &str, way: &str| {
-            assert_eq!(way_of(mailbox, ".mbox"), Path::new(&format!("{way}.mbox")), "{mailbox}");
-            assert_eq!(mailbox_of_mbox(top, &top.join(way_of(mailbox, ".mbox"))), mailbox, "{mailbox}");
-            assert_eq!(mailbox_of_folder(top, &top.join(way_of(mailbox, ""))), mailbox, "{mailbox}");
+            assert_eq!(path_of(mailbox, ".mbox"), Path::new(&format!("{way}.mbox")), "{mailbox}");
+            assert_eq!(mailbox_of_mbox(top, &top.join(path_of(mailbox, ".mbox"))), mailbox, "{mailbox}");
+            assert_eq!(mailbox_of_folder(top, &top.join(path_of(mailbox, ""))), mailbox, "{mailbox}");
         };
         check("INBOX", "INBOX");
         check("Work/2026", "Work/2026");
