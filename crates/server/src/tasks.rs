@@ -59,7 +59,7 @@ pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
 }
 
 fn collect_blobs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
-    let (count, bytes) = crate::admin::maintenance::collect(core, report)?;
+    let (count, bytes) = crate::admin::maintenance::collect_unused_blobs(core, report)?;
     let counted = core.store.blobs().report(&core.store.snapshot()?)?;
     *core.blobs_counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
     Ok((count > 0).then(|| format!("removed {count} unreferenced attachments, {bytes} bytes")))

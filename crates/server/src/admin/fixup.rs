@@ -248,7 +248,7 @@ impl Findings {
     }
 
     fn rebuild_references(&mut self, notes: &Notes) {
-        match maintenance::rebuild(notes) {
+        match maintenance::rebuild_references(notes) {
             Ok(done) => self.messages.push(done),
             Err(error) => {
                 self.add(ATTACHMENTS, FindingKind::Failed, format!("who uses which cannot be told: {error}"), false)

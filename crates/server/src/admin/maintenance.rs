@@ -15,11 +15,11 @@ use crate::limits::COLLECT_STEP;
 const USERS_NAMED_MAX: usize = 100;
 
 pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut ProgressCallback<'_>) -> Outcome {
-    refuse_within_data(core, folder)?;
+    check_outside_data(core, folder)?;
     let mut flow = ControlFlow::Continue(());
     let done = store::backup::backup(&core.store, folder, &mut |progress| {
         if flow.is_continue() {
-            flow = report(bytes_done("copying", progress));
+            flow = report(backup_progress("copying", progress));
         }
     })?;
     let mut fields = vec![
@@ -38,7 +38,7 @@ pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut
 
 /// Refuses a backup folder within the data folder or the log folder. Such a backup would be lost together with the
 /// data, and could be mistaken for a part of them.
-fn refuse_within_data(core: &Core, folder: &Path) -> Result<(), Failure> {
+fn check_outside_data(core: &Core, folder: &Path) -> Result<(), Failure> {
     let log_folder = core.config.store.log_folder.0.as_ref().map(|path| core.data.resolve(path));
     let places = [Some(core.data.path().to_owned()), log_folder];
     match places.into_iter().flatten().find(|place| store::backup::lies_within(folder, place)) {
@@ -52,19 +52,19 @@ fn refuse_within_data(core: &Core, folder: &Path) -> Result<(), Failure> {
 }
 
 /// Converts the store's backup progress into an administration progress.
-pub(crate) fn bytes_done(what: &str, progress: store::backup::Progress) -> Progress {
+pub(crate) fn backup_progress(what: &str, progress: store::backup::Progress) -> Progress {
     Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
 
 pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let mut says = Vec::new();
     if request.collect {
-        let (count, bytes) = collect(core, report)?;
+        let (count, bytes) = collect_unused_blobs(core, report)?;
         let removed = counted(count, "attachment without users was", "attachments without users were");
         says.push(format!("{removed} removed ({}).", counted(bytes, "byte", "bytes")));
     }
     if request.rebuild {
-        says.push(rebuild(&core.notes)?);
+        says.push(rebuild_references(&core.notes)?);
     }
     let found = core.store.blobs().report(core.store.as_ref())?;
     let mut answer = Answer::record(vec![
@@ -104,7 +104,7 @@ fn users_of_missing(core: &Core, missing: &[store::BlobId]) -> Result<Vec<String
 ///
 /// No other task may use the data folder meanwhile: a reference added between the scan of the databases and the rebuild
 /// would be lost.
-pub(super) fn rebuild(notes: &Notes) -> Result<String, Failure> {
+pub(super) fn rebuild_references(notes: &Notes) -> Result<String, Failure> {
     let mut uses = Vec::new();
     for facts in notes.database_list()? {
         let database = notes.database_open(&facts.path)?;
@@ -121,7 +121,7 @@ pub(super) fn rebuild(notes: &Notes) -> Result<String, Failure> {
 }
 
 /// Removes unused attachments step by step. Returns their number and their size in bytes.
-pub(crate) fn collect(core: &Core, report: &mut ProgressCallback<'_>) -> Result<(u64, u64), Failure> {
+pub(crate) fn collect_unused_blobs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<(u64, u64), Failure> {
     let (mut count, mut bytes) = (0_u64, 0_u64);
     loop {
         let step_done = core.store.blobs().collect(&core.store, core.clock.now(), COLLECT_STEP)?;

@@ -14,7 +14,7 @@ use store::backup::{self, RestoreDestination};
 use super::terminal::{ProgressDisplay, human, json as as_json};
 use super::{Failure, GlobalOptions, print};
 use crate::admin::answer::record;
-use crate::admin::maintenance::bytes_done;
+use crate::admin::maintenance::backup_progress;
 use crate::admin::{Answer, counted};
 use crate::core::{Core, server_name};
 use crate::data::DataFolder;
@@ -63,7 +63,7 @@ fn list(command: &RestoreCommand) -> Result<Answer, Failure> {
 fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
     let mut meter = ProgressDisplay::new();
     let checked = backup::verify(&command.folder, command.backup, &mut |progress| {
-        let _: ControlFlow<()> = meter.step(&bytes_done("verifying", progress));
+        let _: ControlFlow<()> = meter.step(&backup_progress("verifying", progress));
     });
     let checked = checked.map_err(Failure::of)?;
     let (files, bytes) = (counted(checked.files, "file", "files"), counted(checked.bytes, "byte", "bytes"));
@@ -81,7 +81,7 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
     let mut meter = ProgressDisplay::new();
     let destination = RestoreDestination { folder: &store, wal_folder: log_folder.as_deref() };
     let restored = backup::restore(&command.folder, command.backup, destination, &mut |progress| {
-        let _: ControlFlow<()> = meter.step(&bytes_done("restoring", progress));
+        let _: ControlFlow<()> = meter.step(&backup_progress("restoring", progress));
     });
     let restored = restored.map_err(Failure::of)?;
     drop(meter);

@@ -198,7 +198,7 @@ fn a_fixup_that_was_killed_is_finished_by_the_next() {
     let says = closed.fixup().expect("nothing is damaged").says;
     assert!(says[0] == "No damage was found." && says[1].contains("0 were missing"), "{says:?}");
     let core = closed.reopen();
-    maintenance::collect(&core, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
+    maintenance::collect_unused_blobs(&core, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
 }
 
 #[test]
@@ -208,5 +208,5 @@ fn references_to_attachments_are_made_anew() {
     closed.fixup().expect_err("the lengths of attachments were in the same block");
     let core = Core::open(Arc::clone(&closed.config)).expect("it opens");
     assert_eq!(core.store.blobs().report(core.store.as_ref()).expect("it runs").references, 2);
-    maintenance::collect(&core, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
+    maintenance::collect_unused_blobs(&core, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
 }
