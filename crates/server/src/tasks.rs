@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use wire::Shutdown;
 
-use crate::admin::{Failure, Progress, ProgressCallback, Unit, step};
+use crate::admin::{Failure, Progress, ProgressCallback, Unit, report_step};
 use crate::core::Core;
 
 /// The function of a task. Returns a text for the log, or `None` if there is nothing to report.
@@ -51,7 +51,7 @@ pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
         });
         match done.await {
             Ok(Ok(Some(text))) => tracing::info!(target: "tasks", task = task.name, "{text}"),
-            Ok(Ok(None) | Err(Failure::BrokenOff)) => {}
+            Ok(Ok(None) | Err(Failure::Cancelled)) => {}
             Ok(Err(error)) => tracing::error!(target: "tasks", task = task.name, %error, "task failed; will retry"),
             Err(error) => tracing::error!(target: "tasks", task = task.name, %error, "broke off"),
         }
@@ -70,7 +70,7 @@ fn purge_stubs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<
     let total = Some(databases.len() as u64);
     let (mut removed, mut failed) = (0, None);
     for (done, facts) in (0..).zip(databases) {
-        step(report, Progress { what: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
+        report_step(report, Progress { what: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
         match purge_database(core, &facts.path) {
             Ok(count) => removed += count,
             // The database was deleted or renamed in the meantime, or has a newer format and is left alone.
@@ -127,7 +127,7 @@ mod tests {
     fn a_task_ends_early_when_the_server_does() {
         let sample = Sample::new();
         let ended = purge_stubs(&sample.core, &mut |_| ControlFlow::Break(()));
-        assert!(matches!(ended, Err(Failure::BrokenOff)));
+        assert!(matches!(ended, Err(Failure::Cancelled)));
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use store::{KeyRange, Table};
 use super::answer::{timestamp_json, record};
 use super::people::{manager, read_quota};
 use super::request::{CompactRequest, DbChange, DbRequest, OnOff};
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, report_step};
 use crate::config::units::ConfigDuration;
 use crate::core::Core;
 use crate::template::apply_to_new;
@@ -256,7 +256,7 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut ProgressCallback<
     }
     let mut found = Vec::with_capacity(paths.len());
     for (done, path) in (0..).zip(&paths) {
-        step(report, Progress { what: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases })?;
+        report_step(report, Progress { what: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases })?;
         let access = open(core, path)?;
         let facts = access.database().record();
         let mut fields = vec![("path", json!(facts.path)), ("structure_before", json!(facts.ods.0))];
@@ -306,7 +306,7 @@ fn upgrade(
             let (after, rewritten) = (json!(so_far.to.0), json!(so_far.rewritten));
             return Ok(vec![("structure_after", after), ("notes_rewritten", rewritten)]);
         }
-        step(report, Progress { what: what.clone(), done: so_far.notes, total: None, unit: Unit::Notes })?;
+        report_step(report, Progress { what: what.clone(), done: so_far.notes, total: None, unit: Unit::Notes })?;
     }
 }
 
@@ -324,7 +324,7 @@ fn compact_tables(
     let total = Some(tables.len() as u64);
     for (done, table) in (0..).zip(tables) {
         let what = format!("compacting {}", table.name());
-        step(report, Progress { what, done, total, unit: Unit::Tables })?;
+        report_step(report, Progress { what, done, total, unit: Unit::Tables })?;
         core.store.engine().compact(table, range)?;
     }
     Ok(())

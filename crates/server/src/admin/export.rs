@@ -26,7 +26,7 @@ use super::flag_list::{self, FlagWriter};
 use super::import::{WIRE_FORM_SUFFIX, Skipped};
 use super::mail_files::{create, make_folder, system_time, path_of};
 use super::request::{ExportRequest, MailFormat};
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, report_step};
 use crate::core::Core;
 
 /// Number of messages between two progress reports.
@@ -141,7 +141,7 @@ impl Export<'_, '_, '_> {
         self.seen += 1;
         if self.seen.is_multiple_of(REPORT_EVERY) || self.seen == self.total {
             let what = "exporting".to_owned();
-            step(self.report, Progress { what, done: self.seen, total: Some(self.total), unit: Unit::Messages })?;
+            report_step(self.report, Progress { what, done: self.seen, total: Some(self.total), unit: Unit::Messages })?;
         }
         Ok(())
     }

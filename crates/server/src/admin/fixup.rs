@@ -14,7 +14,7 @@ use store::{Direction, KeyRange, Table};
 
 use super::answer::record;
 use super::request::FixupRequest;
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, maintenance, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, maintenance, report_step};
 use crate::core::Services;
 use crate::limits::MEND_ROUNDS_MAX;
 
@@ -119,7 +119,7 @@ impl Findings {
         };
         let total = Some(paths.len() as u64);
         for (done, path) in (0..).zip(&paths) {
-            step(report, Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases })?;
+            report_step(report, Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases })?;
             let work = if request.check_only { fixup::check_at } else { fixup::repair_at };
             // The repair of a database is not interrupted once it has started. The step before the next database
             // notices that the caller wants to stop.
@@ -224,7 +224,7 @@ impl Findings {
                     continue;
                 }
                 let what = format!("replacing files of {}", table.name());
-                step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
+                report_step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
                 match ground.store.engine().mend(table, &damage) {
                     Ok(damaged) => taken.extend(damaged),
                     Err(error) => self.add_once(format!("its files of {} stay: {error}", table.name())),

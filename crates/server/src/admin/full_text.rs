@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::answer::{timestamp_json, record};
 use super::databases::open;
 use super::request::{IndexRequest, SearchOrder, SearchRequest};
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, report_step};
 use crate::core::Core;
 use crate::limits::QUERY_TIME_MAX;
 
@@ -72,7 +72,7 @@ fn update(
         let progress = core.full_text.update(search, &path, &|| false)?;
         done += progress.changes as u64;
         let total = Some(total.max(done));
-        let told = step(report, Progress { what: format!("indexing {path}"), done, total, unit: Unit::Notes });
+        let told = report_step(report, Progress { what: format!("indexing {path}"), done, total, unit: Unit::Notes });
         if progress.complete || told.is_err() {
             search.commit()?;
             return told;
@@ -236,7 +236,7 @@ mod tests {
         let sample = Sample::new();
         deliver(&sample, "report");
         let ended = crate::admin::execute(&sample.core, index_of(Some("daily@5")), &mut |_| ControlFlow::Break(()));
-        assert!(matches!(ended, Err(Failure::BrokenOff)));
+        assert!(matches!(ended, Err(Failure::Cancelled)));
         assert_eq!(sample.execute(search_for("report")).expect("an answer").data.as_array().map(Vec::len), Some(1));
     }
 

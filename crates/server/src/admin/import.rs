@@ -31,7 +31,7 @@ use serde_json::json;
 use super::flag_list::{self, FlagList};
 use super::mail_files::{self, FileEntry, name_of};
 use super::request::{ImportRequest, MailFormat};
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, report_step};
 use crate::core::Core;
 use crate::data::read_limited;
 
@@ -222,11 +222,11 @@ impl<'a> Import<'a, '_, '_> {
             }
             importer.add(with_listed_flags(message, mailbox, flags))?;
             if count.is_multiple_of(REPORT_EVERY) {
-                step(self.report, Progress { what: what.clone(), done, total, unit: Unit::Bytes })?;
+                report_step(self.report, Progress { what: what.clone(), done, total, unit: Unit::Bytes })?;
             }
         }
         if !count.is_multiple_of(REPORT_EVERY) {
-            step(self.report, Progress { what, done, total, unit: Unit::Bytes })?;
+            report_step(self.report, Progress { what, done, total, unit: Unit::Bytes })?;
         }
         Ok(())
     }
@@ -362,7 +362,7 @@ impl<'a> Import<'a, '_, '_> {
                 }
             }
             if next.offset.is_multiple_of(REPORT_EVERY) || Some(next.offset) == total {
-                step(self.report, Progress { what: what.clone(), done: next.offset, total, unit: Unit::Messages })?;
+                report_step(self.report, Progress { what: what.clone(), done: next.offset, total, unit: Unit::Messages })?;
             }
         }
         Ok(())
@@ -443,7 +443,7 @@ impl<'a> Import<'a, '_, '_> {
             counted(messages, "message", "messages"),
             counted(bytes, "byte", "bytes")
         );
-        failure.after(done)
+        failure.with_partial_result(done)
     }
 
     fn answer(self) -> Answer {

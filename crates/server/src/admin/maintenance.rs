@@ -7,7 +7,7 @@ use notes::{Notes, fixup};
 use serde_json::json;
 
 use super::request::BlobRequest;
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, report_step};
 use crate::core::Core;
 use crate::limits::COLLECT_STEP;
 
@@ -127,7 +127,7 @@ pub(crate) fn collect_unused_blobs(core: &Core, report: &mut ProgressCallback<'_
         let step_done = core.store.blobs().collect(&core.store, core.clock.now(), COLLECT_STEP)?;
         count = count.saturating_add(step_done.removed);
         bytes = bytes.saturating_add(step_done.removed_bytes);
-        step(
+        report_step(
             report,
             Progress { what: "removing unused attachments".to_owned(), done: bytes, total: None, unit: Unit::Bytes },
         )?;

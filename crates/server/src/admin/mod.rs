@@ -79,7 +79,7 @@ pub enum Failure {
     Refused(String),
     /// The command failed after a part of it was done. That part is kept.
     #[error("{failure}\n{done}")]
-    Partly {
+    Partial {
         /// The error that stopped the command.
         failure: Box<Failure>,
         /// Description of the part that was done, and how to continue.
@@ -87,7 +87,7 @@ pub enum Failure {
     },
     /// The progress callback cancelled the command.
     #[error("broken off; what was done so far stays")]
-    BrokenOff,
+    Cancelled,
 }
 
 impl From<search::QueryError> for Failure {
@@ -114,8 +114,8 @@ impl Failure {
 
     /// Adds a description of the work that was done before this failure and is kept.
     #[must_use]
-    pub fn after(self, done: String) -> Self {
-        Self::Partly { failure: Box::new(self), done }
+    pub fn with_partial_result(self, done: String) -> Self {
+        Self::Partial { failure: Box::new(self), done }
     }
 
     /// Returns a function that converts an I/O error of a file into a failure.
@@ -148,9 +148,9 @@ pub fn execute(core: &Core, request: Request, report: &mut ProgressCallback<'_>)
     }
 }
 
-/// Reports progress. Fails with [`Failure::BrokenOff`] if the callback cancels the command.
-pub(crate) fn step(report: &mut ProgressCallback<'_>, progress: Progress) -> Result<(), Failure> {
-    if report(progress).is_break() { Err(Failure::BrokenOff) } else { Ok(()) }
+/// Reports progress. Fails with [`Failure::Cancelled`] if the callback cancels the command.
+pub(crate) fn report_step(report: &mut ProgressCallback<'_>, progress: Progress) -> Result<(), Failure> {
+    if report(progress).is_break() { Err(Failure::Cancelled) } else { Ok(()) }
 }
 
 fn directory_hint(error: &directory::Error) -> String {

@@ -36,7 +36,7 @@ pub(crate) fn add(core: &Core, new: &NewUser) -> Outcome {
     let made = core.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
     made.map_err(|error| {
         let done = format!("{} was added all the same; its mail file is made when it is first used.", person.label());
-        Failure::from(error).after(done)
+        Failure::from(error).with_partial_result(done)
     })?;
     let answer = Answer::message(format!("{} was added, with the mail file {}.", person.label(), person.mail_file));
     if person.has_password() {
@@ -155,7 +155,7 @@ fn set(core: &Core, change: &UserChange) -> Outcome {
         set_quota(core, &person, quota_bytes).map_err(|failure| {
             let label = person.label();
             let who = person.address().map_or_else(|| person.name.to_string(), ToString::to_string);
-            failure.after(format!(
+            failure.with_partial_result(format!(
                 "{label} was changed all the same, but for the limit of the mail file: `doublet user set {who} --quota SIZE` sets it."
             ))
         })?;
@@ -206,7 +206,7 @@ fn remove(core: &Core, who: &str, delete_mail: bool) -> Outcome {
     }
     delete_mail_file(core, &person).map_err(|failure| {
         let (label, path) = (person.label(), &person.mail_file);
-        failure.after(format!("{label} was removed all the same; `doublet db delete {path}` deletes the mail file."))
+        failure.with_partial_result(format!("{label} was removed all the same; `doublet db delete {path}` deletes the mail file."))
     })?;
     Ok(answer.with_message(format!("The mail file {} was deleted.", person.mail_file)))
 }
@@ -317,7 +317,7 @@ mod tests {
             batch: None,
         };
         let failure = user(&sample, zoe).expect_err("no database can be made");
-        assert!(matches!(failure, Failure::Partly { .. }), "{failure}");
+        assert!(matches!(failure, Failure::Partial { .. }), "{failure}");
         assert!(failure.to_string().contains("zoe@acme.test was added all the same"), "{failure}");
         find(&sample.core, "zoe").expect("she was added");
     }

@@ -27,7 +27,7 @@ use self::mark::{ImportProgress, name_of};
 use self::rows::{Row, RowError, Rows};
 use super::answer::record;
 use super::request::TableImport;
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases, step};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases, report_step};
 use crate::core::Core;
 use crate::limits::TABLE_REFUSALS_MAX;
 
@@ -78,7 +78,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
         let done = if request.dry_run { work.mark.rows } else { work.durable.rows };
         if done > 0 && work.mark.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
             let what = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
-            let ended = step(report, Progress { what, done, total: None, unit: Unit::Rows });
+            let ended = report_step(report, Progress { what, done, total: None, unit: Unit::Rows });
             ended.map_err(|failure| work.broken_off(failure))?;
         }
     }
@@ -252,7 +252,7 @@ impl Import<'_> {
             return failure;
         }
         let next = if self.durable.is_kept() { "; the same command with --resume goes on behind them" } else { "" };
-        failure.after(format!("{} made before{next}", counted(documents, "document was", "documents were")))
+        failure.with_partial_result(format!("{} made before{next}", counted(documents, "document was", "documents were")))
     }
 
     fn answer(self) -> Answer {

@@ -62,7 +62,7 @@ fn one(
     };
     if !is_done {
         return match tell(0, 0) {
-            ControlFlow::Break(()) => Err(Failure::BrokenOff),
+            ControlFlow::Break(()) => Err(Failure::Cancelled),
             ControlFlow::Continue(()) => {
                 Err(Failure::Refused(format!("view {title:?} of {path} is being built already; try again later")))
             }
@@ -149,7 +149,7 @@ mod tests {
         }
         assert_eq!((listed("documents"), listed("late_changes")), (json!(1), json!(0)));
         let broken_off = updall(core, &request(None, true), &mut |_| ControlFlow::Break(()));
-        assert!(matches!(broken_off, Err(Failure::BrokenOff)));
+        assert!(matches!(broken_off, Err(Failure::Cancelled)));
         let unknown = updall(core, &request(Some("Zork"), false), &mut |_| ControlFlow::Continue(()));
         assert!(unknown.expect_err("unknown").to_string().contains("doublet db views"));
     }

@@ -43,7 +43,7 @@ fn check_resumes(sample: &Sample, request: &ImportRequest) {
         });
         match outcome {
             Ok(_) => break,
-            Err(failure) => assert!(matches!(failure, Failure::Partly { .. }), "{failure}"),
+            Err(failure) => assert!(matches!(failure, Failure::Partial { .. }), "{failure}"),
         }
     }
     assert!(attempts > 1, "the import was never broken off");

@@ -16,7 +16,7 @@ use notes::{DatabaseSnapshot, Item, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableFormat};
-use super::super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, answer, counted, step};
+use super::super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, answer, counted, report_step};
 use super::columns::{TYPES, UNID, untold_type};
 use super::open;
 use crate::core::Core;
@@ -44,7 +44,7 @@ pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut 
         done += 1;
         if ended.is_ok() && done % 1_000 == 0 {
             let what = format!("exporting {}", request.path);
-            ended = step(report, Progress { what, done, total, unit: Unit::Notes });
+            ended = report_step(report, Progress { what, done, total, unit: Unit::Notes });
         }
         Ok(ended.is_ok())
     })?;
