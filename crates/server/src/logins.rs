@@ -303,7 +303,7 @@ mod tests {
         let file = logins.mail_file("CN=ann/O=acme.test").expect("the mail file exists");
         assert_eq!(file.database().path(), "mail/ann.nsf");
         drop(file);
-        let access = crate::admin::people::manager(&sample.core, "mail/ann.nsf").expect("the mail file exists");
+        let access = crate::admin::people::open_as_manager(&sample.core, "mail/ann.nsf").expect("the mail file exists");
         sample.core.notes.database_delete(&access).expect("it can go");
         assert!(logins.mail_file("ann").expect("it is made again").view().is_ok());
         assert_eq!(logins.mail_file("eve").err(), Some(LoginRefusal::Disabled));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::{KeyRange, Table};
 
 use super::answer::{timestamp_json, record};
-use super::people::{manager, read_quota};
+use super::people::{open_as_manager, read_quota};
 use super::request::{CompactRequest, DbChange, DbRequest, OnOff};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, report_step};
 use crate::config::units::ConfigDuration;
@@ -337,7 +337,7 @@ fn database_tables() -> impl Iterator<Item = Table> {
 }
 
 pub(super) fn open(core: &Core, path: &str) -> Result<Access<level::Manager>, Failure> {
-    match manager(core, path) {
+    match open_as_manager(core, path) {
         Err(Failure::Notes(notes::Error::NotFound { .. })) => Err(Failure::no_such("db", path)),
         other => other,
     }

@@ -220,7 +220,7 @@ fn delete_mail_file(core: &Core, person: &Person) -> Result<(), Failure> {
 
 /// Opens the mail file of a person. Returns `None` if it does not exist yet.
 fn mail_file(core: &Core, person: &Person) -> Result<Option<Access<level::Manager>>, Failure> {
-    match manager(core, &person.mail_file) {
+    match open_as_manager(core, &person.mail_file) {
         Ok(access) => Ok(Some(access)),
         Err(Failure::Notes(notes::Error::NotFound { .. })) => Ok(None),
         Err(failure) => Err(failure),
@@ -228,7 +228,7 @@ fn mail_file(core: &Core, person: &Person) -> Result<Option<Access<level::Manage
 }
 
 /// Opens a database with the rights of this server.
-pub(crate) fn manager(core: &Core, path: &str) -> Result<Access<level::Manager>, Failure> {
+pub(crate) fn open_as_manager(core: &Core, path: &str) -> Result<Access<level::Manager>, Failure> {
     let database = core.notes.database_open(path)?;
     let identity = std::sync::Arc::new(notes::Identity::local_server(core.directory.options().server.clone()));
     Ok(database.authorize(&identity)?)
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_mail_file_that_does_not_open_changes_nothing() {
         let sample = Sample::new();
-        let number = manager(&sample.core, "mail/ann.nsf").expect("the mail file exists").database().number();
+        let number = open_as_manager(&sample.core, "mail/ann.nsf").expect("the mail file exists").database().number();
         damage(&sample, store::Table::Meta, &[&number.to_key()[..], b"c"].concat());
         let before = find(&sample.core, "ann").expect("the user exists");
         let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
