@@ -757,13 +757,13 @@ fn delimiter(text: &str) -> Result<char, String> {
 impl TableImport {
     /// Returns `true` if the rows are read from standard input.
     #[must_use]
-    pub fn is_input(&self) -> bool {
+    pub fn is_stdin(&self) -> bool {
         self.file == std::path::Path::new("-")
     }
 
     /// Returns the format of the file, either as requested or according to its name.
     #[must_use]
-    pub fn table_form(&self) -> TableFormat {
+    pub fn table_format(&self) -> TableFormat {
         self.format.unwrap_or_else(|| TableFormat::of(&self.file))
     }
 }

@@ -234,7 +234,7 @@ impl Columns {
     fn look_for(&mut self, request: &TableImport, said: &[MapOption<'_>]) -> Result<(), Failure> {
         let mut missing: Vec<&str> = said.iter().map(|said| said.column).collect();
         missing.retain(|column| !self.mappings.iter().any(|mapping| mapping.column.eq_ignore_ascii_case(column)));
-        if missing.is_empty() || request.is_input() || request.table_form() == TableFormat::Csv {
+        if missing.is_empty() || request.is_stdin() || request.table_format() == TableFormat::Csv {
             return Ok(());
         }
         let mut rows = Rows::open(request)?;
@@ -260,7 +260,7 @@ impl Columns {
         let column = said.column;
         let mapping = self.mappings.iter_mut().find(|mapping| mapping.column.eq_ignore_ascii_case(column));
         let mapping = mapping.ok_or_else(|| {
-            Failure::Refused(match request.is_input() {
+            Failure::Refused(match request.is_stdin() {
                 true => {
                     format!("the first rows have no column {column:?}; a later one can be spoken of only in a file")
                 }

@@ -35,11 +35,11 @@ impl ImportProgress {
     /// Determines the row at which the import begins: after the rows of an interrupted import if the request resumes
     /// it, otherwise at the first row. Fails if the request does not fit the stored progress.
     pub(super) fn begin(request: &TableImport, access: &Access<level::Designer>) -> Result<Self, Failure> {
-        if request.is_input() && request.resume {
+        if request.is_stdin() && request.resume {
             let why = "what comes from standard input may be something else this time: --resume wants a file";
             return Err(Failure::Refused(why.to_owned()));
         }
-        if request.dry_run || request.is_input() {
+        if request.dry_run || request.is_stdin() {
             return Ok(Self::default());
         }
         let size = std::fs::metadata(&request.file).map_err(Failure::file(&request.file))?.len();

@@ -116,12 +116,12 @@ impl BoundedInput {
 
 impl Rows {
     pub(super) fn open(request: &TableImport) -> Result<Self, Failure> {
-        let input: Box<dyn Read> = if request.is_input() {
+        let input: Box<dyn Read> = if request.is_stdin() {
             Box::new(std::io::stdin())
         } else {
             Box::new(File::open(&request.file).map_err(Failure::file(&request.file))?)
         };
-        let source = match request.table_form() {
+        let source = match request.table_format() {
             TableFormat::Csv => Source::Csv(Box::new(CsvSource::open(request, input)?)),
             TableFormat::Jsonl => Source::Lines(Box::new(BufReader::new(input))),
         };
