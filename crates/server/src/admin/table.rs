@@ -3,7 +3,7 @@
 //! An import samples the first rows to determine the content of each column and reports the result. With `--dry-run` it
 //! stops after reading the whole file. Options can set the types of columns, rename them or leave them out. Rejected
 //! rows are reported with their numbers and reasons; all others are imported, some hundred per transaction. Each
-//! transaction also records the progress ([`mark`]), so that an interrupted import has added a known part of the rows
+//! transaction also records the progress ([`progress`]), so that an interrupted import has added a known part of the rows
 //! and can continue after it. A row without an end stops the import: the rows before it are imported, and the command
 //! fails.
 
@@ -66,24 +66,24 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
         waiting: Vec::new(),
         unids: HashSet::new(),
         waiting_bytes: 0,
-        mark,
+        progress: mark,
         under_way: None,
-        durable,
+        durable_progress: durable,
         refusals: Vec::new(),
         unread: None,
     };
-    while let Some((row, length)) = rows.next().map_err(|failure| work.broken_off(failure))? {
-        work.take(row, length)?;
+    while let Some((row, length)) = rows.next().map_err(|failure| work.with_durable_progress(failure))? {
+        work.add_row(row, length)?;
         // The reported rows survive a crash.
-        let done = if request.dry_run { work.mark.rows } else { work.durable.rows };
-        if done > 0 && work.mark.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
+        let done = if request.dry_run { work.progress.rows } else { work.durable_progress.rows };
+        if done > 0 && work.progress.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
             let what = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
             let ended = report_step(report, Progress { what, done, total: None, unit: Unit::Rows });
-            ended.map_err(|failure| work.broken_off(failure))?;
+            ended.map_err(|failure| work.with_durable_progress(failure))?;
         }
     }
     work.flush(if work.unread.is_some() { ImportProgress::put_unread } else { ImportProgress::end })?;
-    work.settle()?;
+    work.await_durability()?;
     Ok(work.answer())
 }
 
@@ -128,11 +128,11 @@ struct Import<'i> {
     /// Number of bytes of the rows in `waiting`.
     waiting_bytes: usize,
     /// Progress including the rows that are not committed yet.
-    mark: ImportProgress,
+    progress: ImportProgress,
     /// The transaction that is being written to disk while the next rows are read, with its progress.
     under_way: Option<(Ticket, ImportProgress)>,
     /// Progress that is durable.
-    durable: ImportProgress,
+    durable_progress: ImportProgress,
     /// The first rejected rows.
     refusals: Vec<Json>,
     /// The reason why the next row, and with it the rest of the file, cannot be read.
@@ -140,8 +140,8 @@ struct Import<'i> {
 }
 
 impl Import<'_> {
-    fn take(&mut self, row: Result<Row, RowError>, length: usize) -> Result<(), Failure> {
-        let number = self.mark.rows + 1;
+    fn add_row(&mut self, row: Result<Row, RowError>, length: usize) -> Result<(), Failure> {
+        let number = self.progress.rows + 1;
         let new = match row.and_then(|row| self.document(&row, number).map_err(RowError::Row)) {
             Ok(new) => self.check_unid(new)?,
             fault => fault,
@@ -152,7 +152,7 @@ impl Import<'_> {
                 self.waiting_bytes += length;
             }
             Err(RowError::Row(why)) => {
-                self.mark.refused += 1;
+                self.progress.refused += 1;
                 self.refuse(number, &why);
             }
             Err(RowError::Rest(why)) => {
@@ -161,7 +161,7 @@ impl Import<'_> {
                 return Ok(());
             }
         }
-        self.mark.rows = number;
+        self.progress.rows = number;
         let is_enough = self.waiting.len() >= ROWS_PER_TRANSACTION || self.waiting_bytes >= BYTES_PER_TRANSACTION;
         if is_enough { self.flush(ImportProgress::put) } else { Ok(()) }
     }
@@ -207,15 +207,15 @@ impl Import<'_> {
     fn flush(&mut self, note_down: RecordProgress) -> Result<(), Failure> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
-        self.mark.documents += waiting.len() as u64;
+        self.progress.documents += waiting.len() as u64;
         if self.request.dry_run {
             return Ok(());
         }
-        let ticket = self.commit(waiting, note_down).map_err(|failure| self.broken_off(failure))?;
+        let ticket = self.commit(waiting, note_down).map_err(|failure| self.with_durable_progress(failure))?;
         // From now on these UNIDs are found in the database.
         self.unids.clear();
-        self.settle()?;
-        self.under_way = Some((ticket, self.mark.clone()));
+        self.await_durability()?;
+        self.under_way = Some((ticket, self.progress.clone()));
         Ok(())
     }
 
@@ -226,52 +226,52 @@ impl Import<'_> {
         for new in documents {
             transaction.writer(0).note_create(new)?;
         }
-        note_down(&mut self.mark, &mut transaction.writer(0))?;
+        note_down(&mut self.progress, &mut transaction.writer(0))?;
         Ok(transaction.commit()?)
     }
 
     /// Waits until the pending transaction is durable.
-    fn settle(&mut self) -> Result<(), Failure> {
+    fn await_durability(&mut self) -> Result<(), Failure> {
         let Some((ticket, mark)) = self.under_way.take() else { return Ok(()) };
         let waited = self.core.notes.store().durable(ticket).wait();
-        waited.map_err(|error| self.broken_off(error.into()))?;
-        self.durable = mark;
+        waited.map_err(|error| self.with_durable_progress(error.into()))?;
+        self.durable_progress = mark;
         Ok(())
     }
 
     /// Adds the durable progress to a failure.
-    fn broken_off(&mut self, failure: Failure) -> Failure {
+    fn with_durable_progress(&mut self, failure: Failure) -> Failure {
         // The pending transaction may still succeed.
         if let Some((ticket, mark)) = self.under_way.take()
             && self.core.notes.store().durable(ticket).wait().is_ok()
         {
-            self.durable = mark;
+            self.durable_progress = mark;
         }
-        let documents = self.durable.documents;
+        let documents = self.durable_progress.documents;
         if self.request.dry_run || documents == 0 {
             return failure;
         }
-        let next = if self.durable.is_kept() { "; the same command with --resume goes on behind them" } else { "" };
+        let next = if self.durable_progress.is_kept() { "; the same command with --resume goes on behind them" } else { "" };
         failure.with_partial_result(format!("{} made before{next}", counted(documents, "document was", "documents were")))
     }
 
     fn answer(self) -> Answer {
-        let refused = self.mark.refused + u64::from(self.unread.is_some());
-        let unread = self.unread.as_ref().map(|_| self.mark.rows + 1);
+        let refused = self.progress.refused + u64::from(self.unread.is_some());
+        let unread = self.unread.as_ref().map(|_| self.progress.rows + 1);
         let mut answer = Answer::record(vec![
             ("columns", json!(self.columns.records())),
-            ("documents", json!(self.mark.documents)),
+            ("documents", json!(self.progress.documents)),
             ("refused", json!(refused)),
             ("refusals", json!(self.refusals)),
             ("unread_from_row", json!(unread)),
             ("warnings", json!(self.columns.hints())),
         ]);
         answer.says = self.columns.late();
-        answer.says.extend(self.guessed.map(separated_by));
+        answer.says.extend(self.guessed.map(delimiter_message));
         answer.says.push(if self.request.dry_run {
-            format!("{} would be taken; nothing was changed.", counted(self.mark.documents, "row", "rows"))
+            format!("{} would be taken; nothing was changed.", counted(self.progress.documents, "row", "rows"))
         } else {
-            let made = counted(self.mark.documents, "document was", "documents were");
+            let made = counted(self.progress.documents, "document was", "documents were");
             format!("{made} made in {}.", self.request.path)
         });
         answer.complaint = self.complaint(refused);
@@ -282,11 +282,11 @@ impl Import<'_> {
     /// rows were imported.
     fn complaint(&self, refused: u64) -> Option<String> {
         if let Some(why) = &self.unread {
-            let next = match self.mark.is_kept() && self.mark.rows > 0 {
+            let next = match self.progress.is_kept() && self.progress.rows > 0 {
                 true => "; once that row is mended, the same command with --resume goes on with it",
                 false => "",
             };
-            let row = self.mark.rows + 1;
+            let row = self.progress.rows + 1;
             return Some(format!("row {row} and everything behind it was not read: {why}{next}"));
         }
         let rows = counted(refused, "row was", "rows were");
@@ -295,7 +295,7 @@ impl Import<'_> {
 }
 
 /// Returns a sentence about the detected delimiter.
-fn separated_by(delimiter: char) -> String {
+fn delimiter_message(delimiter: char) -> String {
     let name = if delimiter == '\t' { "tabs".to_owned() } else { format!("{delimiter:?}") };
     format!("The first line has {name} between its fields; so the file was read, for want of --delimiter.")
 }
