@@ -49,11 +49,11 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
     let _running = ImportGuard::begin(core, request)?;
     let mark = ImportProgress::begin(request, &access)?;
     let mut rows = Rows::open(request)?;
-    let mut columns = Columns::find(request, &mut rows, &access)?;
+    let mut columns = Columns::determine(request, &mut rows, &access)?;
     for number in 1..=mark.rows {
         if let Some((Ok(row), _)) = rows.next()? {
             // A row with too many columns was already rejected and reported by the interrupted import.
-            let _ = columns.meet(&row, number);
+            let _ = columns.add_new_columns(&row, number);
         }
     }
     let durable = mark.clone();
@@ -175,7 +175,7 @@ impl Import<'_> {
     /// Creates the document for a row. Content that is invalid in a document is reported as an error of the row, before
     /// a transaction contains it.
     fn document(&mut self, row: &Row, number: u64) -> Result<NewNote, String> {
-        self.columns.meet(row, number)?;
+        self.columns.add_new_columns(row, number)?;
         let mut items = self.columns.items(row)?;
         if let Some(form) = &self.request.form {
             items.retain(|item| !item.is_named("Form"));
@@ -266,7 +266,7 @@ impl Import<'_> {
             ("unread_from_row", json!(unread)),
             ("warnings", json!(self.columns.hints())),
         ]);
-        answer.says = self.columns.late();
+        answer.says = self.columns.late_messages();
         answer.says.extend(self.guessed.map(delimiter_message));
         answer.says.push(if self.request.dry_run {
             format!("{} would be taken; nothing was changed.", counted(self.progress.documents, "row", "rows"))

@@ -2,7 +2,7 @@
 //!
 //! JSON lines may have columns that the first rows lack. Such columns become items like the others, with the type of
 //! their first value, and the row in which they begin is reported. The known columns therefore depend on the rows
-//! before, and an import that continues after some rows must first pass these rows to [`Columns::meet`].
+//! before, and an import that continues after some rows must first pass these rows to [`Columns::add_new_columns`].
 //!
 //! The types that an object declares in [`TYPES`], as those of an export do, take precedence over everything except
 //! `--map`.
@@ -33,7 +33,7 @@ pub(super) const TYPES: &str = "$TYPES";
 pub(super) const UNID: &str = "$UNID";
 
 /// Maximum number of late columns that are reported with a sentence each.
-const LATE_TOLD_MAX: usize = 10;
+const LATE_MESSAGES_MAX: usize = 10;
 
 /// Maximum number of bytes quoted from a file.
 const QUOTED_BYTES_MAX: usize = 100;
@@ -87,7 +87,7 @@ impl ColumnType {
 }
 
 /// Returns the type name of the items of one name, or `None` if their values show the type.
-pub(super) fn untold_type(items: &[&Item]) -> Option<&'static str> {
+pub(super) fn undetectable_type(items: &[&Item]) -> Option<&'static str> {
     let has = |flag| items.iter().any(|item| item.flags.has(flag));
     let kind = if has(ItemFlags::READERS) {
         ColumnType::Readers
@@ -163,14 +163,14 @@ impl Mapping {
     }
 
     /// Takes the type from the form, if the form has a field of this name.
-    fn follow(&mut self, fields: &HashMap<String, String>) {
+    fn apply_form(&mut self, fields: &HashMap<String, String>) {
         if let Some(kind) = fields.get(&self.column.to_lowercase()).and_then(|kind| ColumnType::named(kind)) {
             (self.kind, self.type_from) = (kind, TypeSource::Form);
         }
     }
 
     /// Returns the reported type and its source.
-    fn told(&self) -> (ColumnType, &'static str) {
+    fn reported_type(&self) -> (ColumnType, &'static str) {
         match (self.type_from, self.declared) {
             (TypeSource::Map, _) => (self.kind, "--map"),
             (_, Some(kind)) => (kind, "the file"),
@@ -181,10 +181,10 @@ impl Mapping {
 
     /// Returns a sentence about a late column with its first row and its mapping, or `None` for a column of the sampled
     /// rows.
-    fn late(&self) -> Option<String> {
+    fn late_message(&self) -> Option<String> {
         let (name, row) = (quoted(&self.column), self.first_row?);
         let becomes = match &self.item {
-            Some(_) => format!("its type is {}", self.told().0.name()),
+            Some(_) => format!("its type is {}", self.reported_type().0.name()),
             None => "it is left out".to_owned(),
         };
         Some(format!("Column {name} first occurs in row {row}; {becomes}."))
@@ -207,7 +207,7 @@ pub(super) struct Columns {
 impl Columns {
     /// Determines the mapping of the columns. `--map` options take precedence over the form, and the form over the
     /// types of the sampled rows. Fails if a `--map` option is invalid.
-    pub(super) fn find(
+    pub(super) fn determine(
         request: &TableImport,
         rows: &mut Rows,
         access: &Access<level::Designer>,
@@ -216,13 +216,13 @@ impl Columns {
             Some(name) => template::fields_of(access, name)?,
             None => HashMap::new(),
         };
-        let mut mappings = sampled(request, rows)?;
-        mappings.iter_mut().for_each(|mapping| mapping.follow(&fields));
+        let mut mappings = sample_columns(request, rows)?;
+        mappings.iter_mut().for_each(|mapping| mapping.apply_form(&fields));
         let known = mappings.iter().map(|mapping| mapping.column.clone()).collect();
         let form_hint = if fields.is_empty() { hints::of_form(request, access)? } else { None };
         let mut columns = Self { mappings, known, fields, separator: request.list_separator, form_hint };
         let said = request.map.iter().map(|text| MapOption::read(text)).collect::<Result<Vec<_>, _>>()?;
-        columns.look_for(request, &said)?;
+        columns.find_late_mapped_columns(request, &said)?;
         for said in said {
             columns.change(said, request)?;
         }
@@ -231,7 +231,7 @@ impl Columns {
 
     /// Searches the whole file for columns that are named in `--map` and missing in the sampled rows, before any
     /// document is created. CSV files have no such columns.
-    fn look_for(&mut self, request: &TableImport, said: &[MapOption<'_>]) -> Result<(), Failure> {
+    fn find_late_mapped_columns(&mut self, request: &TableImport, said: &[MapOption<'_>]) -> Result<(), Failure> {
         let mut missing: Vec<&str> = said.iter().map(|said| said.column).collect();
         missing.retain(|column| !self.mappings.iter().any(|mapping| mapping.column.eq_ignore_ascii_case(column)));
         if missing.is_empty() || request.is_stdin() || request.table_format() == TableFormat::Csv {
@@ -278,7 +278,7 @@ impl Columns {
     ///
     /// Fails if there are too many columns or if a name is too long. In this case no column is added, so that memory is
     /// bounded.
-    pub(super) fn meet(&mut self, row: &Row, number: u64) -> Result<(), String> {
+    pub(super) fn add_new_columns(&mut self, row: &Row, number: u64) -> Result<(), String> {
         let Row::Object(object) = row else { return Ok(()) };
         let types = types_of(object)?;
         let mut late = Vec::new();
@@ -312,7 +312,7 @@ impl Columns {
 
     fn add(&mut self, name: &str, kind: ColumnType, row: u64) {
         let mut mapping = Mapping { first_row: Some(row), ..Mapping::new(name.to_owned(), kind) };
-        mapping.follow(&self.fields);
+        mapping.apply_form(&self.fields);
         self.mappings.push(mapping);
         self.known.insert(name.to_owned());
     }
@@ -381,8 +381,8 @@ impl Columns {
             record(vec![
                 ("column", json!(mapping.column)),
                 ("item", json!(mapping.item)),
-                ("type", json!(mapping.item.as_ref().map(|_| mapping.told().0.name()))),
-                ("type_from", json!(mapping.item.as_ref().map(|_| mapping.told().1))),
+                ("type", json!(mapping.item.as_ref().map(|_| mapping.reported_type().0.name()))),
+                ("type_from", json!(mapping.item.as_ref().map(|_| mapping.reported_type().1))),
                 ("first_row", json!(mapping.first_row)),
             ])
         };
@@ -395,10 +395,10 @@ impl Columns {
     }
 
     /// Returns a sentence for each of the first late columns, and one with the number of the others.
-    pub(super) fn late(&self) -> Vec<String> {
-        let mut told: Vec<String> = self.mappings.iter().filter_map(Mapping::late).collect();
-        let more = told.len().saturating_sub(LATE_TOLD_MAX);
-        told.truncate(LATE_TOLD_MAX);
+    pub(super) fn late_messages(&self) -> Vec<String> {
+        let mut told: Vec<String> = self.mappings.iter().filter_map(Mapping::late_message).collect();
+        let more = told.len().saturating_sub(LATE_MESSAGES_MAX);
+        told.truncate(LATE_MESSAGES_MAX);
         if more > 0 {
             told.push(format!("{} behind the rows that were looked at.", counted(more, "more occurs", "more occur")));
         }
@@ -438,14 +438,14 @@ fn wrong_map(text: &str) -> Failure {
 }
 
 /// Determines the columns and their types from the first rows.
-fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failure> {
+fn sample_columns(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failure> {
     let mut names = rows.names().to_vec();
     let mut found: Vec<(Option<ColumnType>, TextShape)> = vec![Default::default(); names.len()];
     for row in rows.look_ahead()?.iter().flat_map(|(row, _)| row) {
         match row {
             Row::Fields(fields) => {
                 for ((kind, looks), field) in found.iter_mut().zip(fields) {
-                    *kind = united(*kind, kind_of_text(field));
+                    *kind = common_type(*kind, kind_of_text(field));
                     looks.see(field);
                 }
             }
@@ -457,7 +457,7 @@ fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failu
                         names.len() - 1
                     });
                     let (kind, looks) = &mut found[index];
-                    *kind = united(*kind, kind_of_json(value));
+                    *kind = common_type(*kind, kind_of_json(value));
                     looks.see(value.as_str().unwrap_or_default());
                 }
             }
@@ -479,7 +479,7 @@ fn check_count(request: &TableImport, count: usize) -> Result<(), Failure> {
 }
 
 /// Returns a type that can hold values of both types. Text can hold everything.
-fn united(one: Option<ColumnType>, other: Option<ColumnType>) -> Option<ColumnType> {
+fn common_type(one: Option<ColumnType>, other: Option<ColumnType>) -> Option<ColumnType> {
     match (one, other) {
         (None, kind) | (kind, None) => kind,
         (Some(one), Some(other)) if one == other => Some(one),
@@ -514,7 +514,7 @@ fn kind_of_json(value: &Json) -> Option<ColumnType> {
         Json::String(text) => Some(if time(text).is_some() { ColumnType::Time } else { ColumnType::Text }),
         Json::Array(values) => {
             let kinds = values.iter().filter_map(kind_of_json).map(Some);
-            Some(match kinds.reduce(united).flatten()? {
+            Some(match kinds.reduce(common_type).flatten()? {
                 ColumnType::Number | ColumnType::NumberList => ColumnType::NumberList,
                 ColumnType::Time | ColumnType::TimeList => ColumnType::TimeList,
                 _ => ColumnType::TextList,

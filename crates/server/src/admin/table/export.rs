@@ -17,7 +17,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableFormat};
 use super::super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, answer, counted, report_step};
-use super::columns::{TYPES, UNID, untold_type};
+use super::columns::{TYPES, UNID, undetectable_type};
 use super::open;
 use crate::core::Core;
 use crate::limits::TABLE_COLUMNS_MAX;
@@ -160,7 +160,7 @@ impl TableFile {
                 for column in &self.columns {
                     let group = place.get(&column.to_ascii_lowercase()).map(|index| groups[*index].as_slice());
                     let group = group.unwrap_or_default();
-                    if let Some(kind) = untold_type(group) {
+                    if let Some(kind) = undetectable_type(group) {
                         self.written.untold.insert(column.clone(), kind);
                     }
                     let value = joined(group);
@@ -179,7 +179,7 @@ impl TableFile {
                 for group in groups {
                     let (name, value) = (group[0].name.clone(), joined(&group));
                     self.written.values_left_out += count_nulls(&value);
-                    types.extend(untold_type(&group).map(|kind| (name.clone(), json!(kind))));
+                    types.extend(undetectable_type(&group).map(|kind| (name.clone(), json!(kind))));
                     object.insert(name, value);
                 }
                 if !types.is_empty() {

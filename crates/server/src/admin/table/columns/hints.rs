@@ -192,7 +192,7 @@ fn of_rights(mapping: &Mapping) -> Option<String> {
     let item = mapping.item.as_ref()?;
     let name = mapping.column.to_ascii_lowercase();
     let wanted = ["readers", "authors"].into_iter().find(|wanted| name.ends_with(wanted))?;
-    let (kind, _) = mapping.told();
+    let (kind, _) = mapping.reported_type();
     if kind.flags() != notes::ItemFlags::NONE || mapping.type_from == TypeSource::Map {
         return None;
     }
