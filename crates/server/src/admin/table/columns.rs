@@ -219,7 +219,7 @@ impl Columns {
         let mut mappings = sample_columns(request, rows)?;
         mappings.iter_mut().for_each(|mapping| mapping.apply_form(&fields));
         let known = mappings.iter().map(|mapping| mapping.column.clone()).collect();
-        let form_hint = if fields.is_empty() { hints::of_form(request, access)? } else { None };
+        let form_hint = if fields.is_empty() { hints::unknown_form(request, access)? } else { None };
         let mut columns = Self { mappings, known, fields, separator: request.list_separator, form_hint };
         let said = request.map.iter().map(|text| MapOption::read(text)).collect::<Result<Vec<_>, _>>()?;
         columns.find_late_mapped_columns(request, &said)?;
@@ -391,7 +391,7 @@ impl Columns {
 
     /// Returns hints about the columns that a person should read before documents are created.
     pub(super) fn hints(&self) -> Vec<String> {
-        self.form_hint.iter().cloned().chain(hints::of(&self.mappings)).collect()
+        self.form_hint.iter().cloned().chain(hints::all(&self.mappings)).collect()
     }
 
     /// Returns a sentence for each of the first late columns, and one with the number of the others.
@@ -446,7 +446,7 @@ fn sample_columns(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>
             Row::Fields(fields) => {
                 for ((kind, looks), field) in found.iter_mut().zip(fields) {
                     *kind = common_type(*kind, kind_of_text(field));
-                    looks.see(field);
+                    looks.add(field);
                 }
             }
             Row::Object(object) => {
@@ -458,7 +458,7 @@ fn sample_columns(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>
                     });
                     let (kind, looks) = &mut found[index];
                     *kind = common_type(*kind, kind_of_json(value));
-                    looks.see(value.as_str().unwrap_or_default());
+                    looks.add(value.as_str().unwrap_or_default());
                 }
             }
         }

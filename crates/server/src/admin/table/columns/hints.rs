@@ -25,7 +25,7 @@ pub(super) struct TextShape {
 
 impl TextShape {
     /// Adds a text. Empty texts are ignored.
-    pub(super) fn see(&mut self, text: &str) {
+    pub(super) fn add(&mut self, text: &str) {
         let text = text.trim();
         if self.has_others || text.is_empty() {
             return;
@@ -79,7 +79,7 @@ fn is_written_date(text: &str) -> bool {
 }
 
 /// Returns a hint if the database has forms, but none with the requested name.
-pub(super) fn of_form(request: &TableImport, access: &Access<level::Designer>) -> Result<Option<String>, Failure> {
+pub(super) fn unknown_form(request: &TableImport, access: &Access<level::Designer>) -> Result<Option<String>, Failure> {
     let Some(name) = &request.form else { return Ok(None) };
     let reading = access.read()?;
     let mut titles = Vec::new();
@@ -96,10 +96,10 @@ pub(super) fn of_form(request: &TableImport, access: &Access<level::Designer>) -
 }
 
 /// Returns all hints about the columns.
-pub(super) fn of(mappings: &[Mapping]) -> Vec<String> {
-    let sorts: [fn(&Mapping) -> Option<String>; 5] = [of_column_without_name, of_object, of_name, of_looks, of_rights];
+pub(super) fn all(mappings: &[Mapping]) -> Vec<String> {
+    let sorts: [fn(&Mapping) -> Option<String>; 5] = [of_column_without_name, object_as_text, unusable_name, likely_type, access_item];
     let mut hints: Vec<String> = left_out(mappings).into_iter().collect();
-    hints.extend(bounded(twins(mappings)));
+    hints.extend(bounded(duplicate_items(mappings)));
     for sort in sorts {
         hints.extend(bounded(mappings.iter().filter_map(sort).collect()));
     }
@@ -137,7 +137,7 @@ fn left_out(mappings: &[Mapping]) -> Option<String> {
 }
 
 /// Returns hints about columns that become items of the same name.
-fn twins(mappings: &[Mapping]) -> Vec<String> {
+fn duplicate_items(mappings: &[Mapping]) -> Vec<String> {
     let mut known = std::collections::HashMap::new();
     let mut hints = Vec::new();
     for (number, mapping) in (1..).zip(mappings) {
@@ -158,14 +158,14 @@ fn of_column_without_name(mapping: &Mapping) -> Option<String> {
     is_lost.then(|| "A column has no name and is left out; --map '=ITEM' names an item for it.".to_owned())
 }
 
-fn of_object(mapping: &Mapping) -> Option<String> {
+fn object_as_text(mapping: &Mapping) -> Option<String> {
     let (row, _) = (mapping.object_row?, mapping.item.as_ref()?);
     let column = quoted(&mapping.column);
     Some(format!("Column {column} has an object, first in row {row}, which becomes the text of its JSON."))
 }
 
 /// Returns a hint if no formula can refer to the item by its name, with a better name.
-fn of_name(mapping: &Mapping) -> Option<String> {
+fn unusable_name(mapping: &Mapping) -> Option<String> {
     let item = mapping.item.as_ref()?;
     let is_begin = |c: char| c.is_alphabetic() || matches!(c, '$' | '_' | '~');
     let is_part = |c: char| is_begin(c) || c.is_ascii_digit() || c == '.';
@@ -181,14 +181,14 @@ fn of_name(mapping: &Mapping) -> Option<String> {
     Some(format!("No formula can name the item {item}; {map} gives it another name."))
 }
 
-fn of_looks(mapping: &Mapping) -> Option<String> {
+fn likely_type(mapping: &Mapping) -> Option<String> {
     let is_text = mapping.item.is_some() && mapping.kind == ColumnType::Text && mapping.type_from == TypeSource::Values;
     let hint = mapping.looks.hint().filter(|_| is_text)?;
     Some(format!("Column {} is taken as text. It {hint}.", quoted(&mapping.column)))
 }
 
 /// Returns a hint if the name of a column suggests a Readers or Authors item, but its type has no effect on access.
-fn of_rights(mapping: &Mapping) -> Option<String> {
+fn access_item(mapping: &Mapping) -> Option<String> {
     let item = mapping.item.as_ref()?;
     let name = mapping.column.to_ascii_lowercase();
     let wanted = ["readers", "authors"].into_iter().find(|wanted| name.ends_with(wanted))?;
