@@ -50,10 +50,10 @@ pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut 
     })?;
     ended?;
     let written = out.finish(&request.file)?;
-    Ok(told(request, done, searched.over_limit, &written))
+    Ok(answer(request, done, searched.over_limit, &written))
 }
 
-fn told(request: &TableExport, documents: u64, documents_left_out: u64, written: &ExportStatistics) -> Answer {
+fn answer(request: &TableExport, documents: u64, documents_left_out: u64, written: &ExportStatistics) -> Answer {
     let values_left_out = written.values_left_out;
     let mut answer = Answer::record(vec![
         ("documents", json!(documents)),
@@ -67,9 +67,9 @@ fn told(request: &TableExport, documents: u64, documents_left_out: u64, written:
         answer =
             answer.with_message(format!("{values} no form as text and stayed out; `doublet export` writes messages whole."));
     }
-    if !written.untold.is_empty() {
+    if !written.undetectable_types.is_empty() {
         let maps: Vec<String> =
-            written.untold.iter().map(|(column, kind)| format!("--map '{column}={column}:{kind}'")).collect();
+            written.undetectable_types.iter().map(|(column, kind)| format!("--map '{column}={column}:{kind}'")).collect();
         answer =
             answer.with_message(format!("CSV does not say of which types some columns are; import it with {}.", maps.join(" ")));
     }
@@ -127,7 +127,7 @@ struct ExportStatistics {
     /// Number of values without a text form.
     values_left_out: u64,
     /// Types of CSV columns that an import would not detect.
-    untold: BTreeMap<String, &'static str>,
+    undetectable_types: BTreeMap<String, &'static str>,
 }
 
 enum FormatWriter {
@@ -161,7 +161,7 @@ impl TableFile {
                     let group = place.get(&column.to_ascii_lowercase()).map(|index| groups[*index].as_slice());
                     let group = group.unwrap_or_default();
                     if let Some(kind) = undetectable_type(group) {
-                        self.written.untold.insert(column.clone(), kind);
+                        self.written.undetectable_types.insert(column.clone(), kind);
                     }
                     let value = joined(group);
                     self.written.values_left_out += count_nulls(&value);
