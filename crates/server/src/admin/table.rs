@@ -82,7 +82,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
             ended.map_err(|failure| work.with_durable_progress(failure))?;
         }
     }
-    work.flush(if work.unread.is_some() { ImportProgress::put_unread } else { ImportProgress::end })?;
+    work.flush(if work.unread.is_some() { ImportProgress::write_at_unread_row } else { ImportProgress::delete })?;
     work.await_durability()?;
     Ok(work.answer())
 }
@@ -163,7 +163,7 @@ impl Import<'_> {
         }
         self.progress.rows = number;
         let is_enough = self.waiting.len() >= ROWS_PER_TRANSACTION || self.waiting_bytes >= BYTES_PER_TRANSACTION;
-        if is_enough { self.flush(ImportProgress::put) } else { Ok(()) }
+        if is_enough { self.flush(ImportProgress::write) } else { Ok(()) }
     }
 
     fn refuse(&mut self, number: u64, why: &str) {
@@ -251,7 +251,7 @@ impl Import<'_> {
         if self.request.dry_run || documents == 0 {
             return failure;
         }
-        let next = if self.durable_progress.is_kept() { "; the same command with --resume goes on behind them" } else { "" };
+        let next = if self.durable_progress.is_resumable() { "; the same command with --resume goes on behind them" } else { "" };
         failure.with_partial_result(format!("{} made before{next}", counted(documents, "document was", "documents were")))
     }
 
@@ -282,7 +282,7 @@ impl Import<'_> {
     /// rows were imported.
     fn complaint(&self, refused: u64) -> Option<String> {
         if let Some(why) = &self.unread {
-            let next = match self.progress.is_kept() && self.progress.rows > 0 {
+            let next = match self.progress.is_resumable() && self.progress.rows > 0 {
                 true => "; once that row is mended, the same command with --resume goes on with it",
                 false => "",
             };

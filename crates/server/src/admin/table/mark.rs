@@ -60,7 +60,7 @@ impl ImportProgress {
     }
 
     /// Returns `true` if an import interrupted now can be resumed.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(super) fn is_resumable(&self) -> bool {
         self.name.is_some()
     }
 
@@ -95,7 +95,7 @@ impl ImportProgress {
     }
 
     /// Writes the progress in a transaction that creates documents.
-    pub(super) fn put(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
+    pub(super) fn write(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
         let Some(name) = &self.name else { return Ok(()) };
         let number = |name: &str, value: u64| Item::summary(name, Value::Number(value as f64));
         let items = [
@@ -111,16 +111,16 @@ impl ImportProgress {
 
     /// Writes in the last transaction that the following row, and with it the rest of the file, could not be read.
     /// After the row is corrected, the file has another size.
-    pub(super) fn put_unread(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
+    pub(super) fn write_at_unread_row(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
         if self.rows == 0 {
-            return self.end(writer);
+            return self.delete(writer);
         }
         self.size = 0;
-        self.put(writer)
+        self.write(writer)
     }
 
     /// Deletes the progress record in the transaction with the last documents.
-    pub(super) fn end(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
+    pub(super) fn delete(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
         if let Some(name) = self.name.as_ref().filter(|_| self.is_stored) {
             writer.profile_delete(name, None)?;
         }
