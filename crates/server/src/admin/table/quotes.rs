@@ -40,7 +40,7 @@ impl QuoteTracker {
     }
 
     /// Returns the line in which the open quote was opened, or `None` if no quote is open.
-    pub(super) fn open(&self) -> Option<u64> {
+    pub(super) fn open_since_line(&self) -> Option<u64> {
         (self.at == QuoteState::Quoted).then_some(self.opened)
     }
 

@@ -103,7 +103,7 @@ impl BoundedInput {
     /// Returns the reason why the row read last has no end, or `None` if it is complete. An earlier row cannot be the
     /// cause, because its end was found before the end of the file.
     fn endless(&self) -> Option<String> {
-        match self.quotes.open() {
+        match self.quotes.open_since_line() {
             Some(line) if self.is_at_end => Some(format!("a quote opens in line {line} and is never closed")),
             Some(line) if self.is_too_long => {
                 Some(format!("a quote opens in line {line} and is not closed within {TABLE_LINE_BYTES_MAX} bytes"))
