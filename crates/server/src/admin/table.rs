@@ -142,7 +142,7 @@ struct Import<'i> {
 impl Import<'_> {
     fn add_row(&mut self, row: Result<Row, RowError>, length: usize) -> Result<(), Failure> {
         let number = self.progress.rows + 1;
-        let new = match row.and_then(|row| self.document(&row, number).map_err(RowError::Row)) {
+        let new = match row.and_then(|row| self.document(&row, number).map_err(RowError::Invalid)) {
             Ok(new) => self.check_unid(new)?,
             fault => fault,
         };
@@ -151,11 +151,11 @@ impl Import<'_> {
                 self.waiting.push(new);
                 self.waiting_bytes += length;
             }
-            Err(RowError::Row(why)) => {
+            Err(RowError::Invalid(why)) => {
                 self.progress.refused += 1;
                 self.refuse(number, &why);
             }
-            Err(RowError::Rest(why)) => {
+            Err(RowError::Endless(why)) => {
                 self.refuse(number, &format!("{why}; nothing from here on was read"));
                 self.unread = Some(why);
                 return Ok(());
@@ -193,9 +193,9 @@ impl Import<'_> {
         let header = reading.find(unid)?.map(|note| reading.header(note)).transpose()?.flatten();
         let is_taken = header.is_some_and(|header| !header.is_stub()) || self.unids.contains(&unid);
         Ok(if is_taken {
-            Err(RowError::Row(format!("there is a document with the UNID {unid} already")))
+            Err(RowError::Invalid(format!("there is a document with the UNID {unid} already")))
         } else if notes::profile::is_profile_unid(unid) {
-            Err(RowError::Row(format!("the UNID {unid} is one of profile documents")))
+            Err(RowError::Invalid(format!("the UNID {unid} is one of profile documents")))
         } else {
             self.unids.insert(unid);
             Ok(new)

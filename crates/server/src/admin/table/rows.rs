@@ -2,7 +2,7 @@
 //!
 //! A row takes at most [`TABLE_LINE_BYTES_MAX`] bytes of the file in memory. An invalid row, or a line that is longer,
 //! is an error of this row only, and reading continues after it ([`RowError::ReportedFinding`]). After a CSV row that is longer, or a
-//! quote that is never closed, reading stops, because the beginning of the next row is unknown ([`RowError::Rest`]). An
+//! quote that is never closed, reading stops, because the beginning of the next row is unknown ([`RowError::Endless`]). An
 //! I/O error ends the import.
 
 use std::cmp::Ordering;
@@ -38,7 +38,7 @@ pub(super) enum Row {
 pub(super) struct Rows {
     source: Source,
     /// Sampled rows that are not consumed yet. They are kept because standard input cannot be read twice.
-    ahead: VecDeque<RowResult>,
+    sampled: VecDeque<RowResult>,
 }
 
 /// A row or the reason why it cannot be read, and its length in bytes.
@@ -47,9 +47,9 @@ pub(super) type RowResult = (Result<Row, RowError>, usize);
 /// Reason why a row is rejected.
 pub(super) enum RowError {
     /// Only this row is invalid.
-    Row(String),
+    Invalid(String),
     /// The row has no end, so nothing after it can be read either.
-    Rest(String),
+    Endless(String),
 }
 
 /// Source of the rows.
@@ -102,7 +102,7 @@ impl Read for BoundedInput {
 impl BoundedInput {
     /// Returns the reason why the row read last has no end, or `None` if it is complete. An earlier row cannot be the
     /// cause, because its end was found before the end of the file.
-    fn endless(&self) -> Option<String> {
+    fn endless_reason(&self) -> Option<String> {
         match self.quotes.open_since_line() {
             Some(line) if self.is_at_end => Some(format!("a quote opens in line {line} and is never closed")),
             Some(line) if self.is_too_long => {
@@ -125,7 +125,7 @@ impl Rows {
             TableFormat::Csv => Source::Csv(Box::new(CsvSource::open(request, input)?)),
             TableFormat::Jsonl => Source::Lines(Box::new(BufReader::new(input))),
         };
-        Ok(Self { source, ahead: VecDeque::new() })
+        Ok(Self { source, sampled: VecDeque::new() })
     }
 
     /// Returns the column names in the first row. JSON lines have none.
@@ -147,17 +147,17 @@ impl Rows {
     /// Reads the first rows without consuming them.
     pub(super) fn look_ahead(&mut self) -> Result<&VecDeque<RowResult>, Failure> {
         let mut bytes = 0;
-        while self.ahead.len() < SAMPLE_ROWS && bytes < SAMPLE_BYTES_MAX {
+        while self.sampled.len() < SAMPLE_ROWS && bytes < SAMPLE_BYTES_MAX {
             let Some(found) = self.source.next()? else { break };
             bytes += found.1;
-            self.ahead.push_back(found);
+            self.sampled.push_back(found);
         }
-        Ok(&self.ahead)
+        Ok(&self.sampled)
     }
 
     /// Returns the next row, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<RowResult>, Failure> {
-        self.ahead.pop_front().map_or_else(|| self.source.next(), |found| Ok(Some(found)))
+        self.sampled.pop_front().map_or_else(|| self.source.next(), |found| Ok(Some(found)))
     }
 }
 
@@ -195,7 +195,7 @@ impl CsvSource {
         let reader = reader.flexible(true).trim(csv::Trim::Headers).delimiter(delimiter);
         let mut reader = reader.from_reader(input);
         let read = reader.byte_headers().map(|names| texts_of(names, &[]));
-        if let Some(why) = reader.get_ref().endless() {
+        if let Some(why) = reader.get_ref().endless_reason() {
             return Err(refused(path, &format!("the first row has no end: {why}")));
         }
         let names = read.map_err(|error| refused(path, &error))?;
@@ -213,9 +213,9 @@ impl CsvSource {
         self.reader.get_mut().left = TABLE_LINE_BYTES_MAX;
         let mut row = csv::ByteRecord::new();
         let read = self.reader.read_byte_record(&mut row);
-        if let Some(why) = self.reader.get_ref().endless() {
+        if let Some(why) = self.reader.get_ref().endless_reason() {
             self.has_ended = true;
-            return Ok(Some((Err(RowError::Rest(why)), 0)));
+            return Ok(Some((Err(RowError::Endless(why)), 0)));
         }
         if !read.map_err(|error| Failure::Refused(format!("cannot read on: {error}")))? {
             return Ok(None);
@@ -230,7 +230,7 @@ impl CsvSource {
             Ordering::Greater => Err(not_as_many(found, wanted)),
             Ordering::Less | Ordering::Equal => texts_of(&row, &self.names),
         };
-        Ok(Some((fields.map(Row::Fields).map_err(RowError::Row), row.as_slice().len())))
+        Ok(Some((fields.map(Row::Fields).map_err(RowError::Invalid), row.as_slice().len())))
     }
 }
 
@@ -267,7 +267,7 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, Failure> {
     }
     if line.len() as u64 > TABLE_LINE_BYTES_MAX && !line.ends_with(b"\n") {
         input.skip_until(b'\n').map_err(unread)?;
-        return Ok(Some((Err(RowError::Row(format!("it is longer than {TABLE_LINE_BYTES_MAX} bytes"))), 0)));
+        return Ok(Some((Err(RowError::Invalid(format!("it is longer than {TABLE_LINE_BYTES_MAX} bytes"))), 0)));
     }
     let row = match serde_json::from_slice::<Json>(line.trim_ascii_end()) {
         Ok(Json::Object(object)) => Ok(Row::Object(object)),
@@ -279,7 +279,7 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, Failure> {
             Err(format!("it is no JSON: {what} (byte {column} of the line)"))
         }
     };
-    Ok(Some((row.map_err(RowError::Row), line.len())))
+    Ok(Some((row.map_err(RowError::Invalid), line.len())))
 }
 
 pub(super) fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
