@@ -35,14 +35,14 @@ pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Progress
             return Err(Failure::Refused(text));
         }
         for info in meant {
-            rows.push(one(core, &access, info, request.rebuild, report)?);
+            rows.push(update_one(core, &access, info, request.rebuild, report)?);
         }
     }
     let views = counted(rows.len(), "view is", "views are");
     Ok(Answer::list(rows).with_message(format!("{views} up to date.")))
 }
 
-fn one(
+fn update_one(
     core: &Core,
     access: &Access<level::Designer>,
     info: &ViewInfo,
