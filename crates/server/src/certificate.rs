@@ -27,7 +27,7 @@ pub struct CertificateFiles {
     key: PathBuf,
     /// Server name for which a certificate is created if the files are missing, or `None` if the configuration names
     /// the files.
-    own_name: Option<String>,
+    self_signed_name: Option<String>,
     /// File with the root certificates that sign the certificates of other servers.
     peers: Option<PathBuf>,
 }
@@ -61,28 +61,28 @@ pub enum CertificateError {
     Unreadable(PathBuf),
     /// No certificate can be created for this name.
     #[error("cannot make a certificate for {0:?}: {1}")]
-    Make(String, String),
+    Generate(String, String),
 }
 
 impl CertificateFiles {
     /// Returns the paths from the configuration, or those in the data folder if none are configured.
     #[must_use]
-    pub fn of(config: &Config, data: &DataFolder, server_name: &str) -> Self {
+    pub fn from_config(config: &Config, data: &DataFolder, server_name: &str) -> Self {
         let peers = config.tls.peers.0.as_ref().map(|path| data.resolve(path));
         match (&config.tls.certificate.0, &config.tls.key.0) {
             (Some(chain), Some(key)) => {
-                Self { chain: data.resolve(chain), key: data.resolve(key), own_name: None, peers }
+                Self { chain: data.resolve(chain), key: data.resolve(key), self_signed_name: None, peers }
             }
             _ => {
                 let (chain, key) = data.own_certificate();
-                Self { chain, key, own_name: Some(server_name.to_owned()), peers }
+                Self { chain, key, self_signed_name: Some(server_name.to_owned()), peers }
             }
         }
     }
 
     /// Loads the certificate. A self-signed certificate that does not exist yet is created first.
     pub fn load(&self) -> Result<Tls, CertificateError> {
-        if let Some(name) = &self.own_name
+        if let Some(name) = &self.self_signed_name
             && !(self.chain.exists() && self.key.exists())
         {
             self.make(name)?;
@@ -116,7 +116,7 @@ impl CertificateFiles {
             ("valid_from", timestamp_json(Some(found.not_before))),
             ("valid_until", timestamp_json(Some(found.not_after))),
             ("file", json!(self.chain.display().to_string())),
-            ("own", json!(self.own_name.is_some())),
+            ("own", json!(self.self_signed_name.is_some())),
         ]))
     }
 
@@ -133,7 +133,7 @@ impl CertificateFiles {
 
     fn make(&self, name: &str) -> Result<(), CertificateError> {
         let (chain, key) =
-            self_signed(name).map_err(|error| CertificateError::Make(name.to_owned(), error.to_string()))?;
+            self_signed(name).map_err(|error| CertificateError::Generate(name.to_owned(), error.to_string()))?;
         write_private(&self.key, key.as_bytes())?;
         write_private(&self.chain, chain.as_bytes())?;
         tracing::info!(file = %self.chain.display(), name, "made a self-signed certificate");
@@ -163,7 +163,7 @@ pub struct CertificateDescription {
 /// The name consists of the common name and the organization of the subject. Without a common name the first DNS name
 /// takes its place; without an organization, `organization` does. Returns `None` if the certificate has no usable name.
 #[must_use]
-pub fn server_of(certificate: &[u8], organization: &str) -> Option<Name> {
+pub fn server_name_in(certificate: &[u8], organization: &str) -> Option<Name> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let text = |attribute: Option<&x509_parser::x509::AttributeTypeAndValue<'_>>| {
         attribute.and_then(|attribute| attribute.as_str().ok()).map(str::to_owned)
@@ -225,7 +225,7 @@ mod tests {
         let origin =
             ConfigSources { data: Some(folder.to_owned()), overrides: overrides.to_vec(), ..ConfigSources::default() };
         let config = load(&origin).expect("a valid configuration");
-        CertificateFiles::of(&config, &DataFolder::new(folder), "mail.test")
+        CertificateFiles::from_config(&config, &DataFolder::new(folder), "mail.test")
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub fn check_files(config: &Config) -> Vec<String> {
     let data = crate::data::DataFolder::new(&config.server.data);
     let mut problems = Vec::new();
     if config.tls.certificate.0.is_some() {
-        let files = CertificateFiles::of(config, &data, &crate::core::server_name(config));
+        let files = CertificateFiles::from_config(config, &data, &crate::core::server_name(config));
         problems.extend(files.load().err().map(|error| format!("tls: {error}")));
     }
     problems.extend(rooms::smart_host(config).err().map(|error| format!("router: {error}")));
@@ -98,7 +98,7 @@ pub fn check_files(config: &Config) -> Vec<String> {
 
 async fn serve(core: Core, started: impl FnOnce(&[BoundListener])) -> Result<(), ServeError> {
     let core = Arc::new(core);
-    let files = CertificateFiles::of(&core.config, &core.data, &core.hostname);
+    let files = CertificateFiles::from_config(&core.config, &core.data, &core.hostname);
     let tls = Arc::new(files.load()?);
     let shutdown = Shutdown::new();
     let mut signals = Signals::new()?;

@@ -11,7 +11,7 @@ use smtp::listener_rules::{Encryption, ListenerRules};
 use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
 
 use super::{ServeError, Server, encrypt};
-use crate::certificate::server_of;
+use crate::certificate::server_name_in;
 use crate::config::Config;
 use crate::config::setting::AuthenticationPolicy;
 use crate::data::read_limited;
@@ -182,7 +182,7 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
         let (service, tls, organization) = (Arc::clone(&service), Arc::clone(&tls), organization.clone());
         spawn(&sessions, peer, admission, |peer, dismissal| async move {
             let stream = stream.accept_tls_h2(&tls).await?;
-            let server = stream.peer_certificate().and_then(|certificate| server_of(certificate, &organization));
+            let server = stream.peer_certificate().and_then(|certificate| server_name_in(certificate, &organization));
             rpc::serve(stream, peer.encrypted(), server, service, dismissal).await
         });
     })

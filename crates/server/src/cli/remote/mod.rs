@@ -210,7 +210,7 @@ fn options(place: &GlobalOptions, config: &Config) -> Result<Options, Failure> {
     let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(Failure::of);
     let data = DataFolder::new(&config.server.data);
     let Some(server) = &place.remote.server else {
-        let files = CertificateFiles::of(config, &data, &server_name(config));
+        let files = CertificateFiles::from_config(config, &data, &server_name(config));
         let trust = match &place.remote.certificate {
             Some(path) => read(path)?,
             None => read(&files.chain().to_owned())?,

@@ -179,7 +179,7 @@ impl TestServer {
                 .group_add(&NewGroup { kind, members, addresses, ..NewGroup::default() })
                 .expect("the address is free");
         }
-        let files = CertificateFiles::of(&core.config, &core.data, &core.hostname);
+        let files = CertificateFiles::from_config(&core.config, &core.data, &core.hostname);
         let tls = Arc::new(files.load().expect("a missing certificate is created"));
         let server = Server::new(Arc::new(core), tls, files, Shutdown::new()).expect("the server can be set up");
         let rooms = ProtocolServices::new(&server, &server.logins).expect("the protocols can be set up");
