@@ -35,7 +35,7 @@ pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
             return export_command::run(&config, export, &mut report);
         }
         Request::Fixup(request) => fixup(&config, request, &mut report)?,
-        request => AdminTarget::open(&config, makes_data(&request))?.ask(request, &mut report)?,
+        request => AdminTarget::open(&config, may_create_data(&request))?.execute(request, &mut report)?,
     };
     drop(meter);
     print(&if place.json { json(&answer) } else { human(&answer) });
@@ -45,7 +45,7 @@ pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
 /// Target of administration requests: the process that has the data folder open.
 pub(super) enum AdminTarget {
     /// This process.
-    Here(Box<Core>),
+    Local(Box<Core>),
     /// A running server, reached through its control socket.
     Server(DataFolder),
 }
@@ -53,21 +53,21 @@ pub(super) enum AdminTarget {
 impl AdminTarget {
     /// Opens the data folder, unless a server uses it. `may_begin` allows creating a new data folder.
     pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, Failure> {
-        match take(config, may_begin)? {
+        match lock_data_folder(config, may_begin)? {
             (data, Some(lock)) => {
                 let core = Core::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
-                Ok(Self::Here(Box::new(core)))
+                Ok(Self::Local(Box::new(core)))
             }
             (data, None) => Ok(Self::Server(data)),
         }
     }
 
     /// Executes a request and returns its answer.
-    pub(super) fn ask(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
+    pub(super) fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
         match self {
-            Self::Here(core) => admin::execute(core, request, report).map_err(Failure::of),
+            Self::Local(core) => admin::execute(core, request, report).map_err(Failure::of),
             Self::Server(data) => {
-                refuse_input(&request)?;
+                reject_stdin_requests(&request)?;
                 client::call(&data.control_socket(), request, report).map_err(Failure)
             }
         }
@@ -77,7 +77,7 @@ impl AdminTarget {
 /// Executes a fixup: through the running server, or else in this process. In this process only the store is opened,
 /// because everything above it may be damaged.
 fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
-    match take(config, false)? {
+    match lock_data_folder(config, false)? {
         (data, Some(lock)) => {
             let ground = Services::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
             admin::fixup::execute_offline(ground, &request, report).map_err(Failure::of)
@@ -88,7 +88,7 @@ fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut ProgressCallb
 
 /// Locks the data folder for this process, unless a server uses it. The lock is `None` if a server runs. `may_begin`
 /// allows creating a new data folder.
-fn take(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock>), Failure> {
+fn lock_data_folder(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock>), Failure> {
     let data = DataFolder::new(&config.server.data);
     if !data.store().exists() && !may_begin {
         return Err(Failure(format!(
@@ -107,7 +107,7 @@ fn take(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock
 }
 
 /// Returns `true` if a request may create a new data folder. Other requests expect an existing one.
-fn makes_data(request: &Request) -> bool {
+fn may_create_data(request: &Request) -> bool {
     match request {
         Request::Domain(request) => matches!(request, DomainRequest::Add { .. }),
         Request::User(request) => matches!(request, UserRequest::Add { .. }),
@@ -143,7 +143,7 @@ fn first_line() -> Result<String, Failure> {
 }
 
 /// Rejects requests that read standard input, because a server cannot read the input of this command.
-fn refuse_input(request: &Request) -> Result<(), Failure> {
+fn reject_stdin_requests(request: &Request) -> Result<(), Failure> {
     match request {
         Request::Db(DbRequest::Import(import)) if import.file == std::path::Path::new("-") => Err(Failure(
             "a server runs on this data folder, and reads files itself: write the table to a file and name that"

@@ -38,7 +38,7 @@ pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
     let mut meter = ProgressDisplay::new();
     let mut add = |people: Vec<NewPerson>| {
         let answer =
-            office.ask(Request::User(UserRequest::AddMany { people }), &mut |_| std::ops::ControlFlow::Continue(()))?;
+            office.execute(Request::User(UserRequest::AddMany { people }), &mut |_| std::ops::ControlFlow::Continue(()))?;
         Ok(answer.data.as_array().cloned().unwrap_or_default())
     };
     let mut report = |done| {

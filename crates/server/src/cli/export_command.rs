@@ -58,7 +58,7 @@ pub(super) fn run(
         Spool(std::path::absolute(DataFolder::new(&config.server.data).path().join(name)).map_err(Failure::of)?);
     export.file.clone_from(&spool.0);
     export.format = Some(export.format.unwrap_or(TableFormat::Csv));
-    let answer = AdminTarget::open(config, false)?.ask(Request::Db(DbRequest::Export(export)), report)?;
+    let answer = AdminTarget::open(config, false)?.execute(Request::Db(DbRequest::Export(export)), report)?;
     let mut table = File::open(&spool.0).map_err(|error| Failure(format!("{}: {error}", spool.0.display())))?;
     drop(spool);
     match std::io::copy(&mut table, &mut std::io::stdout().lock()) {
