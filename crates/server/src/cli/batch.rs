@@ -44,7 +44,7 @@ pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
     let mut report = |done| {
         let _ = meter.step(&Progress { what: "adding people".to_owned(), done, total, unit: Unit::Bytes });
     };
-    let BatchResult { added, refused, ended } = work_through(input, &mut add, &mut report);
+    let BatchResult { added, refused, ended } = process(input, &mut add, &mut report);
     drop(meter);
     let count = refused.len();
     let done = format!("{} added.", counted(added, "person was", "people were"));
@@ -79,7 +79,7 @@ struct BatchResult {
 }
 
 /// Processes all lines.
-fn work_through(mut input: Box<dyn BufRead>, add: &mut AddPeople<'_>, report: &mut dyn FnMut(u64)) -> BatchResult {
+fn process(mut input: Box<dyn BufRead>, add: &mut AddPeople<'_>, report: &mut dyn FnMut(u64)) -> BatchResult {
     let mut part = PendingPart::default();
     let ended = part.take_lines(&mut input, add, report);
     BatchResult { added: part.added, refused: part.refused, ended }
@@ -127,16 +127,16 @@ impl PendingPart {
             }
             self.bytes += length;
             if self.people.len() >= BATCH_PEOPLE_MAX || self.bytes >= BATCH_BYTES_MAX {
-                self.hand_on(add)?;
+                self.flush(add)?;
                 report(done);
             }
         }
-        self.hand_on(add)?;
+        self.flush(add)?;
         report(done);
         Ok(())
     }
 
-    fn hand_on(&mut self, add: &mut AddPeople<'_>) -> Result<(), Failure> {
+    fn flush(&mut self, add: &mut AddPeople<'_>) -> Result<(), Failure> {
         self.bytes = 0;
         let people = std::mem::take(&mut self.people);
         if people.is_empty() {
@@ -297,7 +297,7 @@ mod tests {
             Ok(outcomes)
         };
         let input = Box::new(Cursor::new(text.as_ref().to_owned()));
-        let BatchResult { added, refused, ended } = work_through(input, &mut add, &mut |_| {});
+        let BatchResult { added, refused, ended } = process(input, &mut add, &mut |_| {});
         ended.expect("it is read");
         let refused: Vec<(u64, String)> = refused
             .iter()
@@ -342,7 +342,7 @@ mod tests {
         };
         assert_eq!(people, [expected]);
         let input = Box::new(Cursor::new("address,shoe size\n"));
-        assert!(work_through(input, &mut |_| Ok(Vec::new()), &mut |_| {}).ended.is_err());
+        assert!(process(input, &mut |_| Ok(Vec::new()), &mut |_| {}).ended.is_err());
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
             parts += 1;
             if parts > 1 { Err(Failure("the disk is full".to_owned())) } else { Ok(vec![Value::Null; part.len()]) }
         };
-        let work = work_through(Box::new(Cursor::new(text)), &mut add, &mut |_| {});
+        let work = process(Box::new(Cursor::new(text)), &mut add, &mut |_| {});
         assert_eq!((work.added, work.refused.len()), (BATCH_PEOPLE_MAX as u64, BATCH_PEOPLE_MAX + 1));
         let failure = work.ended.expect_err("the second part failed").to_string();
         assert!(failure.contains("the disk is full") && failure.contains("were added"), "{failure}");
