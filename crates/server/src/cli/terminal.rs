@@ -15,7 +15,7 @@ use formula::number_text::general;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value};
 
-use super::terminal_text::{cut, lines, one_line, padded, width};
+use super::terminal_text::{truncate, lines, one_line, pad, width};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::system::SystemClock;
 
@@ -66,7 +66,7 @@ fn record(fields: &Map<String, Value>) -> String {
         let (title, value) = (title(name), field(name, value));
         let _ = match value.starts_with('\n') {
             true => writeln!(text, "{title}{value}"),
-            false => writeln!(text, "{}  {value}", padded(&title, columns)),
+            false => writeln!(text, "{}  {value}", pad(&title, columns)),
         };
     }
     text
@@ -81,7 +81,7 @@ fn field(name: &str, value: &Value) -> String {
         Value::Object(fields) if !fields.is_empty() && binary(fields).is_none() => {
             let columns = fields.keys().map(|name| width(&title(name))).max().unwrap_or(0);
             let line = |(name, value): (&String, &Value)| {
-                format!("{}  {}\n", padded(&title(name), columns), cell(name, value))
+                format!("{}  {}\n", pad(&title(name), columns), cell(name, value))
             };
             return below(fields.iter().map(line).collect());
         }
@@ -103,7 +103,7 @@ fn table(records: &[Value]) -> String {
     };
     let names: Vec<&String> = first.keys().collect();
     let width_max = |column| if column + 1 == names.len() { LAST_CELL_WIDTH_MAX } else { CELL_WIDTH_MAX };
-    let fitted = |(column, text)| cut(text, width_max(column));
+    let fitted = |(column, text)| truncate(text, width_max(column));
     let mut rows = vec![names.iter().map(|name| title(name)).enumerate().map(fitted).collect::<Vec<_>>()];
     for record in records {
         let cells = names.iter().map(|name| cell(name, record.get(name.as_str()).unwrap_or(&Value::Null)));
@@ -113,7 +113,7 @@ fn table(records: &[Value]) -> String {
     let widths: Vec<usize> = (0..names.len()).map(widest).collect();
     let mut text = String::new();
     for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, columns)| padded(cell, *columns));
+        let cells = row.iter().zip(&widths).map(|(cell, columns)| pad(cell, *columns));
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
     text

@@ -62,16 +62,16 @@ const WIDE: [(u32, u32); 19] = [
 /// Replaces line ends and characters that affect the terminal with blanks.
 #[must_use]
 pub fn one_line(text: &str) -> String {
-    text.chars().map(quiet).collect()
+    text.chars().map(sanitize).collect()
 }
 
 /// Replaces characters that affect the terminal with blanks, and keeps line ends.
 #[must_use]
 pub fn lines(text: &str) -> String {
-    text.chars().map(|c| if c == '\n' { c } else { quiet(c) }).collect()
+    text.chars().map(|c| if c == '\n' { c } else { sanitize(c) }).collect()
 }
 
-fn quiet(c: char) -> char {
+fn sanitize(c: char) -> char {
     let is_separator = matches!(c, '\u{2028}' | '\u{2029}');
     let turns = matches!(c, '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     if c.is_control() || is_separator || turns { ' ' } else { c }
@@ -102,7 +102,7 @@ fn width_of(c: char) -> usize {
 
 /// Truncates a text to a maximum number of columns. A truncated text ends with `…`.
 #[must_use]
-pub fn cut(text: String, columns_max: usize) -> String {
+pub fn truncate(text: String, columns_max: usize) -> String {
     let (mut columns, mut kept) = (0, 0);
     for (at, c) in text.char_indices() {
         columns += width_of(c);
@@ -119,7 +119,7 @@ pub fn cut(text: String, columns_max: usize) -> String {
 
 /// Pads a text with blanks to a number of columns.
 #[must_use]
-pub fn padded(text: &str, columns: usize) -> String {
+pub fn pad(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn texts_are_cut_by_their_width() {
         let check = |text: &str, columns: usize, expected: &str| {
-            let shown = cut(text.to_owned(), columns);
+            let shown = truncate(text.to_owned(), columns);
             assert_eq!(shown, expected);
             assert!(width(&shown) <= columns, "{shown}");
         };
@@ -156,6 +156,6 @@ mod tests {
     fn what_would_disturb_a_terminal_becomes_a_blank() {
         assert_eq!(one_line("a\u{1b}[2Jb\r\n\tc\u{9b}31m\u{202e}d\u{2028}e\u{7f}"), "a [2Jb   c 31m d e ");
         assert_eq!(lines("a\nb\u{7}"), "a\nb ");
-        assert_eq!(padded("東", 4), "東  ");
+        assert_eq!(pad("東", 4), "東  ");
     }
 }
