@@ -31,7 +31,7 @@ pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
     let mut meter = ProgressDisplay::new();
     let mut report = |progress| meter.step(&progress);
     let answer = match request {
-        Request::Db(DbRequest::Export(export)) if export_command::is_to_output(&export) => {
+        Request::Db(DbRequest::Export(export)) if export_command::is_stdout(&export) => {
             return export_command::run(&config, export, &mut report);
         }
         Request::Fixup(request) => fixup(&config, request, &mut report)?,
@@ -161,7 +161,7 @@ fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
         Request::Export(export) => vec![&mut export.to],
         Request::Design(DesignRequest::Add { file }) => vec![file],
         Request::Db(DbRequest::Import(import)) if import.file != std::path::Path::new("-") => vec![&mut import.file],
-        Request::Db(DbRequest::Export(export)) if !export_command::is_to_output(export) => vec![&mut export.file],
+        Request::Db(DbRequest::Export(export)) if !export_command::is_stdout(export) => vec![&mut export.file],
         _ => Vec::new(),
     };
     for path in paths {

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::data::DataFolder;
 
 /// Adds to the help of the command what applies only to the command line.
-pub(super) fn described(command: clap::Command) -> clap::Command {
+pub(super) fn with_stdout_help(command: clap::Command) -> clap::Command {
     command
         .mut_arg("file", |file| {
             file.value_name("FILE|-").help("The file, which is made or replaced; - for standard output")
@@ -33,7 +33,7 @@ pub(super) fn described(command: clap::Command) -> clap::Command {
 }
 
 /// Returns `true` if the table is to be written to standard output.
-pub(super) fn is_to_output(export: &TableExport) -> bool {
+pub(super) fn is_stdout(export: &TableExport) -> bool {
     export.file == Path::new("-")
 }
 

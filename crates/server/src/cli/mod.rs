@@ -143,7 +143,7 @@ fn command() -> clap::Command {
     let shown: Vec<clap::Arg> =
         command.get_arguments().filter(is_remote).map(|argument| argument.clone().hide(false)).collect();
     let command = AS_PERSON.iter().fold(command, |command, path| show(command, path, &shown));
-    command.mut_subcommand("db", |db| db.mut_subcommand("export", export_command::described))
+    command.mut_subcommand("db", |db| db.mut_subcommand("export", export_command::with_stdout_help))
 }
 
 /// Shows arguments in the help of a command and of its subcommands.
