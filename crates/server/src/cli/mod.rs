@@ -5,7 +5,7 @@
 //! error message says what to do next.
 //!
 //! The options of the native protocol are parsed anywhere on the command line, but they are shown and effective only
-//! for commands that go to a server as a user ([`AS_PERSON`]). All other commands reject them before doing anything:
+//! for commands that go to a server as a user ([`USER_COMMANDS`]). All other commands reject them before doing anything:
 //! `--user` asks for the rights of that user, while an operator has all rights.
 
 use std::path::PathBuf;
@@ -104,14 +104,14 @@ pub enum ExitStatus {
     /// The command succeeded.
     Done,
     /// The data read was not up to date. Standard error says so.
-    Late,
+    Stale,
 }
 
 /// Exit code for data that was not up to date.
-const LATE_CODE: u8 = 3;
+const STALE_EXIT_CODE: u8 = 3;
 
 /// Commands that connect to a server as the user named by `--user`.
-const AS_PERSON: [&[&str]; 7] =
+const USER_COMMANDS: [&[&str]; 7] =
     [&["note"], &["view"], &["folder"], &["db", "list"], &["db", "open"], &["db", "search"], &["db", "create"]];
 
 /// Runs the program.
@@ -123,12 +123,12 @@ pub fn run() -> ExitCode {
         Ok(line) => line,
         Err(error) => error.format(&mut command).exit(),
     };
-    if let Err(why) = refuse_person(&line) {
+    if let Err(why) = reject_user_options(&line) {
         command.error(ErrorKind::ArgumentConflict, why).exit();
     }
     match dispatch(&line.place, line.command) {
         Ok(ExitStatus::Done) => ExitCode::SUCCESS,
-        Ok(ExitStatus::Late) => ExitCode::from(LATE_CODE),
+        Ok(ExitStatus::Stale) => ExitCode::from(STALE_EXIT_CODE),
         Err(failure) => {
             eprintln!("doublet: {}", terminal_text::lines(&failure.0));
             ExitCode::FAILURE
@@ -142,7 +142,7 @@ fn command() -> clap::Command {
     let is_remote = |argument: &&clap::Arg| argument.get_help_heading() == Some(remote::HEADING);
     let shown: Vec<clap::Arg> =
         command.get_arguments().filter(is_remote).map(|argument| argument.clone().hide(false)).collect();
-    let command = AS_PERSON.iter().fold(command, |command, path| show(command, path, &shown));
+    let command = USER_COMMANDS.iter().fold(command, |command, path| show(command, path, &shown));
     command.mut_subcommand("db", |db| db.mut_subcommand("export", export_command::with_stdout_help))
 }
 
@@ -155,7 +155,7 @@ fn show(command: clap::Command, path: &[&str], arguments: &[clap::Arg]) -> clap:
 }
 
 /// Rejects options of the native protocol for commands that ignore them.
-fn refuse_person(line: &CommandLine) -> Result<(), String> {
+fn reject_user_options(line: &CommandLine) -> Result<(), String> {
     let remote = &line.place.remote;
     let said = match &line.command {
         Command::Remote(_)
@@ -167,7 +167,7 @@ fn refuse_person(line: &CommandLine) -> Result<(), String> {
         _ => remote.said().next(),
     };
     let Some(option) = said else { return Ok(()) };
-    let others = AS_PERSON.map(|path| format!("`doublet {}`", path.join(" "))).join(", ");
+    let others = USER_COMMANDS.map(|path| format!("`doublet {}`", path.join(" "))).join(", ");
     Err(format!(
         "{option} means nothing here: this command works on the data folder, as its operator, from whom nothing is hidden. \
          Those that go to a server with the rights of a person are {others}"
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn options_of_the_native_protocol_stand_where_they_are_obeyed() {
         let check = |words: &str, expected: Option<&str>| {
-            let refused = refuse_person(&read(words)).err();
+            let refused = reject_user_options(&read(words)).err();
             let option = refused.as_deref().and_then(|why| why.split(' ').next());
             assert_eq!(option, expected, "{words}");
         };

@@ -203,7 +203,7 @@ fn say(told: CommandOutput, is_json: bool) -> Result<ExitStatus, Failure> {
     }
     let Some(late) = late else { return Ok(ExitStatus::Done) };
     eprintln!("doublet: {late}");
-    Ok(ExitStatus::Late)
+    Ok(ExitStatus::Stale)
 }
 
 fn options(place: &GlobalOptions, config: &Config) -> Result<Options, Failure> {
