@@ -22,7 +22,7 @@ use crate::view_text::ViewText;
 pub(super) async fn show(client: &Client, database: String, view: String) -> Result<Answer, Failure> {
     let request = v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(named(view.clone())) };
     let reply = client.views().get_view_design(request).await;
-    let told = reply.map_err(|status| missing(status, &database, &view))?.into_inner();
+    let told = reply.map_err(|status| view_failure(status, &database, &view))?.into_inner();
     let design = view_in(told.design.unwrap_or_default()).map_err(Failure::of)?;
     let words = ViewText::of(&design);
     let (number, sequence) = (told.view_id, told.sequence);
@@ -58,7 +58,7 @@ pub(super) async fn change(
     let (key, design) = (Some(key(database.clone())), Some(read(file)?));
     let request = v1::UpdateViewRequest { database: key, view: Some(named(view.clone())), design, expected_sequence };
     let outcome = client.views().update_view(request).await;
-    Ok(saved_as("view", &outcome.map_err(|status| missing(status, &database, &view))?.into_inner()))
+    Ok(saved_as("view", &outcome.map_err(|status| view_failure(status, &database, &view))?.into_inner()))
 }
 
 /// Deletes a view.
@@ -70,7 +70,7 @@ pub(super) async fn delete(client: &Client, database: String, view: String, expe
         Err(status) if client::reason(&status) == "state" => {
             Err(Failure(format!("{view} is a folder; `doublet folder delete {database} '{view}'` deletes it")))
         }
-        Err(status) => Err(missing(status, &database, &view)),
+        Err(status) => Err(view_failure(status, &database, &view)),
     }
 }
 
@@ -100,7 +100,7 @@ fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
 
 /// Converts an error of a view command into a failure with advice: for an unknown view, for a conflict with a change
 /// made by another user, and for a private view that would become shared.
-fn missing(status: client::Status, database: &str, view: &str) -> Failure {
+fn view_failure(status: client::Status, database: &str, view: &str) -> Failure {
     match client::reason(&status).as_str() {
         "conflict" => Failure(format!("{}; `doublet view design` shows it as it is now", status.message())),
         "author" => Failure(format!("{}; what is one's own stays so with `personal = true`", status.message())),
