@@ -129,7 +129,7 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
     }
     let reply = pages(&client, request, limit_of(reading.limit)).await?;
     if let (Some(place), []) = (&part.at, &reply.entries[..]) {
-        return Err(Failure(format!("there is no entry at {}", written(place))));
+        return Err(Failure(format!("there is no entry at {}", position_text(place))));
     }
     let all = counted(opened.collection.entries, "entry", "entries");
     let mut answer = match reply.entries.len() as u64 {
@@ -206,7 +206,7 @@ struct Column {
 impl OpenView {
     /// Opens a view, waits for its index, and determines the requested sort order.
     async fn open(client: &Client, reading: &ViewOptions) -> Result<Self, Failure> {
-        let collection = patiently(client, reading).await?;
+        let collection = open_when_current(client, reading).await?;
         let columns = collection.view.as_ref().map_or(&[][..], |view| &view.columns);
         let (database, view) = (Some(key(reading.database.clone())), Some(named(reading.view.clone())));
         let collation = collation(columns, reading)?;
@@ -220,14 +220,14 @@ impl OpenView {
             items: MAIL_ITEMS.map(str::to_owned).to_vec(),
             ..Default::default()
         };
-        let is_share = shares(client, &request, columns.len()).await;
+        let is_share = percent_columns(client, &request, columns.len()).await;
         let names = match columns {
             [] => MAIL_ITEMS.map(str::to_owned).to_vec(),
             columns => names(columns),
         };
         let share = |index: usize| is_share.get(index).copied().unwrap_or(false);
         let columns = names.into_iter().enumerate().map(|(index, name)| Column { name, is_share: share(index) });
-        Ok(Self { columns: columns.collect(), request, late: late(&collection), collection })
+        Ok(Self { columns: columns.collect(), request, late: stale_reason(&collection), collection })
     }
 
     /// Creates the output from the entries read.
@@ -240,7 +240,7 @@ impl OpenView {
 }
 
 /// Opens a view repeatedly until its index is complete or the time is over. Reports the progress of a build.
-async fn patiently(client: &Client, reading: &ViewOptions) -> Result<v1::Collection, Failure> {
+async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1::Collection, Failure> {
     let clock = SystemClock::new();
     let began = clock.monotonic();
     let wait = Duration::from_secs(reading.wait.into());
@@ -262,7 +262,7 @@ async fn patiently(client: &Client, reading: &ViewOptions) -> Result<v1::Collect
 }
 
 /// Returns a description of what the index lacks, or `None` if it is up to date.
-fn late(opened: &v1::Collection) -> Option<String> {
+fn stale_reason(opened: &v1::Collection) -> Option<String> {
     let further = "--wait SECONDS waits longer";
     match opened.build {
         Some(build) if build.documents > 0 => {
@@ -301,7 +301,7 @@ fn collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, Failu
 
 /// Returns for each column whether categories show a share in it. The result is empty for a folder without columns,
 /// which has no design, and for a server that does not provide designs.
-async fn shares(client: &Client, request: &v1::ReadEntriesRequest, columns: usize) -> Vec<bool> {
+async fn percent_columns(client: &Client, request: &v1::ReadEntriesRequest, columns: usize) -> Vec<bool> {
     if columns == 0 {
         return Vec::new();
     }
@@ -350,13 +350,13 @@ fn names(columns: &[v1::Column]) -> Vec<String> {
     columns.iter().enumerate().map(name).collect()
 }
 
-fn written(place: &v1::Tumbler) -> String {
+fn position_text(place: &v1::Tumbler) -> String {
     place.levels.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 
 fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
     let mut fields = vec![
-        ("place", json!(entry.position.as_ref().map(written).unwrap_or_default())),
+        ("place", json!(entry.position.as_ref().map(position_text).unwrap_or_default())),
         ("note", if entry.category { Value::Null } else { json!(entry.note_id) }),
         ("category", json!(entry.name)),
         // Only documents have unread marks.
@@ -366,7 +366,7 @@ fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
         fields.push(("received", timestamp_json(Some(base::Timestamp(marks.received_us)))));
     }
     fields.extend(columns.iter().zip(&entry.values).map(|(column, value)| {
-        let value = if for_people && column.is_share { share(entry, value) } else { shown(Some(value)) };
+        let value = if for_people && column.is_share { percent_text(entry, value) } else { shown(Some(value)) };
         (column.name.as_str(), value)
     }));
     record(fields)
@@ -374,7 +374,7 @@ fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
 
 /// Returns the text of a share column for people: the percentage of a category. A document's value in such a column is
 /// an amount and not a share.
-fn share(entry: &v1::Entry, value: &v1::Value) -> Value {
+fn percent_text(entry: &v1::Entry, value: &v1::Value) -> Value {
     match value.kind {
         Some(v1::value::Kind::Number(percent)) if entry.category => json!(format!("{percent:.2}%")),
         _ => Value::Null,
@@ -460,7 +460,7 @@ mod tests {
         let part = |collapsed, open: &[&str], close: &[&str]| {
             let part = EntryRange { from: 1, at: None, collapsed, open: places(open), close: places(close) };
             let told = part.expansion();
-            (told.collapsed, told.exceptions.iter().map(written).collect::<Vec<_>>())
+            (told.collapsed, told.exceptions.iter().map(position_text).collect::<Vec<_>>())
         };
         let of = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         assert_eq!(part(true, &["2.1", "2.3", "4"], &[]), (true, of(&["2", "2.1", "2.3", "4"])));
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn an_index_that_is_behind_is_told() {
         let check = |late_now, build, expected: Option<&str>| {
-            let told = late(&v1::Collection { late: late_now, build, ..v1::Collection::default() });
+            let told = stale_reason(&v1::Collection { late: late_now, build, ..v1::Collection::default() });
             assert!(
                 expected.map_or(told.is_none(), |text| told.clone().is_some_and(|told| told.contains(text))),
                 "{told:?}"
