@@ -13,7 +13,7 @@ use client::{Client, v1};
 use serde_json::{Value, json};
 
 use super::database::key;
-use super::item::{SearchValue, place, read_keys, shown};
+use super::item::{SearchValue, parse_position, read_keys, to_json};
 use super::view::named;
 use super::{CommandOutput, refused};
 use crate::admin::answer::{timestamp_json, record};
@@ -63,16 +63,16 @@ pub struct EntryRange {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     from: u64,
     /// Position of the first entry, for example 3.2.7: the seventh entry within the second entry of the third.
-    #[arg(long, value_name = "PLACE", value_parser = place, conflicts_with = "from")]
+    #[arg(long, value_name = "PLACE", value_parser = parse_position, conflicts_with = "from")]
     at: Option<v1::Tumbler>,
     /// Shows only categories.
     #[arg(long)]
     collapsed: bool,
     /// With --collapsed: expands the category at this position and those that contain it. May be given several times.
-    #[arg(long, value_name = "PLACE", value_parser = place, requires = "collapsed")]
+    #[arg(long, value_name = "PLACE", value_parser = parse_position, requires = "collapsed")]
     open: Vec<v1::Tumbler>,
     /// Collapses the category at this position. May be given several times.
-    #[arg(long, value_name = "PLACE", value_parser = place, conflicts_with = "collapsed")]
+    #[arg(long, value_name = "PLACE", value_parser = parse_position, conflicts_with = "collapsed")]
     close: Vec<v1::Tumbler>,
 }
 
@@ -157,10 +157,10 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
     };
     let mut found = client.views().find_by_key(as_said.clone()).await.map_err(refused)?.into_inner();
     let mut says = None;
-    if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.perhaps.is_some()) {
-        let perhaps = |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.perhaps.unwrap_or(key.said)).collect();
+    if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.alternative.is_some()) {
+        let perhaps = |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.alternative.unwrap_or(key.said)).collect();
         // Only a text can have a beginning.
-        let partial = wanted.partial && keys.last().is_some_and(|last| last.perhaps.is_none());
+        let partial = wanted.partial && keys.last().is_some_and(|last| last.alternative.is_none());
         let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..as_said };
         found = client.views().find_by_key(guessed).await.map_err(refused)?.into_inner();
         says = (found.matches > 0).then_some("Nothing has that text: these have that number or time (number=, time=).");
@@ -366,7 +366,7 @@ fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
         fields.push(("received", timestamp_json(Some(base::Timestamp(marks.received_us)))));
     }
     fields.extend(columns.iter().zip(&entry.values).map(|(column, value)| {
-        let value = if for_people && column.is_share { percent_text(entry, value) } else { shown(Some(value)) };
+        let value = if for_people && column.is_share { percent_text(entry, value) } else { to_json(Some(value)) };
         (column.name.as_str(), value)
     }));
     record(fields)
@@ -456,7 +456,7 @@ mod tests {
 
     #[test]
     fn what_is_opened_is_opened_with_what_is_around_it() {
-        let places = |texts: &[&str]| texts.iter().map(|text| place(text).expect("a place")).collect::<Vec<_>>();
+        let places = |texts: &[&str]| texts.iter().map(|text| parse_position(text).expect("a place")).collect::<Vec<_>>();
         let part = |collapsed, open: &[&str], close: &[&str]| {
             let part = EntryRange { from: 1, at: None, collapsed, open: places(open), close: places(close) };
             let told = part.expansion();

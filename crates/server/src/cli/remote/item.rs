@@ -96,7 +96,7 @@ pub(super) struct SearchValue {
     /// The value with the type given, or as a text.
     pub said: v1::Value,
     /// The value as a number or a time, if no type was given and the text can be read as one.
-    pub perhaps: Option<v1::Value>,
+    pub alternative: Option<v1::Value>,
 }
 
 /// Parses values to find in a view: `text`, `number=5`, `time=2026-01-31T12:00:00Z`; `text=number=5` for a text that
@@ -106,16 +106,16 @@ pub(super) fn read_keys(keys: &[String]) -> Result<Vec<SearchValue>, Failure> {
     let read = |key: &String| {
         if let Some(typed) = key.split_once('=').and_then(|(name, value)| of_type(name, value)) {
             let kind = typed.map_err(|why| Failure(format!("{key:?}: {why}")))?;
-            return Ok(SearchValue { said: value(kind), perhaps: None });
+            return Ok(SearchValue { said: value(kind), alternative: None });
         }
         let perhaps = number(key).map(Kind::Number).or_else(|| time(key).map(Kind::TimeUs));
-        Ok(SearchValue { said: value(Kind::Text(key.clone())), perhaps: perhaps.map(value) })
+        Ok(SearchValue { said: value(Kind::Text(key.clone())), alternative: perhaps.map(value) })
     };
     keys.iter().map(read).collect()
 }
 
 /// Parses a position in a view, for example `3.2.7`.
-pub(super) fn place(text: &str) -> Result<v1::Tumbler, String> {
+pub(super) fn parse_position(text: &str) -> Result<v1::Tumbler, String> {
     let level = |number: &str| number.parse().ok().filter(|number| *number > 0);
     let levels: Option<Vec<u32>> = text.split('.').map(level).collect();
     levels.map(|levels| v1::Tumbler { levels }).ok_or_else(|| "write a position as 3.2.7, counted from 1".to_owned())
@@ -147,7 +147,7 @@ fn join(first: Kind, next: Kind) -> Option<Kind> {
 }
 
 /// Converts a value into JSON. Bytes that are not text become an object with the bytes in base64.
-pub(super) fn shown(value: Option<&v1::Value>) -> Value {
+pub(super) fn to_json(value: Option<&v1::Value>) -> Value {
     let moment = |at: &i64| json!(rfc3339(base::Timestamp(*at)));
     match value.and_then(|value| value.kind.as_ref()) {
         None => Value::Null,
@@ -182,7 +182,7 @@ mod tests {
         let text = match read(&assignments) {
             Ok(items) => items
                 .iter()
-                .map(|item| format!("{}={}", item.name, shown(item.value.as_ref())))
+                .map(|item| format!("{}={}", item.name, to_json(item.value.as_ref())))
                 .collect::<Vec<_>>()
                 .join(" "),
             Err(failure) => failure.to_string(),
@@ -217,7 +217,7 @@ mod tests {
             .map(|item| {
                 let flags = item.flags.unwrap_or_default();
                 let flags = (flags.summary, flags.names, flags.readers, flags.authors);
-                format!("{} {flags:?} {}", item.name, shown(item.value.as_ref()))
+                format!("{} {flags:?} {}", item.name, to_json(item.value.as_ref()))
             })
             .collect();
         assert_eq!(
@@ -234,16 +234,16 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_told_as_bytes() {
-        let part = |bytes: &[u8]| shown(Some(&v1::Value { kind: Some(Kind::MimePart(bytes.to_vec())) }));
+        let part = |bytes: &[u8]| to_json(Some(&v1::Value { kind: Some(Kind::MimePart(bytes.to_vec())) }));
         assert_eq!(part(b"Subject: x"), json!("Subject: x"));
         assert_eq!(part(&[0, 255, 1]), json!({ "base64": "AP8B" }));
     }
 
     #[test]
     fn places_are_numbers_with_points() {
-        assert_eq!(place("3.2.7").map(|place| place.levels), Ok(vec![3, 2, 7]));
+        assert_eq!(parse_position("3.2.7").map(|place| place.levels), Ok(vec![3, 2, 7]));
         for wrong in ["", "0", "1.", "1.0", "a", "-1", "1,2"] {
-            assert!(place(wrong).is_err(), "{wrong}");
+            assert!(parse_position(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -252,8 +252,8 @@ mod tests {
         let check = |key: &str, expected: &str| {
             let text = match read_keys(&[key.to_owned()]) {
                 Ok(keys) => {
-                    let values = keys.iter().flat_map(|key| [Some(&key.said), key.perhaps.as_ref()]);
-                    values.flatten().map(|value| shown(Some(value)).to_string()).collect::<Vec<_>>().join(" or ")
+                    let values = keys.iter().flat_map(|key| [Some(&key.said), key.alternative.as_ref()]);
+                    values.flatten().map(|value| to_json(Some(value)).to_string()).collect::<Vec<_>>().join(" or ")
                 }
                 Err(failure) => failure.to_string(),
             };

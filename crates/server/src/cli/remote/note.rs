@@ -10,7 +10,7 @@ use client::{Client, v1};
 use serde_json::{Map, Value, json};
 
 use super::database::key;
-use super::item::{hex, read, shown};
+use super::item::{hex, read, to_json};
 use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
 use super::{media_type, refused};
@@ -273,7 +273,7 @@ pub(super) fn told(found: &v1::Note) -> Answer {
     let header = found.header.clone().unwrap_or_default();
     let mut values: Map<String, Value> = Map::new();
     for item in &found.items {
-        let value = shown(item.value.as_ref());
+        let value = to_json(item.value.as_ref());
         match values.get_mut(&item.name) {
             Some(Value::Array(list)) => list.push(value),
             Some(first) => *first = json!([first, value]),
@@ -355,7 +355,7 @@ fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {
 /// Returns the value of an item.
 pub(super) fn item_of(note: &v1::Note, name: &str) -> Value {
     let item = note.items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
-    shown(item.and_then(|item| item.value.as_ref()))
+    to_json(item.and_then(|item| item.value.as_ref()))
 }
 
 async fn attach(

@@ -5,7 +5,7 @@ use client::{Client, v1};
 use serde_json::json;
 
 use super::database::key;
-use super::item::{hex, shown};
+use super::item::{hex, to_json};
 use super::refused;
 use crate::admin::answer::record;
 use crate::admin::request::{SearchOrder, SearchRequest};
@@ -36,7 +36,7 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
         record(vec![
             ("note", json!(hit.note_id)),
             ("relevance", json!(hit.score)),
-            ("title", shown(title)),
+            ("title", to_json(title)),
             ("unid", json!(hex(&hit.unid))),
         ])
     });
