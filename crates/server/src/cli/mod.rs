@@ -183,13 +183,13 @@ fn dispatch(place: &GlobalOptions, command: Command) -> Result<ExitStatus, Failu
         Command::Restore(command) => restore_command::run(place, &command)?,
         Command::ReadPdf => pdf::child::run().map_err(Failure::of)?,
         Command::Remote(command) => return remote::run(place, command),
-        Command::Admin(Request::Db(DbRequest::List)) if place.remote.is_meant() => {
+        Command::Admin(Request::Db(DbRequest::List)) if place.remote.is_given() => {
             return remote::list_databases(place);
         }
-        Command::Admin(Request::Db(DbRequest::Search(request))) if place.remote.is_meant() => {
+        Command::Admin(Request::Db(DbRequest::Search(request))) if place.remote.is_given() => {
             return remote::search(place, request);
         }
-        Command::Admin(Request::Db(DbRequest::Create { path, title, template })) if place.remote.is_meant() => {
+        Command::Admin(Request::Db(DbRequest::Create { path, title, template })) if place.remote.is_given() => {
             return remote::create_database(place, path, title, template);
         }
         Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(place, &path),

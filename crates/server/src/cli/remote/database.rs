@@ -3,7 +3,7 @@
 use client::{Client, v1};
 use serde_json::{Value, json};
 
-use super::refused;
+use super::call_failure;
 use crate::admin::Answer;
 use crate::admin::answer::{timestamp_json, record};
 use crate::cli::Failure;
@@ -14,7 +14,7 @@ pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
     let mut after = String::new();
     loop {
         let request = v1::ListDatabasesRequest { after, ..v1::ListDatabasesRequest::default() };
-        let page = client.databases().list_databases(request).await.map_err(refused)?.into_inner();
+        let page = client.databases().list_databases(request).await.map_err(call_failure)?.into_inner();
         rows.extend(page.databases.iter().map(|entry| {
             record(vec![
                 ("path", json!(entry.path)),
@@ -33,14 +33,14 @@ pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
 
 /// Creates a database with the caller as its manager.
 pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, Failure> {
-    let made = client.databases().create_database(request).await.map_err(refused)?.into_inner();
+    let made = client.databases().create_database(request).await.map_err(call_failure)?.into_inner();
     Ok(told(made).with_message("You manage it, and nobody else has access yet."))
 }
 
 /// Shows the properties of a database and the caller's rights.
 pub(super) async fn open(client: Client, path: String) -> Result<Answer, Failure> {
     let request = v1::OpenDatabaseRequest { database: Some(key(path)) };
-    Ok(told(client.databases().open_database(request).await.map_err(refused)?.into_inner()))
+    Ok(told(client.databases().open_database(request).await.map_err(call_failure)?.into_inner()))
 }
 
 fn told(found: v1::Database) -> Answer {

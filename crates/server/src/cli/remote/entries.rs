@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::database::key;
 use super::item::{SearchValue, parse_position, read_keys, to_json};
 use super::view::named;
-use super::{CommandOutput, refused};
+use super::{CommandOutput, call_failure};
 use crate::admin::answer::{timestamp_json, record};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::cli::Failure;
@@ -155,14 +155,14 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
         partial: wanted.partial,
         to_keys: said(&to_keys),
     };
-    let mut found = client.views().find_by_key(as_said.clone()).await.map_err(refused)?.into_inner();
+    let mut found = client.views().find_by_key(as_said.clone()).await.map_err(call_failure)?.into_inner();
     let mut says = None;
     if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.alternative.is_some()) {
         let perhaps = |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.alternative.unwrap_or(key.said)).collect();
         // Only a text can have a beginning.
         let partial = wanted.partial && keys.last().is_some_and(|last| last.alternative.is_none());
         let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..as_said };
-        found = client.views().find_by_key(guessed).await.map_err(refused)?.into_inner();
+        found = client.views().find_by_key(guessed).await.map_err(call_failure)?.into_inner();
         says = (found.matches > 0).then_some("Nothing has that text: these have that number or time (number=, time=).");
     }
     let mut reply = v1::ReadEntriesReply::default();
@@ -248,7 +248,7 @@ async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1:
     loop {
         let (database, view) = (Some(key(reading.database.clone())), Some(named(reading.view.clone())));
         let request = v1::OpenCollectionRequest { database, view };
-        let opened = client.views().open_collection(request).await.map_err(refused)?.into_inner();
+        let opened = client.views().open_collection(request).await.map_err(call_failure)?.into_inner();
         if !opened.late || clock.monotonic().saturating_sub(began) >= wait {
             return Ok(opened);
         }
@@ -322,7 +322,7 @@ async fn pages(
     loop {
         let left = limit.saturating_sub(all.entries.len()).min(PAGE);
         request.count = u32::try_from(left).unwrap_or(0);
-        let page = client.views().read_entries(request.clone()).await.map_err(refused)?.into_inner();
+        let page = client.views().read_entries(request.clone()).await.map_err(call_failure)?.into_inner();
         all.entries.extend(page.entries);
         all.more = page.more;
         if !page.more || all.entries.len() >= limit || page.next == request.start_key {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::database::key;
 use super::view::{named, refused_name, refused_new};
-use super::{note, refused};
+use super::{note, call_failure};
 use crate::admin::answer::record;
 use crate::admin::{Answer, counted};
 use crate::cli::Failure;
@@ -124,7 +124,7 @@ pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer
 async fn list(client: &Client, database: String, personal: bool) -> Result<Answer, Failure> {
     let kind = v1::list_views_request::Kind::Folders.into();
     let request = v1::ListViewsRequest { database: Some(key(database.clone())), kind };
-    let reply = client.views().list_views(request).await.map_err(refused)?.into_inner();
+    let reply = client.views().list_views(request).await.map_err(call_failure)?.into_inner();
     let meant = reply.views.iter().filter(|folder| !personal || is_personal(folder));
     let rows = meant.map(|folder| {
         let mut fields = fields(folder);

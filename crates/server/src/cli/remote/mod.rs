@@ -67,7 +67,7 @@ pub struct RemoteOptions {
 impl RemoteOptions {
     /// Returns `true` if a command that can also work on a data folder is to connect to a server.
     #[must_use]
-    pub fn is_meant(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.said().next().is_some()
     }
 
@@ -125,23 +125,23 @@ impl From<Answer> for CommandOutput {
 /// Runs a command and prints its answer.
 pub fn run(place: &GlobalOptions, command: RemoteCommand) -> Result<ExitStatus, Failure> {
     match command {
-        RemoteCommand::Note(command) => call(place, |client| note::run(client, command)),
+        RemoteCommand::Note(command) => run_command(place, |client| note::run(client, command)),
         RemoteCommand::View(command) if command.reads_input() && place.remote.reads_input() => Err(Failure(
             "password and view cannot both come from standard input: name a file for one of them".to_owned(),
         )),
-        RemoteCommand::View(command) => call(place, |client| view::run(client, command)),
-        RemoteCommand::Folder(command) => call(place, |client| folder::run(client, command)),
+        RemoteCommand::View(command) => run_command(place, |client| view::run(client, command)),
+        RemoteCommand::Folder(command) => run_command(place, |client| folder::run(client, command)),
     }
 }
 
 /// Lists the databases that the caller has access to.
 pub fn list_databases(place: &GlobalOptions) -> Result<ExitStatus, Failure> {
-    call(place, database::list)
+    run_command(place, database::list)
 }
 
 /// Runs a full-text query on a database.
 pub fn search(place: &GlobalOptions, request: SearchRequest) -> Result<ExitStatus, Failure> {
-    call(place, |client| search::search(client, request))
+    run_command(place, |client| search::search(client, request))
 }
 
 /// Creates a database with the caller as its manager.
@@ -152,17 +152,17 @@ pub fn create_database(
     template: Option<String>,
 ) -> Result<ExitStatus, Failure> {
     let (title, template) = (title.unwrap_or_default(), template.unwrap_or_default());
-    call(place, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
+    run_command(place, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
 }
 
 /// Opens a database and shows its properties.
 pub fn open_database(place: &GlobalOptions, path: &str) -> Result<ExitStatus, Failure> {
     let path = path.to_owned();
-    call(place, |client| database::open(client, path))
+    run_command(place, |client| database::open(client, path))
 }
 
 /// Connects, logs in, runs a command and prints its result.
-fn call<F, T>(place: &GlobalOptions, work: impl FnOnce(Client) -> F) -> Result<ExitStatus, Failure>
+fn run_command<F, T>(place: &GlobalOptions, work: impl FnOnce(Client) -> F) -> Result<ExitStatus, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
     T: Into<CommandOutput>,
@@ -173,7 +173,7 @@ where
     let password = password(&place.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::of)?;
     let told = runtime.block_on(async {
-        let client = Client::connect(&options).await.map_err(|error| unreachable(error, &place.remote))?;
+        let client = Client::connect(&options).await.map_err(|error| connect_failure(error, &place.remote))?;
         match client.login_scram(&user, &password, &SystemRandom).await {
             Err(client::Error::Call(status)) if status.code() == client::Code::Unimplemented => {
                 client.login(&user, &password).await
@@ -186,11 +186,11 @@ where
         let _ = client.logout().await;
         told
     })?;
-    say(told.into(), place.json)
+    print_output(told.into(), place.json)
 }
 
 /// Prints the output of a command.
-fn say(told: CommandOutput, is_json: bool) -> Result<ExitStatus, Failure> {
+fn print_output(told: CommandOutput, is_json: bool) -> Result<ExitStatus, Failure> {
     let CommandOutput { mut answer, people, late } = told;
     if is_json {
         print(&json(&answer));
@@ -215,7 +215,7 @@ fn options(place: &GlobalOptions, config: &Config) -> Result<Options, Failure> {
             Some(path) => read(path)?,
             None => read(&files.chain().to_owned())?,
         };
-        return Ok(Options::new(&local(&data)?, Trust::pinned(&trust).map_err(Failure::of)?));
+        return Ok(Options::new(&local_address(&data)?, Trust::pinned(&trust).map_err(Failure::of)?));
     };
     let trust = match &place.remote.certificate {
         Some(path) => Trust::pinned(&read(path)?),
@@ -237,7 +237,7 @@ fn with_port(server: &str) -> String {
 }
 
 /// Returns the address of the server that runs on the data folder.
-fn local(data: &DataFolder) -> Result<String, Failure> {
+fn local_address(data: &DataFolder) -> Result<String, Failure> {
     let none = || {
         Failure(format!(
             "no server with a native listener runs on {}; start one with `doublet serve`, or specify another server with --server",
@@ -260,7 +260,7 @@ fn password(remote: &RemoteOptions) -> Result<String, Failure> {
         }
         None => match std::env::var("DOUBLET_PASSWORD") {
             Ok(password) => password,
-            Err(_) => ask()?,
+            Err(_) => prompt_password()?,
         },
     };
     if line.is_empty() { Err(Failure("the password is empty".to_owned())) } else { Ok(line) }
@@ -275,7 +275,7 @@ fn first_line() -> Result<String, Failure> {
 }
 
 /// Prompts for the password on the terminal, without echo.
-fn ask() -> Result<String, Failure> {
+fn prompt_password() -> Result<String, Failure> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     let input = std::io::stdin();
     if !input.is_terminal() {
@@ -293,7 +293,7 @@ fn ask() -> Result<String, Failure> {
 }
 
 /// Converts a connection error into a failure, with advice if the server's certificate is not signed by a trusted root.
-fn unreachable(error: client::Error, remote: &RemoteOptions) -> Failure {
+fn connect_failure(error: client::Error, remote: &RemoteOptions) -> Failure {
     match error {
         client::Error::Tls { .. } if remote.certificate.is_none() && remote.server.is_some() => Failure(format!(
             "{error}; if the server's certificate is not signed by a trusted authority, give a copy of it (tls/certificate.pem in the server's data folder) with --certificate"
@@ -303,7 +303,7 @@ fn unreachable(error: client::Error, remote: &RemoteOptions) -> Failure {
 }
 
 /// Converts the status of a failed call into a failure.
-fn refused(status: client::Status) -> Failure {
+fn call_failure(status: client::Status) -> Failure {
     let message = status.message();
     Failure(match (client::reason(&status).as_str(), status.code()) {
         ("", Code::DeadlineExceeded) => {
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn failures_are_told_in_words() {
         let check = |code, expected: &str| {
-            let told = refused(client::Status::new(code, "what the library says")).to_string();
+            let told = call_failure(client::Status::new(code, "what the library says")).to_string();
             assert!(told.contains(expected) && !told.contains("code: '"), "{told}");
         };
         check(Code::DeadlineExceeded, "longer than the server lets a call take");

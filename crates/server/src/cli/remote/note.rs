@@ -13,7 +13,7 @@ use super::database::key;
 use super::item::{hex, read, to_json};
 use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
-use super::{media_type, refused};
+use super::{media_type, call_failure};
 use crate::admin::Answer;
 use crate::admin::answer::{timestamp_json, record};
 use crate::cli::Failure;
@@ -265,7 +265,7 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
 async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelection) -> Result<Answer, Failure> {
     let (database, note) = (Some(key(database)), Some(name(note)?));
     let request = v1::OpenNoteRequest { database, note, items: Some(items), mark_read: false };
-    Ok(told(&client.notes().open_note(request).await.map_err(refused)?.into_inner()))
+    Ok(told(&client.notes().open_note(request).await.map_err(call_failure)?.into_inner()))
 }
 
 /// Returns an answer with the header and the items of a note.
@@ -308,7 +308,7 @@ async fn create(
 }
 
 async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answer, Failure> {
-    let reply = client.notes().delete_note(request).await.map_err(refused)?.into_inner();
+    let reply = client.notes().delete_note(request).await.map_err(call_failure)?.into_inner();
     match (reply.deleted, reply.soft) {
         (true, true) => Ok(Answer::message("The note was deleted; `doublet note restore` brings it back.")),
         (true, false) => Ok(Answer::message("The note was deleted.")),
@@ -326,7 +326,7 @@ async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u
             after,
             items: Some(selection(Extent::Header, items.clone())),
         };
-        let page = client.notes().list_deleted_notes(request).await.map_err(refused)?.into_inner();
+        let page = client.notes().list_deleted_notes(request).await.map_err(call_failure)?.into_inner();
         rows.extend(page.notes.iter().map(|found| deleted_row(found, &items)));
         after = page.next;
         if after == 0 || rows.len() >= limit {
@@ -408,8 +408,8 @@ async fn fetch(
 ) -> Result<Answer, Failure> {
     let (database, note) = (Some(key(database)), Some(name(note)?));
     let request = v1::ReadAttachmentRequest { database, note, file_name: file_name.clone(), offset_bytes: 0 };
-    let mut chunks = client.notes().read_attachment(request).await.map_err(refused)?.into_inner();
-    let first = chunks.message().await.map_err(refused)?;
+    let mut chunks = client.notes().read_attachment(request).await.map_err(call_failure)?.into_inner();
+    let first = chunks.message().await.map_err(call_failure)?;
     // The name of an attachment is chosen by its sender. Only its last path component is used, and an existing file is
     // not replaced.
     let own = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -421,19 +421,19 @@ async fn fetch(
     while let Some(chunk) = next {
         file.write_all(&chunk.content).map_err(cannot)?;
         bytes += chunk.content.len();
-        next = chunks.message().await.map_err(refused)?;
+        next = chunks.message().await.map_err(call_failure)?;
     }
     Ok(Answer::record(vec![("file", json!(path.display().to_string())), ("length_bytes", json!(bytes))]))
 }
 
 /// Returns an answer with the state of a saved note.
 pub(super) fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
-    Ok(saved_as("note", &outcome.map_err(refused)?.into_inner()))
+    Ok(saved_as("note", &outcome.map_err(call_failure)?.into_inner()))
 }
 
 /// Returns an answer with the state of a saved document and the outcome of a conflict.
 fn resolved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
-    let saved = outcome.map_err(refused)?.into_inner();
+    let saved = outcome.map_err(call_failure)?.into_inner();
     let (word, says) = match saved.outcome() {
         Outcome::Plain => ("plain", None),
         Outcome::Merged => ("merged", Some("Another user had changed other items; the document now has both changes.")),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::item::hex;
 use super::note::item_of;
-use super::{CALL_TIME, refused};
+use super::{CALL_TIME, call_failure};
 use crate::admin::answer::{timestamp_json, record};
 use crate::admin::{Answer, counted};
 use crate::cli::Failure;
@@ -122,7 +122,7 @@ pub(super) async fn list(
     // transaction were shown before.
     let asked = if limit == 0 || since.note.is_some() { 0 } else { u32::try_from(limit + 1).unwrap_or(0) };
     let request = v1::SearchNotesRequest { since_modseq: since.asked(), limit: asked, ..request };
-    let mut replies = client.notes().search_notes(request).await.map_err(refused)?.into_inner();
+    let mut replies = client.notes().search_notes(request).await.map_err(call_failure)?.into_inner();
     let mut list = List::default();
     let mut is_overdue = false;
     while limit == 0 || list.places.len() <= limit {
@@ -133,7 +133,7 @@ pub(super) async fn list(
                 is_overdue = true;
                 break;
             }
-            Err(status) => return Err(refused(status)),
+            Err(status) => return Err(call_failure(status)),
         }
     }
     let (next, has_more) = list.cut(limit);

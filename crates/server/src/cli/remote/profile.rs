@@ -6,7 +6,7 @@ use client::{Client, v1};
 
 use super::database::key;
 use super::note::{Edit, saved, selection, told};
-use super::refused;
+use super::call_failure;
 use crate::admin::Answer;
 use crate::cli::Failure;
 
@@ -55,7 +55,7 @@ impl ProfileSelector {
     async fn key(self, client: &Client) -> Result<(Option<v1::DatabaseKey>, String, String), Failure> {
         let user = match (self.own, self.of) {
             (true, _) => {
-                let session = client.sessions().get_session(v1::GetSessionRequest {}).await.map_err(refused)?;
+                let session = client.sessions().get_session(v1::GetSessionRequest {}).await.map_err(call_failure)?;
                 session.into_inner().name
             }
             (false, of) => of.unwrap_or_default(),
@@ -72,7 +72,7 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
             let extent = if items.is_empty() { Extent::All } else { Extent::Header };
             let items = Some(selection(extent, items));
             let request = v1::OpenProfileRequest { database, profile, user, items };
-            Ok(told(&client.notes().open_profile(request).await.map_err(refused)?.into_inner()))
+            Ok(told(&client.notes().open_profile(request).await.map_err(call_failure)?.into_inner()))
         }
         ProfileCommand::Set { which, edit } => {
             let items = edit.items()?;
@@ -84,7 +84,7 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
         ProfileCommand::Delete { which } => {
             let (database, profile, user) = which.key(client).await?;
             let request = v1::DeleteProfileRequest { database, profile, user };
-            match client.notes().delete_profile(request).await.map_err(refused)?.into_inner().deleted {
+            match client.notes().delete_profile(request).await.map_err(call_failure)?.into_inner().deleted {
                 true => Ok(Answer::message("The profile document was deleted.")),
                 false => Err(Failure("there is no such profile document".to_owned())),
             }

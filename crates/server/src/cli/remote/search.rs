@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::item::{hex, to_json};
-use super::refused;
+use super::call_failure;
 use crate::admin::answer::record;
 use crate::admin::request::{SearchOrder, SearchRequest};
 use crate::admin::{Answer, counted};
@@ -30,7 +30,7 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
         items: vec![TITLE_ITEM.to_owned()],
         sort: sort.into(),
     };
-    let reply = client.search().search_full_text(asked).await.map_err(refused)?.into_inner();
+    let reply = client.search().search_full_text(asked).await.map_err(call_failure)?.into_inner();
     let rows = reply.hits.iter().map(|hit| {
         let title = hit.items.first().and_then(|item| item.value.as_ref());
         record(vec![

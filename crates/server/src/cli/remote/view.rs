@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::entries::{self, EntryRange, SearchKeys, ViewOptions};
-use super::{CommandOutput, design, refused};
+use super::{CommandOutput, design, call_failure};
 use crate::admin::Answer;
 use crate::admin::answer::record;
 use crate::cli::Failure;
@@ -127,7 +127,7 @@ pub(super) fn named(view: String) -> v1::ViewKey {
 /// that grants it.
 pub(super) fn refused_new(status: client::Status, database: &str, personal: bool) -> Failure {
     if client::reason(&status) != "access" {
-        return refused(status);
+        return call_failure(status);
     }
     let flag = if personal { "create-personal-folders" } else { "create-folders" };
     Failure(format!(
@@ -143,13 +143,13 @@ pub(super) fn refused_name(status: client::Status, name: &str, lists: &str) -> F
     if is_missing {
         Failure(format!("{}; `{lists}` lists the existing ones", status.message()))
     } else {
-        refused(status)
+        call_failure(status)
     }
 }
 
 async fn list(client: Client, database: String) -> Result<Answer, Failure> {
     let request = v1::ListViewsRequest { database: Some(key(database)), kind: 0 };
-    let reply = client.views().list_views(request).await.map_err(refused)?.into_inner();
+    let reply = client.views().list_views(request).await.map_err(call_failure)?.into_inner();
     let rows = reply.views.iter().map(|view| {
         record(vec![
             ("view", json!(view.view_id)),
