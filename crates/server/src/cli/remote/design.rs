@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::item::hex;
-use super::note::saved_as;
+use super::note::saved_answer;
 use super::view::{named, refused_name, refused_new};
 use crate::admin::Answer;
 use crate::cli::Failure;
@@ -44,7 +44,7 @@ pub(super) async fn create(client: &Client, database: String, file: &Path, perso
     let request = v1::CreateViewRequest { database: Some(key(database.clone())), design: Some(design) };
     let made = client.views().create_view(request).await;
     let made = made.map_err(|status| refused_new(status, &database, personal))?.into_inner();
-    Ok(saved_as("view", &made).with_message(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
+    Ok(saved_answer("view", &made).with_message(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
 }
 
 /// Replaces the design of a view with the one in a file.
@@ -58,7 +58,7 @@ pub(super) async fn change(
     let (key, design) = (Some(key(database.clone())), Some(read(file)?));
     let request = v1::UpdateViewRequest { database: key, view: Some(named(view.clone())), design, expected_sequence };
     let outcome = client.views().update_view(request).await;
-    Ok(saved_as("view", &outcome.map_err(|status| view_failure(status, &database, &view))?.into_inner()))
+    Ok(saved_answer("view", &outcome.map_err(|status| view_failure(status, &database, &view))?.into_inner()))
 }
 
 /// Deletes a view.

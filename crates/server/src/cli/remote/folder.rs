@@ -89,7 +89,7 @@ pub struct NoteSelector {
 
 impl NoteSelector {
     fn keys(&self) -> Result<Vec<v1::NoteKey>, Failure> {
-        self.notes.iter().map(|text| note::name(text)).collect()
+        self.notes.iter().map(|text| note::parse_note_key(text)).collect()
     }
 }
 

@@ -25,10 +25,10 @@ const LIST_LIMIT: u32 = 100;
 const DELETED_PAGE: usize = 1_000;
 
 /// Number of bytes per chunk of an attachment.
-const PIECE_BYTES: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// Maximum number of chunks of an attachment that wait for the connection.
-const PIECES_AHEAD: usize = 4;
+const CHUNKS_AHEAD: usize = 4;
 
 /// Note commands.
 #[derive(Debug, Clone, Subcommand)]
@@ -230,7 +230,7 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             let base = if was.is_empty() { None } else { Some(v1::update_note_request::Base { items: read(&was)? }) };
             let request = v1::UpdateNoteRequest {
                 database: Some(key(database)),
-                note: Some(name(&note)?),
+                note: Some(parse_note_key(&note)?),
                 items: edit.items()?,
                 remove: edit.remove,
                 replace_all: false,
@@ -238,38 +238,38 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
                 on_conflict: v1::update_note_request::OnConflict::from(on_conflict).into(),
                 base,
             };
-            resolved(client.notes().update_note(request).await)
+            updated_note(client.notes().update_note(request).await)
         }
         NoteCommand::Delete { database, note, expect: expected_sequence, soft, for_good } => {
-            let (database, note) = (Some(key(database)), Some(name(&note)?));
+            let (database, note) = (Some(key(database)), Some(parse_note_key(&note)?));
             delete(&client, v1::DeleteNoteRequest { database, note, expected_sequence, soft, for_good }).await
         }
         NoteCommand::Deleted { database, items, limit } => deleted(&client, database, shown_items(items), limit).await,
         NoteCommand::Restore { database, note } => {
-            let (database, note) = (Some(key(database)), Some(name(&note)?));
-            saved(client.notes().restore_note(v1::RestoreNoteRequest { database, note }).await)
+            let (database, note) = (Some(key(database)), Some(parse_note_key(&note)?));
+            saved_note(client.notes().restore_note(v1::RestoreNoteRequest { database, note }).await)
         }
         NoteCommand::Profile(command) => profile::run(&client, command).await,
         NoteCommand::Attach { database, note, file, media_type } => {
             attach(&client, database, &note, file, media_type).await
         }
         NoteCommand::Detach { database, note, name: file_name } => {
-            let (database, note) = (Some(key(database)), Some(name(&note)?));
+            let (database, note) = (Some(key(database)), Some(parse_note_key(&note)?));
             let request = v1::DetachFileRequest { database, note, expected_sequence: 0, file_name };
-            saved(client.notes().detach_file(request).await)
+            saved_note(client.notes().detach_file(request).await)
         }
         NoteCommand::Fetch { database, note, name, to } => fetch(&client, database, &note, name, to).await,
     }
 }
 
 async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelection) -> Result<Answer, Failure> {
-    let (database, note) = (Some(key(database)), Some(name(note)?));
+    let (database, note) = (Some(key(database)), Some(parse_note_key(note)?));
     let request = v1::OpenNoteRequest { database, note, items: Some(items), mark_read: false };
-    Ok(told(&client.notes().open_note(request).await.map_err(call_failure)?.into_inner()))
+    Ok(note_answer(&client.notes().open_note(request).await.map_err(call_failure)?.into_inner()))
 }
 
 /// Returns an answer with the header and the items of a note.
-pub(super) fn told(found: &v1::Note) -> Answer {
+pub(super) fn note_answer(found: &v1::Note) -> Answer {
     let header = found.header.clone().unwrap_or_default();
     let mut values: Map<String, Value> = Map::new();
     for item in &found.items {
@@ -304,7 +304,7 @@ async fn create(
     let parent_unid = response_to.map(|unid| read_unid(&unid)).transpose()?.unwrap_or_default();
     let database = Some(key(database));
     let request = v1::CreateNoteRequest { database, items: read(items)?, parent_unid, ..Default::default() };
-    saved(client.notes().create_note(request).await)
+    saved_note(client.notes().create_note(request).await)
 }
 
 async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answer, Failure> {
@@ -371,18 +371,18 @@ async fn attach(
     let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let header = v1::attach_file_request::Header {
         database: Some(key(database)),
-        note: Some(name(note)?),
+        note: Some(parse_note_key(note)?),
         expected_sequence: 0,
         file_name: file_name.ok_or_else(|| Failure("the path has no file name".to_owned()))?,
         media_type,
         length_bytes: file.metadata().map_err(cannot)?.len(),
     };
-    let (pieces, said) = client::request_channel(PIECES_AHEAD);
+    let (pieces, said) = client::request_channel(CHUNKS_AHEAD);
     let read = async {
         let part = |part| v1::AttachFileRequest { part: Some(part) };
         let mut is_taken = pieces.send(part(v1::attach_file_request::Part::Header(header))).await;
         while is_taken {
-            let mut piece = vec![0; PIECE_BYTES];
+            let mut piece = vec![0; CHUNK_BYTES];
             let length = file.read(&mut piece)?;
             if length == 0 {
                 break;
@@ -396,7 +396,7 @@ async fn attach(
     let mut notes = client.notes();
     let (read, outcome) = tokio::join!(read, notes.attach_file(said));
     read.map_err(cannot)?;
-    saved(outcome)
+    saved_note(outcome)
 }
 
 async fn fetch(
@@ -406,7 +406,7 @@ async fn fetch(
     file_name: String,
     to: Option<PathBuf>,
 ) -> Result<Answer, Failure> {
-    let (database, note) = (Some(key(database)), Some(name(note)?));
+    let (database, note) = (Some(key(database)), Some(parse_note_key(note)?));
     let request = v1::ReadAttachmentRequest { database, note, file_name: file_name.clone(), offset_bytes: 0 };
     let mut chunks = client.notes().read_attachment(request).await.map_err(call_failure)?.into_inner();
     let first = chunks.message().await.map_err(call_failure)?;
@@ -427,12 +427,12 @@ async fn fetch(
 }
 
 /// Returns an answer with the state of a saved note.
-pub(super) fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
-    Ok(saved_as("note", &outcome.map_err(call_failure)?.into_inner()))
+pub(super) fn saved_note(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
+    Ok(saved_answer("note", &outcome.map_err(call_failure)?.into_inner()))
 }
 
 /// Returns an answer with the state of a saved document and the outcome of a conflict.
-fn resolved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
+fn updated_note(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
     let saved = outcome.map_err(call_failure)?.into_inner();
     let (word, says) = match saved.outcome() {
         Outcome::Plain => ("plain", None),
@@ -448,7 +448,7 @@ fn resolved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) ->
 }
 
 /// Returns an answer with the state of a saved note. `what` names the field with its number.
-pub(super) fn saved_as(what: &str, saved: &v1::SavedNote) -> Answer {
+pub(super) fn saved_answer(what: &str, saved: &v1::SavedNote) -> Answer {
     Answer::record(saved_fields(what, saved))
 }
 
@@ -471,7 +471,7 @@ pub(super) fn selection(extent: Extent, names: Vec<String>) -> v1::ItemSelection
 }
 
 /// Parses a note number or a UNID.
-pub(super) fn name(text: &str) -> Result<v1::NoteKey, Failure> {
+pub(super) fn parse_note_key(text: &str) -> Result<v1::NoteKey, Failure> {
     let key = match text.parse() {
         Ok(number) => v1::note_key::Key::NoteId(number),
         Err(_) => v1::note_key::Key::Unid(read_unid(text)?),

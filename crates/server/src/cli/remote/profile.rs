@@ -5,7 +5,7 @@ use client::v1::item_selection::Extent;
 use client::{Client, v1};
 
 use super::database::key;
-use super::note::{Edit, saved, selection, told};
+use super::note::{Edit, saved_note, selection, note_answer};
 use super::call_failure;
 use crate::admin::Answer;
 use crate::cli::Failure;
@@ -72,14 +72,14 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
             let extent = if items.is_empty() { Extent::All } else { Extent::Header };
             let items = Some(selection(extent, items));
             let request = v1::OpenProfileRequest { database, profile, user, items };
-            Ok(told(&client.notes().open_profile(request).await.map_err(call_failure)?.into_inner()))
+            Ok(note_answer(&client.notes().open_profile(request).await.map_err(call_failure)?.into_inner()))
         }
         ProfileCommand::Set { which, edit } => {
             let items = edit.items()?;
             let Edit { remove, expect: expected_sequence, .. } = edit;
             let (database, profile, user) = which.key(client).await?;
             let request = v1::UpdateProfileRequest { database, profile, user, items, remove, expected_sequence };
-            saved(client.notes().update_profile(request).await)
+            saved_note(client.notes().update_profile(request).await)
         }
         ProfileCommand::Delete { which } => {
             let (database, profile, user) = which.key(client).await?;
