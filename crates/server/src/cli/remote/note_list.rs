@@ -47,12 +47,12 @@ impl std::fmt::Display for ListPosition {
 
 impl ListPosition {
     /// Returns the change after which the server is to start.
-    fn asked(self) -> u64 {
+    fn server_modseq(self) -> u64 {
         if self.note.is_some() { self.modseq.saturating_sub(1) } else { self.modseq }
     }
 
     /// Returns `true` if a document comes after this position.
-    fn is_before(self, found: DocumentPosition) -> bool {
+    fn precedes(self, found: DocumentPosition) -> bool {
         found.modseq > self.modseq || (found.modseq == self.modseq && self.note.is_some_and(|note| found.note > note))
     }
 }
@@ -81,7 +81,7 @@ impl List {
         for note in &reply.notes {
             let header = note.header.clone().unwrap_or_default();
             let found = DocumentPosition { modseq: header.modseq, note: header.note_id };
-            if since.is_before(found) {
+            if since.precedes(found) {
                 self.places.push(found);
                 self.rows.push(row(note, &header, items));
             }
@@ -121,7 +121,7 @@ pub(super) async fn list(
     // One document more than shown tells that there are more. The server does not know how many documents of a
     // transaction were shown before.
     let asked = if limit == 0 || since.note.is_some() { 0 } else { u32::try_from(limit + 1).unwrap_or(0) };
-    let request = v1::SearchNotesRequest { since_modseq: since.asked(), limit: asked, ..request };
+    let request = v1::SearchNotesRequest { since_modseq: since.server_modseq(), limit: asked, ..request };
     let mut replies = client.notes().search_notes(request).await.map_err(call_failure)?.into_inner();
     let mut list = List::default();
     let mut is_overdue = false;
@@ -138,7 +138,7 @@ pub(super) async fn list(
     }
     let (next, has_more) = list.cut(limit);
     if is_overdue && !has_more {
-        return overdue(list.rows, next);
+        return timed_out_answer(list.rows, next);
     }
     let documents = counted(list.rows.len(), "document", "documents");
     let next = next.unwrap_or(since);
@@ -157,7 +157,7 @@ pub(super) async fn list(
 }
 
 /// Returns the answer for a search that exceeded the server's time limit. Fails if nothing was found until then.
-fn overdue(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answer, Failure> {
+fn timed_out_answer(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answer, Failure> {
     let narrower =
         "--since MODSEQ starts at a later change, and `doublet view find` and `doublet db search` use an index";
     let Some(next) = next else {
@@ -206,7 +206,7 @@ mod tests {
     fn listed(since: &str, limit: usize) -> (Vec<u32>, String, bool) {
         let since: ListPosition = since.parse().expect("a place");
         let mut list = List::default();
-        let found: Vec<_> = DOCUMENTS.into_iter().filter(|(modseq, _)| *modseq > since.asked()).collect();
+        let found: Vec<_> = DOCUMENTS.into_iter().filter(|(modseq, _)| *modseq > since.server_modseq()).collect();
         list.take(&reply(&found, Some(11)), since, &[]);
         let (next, has_more) = list.cut(limit);
         assert_eq!(list.rows.len(), list.places.len());
@@ -235,10 +235,10 @@ mod tests {
         list.take(&reply(&DOCUMENTS, None), beginning, &[]);
         let (next, has_more) = list.cut(0);
         assert!(!has_more);
-        let answer = overdue(list.rows, next).expect("it found some");
+        let answer = timed_out_answer(list.rows, next).expect("it found some");
         let complaint = answer.complaint.expect("it is not all");
         assert!(complaint.contains("5 documents were found") && complaint.contains("--since 8 goes on"), "{complaint}");
-        let nothing = overdue(Vec::new(), None).expect_err("it found nothing").to_string();
+        let nothing = timed_out_answer(Vec::new(), None).expect_err("it found nothing").to_string();
         assert!(nothing.contains("native.call_timeout") && nothing.contains("nothing so far"), "{nothing}");
     }
 
