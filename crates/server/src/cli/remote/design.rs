@@ -11,7 +11,7 @@ use serde_json::json;
 use super::database::key;
 use super::item::hex;
 use super::note::saved_answer;
-use super::view::{named, refused_name, refused_new};
+use super::view::{view_key, lookup_failure, create_failure};
 use crate::admin::Answer;
 use crate::cli::Failure;
 use crate::data::read_limited;
@@ -20,7 +20,7 @@ use crate::view_text::ViewText;
 
 /// Shows the design of a view.
 pub(super) async fn show(client: &Client, database: String, view: String) -> Result<Answer, Failure> {
-    let request = v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(named(view.clone())) };
+    let request = v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(view_key(view.clone())) };
     let reply = client.views().get_view_design(request).await;
     let told = reply.map_err(|status| view_failure(status, &database, &view))?.into_inner();
     let design = view_in(told.design.unwrap_or_default()).map_err(Failure::of)?;
@@ -43,7 +43,7 @@ pub(super) async fn create(client: &Client, database: String, file: &Path, perso
     let (title, personal) = (design.title.clone(), design.personal);
     let request = v1::CreateViewRequest { database: Some(key(database.clone())), design: Some(design) };
     let made = client.views().create_view(request).await;
-    let made = made.map_err(|status| refused_new(status, &database, personal))?.into_inner();
+    let made = made.map_err(|status| create_failure(status, &database, personal))?.into_inner();
     Ok(saved_answer("view", &made).with_message(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn change(
     expected_sequence: u32,
 ) -> Result<Answer, Failure> {
     let (key, design) = (Some(key(database.clone())), Some(read(file)?));
-    let request = v1::UpdateViewRequest { database: key, view: Some(named(view.clone())), design, expected_sequence };
+    let request = v1::UpdateViewRequest { database: key, view: Some(view_key(view.clone())), design, expected_sequence };
     let outcome = client.views().update_view(request).await;
     Ok(saved_answer("view", &outcome.map_err(|status| view_failure(status, &database, &view))?.into_inner()))
 }
@@ -64,7 +64,7 @@ pub(super) async fn change(
 /// Deletes a view.
 pub(super) async fn delete(client: &Client, database: String, view: String, expect: u32) -> Result<Answer, Failure> {
     let (key, expected_sequence) = (Some(key(database.clone())), expect);
-    let request = v1::DeleteViewRequest { database: key, view: Some(named(view.clone())), expected_sequence };
+    let request = v1::DeleteViewRequest { database: key, view: Some(view_key(view.clone())), expected_sequence };
     match client.views().delete_view(request).await {
         Ok(_) => Ok(Answer::message("The view was deleted; its documents stay.")),
         Err(status) if client::reason(&status) == "state" => {
@@ -104,6 +104,6 @@ fn view_failure(status: client::Status, database: &str, view: &str) -> Failure {
     match client::reason(&status).as_str() {
         "conflict" => Failure(format!("{}; `doublet view design` shows it as it is now", status.message())),
         "author" => Failure(format!("{}; what is one's own stays so with `personal = true`", status.message())),
-        _ => refused_name(status, view, &format!("doublet view list {database}")),
+        _ => lookup_failure(status, view, &format!("doublet view list {database}")),
     }
 }

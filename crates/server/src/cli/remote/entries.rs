@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::database::key;
 use super::item::{SearchValue, parse_position, read_keys, to_json};
-use super::view::named;
+use super::view::view_key;
 use super::{CommandOutput, call_failure};
 use crate::admin::answer::{timestamp_json, record};
 use crate::admin::{Answer, Progress, Unit, counted};
@@ -208,7 +208,7 @@ impl OpenView {
     async fn open(client: &Client, reading: &ViewOptions) -> Result<Self, Failure> {
         let collection = open_when_current(client, reading).await?;
         let columns = collection.view.as_ref().map_or(&[][..], |view| &view.columns);
-        let (database, view) = (Some(key(reading.database.clone())), Some(named(reading.view.clone())));
+        let (database, view) = (Some(key(reading.database.clone())), Some(view_key(reading.view.clone())));
         let collation = collation(columns, reading)?;
         let mask = v1::ReadMask { position: true, values: true, unread: true, marks: true, ..Default::default() };
         let request = v1::ReadEntriesRequest {
@@ -246,7 +246,7 @@ async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1:
     let wait = Duration::from_secs(reading.wait.into());
     let mut meter = ProgressDisplay::new();
     loop {
-        let (database, view) = (Some(key(reading.database.clone())), Some(named(reading.view.clone())));
+        let (database, view) = (Some(key(reading.database.clone())), Some(view_key(reading.view.clone())));
         let request = v1::OpenCollectionRequest { database, view };
         let opened = client.views().open_collection(request).await.map_err(call_failure)?.into_inner();
         if !opened.late || clock.monotonic().saturating_sub(began) >= wait {

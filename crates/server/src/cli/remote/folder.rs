@@ -5,7 +5,7 @@ use client::{Client, v1};
 use serde_json::{Value, json};
 
 use super::database::key;
-use super::view::{named, refused_name, refused_new};
+use super::view::{view_key, lookup_failure, create_failure};
 use super::{note, call_failure};
 use crate::admin::answer::record;
 use crate::admin::{Answer, counted};
@@ -71,11 +71,11 @@ pub struct FolderSelector {
 
 impl FolderSelector {
     fn keys(&self) -> (Option<v1::DatabaseKey>, Option<v1::ViewKey>) {
-        (Some(key(self.database.clone())), Some(named(self.folder.clone())))
+        (Some(key(self.database.clone())), Some(view_key(self.folder.clone())))
     }
 
     fn missing(&self, status: client::Status) -> Failure {
-        refused_name(status, &self.folder, &format!("doublet folder list {}", self.database))
+        lookup_failure(status, &self.folder, &format!("doublet folder list {}", self.database))
     }
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer
         FolderCommand::Create { database, name, personal } => {
             let request = v1::CreateFolderRequest { database: Some(key(database.clone())), name, personal };
             let made = client.views().create_folder(request).await;
-            Ok(told(&made.map_err(|status| refused_new(status, &database, personal))?.into_inner()))
+            Ok(told(&made.map_err(|status| create_failure(status, &database, personal))?.into_inner()))
         }
         FolderCommand::Rename { which, name } => {
             let (database, folder) = which.keys();

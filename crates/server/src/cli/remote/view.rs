@@ -119,13 +119,13 @@ pub(super) async fn run(client: Client, command: ViewCommand) -> Result<CommandO
 }
 
 /// Creates a view key from the name of a view or folder.
-pub(super) fn named(view: String) -> v1::ViewKey {
+pub(super) fn view_key(view: String) -> v1::ViewKey {
     v1::ViewKey { key: Some(v1::view_key::Key::Name(view)) }
 }
 
 /// Converts the error of creating a view or folder into a failure. If access is denied, the failure names the command
 /// that grants it.
-pub(super) fn refused_new(status: client::Status, database: &str, personal: bool) -> Failure {
+pub(super) fn create_failure(status: client::Status, database: &str, personal: bool) -> Failure {
     if client::reason(&status) != "access" {
         return call_failure(status);
     }
@@ -138,7 +138,7 @@ pub(super) fn refused_new(status: client::Status, database: &str, personal: bool
 
 /// Converts the status of a failed call into a failure. If no view or folder has the given name, the failure names the
 /// command that lists them.
-pub(super) fn refused_name(status: client::Status, name: &str, lists: &str) -> Failure {
+pub(super) fn lookup_failure(status: client::Status, name: &str, lists: &str) -> Failure {
     let is_missing = client::reason(&status) == "not-found" && status.message().contains(&format!("{name:?}"));
     if is_missing {
         Failure(format!("{}; `{lists}` lists the existing ones", status.message()))
