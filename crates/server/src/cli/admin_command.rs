@@ -8,7 +8,7 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
-use super::terminal::{ProgressDisplay, human, json};
+use super::terminal::{ProgressDisplay, format_for_people, format_as_json};
 use super::{Failure, GlobalOptions, export_command, print};
 use crate::admin::request::{
     DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, Secret, UserRequest,
@@ -38,7 +38,7 @@ pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
         request => AdminTarget::open(&config, may_create_data(&request))?.execute(request, &mut report)?,
     };
     drop(meter);
-    print(&if place.json { json(&answer) } else { human(&answer) });
+    print(&if place.json { format_as_json(&answer) } else { format_for_people(&answer) });
     answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
 }
 

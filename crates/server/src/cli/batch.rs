@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::admin_command::AdminTarget;
-use super::terminal::{ProgressDisplay, human, json as as_json};
+use super::terminal::{ProgressDisplay, format_for_people, format_as_json as as_json};
 use super::{Failure, GlobalOptions, print};
 use crate::admin::answer::record;
 use crate::admin::request::{NewPerson, Secret, UserRequest};
@@ -58,7 +58,7 @@ pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
     } else if count == 0 {
         format!("{done}\n")
     } else {
-        human(&answer)
+        format_for_people(&answer)
     });
     ended?;
     let lines = counted(count, "line was", "lines were");

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::Failure;
 use super::admin_command::AdminTarget;
-use super::terminal::human;
+use super::terminal::format_for_people;
 use crate::admin::request::{DbRequest, TableExport, TableFormat};
 use crate::admin::{Answer, ProgressCallback, Request};
 use crate::config::Config;
@@ -68,6 +68,6 @@ pub(super) fn run(
         }
         _ => {}
     }
-    eprint!("{}", human(&Answer { says: answer.says, ..Answer::default() }));
+    eprint!("{}", format_for_people(&Answer { says: answer.says, ..Answer::default() }));
     answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
 }

@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::json;
 use store::backup::{self, RestoreDestination};
 
-use super::terminal::{ProgressDisplay, human, json as as_json};
+use super::terminal::{ProgressDisplay, format_for_people, format_as_json as as_json};
 use super::{Failure, GlobalOptions, print};
 use crate::admin::answer::record;
 use crate::admin::maintenance::backup_progress;
@@ -44,7 +44,7 @@ pub fn run(place: &GlobalOptions, command: &RestoreCommand) -> Result<(), Failur
     } else {
         restore(place, command)?
     };
-    print(&if place.json { as_json(&answer) } else { human(&answer) });
+    print(&if place.json { as_json(&answer) } else { format_for_people(&answer) });
     Ok(())
 }
 

@@ -37,7 +37,7 @@ pub const BINARY: &str = "base64";
 
 /// Formats an answer for people.
 #[must_use]
-pub fn human(answer: &Answer) -> String {
+pub fn format_for_people(answer: &Answer) -> String {
     let mut text = match (&answer.text, &answer.data) {
         (Some(text), _) => text.clone(),
         (None, Value::Array(records)) => table(records),
@@ -53,7 +53,7 @@ pub fn human(answer: &Answer) -> String {
 
 /// Formats an answer for programs, as JSON.
 #[must_use]
-pub fn json(answer: &Answer) -> String {
+pub fn format_as_json(answer: &Answer) -> String {
     let value = if answer.data.is_null() { serde_json::json!({ "says": answer.says }) } else { answer.data.clone() };
     format!("{value}\n")
 }
@@ -266,7 +266,7 @@ mod tests {
     use crate::admin::answer::record;
 
     fn check(answer: &Answer, expected: &str) {
-        assert_eq!(human(answer), expected);
+        assert_eq!(format_for_people(answer), expected);
     }
 
     #[test]
@@ -300,9 +300,9 @@ mod tests {
         check(&Answer::message("Done."), "Done.\n");
         let file = Answer { text: Some("a = 1\n".to_owned()), ..Answer::record(vec![("a", json!(1))]) };
         check(&file, "a = 1\n");
-        assert_eq!(json(&file), "{\"a\":1}\n");
-        assert_eq!(json(&Answer::message("Done.")), "{\"says\":[\"Done.\"]}\n");
-        assert_eq!(json(&Answer::list(vec![json!({"a": 1})]).with_message("One.")), "[{\"a\":1}]\n");
+        assert_eq!(format_as_json(&file), "{\"a\":1}\n");
+        assert_eq!(format_as_json(&Answer::message("Done.")), "{\"says\":[\"Done.\"]}\n");
+        assert_eq!(format_as_json(&Answer::list(vec![json!({"a": 1})]).with_message("One.")), "[{\"a\":1}]\n");
     }
 
     #[test]
@@ -320,12 +320,12 @@ mod tests {
     fn long_cells_are_cut_and_records_are_whole() {
         let long = "x".repeat(70_000);
         let row = record(vec![("subject", json!(long)), ("note", json!(7)), ("why", json!(long))]);
-        let shown = human(&Answer::list(vec![row.clone()]));
+        let shown = format_for_people(&Answer::list(vec![row.clone()]));
         let widths: Vec<usize> = shown.lines().map(|line| line.chars().count()).collect();
         assert_eq!(widths, [CELL_WIDTH_MAX + 2 + 4 + 2 + 3, CELL_WIDTH_MAX + 2 + 4 + 2 + LAST_CELL_WIDTH_MAX]);
         assert_eq!(shown.matches('…').count(), 2);
-        assert!(json(&Answer::list(vec![row])).len() > 140_000, "programs get all of it");
-        assert!(human(&Answer::record(vec![("subject", json!(long))])).contains(&long));
+        assert!(format_as_json(&Answer::list(vec![row])).len() > 140_000, "programs get all of it");
+        assert!(format_for_people(&Answer::record(vec![("subject", json!(long))])).contains(&long));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use client::v1::CreateDatabaseRequest;
 use client::{Client, Code, Options, Trust};
 use serde_json::Value;
 
-use super::terminal::{human, json};
+use super::terminal::{format_for_people, format_as_json};
 use super::{ExitStatus, Failure, GlobalOptions, print};
 use crate::admin::Answer;
 use crate::admin::request::SearchRequest;
@@ -193,10 +193,10 @@ where
 fn print_output(told: CommandOutput, is_json: bool) -> Result<ExitStatus, Failure> {
     let CommandOutput { mut answer, people, late } = told;
     if is_json {
-        print(&json(&answer));
+        print(&format_as_json(&answer));
     } else {
         answer.data = people.unwrap_or(answer.data);
-        print(&human(&answer));
+        print(&format_for_people(&answer));
     }
     if let Some(complaint) = answer.complaint {
         return Err(Failure(complaint));
