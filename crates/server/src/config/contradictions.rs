@@ -11,7 +11,7 @@ use super::setting::{Bind, ListenAddresses, is_host_name};
 use crate::log;
 
 /// Returns the contradictions in `config`, except those about keys that are in `known` already.
-pub(super) fn find(config: &Config, known: &[Problem]) -> Vec<Problem> {
+pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
     let mut found = Contradictions { config, known, problems: Vec::new() };
     let (tls, router) = (&config.tls, &config.router);
     if tls.certificate.0.is_some() != tls.key.0.is_some() {

@@ -123,7 +123,7 @@ pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
     }
     let (config, wrong) = Config::check(&raw);
     problems.extend(wrong);
-    let contradictions = contradictions::find(&config, &problems);
+    let contradictions = contradictions::check(&config, &problems);
     problems.extend(contradictions);
     problems.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
     if problems.is_empty() { Ok(config) } else { Err(refuse(problems)) }
