@@ -80,7 +80,7 @@ fn keys(place: &GlobalOptions, markdown: bool) {
         let object = |key: &crate::config::Key| {
             serde_json::json!({
                 "name": key.name, "kind": key.kind, "default": key.default, "range": key.range,
-                "meaning": key.meaning.join(" ").trim(),
+                "meaning": key.description.join(" ").trim(),
             })
         };
         print(&format!("{}\n", serde_json::Value::Array(KEYS.iter().map(object).collect())));

@@ -27,7 +27,7 @@ pub struct Key {
     /// The smallest and the largest value; empty if the key has no bounds.
     pub range: &'static [&'static str],
     /// The key's meaning, as the documentation prints it; one element for each source line.
-    pub meaning: &'static [&'static str],
+    pub description: &'static [&'static str],
 }
 
 /// A section: its name and its subject.

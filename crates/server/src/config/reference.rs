@@ -22,7 +22,7 @@ pub fn markdown() -> String {
                 "| `{name}` | {} | {default} | {} | {} |",
                 key.kind,
                 range(key, " – "),
-                sentence(key.meaning)
+                sentence(key.description)
             );
         }
         text.push('\n');
@@ -39,7 +39,7 @@ pub fn plain() -> String {
         for key in keys_of(section.name) {
             let bounds = if key.range.is_empty() { String::new() } else { format!(", {}", range(key, " to ")) };
             let _ = writeln!(text, "  {} = {:?}  ({}{bounds})", key.name, key.default, key.kind);
-            let _ = writeln!(text, "      {}", sentence(key.meaning));
+            let _ = writeln!(text, "      {}", sentence(key.description));
         }
         text.push('\n');
     }

@@ -157,7 +157,7 @@ fn the_command_line_comes_first_and_the_preset_last() {
 #[test]
 fn every_key_has_a_meaning_and_a_default_within_its_range() {
     for key in KEYS {
-        let meaning = key.meaning.join(" ");
+        let meaning = key.description.join(" ");
         assert!(meaning.trim().ends_with('.') && meaning.len() > 8, "{}: {meaning:?}", key.name);
         assert!(matches!(key.range.len(), 0 | 2), "{}", key.name);
     }
