@@ -87,6 +87,6 @@ fn keys(place: &GlobalOptions, markdown: bool) {
     } else if markdown {
         print(&reference::markdown());
     } else {
-        print(&reference::plain());
+        print(&reference::terminal_text());
     }
 }

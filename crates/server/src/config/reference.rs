@@ -32,7 +32,7 @@ pub fn markdown() -> String {
 
 /// Returns the list for the terminal.
 #[must_use]
-pub fn plain() -> String {
+pub fn terminal_text() -> String {
     let mut text = String::new();
     for section in SECTIONS {
         let _ = writeln!(text, "[{}]  {}", section.name, sentence(section.meaning));
