@@ -196,7 +196,7 @@ pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<BoundLis
 
 fn bind_network(protocol: Protocol, bind: Bind) -> Result<BoundListener, ListenError> {
     let mut refused = None;
-    for address in bind.candidates() {
+    for address in bind.socket_addresses() {
         match bind_tcp(address) {
             Ok(listener) => {
                 let address = listener.local_addr().unwrap_or(address).to_string();

@@ -265,32 +265,32 @@ pub struct ListenAddresses(pub Vec<Bind>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bind {
     /// All addresses of the machine, IPv6 and IPv4, with this port.
-    Everywhere(u16),
+    AllAddresses(u16),
     /// One address and port.
-    At(SocketAddr),
+    Address(SocketAddr),
 }
 
 impl Bind {
     fn parse(text: &str) -> Result<Self, String> {
         let complaint = || format!("{text:?} is not an address; write 127.0.0.1:25, [::1]:25, *:25 or off");
         if let Ok(address) = text.parse() {
-            return Ok(Self::At(address));
+            return Ok(Self::Address(address));
         }
         let (host, port) = text.rsplit_once(':').unwrap_or(("*", text));
         let port: u16 = port.parse().map_err(|_| complaint())?;
         match host {
-            "*" => Ok(Self::Everywhere(port)),
-            "localhost" => Ok(Self::At(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))),
+            "*" => Ok(Self::AllAddresses(port)),
+            "localhost" => Ok(Self::Address(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))),
             _ => Err(complaint()),
         }
     }
 
     /// Returns the addresses to try, in order. The first one that can be bound is sufficient.
     #[must_use]
-    pub fn candidates(self) -> Vec<SocketAddr> {
+    pub fn socket_addresses(self) -> Vec<SocketAddr> {
         match self {
-            Self::At(address) => vec![address],
-            Self::Everywhere(port) => {
+            Self::Address(address) => vec![address],
+            Self::AllAddresses(port) => {
                 vec![
                     (IpAddr::from(Ipv6Addr::UNSPECIFIED), port).into(),
                     (IpAddr::from(Ipv4Addr::UNSPECIFIED), port).into(),
@@ -303,11 +303,11 @@ impl Bind {
     #[must_use]
     pub fn collides(self, other: Self) -> bool {
         let port = |bind: Self| match bind {
-            Self::Everywhere(port) => port,
-            Self::At(address) => address.port(),
+            Self::AllAddresses(port) => port,
+            Self::Address(address) => address.port(),
         };
         let overlap = match (self, other) {
-            (Self::At(one), Self::At(two)) => {
+            (Self::Address(one), Self::Address(two)) => {
                 let unspecified = one.ip().is_unspecified() || two.ip().is_unspecified();
                 one.ip() == two.ip() || (unspecified && one.is_ipv4() == two.is_ipv4())
             }
@@ -319,7 +319,7 @@ impl Bind {
     /// Returns `true` if only this machine can reach the address.
     #[must_use]
     pub fn is_loopback(self) -> bool {
-        matches!(self, Self::At(address) if address.ip().is_loopback())
+        matches!(self, Self::Address(address) if address.ip().is_loopback())
     }
 }
 
@@ -345,8 +345,8 @@ impl Setting for ListenAddresses {
             return "off".to_owned();
         }
         let shown = self.0.iter().map(|bind| match bind {
-            Bind::Everywhere(port) => format!("*:{port}"),
-            Bind::At(address) => address.to_string(),
+            Bind::AllAddresses(port) => format!("*:{port}"),
+            Bind::Address(address) => address.to_string(),
         });
         shown.collect::<Vec<_>>().join(", ")
     }
