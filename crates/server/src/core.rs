@@ -180,7 +180,7 @@ impl Services {
     }
 
     /// Closes the store, removes the given files from it, and opens it again.
-    pub fn without(self, files: &[store::SortedFile]) -> Result<Self, CoreError> {
+    pub fn reopen_without_files(self, files: &[store::SortedFile]) -> Result<Self, CoreError> {
         let Self { config, notes, store, data, lock, .. } = self;
         drop((notes, store));
         store::rocks::take_out(&data.store(), files)?;

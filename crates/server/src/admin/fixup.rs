@@ -234,7 +234,7 @@ impl Findings {
                 break;
             }
             // Damage behind these blocks becomes visible only after they are removed.
-            ground = ground.without(&taken).map_err(|error| Failure::Refused(error.to_string()))?;
+            ground = ground.reopen_without_files(&taken).map_err(|error| Failure::Refused(error.to_string()))?;
             damage = ground.store.engine().verify(&mut |_| ())?;
         }
         Ok(ground)
