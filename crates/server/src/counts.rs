@@ -25,13 +25,13 @@ impl Count {
 }
 
 /// The names of the protocols by which mail arrives, as the statistics show them.
-pub const WAYS: [&str; 3] = ["smtp", "submission", "lmtp"];
+pub const MAIL_PROTOCOLS: [&str; 3] = ["smtp", "submission", "lmtp"];
 
 /// Counters of incoming mail and its delivery.
 #[derive(Debug, Default)]
 pub struct MailCounts {
-    /// Counters for each protocol, in the order of [`WAYS`].
-    pub by_way: [ProtocolCounts; 3],
+    /// Counters for each protocol, in the order of [`MAIL_PROTOCOLS`].
+    pub by_protocol: [ProtocolCounts; 3],
     /// Local mailboxes to which a message was delivered when it was accepted.
     pub delivered: Count,
     /// Recipients for whom an accepted message was queued.
@@ -39,7 +39,7 @@ pub struct MailCounts {
     /// Remote recipients for whom another server accepted the message.
     pub sent: Count,
     /// Delivery attempts that will be repeated, counted per recipient.
-    pub put_off: Count,
+    pub deferred: Count,
     /// Recipients for whom delivery failed permanently.
     pub failed: Count,
 }
@@ -59,7 +59,7 @@ impl MailCounts {
     /// Returns the counters of the protocol by which a message arrived.
     #[must_use]
     pub fn of(&self, envelope: &Envelope) -> &ProtocolCounts {
-        let [smtp, submission, lmtp] = &self.by_way;
+        let [smtp, submission, lmtp] = &self.by_protocol;
         match (envelope.protocol, &envelope.sender.login) {
             (Protocol::Lmtp, _) => lmtp,
             (_, Some(_)) => submission,
@@ -100,7 +100,7 @@ impl LoginProtocol {
 /// Counters of logins for each protocol.
 #[derive(Debug, Default)]
 pub struct LoginCounts {
-    doors: [(Count, Count); 4],
+    by_protocol: [(Count, Count); 4],
 }
 
 impl LoginCounts {
@@ -118,7 +118,7 @@ impl LoginCounts {
     }
 
     fn at(&self, door: LoginProtocol) -> &(Count, Count) {
-        let [imap, pop3, submission, native] = &self.doors;
+        let [imap, pop3, submission, native] = &self.by_protocol;
         match door {
             LoginProtocol::Imap => imap,
             LoginProtocol::Pop3 => pop3,

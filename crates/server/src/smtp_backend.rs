@@ -363,7 +363,7 @@ mod tests {
             (refusal.status, refusal.text.contains("bob@acme.test is not your address")),
             (Status(5, 7, 1), true)
         );
-        let [smtp, submission, _] = &sample.core.mail_counts.by_way;
+        let [smtp, submission, _] = &sample.core.mail_counts.by_protocol;
         assert_eq!((smtp.accepted.get(), submission.accepted.get(), submission.refused.get()), (1, 2, 6));
         assert_eq!(sample.core.mail_counts.delivered.get(), 3);
         let sample = Sample::with(&["submission.sender=any"]);

@@ -12,7 +12,7 @@ use wire::{Connections, Pool, Shutdown};
 
 use crate::admin_http::StatusSource;
 use crate::core::Core;
-use crate::counts::{Count, LoginProtocol, ProtocolCounts, WAYS};
+use crate::counts::{Count, LoginProtocol, ProtocolCounts, MAIL_PROTOCOLS};
 use crate::listen::{ListenerCounts, Protocol};
 use crate::logins::Logins;
 use crate::metrics::{Exposition, Kind, process};
@@ -247,7 +247,7 @@ impl Statistics {
     fn transport(&self, out: &mut Exposition) {
         let counts = &self.core.mail_counts;
         let by_way = |pick: fn(&ProtocolCounts) -> &Count| -> Vec<(&'static str, &'static str, f64)> {
-            WAYS.into_iter().zip(&counts.by_way).map(|(way, of)| ("via", way, pick(of).get() as f64)).collect()
+            MAIL_PROTOCOLS.into_iter().zip(&counts.by_protocol).map(|(way, of)| ("via", way, pick(of).get() as f64)).collect()
         };
         out.family(Kind::Counter, "mail_accepted_total", "Messages accepted.", &by_way(|way| &way.accepted));
         out.family(
@@ -271,7 +271,7 @@ impl Statistics {
             ),
             ("mail_queued_total", "Recipients for whom an accepted message was queued.", &counts.queued),
             ("mail_sent_total", "Remote recipients whose server accepted the message.", &counts.sent),
-            ("mail_put_off_total", "Delivery attempts to be retried, counted per recipient.", &counts.put_off),
+            ("mail_put_off_total", "Delivery attempts to be retried, counted per recipient.", &counts.deferred),
             ("mail_failed_total", "Remote recipients whose server refused the message.", &counts.failed),
         ];
         for (name, help, count) in totals {

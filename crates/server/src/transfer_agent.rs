@@ -163,7 +163,7 @@ impl TransferAgent {
         for (queued, outcome) in job.recipients.iter().zip(&outcomes) {
             let (what, count, reply) = match outcome {
                 TransferOutcome::Delivered { reply, .. } => ("sent", &self.counts.sent, reply),
-                TransferOutcome::Temporary { reply } => ("put off", &self.counts.put_off, reply),
+                TransferOutcome::Temporary { reply } => ("put off", &self.counts.deferred, reply),
                 TransferOutcome::Permanent { reply } => ("failed", &self.counts.failed, reply),
             };
             count.add(1);

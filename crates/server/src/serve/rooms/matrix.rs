@@ -215,7 +215,7 @@ impl TestServer {
 
     /// Returns the number of accepted messages.
     fn taken(&self) -> u64 {
-        self.server.core.mail_counts.by_way.iter().map(|way| way.accepted.get()).sum()
+        self.server.core.mail_counts.by_protocol.iter().map(|way| way.accepted.get()).sum()
     }
 
     /// Starts a session and brings it to the caller's initial state.
