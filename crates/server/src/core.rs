@@ -18,7 +18,7 @@ use crate::addressing::DirectoryResolver;
 use crate::config::Config;
 use crate::config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use crate::counts::MailCounts;
-use crate::data::{DataError, DataFolder, DataLock, patiently, read_limited, write_private};
+use crate::data::{DataError, DataFolder, DataLock, retry_while_held, read_limited, write_private};
 use crate::full_text::FullText;
 use crate::pdf::{ITSELF, PdfReader};
 use crate::signing::Signing;
@@ -110,7 +110,7 @@ impl Core {
     /// Opens the data folder. Creates it if it does not exist.
     pub fn open(config: Arc<Config>) -> Result<Self, CoreError> {
         let data = DataFolder::new(&config.server.data);
-        let lock = data.lock_patiently(&mut pause)?;
+        let lock = data.lock_wait(&mut pause)?;
         Self::open_locked(config, data, lock)
     }
 
@@ -174,7 +174,7 @@ impl Services {
         // folder.
         let open = || Store::open(&data.store(), &options);
         let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
-        let store = Arc::new(patiently(open, is_held, &mut pause)?);
+        let store = Arc::new(retry_while_held(open, is_held, &mut pause)?);
         let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
         Ok(Self { config, clock, random, notes, store, data, lock })
     }

@@ -104,8 +104,8 @@ impl DataFolder {
     /// Locks the folder for this program. If another program holds the lock, waits for up to [`LOCK_WAIT`]: the system
     /// releases the lock of a killed program only when its process is gone, which may be after its successor has
     /// started.
-    pub fn lock_patiently(&self, pause: &mut dyn FnMut(Duration)) -> Result<DataLock, DataError> {
-        patiently(|| self.lock(), |error| matches!(error, DataError::InUse { .. }), pause)
+    pub fn lock_wait(&self, pause: &mut dyn FnMut(Duration)) -> Result<DataLock, DataError> {
+        retry_while_held(|| self.lock(), |error| matches!(error, DataError::InUse { .. }), pause)
     }
 
     /// Returns the path of the folder itself.
@@ -176,7 +176,7 @@ impl DataFolder {
 }
 
 /// Repeats `attempt` for up to [`LOCK_WAIT`] as long as `is_held` is `true` for its error.
-pub(crate) fn patiently<T, E>(
+pub(crate) fn retry_while_held<T, E>(
     mut attempt: impl FnMut() -> Result<T, E>,
     is_held: impl Fn(&E) -> bool,
     pause: &mut dyn FnMut(Duration),
@@ -257,7 +257,7 @@ mod tests {
         let folder = DataFolder::new(outer.path());
         let mut held = Some(folder.lock().expect("nobody has it"));
         let mut pauses = 0;
-        let lock = folder.lock_patiently(&mut |_| {
+        let lock = folder.lock_wait(&mut |_| {
             pauses += 1;
             held.take_if(|_| pauses == 3);
         });
@@ -271,7 +271,7 @@ mod tests {
         let folder = DataFolder::new(outer.path());
         let _held = folder.lock().expect("nobody has it");
         let mut waited = Duration::ZERO;
-        let error = folder.lock_patiently(&mut |pause| waited += pause).expect_err("it is held");
+        let error = folder.lock_wait(&mut |pause| waited += pause).expect_err("it is held");
         assert_eq!(waited, LOCK_WAIT);
         assert!(error.to_string().ends_with(&format!("another doublet, process {}", std::process::id())), "{error}");
         std::fs::write(outer.path().join("lock"), b"nobody knows").expect("the folder is writable");
