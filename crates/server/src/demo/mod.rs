@@ -43,7 +43,7 @@ pub const PRESET: [&str; 15] = [
 const MARK_SUBJECT: &str = "Demo";
 
 /// The name of the setting that marks a complete setup.
-const MARK: &str = "SetUp";
+const SET_UP_MARK: &str = "SetUp";
 
 /// Characters of passwords, without those that look alike.
 const ALPHABET: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -75,12 +75,12 @@ pub enum DemoError {
 pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
     let passwords = passwords(core)?;
     let settings = core.directory.settings(MARK_SUBJECT)?;
-    if settings.is_some_and(|settings| settings.value(MARK).is_some()) {
+    if settings.is_some_and(|settings| settings.value(SET_UP_MARK).is_some()) {
         return Ok(passwords);
     }
     if core.directory.group(messages::GROUP)?.is_some() {
         // An earlier version of the program set up the demo without leaving a mark.
-        core.directory.settings_set(MARK_SUBJECT, MARK, Some("yes"))?;
+        core.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, Some("yes"))?;
         return Ok(passwords);
     }
     if !core.directory.domain_is_local(DOMAIN)? {
@@ -105,7 +105,7 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
     let members = messages::PEOPLE.iter().map(|(address, _)| (*address).to_owned()).collect();
     groups::add(core, messages::GROUP, members)?;
     discussion::make(core)?;
-    core.directory.settings_set(MARK_SUBJECT, MARK, Some("yes"))?;
+    core.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, Some("yes"))?;
     Ok(passwords)
 }
 
@@ -179,7 +179,7 @@ mod tests {
     fn a_demo_without_a_mark_is_known_by_its_group() {
         let sample = Sample::new();
         set_up(&sample.core).expect("a sound folder");
-        sample.core.directory.settings_set(MARK_SUBJECT, MARK, None).expect("the mail file exists");
+        sample.core.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, None).expect("the mail file exists");
         sample.core.directory.user_remove("carol@demo.test").expect("the user exists");
         set_up(&sample.core).expect("a sound folder");
         assert!(sample.core.directory.person("carol@demo.test").expect("a look").is_none());
