@@ -80,7 +80,7 @@ impl NativeSubmission {
                     return Err(SubmissionError::MailboxFull(format!("the mailbox of {address} is full")));
                 }
                 RecipientReply::Unavailable => return Err(unavailable()),
-                other => return Err(SubmissionError::Recipient(why(address, other))),
+                other => return Err(SubmissionError::Recipient(recipient_error(address, other))),
             };
             recipients.push(Recipient { address: address.to_owned(), place, notify: None, original: None });
         }
@@ -88,7 +88,7 @@ impl NativeSubmission {
     }
 
     /// Returns the message with a trace field, normalised line ends and the missing header fields.
-    fn mended(&self, deposit: &Submission, sender: &str, id: &str) -> Result<Vec<u8>, SubmissionError> {
+    fn repaired_message(&self, deposit: &Submission, sender: &str, id: &str) -> Result<Vec<u8>, SubmissionError> {
         let text = smtp::codec::data::normalize_line_ends(&deposit.message);
         if smtp::header::hops(&text) > HOPS_MAX {
             return Err(SubmissionError::Invalid("too many hops, this message loops".to_owned()));
@@ -99,7 +99,7 @@ impl NativeSubmission {
             format!("Received: from {from}\r\n\tby {} with DOUBLET id {id};\r\n\t{}\r\n", self.hostname, date(now));
         let message = [trace.as_bytes(), &text].concat();
         let mending = CompletionContext { hostname: &self.hostname, id, reverse_path: sender, now };
-        mend(message, trace.len(), &mending).map_err(|refusal| refused(&refusal))
+        mend(message, trace.len(), &mending).map_err(|refusal| submission_error(&refusal))
     }
 
     fn id(&self) -> String {
@@ -114,9 +114,9 @@ impl SubmissionService for NativeSubmission {
         if deposit.message.len() as u64 > self.message_bytes_max {
             return Err(SubmissionError::TooLarge("the message is too large".to_owned()));
         }
-        self.reception.room(deposit.message.len() as u64).map_err(|refusal| refused(&refusal))?;
+        self.reception.room(deposit.message.len() as u64).map_err(|refusal| submission_error(&refusal))?;
         let (id, reverse_path) = (self.id(), self.sender(&deposit)?);
-        let message = self.mended(&deposit, &reverse_path, &id)?;
+        let message = self.repaired_message(&deposit, &reverse_path, &id)?;
         let sender = Sender { peer: deposit.peer, login: Some(deposit.login.clone()), reverse_path };
         let recipients = self.recipients(&sender, &deposit.recipients)?;
         let is_ascii = message.is_ascii();
@@ -133,8 +133,8 @@ impl SubmissionService for NativeSubmission {
             protocol: Protocol::Esmtp,
             received: self.clock.now(),
         };
-        let accepted = self.reception.accept(envelope, message).map_err(|refusal| refused(&refusal))?;
-        let durable = async move { accepted.durable.await.map_err(|refusal| refused(&refusal)) };
+        let accepted = self.reception.accept(envelope, message).map_err(|refusal| submission_error(&refusal))?;
+        let durable = async move { accepted.durable.await.map_err(|refusal| submission_error(&refusal)) };
         Ok(Accepted { id, durable: Box::pin(durable) })
     }
 
@@ -147,13 +147,13 @@ impl SubmissionService for NativeSubmission {
     }
 }
 
-fn why(address: &str, reply: RecipientReply) -> String {
+fn recipient_error(address: &str, reply: RecipientReply) -> String {
     let text = reply.refusal().map_or_else(|| "not a valid recipient".into(), |refusal| refusal.text);
     format!("{address}: {text}")
 }
 
 /// Converts an SMTP refusal to an error of the native protocol.
-fn refused(refusal: &Refusal) -> SubmissionError {
+fn submission_error(refusal: &Refusal) -> SubmissionError {
     let text = refusal.text.to_string();
     match (refusal.code, refusal.status.1) {
         (552, _) => SubmissionError::TooLarge(text),
