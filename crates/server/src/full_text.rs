@@ -27,7 +27,7 @@ use crate::pdf::PdfReader;
 pub const CHANGES_STEP: usize = 1_000;
 
 /// Interval between two checks for databases that are due by time.
-const LOOK_PAUSE: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// One hour.
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -94,7 +94,7 @@ impl FullText {
     }
 
     /// Returns the index if it exists on disk, or `None` otherwise.
-    pub fn existing(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
+    pub fn open_existing(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         if self.folder.exists() { self.search().map(Some) } else { Ok(None) }
     }
 
@@ -167,7 +167,7 @@ impl Indexer {
         let numbers: HashSet<DbNumber> = wanted.iter().map(|record| record.number).collect();
         self.changed.retain(|number| numbers.contains(number));
         self.done.retain(|number, _| numbers.contains(number));
-        let search = if wanted.is_empty() { self.full_text.existing()? } else { Some(self.full_text.search()?) };
+        let search = if wanted.is_empty() { self.full_text.open_existing()? } else { Some(self.full_text.search()?) };
         let Some(search) = search else { return Ok(Vec::new()) };
         for gone in search.databases().into_iter().filter(|number| !numbers.contains(number)) {
             search.remove_database(gone)?;
@@ -195,7 +195,7 @@ impl Indexer {
         self.uncommitted.insert(record.number);
         let outcome = self.update_whole(record, stop);
         if outcome.is_err() {
-            self.take_back();
+            self.revert_uncommitted();
         }
         outcome
     }
@@ -233,13 +233,13 @@ impl Indexer {
                 self.again.retain(|number| !self.uncommitted.contains(number));
                 self.uncommitted.clear();
             }
-            Err(_) => self.take_back(),
+            Err(_) => self.revert_uncommitted(),
         }
         outcome
     }
 
     /// Marks all databases updated since the last commit as due again, regardless of their hour.
-    fn take_back(&mut self) {
+    fn revert_uncommitted(&mut self) {
         for number in self.uncommitted.drain() {
             self.changed.insert(number);
             self.done.remove(&number);
@@ -262,7 +262,7 @@ pub async fn run(indexer: Indexer, (delay, idle): (Duration, Duration), shutdown
         pass(&indexer, idle, &shutdown).await;
         tokio::select! {
             () = shutdown.draining() => return,
-            () = tokio::time::sleep(LOOK_PAUSE) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
             () = changed => {}
         }
         tokio::select! {

@@ -39,7 +39,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
         core.notes.database_options_set(&access, &facts.title, DatabaseOptions { full_text, ..facts.options })?;
     }
     if full_text == FullTextSchedule::Off || request.rebuild {
-        if let Some(search) = core.full_text.existing()? {
+        if let Some(search) = core.full_text.open_existing()? {
             search.remove_database(facts.number)?;
         }
         if full_text == FullTextSchedule::Off {
@@ -98,7 +98,7 @@ pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
         offset: usize::try_from(request.offset).unwrap_or(usize::MAX),
         limit: usize::try_from(request.limit).unwrap_or(usize::MAX),
     };
-    let Some(index) = core.full_text.existing()? else {
+    let Some(index) = core.full_text.open_existing()? else {
         return Err(search::Error::NotIndexed { database: request.path.clone() }.into());
     };
     let began = core.clock.monotonic();
@@ -138,7 +138,7 @@ fn title(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<String, Failure
 /// Returns the fields that describe the index of a database.
 pub(super) fn index_fields(core: &Core, database: &Database) -> Result<Vec<(&'static str, Value)>, Failure> {
     let full_text = database.record().options.full_text;
-    let index = if full_text == FullTextSchedule::Off { None } else { core.full_text.existing()? };
+    let index = if full_text == FullTextSchedule::Off { None } else { core.full_text.open_existing()? };
     let documents = index.as_ref().map(|index| index.documents(database.number())).transpose()?;
     let applied = index.and_then(|index| index.applied(database.number()));
     Ok(vec![

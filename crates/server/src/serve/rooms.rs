@@ -116,7 +116,7 @@ fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
     let site = imap::session::SessionContext::new(credentials, Arc::clone(&server.core.clock), options);
     let full_text = Arc::clone(&server.core.full_text);
     Arc::new(imap::Service {
-        site: Arc::new(site.with_full_text(Arc::new(move || full_text.existing()))),
+        site: Arc::new(site.with_full_text(Arc::new(move || full_text.open_existing()))),
         tls: Some(Arc::clone(&server.tls)),
         pool: server.pool.clone(),
         shutdown: server.shutdown.clone(),
@@ -160,7 +160,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<SmtpBac
         credentials: Arc::clone(logins) as Arc<dyn rpc::backend::Credentials>,
         full_text: {
             let full_text = Arc::clone(&core.full_text);
-            Box::new(move || full_text.existing())
+            Box::new(move || full_text.open_existing())
         },
         indexer: Arc::new(UpdateRequests { updater: Arc::clone(&server.updater), core: Arc::clone(core) }),
         maker: Arc::new(TemplateDatabaseCreator::new(core)),
