@@ -19,7 +19,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::limits::{LOCK_BYTES_MAX, LOCK_PAUSE, LOCK_WAIT};
+use crate::limits::{LOCK_BYTES_MAX, LOCK_PAUSE, LOCK_WAIT_MAX};
 
 /// The paths of a data folder.
 #[derive(Debug, Clone)]
@@ -184,7 +184,7 @@ pub(crate) fn retry_while_held<T, E>(
     let mut waited = Duration::ZERO;
     loop {
         match attempt() {
-            Err(error) if is_held(&error) && waited < LOCK_WAIT => pause(LOCK_PAUSE),
+            Err(error) if is_held(&error) && waited < LOCK_WAIT_MAX => pause(LOCK_PAUSE),
             outcome => return outcome,
         }
         waited += LOCK_PAUSE;
@@ -272,7 +272,7 @@ mod tests {
         let _held = folder.lock().expect("nobody has it");
         let mut waited = Duration::ZERO;
         let error = folder.lock_wait(&mut |pause| waited += pause).expect_err("it is held");
-        assert_eq!(waited, LOCK_WAIT);
+        assert_eq!(waited, LOCK_WAIT_MAX);
         assert!(error.to_string().ends_with(&format!("another doublet, process {}", std::process::id())), "{error}");
         std::fs::write(outer.path().join("lock"), b"nobody knows").expect("the folder is writable");
         let error = folder.lock().expect_err("it is held");

@@ -40,7 +40,7 @@ pub const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
 pub const TEMPLATE_NAME_BYTES_MAX: usize = 64;
 
 /// Maximum number of templates added by the operator.
-pub const OWN_TEMPLATES_MAX: usize = 200;
+pub const CUSTOM_TEMPLATES_MAX: usize = 200;
 
 /// Maximum length of a line in a file of people, in bytes.
 pub const BATCH_LINE_BYTES_MAX: u64 = 16 << 10;
@@ -53,10 +53,10 @@ pub const BATCH_PEOPLE_MAX: usize = 300;
 pub const BATCH_BYTES_MAX: u64 = 128 << 10;
 
 /// Number of people, groups or domains that are read from the directory at once.
-pub const PAGE: usize = 500;
+pub const DIRECTORY_PAGE_SIZE: usize = 500;
 
 /// Number of attachments that one step of the blob collection examines.
-pub const COLLECT_STEP: usize = 500;
+pub const BLOB_COLLECTION_STEP: usize = 500;
 
 /// Length of the system's queue of connections that are not accepted yet.
 pub const BACKLOG: u32 = 1_024;
@@ -65,28 +65,28 @@ pub const BACKLOG: u32 = 1_024;
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Maximum time for the remaining work after the server has closed all connections.
-pub const LAST_WORK: Duration = Duration::from_secs(10);
+pub const SHUTDOWN_WORK_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum interval between two checks of the queue. A notification of newly queued mail triggers a check at once.
-pub const QUEUE_LOOK_EVERY: Duration = Duration::from_secs(1);
+pub const QUEUE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum time in which a session has to end after its account was changed so that it may not continue.
-pub const GOOD_BYE_TIME_MAX: Duration = Duration::from_secs(5);
+pub const SESSION_END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Minimum interval between two checks whether the logged-in sessions may continue.
-pub const SESSIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
+pub const SESSION_CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 /// Maximum number of times that a fixup reopens the store to find further damage after it has removed damaged files.
-pub const MEND_ROUNDS_MAX: usize = 64;
+pub const REPAIR_ROUNDS_MAX: usize = 64;
 
 /// Maximum duration of a query of the full-text index.
 pub const QUERY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum time that a start waits for a locked data folder. The process of a predecessor that was killed does not
 /// disappear at once.
-pub const LOCK_WAIT: Duration = Duration::from_secs(2);
+pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Pause between two attempts to take the lock; [`LOCK_WAIT`] is a multiple of it.
+/// Pause between two attempts to take the lock; [`LOCK_WAIT_MAX`] is a multiple of it.
 pub const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Maximum number of bytes that are read from the lock file.

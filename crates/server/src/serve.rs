@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::control;
 use crate::core::Core;
 use crate::full_text::{self, Indexer};
-use crate::limits::LAST_WORK;
+use crate::limits::SHUTDOWN_WORK_TIME_MAX;
 use crate::listen::{self, Acceptor, BoundListener, ListenerCounts, Protocol, ServeConnection, Socket};
 use crate::logins::Logins;
 use crate::sessions::{DirectoryWatch, Sessions};
@@ -78,7 +78,7 @@ pub fn run_with(core: Core, started: impl FnOnce(&[BoundListener])) -> Result<()
         .build()
         .map_err(|error| ServeError::System("start the network threads", error))?;
     let outcome = runtime.block_on(serve(core, started));
-    runtime.shutdown_timeout(LAST_WORK);
+    runtime.shutdown_timeout(SHUTDOWN_WORK_TIME_MAX);
     outcome
 }
 
@@ -280,13 +280,13 @@ impl Server {
             self.connections.emptied().await;
             while running.join_next().await.is_some() {}
         };
-        if tokio::time::timeout(LAST_WORK, last_work).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_WORK_TIME_MAX, last_work).await.is_err() {
             tracing::warn!(target: "doublet", "some tasks did not finish in time");
             running.abort_all();
         }
         let pool = self.pool.clone();
         // Jobs that hang must not prevent the final flush of the store. Everything acknowledged is durable already.
-        let _ = tokio::time::timeout(LAST_WORK, tokio::task::spawn_blocking(move || pool.close())).await;
+        let _ = tokio::time::timeout(SHUTDOWN_WORK_TIME_MAX, tokio::task::spawn_blocking(move || pool.close())).await;
         let store = Arc::clone(&self.core.store);
         // The flush spares the next start the replay of the log. Correctness does not depend on it.
         match tokio::task::spawn_blocking(move || store.flush()).await {

@@ -20,7 +20,7 @@ use directory::{Directory, Person};
 use notes::{Access, level};
 use wire::{SessionTermination, Shutdown};
 
-use crate::limits::SESSIONS_LOOK_EVERY;
+use crate::limits::SESSION_CHECK_INTERVAL_MIN;
 
 /// All connections that may log in.
 #[derive(Default)]
@@ -211,7 +211,7 @@ impl DirectoryWatch {
             }
             // The pause lets several consecutive changes be examined together.
             tokio::select! {
-                () = tokio::time::sleep(SESSIONS_LOOK_EVERY) => {}
+                () = tokio::time::sleep(SESSION_CHECK_INTERVAL_MIN) => {}
                 () = shutdown.draining() => return,
             }
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::admin::Failure;
 use crate::data::{DataError, read_limited, write_private};
-use crate::limits::{OWN_TEMPLATES_MAX, TEMPLATE_BYTES_MAX};
+use crate::limits::{CUSTOM_TEMPLATES_MAX, TEMPLATE_BYTES_MAX};
 use crate::template::{Template, check_name};
 
 /// The files of the supplied templates.
@@ -93,9 +93,9 @@ impl TemplateCatalog {
         let template = Template::parse(&text).map_err(in_file(file))?;
         let path = self.path(&template.name);
         let was_there = path.exists();
-        if !was_there && self.own_names()?.len() >= OWN_TEMPLATES_MAX {
+        if !was_there && self.own_names()?.len() >= CUSTOM_TEMPLATES_MAX {
             let why = format!(
-                "there are already {OWN_TEMPLATES_MAX} templates, which is the maximum; remove one with `doublet design remove NAME`"
+                "there are already {CUSTOM_TEMPLATES_MAX} templates, which is the maximum; remove one with `doublet design remove NAME`"
             );
             return Err(Failure::Refused(why));
         }
@@ -129,7 +129,7 @@ impl TemplateCatalog {
             names.extend(name.map(str::to_owned));
         }
         names.sort_unstable();
-        names.truncate(OWN_TEMPLATES_MAX);
+        names.truncate(CUSTOM_TEMPLATES_MAX);
         Ok(names)
     }
 
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn there_are_not_more_than_so_many() {
         let place = Place::new();
-        for number in 0..OWN_TEMPLATES_MAX {
+        for number in 0..CUSTOM_TEMPLATES_MAX {
             place
                 .add(&PLAN.replace("\"plan\"", &format!("\"plan-{number}\"")))
                 .expect("the mail file has no quota yet");

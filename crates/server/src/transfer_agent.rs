@@ -17,7 +17,7 @@ use tokio::sync::{Notify, Semaphore};
 use wire::{Pool, Shutdown};
 
 use crate::counts::MailCounts;
-use crate::limits::QUEUE_LOOK_EVERY;
+use crate::limits::QUEUE_POLL_INTERVAL;
 
 /// Maximum number of local jobs that run at the same time.
 const JOBS_HERE_MAX: usize = 4;
@@ -60,7 +60,7 @@ impl TransferAgent {
             tokio::select! {
                 () = self.shutdown.draining() => break,
                 () = self.queued.notified() => {}
-                () = tokio::time::sleep(QUEUE_LOOK_EVERY) => {}
+                () = tokio::time::sleep(QUEUE_POLL_INTERVAL) => {}
             }
         }
         tokio::select! {

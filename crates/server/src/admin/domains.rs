@@ -9,7 +9,7 @@ use super::answer::record;
 use super::request::DomainRequest;
 use super::{Answer, Failure, Outcome};
 use crate::core::Core;
-use crate::limits::PAGE;
+use crate::limits::DIRECTORY_PAGE_SIZE;
 
 pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
     match request {
@@ -61,7 +61,7 @@ fn list(core: &Core) -> Outcome {
     let mut rows = Vec::new();
     let mut position = 0;
     loop {
-        let page = core.directory.domains(position, PAGE)?;
+        let page = core.directory.domains(position, DIRECTORY_PAGE_SIZE)?;
         if page.entries.is_empty() {
             return Ok(Answer::list(rows));
         }

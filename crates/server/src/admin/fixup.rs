@@ -16,7 +16,7 @@ use super::answer::record;
 use super::request::FixupRequest;
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, maintenance, report_step};
 use crate::core::Services;
-use crate::limits::MEND_ROUNDS_MAX;
+use crate::limits::REPAIR_ROUNDS_MAX;
 
 /// Place of findings about the engine's files.
 const STORE: &str = "store";
@@ -217,7 +217,7 @@ impl Findings {
     /// Replaces damaged files table by table. A table that fails does not stop the repair of the others.
     fn replace_files(&mut self, mut ground: Services, report: &mut ProgressCallback<'_>) -> Result<Services, Failure> {
         let mut damage = std::mem::take(&mut self.unreadable);
-        for _ in 0..MEND_ROUNDS_MAX {
+        for _ in 0..REPAIR_ROUNDS_MAX {
             let mut taken = Vec::new();
             for table in tables_of(&damage) {
                 if INDISPENSABLE_TABLES.contains(&table) && !is_readable(&ground.notes, table)? {

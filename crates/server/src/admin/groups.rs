@@ -7,7 +7,7 @@ use super::answer::record;
 use super::request::{GroupPurpose, GroupRequest, GroupUpdate};
 use super::{Answer, Failure, Outcome, counted};
 use crate::core::Core;
-use crate::limits::PAGE;
+use crate::limits::DIRECTORY_PAGE_SIZE;
 
 pub(super) fn execute(core: &Core, request: GroupRequest) -> Outcome {
     match request {
@@ -83,7 +83,7 @@ fn list(core: &Core) -> Outcome {
     let mut rows = Vec::new();
     let mut position = 0;
     loop {
-        let page = core.directory.groups(position, PAGE)?;
+        let page = core.directory.groups(position, DIRECTORY_PAGE_SIZE)?;
         if page.entries.is_empty() {
             return Ok(Answer::list(rows));
         }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::request::BlobRequest;
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, report_step};
 use crate::core::Core;
-use crate::limits::COLLECT_STEP;
+use crate::limits::BLOB_COLLECTION_STEP;
 
 /// Maximum number of notes listed as users of one missing attachment.
 const USERS_NAMED_MAX: usize = 100;
@@ -124,7 +124,7 @@ pub(super) fn rebuild_references(notes: &Notes) -> Result<String, Failure> {
 pub(crate) fn collect_unused_blobs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<(u64, u64), Failure> {
     let (mut count, mut bytes) = (0_u64, 0_u64);
     loop {
-        let step_done = core.store.blobs().collect(&core.store, core.clock.now(), COLLECT_STEP)?;
+        let step_done = core.store.blobs().collect(&core.store, core.clock.now(), BLOB_COLLECTION_STEP)?;
         count = count.saturating_add(step_done.removed);
         bytes = bytes.saturating_add(step_done.removed_bytes);
         report_step(

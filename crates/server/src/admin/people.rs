@@ -13,7 +13,7 @@ use super::request::{NewPerson, UserChange, UserRequest};
 use super::{Answer, Failure, Outcome};
 use crate::config::units::ByteSize;
 use crate::core::Core;
-use crate::limits::PAGE;
+use crate::limits::DIRECTORY_PAGE_SIZE;
 
 pub(super) fn execute(core: &Core, request: UserRequest) -> Outcome {
     match request {
@@ -92,7 +92,7 @@ fn list(core: &Core, domain: Option<&str>) -> Outcome {
     let mut rows = Vec::new();
     let mut position = 0;
     loop {
-        let page = core.directory.users(position, PAGE)?;
+        let page = core.directory.users(position, DIRECTORY_PAGE_SIZE)?;
         if page.entries.is_empty() {
             break;
         }

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::config::setting::AuthenticationPolicy;
 use crate::data::read_limited;
 use crate::database_creator::TemplateDatabaseCreator;
-use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
+use crate::limits::{FILE_BYTES_MAX, SESSION_END_TIME_MAX};
 use crate::listen::{Protocol, ServeConnection};
 use crate::logins::Logins;
 use crate::sessions::Sessions;
@@ -237,7 +237,7 @@ fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'stati
 /// Waits until a dismissed session should have ended.
 async fn overdue(dismissal: &SessionTermination) {
     dismissal.given().await;
-    tokio::time::sleep(GOOD_BYE_TIME_MAX).await;
+    tokio::time::sleep(SESSION_END_TIME_MAX).await;
 }
 
 /// Performs the handshake in a separate task before calling `serve`, so that the state of the handshake is not part of
