@@ -23,10 +23,10 @@ use crate::data::{DataError, DataFolder, write_private};
 use crate::limits::{ACCEPT_PAUSE, BACKLOG};
 
 /// The mode of the control socket: only its owner and root have access.
-pub const MODE_OF_CONTROL: u32 = 0o600;
+pub const CONTROL_SOCKET_MODE: u32 = 0o600;
 
 /// The mode of the LMTP socket. Access is controlled by its folder, because mail servers run under their own users.
-pub const MODE_OF_LMTP: u32 = 0o666;
+pub const LMTP_SOCKET_MODE: u32 = 0o666;
 
 /// The protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,7 +159,7 @@ pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<BoundListene
         }
     }
     if let Some(path) = &keys.lmtp.0 {
-        bound.push(bind_local(Protocol::Lmtp, &data.resolve(path), MODE_OF_LMTP)?);
+        bound.push(bind_local(Protocol::Lmtp, &data.resolve(path), LMTP_SOCKET_MODE)?);
     }
     Ok(bound)
 }
@@ -360,8 +360,8 @@ mod tests {
         let path = folder.path().join("socket");
         drop(std::os::unix::net::UnixListener::bind(&path).expect("the path is free"));
         assert!(path.exists());
-        let live = bind_local(Protocol::Lmtp, &path, MODE_OF_LMTP).expect("nobody is behind it");
-        assert!(bind_local(Protocol::Lmtp, &path, MODE_OF_LMTP).is_err());
+        let live = bind_local(Protocol::Lmtp, &path, LMTP_SOCKET_MODE).expect("nobody is behind it");
+        assert!(bind_local(Protocol::Lmtp, &path, LMTP_SOCKET_MODE).is_err());
         drop(live);
     }
 

@@ -103,7 +103,7 @@ async fn serve(core: Core, started: impl FnOnce(&[BoundListener])) -> Result<(),
     let shutdown = Shutdown::new();
     let mut signals = Signals::new()?;
     let bound = listen::bind_all(&core.config.listen, &core.data)?;
-    let control = listen::bind_local(Protocol::Admin, &core.data.control_socket(), listen::MODE_OF_CONTROL)?;
+    let control = listen::bind_local(Protocol::Admin, &core.data.control_socket(), listen::CONTROL_SOCKET_MODE)?;
     listen::write_addresses(&bound, &core.data.listeners())?;
     for listener in &bound {
         tracing::info!(target: "doublet", listener = listener.protocol.name(), address = listener.address, "listening");
