@@ -45,7 +45,7 @@ struct Scram {
     door: LoginProtocol,
     from: Peer,
     /// The state between the client's first and last message.
-    challenged: Option<ScramLogin>,
+    pending_login: Option<ScramLogin>,
 }
 
 /// The next step of an exchange.
@@ -89,7 +89,7 @@ impl Logins {
     }
 
     fn scram(&self, door: LoginProtocol, peer: &Peer) -> Scram {
-        Scram { gate: Arc::clone(&self.gate), door, from: *peer, challenged: None }
+        Scram { gate: Arc::clone(&self.gate), door, from: *peer, pending_login: None }
     }
 
     fn person(&self, login: &str) -> Result<Arc<Person>, LoginRefusal> {
@@ -142,11 +142,11 @@ impl Scram {
     fn advance(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginRefusal> {
         let from = self.from;
         let refuse = |error| denied(error, &from, "SCRAM");
-        match self.challenged.take() {
+        match self.pending_login.take() {
             None => {
                 let begun = self.gate.directory.scram_begin(response, from.ip());
                 let (login, challenge) = begun.map_err(refuse)?;
-                self.challenged = Some(login);
+                self.pending_login = Some(login);
                 Ok(ExchangeStep::Challenge(challenge.into_bytes()))
             }
             Some(login) => {
