@@ -27,7 +27,7 @@ impl TemplateDatabaseCreator {
 
     /// Returns `true` if the identity may create databases. Names, groups and wildcards are matched in the same way as
     /// in an ACL.
-    fn may_make(&self, identity: &Identity) -> Result<bool, directory::Error> {
+    fn may_create(&self, identity: &Identity) -> Result<bool, directory::Error> {
         let mut acl = Acl::open_to_all(AclLevel::NoAccess);
         let said = self.core.config.native.database_makers.split(',').map(str::trim);
         for who in said.filter(|who| !who.is_empty()) {
@@ -76,7 +76,7 @@ impl DatabaseCreator for TemplateDatabaseCreator {
         title: &str,
         template: &str,
     ) -> Result<Arc<Database>, CreateDatabaseError> {
-        if !self.may_make(maker).map_err(CreateDatabaseError::Directory)? {
+        if !self.may_create(maker).map_err(CreateDatabaseError::Directory)? {
             return Err(CreateDatabaseError::NotAllowed);
         }
         if path.to_lowercase().starts_with(MAIL_FOLDER) {
