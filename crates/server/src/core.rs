@@ -20,7 +20,7 @@ use crate::config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use crate::counts::MailCounts;
 use crate::data::{DataError, DataFolder, DataLock, retry_while_held, read_limited, write_private};
 use crate::full_text::FullText;
-use crate::pdf::{ITSELF, PdfReader};
+use crate::pdf::{OWN_EXECUTABLE, PdfReader};
 use crate::signing::Signing;
 use crate::system::{SystemClock, SystemRandom, host_name, pause};
 use crate::templates::TemplateCatalog;
@@ -123,7 +123,7 @@ impl Core {
         let addressing = Arc::new(DirectoryResolver::new(Arc::clone(&directory)));
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));
-        let pdf = PdfReader::new(ITSELF.into());
+        let pdf = PdfReader::new(OWN_EXECUTABLE.into());
         let full_text = FullText::new(Arc::clone(&notes), data.full_text(), pdf, &config.full_text);
         Ok(Self {
             config,

@@ -110,7 +110,7 @@ impl FullText {
         let database = self.notes.database_open(path)?;
         let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server("")))?;
         let done = search.update(&access, CHANGES_STEP, stop);
-        self.pdf.rest();
+        self.pdf.end_idle_children();
         match &done {
             Ok(progress) => {
                 self.counts.indexed.fetch_add(progress.indexed as u64, Ordering::Relaxed);

@@ -7,7 +7,7 @@
 //!
 //! At most [`PDF_CHILDREN_MAX`] children run at the same time. Further callers wait for one; the wait is bounded
 //! because the time of each child is. A child reads at most [`PDF_FILES_PER_CHILD_MAX`] files, and idle children end
-//! after a batch of changes has been indexed ([`PdfReader::rest`]).
+//! after a batch of changes has been indexed ([`PdfReader::end_idle_children`]).
 
 pub mod child;
 
@@ -28,10 +28,10 @@ use crate::limits::{PDF_CHILDREN_MAX, PDF_FILES_PER_CHILD_MAX, PDF_TIME_MAX};
 use crate::system::SystemClock;
 
 /// Path of the running program's executable, which stays valid if its file is replaced by a newer version.
-pub const ITSELF: &str = "/proc/self/exe";
+pub const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
 /// The hidden command that runs this program as a child that reads PDFs.
-pub const COMMAND: &str = "read-pdf";
+pub const READ_PDF_COMMAND: &str = "read-pdf";
 
 /// The variable that limits the address space which the allocator of a child reserves at a time, in KiB. The default is
 /// one GiB.
@@ -82,12 +82,12 @@ impl PdfReader {
 
     /// Sets the maximum time for one file.
     #[must_use]
-    pub fn within(self, time_max: Duration) -> Self {
+    pub fn with_time_max(self, time_max: Duration) -> Self {
         Self { time_max, ..self }
     }
 
     /// Ends the idle children.
-    pub fn rest(&self) {
+    pub fn end_idle_children(&self) {
         let idle = std::mem::take(&mut self.lock().idle);
         drop(idle);
     }
@@ -104,14 +104,14 @@ impl PdfReader {
     }
 
     /// Waits until fewer than [`PDF_CHILDREN_MAX`] children are busy. Returns an idle child if there is one.
-    fn enter(&self) -> Option<PdfChild> {
+    fn acquire(&self) -> Option<PdfChild> {
         let is_full = |pool: &mut Pool| pool.busy >= PDF_CHILDREN_MAX;
         let mut pool = self.freed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
         pool.busy += 1;
         pool.idle.pop()
     }
 
-    fn leave(&self, reader: Option<PdfChild>) {
+    fn release(&self, reader: Option<PdfChild>) {
         let mut pool = self.lock();
         assert!(pool.busy > 0 && pool.busy <= PDF_CHILDREN_MAX, "each `leave` follows an `enter`");
         pool.busy -= 1;
@@ -134,7 +134,7 @@ impl IsolatedReader for PdfReader {
         if bytes.len() > ATTACHMENT_BYTES_MAX {
             return None;
         }
-        let reader = self.enter();
+        let reader = self.acquire();
         let (reader, text, count) = match self.ask(reader, bytes) {
             Ok((reader, Some(text))) => (Some(reader), Some(text), &self.counts.read),
             Ok((reader, None)) => (Some(reader), None, &self.counts.empty),
@@ -144,7 +144,7 @@ impl IsolatedReader for PdfReader {
             }
         };
         count.fetch_add(1, Ordering::Relaxed);
-        self.leave(reader);
+        self.release(reader);
         text
     }
 }
@@ -156,8 +156,8 @@ struct ChildFailure(&'static str);
 /// A child process; killed when dropped.
 struct PdfChild {
     child: Child,
-    questions: ChildStdin,
-    answers: ChildStdout,
+    requests: ChildStdin,
+    replies: ChildStdout,
     /// Number of files that the child has read.
     files: usize,
 }
@@ -165,16 +165,16 @@ struct PdfChild {
 impl PdfChild {
     fn start(program: &PathBuf) -> Result<Self, ChildFailure> {
         let mut command = Command::new(program);
-        command.arg(COMMAND).env_clear().env(ARENA_KIB.0, ARENA_KIB.1).current_dir("/");
+        command.arg(READ_PDF_COMMAND).env_clear().env(ARENA_KIB.0, ARENA_KIB.1).current_dir("/");
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = started.map_err(|_| ChildFailure("the child process cannot be started"))?;
         let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(ChildFailure("the child process has no pipes"));
         };
-        let reader = Self { child, questions, answers, files: 0 };
-        let flags = fcntl_getfl(&reader.questions)
+        let reader = Self { child, requests: questions, replies: answers, files: 0 };
+        let flags = fcntl_getfl(&reader.requests)
             .map_err(|_| ChildFailure("the pipe to the child process cannot be configured"))?;
-        fcntl_setfl(&reader.questions, flags | OFlags::NONBLOCK)
+        fcntl_setfl(&reader.requests, flags | OFlags::NONBLOCK)
             .map_err(|_| ChildFailure("the pipe to the child process cannot be configured"))?;
         Ok(reader)
     }
@@ -197,8 +197,8 @@ impl PdfChild {
 
     fn put(&self, mut bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<(), ChildFailure> {
         while !bytes.is_empty() {
-            wait(PollFd::new(&self.questions, PollFlags::OUT), left())?;
-            match write(&self.questions, bytes) {
+            wait(PollFd::new(&self.requests, PollFlags::OUT), left())?;
+            match write(&self.requests, bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(_) => return Err(ChildFailure("it died")),
@@ -209,8 +209,8 @@ impl PdfChild {
 
     fn take(&self, mut into: &mut [u8], left: &dyn Fn() -> Duration) -> Result<(), ChildFailure> {
         while !into.is_empty() {
-            wait(PollFd::new(&self.answers, PollFlags::IN), left())?;
-            match read(&self.answers, &mut *into) {
+            wait(PollFd::new(&self.replies, PollFlags::IN), left())?;
+            match read(&self.replies, &mut *into) {
                 Ok(0) => return Err(ChildFailure("it died")),
                 Ok(count) => into = &mut into[count..],
                 Err(Errno::INTR) => {}

@@ -78,7 +78,7 @@ enum Command {
     /// Restores a backup into a new data folder.
     Restore(restore_command::RestoreCommand),
     /// Extracts text from PDFs for the full-text index; started by the server.
-    #[command(name = pdf::COMMAND, hide = true)]
+    #[command(name = pdf::READ_PDF_COMMAND, hide = true)]
     ReadPdf,
     #[command(flatten)]
     Remote(remote::RemoteCommand),

@@ -133,7 +133,7 @@ fn the_text_of_a_pdf_is_read() {
     assert_eq!(read("by the same child").as_deref(), Some("by the same child"));
     assert_eq!((read(""), pdf.child_count()), (None, 1));
     assert_eq!(counts(&pdf), (2, 1, 0));
-    pdf.rest();
+    pdf.end_idle_children();
     assert_eq!(pdf.child_count(), 0);
     let long = pdf.pdf(&saying(&"word ".repeat(400_000))).expect("its beginning");
     assert!(long.len() <= search::limits::ATTACHMENT_TEXT_BYTES_MAX && long.len() > 1 << 19, "{}", long.len());
@@ -161,7 +161,7 @@ fn a_child_that_says_nothing_or_nonsense_is_ended() {
         let program = place.path("child");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("the folder is writable");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        let pdf = PdfReader::new(program).within(Duration::from_millis(300));
+        let pdf = PdfReader::new(program).with_time_max(Duration::from_millis(300));
         assert_eq!(pdf.pdf(bytes), None, "{script}");
         assert_eq!((counts(&pdf), pdf.child_count()), ((0, 0, 1), 0), "{script}");
     };
