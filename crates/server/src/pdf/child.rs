@@ -33,7 +33,7 @@ pub fn run() -> io::Result<()> {
     let mut answers = File::from(rustix::io::dup(rustix::stdio::stdout())?);
     // Standard output is redirected, so that nothing the parser prints ends up among the replies.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    confine()?;
+    limit_resources()?;
     let mut questions = io::stdin().lock();
     let mut head_bytes = [0; HEAD_BYTES];
     loop {
@@ -56,7 +56,7 @@ pub fn run() -> io::Result<()> {
 }
 
 /// Limits the resources of this process to those needed to read bytes.
-fn confine() -> io::Result<()> {
+fn limit_resources() -> io::Result<()> {
     let limits = [
         (Resource::As, PDF_ADDRESS_SPACE_BYTES_MAX),
         (Resource::Cpu, PDF_PROCESSOR_SECONDS_MAX),
