@@ -48,7 +48,7 @@ impl SmtpBackend {
 
     /// Returns `true` if an authenticated user sends the message and at least one recipient is remote, directly or
     /// through a group.
-    fn leaves_signed(&self, envelope: &Envelope) -> bool {
+    fn must_sign(&self, envelope: &Envelope) -> bool {
         let is_ours = envelope.sender.login.is_some() && envelope.protocol != Protocol::Lmtp;
         let leaves = |recipient: &Recipient| match self.directory.resolve(&recipient.address) {
             Ok(Resolution::Local(recipients)) => !recipients.remote.is_empty(),
@@ -68,9 +68,9 @@ impl SmtpBackend {
             Refusal::later()
         };
         let person = self.directory.person(login).map_err(failed)?.filter(|person| !person.disabled);
-        let Some(person) = person else { return Err(shut_out()) };
+        let Some(person) = person else { return Err(account_closed()) };
         if self.directory.deny_list_of(&person).map_err(failed)?.is_some() {
-            return Err(shut_out());
+            return Err(account_closed());
         }
         if self.senders == SenderPolicy::Any {
             return Ok(());
@@ -89,7 +89,7 @@ impl SmtpBackend {
 
     fn take(&self, envelope: Envelope, message: Vec<u8>) -> Result<Accepted, Refusal> {
         self.check_user(&envelope, &message)?;
-        let message = if self.leaves_signed(&envelope) { self.signing.sign(message) } else { message };
+        let message = if self.must_sign(&envelope) { self.signing.sign(message) } else { message };
         let ours = router_envelope(&envelope);
         let taken = self.router.accept(&ours, &message).map_err(|error| refusal(&error))?;
         tracing::info!(
@@ -174,14 +174,14 @@ impl Acceptor for SmtpBackend {
         self.take(envelope, message).inspect_err(|_| counts.refused.add(1))
     }
 
-    fn room(&self, size_bytes: u64) -> Result<(), Refusal> {
+    fn check_capacity(&self, size_bytes: u64) -> Result<(), Refusal> {
         let store = self.mail.notes().store();
         let fits = store.committer().poisoned().is_none() && store.engine().room(size_bytes).is_ok();
         if fits && self.router.has_capacity() { Ok(()) } else { Err(Refusal::no_room()) }
     }
 }
 
-fn shut_out() -> Refusal {
+fn account_closed() -> Refusal {
     Refusal::new(550, Status(5, 7, 1), "Your account was disabled or removed")
 }
 
@@ -322,9 +322,9 @@ mod tests {
     fn a_message_that_the_disk_cannot_hold_is_refused_before_it_comes() {
         let sample = Sample::new();
         let reception = reception(&sample);
-        reception.room(0).expect("there is room for something");
-        reception.room(1_000).expect("there is room for a little");
-        assert_eq!(reception.room(1 << 60).expect_err("no disk is so large").code, 452);
+        reception.check_capacity(0).expect("there is room for something");
+        reception.check_capacity(1_000).expect("there is room for a little");
+        assert_eq!(reception.check_capacity(1 << 60).expect_err("no disk is so large").code, 452);
     }
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
         let sample = Sample::new();
         let queued = Arc::new(Notify::new());
         let reception = SmtpBackend::new(&sample.core, &queued);
-        reception.room(1_000).expect("the mail file has no quota yet");
+        reception.check_capacity(1_000).expect("the mail file has no quota yet");
         let accepted = reception.accept(envelope(&["team@acme.test"], None), b"Subject: x\r\n\r\n".to_vec());
         let accepted = accepted.expect("it is taken");
         accepted.durable.await.expect("the disk is sound");
@@ -393,7 +393,7 @@ mod tests {
         let sample = Sample::new();
         let reception = reception(&sample);
         let check =
-            |to: &[&str], login, signed| assert_eq!(reception.leaves_signed(&envelope(to, login)), signed, "{to:?}");
+            |to: &[&str], login, signed| assert_eq!(reception.must_sign(&envelope(to, login)), signed, "{to:?}");
         check(&["dora@elsewhere.test"], Some("ann"), true);
         check(&["ann@acme.test", "team@acme.test"], Some("ann"), true);
         check(&["ann@acme.test", "bob@acme.test"], Some("ann"), false);

@@ -114,7 +114,7 @@ impl SubmissionService for NativeSubmission {
         if deposit.message.len() as u64 > self.message_bytes_max {
             return Err(SubmissionError::TooLarge("the message is too large".to_owned()));
         }
-        self.reception.room(deposit.message.len() as u64).map_err(|refusal| submission_error(&refusal))?;
+        self.reception.check_capacity(deposit.message.len() as u64).map_err(|refusal| submission_error(&refusal))?;
         let (id, reverse_path) = (self.id(), self.sender(&deposit)?);
         let message = self.repaired_message(&deposit, &reverse_path, &id)?;
         let sender = Sender { peer: deposit.peer, login: Some(deposit.login.clone()), reverse_path };

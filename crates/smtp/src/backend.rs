@@ -124,7 +124,7 @@ pub trait Acceptor: Send + Sync {
 
     /// Checks immediately whether there is capacity for a message of this size: queue, disk, load. A size of 0 means
     /// unknown.
-    fn room(&self, _size_bytes: u64) -> Result<(), Refusal> {
+    fn check_capacity(&self, _size_bytes: u64) -> Result<(), Refusal> {
         Ok(())
     }
 }

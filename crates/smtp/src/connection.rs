@@ -268,7 +268,7 @@ impl ListenerServices {
     }
 
     async fn check_sender(&self, sender: Arc<Sender>, size_bytes: u64) -> std::result::Result<(), Refusal> {
-        self.acceptor.room(size_bytes)?;
+        self.acceptor.check_capacity(size_bytes)?;
         let Some(login) = sender.login.clone().filter(|_| !sender.reverse_path.is_empty()) else { return Ok(()) };
         let credentials = Arc::clone(&self.credentials);
         let allowed = self.pool.run(move || credentials.may_send_as(&login, &sender.reverse_path)).await;

@@ -99,7 +99,7 @@ impl Acceptor for MemoryBackend {
         Ok(Accepted { id: format!("Q{}", accepted.len()), durable: Box::pin(durable), refused })
     }
 
-    fn room(&self, size_bytes: u64) -> Result<(), Refusal> {
+    fn check_capacity(&self, size_bytes: u64) -> Result<(), Refusal> {
         if size_bytes >= 90_000 { Err(Refusal::no_room()) } else { Ok(()) }
     }
 }

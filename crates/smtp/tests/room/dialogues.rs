@@ -70,7 +70,7 @@ impl SessionDriver {
         let backend = &self.backend;
         match question {
             BackendRequest::Sender { sender, size_bytes } => {
-                BackendResponse::Sender(backend.room(size_bytes).and_then(|()| {
+                BackendResponse::Sender(backend.check_capacity(size_bytes).and_then(|()| {
                     let login = sender.login.as_deref().filter(|_| !sender.reverse_path.is_empty());
                     match login {
                         Some(login) if !backend.may_send_as(login, &sender.reverse_path) => {
