@@ -228,14 +228,14 @@ fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'stati
             outcome = serving => if let Err(error) = outcome {
                 tracing::debug!(target: "wire", %peer, %error, "the session failed");
             },
-            () = overdue(session.dismissal()) => {}
+            () = dismissal_timeout(session.dismissal()) => {}
         }
         drop(admission);
     });
 }
 
 /// Waits until a dismissed session should have ended.
-async fn overdue(dismissal: &SessionTermination) {
+async fn dismissal_timeout(dismissal: &SessionTermination) {
     dismissal.given().await;
     tokio::time::sleep(SESSION_END_TIME_MAX).await;
 }
