@@ -71,7 +71,7 @@ enum Caller {
     /// A program on this machine, on port 25.
     Local,
     /// An upstream mail server, over LMTP.
-    Front,
+    Upstream,
     /// An unauthenticated client on port 587 without TLS.
     Clear,
     /// An unauthenticated client on port 587 with TLS.
@@ -94,7 +94,7 @@ impl Caller {
     const ALL: [Self; 11] = [
         Self::Stranger,
         Self::Local,
-        Self::Front,
+        Self::Upstream,
         Self::Clear,
         Self::Tls,
         Self::User,
@@ -112,7 +112,7 @@ impl Caller {
     /// Returns the account with which the caller logs in.
     fn account(self) -> &'static str {
         match self {
-            Self::Stranger | Self::Local | Self::Front | Self::Clear | Self::Tls | Self::User | Self::Any => "ann",
+            Self::Stranger | Self::Local | Self::Upstream | Self::Clear | Self::Tls | Self::User | Self::Any => "ann",
             Self::Disabled => "disabled",
             Self::Denied => "denied",
             Self::Gone => "gone",
@@ -132,7 +132,7 @@ impl Caller {
     fn peer(self) -> Peer {
         let network = Peer::network("192.0.2.7:1025".parse().expect("an address"));
         match self {
-            Self::Local | Self::Front => Peer::local(),
+            Self::Local | Self::Upstream => Peer::local(),
             Self::Stranger | Self::Clear => network,
             _ => network.encrypted(),
         }
@@ -222,7 +222,7 @@ impl TestServer {
     async fn session(&self, caller: Caller) -> ClientSession {
         let service = match caller {
             Caller::Stranger | Caller::Local => &self.rooms.reception,
-            Caller::Front => &self.rooms.lmtp,
+            Caller::Upstream => &self.rooms.lmtp,
             _ => &self.rooms.submission,
         };
         let (stream, theirs) = Stream::duplex(1 << 16);
@@ -235,7 +235,7 @@ impl TestServer {
         ));
         let mut talk = ClientSession { stream, heard: Vec::new(), caller, _served: served };
         assert_eq!(talk.reply().await, "220");
-        let hello = if caller == Caller::Front { "LHLO c.test" } else { "EHLO c.test" };
+        let hello = if caller == Caller::Upstream { "LHLO c.test" } else { "EHLO c.test" };
         assert_eq!(talk.ask(hello).await, "250");
         if caller.logs_in() {
             let is_let_in = !matches!(caller, Caller::Disabled | Caller::Denied);
@@ -400,7 +400,7 @@ async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
 async fn every_verb_sender_and_recipient_has_a_row() {
     let world = TestServer::new("own");
     let mut verbs: BTreeSet<String> = BTreeSet::from(["WHAT".to_owned()]);
-    for caller in [Caller::Stranger, Caller::Front, Caller::Tls] {
+    for caller in [Caller::Stranger, Caller::Upstream, Caller::Tls] {
         let mut talk = world.session(caller).await;
         talk.stream.write_all(b"HELP\r\n").await.expect("a connection in memory");
         assert_eq!(talk.line().await, "214-2.0.0 Commands:");
