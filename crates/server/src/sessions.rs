@@ -50,7 +50,7 @@ impl Account {
     }
 
     /// Returns `true` if the account is unchanged and may still log in, or if this cannot be determined.
-    fn stands(&self, directory: &Directory) -> bool {
+    fn is_valid(&self, directory: &Directory) -> bool {
         self.still_stands(directory).unwrap_or_else(|error| {
             tracing::error!(target: "login", %error, login = self.name, "cannot check whether an account has changed");
             true
@@ -111,7 +111,7 @@ impl Sessions {
             // The connection is not registered, as in tests.
             return true;
         };
-        let stands = account.stands(directory);
+        let stands = account.is_valid(directory);
         if !stands && let Some(entry) = self.lock().get_mut(&connection) {
             entry.account = known;
         }
@@ -135,7 +135,7 @@ impl Sessions {
             .collect();
         let mut ended = 0;
         for (number, account) in accounts {
-            if account.stands(directory) {
+            if account.is_valid(directory) {
                 continue;
             }
             if let Some(entry) = self.lock().get(&number) {
