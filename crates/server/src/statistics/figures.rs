@@ -25,11 +25,11 @@ const COUNTERS: [(&str, &str, &str); 12] = [
     ("flush-written-bytes", "store_flush_written_bytes_total", "Bytes written by flushes."),
     ("compaction-written-bytes", "store_compaction_written_bytes_total", "Bytes written by compactions."),
     ("compaction-read-bytes", "store_compaction_read_bytes_total", "Bytes read by compactions."),
-    ("writes-stalled-microseconds", STALLED, "Total time that writers waited for flushes and compactions."),
+    ("writes-stalled-microseconds", STALLED_SECONDS, "Total time that writers waited for flushes and compactions."),
 ];
 
 /// The only figure whose unit is converted.
-const STALLED: &str = "store_writes_stalled_seconds_total";
+const STALLED_SECONDS: &str = "store_writes_stalled_seconds_total";
 
 /// Figures that rise and fall and whose names need an explanation: the engine's name and the help text.
 const GAUGES: [(&str, &str); 8] = [
@@ -54,12 +54,12 @@ pub(super) fn write(out: &mut Exposition, figures: &[(String, u64)]) {
             continue;
         }
         match COUNTERS.iter().find(|(figure, _, _)| figure == name) {
-            Some((_, STALLED, help)) => out.single(Kind::Counter, STALLED, help, *value as f64 / 1_000_000.0),
+            Some((_, STALLED_SECONDS, help)) => out.single(Kind::Counter, STALLED_SECONDS, help, *value as f64 / 1_000_000.0),
             Some((_, family, help)) => out.single(Kind::Counter, family, help, *value as f64),
             None => {
                 let known = GAUGES.iter().find(|(figure, _)| figure == name);
                 let help = known.map_or("Metric of the storage engine.", |(_, help)| help);
-                out.single(Kind::Gauge, &format!("store_{}", plain(name)), help, *value as f64);
+                out.single(Kind::Gauge, &format!("store_{}", prometheus_name(name)), help, *value as f64);
             }
         }
     }
@@ -72,13 +72,13 @@ pub(super) fn write(out: &mut Exposition, figures: &[(String, u64)]) {
 fn table_family(figure: &str) -> (String, Option<&str>) {
     let level = figure.strip_prefix("level-").and_then(|rest| rest.split_once('-'));
     match level {
-        Some((level, rest)) => (format!("store_table_{}", plain(rest)), Some(level)),
-        None => (format!("store_table_{}", plain(figure)), None),
+        Some((level, rest)) => (format!("store_table_{}", prometheus_name(rest)), Some(level)),
+        None => (format!("store_table_{}", prometheus_name(figure)), None),
     }
 }
 
 /// Converts hyphens and dots to underscores and removes the suffix `-count`.
-fn plain(figure: &str) -> String {
+fn prometheus_name(figure: &str) -> String {
     figure.trim_end_matches("-count").replace(['-', '.'], "_")
 }
 
