@@ -89,7 +89,7 @@ impl FieldKind {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DesignChanges {
     /// Titles of design notes that were created.
-    pub made: Vec<String>,
+    pub created: Vec<String>,
     /// Titles of design notes that were changed.
     pub changed: Vec<String>,
     /// Titles of design notes that were removed.
@@ -97,7 +97,7 @@ pub struct DesignChanges {
     /// Number of design notes that were already up to date.
     pub kept: usize,
     /// Titles that are used by design notes of other origin, which were left alone.
-    pub left: Vec<String>,
+    pub skipped: Vec<String>,
 }
 
 impl Template {
@@ -151,7 +151,7 @@ impl Template {
         work.icon()?;
         work.views()?;
         work.forms()?;
-        work.leftovers()?;
+        work.delete_obsolete()?;
         let applied = work.applied;
         let ticket = transaction.commit()?;
         notes.store().durable(ticket).wait()?;
@@ -220,7 +220,7 @@ impl TemplateApplication<'_, '_, '_> {
     /// Removes the design note with the class and title from those that are still to be examined, and returns it.
     fn take(&mut self, class: NoteClass, title: &str) -> Option<Note> {
         let is_meant =
-            |note: &Note| note.header.class == class && note.text("$TITLE").is_some_and(|own| named(own, title));
+            |note: &Note| note.header.class == class && note.text("$TITLE").is_some_and(|own| has_title(own, title));
         let index = self.stored.iter().position(is_meant)?;
         Some(self.stored.swap_remove(index))
     }
@@ -245,7 +245,7 @@ impl TemplateApplication<'_, '_, '_> {
         for view in self.template.view_notes()? {
             let title = view.title.clone();
             match self.take(NoteClass::VIEW, &title) {
-                Some(stored) if !self.is_ours(&stored) => self.applied.left.push(title),
+                Some(stored) if !self.is_ours(&stored) => self.applied.skipped.push(title),
                 Some(stored) if ViewNote::of_items(&stored.items).as_ref() == Some(&view) => self.applied.kept += 1,
                 Some(stored) => {
                     self.writer.view_update(stored.header.note, stored.header.sequence, &view)?;
@@ -254,7 +254,7 @@ impl TemplateApplication<'_, '_, '_> {
                 None => {
                     let mark = self.mark();
                     self.writer.view_create_with(&view, vec![mark])?;
-                    self.applied.made.push(title);
+                    self.applied.created.push(title);
                 }
             }
         }
@@ -266,7 +266,7 @@ impl TemplateApplication<'_, '_, '_> {
             let mut items = form.items();
             items.push(self.mark());
             match self.take(NoteClass::FORM, &form.title) {
-                Some(stored) if !self.is_ours(&stored) => self.applied.left.push(form.title.clone()),
+                Some(stored) if !self.is_ours(&stored) => self.applied.skipped.push(form.title.clone()),
                 Some(stored) if stored.items == items => self.applied.kept += 1,
                 Some(stored) => {
                     self.writer.note_update(stored.header.note, stored.header.sequence, &items, &[])?;
@@ -274,7 +274,7 @@ impl TemplateApplication<'_, '_, '_> {
                 }
                 None => {
                     self.writer.note_create(NewNote::of_class(NoteClass::FORM, items))?;
-                    self.applied.made.push(form.title.clone());
+                    self.applied.created.push(form.title.clone());
                 }
             }
         }
@@ -282,7 +282,7 @@ impl TemplateApplication<'_, '_, '_> {
     }
 
     /// Deletes the remaining views and forms that come from this template but are no longer in it.
-    fn leftovers(&mut self) -> Result<(), Failure> {
+    fn delete_obsolete(&mut self) -> Result<(), Failure> {
         for note in std::mem::take(&mut self.stored) {
             if self.is_ours(&note) && matches!(note.header.class, NoteClass::VIEW | NoteClass::FORM) {
                 self.writer.note_delete(note.header.note)?;
@@ -294,7 +294,7 @@ impl TemplateApplication<'_, '_, '_> {
 }
 
 /// Returns `true` if the first name of `own`, a title followed by aliases, is `title`.
-fn named(own: &str, title: &str) -> bool {
+fn has_title(own: &str, title: &str) -> bool {
     own.split('|').next() == Some(title)
 }
 
@@ -348,12 +348,12 @@ mod tests {
             let sample = Sample::new();
             let access = database(&sample);
             let applied = template.apply(&sample.core.notes, &access).expect("applied");
-            assert_eq!(applied.made.len(), template.views.len() + template.forms.len());
+            assert_eq!(applied.created.len(), template.views.len() + template.forms.len());
             assert_eq!(template_of(&access).expect("sound").as_deref(), Some(template.name.as_str()));
             let again = template.apply(&sample.core.notes, &access).expect("applied");
             assert_eq!(
                 again,
-                DesignChanges { kept: applied.made.len(), ..DesignChanges::default() },
+                DesignChanges { kept: applied.created.len(), ..DesignChanges::default() },
                 "nothing is changed twice"
             );
         }
@@ -372,16 +372,16 @@ mod tests {
         transaction.writer(0).view_create(&by_hand).expect("made");
         transaction.commit().expect("committed");
         let first = old.apply(notes, &access).expect("applied");
-        assert_eq!(first.left, ["By Author"]);
+        assert_eq!(first.skipped, ["By Author"]);
         let changed = text
             .replace("title = \"By Category\"", "title = \"By Kind\"")
             .replace("collapsed = true\ncolumns", "columns")
             .replace("label = \"Contents\"", "label = \"Text\"");
         let new = Template::parse(&changed).expect("right");
         let second = new.apply(notes, &access).expect("applied");
-        assert_eq!((second.made, second.removed), (vec!["By Kind".to_owned()], vec!["By Category".to_owned()]));
+        assert_eq!((second.created, second.removed), (vec!["By Kind".to_owned()], vec!["By Category".to_owned()]));
         assert_eq!(second.changed, ["Topic", "Response"]);
-        assert_eq!(second.left, ["By Author"]);
+        assert_eq!(second.skipped, ["By Author"]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
 
 /// Applies a template and reports the changes.
 pub(super) fn apply(core: &Core, access: &notes::Access<level::Designer>, template: &Template, path: &str) -> Outcome {
-    let DesignChanges { made, changed, removed, kept, left } = template.apply(&core.notes, access)?;
+    let DesignChanges { created: made, changed, removed, kept, skipped: left } = template.apply(&core.notes, access)?;
     let answer = Answer::record(vec![
         ("database", json!(path)),
         ("template", json!(template.name)),
