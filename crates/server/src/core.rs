@@ -201,7 +201,7 @@ impl Core {
     /// Returns the templates from which databases can be created.
     #[must_use]
     pub fn templates(&self) -> TemplateCatalog {
-        TemplateCatalog::of(self.data.templates())
+        TemplateCatalog::new(self.data.templates())
     }
 
     /// Returns the reason why changes are refused, or `None` if they are accepted.

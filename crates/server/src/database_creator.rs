@@ -59,7 +59,7 @@ impl TemplateDatabaseCreator {
 impl DatabaseCreator for TemplateDatabaseCreator {
     fn templates(&self) -> Vec<RpcTemplate> {
         let listed = self.core.templates().all();
-        for failure in listed.wrong {
+        for failure in listed.errors {
             tracing::warn!(target: "design", %failure, "cannot use a template");
         }
         let mut all = [listed.own, listed.supplied].concat();

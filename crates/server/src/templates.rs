@@ -40,13 +40,13 @@ pub struct TemplateList {
     /// Supplied templates that are not replaced by a custom one.
     pub supplied: Vec<Template>,
     /// Errors in files of the folder.
-    pub wrong: Vec<Failure>,
+    pub errors: Vec<Failure>,
 }
 
 impl TemplateCatalog {
     /// Creates the value with the folder of custom templates, which need not exist.
     #[must_use]
-    pub fn of(folder: PathBuf) -> Self {
+    pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
@@ -55,13 +55,13 @@ impl TemplateCatalog {
     pub fn all(&self) -> TemplateList {
         let mut listed = TemplateList::default();
         let names = self.own_names().unwrap_or_else(|failure| {
-            listed.wrong.push(failure);
+            listed.errors.push(failure);
             Vec::new()
         });
         for name in &names {
             match self.own(name) {
                 Ok(found) => listed.own.extend(found),
-                Err(failure) => listed.wrong.push(failure),
+                Err(failure) => listed.errors.push(failure),
             }
         }
         // A custom file with an error still hides the supplied template of its name until the file is corrected.
@@ -76,7 +76,7 @@ impl TemplateCatalog {
     }
 
     /// Returns the template with the name. If there is none, the error says what to do next.
-    pub fn named(&self, name: &str) -> Result<Template, Failure> {
+    pub fn find_or_error(&self, name: &str) -> Result<Template, Failure> {
         self.find(name)?.ok_or_else(|| {
             let next = match name.contains(['/', '.']) {
                 true => "`doublet design add FILE` adds a template from a file",
@@ -185,7 +185,7 @@ mod tests {
     impl Place {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
-            let templates = TemplateCatalog::of(folder.path().join("own"));
+            let templates = TemplateCatalog::new(folder.path().join("own"));
             Self { folder, templates }
         }
 
@@ -197,7 +197,7 @@ mod tests {
 
         /// Returns the names of the custom templates, the names of the supplied ones, and the number of invalid files.
         fn listed(&self) -> (Vec<String>, Vec<String>, usize) {
-            let TemplateList { own, supplied, wrong } = self.templates.all();
+            let TemplateList { own, supplied, errors: wrong } = self.templates.all();
             let names = |all: Vec<Template>| all.into_iter().map(|template| template.name).collect();
             (names(own), names(supplied), wrong.len())
         }
@@ -209,10 +209,10 @@ mod tests {
         FILES.iter().for_each(|text| drop(Template::parse(text).expect("right")));
         let place = Place::new();
         assert_eq!(place.listed(), (Vec::new(), names.to_vec(), 0));
-        assert_eq!(place.templates.named("log").expect("there").name, "log");
-        let why = place.templates.named("zork").expect_err("there is none").to_string();
+        assert_eq!(place.templates.find_or_error("log").expect("there").name, "log");
+        let why = place.templates.find_or_error("zork").expect_err("there is none").to_string();
         assert!(why.contains("design list"), "{why}");
-        let why = place.templates.named("./plan.toml").expect_err("it is a file").to_string();
+        let why = place.templates.find_or_error("./plan.toml").expect_err("it is a file").to_string();
         assert!(why.contains("design add"), "{why}");
     }
 
@@ -221,15 +221,15 @@ mod tests {
         let place = Place::new();
         assert!(!place.add(PLAN).expect("it is one").1);
         assert!(place.add(&PLAN.replace("\"Plan\"", "\"Plans\"")).expect("it is one").1, "it was there");
-        assert_eq!(place.templates.named("plan").expect("there").title, "Plans");
+        assert_eq!(place.templates.find_or_error("plan").expect("there").title, "Plans");
         place.add(&PLAN.replace("\"plan\"", "\"log\"")).expect("it is one");
-        assert_eq!(place.templates.named("log").expect("there").title, "Plan", "it goes before that of the program");
+        assert_eq!(place.templates.find_or_error("log").expect("there").title, "Plan", "it goes before that of the program");
         let (own, supplied, wrong) = place.listed();
         assert_eq!((own, supplied.len(), wrong), (vec!["log".to_owned(), "plan".to_owned()], 4, 0));
         for name in ["log", "plan"] {
             place.templates.remove(name).expect("the mail file exists");
         }
-        assert_eq!(place.templates.named("log").expect("there").title, supplied_log().title);
+        assert_eq!(place.templates.find_or_error("log").expect("there").title, supplied_log().title);
         let again = place.templates.remove("plan").expect_err("it is gone").to_string();
         assert!(again.contains("design list"), "{again}");
     }
@@ -254,11 +254,11 @@ mod tests {
         std::fs::write(path("log.toml"), "x").expect("written");
         let (own, supplied, wrong) = place.listed();
         assert_eq!((own, supplied.len(), wrong), (vec!["plan".to_owned()], 4, 3));
-        assert!(place.templates.named("log").is_err(), "it is replaced by nothing that can be used");
-        let why = place.templates.named("other").expect_err("it has another name").to_string();
+        assert!(place.templates.find_or_error("log").is_err(), "it is replaced by nothing that can be used");
+        let why = place.templates.find_or_error("other").expect_err("it has another name").to_string();
         assert!(why.contains("name = \"plan\""), "{why}");
         for name in ["../mine", "own/plan", "", "Plan"] {
-            assert!(place.templates.named(name).is_err() && place.templates.remove(name).is_err(), "{name:?}");
+            assert!(place.templates.find_or_error(name).is_err() && place.templates.remove(name).is_err(), "{name:?}");
         }
     }
 
@@ -278,7 +278,7 @@ mod tests {
     fn a_folder_that_cannot_be_read_is_told_and_leaves_those_of_the_program() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("own"), "no folder").expect("written");
-        let listed = TemplateCatalog::of(folder.path().join("own")).all();
-        assert_eq!((listed.own.len(), listed.supplied.len(), listed.wrong.len()), (0, FILES.len(), 1));
+        let listed = TemplateCatalog::new(folder.path().join("own")).all();
+        assert_eq!((listed.own.len(), listed.supplied.len(), listed.errors.len()), (0, FILES.len(), 1));
     }
 }

@@ -55,7 +55,7 @@ fn row(database: &DatabaseRecord) -> Value {
 
 fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) -> Outcome {
     check_title(title.unwrap_or_default())?;
-    let template = template.map(|name| core.templates().named(name)).transpose()?;
+    let template = template.map(|name| core.templates().find_or_error(name)).transpose()?;
     let title = title.or(template.as_ref().map(|template| template.title.as_str()));
     let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, server_only_acl(core));
     let database = core.directory.database_create(&new)?;

@@ -35,7 +35,7 @@ fn list(core: &Core) -> Outcome {
             ("from", json!(from)),
         ])
     };
-    let TemplateList { own, supplied, wrong } = core.templates().all();
+    let TemplateList { own, supplied, errors: wrong } = core.templates().all();
     let rows = own.iter().map(|own| row(own, "operator")).chain(supplied.iter().map(|one| row(one, "program")));
     let mut answer = Answer::list(rows.collect());
     answer.says.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));
@@ -62,7 +62,7 @@ fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
             return Err(Failure::Refused(format!("{path} was made from no template; --template NAME gives it one")));
         }
     };
-    apply(core, &access, &core.templates().named(&name)?, path)
+    apply(core, &access, &core.templates().find_or_error(&name)?, path)
 }
 
 /// Applies a template and reports the changes.

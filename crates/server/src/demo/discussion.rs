@@ -54,7 +54,7 @@ pub(super) fn make(core: &Core) -> Result<(), DemoError> {
     if core.notes.database_open(PATH).is_ok() {
         return Ok(());
     }
-    let template = core.templates().named("discussion")?;
+    let template = core.templates().find_or_error("discussion")?;
     let mut acl = databases::server_only_acl(core);
     if let Some(team) = core.directory.group(GROUP)? {
         let entry = AclEntry::new(team.name.canonical(), AclLevel::Editor);

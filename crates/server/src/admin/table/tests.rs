@@ -736,7 +736,7 @@ fn a_form_that_is_none_of_the_database_is_told() {
     };
     assert_eq!(warnings("Nope"), json!([]), "there are no forms");
     let access = open(&sample.core, PATH).expect("itself");
-    let template = sample.core.templates().named("log").expect("there");
+    let template = sample.core.templates().find_or_error("log").expect("there");
     template.apply(&sample.core.notes, &access).expect("applied");
     assert_eq!(warnings("Event"), json!([]));
     let told = warnings("Nope")[0].as_str().expect("a text").to_owned();
