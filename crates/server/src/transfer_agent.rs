@@ -20,7 +20,7 @@ use crate::counts::MailCounts;
 use crate::limits::QUEUE_POLL_INTERVAL;
 
 /// Maximum number of local jobs that run at the same time.
-const JOBS_HERE_MAX: usize = 4;
+const LOCAL_JOBS_MAX: usize = 4;
 
 /// Runs the jobs of the queue.
 pub struct TransferAgent {
@@ -45,7 +45,7 @@ pub struct TransferAgent {
 impl TransferAgent {
     /// Runs until the server drains, then waits until running jobs have ended or the server closes.
     pub async fn run(self: Arc<Self>) {
-        let here = Arc::new(Semaphore::new(JOBS_HERE_MAX));
+        let here = Arc::new(Semaphore::new(LOCAL_JOBS_MAX));
         let elsewhere = Arc::new(Semaphore::new(self.jobs_max));
         loop {
             // Further jobs may be due if jobs were started and there is capacity for more.
@@ -64,7 +64,7 @@ impl TransferAgent {
             }
         }
         tokio::select! {
-            () = async { tokio::join!(all_free(&here, JOBS_HERE_MAX), all_free(&elsewhere, self.jobs_max)); } => {}
+            () = async { tokio::join!(all_free(&here, LOCAL_JOBS_MAX), all_free(&elsewhere, self.jobs_max)); } => {}
             () = self.shutdown.closing() => {}
         }
         if let Some(transfer) = &self.transfer {
@@ -89,14 +89,14 @@ impl TransferAgent {
             };
             let agent = Arc::clone(self);
             tokio::spawn(async move {
-                agent.work_off(job).await;
+                agent.run_job(job).await;
                 drop(place);
             });
         }
         started > 0 && places.available_permits() > 0
     }
 
-    async fn work_off(&self, job: Job) {
+    async fn run_job(&self, job: Job) {
         if job.destination == Destination::Local {
             let router = Arc::clone(&self.router);
             let done = self.pool.run(move || router.deliver_local(&job)).await;
@@ -208,7 +208,7 @@ fn recipient(recipient: &mail::router::Recipient) -> envelope::Recipient {
 fn outcome(outcome: Outcome) -> TransferOutcome {
     match outcome {
         Outcome::Delivered(delivery) => {
-            let reply = said_by(&delivery.reply, Some(&delivery.host));
+            let reply = reply_text(&delivery.reply, Some(&delivery.host));
             TransferOutcome::Delivered { reply, reports: delivery.reports }
         }
         Outcome::Temporary(failure) => TransferOutcome::Temporary { reply: reply_of(&failure) },
@@ -223,10 +223,10 @@ fn reply_of(failure: &Failure) -> String {
         Some(_) => failure.text.clone(),
         None => format!("{} {}", failure.status, failure.text),
     };
-    said_by(&text, failure.host.as_deref())
+    reply_text(&text, failure.host.as_deref())
 }
 
-fn said_by(text: &str, host: Option<&str>) -> String {
+fn reply_text(text: &str, host: Option<&str>) -> String {
     match host {
         Some(host) => format!("{text} ({host})"),
         None => text.to_owned(),
