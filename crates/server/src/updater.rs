@@ -207,18 +207,18 @@ impl Updater {
                 },
             };
             if is_due && !stop() {
-                self.bring_up_to_date(&access, info, core, stop);
+                self.update_index(&access, info, core, stop);
             }
         }
         if let Some(due) = later {
-            self.look_again(number, due, core);
+            self.schedule_check(number, due, core);
         }
         Ok(())
     }
 
     /// Schedules another check of a database at the time when one of its views is due, because there may be no change
     /// until then.
-    fn look_again(&self, database: DbNumber, due: Timestamp, core: &Core) {
+    fn schedule_check(&self, database: DbNumber, due: Timestamp, core: &Core) {
         let mut queues = self.queues();
         let is_known = queues.deferred.iter().any(|((at, _), known)| *known == database && *at <= due);
         if !is_known && queues.len() < queue_max(core) {
@@ -234,12 +234,12 @@ impl Updater {
         let access = authorize(&database)?;
         let views = access.read()?.views()?;
         if let Some(info) = views.iter().find(|info| info.note == view) {
-            self.bring_up_to_date(&access, info, core, stop);
+            self.update_index(&access, info, core, stop);
         }
         Ok(())
     }
 
-    fn bring_up_to_date(
+    fn update_index(
         &self,
         access: &Access<level::Designer>,
         info: &ViewInfo,
