@@ -48,8 +48,8 @@ impl PrivateKey {
     pub fn generate(algorithm: Algorithm, random: &dyn Random) -> Result<Self> {
         let der = match algorithm {
             Algorithm::Rsa => {
-                let key = RsaPrivateKey::new(&mut RandomAdapter(random), RSA_BITS).map_err(|error| unusable(&error))?;
-                key.to_pkcs8_der().map_err(|error| unusable(&error))?.as_bytes().to_vec()
+                let key = RsaPrivateKey::new(&mut RandomAdapter(random), RSA_BITS).map_err(|error| key_error(&error))?;
+                key.to_pkcs8_der().map_err(|error| key_error(&error))?.as_bytes().to_vec()
             }
             Algorithm::Ed25519 => {
                 let mut seed = [0; 32];
@@ -62,17 +62,17 @@ impl PrivateKey {
 
     /// Parses a key written by [`PrivateKey::to_pem`] or by another program.
     pub fn from_pem(pem: &str) -> Result<Self> {
-        let (label, document) = rsa::pkcs8::SecretDocument::from_pem(pem).map_err(|error| unusable(&error))?;
+        let (label, document) = rsa::pkcs8::SecretDocument::from_pem(pem).map_err(|error| key_error(&error))?;
         if label != "PRIVATE KEY" {
-            return Err(unusable(&format!("a {label} is not a key in PKCS #8 form")));
+            return Err(key_error(&format!("a {label} is not a key in PKCS #8 form")));
         }
         Self::from_der(document.as_bytes().to_vec())
     }
 
     /// Returns the key as PEM.
     pub fn to_pem(&self) -> Result<String> {
-        let document = rsa::pkcs8::SecretDocument::try_from(self.der.as_slice()).map_err(|error| unusable(&error))?;
-        let pem = document.to_pem("PRIVATE KEY", LineEnding::LF).map_err(|error| unusable(&error))?;
+        let document = rsa::pkcs8::SecretDocument::try_from(self.der.as_slice()).map_err(|error| key_error(&error))?;
+        let pem = document.to_pem("PRIVATE KEY", LineEnding::LF).map_err(|error| key_error(&error))?;
         Ok(pem.to_string())
     }
 
@@ -89,11 +89,11 @@ impl PrivateKey {
     fn from_der(der: Vec<u8>) -> Result<Self> {
         if der.starts_with(&ED25519_PREFIX) || contains_ed25519(&der) {
             let key = mail_auth::common::crypto::Ed25519Key::from_pkcs8_maybe_unchecked_der(&der)
-                .map_err(|error| unusable(&error))?;
+                .map_err(|error| key_error(&error))?;
             return Ok(Self { algorithm: Algorithm::Ed25519, public: key.public_key(), der });
         }
-        let key = RsaPrivateKey::from_pkcs8_der(&der).map_err(|error| unusable(&error))?;
-        let public = RsaPublicKey::from(&key).to_public_key_der().map_err(|error| unusable(&error))?;
+        let key = RsaPrivateKey::from_pkcs8_der(&der).map_err(|error| key_error(&error))?;
+        let public = RsaPublicKey::from(&key).to_public_key_der().map_err(|error| key_error(&error))?;
         Ok(Self { algorithm: Algorithm::Rsa, public: public.as_bytes().to_vec(), der })
     }
 }
@@ -156,7 +156,7 @@ fn contains_ed25519(der: &[u8]) -> bool {
     der.get(..24).is_some_and(|head| head.windows(OBJECT_ID.len()).any(|window| window == OBJECT_ID))
 }
 
-fn unusable(why: &dyn fmt::Display) -> Error {
+fn key_error(why: &dyn fmt::Display) -> Error {
     Error::Key { domain: "a domain".to_owned(), why: why.to_string() }
 }
 
