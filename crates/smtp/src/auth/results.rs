@@ -30,13 +30,13 @@ impl MethodResult {
 
     /// Sets the reason.
     #[must_use]
-    pub fn because(self, reason: Option<&'static str>) -> Self {
+    pub fn with_reason(self, reason: Option<&'static str>) -> Self {
         Self { reason, ..self }
     }
 
     /// Adds a property, unless its value cannot be written safely.
     #[must_use]
-    pub fn with(mut self, property: &'static str, value: &str) -> Self {
+    pub fn with_property(mut self, property: &'static str, value: &str) -> Self {
         if is_safe(value) {
             self.properties.push((property, value.to_owned()));
         }
@@ -69,7 +69,7 @@ pub fn write(hostname: &str, results: &[MethodResult]) -> String {
 #[must_use]
 pub fn replace(message: Vec<u8>, hostname: &str, field: Option<&str>) -> Vec<u8> {
     let forged: Vec<_> =
-        fields(&message).filter(|field| claims_to_be(field, hostname)).map(|field| field.range).collect();
+        fields(&message).filter(|field| has_authserv_id(field, hostname)).map(|field| field.range).collect();
     if forged.is_empty() && field.is_none() {
         return message;
     }
@@ -86,7 +86,7 @@ pub fn replace(message: Vec<u8>, hostname: &str, field: Option<&str>) -> Vec<u8>
 }
 
 /// Returns `true` if the authentication service of a field has the given name. Comments before the name are skipped.
-fn claims_to_be(field: &Field<'_>, hostname: &str) -> bool {
+fn has_authserv_id(field: &Field<'_>, hostname: &str) -> bool {
     if !field.is("Authentication-Results") {
         return false;
     }
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn results_are_written_as_the_rfc_says() {
         let results = [
-            MethodResult::new("spf", "pass").with("smtp.mailfrom", "a@b.example"),
-            MethodResult::new("dkim", "fail").because(Some("body hash did not verify")).with("header.d", "b.example"),
+            MethodResult::new("spf", "pass").with_property("smtp.mailfrom", "a@b.example"),
+            MethodResult::new("dkim", "fail").with_reason(Some("body hash did not verify")).with_property("header.d", "b.example"),
         ];
         assert_eq!(
             write("mx.example", &results),
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn strangers_cannot_write_results_of_their_own() {
         for value in ["x; dkim=pass", "\"a;b\"@c", "a b", "a\r\nb", "a(b)", "a=b", "", "a@b;c", "a@-"] {
-            assert!(MethodResult::new("spf", "none").with("smtp.helo", value).properties.is_empty(), "{value:?}");
+            assert!(MethodResult::new("spf", "none").with_property("smtp.helo", value).properties.is_empty(), "{value:?}");
         }
     }
 

@@ -107,11 +107,11 @@ impl Verifier {
             return VerificationResult { results: Vec::new(), refusal: Some(Refusal::new(550, Status(5, 6, 0), *why)) };
         }
         let (helo, mail_from, mail_from_domain) = self.check_spf(arrival).await;
-        let mut results = vec![spf_result(&helo).with("smtp.helo", &arrival.helo)];
+        let mut results = vec![spf_result(&helo).with_property("smtp.helo", &arrival.helo)];
         let spf = if arrival.reverse_path.is_empty() {
             helo
         } else {
-            results.push(spf_result(&mail_from).with("smtp.mailfrom", &arrival.reverse_path));
+            results.push(spf_result(&mail_from).with_property("smtp.mailfrom", &arrival.reverse_path));
             mail_from
         };
         let Some(mut parsed) = parsed else {
@@ -126,7 +126,7 @@ impl Verifier {
         }
         if !parsed.ams_headers.is_empty() {
             let arc = authenticator.verify_arc(&parsed).await;
-            results.push(MethodResult::new("arc", dkim_word(arc.result())).because(dkim_reason(arc.result())));
+            results.push(MethodResult::new("arc", dkim_word(arc.result())).with_reason(dkim_reason(arc.result())));
         }
         let evidence = Evidence { spf: &spf, spf_domain: &mail_from_domain, dkim: &dkim };
         let mut says = DmarcVerdict::Nothing;
@@ -210,7 +210,7 @@ struct VerificationResult {
 impl VerificationResult {
     /// Returns the outcome of checks that did not complete.
     fn unfinished() -> Self {
-        let unknown = |method| MethodResult::new(method, "temperror").because(Some("the check did not finish"));
+        let unknown = |method| MethodResult::new(method, "temperror").with_reason(Some("the check did not finish"));
         let text = "The origin of the message cannot be checked now, try again later";
         Self {
             results: ["spf", "dkim", "dmarc"].map(unknown).to_vec(),
@@ -354,10 +354,10 @@ fn spf_result(output: &SpfOutput) -> MethodResult {
 }
 
 fn dkim_result(output: &DkimOutput<'_>) -> MethodResult {
-    let result = MethodResult::new("dkim", dkim_word(output.result())).because(dkim_reason(output.result()));
+    let result = MethodResult::new("dkim", dkim_word(output.result())).with_reason(dkim_reason(output.result()));
     let Some(signature) = output.signature() else { return result };
     let shown = BASE64.encode(signature.b.get(..6).unwrap_or_default());
-    result.with("header.d", &signature.d).with("header.s", &signature.s).with("header.b", &shown)
+    result.with_property("header.d", &signature.d).with_property("header.s", &signature.s).with_property("header.b", &shown)
 }
 
 fn dkim_word(result: &DkimResult) -> &'static str {
@@ -407,11 +407,11 @@ fn dmarc_result(output: &DmarcOutput, unknown: MissingInformation) -> (MethodRes
         DmarcPolicy::None => "none",
         DmarcPolicy::Unspecified => "unspecified",
     };
-    let mut result = MethodResult::new("dmarc", word).with("header.from", output.domain());
+    let mut result = MethodResult::new("dmarc", word).with_property("header.from", output.domain());
     // A record in test mode (`t=y`, `pct=0`) asks for nothing (RFC 7489 §6.3).
     let tried_out = record.is_some_and(|record| record.t || record.pct == 0);
     if record.is_some() {
-        result = result.with("policy.dmarc", policy);
+        result = result.with_property("policy.dmarc", policy);
     }
     if !is_domain(output.domain()) {
         return (result, DmarcVerdict::Nothing);
