@@ -20,7 +20,7 @@ use crate::codec::data::{has_bare_line_end, normalize_line_ends};
 use crate::error::{Error, Result};
 
 /// The signed fields (RFC 6376 §5.4.1). Fields that mailing lists and forwarders add are not among them.
-const SIGNED: &[&str] = &[
+const SIGNED_FIELDS: &[&str] = &[
     "From",
     "From",
     "Reply-To",
@@ -95,13 +95,13 @@ impl Key {
                 let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.der()));
                 let key = RsaKey::<Sha256>::from_key_der(der).map_err(failed)?;
                 let signer =
-                    DkimSigner::from_key(key).domain(domain).selector(selector).headers(SIGNED.iter().copied());
+                    DkimSigner::from_key(key).domain(domain).selector(selector).headers(SIGNED_FIELDS.iter().copied());
                 Ok(Self::Rsa(signer))
             }
             Algorithm::Ed25519 => {
                 let key = Ed25519Key::from_pkcs8_maybe_unchecked_der(key.der()).map_err(failed)?;
                 let signer =
-                    DkimSigner::from_key(key).domain(domain).selector(selector).headers(SIGNED.iter().copied());
+                    DkimSigner::from_key(key).domain(domain).selector(selector).headers(SIGNED_FIELDS.iter().copied());
                 Ok(Self::Ed25519(signer))
             }
         }
