@@ -324,7 +324,7 @@ impl ListenerServices {
                 hostname: self.rules.hostname.clone(),
             };
             let shared = Arc::new(message);
-            header = Some(verifier.verdict(arrival, Arc::clone(&shared), trace_bytes).await?);
+            header = Some(verifier.verify(arrival, Arc::clone(&shared), trace_bytes).await?);
             message = Arc::unwrap_or_clone(shared);
         }
         Ok(results::replace(message, &self.rules.hostname, header.as_deref()))

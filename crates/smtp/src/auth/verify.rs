@@ -80,7 +80,7 @@ impl Verifier {
     /// Verifies a message. Returns the field with the results, or a refusal.
     ///
     /// The first `trace_bytes` bytes of the message, its trace field, are skipped.
-    pub async fn verdict(
+    pub async fn verify(
         self: &Arc<Self>,
         arrival: ClientInfo,
         message: Arc<Vec<u8>>,
@@ -92,7 +92,7 @@ impl Verifier {
             let text = message.get(trace_bytes..).unwrap_or_default();
             verifier.check(&arrival, text).await
         };
-        let outcome = finished(checks).await.unwrap_or_else(VerificationResult::unfinished);
+        let outcome = run_with_timeout(checks).await.unwrap_or_else(VerificationResult::unfinished);
         match outcome.refusal {
             Some(refusal) if self.policy == DmarcEnforcement::Reject => Err(refusal),
             _ => Ok(write(&hostname, &outcome.results)),
@@ -131,10 +131,10 @@ impl Verifier {
         let evidence = Evidence { spf: &spf, spf_domain: &mail_from_domain, dkim: &dkim };
         let mut says = DmarcVerdict::Nothing;
         // A field that cannot be parsed is passed to the library unchanged, which returns `none` or `temperror`.
-        for author in authors.map_or_else(|_| vec![parsed.from.clone()], one_by_one) {
+        for author in authors.map_or_else(|_| vec![parsed.from.clone()], single_author_lists) {
             let (result, of_author) = self.check_dmarc(author, &evidence).await;
             results.push(result);
-            says = says.or(of_author);
+            says = says.stricter(of_author);
         }
         VerificationResult { results, refusal: says.refusal() }
     }
@@ -145,7 +145,7 @@ impl Verifier {
         let parameters = DmarcParameters::new(&of_author, evidence.dkim, evidence.spf_domain, evidence.spf)
             .with_domain_suffix_fn(organizational_domain);
         let output = self.resolver.authenticator().verify_dmarc(parameters).await;
-        let unknown = if self.hides_policy(output.domain()).await {
+        let unknown = if self.is_policy_unknown(output.domain()).await {
             MissingInformation::Policy
         } else if evidence.is_incomplete_for(output.domain()) {
             MissingInformation::Evidence
@@ -159,7 +159,7 @@ impl Verifier {
     ///
     /// The names are those that the library looks up, until the first with a record. The resolver still has their
     /// replies in its cache.
-    async fn hides_policy(&self, domain: &str) -> bool {
+    async fn is_policy_unknown(&self, domain: &str) -> bool {
         let labels: Vec<&str> = domain.split('.').collect();
         let mut left = if is_domain(domain) && labels.len() > 1 { labels.len() } else { 0 };
         while left > 0 {
@@ -174,7 +174,7 @@ impl Verifier {
     }
 
     /// Changes `none` to `temperror` if the name servers did not confirm that the record is missing.
-    async fn doubted(&self, domain: &str, output: SpfOutput) -> SpfOutput {
+    async fn none_to_temperror(&self, domain: &str, output: SpfOutput) -> SpfOutput {
         let is_hidden = output.result() == SpfResult::None
             && is_domain(domain)
             && matches!(self.resolver.texts(domain).await, Err(LookupError::Temporary(_)));
@@ -188,13 +188,13 @@ impl Verifier {
         let (local, domain) = split_address(&arrival.reverse_path);
         let domain = ascii_domain(domain).unwrap_or_default().to_lowercase();
         let parameters = SpfParameters::verify_ehlo(arrival.address, &helo, &arrival.hostname);
-        let of_helo = self.doubted(&helo, authenticator.verify_spf(parameters).await).await;
+        let of_helo = self.none_to_temperror(&helo, authenticator.verify_spf(parameters).await).await;
         if domain.is_empty() {
             return (of_helo, SpfOutput::new(String::new()), helo.to_lowercase());
         }
         let sender = format!("{local}@{domain}");
         let parameters = SpfParameters::verify_mail_from(arrival.address, &helo, &arrival.hostname, &sender);
-        let of_sender = self.doubted(&domain, authenticator.verify_spf(parameters).await).await;
+        let of_sender = self.none_to_temperror(&domain, authenticator.verify_spf(parameters).await).await;
         (of_helo, of_sender, domain)
     }
 }
@@ -220,7 +220,7 @@ impl VerificationResult {
 }
 
 /// Runs checks in their own task. Returns `None` if they take too long or panic.
-async fn finished(checks: impl Future<Output = VerificationResult> + Send + 'static) -> Option<VerificationResult> {
+async fn run_with_timeout(checks: impl Future<Output = VerificationResult> + Send + 'static) -> Option<VerificationResult> {
     match tokio::spawn(timeout(VERIFY_TIME_MAX, checks)).await {
         Ok(Ok(outcome)) => Some(outcome),
         Ok(Err(_)) => {
@@ -270,16 +270,16 @@ enum MissingInformation {
 enum DmarcVerdict {
     Nothing,
     /// This domain may ask for rejection of the message, which cannot be determined now.
-    Perhaps(String),
+    Undetermined(String),
     /// This domain asks for rejection of the message.
     Reject(String),
 }
 
 impl DmarcVerdict {
     /// Combines the verdicts of two authors' domains. The stricter one takes precedence; of equal ones, the first.
-    fn or(self, other: Self) -> Self {
+    fn stricter(self, other: Self) -> Self {
         match (&self, &other) {
-            (Self::Nothing, _) | (Self::Perhaps(_), Self::Reject(_)) => other,
+            (Self::Nothing, _) | (Self::Undetermined(_), Self::Reject(_)) => other,
             _ => self,
         }
     }
@@ -287,7 +287,7 @@ impl DmarcVerdict {
     fn refusal(self) -> Option<Refusal> {
         match self {
             Self::Nothing => None,
-            Self::Perhaps(domain) => {
+            Self::Undetermined(domain) => {
                 let text = format!("Cannot look up the DMARC policy of {domain} now, try again later");
                 Some(Refusal::new(451, Status(4, 7, 0), text))
             }
@@ -332,7 +332,7 @@ fn author_domains(text: &[u8], parsed: Option<&AuthenticatedMessage<'_>>) -> Res
 }
 
 /// Returns for each domain the author list of a message whose only author is in that domain.
-fn one_by_one(domains: Vec<String>) -> Vec<Vec<String>> {
+fn single_author_lists(domains: Vec<String>) -> Vec<Vec<String>> {
     domains.into_iter().map(|domain| vec![format!("author@{domain}")]).collect()
 }
 
@@ -420,7 +420,7 @@ fn dmarc_result(output: &DmarcOutput, unknown: MissingInformation) -> (MethodRes
     let may_reject = rejects || record.is_none() || unknown == MissingInformation::Policy;
     let says = match word {
         "fail" if rejects => DmarcVerdict::Reject(output.domain().to_owned()),
-        "temperror" if may_reject => DmarcVerdict::Perhaps(output.domain().to_owned()),
+        "temperror" if may_reject => DmarcVerdict::Undetermined(output.domain().to_owned()),
         _ => DmarcVerdict::Nothing,
     };
     (result, says)
@@ -462,11 +462,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn checks_that_hang_or_panic_have_no_outcome() {
         let started = tokio::time::Instant::now();
-        assert!(finished(std::future::pending()).await.is_none());
+        assert!(run_with_timeout(std::future::pending()).await.is_none());
         assert_eq!(started.elapsed(), VERIFY_TIME_MAX);
-        assert!(finished(async { panic!("a fault of the library") }).await.is_none());
+        assert!(run_with_timeout(async { panic!("a fault of the library") }).await.is_none());
         assert_eq!(started.elapsed(), VERIFY_TIME_MAX, "a panic is noticed at once");
-        assert!(finished(async { VerificationResult { results: Vec::new(), refusal: None } }).await.is_some());
+        assert!(run_with_timeout(async { VerificationResult { results: Vec::new(), refusal: None } }).await.is_some());
     }
 
     #[test]
@@ -480,11 +480,11 @@ mod tests {
     #[test]
     fn of_several_authors_the_hardest_word_counts() {
         let (perhaps, reject) =
-            (|| DmarcVerdict::Perhaps("a.test".to_owned()), || DmarcVerdict::Reject("b.test".to_owned()));
-        assert_eq!(DmarcVerdict::Nothing.or(perhaps()), perhaps());
-        assert_eq!(perhaps().or(DmarcVerdict::Nothing), perhaps());
-        assert_eq!(perhaps().or(reject()), reject());
-        assert_eq!(reject().or(perhaps()), reject());
-        assert_eq!(DmarcVerdict::Nothing.or(DmarcVerdict::Nothing).refusal(), None);
+            (|| DmarcVerdict::Undetermined("a.test".to_owned()), || DmarcVerdict::Reject("b.test".to_owned()));
+        assert_eq!(DmarcVerdict::Nothing.stricter(perhaps()), perhaps());
+        assert_eq!(perhaps().stricter(DmarcVerdict::Nothing), perhaps());
+        assert_eq!(perhaps().stricter(reject()), reject());
+        assert_eq!(reject().stricter(perhaps()), reject());
+        assert_eq!(DmarcVerdict::Nothing.stricter(DmarcVerdict::Nothing).refusal(), None);
     }
 }

@@ -47,7 +47,7 @@ async fn results_asking(
     };
     let trace = "Received: from x\r\n";
     let whole = Arc::new(format!("{trace}{message}").into_bytes());
-    match verifier.verdict(arrival, whole, trace.len()).await {
+    match verifier.verify(arrival, whole, trace.len()).await {
         Ok(field) => field.replace("\r\n\t", " ").trim_end().to_owned(),
         Err(refusal) => refusal.to_string(),
     }
