@@ -245,7 +245,7 @@ macro_rules! impl_backend {
 
 impl_backend!(imap, Imap, Malformed);
 impl_backend!(pop3, Pop3, Malformed);
-impl_backend!(smtp, Submission, Wrong);
+impl_backend!(smtp, Submission, InvalidCredentials);
 impl_backend!(rpc, Native, Malformed);
 
 /// A session of the native protocol, registered so that it ends when its account changes. It is not a connection: it

@@ -148,7 +148,7 @@ impl Recipients for SmtpBackend {
         }
     }
 
-    fn known(&self, _sender: &Sender, address: &str) -> Option<RecipientReply> {
+    fn check_now(&self, _sender: &Sender, address: &str) -> Option<RecipientReply> {
         match self.directory.resolve_cached(address)? {
             // For a mailbox with a quota, only a lookup in the mail file shows whether it is full, so the answer is not
             // known here.
@@ -331,7 +331,7 @@ mod tests {
     fn what_is_known_needs_no_look() {
         let sample = Sample::new();
         let reception = reception(&sample);
-        let known = |address: &str| reception.known(&sender(None), address);
+        let known = |address: &str| reception.check_now(&sender(None), address);
         for address in ["ann@acme.test", "bob@acme.test", "eve@acme.test", "x@far.test", "team@acme.test"] {
             let checked = reception.check(&sender(None), address);
             let expected = (!address.starts_with("bob") && !address.starts_with("team")).then_some(checked);

@@ -29,7 +29,7 @@ impl Recipients for AcceptAll {
 
 impl Credentials for AcceptAll {
     fn authenticate(&self, _peer: &Peer, login: &str, password: &[u8]) -> std::result::Result<String, LoginError> {
-        if password == b"secret" { Ok(login.to_owned()) } else { Err(LoginError::Wrong) }
+        if password == b"secret" { Ok(login.to_owned()) } else { Err(LoginError::InvalidCredentials) }
     }
 
     fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {

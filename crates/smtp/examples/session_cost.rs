@@ -26,14 +26,14 @@ impl Recipients for NullBackend {
         RecipientReply::Local
     }
 
-    fn known(&self, _sender: &Sender, _address: &str) -> Option<RecipientReply> {
+    fn check_now(&self, _sender: &Sender, _address: &str) -> Option<RecipientReply> {
         Some(RecipientReply::Local)
     }
 }
 
 impl Credentials for NullBackend {
     fn authenticate(&self, _peer: &Peer, _login: &str, _password: &[u8]) -> Result<String, LoginError> {
-        Err(LoginError::Wrong)
+        Err(LoginError::InvalidCredentials)
     }
 
     fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {

@@ -1,7 +1,7 @@
 //! The services that this crate needs from the rest of the server, as three narrow traits.
 //!
 //! `server` implements them over `directory` and `mail`; the tests implement them in memory. All methods may block and
-//! are called on worker threads, except [`Recipients::known`] and [`Acceptor::room`], which must return immediately.
+//! are called on worker threads, except [`Recipients::check_now`] and [`Acceptor::room`], which must return immediately.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -56,7 +56,7 @@ pub trait Recipients: Send + Sync {
 
     /// Like [`Recipients::check`], but returns `None` if the reply would have to wait for anything. A reply saves the
     /// call on a worker thread.
-    fn known(&self, _sender: &Sender, _address: &str) -> Option<RecipientReply> {
+    fn check_now(&self, _sender: &Sender, _address: &str) -> Option<RecipientReply> {
         None
     }
 
@@ -70,7 +70,7 @@ pub trait Recipients: Send + Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoginError {
     /// Unknown login or wrong password. The client is not told which.
-    Wrong,
+    InvalidCredentials,
     /// The account is disabled.
     Disabled,
     /// Too many recent failures.

@@ -280,7 +280,7 @@ impl ListenerServices {
     }
 
     async fn check_recipient(&self, sender: Arc<Sender>, address: String) -> RecipientReply {
-        if let Some(known) = self.recipients.known(&sender, &address) {
+        if let Some(known) = self.recipients.check_now(&sender, &address) {
             return known;
         }
         let recipients = Arc::clone(&self.recipients);

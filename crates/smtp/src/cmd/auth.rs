@@ -132,7 +132,7 @@ fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out
         ExpectedResponse::Plain => match parse_plain(&response) {
             Some(Plain { login, password, acts_for_other: false }) => ask_login(session, login, password),
             // Acting as another user is refused whatever the password is (RFC 4954 §4: 535).
-            Some(Plain { acts_for_other: true, .. }) => refuse_login(session, LoginError::Wrong, out),
+            Some(Plain { acts_for_other: true, .. }) => refuse_login(session, LoginError::InvalidCredentials, out),
             None => session.refuse(out, 501, Status(5, 5, 2), "Malformed response"),
         },
         ExpectedResponse::Name => match String::from_utf8(response) {
@@ -145,7 +145,7 @@ fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out
             NextAction::Ask(BackendRequest::Scram { exchange, response })
         }
         ExpectedResponse::End(login) if response.is_empty() => answered(session, Ok(login), out),
-        ExpectedResponse::End(_) => refuse_login(session, LoginError::Wrong, out),
+        ExpectedResponse::End(_) => refuse_login(session, LoginError::InvalidCredentials, out),
     }
 }
 
@@ -175,7 +175,7 @@ fn parse_plain(response: &[u8]) -> Option<Plain> {
 
 fn refuse_login(session: &mut Session, error: LoginError, out: &mut Vec<u8>) -> NextAction {
     let (code, status, text) = match error {
-        LoginError::Wrong => (535, Status(5, 7, 8), "Authentication failed"),
+        LoginError::InvalidCredentials => (535, Status(5, 7, 8), "Authentication failed"),
         LoginError::Disabled => (535, Status(5, 7, 13), "Account disabled"),
         LoginError::Throttled => (454, Status(4, 7, 0), "Too many failures, try again later"),
         LoginError::Unavailable => (454, Status(4, 7, 0), "Cannot authenticate now, try again later"),

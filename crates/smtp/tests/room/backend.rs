@@ -54,7 +54,7 @@ impl Credentials for MemoryBackend {
             "carol" => Err(LoginError::Disabled),
             "mallory" => Err(LoginError::Throttled),
             _ if password == b"secret" => Ok(login.to_lowercase()),
-            _ => Err(LoginError::Wrong),
+            _ => Err(LoginError::InvalidCredentials),
         }
     }
 
@@ -78,7 +78,7 @@ impl SaslExchange for ScriptedExchange {
         match (self.step, response) {
             (1, b"first") => Ok(SaslExchangeStep::Challenge(b"server first".to_vec())),
             (2, b"final") => Ok(SaslExchangeStep::Done { login: "alice".to_owned(), last: b"server final".to_vec() }),
-            _ => Err(LoginError::Wrong),
+            _ => Err(LoginError::InvalidCredentials),
         }
     }
 }
