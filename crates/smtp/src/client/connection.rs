@@ -24,22 +24,22 @@ pub enum TransferError {
     /// The TLS handshake failed.
     TlsFailed(String),
     /// The connection failed or broke, or the server did not respond.
-    Broken { status: Status, text: String },
+    ConnectionFailed { status: Status, text: String },
     /// The transfer is impossible for a reason found on this side or by name resolution.
-    Ours { status: Status, text: String },
+    Local { status: Status, text: String },
 }
 
 impl TransferError {
     pub(crate) fn permanent(status: Status, text: impl Into<String>) -> Self {
-        Self::Ours { status, text: text.into() }
+        Self::Local { status, text: text.into() }
     }
 
     pub(crate) fn temporary(status: Status, text: impl Into<String>) -> Self {
-        Self::Ours { status, text: text.into() }
+        Self::Local { status, text: text.into() }
     }
 
     pub(crate) fn broken(text: impl Into<String>) -> Self {
-        Self::Broken { status: Status(4, 4, 2), text: text.into() }
+        Self::ConnectionFailed { status: Status(4, 4, 2), text: text.into() }
     }
 
     /// Returns the outcome for a recipient.
@@ -53,7 +53,7 @@ impl TransferError {
                 (Some(reply.code), status, reply.to_string())
             }
             Self::TlsFailed(why) => (None, Status(4, 7, 5), format!("TLS failed: {why}")),
-            Self::Broken { status, text } | Self::Ours { status, text } => (None, *status, text.clone()),
+            Self::ConnectionFailed { status, text } | Self::Local { status, text } => (None, *status, text.clone()),
         };
         let failure = Failure { code, status, text, host };
         if status.0 == 5 { Outcome::Permanent(failure) } else { Outcome::Temporary(failure) }
@@ -135,7 +135,7 @@ impl Connection {
     ) -> Result<Self, TransferError> {
         let limits = &options.timeouts;
         let connected = timeout(limits.connect, TcpStream::connect(target.address)).await;
-        let unreachable = |text: String| TransferError::Broken { status: Status(4, 4, 1), text };
+        let unreachable = |text: String| TransferError::ConnectionFailed { status: Status(4, 4, 1), text };
         let stream = match connected {
             Ok(Ok(stream)) => Stream::tcp(stream),
             Ok(Err(error)) => return Err(unreachable(format!("cannot connect to {}: {error}", target.address))),
@@ -156,8 +156,8 @@ impl Connection {
         if !greeting.is_positive() {
             return Err(TransferError::Refused(greeting));
         }
-        connection.introduce(options).await?;
-        connection = connection.secure(target, options, anyone).await?;
+        connection.hello(options).await?;
+        connection = connection.start_tls_if_required(target, options, anyone).await?;
         if let Some((login, password)) = &target.login {
             connection.log_in(login, password, target, options).await?;
         }
@@ -222,7 +222,7 @@ impl Connection {
     }
 
     /// Sends EHLO, or HELO if the server does not support EHLO.
-    async fn introduce(&mut self, options: &Options) -> Result<(), TransferError> {
+    async fn hello(&mut self, options: &Options) -> Result<(), TransferError> {
         let limit = options.timeouts.command;
         let verb = if self.dialect == ClientProtocol::Lmtp { "LHLO" } else { "EHLO" };
         let reply = self.command(&format!("{verb} {}", options.hostname), limit).await?;
@@ -245,7 +245,7 @@ impl Connection {
         if reply.is_positive() { Ok(()) } else { Err(TransferError::Refused(reply)) }
     }
 
-    async fn secure(
+    async fn start_tls_if_required(
         mut self,
         target: &ServerAddress,
         options: &Options,
@@ -272,7 +272,7 @@ impl Connection {
             return Err(TransferError::TlsFailed("the server sent unencrypted data after STARTTLS".to_owned()));
         }
         let mut connection = self.start_tls(tls).await?;
-        connection.introduce(options).await?;
+        connection.hello(options).await?;
         Ok(connection)
     }
 
