@@ -13,7 +13,7 @@ struct Entry {
     key: String,
     connection: Connection,
     /// The time of insertion, on the monotonic clock.
-    since: Duration,
+    idle_since: Duration,
 }
 
 /// Idle connections, oldest first.
@@ -31,7 +31,7 @@ impl IdlePool {
     /// Removes and returns the most recently used connection for this key, unless it was idle for too long.
     pub(crate) fn take(&self, key: &str, now: Duration) -> Option<Connection> {
         let mut entries = self.lock();
-        let fresh = |entry: &Entry| now.saturating_sub(entry.since) < self.time_max;
+        let fresh = |entry: &Entry| now.saturating_sub(entry.idle_since) < self.time_max;
         let index = entries.iter().rposition(|entry| entry.key == key && fresh(entry))?;
         Some(entries.remove(index).connection)
     }
@@ -39,19 +39,19 @@ impl IdlePool {
     /// Adds a connection. Returns the oldest one if there are too many.
     pub(crate) fn put(&self, key: &str, connection: Connection, now: Duration) -> Option<Connection> {
         let mut entries = self.lock();
-        entries.push(Entry { key: key.to_owned(), connection, since: now });
+        entries.push(Entry { key: key.to_owned(), connection, idle_since: now });
         (entries.len() > self.count_max).then(|| entries.remove(0).connection)
     }
 
     /// Removes and returns the connections that were idle for too long.
     pub(crate) fn expired(&self, now: Duration) -> Vec<Connection> {
         let mut entries = self.lock();
-        let count = entries.iter().take_while(|entry| now.saturating_sub(entry.since) >= self.time_max).count();
+        let count = entries.iter().take_while(|entry| now.saturating_sub(entry.idle_since) >= self.time_max).count();
         entries.drain(..count).map(|entry| entry.connection).collect()
     }
 
     /// Removes and returns all connections.
-    pub(crate) fn all(&self) -> Vec<Connection> {
+    pub(crate) fn drain(&self) -> Vec<Connection> {
         self.lock().drain(..).map(|entry| entry.connection).collect()
     }
 

@@ -295,7 +295,7 @@ impl SmtpClient {
 
     /// Closes all idle connections. It is called when the server stops.
     pub async fn close(&self) {
-        for connection in self.idle.all() {
+        for connection in self.idle.drain() {
             connection.quit(&self.options).await;
         }
     }
