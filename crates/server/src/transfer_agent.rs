@@ -153,7 +153,7 @@ impl TransferAgent {
             message: &message,
         };
         let outcomes = match job.connect_time_max {
-            Some(limit) => transfer.send_opening_within(limit, &route, &outgoing).await,
+            Some(limit) => transfer.send_with_open_timeout(limit, &route, &outgoing).await,
             None => transfer.send(&route, &outgoing).await,
         };
         outcomes.into_iter().map(outcome).collect()
@@ -209,7 +209,7 @@ fn outcome(outcome: Outcome) -> TransferOutcome {
     match outcome {
         Outcome::Delivered(delivery) => {
             let reply = reply_text(&delivery.reply, Some(&delivery.host));
-            TransferOutcome::Delivered { reply, reports: delivery.reports }
+            TransferOutcome::Delivered { reply, reports: delivery.handles_dsn }
         }
         Outcome::Temporary(failure) => TransferOutcome::Temporary { reply: reply_of(&failure) },
         Outcome::Permanent(failure) => TransferOutcome::Permanent { reply: reply_of(&failure) },

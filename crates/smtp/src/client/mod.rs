@@ -202,7 +202,7 @@ pub struct Delivery {
     pub reply: String,
     /// `true` if the server takes over the reports that the sender requested (DSN). Otherwise this server must write
     /// them.
-    pub reports: bool,
+    pub handles_dsn: bool,
     /// `true` if the connection was encrypted.
     pub tls: bool,
 }
@@ -256,12 +256,12 @@ impl SmtpClient {
     /// Like [`SmtpClient::send`], but gives up on servers that are not ready for the message within `limit`. The limit
     /// covers name resolution, connection, greeting and handshake. A transaction that has begun by then continues,
     /// because the server may already have accepted the message.
-    pub async fn send_opening_within(&self, limit: Duration, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
+    pub async fn send_with_open_timeout(&self, limit: Duration, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
         self.send_until(Instant::now().checked_add(limit), route, outgoing).await
     }
 
     async fn send_until(&self, deadline: Option<Instant>, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
-        let targets = before(deadline, targets(route, &self.options, &self.resolver, &*self.random)).await;
+        let targets = with_deadline(deadline, targets(route, &self.options, &self.resolver, &*self.random)).await;
         let targets = match targets {
             Ok(targets) => targets,
             Err(problem) => return vec![problem.outcome(None); outgoing.recipients.len()],
@@ -269,7 +269,7 @@ impl SmtpClient {
         let key = idle_pool::key(route);
         let mut attempt = Attempt { outcomes: vec![None; outgoing.recipients.len()], failure: None };
         while let Some(connection) = self.idle.take(&key, self.clock.monotonic()) {
-            if let Ok(connection) = before(deadline, self.revive(connection)).await {
+            if let Ok(connection) = with_deadline(deadline, self.reset_idle(connection)).await {
                 self.run(connection, &key, outgoing, &mut attempt).await;
                 break;
             }
@@ -278,9 +278,9 @@ impl SmtpClient {
             if attempt.is_settled() {
                 break;
             }
-            match before(deadline, self.open(target)).await {
+            match with_deadline(deadline, self.open(target)).await {
                 Ok(connection) => self.run(connection, &key, outgoing, &mut attempt).await,
-                Err(problem) => attempt.failed(&problem, &target.name),
+                Err(problem) => attempt.record_failure(&problem, &target.name),
             }
         }
         attempt.finish()
@@ -306,7 +306,7 @@ impl SmtpClient {
         self.idle.count()
     }
 
-    async fn revive(&self, mut connection: Connection) -> std::result::Result<Connection, TransferError> {
+    async fn reset_idle(&self, mut connection: Connection) -> std::result::Result<Connection, TransferError> {
         let reply = connection.command("RSET", self.options.timeouts.command).await?;
         if reply.is_positive() { Ok(connection) } else { Err(TransferError::Refused(reply)) }
     }
@@ -329,7 +329,7 @@ impl SmtpClient {
     async fn run(&self, mut connection: Connection, key: &str, outgoing: &Outgoing<'_>, attempt: &mut Attempt) {
         let outcome = transaction::run(&mut connection, &self.options, outgoing, &mut attempt.outcomes).await;
         if let Err(problem) = outcome {
-            return attempt.failed(&problem, &connection.name);
+            return attempt.record_failure(&problem, &connection.name);
         }
         connection.messages = connection.messages.saturating_add(1);
         if connection.messages >= self.options.reuse_messages_max || self.options.reuse.is_zero() {
@@ -341,7 +341,7 @@ impl SmtpClient {
 }
 
 /// Awaits a step of opening a session, until the deadline if there is one.
-async fn before<T>(
+async fn with_deadline<T>(
     deadline: Option<Instant>,
     step: impl Future<Output = std::result::Result<T, TransferError>>,
 ) -> std::result::Result<T, TransferError> {
@@ -364,7 +364,7 @@ impl Attempt {
         self.outcomes.iter().all(Option::is_some)
     }
 
-    fn failed(&mut self, problem: &TransferError, host: &str) {
+    fn record_failure(&mut self, problem: &TransferError, host: &str) {
         if !matches!(self.failure, Some(Outcome::Temporary(_))) {
             self.failure = Some(problem.outcome(Some(host)));
         }

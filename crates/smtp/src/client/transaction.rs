@@ -242,7 +242,7 @@ impl Transaction<'_> {
         let delivery = Delivery {
             host: self.connection.name.clone(),
             reply: reply.to_string(),
-            reports: self.connection.extensions.dsn && self.connection.dialect == ClientProtocol::Smtp,
+            handles_dsn: self.connection.extensions.dsn && self.connection.dialect == ClientProtocol::Smtp,
             tls: self.connection.is_tls(),
         };
         settle(self.outcomes, index, || Outcome::Delivered(delivery));

@@ -159,7 +159,7 @@ async fn a_message_passes_from_our_client_to_our_server() {
         ]
     );
     let Outcome::Delivered(delivery) = &outcomes[0] else { panic!("{outcomes:?}") };
-    assert!(delivery.tls && delivery.reports, "STARTTLS and DSN are offered");
+    assert!(delivery.tls && delivery.handles_dsn, "STARTTLS and DSN are offered");
     let accepted = site.backend.take();
     let (envelope, message) = &accepted[0];
     assert!(message.ends_with(MESSAGE), "{}", message.escape_ascii());
@@ -556,7 +556,7 @@ async fn a_server_that_does_not_begin_is_not_waited_for() {
         let (port, _) = scripted(&[never_ready]).await;
         let transfer = transfer(zone(), port, |options| options.security = Security::Clear).await;
         let started = tokio::time::Instant::now();
-        let outcomes = transfer.send_opening_within(limit, &domain(), &outgoing(&to, MESSAGE)).await;
+        let outcomes = transfer.send_with_open_timeout(limit, &domain(), &outgoing(&to, MESSAGE)).await;
         assert_eq!(started.elapsed(), limit, "{never_ready:?}");
         assert_eq!(short(&outcomes), ["? 4.4.2 no session could be opened in time"]);
     }
@@ -564,7 +564,7 @@ async fn a_server_that_does_not_begin_is_not_waited_for() {
     let (port, _) = scripted(&[slow_reply]).await;
     let transfer = transfer(zone(), port, |_| {}).await;
     let started = tokio::time::Instant::now();
-    let outcomes = transfer.send_opening_within(limit, &domain(), &outgoing(&to, MESSAGE)).await;
+    let outcomes = transfer.send_with_open_timeout(limit, &domain(), &outgoing(&to, MESSAGE)).await;
     assert_eq!(started.elapsed(), Duration::from_secs(300), "what has begun goes on: {outcomes:?}");
 }
 
