@@ -53,14 +53,14 @@ pub(crate) async fn targets(
             Ok(addresses.into_iter().map(target).collect())
         }
         Route::Domain(domain) => match literal(domain) {
-            Some(address) => Ok(vec![relay(&address.to_string(), address, options)]),
-            None => of_domain(domain, options, resolver, random).await,
+            Some(address) => Ok(vec![exchanger_target(&address.to_string(), address, options)]),
+            None => domain_targets(domain, options, resolver, random).await,
         },
     }
 }
 
 /// Removes this server and all exchangers that are not better than it (RFC 5321 §5.1). Fails if none is left.
-fn without_ourselves(exchangers: Vec<MailExchanger>, options: &Options) -> Result<Vec<MailExchanger>, TransferError> {
+fn without_this_server(exchangers: Vec<MailExchanger>, options: &Options) -> Result<Vec<MailExchanger>, TransferError> {
     let is_ours = |name: &str| {
         let own = std::iter::once(&options.hostname).chain(&options.own_names);
         own.into_iter().any(|own| own.trim_end_matches('.').eq_ignore_ascii_case(name))
@@ -80,20 +80,20 @@ fn without_ourselves(exchangers: Vec<MailExchanger>, options: &Options) -> Resul
 
 /// Sorts exchangers by preference, in random order if it is equal. Exchangers beyond the limit are removed from the
 /// end.
-fn in_order(mut exchangers: Vec<MailExchanger>, random: &dyn Random) -> Vec<MailExchanger> {
+fn by_preference(mut exchangers: Vec<MailExchanger>, random: &dyn Random) -> Vec<MailExchanger> {
     exchangers.sort_by_cached_key(|exchanger| (exchanger.preference, random.next_u64()));
     exchangers.truncate(EXCHANGERS_MAX);
     exchangers
 }
 
-async fn of_domain(
+async fn domain_targets(
     domain: &str,
     options: &Options,
     resolver: &Resolver,
     random: &dyn Random,
 ) -> Result<Vec<ServerAddress>, TransferError> {
     let exchangers = match resolver.exchangers(domain).await {
-        Ok(exchangers) => in_order(without_ourselves(exchangers, options)?, random),
+        Ok(exchangers) => by_preference(without_this_server(exchangers, options)?, random),
         Err(LookupError::NoRecords) => vec![MailExchanger { preference: 0, name: domain.to_owned() }],
         Err(error) => return Err(unreachable(error)),
     };
@@ -105,7 +105,7 @@ async fn of_domain(
     for exchanger in exchangers.iter().filter(|exchanger| !exchanger.name.is_empty()) {
         match resolver.addresses(&exchanger.name).await {
             Ok(addresses) => {
-                targets.extend(addresses.into_iter().map(|address| relay(&exchanger.name, address, options)));
+                targets.extend(addresses.into_iter().map(|address| exchanger_target(&exchanger.name, address, options)));
             }
             // One exchanger with a temporary failure makes the failure of the domain temporary.
             Err(error @ LookupError::Temporary(_)) => failure = Some(error),
@@ -126,7 +126,7 @@ async fn of_domain(
     }
 }
 
-fn relay(name: &str, address: IpAddr, options: &Options) -> ServerAddress {
+fn exchanger_target(name: &str, address: IpAddr, options: &Options) -> ServerAddress {
     ServerAddress {
         name: name.to_owned(),
         address: SocketAddr::new(address, options.port),
@@ -165,7 +165,7 @@ mod tests {
         let exchangers = exchangers
             .iter()
             .map(|(preference, name)| MailExchanger { preference: *preference, name: (*name).to_owned() });
-        let found = without_ourselves(exchangers.collect(), &options).ok();
+        let found = without_this_server(exchangers.collect(), &options).ok();
         let found: Option<Vec<String>> = found.map(|found| found.into_iter().map(|exchanger| exchanger.name).collect());
         assert_eq!(found, left.map(|left| left.iter().map(|name| (*name).to_owned()).collect()));
     }
@@ -185,13 +185,13 @@ mod tests {
         let mut firsts = std::collections::BTreeMap::<String, usize>::new();
         for _ in 0..300 {
             let given = [(20, "d"), (10, "a"), (10, "b"), (10, "c"), (5, "z")].map(exchanger).to_vec();
-            let ordered = in_order(given, &random);
+            let ordered = by_preference(given, &random);
             assert_eq!((ordered[0].name.as_str(), ordered[4].name.as_str()), ("z", "d"));
             *firsts.entry(ordered[1].name.clone()).or_default() += 1;
         }
         assert!(["a", "b", "c"].iter().all(|name| firsts[*name] > 60), "{firsts:?}");
         let many = (0..1_000).map(|_| exchanger((1, "a"))).collect();
-        assert_eq!(in_order(many, &random).len(), EXCHANGERS_MAX);
+        assert_eq!(by_preference(many, &random).len(), EXCHANGERS_MAX);
     }
 
     #[test]
