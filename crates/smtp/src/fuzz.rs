@@ -10,7 +10,7 @@ use base::sim::{SeededRandom, SimClock};
 use wire::Peer;
 
 use crate::backend::{LoginError, RecipientReply};
-use crate::client::message_data::stuffed;
+use crate::client::message_data::dot_stuff;
 use crate::client::reply::{ParseResult, Reply};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData, has_bare_line_end};
 use crate::codec::{parameters, path};
@@ -40,7 +40,7 @@ pub fn data(input: &[u8]) {
     }
     let is_faulty = reader.content().has_bare_line_end();
     let (kept, _) = reader.into_content().finish();
-    let text = stuffed(&kept);
+    let text = dot_stuff(&kept);
     assert!(!has_bare_line_end(0, &text), "the sent text has no bare line ends");
     let mut again = DataReader::new(ReceivedData::new(b"", 2 << 20, 0));
     assert_eq!(again.push(&text), (text.len(), DataProgress::End), "the end mark ends the sent text");

@@ -13,7 +13,7 @@ use crate::codec::data::{has_bare_line_end, normalize_line_ends};
 
 /// Returns the data to send, including its end.
 #[must_use]
-pub fn stuffed(message: &[u8]) -> Vec<u8> {
+pub fn dot_stuff(message: &[u8]) -> Vec<u8> {
     let open_end = message.last() == Some(&b'\r');
     let message = if open_end || has_bare_line_end(0, message) {
         Cow::Owned(normalize_line_ends(message))
@@ -59,7 +59,7 @@ mod tests {
     use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 
     fn check(message: &str, text: &str) {
-        assert_eq!(String::from_utf8_lossy(&stuffed(message.as_bytes())), text, "{message:?}");
+        assert_eq!(String::from_utf8_lossy(&dot_stuff(message.as_bytes())), text, "{message:?}");
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_sent_is_what_is_received(message in "(\r\n|\\.|\r|\n|\0|a){0,60}") {
-            let text = stuffed(message.as_bytes());
+            let text = dot_stuff(message.as_bytes());
             prop_assert!(!has_bare_line_end(0, &text) && !text.contains(&0));
             let mut reader = DataReader::new(ReceivedData::new(b"", 1 << 20, 0));
             prop_assert_eq!(reader.push(&text), (text.len(), DataProgress::End));

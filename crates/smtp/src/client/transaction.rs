@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use crate::client::connection::{Connection, TransferError};
-use crate::client::message_data::{eight_bit, stuffed};
+use crate::client::message_data::{eight_bit, dot_stuff};
 use crate::client::reply::Reply;
 use crate::client::{ClientProtocol, Delivery, EightBit, Options, Outcome, Outgoing};
 use crate::codec::parameters::encode_xtext;
@@ -34,7 +34,7 @@ pub(crate) async fn run(
             return Ok(());
         }
     };
-    let text = stuffed(outgoing.message);
+    let text = dot_stuff(outgoing.message);
     let group_max = connection.extensions.recipients_max.unwrap_or(usize::MAX).min(TRANSFER_RECIPIENTS_MAX);
     loop {
         let waiting = outcomes.iter().enumerate().filter(|(_, outcome)| outcome.is_none());

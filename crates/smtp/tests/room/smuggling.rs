@@ -77,7 +77,7 @@ fn normalisation_makes_one_message_that_nobody_can_read_otherwise() {
         rules.line_endings = smtp::codec::line::BareLineEndPolicy::Normalize;
         let (replies, accepted) = play(rules, Peer::local(), ending);
         assert_eq!((replies.len(), accepted.len()), (1, 1), "{ending:?}: {replies:?}");
-        let sent_on = smtp::client::message_data::stuffed(&accepted[0]);
+        let sent_on = smtp::client::message_data::dot_stuff(&accepted[0]);
         assert!(!smtp::codec::data::has_bare_line_end(0, &sent_on) && !sent_on.contains(&0), "{ending:?}");
         let ends: Vec<usize> = memchr::memmem::find_iter(&sent_on, b"\r\n.\r\n").collect();
         assert_eq!(ends, [sent_on.len() - 5], "{ending:?}");
