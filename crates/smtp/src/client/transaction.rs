@@ -77,7 +77,7 @@ impl TransactionCommands {
         if utf8_header && !extensions.smtputf8 {
             return Err(needs_smtputf8());
         }
-        let reverse_path = spelled(outgoing.reverse_path, extensions.smtputf8)?;
+        let reverse_path = encode_address(outgoing.reverse_path, extensions.smtputf8)?;
         let rcpts: Vec<Result<String, TransferError>> =
             outgoing.recipients.iter().map(|recipient| rcpt(recipient, connection)).collect();
         let says_utf8 = extensions.smtputf8
@@ -143,9 +143,9 @@ impl Transaction<'_> {
             return Ok(());
         }
         let (accepted, data) = if self.connection.extensions.pipelining {
-            self.open_together(&sayable).await?
+            self.begin_pipelined(&sayable).await?
         } else {
-            self.open_in_turn(&sayable).await?
+            self.begin_sequential(&sayable).await?
         };
         let Some(data) = data else { return Ok(()) };
         if data.code != 354 {
@@ -160,7 +160,7 @@ impl Transaction<'_> {
     }
 
     /// Sends MAIL, RCPT and DATA together. Returns the accepted recipients and the reply to DATA.
-    async fn open_together(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
+    async fn begin_pipelined(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
         let limits = &self.options.timeouts;
         let mut lines = format!("{}\r\n", self.plan.mail);
         sayable.iter().for_each(|(_, line)| {
@@ -189,7 +189,7 @@ impl Transaction<'_> {
     }
 
     /// Sends MAIL, RCPT and DATA one after the other. If DATA was not sent, the reply is `None`.
-    async fn open_in_turn(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
+    async fn begin_sequential(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
         let limits = &self.options.timeouts;
         let mail = self.connection.command(&self.plan.mail, limits.command).await?;
         if !mail.is_positive() {
@@ -221,12 +221,12 @@ impl Transaction<'_> {
         if self.connection.dialect == ClientProtocol::Lmtp {
             for index in accepted {
                 let reply = self.connection.reply(limits.data_end).await.map_err(uncertain)?;
-                self.conclude(*index, &reply);
+                self.settle_by_reply(*index, &reply);
             }
             return Ok(());
         }
         let reply = self.connection.reply(limits.data_end).await.map_err(uncertain)?;
-        accepted.iter().for_each(|index| self.conclude(*index, &reply));
+        accepted.iter().for_each(|index| self.settle_by_reply(*index, &reply));
         Ok(())
     }
 
@@ -235,7 +235,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn conclude(&mut self, index: usize, reply: &Reply) {
+    fn settle_by_reply(&mut self, index: usize, reply: &Reply) {
         if !reply.is_positive() {
             return self.settle(index, &TransferError::Refused(reply.clone()));
         }
@@ -267,7 +267,7 @@ fn settle_all(outcomes: &mut [Option<Outcome>], outcome: &Outcome) {
 }
 
 fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, TransferError> {
-    let address = spelled(&recipient.address, connection.extensions.smtputf8)?;
+    let address = encode_address(&recipient.address, connection.extensions.smtputf8)?;
     let mut line = format!("RCPT TO:<{address}>");
     if connection.extensions.dsn {
         // Writing to a string cannot fail.
@@ -283,7 +283,7 @@ fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, Transf
 
 /// Returns an address in a form that the server accepts. Without SMTPUTF8 the domain is converted to ASCII; a non-ASCII
 /// local part is an error.
-fn spelled(address: &str, smtputf8: bool) -> Result<String, TransferError> {
+fn encode_address(address: &str, smtputf8: bool) -> Result<String, TransferError> {
     if address.contains(|c: char| c.is_control() || c == '<' || c == '>') && !address.starts_with('"') {
         return Err(TransferError::permanent(Status(5, 1, 3), "the address contains characters that cannot be sent"));
     }
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn addresses_are_spelled_as_the_server_can_take_them() {
         let check = |address: &str, smtputf8: bool, expected: Option<&str>| {
-            assert_eq!(spelled(address, smtputf8).ok().as_deref(), expected, "{address}");
+            assert_eq!(encode_address(address, smtputf8).ok().as_deref(), expected, "{address}");
         };
         check("a@b.example", false, Some("a@b.example"));
         check("a@müller.example", false, Some("a@xn--mller-kva.example"));
