@@ -236,8 +236,8 @@ impl Session {
                 cmd::vrfy::answered(self, &address, verdict, out)
             }
             (OpenQuestion::Members, BackendResponse::Members(members)) => cmd::expn::answered(self, members, out),
-            (OpenQuestion::Login, BackendResponse::Login(verdict)) => cmd::auth::answered(self, verdict, out),
-            (OpenQuestion::Scram, BackendResponse::Scram(next)) => cmd::auth::scram_answered(self, next, out),
+            (OpenQuestion::Login, BackendResponse::Login(verdict)) => cmd::auth::on_login_result(self, verdict, out),
+            (OpenQuestion::Scram, BackendResponse::Scram(next)) => cmd::auth::on_scram_step(self, next, out),
             (OpenQuestion::Message { recipients }, BackendResponse::Message(verdict)) => {
                 self.message_answered(recipients, verdict, out)
             }

@@ -85,7 +85,7 @@ pub(crate) fn take_line(
 }
 
 /// Processes the result of a password check.
-pub(crate) fn answered(session: &mut Session, verdict: Result<String, LoginError>, out: &mut Vec<u8>) -> NextAction {
+pub(crate) fn on_login_result(session: &mut Session, verdict: Result<String, LoginError>, out: &mut Vec<u8>) -> NextAction {
     match verdict {
         Ok(login) => {
             session.login = Some(login);
@@ -97,7 +97,7 @@ pub(crate) fn answered(session: &mut Session, verdict: Result<String, LoginError
 }
 
 /// Processes the next step of SCRAM.
-pub(crate) fn scram_answered(
+pub(crate) fn on_scram_step(
     session: &mut Session,
     next: Option<(Box<dyn SaslExchange>, Result<SaslExchangeStep, LoginError>)>,
     out: &mut Vec<u8>,
@@ -107,7 +107,7 @@ pub(crate) fn scram_answered(
     };
     let (awaited, text) = match step {
         Ok(SaslExchangeStep::Challenge(text)) => (ExpectedResponse::Scram(Some(exchange)), text),
-        Ok(SaslExchangeStep::Done { login, last }) if last.is_empty() => return answered(session, Ok(login), out),
+        Ok(SaslExchangeStep::Done { login, last }) if last.is_empty() => return on_login_result(session, Ok(login), out),
         Ok(SaslExchangeStep::Done { login, last }) => (ExpectedResponse::End(login), last),
         Err(error) => return refuse_login(session, error, out),
     };
@@ -144,7 +144,7 @@ fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out
             session.phase = Phase::Asked(OpenQuestion::Scram);
             NextAction::Ask(BackendRequest::Scram { exchange, response })
         }
-        ExpectedResponse::End(login) if response.is_empty() => answered(session, Ok(login), out),
+        ExpectedResponse::End(login) if response.is_empty() => on_login_result(session, Ok(login), out),
         ExpectedResponse::End(_) => refuse_login(session, LoginError::InvalidCredentials, out),
     }
 }
