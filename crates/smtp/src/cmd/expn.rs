@@ -18,7 +18,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     NextAction::Ask(question)
 }
 
-pub(crate) fn answered(session: &mut Session, members: Option<Vec<String>>, out: &mut Vec<u8>) -> NextAction {
+pub(crate) fn on_members_result(session: &mut Session, members: Option<Vec<String>>, out: &mut Vec<u8>) -> NextAction {
     let Some(members) = members.filter(|members| !members.is_empty()) else {
         return session.refuse(out, 550, Status(5, 1, 1), "No such list");
     };
