@@ -228,7 +228,7 @@ impl Session {
             return;
         };
         let flow = match (asked, answer) {
-            (OpenQuestion::Sender, BackendResponse::Sender(verdict)) => cmd::mail::answered(self, verdict, out),
+            (OpenQuestion::Sender, BackendResponse::Sender(verdict)) => cmd::mail::on_sender_result(self, verdict, out),
             (OpenQuestion::Recipient(recipient), BackendResponse::Recipient(verdict)) => {
                 cmd::rcpt::answered(self, *recipient, verdict, out)
             }

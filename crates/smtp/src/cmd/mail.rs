@@ -30,7 +30,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     }
 }
 
-pub(crate) fn answered(session: &mut Session, verdict: Result<(), Refusal>, out: &mut Vec<u8>) -> NextAction {
+pub(crate) fn on_sender_result(session: &mut Session, verdict: Result<(), Refusal>, out: &mut Vec<u8>) -> NextAction {
     match verdict {
         Ok(()) => {
             out.extend_from_slice(b"250 2.1.0 Ok\r\n");
@@ -63,7 +63,7 @@ fn parse(session: &Session, arguments: &str) -> Result<Transaction, Refusal> {
     let input = after_keyword(arguments, "FROM:").ok_or_else(|| syntax("Syntax: MAIL FROM:<address>"))?;
     let (path, rest) = path::parse(input)
         .map_err(|error| Refusal::new(501, Status(5, 1, 7), bad_address(error, "Bad sender address syntax")))?;
-    let parameters = parse_mail(rest).map_err(refusal_of)?;
+    let parameters = parse_mail(rest).map_err(parameter_refusal)?;
     if !path.is_null() && !path.address.contains('@') {
         return Err(Refusal::new(501, Status(5, 1, 7), "The sender address has no domain"));
     }
@@ -84,7 +84,7 @@ pub(crate) fn after_keyword<'a>(arguments: &'a str, keyword: &str) -> Option<&'a
 }
 
 /// Returns the refusal for an error in the parameters.
-pub(crate) fn refusal_of(error: ParameterError) -> Refusal {
+pub(crate) fn parameter_refusal(error: ParameterError) -> Refusal {
     match error {
         ParameterError::Unknown => Refusal::new(555, Status(5, 5, 4), "Unknown parameter"),
         ParameterError::Repeated => Refusal::new(501, Status(5, 5, 4), "Duplicate parameter"),

@@ -6,7 +6,7 @@
 
 use crate::backend::RecipientReply;
 use crate::cmd::CallContext;
-use crate::cmd::mail::{after_keyword, bad_address, refusal_of};
+use crate::cmd::mail::{after_keyword, bad_address, parameter_refusal};
 use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
 use crate::envelope::{Recipient, RecipientLocation};
@@ -59,7 +59,7 @@ fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
         .ok_or_else(|| Refusal::new(501, Status(5, 5, 4), "Syntax: RCPT TO:<address>"))?;
     let (path, rest) = path::parse(input)
         .map_err(|error| Refusal::new(501, Status(5, 1, 3), bad_address(error, "Bad recipient address syntax")))?;
-    let parameters = parse_rcpt(rest).map_err(refusal_of)?;
+    let parameters = parse_rcpt(rest).map_err(parameter_refusal)?;
     if path.is_international() && !transaction.parameters.smtputf8 {
         return Err(Refusal::new(553, Status(5, 6, 7), "This address needs SMTPUTF8"));
     }
