@@ -353,7 +353,7 @@ impl Session {
         if line.len() + 2 > COMMAND_LINE_BYTES_MAX && !verb.long_line {
             return self.refuse(out, 500, Status(5, 5, 2), "Line too long");
         }
-        if self.rules.encryption == Encryption::Required && !self.peer.is_private() && !verb.in_clear {
+        if self.rules.encryption == Encryption::Required && !self.peer.is_private() && !verb.allowed_in_clear {
             return self.refuse(out, 530, Status(5, 7, 0), "Must issue a STARTTLS command first");
         }
         if verb.ends_group && !rest.is_empty() && self.rules.pipelining == Pipelining::Strict {

@@ -1,6 +1,6 @@
 //! HELP (RFC 5321 §4.1.1.8): lists the verbs, or returns the usage of one. The text is derived from the table of verbs.
 
-use crate::cmd::{CallContext, VERBS, find, is_known};
+use crate::cmd::{CallContext, VERBS, find, is_supported};
 use crate::codec::reply::{write, write_lines};
 use crate::error::Status;
 use crate::session::{NextAction, Session};
@@ -8,7 +8,7 @@ use crate::session::{NextAction, Session};
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     let role = session.rules.role;
     if call.arguments.is_empty() {
-        let known: Vec<&str> = VERBS.iter().filter(|verb| is_known(verb, role)).map(|verb| verb.name).collect();
+        let known: Vec<&str> = VERBS.iter().filter(|verb| is_supported(verb, role)).map(|verb| verb.name).collect();
         write_lines(call.out, 214, &["2.0.0 Commands:", &format!("2.0.0 {}", known.join(" "))]);
         return NextAction::Continue;
     }

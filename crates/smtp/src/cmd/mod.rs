@@ -39,7 +39,7 @@ pub(crate) struct Verb {
     /// `true` if the command must be the last of a pipelined group (RFC 2920 §3.1).
     pub ends_group: bool,
     /// `true` if the command is accepted even if encryption is required and missing (RFC 3207 §4).
-    pub in_clear: bool,
+    pub allowed_in_clear: bool,
     /// `true` if the command line may be as long as authentication needs.
     pub long_line: bool,
 }
@@ -50,7 +50,7 @@ impl Verb {
         usage: &'static str,
         run: fn(&mut Session, &mut CallContext<'_>) -> NextAction,
     ) -> Self {
-        Self { name, usage, run, ends_group: false, in_clear: false, long_line: false }
+        Self { name, usage, run, ends_group: false, allowed_in_clear: false, long_line: false }
     }
 
     const fn ends_group(self) -> Self {
@@ -58,7 +58,7 @@ impl Verb {
     }
 
     const fn in_clear(self) -> Self {
-        Self { in_clear: true, ..self }
+        Self { allowed_in_clear: true, ..self }
     }
 
     const fn long_line(self) -> Self {
@@ -87,12 +87,12 @@ pub(crate) const VERBS: &[Verb] = &[
 
 /// Returns the verb with a name if a listener with this role supports it.
 pub(crate) fn find(name: &str, role: Role) -> Option<&'static Verb> {
-    VERBS.iter().find(|verb| verb.name.eq_ignore_ascii_case(name)).filter(|verb| is_known(verb, role))
+    VERBS.iter().find(|verb| verb.name.eq_ignore_ascii_case(name)).filter(|verb| is_supported(verb, role))
 }
 
 /// Returns `true` if a listener with this role supports the verb. LMTP has LHLO instead of HELO and EHLO (RFC 2033
 /// §4.1).
-pub(crate) fn is_known(verb: &Verb, role: Role) -> bool {
+pub(crate) fn is_supported(verb: &Verb, role: Role) -> bool {
     match verb.name {
         "LHLO" => role == Role::Lmtp,
         "HELO" | "EHLO" => role != Role::Lmtp,
