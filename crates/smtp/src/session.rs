@@ -230,7 +230,7 @@ impl Session {
         let flow = match (asked, answer) {
             (OpenQuestion::Sender, BackendResponse::Sender(verdict)) => cmd::mail::on_sender_result(self, verdict, out),
             (OpenQuestion::Recipient(recipient), BackendResponse::Recipient(verdict)) => {
-                cmd::rcpt::answered(self, *recipient, verdict, out)
+                cmd::rcpt::on_recipient_result(self, *recipient, verdict, out)
             }
             (OpenQuestion::Verify(address), BackendResponse::Recipient(verdict)) => {
                 cmd::vrfy::answered(self, &address, verdict, out)

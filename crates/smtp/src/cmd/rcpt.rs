@@ -24,7 +24,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     }
 }
 
-pub(crate) fn answered(
+pub(crate) fn on_recipient_result(
     session: &mut Session,
     mut recipient: Recipient,
     verdict: RecipientReply,
