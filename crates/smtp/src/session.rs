@@ -233,7 +233,7 @@ impl Session {
                 cmd::rcpt::on_recipient_result(self, *recipient, verdict, out)
             }
             (OpenQuestion::Verify(address), BackendResponse::Recipient(verdict)) => {
-                cmd::vrfy::answered(self, &address, verdict, out)
+                cmd::vrfy::on_verify_result(self, &address, verdict, out)
             }
             (OpenQuestion::Members, BackendResponse::Members(members)) => cmd::expn::on_members_result(self, members, out),
             (OpenQuestion::Login, BackendResponse::Login(verdict)) => cmd::auth::on_login_result(self, verdict, out),
