@@ -29,7 +29,7 @@ pub struct ReceivedData {
     received: u64,
     /// The last byte received. Initially it is not a CR.
     previous: u8,
-    bare: bool,
+    has_bare: bool,
 }
 
 impl ReceivedData {
@@ -39,7 +39,7 @@ impl ReceivedData {
         let reserve = expected.min(limit).min(MESSAGE_RESERVE_BYTES_MAX);
         let mut bytes = Vec::with_capacity(prefix.len().saturating_add(reserve));
         bytes.extend_from_slice(prefix);
-        Self { bytes, start: prefix.len(), limit, received: 0, previous: 0, bare: false }
+        Self { bytes, start: prefix.len(), limit, received: 0, previous: 0, has_bare: false }
     }
 
     /// Appends a piece.
@@ -51,7 +51,7 @@ impl ReceivedData {
             self.start = 0;
             return;
         }
-        self.bare |= has_bare_line_end(self.previous, piece);
+        self.has_bare |= has_bare_line_end(self.previous, piece);
         self.previous = last;
         self.bytes.extend_from_slice(piece);
     }
@@ -71,7 +71,7 @@ impl ReceivedData {
     /// Returns `true` if the data received so far contains a CR without LF or an LF without CR.
     #[must_use]
     pub fn has_bare_line_end(&self) -> bool {
-        self.bare || (self.previous == b'\r')
+        self.has_bare || (self.previous == b'\r')
     }
 
     /// Returns the bytes and the length of the prefix. A missing line end after the last line is added.
