@@ -322,7 +322,7 @@ impl Session {
         let (line, taken) = match first_line(input, AUTH_LINE_BYTES_MAX, self.rules.line_endings) {
             Line::Complete(line, taken) => (line, taken),
             Line::Incomplete => return (0, NextAction::Read),
-            Line::Faulty(taken) => return (taken, self.refuse_line_end(out)),
+            Line::BareLineEnd(taken) => return (taken, self.refuse_line_end(out)),
             Line::TooLong(taken) => {
                 if input.get(..taken).and_then(<[u8]>::last) != Some(&b'\n') {
                     self.phase = Phase::SkipLine;
@@ -381,7 +381,7 @@ impl Session {
                 let Phase::Auth(awaited) = phase else { return (taken, NextAction::Close) };
                 (taken, cmd::auth::take_line(self, awaited, line, out))
             }
-            Line::Faulty(taken) => (taken, self.refuse_line_end(out)),
+            Line::BareLineEnd(taken) => (taken, self.refuse_line_end(out)),
             Line::TooLong(taken) => {
                 let ended = input.get(..taken).and_then(<[u8]>::last) == Some(&b'\n');
                 self.phase = if ended { Phase::Command } else { Phase::SkipLine };

@@ -23,7 +23,7 @@ pub enum Line<'input> {
     /// A line without its line end, and the number of bytes it occupies including the line end.
     Complete(&'input [u8], usize),
     /// A line with a forbidden bare CR or LF, and the number of bytes it occupies.
-    Faulty(usize),
+    BareLineEnd(usize),
     /// A line that exceeds the maximum length. The given number of bytes must be discarded.
     TooLong(usize),
 }
@@ -44,7 +44,7 @@ pub fn first_line(input: &[u8], bytes_max: usize, endings: BareLineEndPolicy) ->
         None => (line, false),
     };
     if (!is_crlf && endings == BareLineEndPolicy::Reject) || memchr(b'\r', line).is_some() {
-        return Line::Faulty(taken);
+        return Line::BareLineEnd(taken);
     }
     Line::Complete(line, taken)
 }
@@ -77,11 +77,11 @@ mod tests {
 
     #[test]
     fn bare_line_ends_are_faulty_or_normalised() {
-        check("NOOP\nQUIT\r\n", BareLineEndPolicy::Reject, Line::Faulty(5));
+        check("NOOP\nQUIT\r\n", BareLineEndPolicy::Reject, Line::BareLineEnd(5));
         check("NOOP\nQUIT\r\n", BareLineEndPolicy::Normalize, Line::Complete(b"NOOP", 5));
-        check("NO\rOP\r\n", BareLineEndPolicy::Reject, Line::Faulty(7));
-        check("NO\rOP\r\n", BareLineEndPolicy::Normalize, Line::Faulty(7));
-        check("NOOP\r\r\n", BareLineEndPolicy::Normalize, Line::Faulty(7));
+        check("NO\rOP\r\n", BareLineEndPolicy::Reject, Line::BareLineEnd(7));
+        check("NO\rOP\r\n", BareLineEndPolicy::Normalize, Line::BareLineEnd(7));
+        check("NOOP\r\r\n", BareLineEndPolicy::Normalize, Line::BareLineEnd(7));
     }
 
     #[test]
