@@ -108,7 +108,7 @@ impl Connection {
         let mut draining = pin!(shutdown.draining());
         loop {
             if self.dismissal.is_given() {
-                self.say_good_bye(&InputEnd::Dismissed);
+                self.write_closing_reply(&InputEnd::Dismissed);
                 return self.close().await;
             }
             let (used, step) = self.session.step(self.input.get(self.used..).unwrap_or_default(), &mut self.out);
@@ -117,12 +117,12 @@ impl Connection {
                 Step::Flush => self.flush().await?,
                 Step::Read => {
                     if let Err(silence) = self.read(shutdown, draining.as_mut()).await? {
-                        self.say_good_bye(&silence);
+                        self.write_closing_reply(&silence);
                         return self.close().await;
                     }
                 }
                 Step::Ask(question) => {
-                    let answer = self.service.ask(self.session.peer, question).await;
+                    let answer = self.service.answer(self.session.peer, question).await;
                     self.session.answer(answer, &mut self.out);
                 }
                 Step::StartTls => {
@@ -179,7 +179,7 @@ impl Connection {
         })
     }
 
-    fn say_good_bye(&mut self, silence: &InputEnd) {
+    fn write_closing_reply(&mut self, silence: &InputEnd) {
         match silence {
             InputEnd::Ended => {}
             InputEnd::TooLong => self.session.time_out(&mut self.out),
@@ -234,7 +234,7 @@ impl Connection {
 
 impl ListenerServices {
     /// Returns the answer to a question of the session.
-    async fn ask(&self, peer: Peer, question: BackendRequest) -> BackendResponse {
+    async fn answer(&self, peer: Peer, question: BackendRequest) -> BackendResponse {
         match question {
             BackendRequest::Sender { sender, size_bytes } => {
                 BackendResponse::Sender(self.check_sender(sender, size_bytes).await)
@@ -262,7 +262,7 @@ impl ListenerServices {
                 BackendResponse::Scram(self.pool.run(next).await.unwrap_or_default())
             }
             BackendRequest::Message { envelope, message, trace_bytes } => {
-                BackendResponse::Message(self.take(envelope, message, trace_bytes).await)
+                BackendResponse::Message(self.accept_message(envelope, message, trace_bytes).await)
             }
         }
     }
@@ -289,7 +289,7 @@ impl ListenerServices {
     }
 
     /// Verifies a message, passes it to the acceptor, and waits until it is durable.
-    async fn take(
+    async fn accept_message(
         &self,
         envelope: Box<Envelope>,
         message: Vec<u8>,
