@@ -122,7 +122,7 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
     };
     let (route, clock) = (Route::Host(Arc::new(host)), Arc::new(ElapsedClock(Instant::now())));
     let transfer =
-        SmtpClient::new(Options::new("out.c.example"), Resolver::asking(&[])?, clock, Arc::new(SeededRandom::new(1)))?;
+        SmtpClient::new(Options::new("out.c.example"), Resolver::with_servers(&[])?, clock, Arc::new(SeededRandom::new(1)))?;
     let recipients: Vec<Recipient> = ["alice@b.example", "bob@b.example"]
         .iter()
         .map(|address| Recipient {

@@ -55,11 +55,11 @@ impl Resolver {
     /// Creates a resolver that uses the name servers in this machine's settings.
     pub fn system() -> Result<Self> {
         let (config, options) = read_system_conf().map_err(|error| Error::Resolver(error.to_string()))?;
-        Self::make(config, options)
+        Self::new(config, options)
     }
 
     /// Creates a resolver that uses the given name servers, over UDP, and over TCP for replies that do not fit.
-    pub fn asking(servers: &[SocketAddr]) -> Result<Self> {
+    pub fn with_servers(servers: &[SocketAddr]) -> Result<Self> {
         let mut config = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
         for server in servers {
             config.add_name_server(NameServerConfig::new(*server, ProtocolConfig::Udp));
@@ -68,12 +68,12 @@ impl Resolver {
         let mut options = ResolverOpts::default();
         options.use_hosts_file = ResolveHosts::Never;
         options.timeout = Duration::from_secs(5);
-        Self::make(config, options)
+        Self::new(config, options)
     }
 
     /// Returns the mail exchangers of a domain, best first. Those of equal preference are sorted by name.
     pub async fn exchangers(&self, domain: &str) -> std::result::Result<Vec<MailExchanger>, LookupError> {
-        let found = self.authenticator.resolver().mx_lookup(absolute(domain)?).await.map_err(reason)?;
+        let found = self.authenticator.resolver().mx_lookup(absolute(domain)?).await.map_err(lookup_error)?;
         let mut exchangers: Vec<MailExchanger> = found
             .iter()
             .map(|record| MailExchanger {
@@ -90,9 +90,9 @@ impl Resolver {
         let name = absolute(host)?;
         let resolver = self.authenticator.resolver();
         let (six, four) = tokio::join!(resolver.ipv6_lookup(name.as_str()), resolver.ipv4_lookup(name.as_str()));
-        let six = six.map(|found| found.iter().map(|record| IpAddr::V6(record.0)).collect::<Vec<_>>()).map_err(reason);
+        let six = six.map(|found| found.iter().map(|record| IpAddr::V6(record.0)).collect::<Vec<_>>()).map_err(lookup_error);
         let four =
-            four.map(|found| found.iter().map(|record| IpAddr::V4(record.0)).collect::<Vec<_>>()).map_err(reason);
+            four.map(|found| found.iter().map(|record| IpAddr::V4(record.0)).collect::<Vec<_>>()).map_err(lookup_error);
         let mut addresses = match (six, four) {
             (Ok(six), Ok(four)) => [six, four].concat(),
             (Ok(found), Err(_)) | (Err(_), Ok(found)) => found,
@@ -108,7 +108,7 @@ impl Resolver {
 
     /// Returns the TXT records of a name.
     pub(crate) async fn texts(&self, name: &str) -> std::result::Result<Vec<String>, LookupError> {
-        let found = self.authenticator.resolver().txt_lookup(absolute(name)?).await.map_err(reason)?;
+        let found = self.authenticator.resolver().txt_lookup(absolute(name)?).await.map_err(lookup_error)?;
         Ok(found.iter().map(ToString::to_string).collect())
     }
 
@@ -116,7 +116,7 @@ impl Resolver {
         &self.authenticator
     }
 
-    fn make(config: ResolverConfig, options: ResolverOpts) -> Result<Self> {
+    fn new(config: ResolverConfig, options: ResolverOpts) -> Result<Self> {
         let authenticator =
             MessageAuthenticator::new(config, options).map_err(|error| Error::Resolver(error.to_string()))?;
         Ok(Self { authenticator })
@@ -138,15 +138,15 @@ pub(crate) fn ascii_domain(name: &str) -> Option<String> {
 ///
 /// Hickory, and therefore `mail-auth`, also reports failed lookups (SERVFAIL, REFUSED) as "no records found". Only the
 /// response code distinguishes them.
-pub(crate) fn denies(code: ResponseCode) -> bool {
+pub(crate) fn is_negative(code: ResponseCode) -> bool {
     matches!(code, ResponseCode::NXDomain | ResponseCode::NoError)
 }
 
-fn reason(error: ProtoError) -> LookupError {
+fn lookup_error(error: ProtoError) -> LookupError {
     match error.kind() {
         ProtoErrorKind::NoRecordsFound(none) => match none.response_code {
             ResponseCode::NXDomain => LookupError::NoSuchDomain,
-            code if denies(code) => LookupError::NoRecords,
+            code if is_negative(code) => LookupError::NoRecords,
             code => LookupError::Temporary(format!("the name server answered {code}")),
         },
         _ => LookupError::Temporary(error.to_string()),

@@ -291,7 +291,7 @@ fn resolver(config: &Config) -> Result<Resolver, ServeError> {
     let servers = name_servers(&config.server.name_servers).ok_or_else(|| {
         ServeError::Transfer("server.name_servers: write IP addresses separated by commas".to_owned())
     })?;
-    let resolver = if servers.is_empty() { Resolver::system() } else { Resolver::asking(&servers) };
+    let resolver = if servers.is_empty() { Resolver::system() } else { Resolver::with_servers(&servers) };
     resolver.map_err(|error| ServeError::Transfer(error.to_string()))
 }
 

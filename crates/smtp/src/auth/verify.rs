@@ -36,7 +36,7 @@ use tokio::time::timeout;
 
 use crate::auth::results::{MethodResult, write};
 use crate::codec::path::{is_domain, split_address};
-use crate::dns::{LookupError, Resolver, ascii_domain, denies};
+use crate::dns::{LookupError, Resolver, ascii_domain, is_negative};
 use crate::error::{Refusal, Status};
 use crate::header::fields;
 use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
@@ -365,7 +365,7 @@ fn dkim_word(result: &DkimResult) -> &'static str {
         DkimResult::Pass => "pass",
         DkimResult::Fail(_) => "fail",
         DkimResult::Neutral(_) => "neutral",
-        DkimResult::PermError(AuthError::DnsRecordNotFound(code)) if !denies(*code) => "temperror",
+        DkimResult::PermError(AuthError::DnsRecordNotFound(code)) if !is_negative(*code) => "temperror",
         DkimResult::PermError(_) => "permerror",
         DkimResult::TempError(_) => "temperror",
         DkimResult::None => "none",
@@ -444,7 +444,7 @@ fn reason(error: &AuthError) -> &'static str {
         AuthError::SignatureExpired => "signature expired",
         AuthError::SignatureLength => "signature covers only part of the body",
         AuthError::DnsError(_) => "name resolution failed",
-        AuthError::DnsRecordNotFound(code) if !denies(*code) => "name resolution failed",
+        AuthError::DnsRecordNotFound(code) if !is_negative(*code) => "name resolution failed",
         AuthError::DnsRecordNotFound(_) => "no key",
         AuthError::ArcChainTooLong
         | AuthError::ArcInvalidInstance(_)

@@ -49,7 +49,7 @@ impl Zone {
                 let _ = socket.send_to(&answer, from).await;
             }
         });
-        Resolver::asking(&[address]).expect("a resolver")
+        Resolver::with_servers(&[address]).expect("a resolver")
     }
 
     fn answer(&self, query: &[u8]) -> Vec<u8> {
@@ -76,7 +76,7 @@ impl Zone {
 pub async fn silent() -> (Resolver, UdpSocket) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback port");
     let address = socket.local_addr().expect("bound");
-    (Resolver::asking(&[address]).expect("a resolver"), socket)
+    (Resolver::with_servers(&[address]).expect("a resolver"), socket)
 }
 
 fn absolute(name: &str) -> Name {
