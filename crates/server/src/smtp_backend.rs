@@ -252,7 +252,7 @@ mod tests {
     fn envelope(to: &[&str], login: Option<&str>) -> Envelope {
         let recipient = |address: &&str| Recipient {
             address: (*address).to_owned(),
-            place: RecipientLocation::Local,
+            location: RecipientLocation::Local,
             notify: None,
             original: Some(OriginalRecipient { kind: "rfc822".to_owned(), address: "x@y.test".to_owned() }),
         };

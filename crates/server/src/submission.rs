@@ -82,7 +82,7 @@ impl NativeSubmission {
                 RecipientReply::Unavailable => return Err(unavailable()),
                 other => return Err(SubmissionError::Recipient(recipient_error(address, other))),
             };
-            recipients.push(Recipient { address: address.to_owned(), place, notify: None, original: None });
+            recipients.push(Recipient { address: address.to_owned(), location: place, notify: None, original: None });
         }
         Ok(recipients)
     }

@@ -199,7 +199,7 @@ fn recipient(recipient: &mail::router::Recipient) -> envelope::Recipient {
         recipient.notify.map(|WantedReports { success, failure, delay }| envelope::Notify { success, failure, delay });
     envelope::Recipient {
         address: recipient.address.clone(),
-        place: envelope::RecipientLocation::Remote,
+        location: envelope::RecipientLocation::Remote,
         notify,
         original,
     }

@@ -127,7 +127,7 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
         .iter()
         .map(|address| Recipient {
             address: (*address).to_owned(),
-            place: RecipientLocation::Remote,
+            location: RecipientLocation::Remote,
             notify: None,
             original: None,
         })

@@ -74,7 +74,7 @@ pub struct Recipient {
     /// The address without brackets.
     pub address: String,
     /// The recipient's location when it was accepted, according to the directory.
-    pub place: RecipientLocation,
+    pub location: RecipientLocation,
     /// The reports requested by the sender. `None` if the sender did not specify them.
     pub notify: Option<Notify>,
     /// The original recipient address given by the sender.

@@ -30,12 +30,12 @@ pub(crate) fn on_recipient_result(
     verdict: RecipientReply,
     out: &mut Vec<u8>,
 ) -> NextAction {
-    recipient.place =
+    recipient.location =
         if verdict == RecipientReply::Remote { RecipientLocation::Remote } else { RecipientLocation::Local };
     if let Some(refusal) = verdict.refusal() {
         return session.fail(out, &refusal);
     }
-    if !session.may_send_to(recipient.place) {
+    if !session.may_send_to(recipient.location) {
         return session.refuse(out, 550, Status(5, 7, 1), "Relaying denied");
     }
     if let Some(transaction) = &mut session.transaction {
@@ -68,5 +68,5 @@ fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
         whole if whole.contains('@') => whole.to_owned(),
         _ => return Err(Refusal::new(501, Status(5, 1, 3), "The recipient address has no domain")),
     };
-    Ok(Recipient { address, place: RecipientLocation::Local, notify: parameters.notify, original: parameters.original })
+    Ok(Recipient { address, location: RecipientLocation::Local, notify: parameters.notify, original: parameters.original })
 }

@@ -256,7 +256,7 @@ fn show(envelope: &Envelope, message: &[u8]) -> String {
         .map(|recipient| {
             let notify = recipient.notify.map(|notify| format!(" notify={notify}")).unwrap_or_default();
             let original = recipient.original.as_ref().map(|o| format!(" orcpt={};{}", o.kind, o.address));
-            format!("<{}> {:?}{notify}{}", recipient.address, recipient.place, original.unwrap_or_default())
+            format!("<{}> {:?}{notify}{}", recipient.address, recipient.location, original.unwrap_or_default())
         })
         .collect();
     let login = envelope.sender.login.as_ref().map(|login| format!(" login={login}")).unwrap_or_default();

@@ -23,7 +23,7 @@ const MESSAGE: &[u8] = b"From: a@c.example\r\nSubject: x\r\n\r\n.dot\r\nend\r\n"
 fn recipients(addresses: &[&str]) -> Vec<Recipient> {
     let recipient = |address: &&str| Recipient {
         address: (*address).to_owned(),
-        place: RecipientLocation::Remote,
+        location: RecipientLocation::Remote,
         notify: None,
         original: None,
     };
