@@ -65,7 +65,7 @@ impl SmtpBackend {
         let Some(login) = &envelope.sender.login else { return Ok(()) };
         let failed = |error: directory::Error| {
             tracing::error!(target: "smtp", %error, "cannot look up a sender");
-            Refusal::later()
+            Refusal::temporary()
         };
         let person = self.directory.person(login).map_err(failed)?.filter(|person| !person.disabled);
         let Some(person) = person else { return Err(account_closed()) };
@@ -177,7 +177,7 @@ impl Acceptor for SmtpBackend {
     fn check_capacity(&self, size_bytes: u64) -> Result<(), Refusal> {
         let store = self.mail.notes().store();
         let fits = store.committer().poisoned().is_none() && store.engine().room(size_bytes).is_ok();
-        if fits && self.router.has_capacity() { Ok(()) } else { Err(Refusal::no_room()) }
+        if fits && self.router.has_capacity() { Ok(()) } else { Err(Refusal::insufficient_storage()) }
     }
 }
 
@@ -230,8 +230,8 @@ fn refusal(error: &mail::Error) -> Refusal {
     match error {
         mail::Error::TooLarge { .. } => Refusal::new(552, Status(5, 3, 4), "The message is too large"),
         mail::Error::OverQuota { .. } => Refusal::new(452, Status(4, 2, 2), "Mailbox full"),
-        mail::Error::Notes(notes::Error::Store(store::Error::Full(_))) => Refusal::no_room(),
-        _ => Refusal::later(),
+        mail::Error::Notes(notes::Error::Store(store::Error::Full(_))) => Refusal::insufficient_storage(),
+        _ => Refusal::temporary(),
     }
 }
 

@@ -333,5 +333,5 @@ impl ListenerServices {
 
 fn unavailable(error: &wire::PoolError) -> Refusal {
     tracing::error!(%error, "cannot run a job for an SMTP session");
-    Refusal::later()
+    Refusal::temporary()
 }

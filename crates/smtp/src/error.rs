@@ -65,19 +65,19 @@ impl Refusal {
 
     /// Creates a refusal for a temporary failure of this server.
     #[must_use]
-    pub fn later() -> Self {
+    pub fn temporary() -> Self {
         Self::new(451, Status(4, 3, 0), "Local error, try again later")
     }
 
     /// Creates a refusal for a lack of capacity (queue or disk full).
     #[must_use]
-    pub fn no_room() -> Self {
+    pub fn insufficient_storage() -> Self {
         Self::new(452, Status(4, 3, 1), "Insufficient system storage, try again later")
     }
 
     /// Returns `true` if a retry is pointless.
     #[must_use]
-    pub fn permanent(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         self.code >= 500
     }
 }
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_refusal_reads_as_on_the_wire() {
-        assert_eq!(Refusal::no_room().to_string(), "452 4.3.1 Insufficient system storage, try again later");
-        assert!(!Refusal::later().permanent());
-        assert!(Refusal::new(550, Status(5, 1, 1), "Unknown user").permanent());
+        assert_eq!(Refusal::insufficient_storage().to_string(), "452 4.3.1 Insufficient system storage, try again later");
+        assert!(!Refusal::temporary().is_permanent());
+        assert!(Refusal::new(550, Status(5, 1, 1), "Unknown user").is_permanent());
     }
 }

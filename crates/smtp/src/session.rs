@@ -243,7 +243,7 @@ impl Session {
             }
             _ => {
                 base::always!(false, "an answer must fit its question");
-                self.fail(out, &Refusal::later())
+                self.fail(out, &Refusal::temporary())
             }
         };
         if matches!(flow, NextAction::Close) {

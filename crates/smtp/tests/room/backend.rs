@@ -95,11 +95,11 @@ impl Acceptor for MemoryBackend {
         let mut accepted = self.accepted.lock().expect("no test panics while it holds this");
         accepted.push((envelope, message));
         let is_lost = accepted.last().is_some_and(|(envelope, _)| envelope.sender.reverse_path.starts_with("lost@"));
-        let durable = async move { if is_lost { Err(Refusal::later()) } else { Ok(()) } };
+        let durable = async move { if is_lost { Err(Refusal::temporary()) } else { Ok(()) } };
         Ok(Accepted { id: format!("Q{}", accepted.len()), durable: Box::pin(durable), refused })
     }
 
     fn check_capacity(&self, size_bytes: u64) -> Result<(), Refusal> {
-        if size_bytes >= 90_000 { Err(Refusal::no_room()) } else { Ok(()) }
+        if size_bytes >= 90_000 { Err(Refusal::insufficient_storage()) } else { Ok(()) }
     }
 }
