@@ -90,7 +90,7 @@ impl NativeSubmission {
     /// Returns the message with a trace field, normalised line ends and the missing header fields.
     fn repaired_message(&self, deposit: &Submission, sender: &str, id: &str) -> Result<Vec<u8>, SubmissionError> {
         let text = smtp::codec::data::normalize_line_ends(&deposit.message);
-        if smtp::header::hops(&text) > HOPS_MAX {
+        if smtp::header::hop_count(&text) > HOPS_MAX {
             return Err(SubmissionError::Invalid("too many hops, this message loops".to_owned()));
         }
         let now = self.clock.now();

@@ -48,7 +48,7 @@ pub fn section_length(text: &[u8]) -> usize {
 
 /// Returns the number of `Received` fields.
 #[must_use]
-pub fn hops(text: &[u8]) -> usize {
+pub fn hop_count(text: &[u8]) -> usize {
     fields(text).filter(|field| field.is("Received")).count()
 }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn hops_are_counted() {
-        assert_eq!(hops(b"Received: a\r\nRECEIVED: b\r\n\tc\r\nX: d\r\n\r\nReceived: no\r\n"), 2);
+        assert_eq!(hop_count(b"Received: a\r\nRECEIVED: b\r\n\tc\r\nX: d\r\n\r\nReceived: no\r\n"), 2);
         assert_eq!(section_length(b"A: b\r\n\r\nc"), 6);
     }
 }

@@ -12,7 +12,7 @@ use crate::codec::line::BareLineEndPolicy;
 use crate::codec::parameters::MailParameters;
 use crate::envelope::{Envelope, Protocol, Recipient, Sender};
 use crate::error::{Refusal, Status};
-use crate::header::hops;
+use crate::header::hop_count;
 use crate::listener_rules::Role;
 use crate::session::Session;
 use crate::submission::{CompletionContext, mend};
@@ -74,7 +74,7 @@ impl Transaction {
             let (trace, text) = message.split_at_checked(trace_bytes).unwrap_or_default();
             message = [trace, &normalize_line_ends(text)].concat();
         }
-        if hops(message.get(trace_bytes..).unwrap_or_default()) > rules.hops_max {
+        if hop_count(message.get(trace_bytes..).unwrap_or_default()) > rules.hops_max {
             return Err(Refusal::new(554, Status(5, 4, 6), "Too many hops, this message loops"));
         }
         if rules.role == Role::Submission || session.login.is_some() {
