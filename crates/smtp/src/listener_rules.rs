@@ -59,7 +59,7 @@ pub enum Disclosure {
     /// Authenticated clients.
     Users,
     /// All clients.
-    Everybody,
+    All,
 }
 
 /// The offers and requirements of a listener.

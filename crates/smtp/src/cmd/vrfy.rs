@@ -43,6 +43,6 @@ pub(crate) fn is_disclosed(session: &Session) -> bool {
     match session.rules.disclosure {
         Disclosure::Nothing => false,
         Disclosure::Users => session.login.is_some(),
-        Disclosure::Everybody => true,
+        Disclosure::All => true,
     }
 }

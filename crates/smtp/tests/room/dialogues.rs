@@ -211,7 +211,7 @@ fn begin(words: &str) -> SessionDriver {
             "needs-tls" => rules.encryption = Encryption::Required,
             "auth" => rules.authentication = Authentication::Offered,
             "no-scram" => rules.scram = false,
-            "disclose" => rules.disclosure = Disclosure::Everybody,
+            "disclose" => rules.disclosure = Disclosure::All,
             "errors=3" => rules.errors_max = 3,
             "commands=2" => rules.commands_max = 2,
             "messages=1" => rules.messages_max = 1,
