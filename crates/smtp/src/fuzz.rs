@@ -96,7 +96,7 @@ pub fn session(input: &[u8]) {
             pending.drain(..used);
             match step {
                 Step::Ask(question) => session.answer(answer(&question), &mut out),
-                Step::StartTls => session.encrypted(None),
+                Step::StartTls => session.reset_after_tls(None),
                 Step::Flush => out.clear(),
                 Step::Read => break,
                 Step::Close => {

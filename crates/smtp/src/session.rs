@@ -42,7 +42,7 @@ pub enum Step {
     Flush,
     /// Find the answer and pass it to [`Session::answer`].
     Ask(BackendRequest),
-    /// Send the replies, discard all input, perform the TLS handshake, and call [`Session::encrypted`].
+    /// Send the replies, discard all input, perform the TLS handshake, and call [`Session::reset_after_tls`].
     StartTls,
     /// Send the replies and close the connection.
     Close,
@@ -130,7 +130,7 @@ pub(crate) enum Phase {
     /// A chunk after BDAT.
     Chunk(Chunk),
     /// No input is expected, because a question is open.
-    Asked(OpenQuestion),
+    AwaitingAnswer(OpenQuestion),
     /// No input is expected, because the session has ended.
     Closed,
 }
@@ -222,7 +222,7 @@ impl Session {
     /// Processes the answer to the open question and writes the reply.
     pub fn answer(&mut self, answer: BackendResponse, out: &mut Vec<u8>) {
         let phase = std::mem::replace(&mut self.phase, Phase::Command);
-        let Phase::Asked(asked) = phase else {
+        let Phase::AwaitingAnswer(asked) = phase else {
             base::always!(false, "an answer needs an open question");
             self.phase = phase;
             return;
@@ -239,11 +239,11 @@ impl Session {
             (OpenQuestion::Login, BackendResponse::Login(verdict)) => cmd::auth::on_login_result(self, verdict, out),
             (OpenQuestion::Scram, BackendResponse::Scram(next)) => cmd::auth::on_scram_step(self, next, out),
             (OpenQuestion::Message { recipients }, BackendResponse::Message(verdict)) => {
-                self.message_answered(recipients, verdict, out)
+                self.on_message_result(recipients, verdict, out)
             }
             _ => {
                 base::always!(false, "an answer must fit its question");
-                self.fail(out, &Refusal::temporary())
+                self.refuse_with(out, &Refusal::temporary())
             }
         };
         if matches!(flow, NextAction::Close) {
@@ -252,7 +252,7 @@ impl Session {
     }
 
     /// Resets the session after the TLS handshake of STARTTLS.
-    pub fn encrypted(&mut self, cipher: Option<&'static str>) {
+    pub fn reset_after_tls(&mut self, cipher: Option<&'static str>) {
         self.peer = self.peer.encrypted();
         self.cipher = cipher;
         self.helo = None;
@@ -296,7 +296,7 @@ impl Session {
     fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
         match &mut self.phase {
             Phase::Closed => (0, NextAction::Close),
-            Phase::Asked(_) => {
+            Phase::AwaitingAnswer(_) => {
                 base::always!(false, "no step while a question is open");
                 (0, NextAction::Close)
             }
@@ -310,7 +310,7 @@ impl Session {
                     reader.content().received() > OVERSIZE_BYTES_MAX.saturating_add(self.message_bytes_max());
                 match progress {
                     DataProgress::End => (taken, self.end_data(out)),
-                    DataProgress::More if too_much => (taken, self.cut_off(out)),
+                    DataProgress::More if too_much => (taken, self.close_oversize(out)),
                     DataProgress::More => (taken, NextAction::Read),
                 }
             }
@@ -402,7 +402,7 @@ impl Session {
     }
 
     /// Like [`Session::refuse`], for a [`Refusal`].
-    pub(crate) fn fail(&mut self, out: &mut Vec<u8>, refusal: &Refusal) -> NextAction {
+    pub(crate) fn refuse_with(&mut self, out: &mut Vec<u8>, refusal: &Refusal) -> NextAction {
         self.refuse(out, refusal.code, refusal.status, &refusal.text)
     }
 
@@ -415,7 +415,7 @@ impl Session {
         self.refuse(out, 500, Status(5, 5, 2), "Bare CR in a command")
     }
 
-    pub(crate) fn cut_off(&mut self, out: &mut Vec<u8>) -> NextAction {
+    pub(crate) fn close_oversize(&mut self, out: &mut Vec<u8>) -> NextAction {
         self.end(out, 552, Status(5, 3, 4), "Message far too large, closing connection");
         NextAction::Close
     }
@@ -482,14 +482,14 @@ impl Session {
         let recipients = transaction.recipients.len();
         match transaction.complete(self, content) {
             Ok((envelope, message, trace_bytes)) => {
-                self.phase = Phase::Asked(OpenQuestion::Message { recipients });
+                self.phase = Phase::AwaitingAnswer(OpenQuestion::Message { recipients });
                 NextAction::Ask(BackendRequest::Message { envelope, message, trace_bytes })
             }
             Err(refusal) => self.refuse_message(recipients, &refusal, out),
         }
     }
 
-    fn message_answered(
+    fn on_message_result(
         &mut self,
         recipients: usize,
         verdict: Result<AcceptedMessage, Refusal>,
@@ -519,7 +519,7 @@ impl Session {
         if self.rules.role == Role::Lmtp {
             (1..recipients).for_each(|_| reply::write_refusal(out, refusal));
         }
-        self.fail(out, refusal)
+        self.refuse_with(out, refusal)
     }
 
     /// Returns `true` if this session may send to a recipient in this location.

@@ -141,7 +141,7 @@ fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out
         },
         ExpectedResponse::Password(login) => ask_login(session, login, response),
         ExpectedResponse::Scram(exchange) => {
-            session.phase = Phase::Asked(OpenQuestion::Scram);
+            session.phase = Phase::AwaitingAnswer(OpenQuestion::Scram);
             NextAction::Ask(BackendRequest::Scram { exchange, response })
         }
         ExpectedResponse::End(login) if response.is_empty() => on_login_result(session, Ok(login), out),
@@ -150,7 +150,7 @@ fn take(session: &mut Session, awaited: ExpectedResponse, response: Vec<u8>, out
 }
 
 fn ask_login(session: &mut Session, login: String, password: Vec<u8>) -> NextAction {
-    session.phase = Phase::Asked(OpenQuestion::Login);
+    session.phase = Phase::AwaitingAnswer(OpenQuestion::Login);
     NextAction::Ask(BackendRequest::Login { login, password })
 }
 

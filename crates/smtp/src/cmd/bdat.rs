@@ -17,7 +17,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
         return NextAction::Close;
     };
     if size > session.message_bytes_max().saturating_add(OVERSIZE_BYTES_MAX) {
-        return session.cut_off(call.out);
+        return session.close_oversize(call.out);
     }
     let mut refused = refusal_before(session);
     let begins = session.transaction.as_ref().is_some_and(|transaction| transaction.chunks.is_none());
@@ -59,7 +59,7 @@ fn end_chunk(session: &mut Session, out: &mut Vec<u8>) -> NextAction {
         if chunk.last {
             session.transaction = None;
         }
-        return session.fail(out, &refusal);
+        return session.refuse_with(out, &refusal);
     }
     if chunk.last {
         let content = session.transaction.as_mut().and_then(|transaction| transaction.chunks.take());

@@ -7,7 +7,7 @@ use crate::session::{NextAction, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if let Some(refusal) = refusal_before(session, call.arguments) {
-        return session.fail(call.out, &refusal);
+        return session.refuse_with(call.out, &refusal);
     }
     session.phase = Phase::Data(DataReader::new(session.open_content()));
     call.out.extend_from_slice(b"354 End data with <CR><LF>.<CR><LF>\r\n");

@@ -14,7 +14,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     }
     let list = call.arguments.trim_start_matches('<').trim_end_matches('>').to_owned();
     let question = BackendRequest::Members { sender: session.sender(), list };
-    session.phase = Phase::Asked(OpenQuestion::Members);
+    session.phase = Phase::AwaitingAnswer(OpenQuestion::Members);
     NextAction::Ask(question)
 }
 

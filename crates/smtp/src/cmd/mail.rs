@@ -16,17 +16,17 @@ use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session, T
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if let Some(refusal) = refusal_before(session) {
-        return session.fail(call.out, &refusal);
+        return session.refuse_with(call.out, &refusal);
     }
     match parse(session, call.arguments) {
         Ok(transaction) => {
             let sender = Arc::clone(&transaction.sender);
             let size_bytes = transaction.parameters.size.unwrap_or(0);
             session.transaction = Some(transaction);
-            session.phase = Phase::Asked(OpenQuestion::Sender);
+            session.phase = Phase::AwaitingAnswer(OpenQuestion::Sender);
             NextAction::Ask(BackendRequest::Sender { sender, size_bytes })
         }
-        Err(refusal) => session.fail(call.out, &refusal),
+        Err(refusal) => session.refuse_with(call.out, &refusal),
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn on_sender_result(session: &mut Session, verdict: Result<(), Refusa
         }
         Err(refusal) => {
             session.transaction = None;
-            session.fail(out, &refusal)
+            session.refuse_with(out, &refusal)
         }
     }
 }

@@ -17,10 +17,10 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     match parse(session, call.arguments) {
         Ok(recipient) => {
             let question = BackendRequest::Recipient { sender: session.sender(), address: recipient.address.clone() };
-            session.phase = Phase::Asked(OpenQuestion::Recipient(Box::new(recipient)));
+            session.phase = Phase::AwaitingAnswer(OpenQuestion::Recipient(Box::new(recipient)));
             NextAction::Ask(question)
         }
-        Err(refusal) => session.fail(call.out, &refusal),
+        Err(refusal) => session.refuse_with(call.out, &refusal),
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn on_recipient_result(
     recipient.location =
         if verdict == RecipientReply::Remote { RecipientLocation::Remote } else { RecipientLocation::Local };
     if let Some(refusal) = verdict.refusal() {
-        return session.fail(out, &refusal);
+        return session.refuse_with(out, &refusal);
     }
     if !session.may_send_to(recipient.location) {
         return session.refuse(out, 550, Status(5, 7, 1), "Relaying denied");

@@ -21,7 +21,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     let name = call.arguments.trim_start_matches('<').trim_end_matches('>');
     let address = if name.contains('@') { name.to_owned() } else { format!("{name}@{}", session.rules.domain) };
     let question = BackendRequest::Recipient { sender: session.sender(), address: address.clone() };
-    session.phase = Phase::Asked(OpenQuestion::Verify(address));
+    session.phase = Phase::AwaitingAnswer(OpenQuestion::Verify(address));
     NextAction::Ask(question)
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn on_verify_result(session: &mut Session, address: &str, verdict: Re
         RecipientReply::Remote => reply::write(out, 252, Status(2, 0, 0), "Not a local address"),
         other => {
             if let Some(refusal) = other.refusal() {
-                return session.fail(out, &refusal);
+                return session.refuse_with(out, &refusal);
             }
         }
     }

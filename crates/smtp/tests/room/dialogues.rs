@@ -63,7 +63,7 @@ impl SessionDriver {
         assert!(self.wants_tls, "the server expects a handshake");
         self.wants_tls = false;
         self.input.clear();
-        self.session.encrypted(Some("TLS13_AES_256_GCM_SHA384"));
+        self.session.reset_after_tls(Some("TLS13_AES_256_GCM_SHA384"));
     }
 
     fn answer(&self, question: BackendRequest) -> BackendResponse {
