@@ -30,7 +30,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     if refused.is_none() && is_too_large(session, size) {
         refused = Some(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
     }
-    session.phase = Phase::Chunk(Chunk { remaining: size, size, last, refused });
+    session.phase = Phase::Chunk(Chunk { remaining: size, size, ends_message: last, refused });
     if size == 0 { end_chunk(session, call.out) } else { NextAction::Continue }
 }
 
@@ -56,12 +56,12 @@ fn end_chunk(session: &mut Session, out: &mut Vec<u8>) -> NextAction {
             transaction.chunks_failed = true;
             transaction.chunks = None;
         }
-        if chunk.last {
+        if chunk.ends_message {
             session.transaction = None;
         }
         return session.refuse_with(out, &refusal);
     }
-    if chunk.last {
+    if chunk.ends_message {
         let content = session.transaction.as_mut().and_then(|transaction| transaction.chunks.take());
         return content.map_or(NextAction::Close, |content| session.submit(content, out));
     }

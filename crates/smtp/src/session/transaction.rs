@@ -37,7 +37,7 @@ pub(crate) struct Chunk {
     /// Size of the whole chunk in bytes, for the reply.
     pub size: u64,
     /// `true` if the chunk ends the message.
-    pub last: bool,
+    pub ends_message: bool,
     /// The reply to a chunk that is discarded. `None` if the chunk is kept.
     pub refused: Option<Refusal>,
 }
