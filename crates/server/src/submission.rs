@@ -13,7 +13,7 @@ use smtp::Refusal;
 use smtp::backend::{Acceptor, Credentials, RecipientReply, Recipients};
 use smtp::envelope::{Body, Envelope, Protocol, Recipient, RecipientLocation, Sender};
 use smtp::limits::HOPS_MAX;
-use smtp::submission::{CompletionContext, mend};
+use smtp::submission::{CompletionContext, complete_message};
 use smtp::trace::{address_literal, date};
 
 use crate::core::Core;
@@ -99,7 +99,7 @@ impl NativeSubmission {
             format!("Received: from {from}\r\n\tby {} with DOUBLET id {id};\r\n\t{}\r\n", self.hostname, date(now));
         let message = [trace.as_bytes(), &text].concat();
         let mending = CompletionContext { hostname: &self.hostname, id, reverse_path: sender, now };
-        mend(message, trace.len(), &mending).map_err(|refusal| submission_error(&refusal))
+        complete_message(message, trace.len(), &mending).map_err(|refusal| submission_error(&refusal))
     }
 
     fn id(&self) -> String {

@@ -17,7 +17,7 @@ use crate::codec::{parameters, path};
 use crate::header::fields;
 use crate::listener_rules::{Authentication, ListenerRules, Role};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
-use crate::submission::{CompletionContext, mend};
+use crate::submission::{CompletionContext, complete_message};
 
 /// Parses paths and parameters. Accepted ones contain no control characters.
 pub fn arguments(input: &[u8]) {
@@ -59,7 +59,7 @@ pub fn message(input: &[u8]) {
     }
     let with =
         CompletionContext { hostname: "h.example", id: "1", reverse_path: "a@b.example", now: base::Timestamp(0) };
-    let _ = mend(input.to_vec(), 0, &with);
+    let _ = complete_message(input.to_vec(), 0, &with);
     let _ = crate::auth::results::replace(input.to_vec(), "h.example", Some("X: y\r\n"));
 }
 

@@ -28,7 +28,7 @@ pub struct CompletionContext<'a> {
 
 /// Completes a message that begins with `trace_bytes` bytes of this server. New fields are inserted directly after
 /// them.
-pub fn mend(message: Vec<u8>, trace_bytes: usize, with: &CompletionContext<'_>) -> Result<Vec<u8>, Refusal> {
+pub fn complete_message(message: Vec<u8>, trace_bytes: usize, with: &CompletionContext<'_>) -> Result<Vec<u8>, Refusal> {
     let Some(text) = message.get(trace_bytes..) else { return Ok(message) };
     let found = survey(text)?;
     let mut added = String::new();
@@ -47,14 +47,14 @@ pub fn mend(message: Vec<u8>, trace_bytes: usize, with: &CompletionContext<'_>) 
     if !found.has_section {
         added.push_str("\r\n");
     }
-    if added.is_empty() && found.hidden.is_empty() {
+    if added.is_empty() && found.removed_fields.is_empty() {
         return Ok(message);
     }
     let mut mended = Vec::with_capacity(message.len() + added.len());
     mended.extend_from_slice(message.get(..trace_bytes).unwrap_or_default());
     mended.extend_from_slice(added.as_bytes());
     let mut copied = 0;
-    for range in found.hidden {
+    for range in found.removed_fields {
         mended.extend_from_slice(text.get(copied..range.start).unwrap_or_default());
         copied = range.end;
     }
@@ -71,7 +71,7 @@ struct HeaderSurvey {
     /// `true` if there is a header section, even an empty one.
     has_section: bool,
     /// The ranges of fields that must be removed.
-    hidden: Vec<Range<usize>>,
+    removed_fields: Vec<Range<usize>>,
 }
 
 fn survey(text: &[u8]) -> Result<HeaderSurvey, Refusal> {
@@ -83,7 +83,7 @@ fn survey(text: &[u8]) -> Result<HeaderSurvey, Refusal> {
         } else if field.is("Message-ID") {
             found.message_id = true;
         } else if ["Bcc", "Resent-Bcc", "Return-Path"].iter().any(|name| field.is(name)) {
-            found.hidden.push(field.range);
+            found.removed_fields.push(field.range);
         } else if field.is("From") {
             check_author(&field)?;
             if std::mem::replace(&mut found.from, true) {
@@ -136,7 +136,7 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let message = format!("Received: x\r\n{text}");
-        let mended = mend(message.into_bytes(), 13, &WITH).map(|bytes| String::from_utf8(bytes).expect("ASCII"));
+        let mended = complete_message(message.into_bytes(), 13, &WITH).map(|bytes| String::from_utf8(bytes).expect("ASCII"));
         assert_eq!(mended.as_deref(), Ok(format!("Received: x\r\n{expected}").as_str()), "{text:?}");
     }
 
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_author_must_be_told() {
-        let refused = |text: &str| mend(text.as_bytes().to_vec(), 0, &WITH).expect_err(text).code;
+        let refused = |text: &str| complete_message(text.as_bytes().to_vec(), 0, &WITH).expect_err(text).code;
         for text in [
             "From: nobody\r\n\r\n",
             "From: \"a@b\" <>\r\n\r\n",
@@ -171,7 +171,7 @@ mod tests {
             assert_eq!(refused(text), 550);
         }
         let nobody = CompletionContext { reverse_path: "", ..WITH };
-        assert!(mend(b"Subject: x\r\n\r\n".to_vec(), 0, &nobody).is_err());
-        assert!(mend(b"From: \"x y\"@b (z)\r\n\r\n".to_vec(), 0, &nobody).is_ok());
+        assert!(complete_message(b"Subject: x\r\n\r\n".to_vec(), 0, &nobody).is_err());
+        assert!(complete_message(b"From: \"x y\"@b (z)\r\n\r\n".to_vec(), 0, &nobody).is_ok());
     }
 }

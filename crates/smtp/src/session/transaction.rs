@@ -15,7 +15,7 @@ use crate::error::{Refusal, Status};
 use crate::header::hop_count;
 use crate::listener_rules::Role;
 use crate::session::Session;
-use crate::submission::{CompletionContext, mend};
+use crate::submission::{CompletionContext, complete_message};
 
 /// A transaction in progress.
 pub(crate) struct Transaction {
@@ -84,7 +84,7 @@ impl Transaction {
                 reverse_path: &self.sender.reverse_path,
                 now: self.received,
             };
-            message = mend(message, trace_bytes, &mending)?;
+            message = complete_message(message, trace_bytes, &mending)?;
         }
         Ok((Box::new(self.into_envelope(session)), message, trace_bytes))
     }
