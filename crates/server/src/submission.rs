@@ -14,7 +14,7 @@ use smtp::backend::{Acceptor, Credentials, RecipientReply, Recipients};
 use smtp::envelope::{Body, Envelope, Protocol, Recipient, RecipientLocation, Sender};
 use smtp::limits::HOPS_MAX;
 use smtp::submission::{CompletionContext, complete_message};
-use smtp::trace::{address_literal, date};
+use smtp::trace::{address_literal, format_date};
 
 use crate::core::Core;
 use crate::logins::Logins;
@@ -96,7 +96,7 @@ impl NativeSubmission {
         let now = self.clock.now();
         let from = address_literal(deposit.peer.ip());
         let trace =
-            format!("Received: from {from}\r\n\tby {} with DOUBLET id {id};\r\n\t{}\r\n", self.hostname, date(now));
+            format!("Received: from {from}\r\n\tby {} with DOUBLET id {id};\r\n\t{}\r\n", self.hostname, format_date(now));
         let message = [trace.as_bytes(), &text].concat();
         let mending = CompletionContext { hostname: &self.hostname, id, reverse_path: sender, now };
         complete_message(message, trace.len(), &mending).map_err(|refusal| submission_error(&refusal))

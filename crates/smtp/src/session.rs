@@ -27,7 +27,7 @@ use crate::envelope::{Envelope, Protocol, Recipient, RecipientLocation, Sender};
 use crate::error::{Refusal, Status};
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::listener_rules::{Encryption, ListenerRules, Pipelining, Role};
-use crate::trace::{ReceivedField, received};
+use crate::trace::{ReceivedField, received_field};
 
 mod transaction;
 
@@ -452,7 +452,7 @@ impl Session {
             [recipient] => Some(recipient.address.as_str()),
             _ => None,
         };
-        let trace = received(&ReceivedField {
+        let trace = received_field(&ReceivedField {
             helo,
             peer: &self.peer,
             hostname: &self.rules.hostname,

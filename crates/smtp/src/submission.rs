@@ -11,7 +11,7 @@ use base::Timestamp;
 
 use crate::error::{Refusal, Status};
 use crate::header::{Field, fields};
-use crate::trace::date;
+use crate::trace::format_date;
 
 /// The information needed to complete a message.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub fn complete_message(message: Vec<u8>, trace_bytes: usize, with: &CompletionC
     let found = survey(text)?;
     let mut added = String::new();
     if !found.date {
-        added.push_str(&format!("Date: {}\r\n", date(with.now)));
+        added.push_str(&format!("Date: {}\r\n", format_date(with.now)));
     }
     if !found.message_id {
         added.push_str(&format!("Message-ID: <{}@{}>\r\n", with.id, with.hostname));

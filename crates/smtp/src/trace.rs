@@ -40,20 +40,20 @@ pub struct ReceivedField<'a> {
 
 /// Returns the trace field including its CRLF.
 #[must_use]
-pub fn received(hop: &ReceivedField<'_>) -> String {
+pub fn received_field(hop: &ReceivedField<'_>) -> String {
     let mut field = String::with_capacity(256);
     let literal = address_literal(hop.peer.ip());
     let is_name = is_domain(hop.helo) || is_address_literal(hop.helo);
     // Writing to a string cannot fail.
     let _ = write!(field, "Received: from {} ({literal})\r\n", if is_name { hop.helo } else { &literal });
-    let _ = write!(field, "\tby {} with {} id {}", hop.hostname, with(hop), hop.id);
+    let _ = write!(field, "\tby {} with {} id {}", hop.hostname, transmission_type(hop), hop.id);
     if let Some(recipient) = hop.recipient {
         let _ = write!(field, "\r\n\tfor <{recipient}>");
     }
     if let Some(cipher) = hop.cipher {
         let _ = write!(field, "\r\n\ttls {cipher}");
     }
-    let _ = write!(field, ";\r\n\t{}\r\n", date(hop.received));
+    let _ = write!(field, ";\r\n\t{}\r\n", format_date(hop.received));
     field
 }
 
@@ -68,7 +68,7 @@ pub fn address_literal(address: IpAddr) -> String {
 
 /// Returns a date and time in message format, in UTC: `Thu, 01 Jan 2026 00:00:00 +0000`.
 #[must_use]
-pub fn date(moment: Timestamp) -> String {
+pub fn format_date(moment: Timestamp) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let days = moment.seconds().div_euclid(86_400);
@@ -96,7 +96,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 /// Returns the protocol by its name in the registry of mail transmission types (RFC 3848, RFC 6531).
-fn with(hop: &ReceivedField<'_>) -> &'static str {
+fn transmission_type(hop: &ReceivedField<'_>) -> &'static str {
     let secure = hop.peer.tls;
     match (hop.protocol, hop.smtputf8, secure, hop.authenticated) {
         (Protocol::Smtp, ..) => "SMTP",
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn dates_are_those_of_the_calendar() {
-        let check = |seconds: i64, expected: &str| assert_eq!(date(Timestamp::from_seconds(seconds)), expected);
+        let check = |seconds: i64, expected: &str| assert_eq!(format_date(Timestamp::from_seconds(seconds)), expected);
         check(0, "Thu, 01 Jan 1970 00:00:00 +0000");
         check(951_782_399, "Mon, 28 Feb 2000 23:59:59 +0000");
         check(951_782_400, "Tue, 29 Feb 2000 00:00:00 +0000");
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn the_trace_field_is_that_of_the_rfc() {
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
-        let plain = received(&hop("client.example", &peer));
+        let plain = received_field(&hop("client.example", &peer));
         let date = "Thu, 01 Jan 1970 00:00:00 +0000";
         assert_eq!(
             plain,
@@ -161,7 +161,7 @@ mod tests {
             )
         );
         let peer = peer.encrypted();
-        let full = received(&ReceivedField {
+        let full = received_field(&ReceivedField {
             authenticated: true,
             cipher: Some("TLS13_AES_256_GCM_SHA384"),
             recipient: Some("a@b.example"),
@@ -176,7 +176,7 @@ mod tests {
     fn a_client_cannot_write_into_the_field() {
         let peer = Peer::network("[2001:db8::5]:4000".parse().expect("valid"));
         for helo in ["a b", "x;y", "(comment", "a\r\nX: y", ""] {
-            let field = received(&hop(helo, &peer));
+            let field = received_field(&hop(helo, &peer));
             assert!(field.starts_with("Received: from [IPv6:2001:db8::5] ([IPv6:2001:db8::5])\r\n\tby"), "{field}");
         }
     }
