@@ -86,13 +86,13 @@ fn service(
     (Arc::new(service), backend, certificate)
 }
 
-async fn site(change: impl FnOnce(&mut ListenerRules)) -> TestServer {
-    listening(change, Handshake::Later).await
+async fn start_server(change: impl FnOnce(&mut ListenerRules)) -> TestServer {
+    start_listener(change, Handshake::Later).await
 }
 
 /// Starts a server that performs the TLS handshake before the greeting.
-async fn encrypted_site(change: impl FnOnce(&mut ListenerRules)) -> TestServer {
-    listening(change, Handshake::First).await
+async fn start_tls_server(change: impl FnOnce(&mut ListenerRules)) -> TestServer {
+    start_listener(change, Handshake::First).await
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -101,7 +101,7 @@ enum Handshake {
     Later,
 }
 
-async fn listening(change: impl FnOnce(&mut ListenerRules), handshake: Handshake) -> TestServer {
+async fn start_listener(change: impl FnOnce(&mut ListenerRules), handshake: Handshake) -> TestServer {
     let mut rules = ListenerRules::reception("mx.b.example", "b.example");
     change(&mut rules);
     let (service, backend, certificate) = service(rules, None);
@@ -142,7 +142,7 @@ fn domain() -> Route {
 
 #[tokio::test]
 async fn a_message_passes_from_our_client_to_our_server() {
-    let site = site(|_| {}).await;
+    let site = start_server(|_| {}).await;
     let transfer = transfer(zone(), site.address.port(), |_| {}).await;
     let mut to = recipients(&["alice@b.example", "nobody@b.example", "full@b.example", "bob@b.example"]);
     to[0].notify = Some(Notify { success: true, failure: true, delay: false });
@@ -175,7 +175,7 @@ async fn a_message_passes_from_our_client_to_our_server() {
 
 #[tokio::test]
 async fn connections_are_used_again() {
-    let site = site(|_| {}).await;
+    let site = start_server(|_| {}).await;
     let transfer = transfer(zone(), site.address.port(), |options| options.reuse_messages_max = 3).await;
     let to = recipients(&["alice@b.example"]);
     for expected in [1, 1, 0, 1] {
@@ -193,7 +193,7 @@ async fn connections_are_used_again() {
 
 #[tokio::test]
 async fn a_connection_that_died_while_idle_costs_nothing() {
-    let first = site(|_| {}).await;
+    let first = start_server(|_| {}).await;
     let transfer = transfer(zone(), first.address.port(), |_| {}).await;
     let to = recipients(&["alice@b.example"]);
     transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
@@ -206,7 +206,7 @@ async fn a_connection_that_died_while_idle_costs_nothing() {
 
 #[tokio::test]
 async fn submission_over_the_network_wants_a_login() {
-    let site = site(|rules| *rules = ListenerRules::submission("mx.b.example", "b.example")).await;
+    let site = start_server(|rules| *rules = ListenerRules::submission("mx.b.example", "b.example")).await;
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
     let to = recipients(&["x@elsewhere.example"]);
     let host = |password: &str, security: Security| {
@@ -226,7 +226,7 @@ async fn submission_over_the_network_wants_a_login() {
 
 #[tokio::test]
 async fn certificates_are_checked_where_that_is_asked_for() {
-    let site = encrypted_site(|rules| rules.authentication = Authentication::Offered).await;
+    let site = start_tls_server(|rules| rules.authentication = Authentication::Offered).await;
     let zone = zone().host("other.b.example", "127.0.0.1");
     let transfer = transfer(zone, 25, |_| {}).await;
     let trust = || Security::Implicit(ClientTls::trusting(site.certificate.as_bytes()).expect("a certificate"));
@@ -245,7 +245,7 @@ async fn certificates_are_checked_where_that_is_asked_for() {
 
 #[tokio::test]
 async fn what_is_not_durable_was_not_accepted() {
-    let site = site(|_| {}).await;
+    let site = start_server(|_| {}).await;
     let transfer = transfer(zone(), site.address.port(), |_| {}).await;
     let to = recipients(&["alice@b.example"]);
     let lost = Outgoing { reverse_path: "lost@c.example", ..outgoing(&to, MESSAGE) };
@@ -285,7 +285,7 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
 
 #[tokio::test]
 async fn lmtp_gives_an_outcome_for_each_recipient() {
-    let site = site(|rules| *rules = ListenerRules::lmtp("mx.b.example", "b.example")).await;
+    let site = start_server(|rules| *rules = ListenerRules::lmtp("mx.b.example", "b.example")).await;
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
     let host = SmartHost {
         name: "127.0.0.1".to_owned(),
@@ -304,7 +304,7 @@ async fn lmtp_gives_an_outcome_for_each_recipient() {
 
 #[tokio::test]
 async fn where_a_domain_cannot_be_reached_the_reason_is_told() {
-    let site = site(|_| {}).await;
+    let site = start_server(|_| {}).await;
     let zone = zone()
         .mx("null.example", 0, ".")
         .mx("loop.example", 10, "out.c.example")
@@ -375,7 +375,7 @@ async fn strangers_wait_for_the_greeting_and_the_silent_are_cut_off() {
 
 #[tokio::test]
 async fn an_idle_session_is_told_that_the_server_ends() {
-    let site = site(|_| {}).await;
+    let site = start_server(|_| {}).await;
     let stream = TcpStream::connect(site.address).await.expect("it listens");
     let mut lines = BufReader::new(stream).lines();
     let greeting = lines.next_line().await.expect("a line").expect("a greeting");
@@ -390,7 +390,7 @@ async fn an_idle_session_is_told_that_the_server_ends() {
 
 #[tokio::test]
 async fn whose_account_was_changed_hears_so() {
-    let site = site(|_| {}).await;
+    let site = start_server(|_| {}).await;
     let mut stream = BufReader::new(TcpStream::connect(site.address).await.expect("it listens")).lines();
     let mut last = String::new();
     for said in ["EHLO c.example", "MAIL FROM:<ann@c.example>"] {
@@ -411,7 +411,7 @@ async fn whose_account_was_changed_hears_so() {
 ///
 /// A line `> ` is sent by the server, a line `< ` is the beginning of an expected line, `text` receives a message, and
 /// `hang up` closes the connection.
-async fn scripted(scripts: &[&'static str]) -> (u16, Arc<Mutex<Vec<String>>>) {
+async fn start_scripted_server(scripts: &[&'static str]) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     let heard = Arc::new(Mutex::new(Vec::new()));
@@ -420,13 +420,13 @@ async fn scripted(scripts: &[&'static str]) -> (u16, Arc<Mutex<Vec<String>>>) {
     tokio::spawn(async move {
         for script in scripts {
             let (stream, _) = listener.accept().await.expect("a connection");
-            follow(script, stream, &log).await;
+            play_script(script, stream, &log).await;
         }
     });
     (port, heard)
 }
 
-async fn follow(script: &str, stream: TcpStream, log: &Mutex<Vec<String>>) {
+async fn play_script(script: &str, stream: TcpStream, log: &Mutex<Vec<String>>) {
     let mut stream = BufReader::new(stream);
     let hear = async |stream: &mut BufReader<TcpStream>| {
         let mut line = String::new();
@@ -458,7 +458,7 @@ async fn send_to(
     message: &[u8],
     change: impl FnOnce(&mut Options),
 ) -> (Vec<String>, Vec<String>) {
-    let (port, heard) = scripted(scripts).await;
+    let (port, heard) = start_scripted_server(scripts).await;
     let transfer = transfer(zone(), port, |options| {
         options.reuse = Duration::ZERO;
         change(options);
@@ -553,7 +553,7 @@ async fn a_server_that_does_not_begin_is_not_waited_for() {
     let limit = Duration::from_secs(90);
     let to = recipients(&["x@b.example"]);
     for never_ready in ["", "> 220 x\n< EHLO", "> 220-x"] {
-        let (port, _) = scripted(&[never_ready]).await;
+        let (port, _) = start_scripted_server(&[never_ready]).await;
         let transfer = transfer(zone(), port, |options| options.security = Security::Clear).await;
         let started = tokio::time::Instant::now();
         let outcomes = transfer.send_with_open_timeout(limit, &domain(), &outgoing(&to, MESSAGE)).await;
@@ -561,7 +561,7 @@ async fn a_server_that_does_not_begin_is_not_waited_for() {
         assert_eq!(short(&outcomes), ["? 4.4.2 no session could be opened in time"]);
     }
     let slow_reply = "> 220 x\n< EHLO\n> 250 x\n< MAIL";
-    let (port, _) = scripted(&[slow_reply]).await;
+    let (port, _) = start_scripted_server(&[slow_reply]).await;
     let transfer = transfer(zone(), port, |_| {}).await;
     let started = tokio::time::Instant::now();
     let outcomes = transfer.send_with_open_timeout(limit, &domain(), &outgoing(&to, MESSAGE)).await;
@@ -570,7 +570,7 @@ async fn a_server_that_does_not_begin_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_server_that_may_come_back_outweighs_one_that_refuses() {
-    let (port, _) = scripted(&["> 554 5.7.1 go away\nhang up"]).await;
+    let (port, _) = start_scripted_server(&["> 554 5.7.1 go away\nhang up"]).await;
     let zone = zone().host("closed.example", "127.0.0.77").mx("b.example", 5, "closed.example");
     let transfer = transfer(zone, port, |_| {}).await;
     let to = recipients(&["x@b.example"]);
@@ -595,7 +595,7 @@ async fn tls_that_fails_is_done_without_only_where_it_was_only_welcome() {
 
 #[tokio::test]
 async fn reception_without_tls_demands_none_on_this_machine() {
-    let site = site(|rules| rules.encryption = Encryption::Required).await;
+    let site = start_server(|rules| rules.encryption = Encryption::Required).await;
     let transfer = transfer(zone(), site.address.port(), |options| options.security = Security::Clear).await;
     let to = recipients(&["alice@b.example"]);
     let outcomes = transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
