@@ -1,7 +1,7 @@
 //! A name server on loopback with a zone in memory, queried by the resolver under test.
 //!
 //! A name that is in the zone without the requested type has no records. Any other name does not exist. Names with a
-//! label `broken` get SERVFAIL. A [`silent`] name server never replies.
+//! label `broken` get SERVFAIL. A [`silent_resolver`] name server never replies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -73,7 +73,7 @@ impl Zone {
 }
 
 /// Returns a resolver that queries a name server which never replies, and the socket that keeps its port open.
-pub async fn silent() -> (Resolver, UdpSocket) {
+pub async fn silent_resolver() -> (Resolver, UdpSocket) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback port");
     let address = socket.local_addr().expect("bound");
     (Resolver::with_servers(&[address]).expect("a resolver"), socket)

@@ -10,7 +10,7 @@ use smtp::auth::verify::{ClientInfo, DmarcEnforcement, Verifier};
 
 use smtp::dns::Resolver;
 
-use crate::dns::{Zone, silent};
+use crate::dns::{Zone, silent_resolver};
 
 const MESSAGE: &str = "From: Ann <ann@author.example>\r\nTo: bob@b.example\r\nSubject: hello\r\n\r\ntext\r\n";
 
@@ -127,7 +127,7 @@ async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
 #[tokio::test(start_paused = true)]
 async fn a_name_server_that_never_answers_lets_nobody_through() {
     let client = ("192.0.2.99", "x@silent.example");
-    let (resolver, _port) = silent().await;
+    let (resolver, _port) = silent_resolver().await;
     let started = tokio::time::Instant::now();
     let refused = results_asking(resolver.clone(), DmarcEnforcement::Reject, client, MESSAGE).await;
     assert_eq!(refused, "451 4.7.0 The origin of the message cannot be checked now, try again later");
