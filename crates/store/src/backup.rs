@@ -257,7 +257,7 @@ struct RestoreInProgress<'d> {
     folder: &'d Path,
     wal_folder: Option<&'d Path>,
     /// Whether the folder of the store existed before the restore.
-    was_there: bool,
+    existed: bool,
 }
 
 impl<'d> RestoreInProgress<'d> {
@@ -267,7 +267,7 @@ impl<'d> RestoreInProgress<'d> {
         for folder in wal_folder.into_iter().chain([folder]) {
             files::make_empty(folder)?;
         }
-        let place = Self { folder, wal_folder, was_there };
+        let place = Self { folder, wal_folder, existed: was_there };
         for folder in place.folders() {
             make_folder(&folder.join(RESTORING_FOLDER))?;
         }
@@ -303,7 +303,7 @@ impl Drop for RestoreInProgress<'_> {
             // Leftovers are reported by the next restore and when the store is opened.
             let _ = files::remove_folder(&folder.join(RESTORING_FOLDER));
         }
-        if !self.was_there {
+        if !self.existed {
             // An empty folder must not be mistaken for a new, empty store. A folder that is not empty stays.
             let _ = std::fs::remove_dir(self.folder);
         }
