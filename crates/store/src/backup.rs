@@ -265,7 +265,7 @@ impl<'d> RestoreInProgress<'d> {
         let RestoreDestination { folder, wal_folder } = destination;
         let was_there = folder.exists();
         for folder in wal_folder.into_iter().chain([folder]) {
-            files::make_empty(folder)?;
+            files::ensure_empty_folder(folder)?;
         }
         let place = Self { folder, wal_folder, existed: was_there };
         for folder in place.folders() {
@@ -291,9 +291,9 @@ impl<'d> RestoreInProgress<'d> {
         }
         mark_unopened(self.folder)?;
         for folder in self.folders() {
-            files::move_up(&folder.join(RESTORING_FOLDER), folder, &|name| name != CURRENT_FILE)?;
+            files::move_files(&folder.join(RESTORING_FOLDER), folder, &|name| name != CURRENT_FILE)?;
         }
-        files::move_up(&self.folder.join(RESTORING_FOLDER), self.folder, &|_| true)
+        files::move_files(&self.folder.join(RESTORING_FOLDER), self.folder, &|_| true)
     }
 }
 

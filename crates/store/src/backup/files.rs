@@ -28,7 +28,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<SourceFile>> {
     let mut sources = Vec::new();
     for name in names(folder)? {
         let path = folder.join(&name);
-        let data = at(&path, fs::metadata(&path))?;
+        let data = with_path(&path, fs::metadata(&path))?;
         if data.is_file() {
             let modified_ns = data.mtime().saturating_mul(1_000_000_000).saturating_add(data.mtime_nsec());
             sources.push(SourceFile { name, length: data.len(), modified_ns });
@@ -40,8 +40,8 @@ pub(super) fn list(folder: &Path) -> Result<Vec<SourceFile>> {
 /// Returns the names in a folder, sorted.
 pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in at(folder, fs::read_dir(folder))? {
-        names.extend(at(folder, entry)?.file_name().into_string().ok());
+    for entry in with_path(folder, fs::read_dir(folder))? {
+        names.extend(with_path(folder, entry)?.file_name().into_string().ok());
     }
     names.sort_unstable();
     Ok(names)
@@ -52,7 +52,7 @@ pub(super) fn copy_into(source: &Path, objects: &Path) -> Result<[u8; 32]> {
     let fresh = objects.join("copy.tmp");
     let hash = copy(source, &fresh)?;
     let object = objects.join(hex(&hash));
-    at(&object, fs::rename(&fresh, &object))?;
+    with_path(&object, fs::rename(&fresh, &object))?;
     Ok(hash)
 }
 
@@ -65,7 +65,7 @@ pub(super) fn copy_checked(object: &Path, target: &Path, entry: &ManifestEntry) 
 /// Reads an object and compares it with its manifest entry.
 pub(super) fn check(object: &Path, entry: &ManifestEntry) -> Result<()> {
     let mut hasher = blake3::Hasher::new();
-    let mut input = at(object, File::open(object))?;
+    let mut input = with_path(object, File::open(object))?;
     pieces(object, &mut input, &mut |piece| {
         hasher.update(piece);
         Ok(())
@@ -76,36 +76,36 @@ pub(super) fn check(object: &Path, entry: &ManifestEntry) -> Result<()> {
 /// Writes a file atomically: after a crash the file is either complete or absent.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let fresh = path.with_extension("tmp");
-    let mut file = at(&fresh, File::create(&fresh))?;
-    at(&fresh, file.write_all(bytes).and_then(|()| file.sync_all()))?;
-    at(path, fs::rename(&fresh, path))?;
+    let mut file = with_path(&fresh, File::create(&fresh))?;
+    with_path(&fresh, file.write_all(bytes).and_then(|()| file.sync_all()))?;
+    with_path(path, fs::rename(&fresh, path))?;
     sync_folder(path.parent().unwrap_or(path))
 }
 
 /// Reads the bytes of a manifest, at most `MANIFEST_BYTES_MAX`.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    let file = at(path, File::open(path))?;
+    let file = with_path(path, File::open(path))?;
     let mut bytes = Vec::new();
-    at(path, file.take(limits::MANIFEST_BYTES_MAX).read_to_end(&mut bytes))?;
+    with_path(path, file.take(limits::MANIFEST_BYTES_MAX).read_to_end(&mut bytes))?;
     Ok(bytes)
 }
 
 /// Locks a backup target against changes by other processes. The lock lasts until the returned file is dropped.
 pub(super) fn lock(folder: &Path) -> Result<File> {
     let path = folder.join("lock");
-    let file = at(&path, File::options().create(true).truncate(false).write(true).open(&path))?;
+    let file = with_path(&path, File::options().create(true).truncate(false).write(true).open(&path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             let why = "another backup into it is running; wait until it has finished".into();
             Err(Error::Unusable { path: folder.to_path_buf(), why })
         }
-        Err(TryLockError::Error(error)) => at(&path, Err(error)),
+        Err(TryLockError::Error(error)) => with_path(&path, Err(error)),
     }
 }
 
 /// Creates a folder, or checks that an existing one is empty. Removes the leftovers of an earlier restore.
-pub(super) fn make_empty(folder: &Path) -> Result<()> {
+pub(super) fn ensure_empty_folder(folder: &Path) -> Result<()> {
     make_folder(folder)?;
     // `lost+found` exists in the root of every new file system. The other name is the leftover of an earlier restore.
     if names(folder)?.iter().all(|name| name == "lost+found" || name == RESTORING_FOLDER) {
@@ -116,9 +116,9 @@ pub(super) fn make_empty(folder: &Path) -> Result<()> {
 }
 
 /// Moves the files whose names satisfy `is_wanted` from one folder into another, durably.
-pub(super) fn move_up(from: &Path, to: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<()> {
+pub(super) fn move_files(from: &Path, to: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<()> {
     for name in names(from)?.iter().filter(|name| is_wanted(name)) {
-        at(to, fs::rename(from.join(name), to.join(name)))?;
+        with_path(to, fs::rename(from.join(name), to.join(name)))?;
     }
     sync_folder(to)
 }
@@ -136,19 +136,19 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
 
 /// Syncs a folder, so that the names in it are durable.
 pub(super) fn sync_folder(folder: &Path) -> Result<()> {
-    at(folder, File::open(folder).and_then(|handle| handle.sync_all()))
+    with_path(folder, File::open(folder).and_then(|handle| handle.sync_all()))
 }
 
 /// Removes a file.
 pub(super) fn remove(path: &Path) -> Result<()> {
-    at(path, fs::remove_file(path))
+    with_path(path, fs::remove_file(path))
 }
 
 /// Removes a folder and its content. Succeeds if the folder does not exist.
 pub(super) fn remove_folder(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        outcome => at(folder, outcome),
+        outcome => with_path(folder, outcome),
     }
 }
 
@@ -158,7 +158,7 @@ pub(super) fn remove_others(folder: &Path, wanted: &HashSet<String>) -> Result<u
     for name in names(folder)? {
         if !wanted.contains(&name) {
             let path = folder.join(name);
-            freed += at(&path, fs::metadata(&path))?.len();
+            freed += with_path(&path, fs::metadata(&path))?.len();
             remove(&path)?;
         }
     }
@@ -167,14 +167,14 @@ pub(super) fn remove_others(folder: &Path, wanted: &HashSet<String>) -> Result<u
 
 /// Copies a file, syncs the copy, and returns the hash of the copied bytes.
 fn copy(source: &Path, target: &Path) -> Result<[u8; 32]> {
-    let mut input = at(source, File::open(source))?;
-    let mut output = at(target, File::create(target))?;
+    let mut input = with_path(source, File::open(source))?;
+    let mut output = with_path(target, File::create(target))?;
     let mut hasher = blake3::Hasher::new();
     pieces(source, &mut input, &mut |piece| {
         hasher.update(piece);
-        at(target, output.write_all(piece))
+        with_path(target, output.write_all(piece))
     })?;
-    at(target, output.sync_all())?;
+    with_path(target, output.sync_all())?;
     Ok(*hasher.finalize().as_bytes())
 }
 
@@ -185,7 +185,7 @@ fn pieces(path: &Path, input: &mut File, each: &mut dyn FnMut(&[u8]) -> Result<(
             Ok(0) => return Ok(()),
             Ok(count) => each(&buffer[..count])?,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return at(path, Err(error)),
+            Err(error) => return with_path(path, Err(error)),
         }
     }
 }
@@ -199,7 +199,7 @@ fn compare(object: &Path, hash: [u8; 32], entry: &ManifestEntry) -> Result<()> {
 }
 
 /// Adds the path to an I/O error.
-fn at<T>(path: &Path, outcome: io::Result<T>) -> Result<T> {
+fn with_path<T>(path: &Path, outcome: io::Result<T>) -> Result<T> {
     outcome.map_err(|error| match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full(format!("{}: {error}", path.display())),
         _ => Error::Unusable { path: path.to_path_buf(), why: error.to_string() },
