@@ -172,7 +172,7 @@ impl Blobs {
 
     /// Computes the ID of a content.
     #[must_use]
-    pub fn id_of(&self, content: &[u8]) -> BlobId {
+    pub fn compute_id(&self, content: &[u8]) -> BlobId {
         match &self.cipher {
             Some(cipher) => cipher.id_of(content),
             None => BlobId(*blake3::hash(content).as_bytes()),
@@ -183,7 +183,7 @@ impl Blobs {
     pub fn verify(&self, reader: &dyn Read, id: &BlobId) -> Result<()> {
         let content = self.read(reader, id)?;
         // Content that was written before encryption was enabled keeps its unkeyed ID.
-        let is_named = || self.id_of(&content) == *id || BlobId(*blake3::hash(&content).as_bytes()) == *id;
+        let is_named = || self.compute_id(&content) == *id || BlobId(*blake3::hash(&content).as_bytes()) == *id;
         if is_named() { Ok(()) } else { Err(damaged(id, 0, "the content does not match this hash")) }
     }
 

@@ -539,7 +539,7 @@ fn play(world: &mut World, users: &mut Users, step: &Step) {
             users.entry(*content).or_default().insert(*number);
         }
         Step::Copy { owner: number, content } => {
-            let id = world.store.blobs().id_of(&content_of(*content));
+            let id = world.store.blobs().compute_id(&content_of(*content));
             let writer = world.store.blobs().writer();
             let mut batch = Batch::new();
             let copied = writer.add_user(&mut batch, owner(*number), &id).is_ok();
@@ -551,7 +551,7 @@ fn play(world: &mut World, users: &mut Users, step: &Step) {
             }
         }
         Step::Release { owner: number, content } => {
-            let id = world.store.blobs().id_of(&content_of(*content));
+            let id = world.store.blobs().compute_id(&content_of(*content));
             world.release(owner(*number), &id);
             users.entry(*content).or_default().remove(number);
         }
@@ -571,7 +571,7 @@ fn play(world: &mut World, users: &mut Users, step: &Step) {
 fn check_users(world: &World, users: &Users) {
     for (content, users) in users.iter().filter(|(_, users)| !users.is_empty()) {
         let content = content_of(*content);
-        let id = world.store.blobs().id_of(&content);
+        let id = world.store.blobs().compute_id(&content);
         assert_eq!(world.read(&id).expect("used content is there"), content);
         let range = KeyRange::prefix(&id.0);
         let mut cursor = world.store.scan(Table::BlobRef, &range, Direction::Forward).expect("a scan");

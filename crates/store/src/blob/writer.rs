@@ -41,7 +41,7 @@ impl<'blobs> BlobWriter<'blobs> {
             let why = format!("{} bytes exceed the maximum of {}", content.len(), limits::BLOB_BYTES_MAX);
             return Err(Error::Failed { what: "store an attachment", why });
         }
-        let id = self.blobs.id_of(content);
+        let id = self.blobs.compute_id(content);
         if !self.is_present(&id)? {
             self.blobs.add_content(batch, &id, content)?;
             self.added.borrow_mut().insert(id);

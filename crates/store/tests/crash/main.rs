@@ -72,7 +72,7 @@ fn write(store: &Store, thread: u32, report: &dyn Fn(u32)) {
         batch.put(Table::Meta, &count_key(thread), &number.to_be_bytes());
         if number.is_multiple_of(10) {
             let old = number - 5;
-            let id = store.blobs().id_of(&content(thread, old));
+            let id = store.blobs().compute_id(&content(thread, old));
             writer.release(&mut batch, owner(thread, old), &id, Timestamp(0));
             batch.delete(Table::Summary, &key(thread, old));
         }
