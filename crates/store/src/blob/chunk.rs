@@ -20,9 +20,9 @@ const ENCRYPTED: u8 = 2;
 /// Size of the header: version, flags and checksum.
 const HEADER_BYTES: usize = 10;
 /// Divisor of the minimum saving: a chunk is stored uncompressed unless compression saves at least 1/16 of its size.
-const SAVED_PART_MIN: usize = 16;
+const SAVED_FRACTION_DIVISOR: usize = 16;
 /// Maximum number of compressors, and of decompressors, kept for reuse.
-const KEPT_MAX: usize = 16;
+const POOLED_CONTEXTS_MAX: usize = 16;
 
 /// The reason why a chunk cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -142,7 +142,7 @@ impl Codec {
         let Some(mut context) = take(&self.compressors).or_else(CCtx::try_create) else { return false };
         // The buffer is as large as the biggest result that saves enough. For a larger result the library returns an
         // error.
-        stored.resize(HEADER_BYTES + raw.len() - raw.len() / SAVED_PART_MIN, 0);
+        stored.resize(HEADER_BYTES + raw.len() - raw.len() / SAVED_FRACTION_DIVISOR, 0);
         let outcome = context.compress(&mut stored[HEADER_BYTES..], raw, self.level);
         give_back(&self.compressors, context);
         stored.truncate(HEADER_BYTES + outcome.unwrap_or(0));
@@ -173,7 +173,7 @@ fn take<T>(pool: &Mutex<Vec<T>>) -> Option<T> {
 
 fn give_back<T>(pool: &Mutex<Vec<T>>, context: T) {
     let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
-    if pool.len() < KEPT_MAX {
+    if pool.len() < POOLED_CONTEXTS_MAX {
         pool.push(context);
     }
 }
