@@ -51,7 +51,7 @@ pub fn execute_offline(ground: Services, request: &FixupRequest, report: &mut Pr
     }
     if !found.unreadable.is_empty() {
         found.repair_files(ground, request, report)?;
-    } else if ground.store.blobs().are_references_lost(&ground.store)? {
+    } else if ground.store.blobs().are_references_missing(&ground.store)? {
         // An earlier fixup was killed before it rebuilt the references.
         found.rebuild_references(&ground.notes);
     }
@@ -201,7 +201,7 @@ impl Findings {
         let were_references =
             tables_of(&self.unreadable).iter().any(|table| matches!(table, Table::BlobRef | Table::BlobFree));
         if were_references {
-            ground.store.blobs().references_lost(&ground.store)?;
+            ground.store.blobs().set_references_missing(&ground.store)?;
         }
         let ground = self.replace_files(ground, report)?;
         let mut again = Self::default();

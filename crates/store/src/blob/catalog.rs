@@ -135,7 +135,7 @@ impl Blobs {
         remove_stale_references(store, &fingerprints, &mut rebuilt)?;
         note_orphans(store, now, &mut rebuilt)?;
         let mut batch = Batch::new();
-        collect::references_found(&mut batch);
+        collect::clear_references_missing(&mut batch);
         commit_rest(store, &batch)?;
         self.known.clear();
         Ok(rebuilt)

@@ -6,7 +6,7 @@
 //! content and its commit. The grace period counts from the recorded release, even if the content was used again for
 //! some time since.
 //!
-//! Invariant: nothing is removed from the moment at which references may be missing ([`Blobs::references_lost`]) until
+//! Invariant: nothing is removed from the moment at which references may be missing ([`Blobs::set_references_missing`]) until
 //! they are rebuilt from the notes.
 
 use std::sync::PoisonError;
@@ -25,7 +25,7 @@ use crate::store::Store;
 const REFERENCES_LOST_KEY: &[u8] = b"references-lost";
 
 /// Number of releases that are examined while the gate is held once.
-const STEP: usize = 32;
+const RELEASES_PER_STEP: usize = 32;
 
 /// The result of a run of the collector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,14 +45,14 @@ impl Blobs {
     ///
     /// Returns [`Error::ReferencesLost`] if references may be missing.
     pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<CollectionReport> {
-        if self.are_references_lost(store)? {
+        if self.are_references_missing(store)? {
             return Err(Error::ReferencesLost);
         }
         let mut due = KeyRange::between(Vec::new(), free_key(now.before(self.grace), &BlobId([0xFF; 32])));
         let mut collected = CollectionReport::default();
         let mut rest = budget;
         while rest > 0 {
-            let wanted = rest.min(STEP);
+            let wanted = rest.min(RELEASES_PER_STEP);
             let keys = first_keys(store, &due, wanted)?;
             self.collect_step(store, &keys, &mut collected)?;
             if keys.len() < wanted {
@@ -67,13 +67,13 @@ impl Blobs {
     }
 
     /// Returns `true` if references may be missing and have not been rebuilt.
-    pub fn are_references_lost(&self, store: &Store) -> Result<bool> {
+    pub fn are_references_missing(&self, store: &Store) -> Result<bool> {
         Ok(store.get(Table::Store, REFERENCES_LOST_KEY)?.is_some())
     }
 
     /// Records that references may be missing, before damage is removed from their table. The record is durable on
     /// return.
-    pub fn references_lost(&self, store: &Store) -> Result<()> {
+    pub fn set_references_missing(&self, store: &Store) -> Result<()> {
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let mut batch = Batch::new();
         batch.put(Table::Store, REFERENCES_LOST_KEY, &[]);
@@ -125,7 +125,7 @@ impl Blobs {
 }
 
 /// Adds to a batch the removal of the record that references may be missing.
-pub(super) fn references_found(batch: &mut Batch) {
+pub(super) fn clear_references_missing(batch: &mut Batch) {
     batch.delete(Table::Store, REFERENCES_LOST_KEY);
 }
 

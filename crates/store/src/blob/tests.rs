@@ -427,7 +427,7 @@ fn a_deleted_database_releases_its_attachments() {
 fn nothing_is_removed_while_references_may_be_missing() {
     let mut world = world();
     let id = world.put(owner(1), b"in use");
-    world.store.blobs().references_lost(&world.store).expect("noted");
+    world.store.blobs().set_references_missing(&world.store).expect("noted");
     // Simulate the removal of damage: the reference of user 1 is lost, and another user has released the blob.
     let mut batch = Batch::new();
     batch.delete(Table::BlobRef, &user_key(&id, owner(1)));

@@ -193,7 +193,7 @@ fn lost_mailboxes_come_back_under_their_names() {
 fn a_fixup_that_was_killed_is_finished_by_the_next() {
     let closed = ClosedDataFolder::new();
     let core = Core::open(Arc::clone(&closed.config)).expect("it opens");
-    core.store.blobs().references_lost(&core.store).expect("noted");
+    core.store.blobs().set_references_missing(&core.store).expect("noted");
     drop(core);
     let says = closed.fixup().expect("nothing is damaged").says;
     assert!(says[0] == "No damage was found." && says[1].contains("0 were missing"), "{says:?}");
