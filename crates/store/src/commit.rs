@@ -90,7 +90,7 @@ impl Committer {
 
     /// Returns a future that is ready when the ticket is durable. A thread calls [`DurableFuture::wait`] on it.
     pub fn durable(&self, ticket: Ticket) -> DurableFuture {
-        DurableFuture { log: Arc::clone(&self.log), ticket: ticket.0, place: None }
+        DurableFuture { log: Arc::clone(&self.log), ticket: ticket.0, waiter: None }
     }
 
     /// Returns the ticket of the last write.
@@ -140,13 +140,13 @@ pub struct DurableFuture {
     log: Arc<CommitState>,
     ticket: u64,
     /// Key of the waker that this future has left in the log. The waker is removed on drop.
-    place: Option<WaiterKey>,
+    waiter: Option<WaiterKey>,
 }
 
 impl DurableFuture {
     /// Blocks until the write is durable.
     pub fn wait(mut self) -> Result<()> {
-        if let Some(outcome) = self.log.outcome_at_once(self.ticket) {
+        if let Some(outcome) = self.log.outcome_if_durable(self.ticket) {
             return outcome;
         }
         let waker = Waker::from(Arc::new(ThreadWaker(std::thread::current())));
@@ -164,22 +164,22 @@ impl Future for DurableFuture {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        if let Some(outcome) = self.log.outcome_at_once(self.ticket) {
+        if let Some(outcome) = self.log.outcome_if_durable(self.ticket) {
             return Poll::Ready(outcome);
         }
-        let (log, ticket, place) = (Arc::clone(&self.log), self.ticket, self.place);
+        let (log, ticket, place) = (Arc::clone(&self.log), self.ticket, self.waiter);
         let mut state = log.lock();
         if let Some(outcome) = state.outcome(ticket) {
             return Poll::Ready(outcome);
         }
-        self.place = Some(state.leave_waker(ticket, place, context.waker()));
+        self.waiter = Some(state.leave_waker(ticket, place, context.waker()));
         Poll::Pending
     }
 }
 
 impl Drop for DurableFuture {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
+        if let Some(place) = self.waiter {
             self.log.lock().wakers.remove(&place);
         }
     }
@@ -317,7 +317,7 @@ impl CommitState {
     }
 
     /// Returns the outcome without taking the lock if the ticket is already durable, otherwise `None`.
-    fn outcome_at_once(&self, ticket: u64) -> Option<Result<()>> {
+    fn outcome_if_durable(&self, ticket: u64) -> Option<Result<()>> {
         (ticket <= self.durable.load(Ordering::Acquire)).then_some(Ok(()))
     }
 
