@@ -249,7 +249,7 @@ fn check_prefix(engine: &MemoryEngine, written: u64, acknowledged: u64, seed: u6
 
 /// Simulates one run of a server: writes, waits now and then, and crashes. Returns the engine after the crash and the
 /// number of the last batch in it.
-fn live_once(engine: &Arc<MemoryEngine>, first: u64, seed: u64) -> (MemoryEngine, u64) {
+fn run_until_crash(engine: &Arc<MemoryEngine>, first: u64, seed: u64) -> (MemoryEngine, u64) {
     let random = SeededRandom::new(seed);
     engine.faults().fail_syncs(random.below(50) as u32);
     let mode = if random.below(4) == 0 { SyncMode::Each } else { SyncMode::Group };
@@ -277,7 +277,7 @@ fn a_crash_keeps_what_was_acknowledged_and_a_prefix_of_the_rest() {
         let mut engine = Arc::new(MemoryEngine::new(seed));
         let mut last = 0;
         for life in 0..3 {
-            let (crashed, there) = live_once(&engine, last, seed.wrapping_mul(31) + life);
+            let (crashed, there) = run_until_crash(&engine, last, seed.wrapping_mul(31) + life);
             engine = Arc::new(crashed);
             last = there;
         }
