@@ -91,19 +91,19 @@ pub struct ChangeEntry {
 pub(crate) fn put_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId, folders: &[Membership]) {
     let mut out = Encoder::with_capacity(1 + folders.len() * 8);
     encode_memberships(&mut out, folders);
-    batch.put(Table::Bymod, &keys::bymod(database, modseq, note, CHANGED), &out.finish());
+    batch.put(Table::ByModseq, &keys::bymod(database, modseq, note, CHANGED), &out.finish());
 }
 
 /// Deletes the record of a note's last change.
 pub(crate) fn delete_last(batch: &mut Batch, database: DbNumber, header: &Header) {
     let kind = if header.is_stub() { DELETED } else { CHANGED };
-    batch.delete(Table::Bymod, &keys::bymod(database, header.modseq, header.note, kind));
+    batch.delete(Table::ByModseq, &keys::bymod(database, header.modseq, header.note, kind));
 }
 
 /// Deletes the *changed* or *deleted* record of a note at a modseq. *Left* records stay.
 pub(crate) fn delete_any(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId) {
     for kind in [CHANGED, DELETED] {
-        batch.delete(Table::Bymod, &keys::bymod(database, modseq, note, kind));
+        batch.delete(Table::ByModseq, &keys::bymod(database, modseq, note, kind));
     }
 }
 
@@ -117,19 +117,19 @@ pub(crate) fn put_deleted(
     let mut out = Encoder::with_capacity(9 + folders.len() * 8);
     out.i64(at.0);
     encode_memberships(&mut out, folders);
-    batch.put(Table::Bymod, &keys::bymod(database, entry.0, entry.1, DELETED), &out.finish());
+    batch.put(Table::ByModseq, &keys::bymod(database, entry.0, entry.1, DELETED), &out.finish());
 }
 
 /// Deletes one record.
 pub(crate) fn delete_entry(batch: &mut Batch, database: DbNumber, entry: &ChangeEntry) {
     let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
-    batch.delete(Table::Bymod, &key);
+    batch.delete(Table::ByModseq, &key);
 }
 
 /// Returns `true` if the record of an entry still exists.
 pub(crate) fn entry_exists(reader: &dyn Read, database: DbNumber, entry: &ChangeEntry) -> Result<bool> {
     let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
-    Ok(reader.get(Table::Bymod, &key)?.is_some())
+    Ok(reader.get(Table::ByModseq, &key)?.is_some())
 }
 
 /// Writes a *left* record. If a note leaves several folders in one transaction, their records share modseq and note, so
@@ -145,7 +145,7 @@ pub(crate) fn put_left(
     let mut out = Encoder::with_capacity(16);
     out.i64(at.0).u32(membership.folder.0).u32(membership.uid.0);
     let kind = LEFT.saturating_add(index);
-    batch.put(Table::Bymod, &keys::bymod(database, entry.0, entry.1, kind), &out.finish());
+    batch.put(Table::ByModseq, &keys::bymod(database, entry.0, entry.1, kind), &out.finish());
 }
 
 /// Calls `each` for every change after `since`, in order.
@@ -215,9 +215,9 @@ fn scan_from(
     each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
 ) -> Result<()> {
     let range = KeyRange { start: place.start(database), end: store::engine::prefix_end(&database.to_key()) };
-    let mut cursor = reader.scan(Table::Bymod, &range, Direction::Forward)?;
+    let mut cursor = reader.scan(Table::ByModseq, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
-        if !each(decode(key, value).map_err(|_| damaged(Table::Bymod, key))?)? {
+        if !each(decode(key, value).map_err(|_| damaged(Table::ByModseq, key))?)? {
             break;
         }
     }

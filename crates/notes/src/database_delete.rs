@@ -14,7 +14,7 @@ pub(crate) const TABLES: [Table; 10] = [
     Table::Summary,
     Table::Body,
     Table::Unid,
-    Table::Bymod,
+    Table::ByModseq,
     Table::Children,
     Table::View,
     Table::Tree,

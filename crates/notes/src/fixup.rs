@@ -340,7 +340,7 @@ impl<'s> Survey<'s> {
             }
         }
         self.check_table(Table::Unid, Self::check_unids)?;
-        self.check_table(Table::Bymod, Self::check_changes)?;
+        self.check_table(Table::ByModseq, Self::check_changes)?;
         self.check_table(Table::Children, Self::check_responses)?;
         self.check_folders()?;
         self.check_views(heard)?;

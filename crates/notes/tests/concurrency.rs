@@ -534,7 +534,7 @@ fn databases_come_and_go_under_those_who_use_them() {
         stop.store(true, Ordering::SeqCst);
     });
     assert_eq!(world.notes.database_list().unwrap(), []);
-    for table in [Table::Summary, Table::Body, Table::Unid, Table::Bymod, Table::View, Table::Tree, Table::Meta] {
+    for table in [Table::Summary, Table::Body, Table::Unid, Table::ByModseq, Table::View, Table::Tree, Table::Meta] {
         let mut cursor = world.store().scan(table, &KeyRange::all(), Direction::Forward).unwrap();
         assert_eq!(cursor.next().unwrap(), None, "{table:?} has something left");
     }

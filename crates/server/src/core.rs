@@ -210,7 +210,7 @@ impl Core {
         if let Some(why) = self.store.committer().poisoned() {
             return Some(why);
         }
-        let free = self.store.engine().figures().into_iter().find(|(name, _)| name == "disk-free-bytes")?.1;
+        let free = self.store.engine().metrics().into_iter().find(|(name, _)| name == "disk-free-bytes")?.1;
         let reserve = self.config.store.disk_reserve.0;
         (free < reserve).then(|| {
             format!(

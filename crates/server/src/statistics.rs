@@ -175,7 +175,7 @@ impl Statistics {
             f64::from(refused),
         );
         out.single(Kind::Gauge, "databases_open", "Open databases.", self.core.notes.open_count() as f64);
-        figures::write(out, &self.core.store.engine().figures());
+        figures::write(out, &self.core.store.engine().metrics());
     }
 
     fn blobs(&self, out: &mut Exposition) {

@@ -114,7 +114,7 @@ fn small_changes(owner: BlobOwner) -> Batch {
     batch.put(Table::Summary, &key(&note), &text);
     batch.put(Table::Body, &key(&[&note[..], &[0, 1, 0, 0]].concat()), &text[..300]);
     batch.put(Table::Unid, &key(blake3::hash(&note).as_bytes().first_chunk::<16>().expect("32 bytes")), &note);
-    batch.put(Table::Bymod, &key(&[&[0; 4], &note[..]].concat()), &note);
+    batch.put(Table::ByModseq, &key(&[&[0; 4], &note[..]].concat()), &note);
     batch.put(Table::View, &key(&[&[0, 0, 1, 0], &note[..]].concat()), &text[..60]);
     batch.put(Table::View, &key(&[&[0, 0, 2, 0], &note[..]].concat()), &text[..60]);
     batch.put(Table::Tree, &key(&[0, 0, 1, 0, 0]), &text[..200]);

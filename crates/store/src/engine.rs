@@ -23,7 +23,7 @@ pub enum Table {
     /// Note ID by UNID.
     Unid = 2,
     /// Changed objects by modseq.
-    Bymod = 3,
+    ByModseq = 3,
     /// Responses by parent UNID.
     Children = 4,
     /// Entries of views and folders, in their order.
@@ -54,7 +54,7 @@ impl Table {
         Self::Summary,
         Self::Body,
         Self::Unid,
-        Self::Bymod,
+        Self::ByModseq,
         Self::Children,
         Self::View,
         Self::Tree,
@@ -75,7 +75,7 @@ impl Table {
             Self::Summary => "summary",
             Self::Body => "body",
             Self::Unid => "unid",
-            Self::Bymod => "bymod",
+            Self::ByModseq => "bymod",
             Self::Children => "children",
             Self::View => "view",
             Self::Tree => "tree",
@@ -221,7 +221,7 @@ pub trait Engine: Read + Send + Sync {
 
     /// Checks without delay whether the given number of bytes could be written now. Returns an error with the reason if
     /// not. A later write may still be refused.
-    fn room(&self, _bytes: u64) -> Result<()> {
+    fn check_space(&self, _bytes: u64) -> Result<()> {
         Ok(())
     }
 
@@ -241,7 +241,7 @@ pub trait Engine: Read + Send + Sync {
     /// afterwards, so a check must come first. `known` is the damage that [`Engine::verify`] found in that check; an
     /// engine may no longer report it, because it can work without a part that it could not read once. No other thread
     /// may read or write meanwhile.
-    fn mend(&self, _table: Table, _known: &[Error]) -> Result<Vec<SortedFile>> {
+    fn salvage(&self, _table: Table, _known: &[Error]) -> Result<Vec<SortedFile>> {
         Ok(Vec::new())
     }
 
@@ -249,7 +249,7 @@ pub trait Engine: Read + Send + Sync {
     fn size(&self, table: Table, range: &KeyRange) -> Result<u64>;
 
     /// Returns the engine's metrics for the operator.
-    fn figures(&self) -> Metrics;
+    fn metrics(&self) -> Metrics;
 }
 
 #[cfg(test)]

@@ -371,7 +371,7 @@ impl Read for MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn room(&self, bytes: u64) -> Result<()> {
+    fn check_space(&self, bytes: u64) -> Result<()> {
         if self.write_lock().bytes.saturating_add(bytes) > self.faults.capacity() {
             return Err(Error::Full("the simulated disk is full".into()));
         }
@@ -454,7 +454,7 @@ impl Engine for MemoryEngine {
         Ok(bytes)
     }
 
-    fn figures(&self) -> Metrics {
+    fn metrics(&self) -> Metrics {
         let tables = self.read_lock();
         vec![
             ("batches-written-count".into(), tables.written),

@@ -296,7 +296,7 @@ impl Engine for RocksEngine {
         outcome.map_err(|error| failure("write", &error))
     }
 
-    fn room(&self, bytes: u64) -> Result<()> {
+    fn check_space(&self, bytes: u64) -> Result<()> {
         self.space.room(bytes)
     }
 
@@ -375,7 +375,7 @@ impl Engine for RocksEngine {
         Ok(damage)
     }
 
-    fn mend(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
+    fn salvage(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
         self.gaps.sweep(|| mend::mend(self, table, known))
     }
 
@@ -395,7 +395,7 @@ impl Engine for RocksEngine {
         Ok(sizes.first().copied().unwrap_or(0) + separate)
     }
 
-    fn figures(&self) -> Metrics {
+    fn metrics(&self) -> Metrics {
         figures::collect(self)
     }
 }

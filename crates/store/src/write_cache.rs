@@ -273,8 +273,8 @@ impl Engine for WriteCache {
         self.sweep(|| self.inner.ingest(table, pairs))
     }
 
-    fn mend(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
-        self.sweep(|| self.inner.mend(table, known))
+    fn salvage(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
+        self.sweep(|| self.inner.salvage(table, known))
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
@@ -297,8 +297,8 @@ impl Engine for WriteCache {
         self.inner.checkpoint(target)
     }
 
-    fn room(&self, bytes: u64) -> Result<()> {
-        self.inner.room(bytes)
+    fn check_space(&self, bytes: u64) -> Result<()> {
+        self.inner.check_space(bytes)
     }
 
     fn folder(&self) -> Option<&Path> {
@@ -309,13 +309,13 @@ impl Engine for WriteCache {
         self.inner.size(table, range)
     }
 
-    fn figures(&self) -> Metrics {
+    fn metrics(&self) -> Metrics {
         let (mut asked, mut told) = (0, 0);
         for shard in self.shards.iter().map(lock) {
             asked += shard.asked;
             told += shard.told;
         }
-        let mut figures = self.inner.figures();
+        let mut figures = self.inner.metrics();
         figures.extend([("write-cache-lookups-count".into(), asked), ("write-cache-hits-count".into(), told)]);
         figures
     }

@@ -167,7 +167,7 @@ fn damage(world: &World, table: Table) {
 
 #[test]
 fn a_repair_has_the_index_built_anew() {
-    for table in [Table::Tree, Table::ViewBack, Table::Unid, Table::Bymod] {
+    for table in [Table::Tree, Table::ViewBack, Table::Unid, Table::ByModseq] {
         let world = World::new(ACME);
         damage(&world, table);
         let database = world.directory.database();

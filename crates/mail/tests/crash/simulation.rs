@@ -231,7 +231,7 @@ impl Simulation {
         let full = full && self.unwritten.is_none();
         let operation = self.draw();
         if full {
-            let figures = store::Engine::figures(self.world.memory.as_ref());
+            let figures = store::Engine::metrics(self.world.memory.as_ref());
             let written = figures.iter().find(|(name, _)| name == "written-bytes").expect("it is counted").1;
             self.world.memory.faults().set_capacity(written + self.dice.below(6_000));
         }

@@ -74,7 +74,7 @@ fn substitute_counters(reader: &dyn Read, number: DbNumber) -> Result<Counters> 
         .map(|table| Ok(greatest_key(reader, table, number)?.as_deref().and_then(note_of)))
         .collect::<Result<Vec<_>>>()?;
     let note = note.into_iter().flatten().max().unwrap_or_default();
-    let modseq = greatest_key(reader, Table::Bymod, number)?.as_deref().and_then(modseq_of).unwrap_or_default();
+    let modseq = greatest_key(reader, Table::ByModseq, number)?.as_deref().and_then(modseq_of).unwrap_or_default();
     Ok(Counters {
         next_note: NoteId(note.next().0.saturating_add(NOTE_IDS_SKIPPED)),
         modseq: Modseq(modseq.0.saturating_add(MODSEQS_SKIPPED)),

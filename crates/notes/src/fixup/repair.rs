@@ -125,8 +125,8 @@ impl Survey<'_> {
         // destroyed some of these records. Therefore a reader of changes before this point must compare everything.
         counters.purged_modseq = counters.modseq;
         counters.stubs = self.headers.values().filter(|header| header.is_stub()).count() as u64;
-        if self.unreadable.contains(&Table::Bymod) {
-            self.delete_table(Table::Bymod, batch);
+        if self.unreadable.contains(&Table::ByModseq) {
+            self.delete_table(Table::ByModseq, batch);
         } else {
             change_log::scan(self.reader, self.number, Modseq(0), &mut |entry| {
                 if matches!(entry.change, Change::Left { .. }) {

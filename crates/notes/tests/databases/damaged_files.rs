@@ -173,7 +173,7 @@ fn repair_files(folder: &Path, mut notes: Arc<Notes>) -> Option<Arc<Notes>> {
         if tables.is_empty() {
             return Some(notes);
         }
-        let files: Vec<_> = tables.iter().flat_map(|table| engine.mend(*table, &damage).unwrap()).collect();
+        let files: Vec<_> = tables.iter().flat_map(|table| engine.salvage(*table, &damage).unwrap()).collect();
         if files.is_empty() {
             assert!(damage.iter().all(|error| !error.to_string().contains(".sst")), "{damage:?}");
             return None;
@@ -245,7 +245,7 @@ fn one_flipped_byte_in_any_file_costs_a_block_at_most() {
         let lost = found.iter().map(|outcome| if let Outcome::Lost(count) = outcome { *count } else { 0 }).max();
         assert!(lost.unwrap_or(0) <= NOTES / 6, "{table:?}: {found:?}");
     }
-    for table in [Table::Unid, Table::Bymod, Table::Children, Table::View, Table::Meta] {
+    for table in [Table::Unid, Table::ByModseq, Table::Children, Table::View, Table::Meta] {
         assert!(outcomes[&Some(table)].contains(&Outcome::Rebuilt), "{table:?}: {outcomes:?}");
     }
     for table in [Some(Table::Summary), Some(Table::Body), None] {

@@ -58,7 +58,7 @@ fn keys(world: &TestServer, database: &Database, table: Table) -> Vec<Vec<u8>> {
 
 #[test]
 fn what_is_derived_is_written_again() {
-    for table in [Table::Unid, Table::Bymod, Table::Children, Table::View, Table::Tree] {
+    for table in [Table::Unid, Table::ByModseq, Table::Children, Table::View, Table::Tree] {
         let (world, database) = filled();
         let before = keys(&world, &database, table);
         let victim = before[before.len() / 2].clone();
@@ -171,7 +171,7 @@ fn repair_and_check(world: &TestServer, database: &Arc<Database>) -> Vec<Finding
 
 #[test]
 fn derived_tables_with_flipped_bits_are_written_again() {
-    for table in [Table::Unid, Table::Bymod, Table::View, Table::Tree] {
+    for table in [Table::Unid, Table::ByModseq, Table::View, Table::Tree] {
         let (world, database) = full_database();
         let before = keys(&world, &database, table);
         flip(&world, table, &[before[0].clone(), before[before.len() / 2].clone(), before[before.len() - 1].clone()]);
@@ -187,15 +187,15 @@ fn who_relied_on_what_was_damaged_compares_everything() {
     let change = |database: &Database| [&database.number().to_key()[..], &[0, 0, 0, 0, 0, 0, 0, 3]].concat();
     let header = |database: &Database| [&database.number().to_key()[..], &NoteId(30).to_key(), &[0]].concat();
     check_compares_everything(62, |world, database| {
-        let victim = keys(world, database, Table::Bymod)[5].clone();
-        flip(world, Table::Bymod, &[victim]);
+        let victim = keys(world, database, Table::ByModseq)[5].clone();
+        flip(world, Table::ByModseq, &[victim]);
     });
     // The damaged note leaves its folders, and no record says which folders these were.
     check_compares_everything(61, |world, database| flip(world, Table::Summary, &[header(database)]));
     // The state after the removal of a damaged block: the missing records may have said that a note left a folder.
     check_compares_everything(62, |world, database| {
         let range = KeyRange::prefix(&change(database));
-        damage(world, |batch| batch.delete_range(Table::Bymod, &range.start, &range.end.unwrap()));
+        damage(world, |batch| batch.delete_range(Table::ByModseq, &range.start, &range.end.unwrap()));
     });
 }
 

@@ -225,7 +225,7 @@ impl Findings {
                 }
                 let what = format!("replacing files of {}", table.name());
                 report_step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
-                match ground.store.engine().mend(table, &damage) {
+                match ground.store.engine().salvage(table, &damage) {
                     Ok(damaged) => taken.extend(damaged),
                     Err(error) => self.add_once(format!("its files of {} stay: {error}", table.name())),
                 }

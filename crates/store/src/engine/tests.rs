@@ -145,7 +145,7 @@ fn ingested_pairs_are_there_and_survive() {
         let mut bytes = 0;
         assert!(engine.verify(&mut |read| bytes = read).expect("it runs").is_empty());
         assert!(bytes >= 500 * 104, "{bytes}");
-        assert!(!engine.figures().is_empty());
+        assert!(!engine.metrics().is_empty());
     });
 }
 

@@ -225,7 +225,7 @@ fn set_separate_values(options: &mut rocksdb::Options) {
 /// server.
 const fn is_passed_over(table: Table) -> bool {
     match table {
-        Table::Bymod | Table::Children | Table::Unread | Table::Meta | Table::Catalog => true,
+        Table::ByModseq | Table::Children | Table::Unread | Table::Meta | Table::Catalog => true,
         Table::BlobRef | Table::BlobFree | Table::Store => true,
         Table::Summary | Table::Body | Table::Unid | Table::View | Table::Tree | Table::ViewBack | Table::Blob => false,
     }

@@ -387,7 +387,7 @@ fn mend(folder: &Path, table: Table, options: &Options) -> usize {
     let mut taken = 0;
     loop {
         let rocks = RocksEngine::open(folder, options).expect("opened");
-        let damaged = rocks.mend(table, &[]).expect("mended");
+        let damaged = rocks.salvage(table, &[]).expect("mended");
         drop(rocks);
         if damaged.is_empty() {
             return taken;
@@ -525,7 +525,7 @@ fn after_damage_to_a_young_file(old: u32, young: u32, place: usize) -> Vec<Optio
     drop(rocks);
     flip(&file, place);
     let rocks = open(folder.path()).expect("opened");
-    let damaged = rocks.mend(Table::Meta, &[]).expect("mended");
+    let damaged = rocks.salvage(Table::Meta, &[]).expect("mended");
     assert!(matches!(damaged[..], [SortedFile { table: Table::Meta, level: 0, .. }]), "{damaged:?}");
     drop(rocks);
     take_out(folder.path(), &damaged).expect("taken out");
@@ -664,7 +664,7 @@ fn figures_follow_what_happens() {
     put(&rocks, Table::Summary, b"key", &[7; 5_000]);
     rocks.sync().expect("synced");
     let figure = |name: &str| {
-        let figures = rocks.figures();
+        let figures = rocks.metrics();
         figures.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no figure {name}")).1
     };
     assert!(figure("log-bytes") >= 5_000);
@@ -683,7 +683,7 @@ fn a_long_log_is_cut_by_flushing() {
     let folder = folder();
     let options = Options { max_wal_bytes: Some(limits::WAL_BYTES_MIN), memtable_bytes: 64 << 20, ..small() };
     let rocks = RocksEngine::open(folder.path(), &options).expect("a new store");
-    let flushed = || rocks.figures().iter().any(|(name, bytes)| name == "flush-written-bytes" && *bytes > 0);
+    let flushed = || rocks.metrics().iter().any(|(name, bytes)| name == "flush-written-bytes" && *bytes > 0);
     let needed = (0..100_000_u32).find(|number| {
         put(&rocks, Table::Summary, &number.to_be_bytes(), &[7; 500]);
         number % 500 == 0 && flushed()

@@ -125,7 +125,7 @@ impl ClosedDataFolder {
 
 #[test]
 fn what_is_derived_works_again_whatever_block_was_lost() {
-    for table in [Table::Unid, Table::Bymod, Table::View, Table::Tree, Table::ViewBack, Table::Meta] {
+    for table in [Table::Unid, Table::ByModseq, Table::View, Table::Tree, Table::ViewBack, Table::Meta] {
         let closed = ClosedDataFolder::new();
         closed.flip(table);
         let answer = closed.fixup().unwrap_or_else(|failure| panic!("{table:?}: {failure}"));
