@@ -278,7 +278,7 @@ fn encryption_key(
     let path = config.blobs.key_file.0.as_ref().map_or_else(|| data.blob_key(), |path| data.resolve(path));
     if !path.exists() {
         match Store::open(&data.store(), options) {
-            Err(store::Error::Key(_)) => return Err(CoreError::BlobKeyMissing(path)),
+            Err(store::Error::AttachmentKey(_)) => return Err(CoreError::BlobKeyMissing(path)),
             unencrypted => drop(unencrypted?),
         }
         make_blob_key(&path, random)?;
@@ -423,7 +423,7 @@ mod tests {
             assert!(!path.exists(), "no other key takes its place");
         }
         let error = Core::open(plain).err().expect("encryption cannot be switched off");
-        assert!(matches!(error, CoreError::Store(store::Error::Key(_))), "{error}");
+        assert!(matches!(error, CoreError::Store(store::Error::AttachmentKey(_))), "{error}");
         std::fs::write(&path, key).expect("brought back");
         drop(Core::open(encrypted).expect("nothing was lost"));
     }

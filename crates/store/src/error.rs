@@ -28,13 +28,13 @@ pub enum Error {
     Newer { found: u32, known: u32 },
     /// The key for attachments is missing or wrong. The operator configures it.
     #[error("the attachments of the store cannot be decrypted: {0}")]
-    Key(&'static str),
+    AttachmentKey(&'static str),
     /// References to attachments were in a damaged place, so the attachments without users are unknown. The operator
     /// has the references rebuilt.
     #[error(
         "attachments are not removed because references to them may be missing; stop the server and rebuild the references with `doublet fixup` or `doublet blobs --rebuild`"
     )]
-    ReferencesLost,
+    ReferencesMissing,
     /// An object named by the operator (a folder, a backup, a key file) is unusable.
     #[error("{}: {why}", path.display())]
     Unusable { path: PathBuf, why: String },

@@ -46,7 +46,7 @@ impl Blobs {
     /// Returns [`Error::ReferencesLost`] if references may be missing.
     pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<CollectionReport> {
         if self.are_references_missing(store)? {
-            return Err(Error::ReferencesLost);
+            return Err(Error::ReferencesMissing);
         }
         let mut due = KeyRange::between(Vec::new(), free_key(now.before(self.grace), &BlobId([0xFF; 32])));
         let mut collected = CollectionReport::default();

@@ -76,9 +76,9 @@ pub(super) fn check_key(engine: &dyn Engine, cipher: Option<&BlobCipher>) -> Res
             engine.write(&batch)?;
             engine.sync()
         }
-        (Some(_), None) => Err(Error::Key("they were written with a key, but none is configured")),
+        (Some(_), None) => Err(Error::AttachmentKey("they were written with a key, but none is configured")),
         (Some(known), Some(cipher)) if known == cipher.fingerprint => Ok(()),
-        (Some(_), Some(_)) => Err(Error::Key("the configured key is not the one they were written with")),
+        (Some(_), Some(_)) => Err(Error::AttachmentKey("the configured key is not the one they were written with")),
     }
 }
 

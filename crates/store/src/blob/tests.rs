@@ -309,7 +309,7 @@ fn a_wrong_key_is_refused_at_once() {
     drop(world_over(Arc::clone(&engine), None).expect("without a key so far"));
     drop(world_over(Arc::clone(&engine), Some([7; 32])).expect("from now on with one"));
     for wrong in [None, Some([8; 32])] {
-        assert!(matches!(world_over(Arc::clone(&engine), wrong), Err(Error::Key(_))));
+        assert!(matches!(world_over(Arc::clone(&engine), wrong), Err(Error::AttachmentKey(_))));
     }
     assert!(world_over(engine, Some([7; 32])).is_ok());
 }
@@ -435,9 +435,9 @@ fn nothing_is_removed_while_references_may_be_missing() {
     world.store.commit(&batch).expect("written");
     world.now = world.now.after(2 * GRACE);
     let collect = |world: &World| world.store.blobs().collect(&world.store, world.now, 100);
-    assert!(matches!(collect(&world), Err(Error::ReferencesLost)));
+    assert!(matches!(collect(&world), Err(Error::ReferencesMissing)));
     let again = world_over(Arc::new(world.engine.crash_losing_all()), None).expect("opened");
-    assert!(matches!(collect(&World { now: world.now, ..again }), Err(Error::ReferencesLost)), "also after a restart");
+    assert!(matches!(collect(&World { now: world.now, ..again }), Err(Error::ReferencesMissing)), "also after a restart");
     let mut uses = [Ok((owner(1), id))].into_iter();
     assert_eq!(world.store.blobs().rebuild(&world.store, &mut uses, world.now).expect("rebuilt").added, 1);
     assert_eq!(collect(&world).expect("it runs").removed, 0);
