@@ -123,7 +123,7 @@ impl Blobs {
             codec: Codec::new(options.compression_level),
             grace: options.grace,
             gate: RwLock::new(()),
-            known: Cache::new(limits::KNOWN_BLOBS_MAX),
+            known: Cache::new(limits::PRESENT_BLOBS_CACHED_MAX),
         })
     }
 

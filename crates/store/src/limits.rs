@@ -20,7 +20,7 @@ pub const BLOB_BYTES_MAX: u64 = 4 << 30;
 
 /// Maximum number of attachments that are cached as existing, so that the engine need not be asked. Each takes some
 /// forty bytes.
-pub const KNOWN_BLOBS_MAX: usize = 65_536;
+pub const PRESENT_BLOBS_CACHED_MAX: usize = 65_536;
 
 /// Maximum number of attachments that a report lists individually.
 pub const BLOBS_NAMED_MAX: usize = 1_000;
@@ -36,7 +36,7 @@ pub const BACKUPS_MAX: u32 = 1_000_000;
 
 /// Number of invisible entries of one memtable that a scan skips before that memtable is flushed. Skipping them takes a
 /// third of a millisecond.
-pub const PASSED_REMOVALS_MAX: u32 = 4_000;
+pub const SKIPPED_TOMBSTONES_MAX: u32 = 4_000;
 
 /// Tombstones between two entries from which on a scan reports the range between them as a gap. Stepping over as many takes a microsecond.
 pub const GAP_TOMBSTONES_MIN: u64 = 16;
@@ -63,7 +63,7 @@ pub const CACHED_KEY_BYTES_MAX: usize = 127;
 pub const CACHED_VALUE_BYTES_MAX: usize = 4 << 10;
 
 /// Approximate size of one batch when the readable content of a damaged file is rewritten.
-pub const MEND_BATCH_BYTES: usize = 16 << 20;
+pub const SALVAGE_BATCH_BYTES: usize = 16 << 20;
 
 /// Maximum size of a pair to be sorted, key and value together.
 pub const SORT_PAIR_BYTES_MAX: usize = 64 << 20;
@@ -75,4 +75,4 @@ pub const SORT_RUNS_MAX: usize = 1_000;
 pub const SORT_BUFFER_BYTES: usize = 128 << 10;
 
 /// Number of keys that are probed for intact blocks between damaged ones.
-pub const MEND_PROBES: usize = 64;
+pub const SALVAGE_PROBES: usize = 64;

@@ -23,7 +23,7 @@ use super::{RocksEngine, failure};
 use crate::batch::Batch;
 use crate::engine::{Direction, Engine as _, KeyRange, Read as _, SortedFile, Table, next_key};
 use crate::error::{Error, Result};
-use crate::limits::{MEND_BATCH_BYTES, MEND_PROBES};
+use crate::limits::{SALVAGE_BATCH_BYTES, SALVAGE_PROBES};
 
 /// Rewrites the readable content of the damaged files of a table. Returns these files, which can then be removed.
 pub(super) fn mend(rocks: &RocksEngine, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
@@ -93,7 +93,7 @@ fn copy_until_damage(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Res
             Ok(Some((key, value))) => {
                 piece.pairs.push((key.to_vec(), value.to_vec()));
                 piece.bytes += key.len() + value.len();
-                if piece.bytes >= MEND_BATCH_BYTES {
+                if piece.bytes >= SALVAGE_BATCH_BYTES {
                     piece = piece.write(rocks, next_key(key))?;
                 }
             }
@@ -178,7 +178,7 @@ fn readable_between(
     is_readable: &dyn Fn(&[u8]) -> Result<bool>,
 ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let mut keys = vec![start.to_vec(), end.to_vec()];
-    while keys.len() < MEND_PROBES {
+    while keys.len() < SALVAGE_PROBES {
         let between: Vec<Vec<u8>> = keys.windows(2).filter_map(|pair| middle(&pair[0], &pair[1])).collect();
         if between.is_empty() {
             break;

@@ -237,7 +237,7 @@ const fn is_passed_over(table: Table) -> bool {
 /// and compaction then drops the tombstones. Otherwise reading a view whose newest documents come and go would become
 /// slower and slower.
 fn with_short_scans(options: &mut rocksdb::Options) -> rocksdb::Options {
-    let (all, each) = (limits::PASSED_REMOVALS_MAX, limits::PASSED_REMOVALS_MAX / 100);
+    let (all, each) = (limits::SKIPPED_TOMBSTONES_MAX, limits::SKIPPED_TOMBSTONES_MAX / 100);
     let said = format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each}");
     options.get_options_from_string(said).expect("the engine has these options")
 }

@@ -721,8 +721,8 @@ fn removals_that_a_scan_passes_over_are_written_out_of_memory() {
         put(&rocks, Table::View, &key(u32::MAX), b"the last");
         in_memory()
     };
-    let few = limits::PASSED_REMOVALS_MAX / 10;
+    let few = limits::SKIPPED_TOMBSTONES_MAX / 10;
     assert!(scanned(few) > u64::from(few), "a few stay");
-    assert!(scanned(limits::PASSED_REMOVALS_MAX) < u64::from(few), "many go");
+    assert!(scanned(limits::SKIPPED_TOMBSTONES_MAX) < u64::from(few), "many go");
     assert_eq!(scan_all(&rocks, Table::View, &KeyRange::all(), Direction::Forward).len(), 1);
 }
