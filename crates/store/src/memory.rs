@@ -124,7 +124,7 @@ impl MemoryEngine {
 
     /// Flips a random bit of a stored value and corrects its checksum, like corruption that happened before the value
     /// was stored. Returns `false` if there is no value or it is empty.
-    pub fn falsify(&self, table: Table, key: &[u8]) -> bool {
+    pub fn damage_with_valid_checksum(&self, table: Table, key: &[u8]) -> bool {
         if !self.damage(table, key) {
             return false;
         }
@@ -169,10 +169,10 @@ impl MemoryEngine {
         self.tables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hold(&self) -> ReadView<'_> {
+    fn read_view(&self) -> ReadView<'_> {
         let mut tables = self.write_lock();
         let sequence = tables.written;
-        assert!(sequence >= tables.floor(), "the state that a new reader sees is still kept");
+        assert!(sequence >= tables.oldest_visible(), "the state that a new reader sees is still kept");
         *tables.readers.entry(sequence).or_insert(0) += 1;
         ReadView { memory: self, sequence }
     }
@@ -208,7 +208,7 @@ impl Tables {
     }
 
     fn set(&mut self, table: Table, key: &[u8], value: Option<Stored>) {
-        let (sequence, floor) = (self.written, self.floor());
+        let (sequence, floor) = (self.written, self.oldest_visible());
         if value.is_none() {
             if !self.maps[table as usize].contains_key(key) {
                 return;
@@ -228,13 +228,13 @@ impl Tables {
     }
 
     /// Returns the sequence number below which no reader reads and to which no crash falls back.
-    fn floor(&self) -> u64 {
+    fn oldest_visible(&self) -> u64 {
         let oldest = self.readers.keys().next().copied().unwrap_or(u64::MAX);
         self.synced.min(oldest)
     }
 
-    fn forget_removed(&mut self) {
-        let floor = self.floor();
+    fn drop_invisible_keys(&mut self) {
+        let floor = self.oldest_visible();
         while self.removed.front().is_some_and(|(sequence, ..)| *sequence <= floor) {
             let Some((_, table, key)) = self.removed.pop_front() else { return };
             let map = &mut self.maps[table as usize];
@@ -328,7 +328,7 @@ impl<'memory> MemoryCursor<'memory> {
     }
 
     /// Returns `true` if the remaining bounds are empty in a way that `BTreeMap::range` rejects with a panic.
-    fn is_spent(&self) -> bool {
+    fn is_range_empty(&self) -> bool {
         match (&self.start, &self.end) {
             (Bound::Excluded(start), Bound::Excluded(end)) => start >= end,
             _ => false,
@@ -338,7 +338,7 @@ impl<'memory> MemoryCursor<'memory> {
 
 impl Cursor for MemoryCursor<'_> {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        if self.is_spent() {
+        if self.is_range_empty() {
             return Ok(None);
         }
         let Some((key, value)) = self.find() else { return Ok(None) };
@@ -358,15 +358,15 @@ impl Cursor for MemoryCursor<'_> {
 
 impl Read for MemoryEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.hold().get(table, key)
+        self.read_view().get(table, key)
     }
 
     fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.hold().multi_get(table, keys)
+        self.read_view().multi_get(table, keys)
     }
 
     fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
-        Ok(Box::new(MemoryCursor::new(self.hold(), table, range, direction)))
+        Ok(Box::new(MemoryCursor::new(self.read_view(), table, range, direction)))
     }
 }
 
@@ -394,12 +394,12 @@ impl Engine for MemoryEngine {
         let mut tables = self.write_lock();
         tables.synced = tables.synced.max(target);
         assert!(tables.synced <= tables.written, "only written batches are synced");
-        tables.forget_removed();
+        tables.drop_invisible_keys();
         Ok(())
     }
 
     fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
-        Ok(Box::new(self.hold()))
+        Ok(Box::new(self.read_view()))
     }
 
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
@@ -417,7 +417,7 @@ impl Engine for MemoryEngine {
 
     fn checkpoint(&self, target: &Path) -> Result<()> {
         let failed = |error: std::io::Error| Error::Unusable { path: target.to_path_buf(), why: error.to_string() };
-        let held = self.hold();
+        let held = self.read_view();
         let mut encoder = Encoder::new();
         for table in Table::ALL {
             let mut cursor = held.scan(table, &KeyRange::all(), Direction::Forward)?;
