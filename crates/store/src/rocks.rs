@@ -137,7 +137,7 @@ impl RocksEngine {
     }
 
     /// Reads a table and returns the damage found.
-    fn damage_of(&self, table: Table, bytes: &mut u64, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
+    fn verify_table(&self, table: Table, bytes: &mut u64, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
         let files = self.db.live_files().map_err(|error| failure("list the files", &error))?;
         let of_table = || files.iter().filter(|file| file.column_family_name == table.name());
         let (mut damage, mut start) = (Vec::new(), Vec::new());
@@ -146,8 +146,8 @@ impl RocksEngine {
         let firsts = of_table().filter_map(|file| file.start_key.as_deref());
         let lasts = of_table().filter_map(|file| file.end_key.as_deref());
         for key in firsts.chain(lasts) {
-            self.ask(table, key, &mut damage)?;
-            self.ask(table, &next_key(key), &mut damage)?;
+            self.check_key(table, key, &mut damage)?;
+            self.check_key(table, &next_key(key), &mut damage)?;
         }
         while let Err((last, error)) = self.verify_from(table, &start, bytes, progress) {
             if !matches!(error, Error::Damaged { .. }) {
@@ -163,7 +163,7 @@ impl RocksEngine {
     }
 
     /// Reads one key and adds any damage found.
-    fn ask(&self, table: Table, key: &[u8], damage: &mut Vec<Error>) -> Result<()> {
+    fn check_key(&self, table: Table, key: &[u8], damage: &mut Vec<Error>) -> Result<()> {
         match self.get(table, key) {
             Err(error @ Error::Damaged { .. }) => add_new(damage, error),
             Err(error) => return Err(error),
@@ -370,7 +370,7 @@ impl Engine for RocksEngine {
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
         let (mut bytes, mut damage) = (0, Vec::new());
         for table in Table::ALL {
-            damage.extend(self.damage_of(table, &mut bytes, progress)?);
+            damage.extend(self.verify_table(table, &mut bytes, progress)?);
         }
         Ok(damage)
     }

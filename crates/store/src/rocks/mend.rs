@@ -30,7 +30,7 @@ pub(super) fn mend(rocks: &RocksEngine, table: Table, known: &[Error]) -> Result
     if table == Table::Blob {
         return Ok(Vec::new());
     }
-    let mut damage = rocks.damage_of(table, &mut 0, &mut |_| {})?;
+    let mut damage = rocks.verify_table(table, &mut 0, &mut |_| {})?;
     damage.extend(
         known.iter().filter(|error| matches!(error, Error::Damaged { table: of, .. } if *of == table)).cloned(),
     );
