@@ -313,7 +313,7 @@ impl Engine for RocksEngine {
     }
 
     fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
-        let at = self.gaps.last_written();
+        let at = self.gaps.last_visible_batch();
         Ok(Box::new(Reader::new(self, Some(NumberedSnapshot { snapshot: self.db.snapshot(), at }))))
     }
 
@@ -337,7 +337,7 @@ impl Engine for RocksEngine {
         let mut how = rocksdb::IngestExternalFileOptions::default();
         how.set_move_files(true);
         let take_in = || self.db.ingest_external_file_cf_opts(self.family(table), &how, vec![&file]);
-        let outcome = if gaps::is_covered(table) { self.gaps.sweep(take_in) } else { take_in() };
+        let outcome = if gaps::is_covered(table) { self.gaps.clear_during(take_in) } else { take_in() };
         outcome.map_err(|error| failure("ingest a sorted file", &error))
     }
 
@@ -376,7 +376,7 @@ impl Engine for RocksEngine {
     }
 
     fn salvage(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
-        self.gaps.sweep(|| mend::mend(self, table, known))
+        self.gaps.clear_during(|| mend::mend(self, table, known))
     }
 
     fn size(&self, table: Table, range: &KeyRange) -> Result<u64> {

@@ -59,7 +59,7 @@ impl Gaps {
     }
 
     /// Returns the number of the last batch that can be read. A snapshot that is taken afterwards shows all batches up to it.
-    pub(super) fn last_written(&self) -> u64 {
+    pub(super) fn last_visible_batch(&self) -> u64 {
         self.written.load(Ordering::SeqCst)
     }
 
@@ -70,7 +70,7 @@ impl Gaps {
     }
 
     /// Returns the first gap at or after `position` in the direction of a scan whose snapshot shows the batches up to `at`.
-    pub(super) fn ahead(
+    pub(super) fn next_gap(
         &self,
         (slot, table): (usize, Table),
         position: &[u8],
@@ -81,7 +81,7 @@ impl Gaps {
     }
 
     /// Learns that a snapshot which shows the batches up to `at` has no entries from `start` to before `end`.
-    pub(super) fn learn(&self, table: Table, start: &[u8], end: &[u8], at: u64) {
+    pub(super) fn record(&self, table: Table, start: &[u8], end: &[u8], at: u64) {
         let is_long = start.len() > GAP_KEY_BYTES_MAX || end.len() > GAP_KEY_BYTES_MAX;
         if is_long || start >= end || !is_covered(table) || !is_within_home(table, start, end) {
             return;
@@ -97,7 +97,7 @@ impl Gaps {
         let is_unlisted = batch.len() > LISTED_CHANGES_PER_BATCH_MAX || batch.operations().any(is_unnamed);
         let slots = batch.operations().fold(0, |slots, operation| slots | slots_of(operation));
         let begun = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        let turn = BatchInProgress { slots, begun, written_before: self.last_written(), is_unlisted };
+        let turn = BatchInProgress { slots, begun, written_before: self.last_visible_batch(), is_unlisted };
         if is_unlisted {
             self.each(slots, |slot| slot.begin_unlisted());
         }
@@ -133,7 +133,7 @@ impl Gaps {
     }
 
     /// Does work that changes keys without naming them, and forgets all gaps before.
-    pub(super) fn sweep<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(super) fn clear_during<T>(&self, work: impl FnOnce() -> T) -> T {
         self.each(ALL_SLOTS, |slot| {
             slot.begin_unlisted();
             slot.clear();

@@ -91,7 +91,7 @@ impl<'rocks> KeyCursor<'rocks> {
         direction: Direction,
     ) -> Self {
         // The iterator sees what can be read when it is made, so the number is loaded before.
-        let at = moment.map_or_else(|| rocks.gaps.last_written(), |moment| moment.at);
+        let at = moment.map_or_else(|| rocks.gaps.last_visible_batch(), |moment| moment.at);
         let mut options = ReadOptions::default();
         if let Some(moment) = moment {
             options.set_snapshot(&moment.snapshot);
@@ -215,9 +215,9 @@ impl<'rocks> GapFollower<'rocks> {
         let is_gap = tombstones_passed().saturating_sub(self.passed) >= GAP_TOMBSTONES_MIN;
         if is_gap && is_sound {
             match (self.direction, key) {
-                (Direction::Forward, to) => self.gaps.learn(table, &self.rest.start, to.unwrap_or(end), self.at),
-                (Direction::Backward, Some(to)) => self.gaps.learn(table, &next_key(to), end, self.at),
-                (Direction::Backward, None) => self.gaps.learn(table, &self.rest.start, end, self.at),
+                (Direction::Forward, to) => self.gaps.record(table, &self.rest.start, to.unwrap_or(end), self.at),
+                (Direction::Backward, Some(to)) => self.gaps.record(table, &next_key(to), end, self.at),
+                (Direction::Backward, None) => self.gaps.record(table, &self.rest.start, end, self.at),
             }
         }
         let Some(key) = key else { return };
@@ -237,7 +237,7 @@ impl<'rocks> GapFollower<'rocks> {
             Direction::Forward => Some(&self.rest.start),
             Direction::Backward => self.rest.end.as_ref(),
         };
-        self.ahead = position.and_then(|position| self.gaps.ahead(self.place, position, self.direction, self.at));
+        self.ahead = position.and_then(|position| self.gaps.next_gap(self.place, position, self.direction, self.at));
     }
 }
 

@@ -133,11 +133,11 @@ fn deleting(number: u64) -> Batch {
 
 /// Returns the gap that contains a key of database 7 or comes next after it.
 fn gap_from(gaps: &Gaps, number: u64) -> Option<KeyRange> {
-    gaps.ahead((slot_number(TABLE, &key(7, 0)), TABLE), &key(7, number), Direction::Forward, u64::MAX)
+    gaps.next_gap((slot_number(TABLE, &key(7, 0)), TABLE), &key(7, number), Direction::Forward, u64::MAX)
 }
 
 fn learn(gaps: &Gaps, start: u64, end: u64, at: u64) -> bool {
-    gaps.learn(TABLE, &key(7, start), &key(7, end), at);
+    gaps.record(TABLE, &key(7, start), &key(7, end), at);
     gap_from(gaps, start).is_some_and(|gap| gap.contains(&key(7, start)))
 }
 
@@ -160,12 +160,12 @@ fn a_range_in_which_a_key_is_changing_or_has_changed_is_not_learned() {
     });
     for batch in [setting(15), deleting(15), range, large] {
         let gaps = Gaps::new();
-        let before = gaps.last_written();
+        let before = gaps.last_visible_batch();
         let turn = gaps.begin(&batch);
-        assert!(!learn(&gaps, 10, 20, gaps.last_written()), "the snapshot may show the batch or not");
+        assert!(!learn(&gaps, 10, 20, gaps.last_visible_batch()), "the snapshot may show the batch or not");
         gaps.end(&batch, &turn, true);
         assert!(!learn(&gaps, 10, 20, before), "the snapshot may be older than the batch");
-        assert!(learn(&gaps, 10, 20, gaps.last_written()));
+        assert!(learn(&gaps, 10, 20, gaps.last_visible_batch()));
     }
 }
 
@@ -173,9 +173,9 @@ fn a_range_in_which_a_key_is_changing_or_has_changed_is_not_learned() {
 fn a_range_is_learned_while_keys_beside_it_change() {
     for batch in [setting(9), setting(20), deleting(300)] {
         let gaps = Gaps::new();
-        let before = gaps.last_written();
+        let before = gaps.last_visible_batch();
         let turn = gaps.begin(&batch);
-        assert!(learn(&gaps, 10, 20, gaps.last_written()));
+        assert!(learn(&gaps, 10, 20, gaps.last_visible_batch()));
         gaps.end(&batch, &turn, true);
         assert!(learn(&gaps, 12, 20, before));
     }
@@ -184,7 +184,7 @@ fn a_range_is_learned_while_keys_beside_it_change() {
 #[test]
 fn a_change_that_is_no_longer_listed_still_counts() {
     let gaps = Gaps::new();
-    let before = gaps.last_written();
+    let before = gaps.last_visible_batch();
     let write = |number| {
         let batch = setting(number);
         let turn = gaps.begin(&batch);
@@ -193,7 +193,7 @@ fn a_change_that_is_no_longer_listed_still_counts() {
     write(15);
     (0..=LISTED_CHANGES_PER_SLOT_MAX as u64).for_each(|number| write(1_000 + number));
     assert!(!learn(&gaps, 10, 20, before));
-    assert!(learn(&gaps, 10, 20, gaps.last_written()));
+    assert!(learn(&gaps, 10, 20, gaps.last_visible_batch()));
 }
 
 #[test]
@@ -231,9 +231,9 @@ fn more_gaps_than_are_kept_displace_others() {
     let count = || gaps.lock(slot_number(TABLE, &key(7, 0))).len();
     assert_eq!(count(), GAPS_PER_SLOT_MAX);
     assert_eq!(gap_from(&gaps, 0).expect("a gap").start, key(7, 30), "the first ten were dropped");
-    gaps.learn(TABLE, &[7; GAP_KEY_BYTES_MAX + 1], &[8; 4], 0);
-    gaps.learn(TABLE, &[0, 0, 0, 7], &[0, 0, 0, 9], 0);
-    gaps.learn(Table::Tree, &key(7, 9_000), &key(7, 9_001), 0);
+    gaps.record(TABLE, &[7; GAP_KEY_BYTES_MAX + 1], &[8; 4], 0);
+    gaps.record(TABLE, &[0, 0, 0, 7], &[0, 0, 0, 9], 0);
+    gaps.record(Table::Tree, &key(7, 9_000), &key(7, 9_001), 0);
     assert_eq!(gaps.lock(slot_number(TABLE, &[7; 4])).len(), 0, "long keys are not kept");
     assert_eq!(count(), GAPS_PER_SLOT_MAX, "nor ranges of several databases, nor tables that are not covered");
 }
