@@ -19,7 +19,7 @@ use crate::limits::{GAP_TOMBSTONES_MIN, GAPS_PER_SLOT_MAX};
 const TABLE: Table = Table::View;
 
 /// Databases of the tests. Their key ranges are adjacent.
-const HOMES: [u32; 2] = [7, 8];
+const DATABASES: [u32; 2] = [7, 8];
 
 /// Number of keys per database.
 const KEYS: u64 = 400;
@@ -253,7 +253,7 @@ fn random_histories_look_as_they_would_without_gaps() {
                 held.insert(0, (rocks.snapshot().expect("a snapshot"), model.clone()));
             }
             if let Some((reader, seen)) = held.get(usize::try_from(dice.below(5)).expect("few")) {
-                let (range, direction) = way(&mut dice);
+                let (range, direction) = random_scan(&mut dice);
                 let mut expected: Vec<_> = seen
                     .iter()
                     .filter(|(key, _)| range.contains(key))
@@ -273,7 +273,7 @@ fn random_histories_look_as_they_would_without_gaps() {
 
 /// Changes a store and its model. Most changes set or remove runs of keys.
 fn change(rocks: &RocksEngine, model: &mut Model, dice: &mut SeededRandom) {
-    let home = HOMES[usize::try_from(dice.below(2)).expect("few")];
+    let home = DATABASES[usize::try_from(dice.below(2)).expect("few")];
     let first = dice.below(KEYS);
     let count = if dice.below(3) == 0 { 1 + dice.below(150) } else { 1 };
     let keys: Vec<_> = (first..KEYS.min(first + count)).map(|number| key(home, number)).collect();
@@ -305,9 +305,9 @@ fn change(rocks: &RocksEngine, model: &mut Model, dice: &mut SeededRandom) {
 }
 
 /// Returns a random range and direction for a scan.
-fn way(dice: &mut SeededRandom) -> (KeyRange, Direction) {
+fn random_scan(dice: &mut SeededRandom) -> (KeyRange, Direction) {
     let direction = if dice.below(2) == 0 { Direction::Forward } else { Direction::Backward };
-    let home = HOMES[usize::try_from(dice.below(2)).expect("few")];
+    let home = DATABASES[usize::try_from(dice.below(2)).expect("few")];
     let range = match dice.below(4) {
         0 => KeyRange::all(),
         1 => KeyRange::prefix(&home.to_be_bytes()),
@@ -329,7 +329,7 @@ fn who_reads_while_others_write_misses_nothing() {
         let writers = [0, 1].map(|writer| {
             scope.spawn({
                 let rocks = &rocks;
-                move || wander(rocks, writer)
+                move || move_keys(rocks, writer)
             })
         });
         let readers = [Direction::Forward, Direction::Backward].map(|direction| {
@@ -353,7 +353,7 @@ fn who_reads_while_others_write_misses_nothing() {
 }
 
 /// Repeatedly moves the two keys of a writer.
-fn wander(rocks: &RocksEngine, writer: u64) {
+fn move_keys(rocks: &RocksEngine, writer: u64) {
     let dice = SeededRandom::new(writer);
     let mut places = [writer, writer + 2];
     for _ in 0..6_000 {
