@@ -212,7 +212,7 @@ impl RocksEngine {
 fn examine_log(folder: &Path, damaged_log: DamagedLog) -> Result<bool> {
     let condition = log::examine(folder)?;
     match &condition.torn {
-        Some(place) if condition.is_loss_proved && damaged_log == DamagedLog::Refuse => Err(log::loss(place)),
+        Some(place) if condition.is_loss_proved && damaged_log == DamagedLog::Refuse => Err(log::loss_error(place)),
         torn => Ok(torn.is_some()),
     }
 }
@@ -280,7 +280,7 @@ impl Engine for RocksEngine {
     fn write(&self, batch: &Batch) -> Result<()> {
         self.space.take(batch.byte_count())?;
         let mut changes = rocksdb::WriteBatch::with_capacity_bytes(batch.byte_count() + 16 * batch.len() + 32);
-        changes.put_log_data(log::voucher(self.synced.load(Ordering::Relaxed)));
+        changes.put_log_data(log::sync_marker(self.synced.load(Ordering::Relaxed)));
         for operation in batch.operations() {
             match operation {
                 Operation::Put { table, key, value } => changes.put_cf(self.family(table), key, value),

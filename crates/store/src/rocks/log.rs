@@ -38,7 +38,7 @@ const VOUCHER_BYTES: usize = 12;
 const BATCH_START_BYTES: usize = BATCH_HEADER_BYTES + 2 + VOUCHER_BYTES;
 
 /// Returns the voucher that a batch begins with.
-pub(super) fn voucher(synced: u64) -> [u8; VOUCHER_BYTES] {
+pub(super) fn sync_marker(synced: u64) -> [u8; VOUCHER_BYTES] {
     let mut bytes = [0; VOUCHER_BYTES];
     bytes[..4].copy_from_slice(&VOUCHER_MAGIC);
     bytes[4..].copy_from_slice(&synced.to_be_bytes());
@@ -75,7 +75,7 @@ pub(super) fn examine(folder: &Path) -> Result<LogCondition> {
 }
 
 /// Returns the error for a log that has lost synced changes.
-pub(super) fn loss(place: &LogPosition) -> Error {
+pub(super) fn loss_error(place: &LogPosition) -> Error {
     let why = format!(
         "the log {} is damaged at byte {} and acknowledged changes after that byte are lost; restore a backup, or open the store without them",
         place.file.display(),
@@ -309,7 +309,7 @@ mod tests {
         let mut bytes = sequence.to_le_bytes().to_vec();
         bytes.extend_from_slice(&1_u32.to_le_bytes());
         bytes.extend_from_slice(&[LOG_DATA, VOUCHER_BYTES as u8]);
-        bytes.extend_from_slice(&voucher(synced));
+        bytes.extend_from_slice(&sync_marker(synced));
         bytes.extend_from_slice(b"operations");
         bytes
     }
