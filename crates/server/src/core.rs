@@ -183,7 +183,7 @@ impl Services {
     pub fn reopen_without_files(self, files: &[store::SortedFile]) -> Result<Self, CoreError> {
         let Self { config, notes, store, data, lock, .. } = self;
         drop((notes, store));
-        store::rocks::take_out(&data.store(), files)?;
+        store::rocks::remove_files(&data.store(), files)?;
         Self::open_for_fixup(config, data, lock)
     }
 }

@@ -32,7 +32,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
 
-pub use manifest::take_out;
+pub use manifest::remove_files;
 pub use options::{DamagedLog, Options, RestartTradeOff};
 pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 pub use read::tombstones_passed;

@@ -179,7 +179,7 @@ fn repair_files(folder: &Path, mut notes: Arc<Notes>) -> Option<Arc<Notes>> {
             return None;
         }
         drop(notes);
-        store::rocks::take_out(folder, &files).unwrap();
+        store::rocks::remove_files(folder, &files).unwrap();
         notes = open(folder).unwrap();
     }
 }

@@ -36,7 +36,7 @@ const NUMBERS: [u64; 7] = [2, 3, 4, 9, 10, 203, 300];
 const SKIPPABLE: u64 = 1 << 13;
 
 /// Removes sorted files from the store in a folder. No process may have the store open. Durable on return.
-pub fn take_out(folder: &Path, files: &[SortedFile]) -> Result<()> {
+pub fn remove_files(folder: &Path, files: &[SortedFile]) -> Result<()> {
     let manifest = manifest_of(folder)?;
     let bytes = fs::read(&manifest).map_err(|error| unusable(&manifest, error.to_string()))?;
     let tables = tables(&bytes).ok_or_else(|| unusable(&manifest, "its records are invalid".into()))?;

@@ -393,7 +393,7 @@ fn mend(folder: &Path, table: Table, options: &Options) -> usize {
             return taken;
         }
         taken += damaged.len();
-        take_out(folder, &damaged).expect("taken out");
+        remove_files(folder, &damaged).expect("taken out");
     }
 }
 
@@ -528,7 +528,7 @@ fn after_damage_to_a_young_file(old: u32, young: u32, place: usize) -> Vec<Optio
     let damaged = rocks.salvage(Table::Meta, &[]).expect("mended");
     assert!(matches!(damaged[..], [SortedFile { table: Table::Meta, level: 0, .. }]), "{damaged:?}");
     drop(rocks);
-    take_out(folder.path(), &damaged).expect("taken out");
+    remove_files(folder.path(), &damaged).expect("taken out");
     let rocks = open(folder.path()).expect("opened without it");
     assert_eq!(rocks.verify(&mut |_| {}).expect("it runs").len(), 0);
     assert!(!file.exists());
@@ -559,13 +559,13 @@ fn a_damaged_young_file_is_taken_out_of_the_closed_store() {
 #[test]
 fn no_file_is_taken_out_of_what_is_no_store() {
     let folder = folder();
-    assert!(matches!(take_out(folder.path(), &[]), Err(Error::Unusable { .. })));
+    assert!(matches!(remove_files(folder.path(), &[]), Err(Error::Unusable { .. })));
     fs::write(folder.path().join("CURRENT"), "../MANIFEST-000001\n").expect("written");
-    assert!(matches!(take_out(folder.path(), &[]), Err(Error::Unusable { .. })));
+    assert!(matches!(remove_files(folder.path(), &[]), Err(Error::Unusable { .. })));
     fs::write(folder.path().join("CURRENT"), "MANIFEST-000001\n").expect("written");
     fs::write(folder.path().join("MANIFEST-000001"), b"no manifest is this").expect("written");
     let file = SortedFile { table: Table::Meta, level: 0, number: 7 };
-    assert!(matches!(take_out(folder.path(), &[file]), Err(Error::Unusable { .. })));
+    assert!(matches!(remove_files(folder.path(), &[file]), Err(Error::Unusable { .. })));
 }
 
 #[test]
