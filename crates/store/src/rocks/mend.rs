@@ -44,7 +44,7 @@ pub(super) fn mend(rocks: &RocksEngine, table: Table, known: &[Error]) -> Result
     let mut taken = Vec::new();
     for file in youngest(damaged.collect()) {
         let (Some(first), Some(last)) = (&file.start_key, &file.end_key) else { continue };
-        rescue(rocks, table, &KeyRange::between(first.clone(), next_key(last)))?;
+        rewrite_readable(rocks, table, &KeyRange::between(first.clone(), next_key(last)))?;
         taken.push(sorted_file(table, file)?);
     }
     rocks.sync()?;
@@ -72,7 +72,7 @@ fn sorted_file(table: Table, file: &LiveFile) -> Result<SortedFile> {
 }
 
 /// Rewrites the readable content of a range on top of the existing content. Leaves the unreadable parts as they are.
-fn rescue(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Result<()> {
+fn rewrite_readable(rocks: &RocksEngine, table: Table, range: &KeyRange) -> Result<()> {
     let mut rest = range.clone();
     while let Some(reached) = copy_until_damage(rocks, table, &rest)? {
         let gap = KeyRange { start: reached, end: range.end.clone() };
