@@ -153,10 +153,10 @@ impl RocksOptions {
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
             options.set_bottommost_compression_options(-14, 1, 0, 0, true);
         }
-        if is_passed_over(table) {
+        if is_scanned_over_tombstones(table) {
             options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5);
         }
-        if self.quiet { options } else { with_short_scans(&mut options) }
+        if self.quiet { options } else { set_tombstone_flush_trigger(&mut options) }
     }
 
     /// Returns the options of a sorted file to be ingested.
@@ -223,7 +223,7 @@ fn set_separate_values(options: &mut rocksdb::Options) {
 /// Records in the tables of documents are found by their keys, and scans of views know where the empty ranges are
 /// (`gaps`). Compacting the whole view table for each memtable would cost a fifth of the processor time of a busy
 /// server.
-const fn is_passed_over(table: Table) -> bool {
+const fn is_scanned_over_tombstones(table: Table) -> bool {
     match table {
         Table::ByModseq | Table::Children | Table::Unread | Table::Meta | Table::Catalog => true,
         Table::BlobRef | Table::BlobFree | Table::Store => true,
@@ -236,7 +236,7 @@ const fn is_passed_over(table: Table) -> bool {
 /// A scan skips every tombstone in a memtable. If it skips many for each entry that it finds, the memtable is flushed,
 /// and compaction then drops the tombstones. Otherwise reading a view whose newest documents come and go would become
 /// slower and slower.
-fn with_short_scans(options: &mut rocksdb::Options) -> rocksdb::Options {
+fn set_tombstone_flush_trigger(options: &mut rocksdb::Options) -> rocksdb::Options {
     let (all, each) = (limits::SKIPPED_TOMBSTONES_MAX, limits::SKIPPED_TOMBSTONES_MAX / 100);
     let said = format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each}");
     options.get_options_from_string(said).expect("the engine has these options")
