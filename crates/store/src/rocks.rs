@@ -81,7 +81,7 @@ impl RocksEngine {
         let mut tuning = RocksOptions::new(options);
         tuning.database.create_if_missing(origin == StoreState::New);
         let db = open_tables(folder, &tuning)?;
-        placement::settle(folder, options.wal_folder.as_deref())?;
+        placement::record_wal_folder_and_clean(folder, options.wal_folder.as_deref())?;
         let last_log = LastLog::start(folder, options.wal_folder.as_deref())?;
         let space = DiskSpaceMonitor::new(&[folder, wal_folder], options.reserve_bytes);
         let rocks = Self {

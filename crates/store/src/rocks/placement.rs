@@ -55,12 +55,12 @@ pub(super) enum StoreState {
 pub(super) fn prepare(folder: &Path, wal_folder: Option<&Path>, damaged_log: DamagedLog) -> Result<StoreState> {
     make_folder(folder)?;
     let logs = wal_folder.unwrap_or(folder);
-    if !is_there(&folder.join(CURRENT_FILE)) {
+    if !exists(&folder.join(CURRENT_FILE)) {
         prepare_new(folder, logs)?;
         return Ok(StoreState::New);
     }
     refuse_log_elsewhere(folder, logs)?;
-    if !is_there(&folder.join(UNOPENED_FILE)) && damaged_log == DamagedLog::Refuse {
+    if !exists(&folder.join(UNOPENED_FILE)) && damaged_log == DamagedLog::Refuse {
         refuse_missing_log(folder, logs)?;
     }
     make_folder(logs)?;
@@ -68,7 +68,7 @@ pub(super) fn prepare(folder: &Path, wal_folder: Option<&Path>, damaged_log: Dam
 }
 
 fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
-    let is_broken_off = is_there(&folder.join(UNOPENED_FILE));
+    let is_broken_off = exists(&folder.join(UNOPENED_FILE));
     let may_be_there = |name: &str| {
         let is_engines = ["LOCK", "LOG", "lost+found", "unopened.new"].contains(&name) || name.starts_with("LOG.old");
         let is_half_made = is_broken_off
@@ -112,7 +112,7 @@ pub(crate) fn mark_unopened(folder: &Path) -> Result<()> {
 
 /// Removes the mark, so that from now on the store must be complete.
 pub(super) fn mark_opened(folder: &Path) -> Result<()> {
-    if !is_there(&folder.join(UNOPENED_FILE)) {
+    if !exists(&folder.join(UNOPENED_FILE)) {
         return Ok(());
     }
     remove_if_there(&folder.join(UNOPENED_FILE))?;
@@ -133,7 +133,7 @@ fn refuse_log_elsewhere(folder: &Path, logs: &Path) -> Result<()> {
 }
 
 fn refuse_missing_log(folder: &Path, logs: &Path) -> Result<()> {
-    let found = if is_there(logs) { youngest_log(logs)? } else { None };
+    let found = if exists(logs) { youngest_log(logs)? } else { None };
     let recorded = recorded_log(folder)?;
     if found.is_some_and(|found| recorded.is_none_or(|recorded| found >= recorded)) {
         return Ok(());
@@ -206,7 +206,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     entries.map(name).collect::<std::io::Result<_>>().map_err(|error| unusable(folder, &error))
 }
 
-fn is_there(path: &Path) -> bool {
+fn exists(path: &Path) -> bool {
     // A path that cannot be checked counts as existing. Treating it as missing would create a new store.
     path.try_exists().unwrap_or(true)
 }
@@ -217,7 +217,7 @@ fn refused(path: &Path, why: String) -> Error {
 
 /// Records the folder of the log and removes leftovers. The caller must have the store open and must not have written
 /// to it.
-pub(super) fn settle(folder: &Path, wal_folder: Option<&Path>) -> Result<()> {
+pub(super) fn record_wal_folder_and_clean(folder: &Path, wal_folder: Option<&Path>) -> Result<()> {
     let place = wal_folder.map(absolute).transpose()?;
     record_wal_folder(folder, place.as_deref())?;
     remove_if_there(&folder.join(INGEST_FILE))?;
