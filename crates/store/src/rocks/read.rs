@@ -71,7 +71,7 @@ pub(super) struct KeyCursor<'rocks> {
     /// Start of the scan, for the error message if a block cannot be read.
     start: Vec<u8>,
     /// Use of the gap cache by this scan; `None` if the scan does not use it.
-    way: Option<GapFollower<'rocks>>,
+    gap_follower: Option<GapFollower<'rocks>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,8 +105,8 @@ impl<'rocks> KeyCursor<'rocks> {
         let is_empty = range.end.as_ref().is_some_and(|end| *end <= range.start);
         let state = if is_empty { State::Ended } else { State::Fresh };
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
-        let way = if is_empty { None } else { GapFollower::begin(&rocks.gaps, (table, range), direction, at) };
-        Self { rocks, iterator, table, direction, state, start: range.start.clone(), way }
+        let gap_follower = if is_empty { None } else { GapFollower::begin(&rocks.gaps, (table, range), direction, at) };
+        Self { rocks, iterator, table, direction, state, start: range.start.clone(), gap_follower }
     }
 
     /// Starts a scan over a table from a key on. It reads everything once and does not fill the cache.
@@ -119,11 +119,11 @@ impl<'rocks> KeyCursor<'rocks> {
         options.set_readahead_size(2 << 20);
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
         let (direction, state) = (Direction::Forward, State::Fresh);
-        Self { rocks, iterator, table, direction, state, start: start.to_vec(), way: None }
+        Self { rocks, iterator, table, direction, state, start: start.to_vec(), gap_follower: None }
     }
 
     fn step(&mut self) {
-        let jump = self.way.as_mut().and_then(|way| way.jump());
+        let jump = self.gap_follower.as_mut().and_then(|way| way.take_gap());
         match (self.state, self.direction, jump) {
             (State::Ended, ..) => return,
             (_, Direction::Forward, Some(gap)) => self.iterator.seek(gap.end.as_deref().unwrap_or_default()),
@@ -134,8 +134,8 @@ impl<'rocks> KeyCursor<'rocks> {
             (State::Running, Direction::Backward, None) => self.iterator.prev(),
         }
         self.state = if self.iterator.valid() { State::Running } else { State::Ended };
-        if let Some(way) = &mut self.way {
-            way.arrive(self.iterator.key(), self.iterator.status().is_ok());
+        if let Some(way) = &mut self.gap_follower {
+            way.record_step(self.iterator.key(), self.iterator.status().is_ok());
         }
     }
 }
@@ -177,15 +177,15 @@ impl<'rocks> GapFollower<'rocks> {
     fn begin(gaps: &'rocks Gaps, (table, range): (Table, &KeyRange), direction: Direction, at: u64) -> Option<Self> {
         let place = (Gaps::slot_of(table, range)?, table);
         let mut way = Self { gaps, place, at, direction, rest: range.clone(), ahead: None, passed: 0 };
-        way.look();
+        way.find_next_gap();
         Some(way)
     }
 
     /// Returns the gap at the current position, which the scan jumps over, or `None` if there is none.
-    fn jump(&mut self) -> Option<KeyRange> {
+    fn take_gap(&mut self) -> Option<KeyRange> {
         self.passed = tombstones_passed();
         if self.ahead.as_ref().is_some_and(|gap| self.is_past(gap)) {
-            self.look();
+            self.find_next_gap();
         }
         let gap = self.ahead.take_if(|gap| match self.direction {
             Direction::Forward => gap.start <= self.rest.start,
@@ -195,7 +195,7 @@ impl<'rocks> GapFollower<'rocks> {
             Direction::Forward => self.rest.start = gap.end.clone().unwrap_or_default(),
             Direction::Backward => self.rest.end = Some(gap.start.clone()),
         }
-        self.look();
+        self.find_next_gap();
         Some(gap)
     }
 
@@ -209,7 +209,7 @@ impl<'rocks> GapFollower<'rocks> {
 
     /// Records the key that a step reached, and adds a gap to the cache if the step skipped many tombstones. `None`
     /// means the end of the range or an error.
-    fn arrive(&mut self, key: Option<&[u8]>, is_sound: bool) {
+    fn record_step(&mut self, key: Option<&[u8]>, is_sound: bool) {
         let Some(end) = &self.rest.end else { return };
         let (_, table) = self.place;
         let is_gap = tombstones_passed().saturating_sub(self.passed) >= GAP_TOMBSTONES_MIN;
@@ -232,7 +232,7 @@ impl<'rocks> GapFollower<'rocks> {
     }
 
     /// Finds the next gap.
-    fn look(&mut self) {
+    fn find_next_gap(&mut self) {
         let position = match self.direction {
             Direction::Forward => Some(&self.rest.start),
             Direction::Backward => self.rest.end.as_ref(),
