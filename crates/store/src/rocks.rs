@@ -278,7 +278,7 @@ impl Read for RocksEngine {
 
 impl Engine for RocksEngine {
     fn write(&self, batch: &Batch) -> Result<()> {
-        self.space.take(batch.byte_count())?;
+        self.space.reserve(batch.byte_count())?;
         let mut changes = rocksdb::WriteBatch::with_capacity_bytes(batch.byte_count() + 16 * batch.len() + 32);
         changes.put_log_data(log::sync_marker(self.synced.load(Ordering::Relaxed)));
         for operation in batch.operations() {

@@ -29,7 +29,7 @@ impl DiskSpaceMonitor {
     }
 
     /// Returns [`Error::Full`] if a write of this size would touch the reserve.
-    pub(super) fn take(&self, bytes: usize) -> Result<()> {
+    pub(super) fn reserve(&self, bytes: usize) -> Result<()> {
         let bytes = bytes as u64;
         let unchecked = self.unchecked.load(Ordering::Relaxed).saturating_add(bytes);
         if unchecked < limits::SPACE_CHECK_BYTES && !self.short.load(Ordering::Relaxed) {
@@ -82,12 +82,12 @@ mod tests {
     fn writes_are_refused_when_the_reserve_is_touched() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let plenty = DiskSpaceMonitor::new(&[folder.path()], 0);
-        assert!(plenty.take(10).is_ok() && plenty.room(10).is_ok());
+        assert!(plenty.reserve(10).is_ok() && plenty.room(10).is_ok());
         assert!(matches!(plenty.room(u64::MAX), Err(Error::Full(_))), "no disk is so large");
         assert!(plenty.free_bytes() > 0);
         let none = DiskSpaceMonitor::new(&[folder.path()], u64::MAX);
         for _ in 0..3 {
-            assert!(matches!(none.take(1), Err(Error::Full(_))), "it stays refused while the room is short");
+            assert!(matches!(none.reserve(1), Err(Error::Full(_))), "it stays refused while the room is short");
         }
     }
 }
