@@ -85,7 +85,7 @@ impl Sorter {
     }
 
     fn sort(&mut self) {
-        sort_behind(&mut self.pairs, &self.arena, 0);
+        sort_from_depth(&mut self.pairs, &self.arena, 0);
     }
 
     fn spill(&mut self) -> Result<()> {
@@ -218,16 +218,16 @@ impl Merge {
 ///
 /// Keys of a view have long common prefixes, so they are compared eight bytes at a time, as numbers stored in the pairs
 /// themselves.
-fn sort_behind(pairs: &mut [Pair], arena: &[u8], depth: usize) {
+fn sort_from_depth(pairs: &mut [Pair], arena: &[u8], depth: usize) {
     for pair in &mut *pairs {
-        pair.head = head(pair.key(arena).get(depth..).unwrap_or_default());
+        pair.head = key_prefix(pair.key(arena).get(depth..).unwrap_or_default());
     }
     pairs.sort_unstable_by_key(|pair| pair.head);
     for group in pairs.chunk_by_mut(|one, other| one.head == other.head) {
         let depth = depth + size_of::<u64>();
         let goes_on = depth < HEADS_DEPTH_MAX && group.iter().any(|pair| pair.key_bytes as usize > depth);
-        if goes_on && group.len() > COMPARED_MAX {
-            sort_behind(group, arena, depth);
+        if goes_on && group.len() > COMPARISON_SORT_MAX {
+            sort_from_depth(group, arena, depth);
         } else if group.len() > 1 {
             // Pairs with equal keys lie in the arena in the order in which they were added.
             group.sort_unstable_by(|one, other| one.key(arena).cmp(other.key(arena)).then(one.start.cmp(&other.start)));
@@ -236,13 +236,13 @@ fn sort_behind(pairs: &mut [Pair], arena: &[u8], depth: usize) {
 }
 
 /// Maximum number of pairs that are compared by their whole keys.
-const COMPARED_MAX: usize = 12;
+const COMPARISON_SORT_MAX: usize = 12;
 
 /// Depth from which on keys are compared as a whole.
 const HEADS_DEPTH_MAX: usize = 1_024;
 
 /// Returns the first eight bytes as a number with the same order.
-fn head(bytes: &[u8]) -> u64 {
+fn key_prefix(bytes: &[u8]) -> u64 {
     let mut first = [0; size_of::<u64>()];
     let count = bytes.len().min(first.len());
     first[..count].copy_from_slice(&bytes[..count]);
