@@ -14,7 +14,7 @@ use store::{Options, Store, SyncMode};
 
 fn file() -> MailFile {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
-    let store = Arc::new(Store::over(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
+    let store = Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());
     mail.create("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");

@@ -12,7 +12,7 @@ use store::{Options, Store, SyncMode};
 
 fn mail() -> Arc<MailStore> {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
-    let store = Arc::new(Store::over(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
+    let store = Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
     MailStore::new(notes, MailOptions::default())
 }

@@ -60,7 +60,7 @@ fn world_syncing(sync: SyncMode) -> World {
 fn build(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, sync: SyncMode, router: RouterOptions) -> World {
     let options = Options { sync, ..Options::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
-    let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));
+    let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());
     let router = Router::open(mail.clone(), Arc::new(Acme), router).expect("the queue opens");

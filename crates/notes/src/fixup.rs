@@ -190,7 +190,7 @@ pub fn check(database: &Database) -> Result<FixupReport> {
 
 fn check_with_progress(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     database.check_not_dropped()?;
-    database.store.forget_written();
+    database.store.clear_write_cache();
     let keywords = database.keywords();
     let snapshot = database.store.snapshot()?;
     let stored = database_reader::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
@@ -214,7 +214,7 @@ fn repair_with_progress(database: &Database, heard: &mut ProgressCallback<'_>) -
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
     database.check_not_dropped()?;
-    database.store.forget_written();
+    database.store.clear_write_cache();
     let mut survey = Survey::new(database, database.store.as_ref(), *counters, database.keywords());
     survey.run(heard)?;
     if survey.report.findings.is_empty() {

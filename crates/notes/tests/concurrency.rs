@@ -46,7 +46,7 @@ impl World {
     fn over(memory: Arc<MemoryEngine>, sync: SyncMode) -> Self {
         let clock = Arc::new(SimClock::new());
         let engine: Arc<dyn store::Engine> = memory.clone();
-        let store = Store::over(engine, &Options { sync, ..Options::default() }).expect("a store in memory opens");
+        let store = Store::with_engine(engine, &Options { sync, ..Options::default() }).expect("a store in memory opens");
         let notes = Notes::open(Arc::new(store), clock.clone(), Arc::new(SeededRandom::new(9)));
         Self { memory, clock, notes }
     }

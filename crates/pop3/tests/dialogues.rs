@@ -69,7 +69,7 @@ fn world(letters: &[&str]) -> World {
 
 fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
-    let store = Arc::new(Store::over(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
+    let store = Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());

@@ -67,7 +67,7 @@ pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) 
     }
     let target = Target::make(target)?;
     let _lock = files::lock(&target.folder)?;
-    let _turn = store.checkpoint_turn();
+    let _turn = store.lock_checkpoint();
     let engine = store.engine();
     let parent = engine.folder().unwrap_or(&target.folder);
     let checkpoint = Checkpoint::make(engine, &parent.join(crate::rocks::CHECKPOINT_FOLDER))?;

@@ -28,11 +28,11 @@ impl Store {
     /// Opens the store in a folder, or creates one there.
     pub fn open(folder: &Path, options: &Options) -> Result<Self> {
         let engine = Arc::new(RocksEngine::open(folder, options)?);
-        Self::over(engine, options)
+        Self::with_engine(engine, options)
     }
 
     /// Creates a store over any engine.
-    pub fn over(engine: Arc<dyn Engine>, options: &Options) -> Result<Self> {
+    pub fn with_engine(engine: Arc<dyn Engine>, options: &Options) -> Result<Self> {
         let engine = Arc::new(WriteCache::new(engine));
         let committer = Committer::start(Arc::clone(&engine) as Arc<dyn Engine>, options.sync)?;
         let blobs = Blobs::open(Arc::clone(&engine) as Arc<dyn Engine>, &options.blobs)?;
@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// Clears the cache of recently written records, so that a check reads from the engine.
-    pub fn forget_written(&self) {
+    pub fn clear_write_cache(&self) {
         self.engine.forget();
     }
 
@@ -83,7 +83,7 @@ impl Store {
         self.engine.flush()
     }
 
-    pub(crate) fn checkpoint_turn(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn lock_checkpoint(&self) -> MutexGuard<'_, ()> {
         self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -136,7 +136,7 @@ fn open_mail(
     let blobs = BlobOptions { grace: GRACE, ..BlobOptions::default() };
     let options = Options { sync: syncing.mode(), blobs, ..Options::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
-    let store = Arc::new(Store::over(engine, &options)?);
+    let store = Arc::new(Store::with_engine(engine, &options)?);
     let notes = Notes::open(store, clock, Arc::new(random));
     Ok(MailStore::new(notes, MailOptions { separate_bytes_min: 256, ..MailOptions::default() }))
 }

@@ -26,7 +26,7 @@ impl TestServer {
     fn over(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, starts: u64) -> Self {
         let options = Options { sync: SyncMode::Each, ..Options::default() };
         let engine: Arc<dyn store::Engine> = memory.clone();
-        let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));
+        let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
         let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)));
         Self { notes, memory, clock, starts }
     }

@@ -317,7 +317,7 @@ impl Document {
 fn notes_over(memory: &Arc<MemoryEngine>, clock: &Arc<SimClock>, starts: u64) -> Arc<Notes> {
     let options = Options { sync: SyncMode::Group, ..Options::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
-    let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));
+    let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
     Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)))
 }
 

@@ -304,7 +304,7 @@ fn old_backups_and_what_only_they_need_are_pruned() {
 #[test]
 fn the_engine_in_memory_is_backed_up_too() {
     let world = World::new();
-    let store = Store::over(std::sync::Arc::new(MemoryEngine::new(1)), &Options::default()).expect("a store");
+    let store = Store::with_engine(std::sync::Arc::new(MemoryEngine::new(1)), &Options::default()).expect("a store");
     fill(&store, 1);
     world.backup(&store);
     let folder = world.path("restored");

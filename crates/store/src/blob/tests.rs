@@ -28,7 +28,7 @@ struct World {
 fn world_over(engine: Arc<MemoryEngine>, key: Option<[u8; 32]>) -> Result<World> {
     let blobs = BlobOptions { encryption_key: key, grace: GRACE, ..BlobOptions::default() };
     let options = Options { blobs, ..Options::default() };
-    let store = Store::over(Arc::clone(&engine) as Arc<dyn Engine>, &options)?;
+    let store = Store::with_engine(Arc::clone(&engine) as Arc<dyn Engine>, &options)?;
     Ok(World { engine, store, now: Timestamp::from_seconds(1_000_000) })
 }
 
