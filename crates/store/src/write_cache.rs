@@ -46,7 +46,7 @@ pub(crate) struct WriteCache {
     /// Number of writes begun, which distinguishes writes in progress.
     writes: AtomicU64,
     /// Number of range deletions and other sweeps in progress. The cache answers no lookup meanwhile.
-    sweeping: AtomicU64,
+    sweeps_in_progress: AtomicU64,
 }
 
 /// The number of a table, followed by a key.
@@ -66,8 +66,8 @@ struct Shard {
     /// Size of the younger generation in bytes.
     young_bytes: usize,
     /// Number of lookups, and the number of those that the cache answered.
-    asked: u64,
-    told: u64,
+    lookups: u64,
+    hits: u64,
 }
 
 /// The cached state of a key.
@@ -83,7 +83,7 @@ struct Changing {
     /// Number of operations in progress.
     operations: u32,
     /// Whether the final value is unknown because several writes are in progress.
-    unsure: bool,
+    has_conflict: bool,
 }
 
 /// A cached value.
@@ -97,32 +97,32 @@ struct Known {
 impl WriteCache {
     pub(crate) fn new(inner: Arc<dyn Engine>) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (written, writes, sweeping) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { inner, shards, hasher: RandomState::default(), written, writes, sweeping }
+        let (written, writes, sweeps_in_progress) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { inner, shards, hasher: RandomState::default(), written, writes, sweeps_in_progress }
     }
 
     /// Returns the cached state of a key for a reader that sees at least the batches up to `at`: `None` if the engine
     /// must be asked, `Some(None)` if the key does not exist.
-    fn recall(&self, table: Table, key: &[u8], at: u64) -> Option<Option<Vec<u8>>> {
-        if !is_cached(table, key) || self.sweeping.load(Ordering::SeqCst) > 0 {
+    fn lookup(&self, table: Table, key: &[u8], at: u64) -> Option<Option<Vec<u8>>> {
+        if !is_cached(table, key) || self.sweeps_in_progress.load(Ordering::SeqCst) > 0 {
             return None;
         }
-        let mut buffer = [0; KEY_ROOM];
+        let mut buffer = [0; KEY_BUFFER_BYTES];
         let full = fill(&mut buffer, table, key);
         let mut shard = self.shard(full);
-        shard.asked += 1;
+        shard.lookups += 1;
         let value = match shard.find(full)? {
             State::Known(known) if known.since <= at => known.value.as_deref().map(<[u8]>::to_vec),
             _ => return None,
         };
-        shard.told += 1;
+        shard.hits += 1;
         Some(value)
     }
 
     /// Returns the values of several keys for a reader that sees at least the batches up to `at`. Reads those that are
     /// not cached from the engine.
-    fn recall_all(&self, inner: &dyn Read, table: Table, keys: &[&[u8]], at: u64) -> Result<Vec<Option<Vec<u8>>>> {
-        let told: Vec<Option<Option<Vec<u8>>>> = keys.iter().map(|key| self.recall(table, key, at)).collect();
+    fn lookup_all(&self, inner: &dyn Read, table: Table, keys: &[&[u8]], at: u64) -> Result<Vec<Option<Vec<u8>>>> {
+        let told: Vec<Option<Option<Vec<u8>>>> = keys.iter().map(|key| self.lookup(table, key, at)).collect();
         let unknown = keys.iter().zip(&told).filter(|(_, told)| told.is_none());
         let unknown: Vec<&[u8]> = unknown.map(|(key, _)| *key).collect();
         let found = if unknown.is_empty() { Vec::new() } else { inner.multi_get(table, &unknown)? };
@@ -138,9 +138,9 @@ impl WriteCache {
         self.each_key(batch, |shard, full, _| match shard.find(full) {
             Some(State::Changing(changing)) => {
                 changing.operations += 1;
-                changing.unsure |= changing.write != write;
+                changing.has_conflict |= changing.write != write;
             }
-            _ => shard.set(full, State::Changing(Changing { write, operations: 1, unsure: false })),
+            _ => shard.set(full, State::Changing(Changing { write, operations: 1, has_conflict: false })),
         });
     }
 
@@ -154,7 +154,7 @@ impl WriteCache {
             if changing.operations > 0 {
                 return;
             }
-            let fits = value.is_none_or(|value| value.len() <= CACHED_VALUE_BYTES_MAX) && !changing.unsure;
+            let fits = value.is_none_or(|value| value.len() <= CACHED_VALUE_BYTES_MAX) && !changing.has_conflict;
             match since.filter(|_| fits) {
                 Some(since) => shard.set(full, State::Known(Known { since, value: value.map(Into::into) })),
                 None => shard.remove(full),
@@ -164,7 +164,7 @@ impl WriteCache {
 
     /// Calls `each` for every operation of a batch on a single cacheable key, in order.
     fn each_key(&self, batch: &Batch, mut each: impl FnMut(&mut Shard, &[u8], Option<&[u8]>)) {
-        let mut buffer = [0; KEY_ROOM];
+        let mut buffer = [0; KEY_BUFFER_BYTES];
         for operation in batch.operations() {
             let (table, key, value) = match operation {
                 Operation::Put { table, key, value } => (table, key, Some(value)),
@@ -179,11 +179,11 @@ impl WriteCache {
     }
 
     /// Runs an operation that changes unknown keys, and clears the cache.
-    fn sweep<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.sweeping.fetch_add(1, Ordering::SeqCst);
+    fn clear_during<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.sweeps_in_progress.fetch_add(1, Ordering::SeqCst);
         let outcome = work();
         self.forget();
-        self.sweeping.fetch_sub(1, Ordering::SeqCst);
+        self.sweeps_in_progress.fetch_sub(1, Ordering::SeqCst);
         outcome
     }
 
@@ -240,7 +240,7 @@ impl Shard {
         self.old = Generation::default();
         for state in self.young.values_mut() {
             if let State::Changing(changing) = state {
-                changing.unsure = true;
+                changing.has_conflict = true;
             }
         }
     }
@@ -252,7 +252,7 @@ impl Engine for WriteCache {
             .operations()
             .any(|operation| matches!(operation, Operation::DeleteRange { table, .. } if CACHED[table as usize]))
         {
-            return self.sweep(|| self.inner.write(batch));
+            return self.clear_during(|| self.inner.write(batch));
         }
         self.begin(batch, self.writes.fetch_add(1, Ordering::Relaxed));
         let outcome = self.inner.write(batch);
@@ -270,11 +270,11 @@ impl Engine for WriteCache {
     }
 
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
-        self.sweep(|| self.inner.ingest(table, pairs))
+        self.clear_during(|| self.inner.ingest(table, pairs))
     }
 
     fn salvage(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
-        self.sweep(|| self.inner.salvage(table, known))
+        self.clear_during(|| self.inner.salvage(table, known))
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
@@ -312,8 +312,8 @@ impl Engine for WriteCache {
     fn metrics(&self) -> Metrics {
         let (mut asked, mut told) = (0, 0);
         for shard in self.shards.iter().map(lock) {
-            asked += shard.asked;
-            told += shard.told;
+            asked += shard.lookups;
+            told += shard.hits;
         }
         let mut figures = self.inner.metrics();
         figures.extend([("write-cache-lookups-count".into(), asked), ("write-cache-hits-count".into(), told)]);
@@ -323,11 +323,11 @@ impl Engine for WriteCache {
 
 impl Read for WriteCache {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.recall(table, key, u64::MAX).map_or_else(|| self.inner.get(table, key), Ok)
+        self.lookup(table, key, u64::MAX).map_or_else(|| self.inner.get(table, key), Ok)
     }
 
     fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.recall_all(self.inner.as_ref(), table, keys, u64::MAX)
+        self.lookup_all(self.inner.as_ref(), table, keys, u64::MAX)
     }
 
     fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
@@ -344,11 +344,11 @@ struct CachedSnapshot<'cache> {
 
 impl Read for CachedSnapshot<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.cache.recall(table, key, self.at).map_or_else(|| self.inner.get(table, key), Ok)
+        self.cache.lookup(table, key, self.at).map_or_else(|| self.inner.get(table, key), Ok)
     }
 
     fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.cache.recall_all(self.inner.as_ref(), table, keys, self.at)
+        self.cache.lookup_all(self.inner.as_ref(), table, keys, self.at)
     }
 
     fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
@@ -356,7 +356,7 @@ impl Read for CachedSnapshot<'_> {
     }
 }
 
-const KEY_ROOM: usize = 1 + CACHED_KEY_BYTES_MAX;
+const KEY_BUFFER_BYTES: usize = 1 + CACHED_KEY_BYTES_MAX;
 
 /// Whether a table is cached, by table number: those whose records are read by key.
 const CACHED: [bool; Table::ALL.len()] = {
@@ -374,7 +374,7 @@ fn is_cached(table: Table, key: &[u8]) -> bool {
     CACHED[table as usize] && key.len() <= CACHED_KEY_BYTES_MAX
 }
 
-fn fill<'b>(buffer: &'b mut [u8; KEY_ROOM], table: Table, key: &[u8]) -> &'b [u8] {
+fn fill<'b>(buffer: &'b mut [u8; KEY_BUFFER_BYTES], table: Table, key: &[u8]) -> &'b [u8] {
     buffer[0] = table as u8;
     buffer[1..=key.len()].copy_from_slice(key);
     &buffer[..=key.len()]

@@ -34,7 +34,7 @@ fn get(reader: &dyn Read, key: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns the state of a key in the cache alone.
 fn recalled(cache: &WriteCache, key: &[u8]) -> Option<Option<Vec<u8>>> {
-    cache.recall(Table::Summary, key, u64::MAX)
+    cache.lookup(Table::Summary, key, u64::MAX)
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn what_was_written_or_removed_is_known_without_the_engine() {
     assert_eq!(recalled(&cache, b"k"), None, "nothing is known of what was never written");
     put(&cache, Table::Summary, b"k", b"one");
     assert_eq!(recalled(&cache, b"k"), Some(Some(b"one".to_vec())));
-    assert_eq!(cache.recall(Table::Tree, b"k", u64::MAX), None, "tables are told apart");
+    assert_eq!(cache.lookup(Table::Tree, b"k", u64::MAX), None, "tables are told apart");
     delete(&cache, Table::Summary, b"k");
     assert_eq!(recalled(&cache, b"k"), Some(None));
     assert_eq!(get(&cache, b"k"), None);
@@ -72,7 +72,7 @@ fn long_keys_long_values_and_other_tables_are_left_to_the_engine() {
     put(&cache, Table::Blob, b"k", b"v");
     assert_eq!(recalled(&cache, &key), None);
     assert_eq!(recalled(&cache, b"k"), None, "the short value is forgotten when a long one takes its place");
-    assert_eq!(cache.recall(Table::Blob, b"k", u64::MAX), None);
+    assert_eq!(cache.lookup(Table::Blob, b"k", u64::MAX), None);
     assert_eq!(get(&cache, &key), Some(b"v".to_vec()));
     assert_eq!(get(&cache, b"k"), Some(value.to_vec()));
 }
