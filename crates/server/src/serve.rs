@@ -269,7 +269,7 @@ impl Server {
         self.shutdown.drain();
         let patience = self.core.config.server.shutdown_time.0;
         tokio::select! {
-            () = self.connections.emptied() => {}
+            () = self.connections.wait_until_empty() => {}
             () = tokio::time::sleep(patience) => {
                 tracing::warn!(target: "doublet", connections = self.connections.count(), "shutdown time is over, closing the remaining connections");
             }
@@ -277,7 +277,7 @@ impl Server {
         }
         self.shutdown.close();
         let last_work = async {
-            self.connections.emptied().await;
+            self.connections.wait_until_empty().await;
             while running.join_next().await.is_some() {}
         };
         if tokio::time::timeout(SHUTDOWN_WORK_TIME_MAX, last_work).await.is_err() {

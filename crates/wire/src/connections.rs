@@ -81,7 +81,7 @@ impl Connections {
     }
 
     /// Waits until no connection is left.
-    pub async fn emptied(&self) {
+    pub async fn wait_until_empty(&self) {
         loop {
             let woken = self.emptied.notified();
             if self.count() == 0 {
@@ -184,11 +184,11 @@ mod tests {
     #[tokio::test]
     async fn waiting_for_the_last_connection_ends() {
         let connections = Connections::new(ConnectionLimits { total_max: 4, per_address_max: 2 });
-        connections.emptied().await;
+        connections.wait_until_empty().await;
         let admission = connections.admit(&Peer::local()).expect("the mail file has no quota yet");
         let waiter = tokio::spawn({
             let connections = Arc::clone(&connections);
-            async move { connections.emptied().await }
+            async move { connections.wait_until_empty().await }
         });
         tokio::task::yield_now().await;
         assert!(!waiter.is_finished());
