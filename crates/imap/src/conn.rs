@@ -89,7 +89,7 @@ impl Connection {
     async fn run(&mut self, shutdown: &Shutdown) -> io::Result<()> {
         self.work.session.greet(&mut self.work.out);
         loop {
-            if self.dismissal.is_given() {
+            if self.dismissal.is_terminated() {
                 return self.close_with_bye(&WaitEnd::Dismissed).await;
             }
             let effect = match self.work.decode() {

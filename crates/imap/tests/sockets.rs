@@ -329,7 +329,7 @@ async fn whose_account_was_changed_hears_so() {
     let mut clients = [Client::logged_in(&server).await, Client::logged_in(&server).await];
     clients[1].send(b"a IDLE\r\n").await;
     clients[1].until("+ idling\r\n").await;
-    server.dismissal.dismiss();
+    server.dismissal.terminate();
     for client in &mut clients {
         let said = client.until("\r\n").await;
         assert_eq!(said, "* BYE the account was disabled, removed or given another password\r\n");

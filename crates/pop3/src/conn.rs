@@ -73,7 +73,7 @@ enum ConnectionState {
 impl Connection {
     async fn run(&mut self) -> io::Result<()> {
         loop {
-            if self.dismissal.is_given() {
+            if self.dismissal.is_terminated() {
                 self.output.extend_from_slice(self.session.dismissal_reply().as_bytes());
                 self.send().await?;
                 return self.stream.shutdown().await;

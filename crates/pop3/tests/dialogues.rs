@@ -181,7 +181,7 @@ async fn check(world: &World, peer: Peer, dialogue: &str) {
             }
             ("POST", letter) => world.post(&format!("{letter}\r\n\r\n")),
             ("DRAIN", _) => world.service.shutdown.drain(),
-            ("DISMISS", _) => dismissal.dismiss(),
+            ("DISMISS", _) => dismissal.terminate(),
             ("END", _) => {
                 let end = client.stream.receive(&mut client.heard).await.expect("an orderly end");
                 assert_eq!((end, client.heard.len()), (0, 0), "{:?}", String::from_utf8_lossy(&client.heard));

@@ -102,7 +102,7 @@ impl Session {
     /// Returns `true` if the session was ended early.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        self.dismissal.is_given()
+        self.dismissal.is_terminated()
     }
 
     /// Waits until the session is ended early.
@@ -237,7 +237,7 @@ impl Sessions {
     /// Ends a session.
     pub fn end(&self, session: &Session) {
         self.lock().remove(&session.id);
-        session.dismissal.dismiss();
+        session.dismissal.terminate();
     }
 
     /// Returns the number of sessions, including expired ones that have not been removed yet.
@@ -252,7 +252,7 @@ impl Sessions {
     fn reserve_slot(&self, open: &mut SessionTable, who: &SessionOwner, now_ms: u64) -> Result<()> {
         if let Some(session) = open.longest_idle(who, self.bounds.per_account.max(1)) {
             open.remove(&session.id);
-            session.dismissal.dismiss();
+            session.dismissal.terminate();
         }
         if open.sessions.len() >= self.bounds.total {
             let over = open.sessions.values().filter(|session| self.is_over(session, now_ms));

@@ -140,7 +140,7 @@ impl Sessions {
             }
             if let Some(entry) = self.lock().get(&number) {
                 tracing::info!(target: "login", login = account.name, "ending a session: its account was changed");
-                entry.dismissal.dismiss();
+                entry.dismissal.terminate();
                 ended += 1;
             }
         }
@@ -275,12 +275,12 @@ mod tests {
         assert_eq!(world.look(), 0, "a change that is not about logging in ends nothing");
         world.set("ann", disable(true));
         assert_eq!(world.look(), 2);
-        assert!(ann.dismissal().is_given() && again.dismissal().is_given());
+        assert!(ann.dismissal().is_terminated() && again.dismissal().is_terminated());
         drop((ann, again));
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
         world.sample.core.directory.user_remove("bob").expect("he is there");
         assert_eq!(world.look(), 1);
-        assert!(bob.dismissal().is_given());
+        assert!(bob.dismissal().is_terminated());
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
         world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() });
         let new = world.log_in("ann");
         assert_eq!(world.look(), 1);
-        assert!(old.dismissal().is_given());
+        assert!(old.dismissal().is_terminated());
         drop(old);
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
         drop(new);
@@ -311,7 +311,7 @@ mod tests {
         let deny = GroupChange { kind: Some(GroupKind::DenyList), ..GroupChange::default() };
         world.sample.core.directory.group_set("gone", &deny).expect("the mail file exists");
         assert_eq!(world.look(), 2);
-        assert!(ann.dismissal().is_given() && bob.dismissal().is_given());
+        assert!(ann.dismissal().is_terminated() && bob.dismissal().is_terminated());
         let (session, ann) = (world.sessions.begin(), world.person("ann"));
         assert!(!world.sessions.admit(session.number(), &ann, &world.sample.core.directory));
     }

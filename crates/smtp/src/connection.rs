@@ -107,7 +107,7 @@ impl Connection {
         }
         let mut draining = pin!(shutdown.draining());
         loop {
-            if self.dismissal.is_given() {
+            if self.dismissal.is_terminated() {
                 self.write_closing_reply(&InputEnd::Dismissed);
                 return self.close().await;
             }

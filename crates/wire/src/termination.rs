@@ -1,6 +1,6 @@
 //! A signal that one connection must end because of the account that is logged in over it.
 //!
-//! The code that notices a change of an account calls [`SessionTermination::dismiss`]. The protocol that serves the connection
+//! The code that notices a change of an account calls [`SessionTermination::terminate`]. The protocol that serves the connection
 //! sees the signal between two commands or while it waits for its client, says good-bye in its own way, and closes. A
 //! protocol never starts a command after it has seen the signal. The sender of the signal drops connections that do not
 //! end in time.
@@ -23,28 +23,28 @@ pub struct SessionTermination {
 #[derive(Default)]
 struct Signal {
     given: AtomicBool,
-    heard: Notify,
+    notify: Notify,
 }
 
 impl SessionTermination {
     /// Sends the signal. It cannot be withdrawn.
-    pub fn dismiss(&self) {
+    pub fn terminate(&self) {
         self.word.given.store(true, Ordering::Release);
-        self.word.heard.notify_waiters();
+        self.word.notify.notify_waiters();
     }
 
     /// Returns `true` if the signal was sent.
     #[must_use]
-    pub fn is_given(&self) -> bool {
+    pub fn is_terminated(&self) -> bool {
         self.word.given.load(Ordering::Acquire)
     }
 
     /// Waits until the signal is sent.
     pub async fn given(&self) {
-        let mut heard = pin!(self.word.heard.notified());
+        let mut heard = pin!(self.word.notify.notified());
         // The waiter is registered before the check, so that a signal sent in between is not missed.
         heard.as_mut().enable();
-        if !self.is_given() {
+        if !self.is_terminated() {
             heard.await;
         }
     }
@@ -52,7 +52,7 @@ impl SessionTermination {
 
 impl fmt::Debug for SessionTermination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dismissal").field("is_given", &self.is_given()).finish()
+        f.debug_struct("Dismissal").field("is_given", &self.is_terminated()).finish()
     }
 }
 
@@ -68,10 +68,10 @@ mod tests {
             async move { dismissal.given().await }
         });
         tokio::task::yield_now().await;
-        assert!(!waiter.is_finished() && !dismissal.is_given());
-        dismissal.dismiss();
+        assert!(!waiter.is_finished() && !dismissal.is_terminated());
+        dismissal.terminate();
         waiter.await.expect("the waiter does not panic");
         dismissal.given().await;
-        assert!(dismissal.is_given() && !SessionTermination::default().is_given());
+        assert!(dismissal.is_terminated() && !SessionTermination::default().is_terminated());
     }
 }

@@ -400,7 +400,7 @@ async fn whose_account_was_changed_hears_so() {
         }
         last.clear();
     }
-    site.dismissal.dismiss();
+    site.dismissal.terminate();
     let said = stream.next_line().await.expect("a line");
     let text = "421 4.7.0 Account disabled, removed or given another password, closing connection";
     assert_eq!(said.as_deref(), Some(text), "also within a transaction");
