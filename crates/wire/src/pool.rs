@@ -104,7 +104,7 @@ struct Shared {
     /// Wakes one sleeping worker per job, and all workers on close.
     work: Condvar,
     /// Free space in the queue, in jobs.
-    places: Semaphore,
+    queue_slots: Semaphore,
     clock: Arc<dyn Clock>,
 }
 
@@ -133,8 +133,8 @@ enum JobOutcome {
 /// Treatment of a queued job whose caller is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AbandonedJob {
-    Runs,
-    IsSkipped,
+    Run,
+    Discard,
 }
 
 impl Pool {
@@ -145,7 +145,7 @@ impl Pool {
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             work: Condvar::new(),
-            places: Semaphore::new(options.queue_max.clamp(1, POOL_QUEUE_MAX)),
+            queue_slots: Semaphore::new(options.queue_max.clamp(1, POOL_QUEUE_MAX)),
             clock,
         });
         let pool = Self { owner: Arc::new(Owner { shared, threads: Mutex::default() }) };
@@ -165,7 +165,7 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.queue(job, AbandonedJob::Runs).await
+        self.queue(job, AbandonedJob::Run).await
     }
 
     /// Runs a job on a worker and returns its result, as long as the caller waits for it.
@@ -178,7 +178,7 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.queue(job, AbandonedJob::IsSkipped).await
+        self.queue(job, AbandonedJob::Discard).await
     }
 
     async fn queue<T, F>(&self, job: F, orphan: AbandonedJob) -> Result<T, PoolError>
@@ -187,10 +187,10 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
     {
         let shared = &self.owner.shared;
-        let place = shared.places.acquire().await.map_err(|_| PoolError::Closed)?;
+        let place = shared.queue_slots.acquire().await.map_err(|_| PoolError::Closed)?;
         let (sender, receiver) = oneshot::channel();
         let queued = shared.push(Box::new(move || {
-            if orphan == AbandonedJob::IsSkipped && sender.is_closed() {
+            if orphan == AbandonedJob::Discard && sender.is_closed() {
                 return JobOutcome::Skipped;
             }
             let result = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| PoolError::Panicked(panic_text(&*panic)));
@@ -211,7 +211,7 @@ impl Pool {
         F: FnOnce() + Send + 'static,
     {
         let shared = &self.owner.shared;
-        let Ok(place) = shared.places.try_acquire() else {
+        let Ok(place) = shared.queue_slots.try_acquire() else {
             return Err(if lock(&shared.state).closed { PoolError::Closed } else { PoolError::Full });
         };
         let queued = shared.push(Box::new(move || match catch_unwind(AssertUnwindSafe(job)) {
@@ -294,7 +294,7 @@ impl Shared {
             };
             state.report.busy += 1;
             drop(state);
-            self.places.add_permits(1);
+            self.queue_slots.add_permits(1);
             let started = self.clock.monotonic();
             let outcome = (job.run)();
             let ended = self.clock.monotonic();
@@ -305,7 +305,7 @@ impl Shared {
 
     fn close(&self) {
         lock(&self.state).closed = true;
-        self.places.close();
+        self.queue_slots.close();
         self.work.notify_all();
     }
 }
