@@ -378,7 +378,7 @@ async fn receive(stream: &mut Stream, decoder: &mut Decoder, time_max: Duration)
         if let Ok(received) = timeout(limits::IDLE_MEMORY_RELEASE_TIME, receive_now(stream, decoder)).await {
             return received.map(Some);
         }
-        stream.relax();
+        stream.release_idle_memory();
     }
     timeout(time_max, receive_now(stream, decoder)).await.ok().transpose()
 }

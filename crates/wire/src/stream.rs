@@ -92,7 +92,7 @@ impl Stream {
     }
 
     /// Releases memory that a connection without traffic does not need. Should be called before a long wait.
-    pub fn relax(&mut self) {
+    pub fn release_idle_memory(&mut self) {
         if let Some(deflate) = &mut self.deflate {
             deflate.relax();
         }

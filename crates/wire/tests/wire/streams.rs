@@ -70,8 +70,8 @@ async fn check_upgrades(client: Stream, server: Stream) {
     client.start_deflate();
     server.start_deflate();
     check_talk(&mut client, &mut server).await;
-    server.relax();
-    client.relax();
+    server.release_idle_memory();
+    client.release_idle_memory();
     check_talk(&mut client, &mut server).await;
     server.shutdown().await.expect("the client is there");
     assert_eq!(client.receive(&mut Vec::new()).await.expect("an orderly end"), 0);
@@ -183,7 +183,7 @@ proptest! {
                     client.write_all(bytes).await.expect("the server reads");
                     if *pause {
                         client.flush().await.expect("the server reads");
-                        client.relax();
+                        client.release_idle_memory();
                     }
                 }
                 client.shutdown().await.expect("the server reads");
