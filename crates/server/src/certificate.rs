@@ -92,7 +92,7 @@ impl CertificateFiles {
         let tls = Tls::new(&chain, &key).map_err(|source| self.refused(source))?;
         let Some(roots) = roots else { return Ok(tls) };
         let refuse = |source| CertificateError::Peers { path: self.peers.clone().unwrap_or_default(), source };
-        Tls::trusting(&chain, &key, Some(&roots)).map_err(refuse)
+        Tls::with_client_roots(&chain, &key, Some(&roots)).map_err(refuse)
     }
 
     /// Reads the files again for a running server. On error cannot reload the certificate; the old one stays in use in use.

@@ -46,26 +46,26 @@ pub struct Tls {
     config: ArcSwap<ServerConfig>,
     config_h2: ArcSwap<ServerConfig>,
     /// Root certificates that sign the client certificates of other servers.
-    peers: Option<Arc<RootCertStore>>,
+    client_roots: Option<Arc<RootCertStore>>,
 }
 
 impl Tls {
     /// Creates the settings from a certificate chain and a private key in PEM form.
     pub fn new(chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
-        Self::trusting(chain_pem, key_pem, None)
+        Self::with_client_roots(chain_pem, key_pem, None)
     }
 
     /// Creates the settings with the root certificates, in PEM form, that sign the client certificates of other
     /// servers.
-    pub fn trusting(chain_pem: &[u8], key_pem: &[u8], peers_pem: Option<&[u8]>) -> Result<Self, TlsError> {
+    pub fn with_client_roots(chain_pem: &[u8], key_pem: &[u8], peers_pem: Option<&[u8]>) -> Result<Self, TlsError> {
         let peers = peers_pem.map(|pem| root_store(pem).map(Arc::new)).transpose()?;
         let config_h2 = ArcSwap::from(server_config_h2(chain_pem, key_pem, peers.as_ref())?);
-        Ok(Self { config: ArcSwap::from(server_config(chain_pem, key_pem)?), config_h2, peers })
+        Ok(Self { config: ArcSwap::from(server_config(chain_pem, key_pem)?), config_h2, client_roots: peers })
     }
 
     /// Replaces the certificate for all future handshakes. On error the old one stays.
     pub fn replace(&self, chain_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsError> {
-        let config_h2 = server_config_h2(chain_pem, key_pem, self.peers.as_ref())?;
+        let config_h2 = server_config_h2(chain_pem, key_pem, self.client_roots.as_ref())?;
         self.config.store(server_config(chain_pem, key_pem)?);
         self.config_h2.store(config_h2);
         Ok(())
