@@ -41,7 +41,7 @@ fn field_tables(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
     }
     let index_of = |name: &str| {
         let found = messages.iter().position(|(other, _)| other == name);
-        found.ok_or_else(|| format!("{name} is used and not described"))
+        found.ok_or_else(|| format!("{name} is used but not defined"))
     };
     let mut text = String::from("const SHAPES: &[&[(u32, WireKind)]] = &[\n");
     for (name, message) in &messages {
@@ -78,7 +78,7 @@ fn wire_kind(
 ) -> Result<String, Box<dyn Error>> {
     Ok(match field.r#type() {
         Type::Message => format!("WireKind::Message({})", index_of(field.type_name())?),
-        Type::Group => return Err("groups are not for us".into()),
+        Type::Group => return Err("groups are not supported".into()),
         Type::String | Type::Bytes => "WireKind::Bytes".to_owned(),
         Type::Double | Type::Fixed64 | Type::Sfixed64 => "WireKind::Fixed(8)".to_owned(),
         Type::Float | Type::Fixed32 | Type::Sfixed32 => "WireKind::Fixed(4)".to_owned(),

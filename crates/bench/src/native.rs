@@ -68,7 +68,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Logs in all users and runs them concurrently, with the guests for as long as they run. Returns the figures and the
 /// total duration in seconds.
-async fn run_users(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<User>) -> Result<(Measurements, f64)> {
+async fn run_users(
+    plan: Plan,
+    users: std::ops::RangeInclusive<usize>,
+    guests: Vec<User>,
+) -> Result<(Measurements, f64)> {
     let mut ready = Vec::new();
     for user in users {
         ready.push(User::log_in(&plan, user).await?);

@@ -302,7 +302,11 @@ impl Directory {
     }
 
     /// Returns the cached value of a text. Loads and caches it on a miss.
-    pub(crate) fn cached_or_load(&self, text: &str, load: impl FnOnce() -> Result<CachedLookup>) -> Result<CachedLookup> {
+    pub(crate) fn cached_or_load(
+        &self,
+        text: &str,
+        load: impl FnOnce() -> Result<CachedLookup>,
+    ) -> Result<CachedLookup> {
         self.cache.get(text, || self.database().modseq().0, load)
     }
 

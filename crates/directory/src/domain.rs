@@ -66,7 +66,7 @@ impl Domain {
 
     /// Checks the domain before it is written.
     ///
-    /// Returns an error if there are too many aliases or if `catch_all` or `postmaster` is not a valid address.
+    /// Returns an error if the list is not empty aliases or if `catch_all` or `postmaster` is not a valid address.
     pub(crate) fn check(&self) -> Result<()> {
         if self.aliases.len() > ALIASES_PER_DOMAIN_MAX {
             return Err(Error::Limit { what: "aliases of a domain", max: ALIASES_PER_DOMAIN_MAX });

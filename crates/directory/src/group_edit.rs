@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::key::Key;
 use crate::person_edit::{
-    choose_plain_name, update_addresses, parse_address, parse_addresses, remove_from_groups, require_unreferenced,
+    choose_plain_name, parse_address, parse_addresses, remove_from_groups, require_unreferenced, update_addresses,
 };
 use crate::record::Record;
 use crate::transaction::DirectoryTransaction;

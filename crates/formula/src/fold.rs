@@ -112,7 +112,9 @@ fn value<'d>(kind: &'d Kind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d
 
 /// Returns `true` if the operator orders texts, which depends on the host's collation.
 fn depends_on_collation(operator: Operator, operand: &Value<'_>) -> bool {
-    operator.rank() == 6 && !matches!(operator.operation, Operation::Equal | Operation::NotEqual) && operand.texts().is_ok()
+    operator.rank() == 6
+        && !matches!(operator.operation, Operation::Equal | Operation::NotEqual)
+        && operand.texts().is_ok()
 }
 
 fn fold_call<'d>(

@@ -215,7 +215,9 @@ impl Parser<'_> {
             TokenKind::Bracketed(text) => Kind::Bracketed(text),
             // An assignment within an expression extends as far to the right as possible. It costs the nesting level of
             // the parentheses in which it is printed.
-            TokenKind::Name(_) if self.peek_second() == Some(&TokenKind::Assign) => return self.nested(Self::statement),
+            TokenKind::Name(_) if self.peek_second() == Some(&TokenKind::Assign) => {
+                return self.nested(Self::statement);
+            }
             TokenKind::Word(ReservedWord::Field) => return self.nested(Self::statement),
             TokenKind::Name(name) => Kind::Name(name),
             TokenKind::Function(name) => return self.call(&name),

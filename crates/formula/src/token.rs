@@ -203,7 +203,8 @@ impl Operator {
     /// Returns the spelling of the operator.
     #[must_use]
     pub fn text(self) -> String {
-        let found = OPERATOR_SPELLINGS.iter().find(|(_, act, permuted)| *act == self.operation && *permuted == self.permuted);
+        let found =
+            OPERATOR_SPELLINGS.iter().find(|(_, act, permuted)| *act == self.operation && *permuted == self.permuted);
         found.map_or_else(String::new, |(spelling, ..)| (*spelling).to_owned())
     }
 

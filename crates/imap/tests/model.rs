@@ -161,7 +161,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..NAMES.len(), prop::collection::vec(flags(), 1..4))
             .prop_map(|(mailbox, flags)| Step::Append { mailbox, flags }),
         2 => Just(Step::Deliver),
-        1 => learns_with.prop_map(|learns_with| Step::DeleteAndCreate { noticing_command }),
+        1 => learns_with.prop_map(|learns_with| Step::DeleteAndCreate { noticing_command: learns_with }),
         1 => Just(Step::Rename),
         2 => (any::<bool>(), 0_usize..12, 0..NAMES.len(), flags())
             .prop_map(|(by_uid, pick, target, flags)| Step::Replace { by_uid, pick, target, flags }),

@@ -43,7 +43,8 @@ impl TestServer {
     /// Creates an empty world with changed options.
     pub fn with(change: impl FnOnce(&mut Options)) -> Self {
         let options = store::Options { sync: SyncMode::Each, ..store::Options::default() };
-        let store = Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
+        let store =
+            Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
         let clock = Arc::new(SimClock::new());
         let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
         let folder = tempfile::tempdir().expect("a folder for the index");

@@ -92,7 +92,9 @@ fn read_attachment(
     let (media_type, subtype) = part.media();
     let media = format!("{}/{}", String::from_utf8_lossy(media_type), String::from_utf8_lossy(subtype));
     let name = part.content.file_name().unwrap_or_default();
-    let Some(kind) = Kind::from_media_type(&media, &name).filter(|kind| out.try_count_file(*kind)) else { return Ok(false) };
+    let Some(kind) = Kind::from_media_type(&media, &name).filter(|kind| out.try_count_file(*kind)) else {
+        return Ok(false);
+    };
     // Encoded data is at most three times as long as the decoded data.
     if part.size() > 3 * ATTACHMENT_BYTES_MAX as u64 {
         return Ok(false);

@@ -133,11 +133,15 @@ pub fn decode_head(bytes: &[u8]) -> Result<(Structure, usize)> {
 
 fn summary_items(header: &[u8]) -> Vec<Item> {
     let mut items = vec![Item::text("Form", "Memo")];
-    let text =
-        |name: &str| header::first(header, name).map(|value| truncate_summary_text(encoded_word::decode(&header::unfolded(value))));
+    let text = |name: &str| {
+        header::first(header, name).map(|value| truncate_summary_text(encoded_word::decode(&header::unfolded(value))))
+    };
     let list = |name: &str| -> Vec<String> {
         let Some(value) = header::first(header, name) else { return Vec::new() };
-        address::mailboxes(value).take(SUMMARY_ADDRESSES_MAX).map(|mailbox| truncate_summary_text(shown(&mailbox))).collect()
+        address::mailboxes(value)
+            .take(SUMMARY_ADDRESSES_MAX)
+            .map(|mailbox| truncate_summary_text(shown(&mailbox)))
+            .collect()
     };
     items.push(Item::text("Subject", text("Subject").unwrap_or_default()));
     for (item, field) in [("From", "From"), ("SendTo", "To"), ("CopyTo", "Cc")] {

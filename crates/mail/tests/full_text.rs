@@ -31,10 +31,12 @@ impl IsolatedReader for ReversedPdfText {
 impl World {
     fn with(raw: &str) -> Self {
         let options = Options { sync: SyncMode::Each, ..Options::default() };
-        let store = Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
+        let store =
+            Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
         let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
         let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
-        mail.create_if_missing("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
+        mail.create_if_missing("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None)
+            .expect("the mail file is made");
         let file =
             mail.open("mail/ann.nsf", &Arc::new(Identity::person("ann@acme.test"))).expect("the owner may open it");
         let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("INBOX in any case").id;

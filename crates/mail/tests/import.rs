@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Timestamp};
-use mail::import_export::import::{remove_progress, remove_all_progress, is_progress_record_full};
+use mail::import_export::import::{is_progress_record_full, remove_all_progress, remove_progress};
 use mail::import_export::mbox::{MboxReader, MboxWriter};
 use mail::import_export::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer};
 use mail::mailbox::{MailFile, MailOptions, MailStore};
@@ -14,7 +14,8 @@ use store::{Options, Store, SyncMode};
 
 fn file() -> MailFile {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
-    let store = Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
+    let store =
+        Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());
     mail.create("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");

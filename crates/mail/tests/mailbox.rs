@@ -12,7 +12,8 @@ use store::{Options, Store, SyncMode};
 
 fn mail() -> Arc<MailStore> {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
-    let store = Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
+    let store =
+        Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
     MailStore::new(notes, MailOptions::default())
 }
@@ -169,8 +170,9 @@ fn unchanged_since_protects_what_somebody_changed() {
     let since = file.view().unwrap().status(inbox).unwrap().highest_modseq;
     let seen = FlagChange::Add(Flags::from_system_flags(Marks::SEEN));
     file.store(inbox, &uids(&[(2, 2)]), &seen, None).unwrap();
-    let outcome =
-        file.store(inbox, &uids(&[(1, 3)]), &FlagChange::Add(Flags::from_system_flags(Marks::FLAGGED)), Some(since)).unwrap();
+    let outcome = file
+        .store(inbox, &uids(&[(1, 3)]), &FlagChange::Add(Flags::from_system_flags(Marks::FLAGGED)), Some(since))
+        .unwrap();
     assert_eq!((outcome.changed, outcome.modified), ([1, 3].map(Uid).to_vec(), vec![Uid(2)]));
 }
 

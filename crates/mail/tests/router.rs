@@ -241,7 +241,8 @@ fn success_is_reported_when_it_has_happened() {
     let world = world();
     let long = [MESSAGE, &[b'x'; 500]].concat();
     world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
-    let accepted = world.router.accept(&envelope_with_success_reports(&["tiny@acme.test", "ann@acme.test"]), &long).unwrap();
+    let accepted =
+        world.router.accept(&envelope_with_success_reports(&["tiny@acme.test", "ann@acme.test"]), &long).unwrap();
     assert_eq!((accepted.delivered, accepted.queued), (1, 1));
     assert_eq!(reports_in_inbox(&world, "bob"), [pair("ann@acme.test", "delivered")], "tiny has no room yet");
     let file = world.mail.open_as_server("mail/tiny.nsf").unwrap();
@@ -254,7 +255,10 @@ fn success_is_reported_when_it_has_happened() {
         world.router.deliver_local(&job).unwrap();
     }
     assert_eq!(world.inbox("tiny").len(), 1);
-    assert_eq!(reports_in_inbox(&world, "bob"), [pair("ann@acme.test", "delivered"), pair("tiny@acme.test", "delivered")]);
+    assert_eq!(
+        reports_in_inbox(&world, "bob"),
+        [pair("ann@acme.test", "delivered"), pair("tiny@acme.test", "delivered")]
+    );
 }
 
 #[test]

@@ -363,5 +363,12 @@ fn evaluate(database: &Database, identity: &Identity) -> Grant {
     names.remove("");
     let own = std::iter::once(&identity.name).chain(&identity.aliases).filter(|_| !identity.name.is_empty());
     let own = own.filter(|name| !name.is_empty()).cloned().collect();
-    Grant { acl_version, rights, names, own_names: own, bypasses_acl: acl.is_bypassed_by(identity), who: identity.name.abbreviated() }
+    Grant {
+        acl_version,
+        rights,
+        names,
+        own_names: own,
+        bypasses_acl: acl.is_bypassed_by(identity),
+        who: identity.name.abbreviated(),
+    }
 }

@@ -400,7 +400,12 @@ pub struct Acl {
 
 impl Default for Acl {
     fn default() -> Self {
-        Self { entries: Vec::new(), roles: BTreeSet::new(), enforce_consistent: false, max_internet_access: INTERNET_MAX }
+        Self {
+            entries: Vec::new(),
+            roles: BTreeSet::new(),
+            enforce_consistent: false,
+            max_internet_access: INTERNET_MAX,
+        }
     }
 }
 
@@ -500,7 +505,10 @@ impl Acl {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
-        out.u8(2).u8(u8::from(self.enforce_consistent)).u8(self.max_internet_access as u8).varint(self.roles.len() as u64);
+        out.u8(2)
+            .u8(u8::from(self.enforce_consistent))
+            .u8(self.max_internet_access as u8)
+            .varint(self.roles.len() as u64);
         for role in &self.roles {
             out.text(role);
         }

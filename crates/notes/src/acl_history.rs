@@ -198,7 +198,12 @@ fn differences(before: &Acl, after: &Acl) -> Vec<AclDifference> {
 
 /// Adds a change to the history and deletes the oldest records beyond [`ACL_HISTORY_MAX`]. A second change in the same
 /// transaction replaces the first.
-pub(crate) fn record_change(reader: &dyn Read, database: DbNumber, change: &AclChange, batch: &mut Batch) -> Result<()> {
+pub(crate) fn record_change(
+    reader: &dyn Read,
+    database: DbNumber,
+    change: &AclChange,
+    batch: &mut Batch,
+) -> Result<()> {
     let mut known = 0;
     let mut cursor = reader.scan(Table::Meta, &keys::acl_history(database), Direction::Backward)?;
     while let Some((key, _)) = cursor.next()? {
@@ -280,6 +285,9 @@ mod tests {
             .entries
             .extend((0..1_000).map(|number| AclEntry::new(format!("P{number}/Acme").as_str(), AclLevel::Reader)));
         let told = AclChange::between(&list(), &after, "", Timestamp(0), Modseq(1));
-        assert_eq!((told.differences.len(), told.omitted_count), (ACL_DIFFERENCES_MAX, 1_000 - ACL_DIFFERENCES_MAX as u64));
+        assert_eq!(
+            (told.differences.len(), told.omitted_count),
+            (ACL_DIFFERENCES_MAX, 1_000 - ACL_DIFFERENCES_MAX as u64)
+        );
     }
 }

@@ -209,7 +209,12 @@ impl Notes {
     }
 
     /// Changes the title and options of a database. Durable on return.
-    pub fn database_options_set(&self, access: &Access<level::Manager>, title: &str, options: DatabaseOptions) -> Result<()> {
+    pub fn database_options_set(
+        &self,
+        access: &Access<level::Manager>,
+        title: &str,
+        options: DatabaseOptions,
+    ) -> Result<()> {
         catalog::check_title(title)?;
         options.check()?;
         self.record_change(access, |record| DatabaseRecord { title: title.to_owned(), options, ..record })

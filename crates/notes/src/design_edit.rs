@@ -45,7 +45,11 @@ impl Writer<'_, '_> {
             items.push(Item::text(*name, *value));
         }
         items.extend(owner.map(|owner| Item::readers(folder::READERS_ITEM, vec![owner.canonical().to_owned()])));
-        assert_eq!(owner.is_some(), self.is_owned_by_caller(&items), "a private folder has an owner, and a shared one has none");
+        assert_eq!(
+            owner.is_some(),
+            self.is_owned_by_caller(&items),
+            "a private folder has an owner, and a shared one has none"
+        );
         let note = self.create_design_note(owner, NewNote::of_class(NoteClass::VIEW, items))?;
         let view = ViewId(note.0);
         let state = self.new_folder_state();
@@ -65,7 +69,8 @@ impl Writer<'_, '_> {
     /// counts as in use, but that of another user's personal folder does not.
     fn check_folder_title(&self, title: &str, own: Option<ViewId>) -> Result<()> {
         let folders = self.all_folders()?;
-        let others = folders.iter().filter(|other| Some(other.view) != own && self.blocks_title(other.owner().as_ref()));
+        let others =
+            folders.iter().filter(|other| Some(other.view) != own && self.blocks_title(other.owner().as_ref()));
         check_title(title, others)
     }
 

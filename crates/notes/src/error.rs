@@ -19,7 +19,7 @@ pub enum Error {
     #[error("no {needed} access to {database}: {who} has {has}")]
     AccessDenied { database: String, who: String, needed: AclLevel, has: AclLevel },
     /// The operation is reserved for the server itself, or for the user whose data it concerns.
-    #[error("{who} may not do that in {database}: only the server itself may")]
+    #[error("{who} may not do this in {database}: only the server itself may")]
     ServerOnly { database: String, who: String },
     /// The caller may see the note but not change it.
     #[error("{who} may not change note {note} of {database}: not among its authors")]
@@ -41,7 +41,7 @@ pub enum Error {
     #[error("{what}: {why}")]
     Formula { what: String, why: String, place: LineColumn },
     /// The operation would exceed a named limit.
-    #[error("too many or too much: at most {max} {what}")]
+    #[error("limit exceeded: at most {max} {what}")]
     Limit { what: &'static str, max: usize },
     /// The database was written by a newer program. Nothing of it was read or changed. The operator must use that
     /// program.

@@ -159,7 +159,7 @@ pub fn as_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Re
                     moments.iter().map(|moment| start_of(*moment, zone)).collect::<std::result::Result<_, _>>()?,
                 ),
                 count if count == moments.len() => Value::TextList(clocks),
-                _ => return Err("times of day and times with a date cannot be kept in one list".to_owned()),
+                _ => return Err("a list cannot contain both times of day and times with a date".to_owned()),
             }
         }
         formula::Value::Error(failure) => return Err(failure.kind.to_string()),
@@ -167,7 +167,7 @@ pub fn as_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Re
 }
 
 fn start_of(moment: Moment, zone: &Zone) -> std::result::Result<Timestamp, String> {
-    zone.start(moment).ok_or_else(|| "the time cannot be told in this zone".to_owned())
+    zone.start(moment).ok_or_else(|| "the time cannot be converted in this time zone".to_owned())
 }
 
 /// Formats a time of day, or the start of a range of times of day. Returns `None` for moments with a date.

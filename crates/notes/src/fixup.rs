@@ -105,10 +105,12 @@ impl fmt::Display for Finding {
             Self::ChangeLog { note, modseq } => write!(f, "note {note}: the order of changes is wrong at {modseq}"),
             Self::Responses { note } => write!(f, "note {note}: the response hierarchy is wrong"),
             Self::DesignList { note } => write!(f, "note {note}: the list of design notes is wrong"),
-            Self::SoftDeletedList { note } => write!(f, "note {note}: the list of what can be restored is wrong"),
+            Self::SoftDeletedList { note } => write!(f, "note {note}: the list of restorable documents is wrong"),
             Self::FolderIndex { folder, why } => write!(f, "folder {folder}: {why}"),
             Self::ViewIndex { view, why } => write!(f, "view {view}: {why}"),
-            Self::Counters { what, stored: says, expected: has } => write!(f, "counter of {what}: says {says} instead of {has}"),
+            Self::Counters { what, stored: says, expected: has } => {
+                write!(f, "counter of {what}: {says} stored, {has} expected")
+            }
             Self::TableDamaged { table, why } => write!(f, "table {table} cannot be read: {why}"),
             Self::UnreadMarks { why } => write!(f, "unread marks cannot be read: {why}"),
             Self::BlobMissing { note, blob } => {
@@ -116,16 +118,16 @@ impl fmt::Display for Finding {
             }
             Self::AccessControl => f.write_str("the stored access control list cannot be read"),
             Self::AccessControlLost { manager } if manager.is_empty() => {
-                f.write_str("the access control list is lost; from a repair on nobody has access but the server itself")
+                f.write_str("the access control list is lost; after a repair, only the server itself has access")
             }
             Self::AccessControlLost { manager } => write!(
                 f,
-                "the access control list is lost; from a repair on nobody has access but {}, as the manager",
+                "the access control list is lost; after a repair, only {} has access, as the manager",
                 manager.abbreviated()
             ),
             Self::Keywords { lost: 0 } => f.write_str("the stored keywords cannot be read"),
             Self::Keywords { lost } => {
-                write!(f, "the names of {lost} keywords are lost; from a repair on they are called damaged-N")
+                write!(f, "the names of {lost} keywords are lost; a repair renames them to damaged-N")
             }
         }
     }
@@ -172,7 +174,11 @@ pub fn repair_at(notes: &Notes, path: &str, heard: &mut ProgressCallback<'_>) ->
 
 /// Runs `work` on the database at a path. A database that does not open is processed by one fixup at a time and has no
 /// other users: opening it fails until a repair is in the store.
-fn with_database_at(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> Result<FixupReport>) -> Result<FixupReport> {
+fn with_database_at(
+    notes: &Notes,
+    path: &str,
+    work: impl FnOnce(&Database) -> Result<FixupReport>,
+) -> Result<FixupReport> {
     let does_not_open = |opened: &Result<_>| opened.as_ref().err().is_some_and(Error::is_damage);
     let opened = notes.database_open(path);
     if !does_not_open(&opened) {
@@ -452,7 +458,10 @@ impl<'s> Survey<'s> {
         }
         for folder in self.lost_folders.clone() {
             self.broken.push(folder);
-            self.report_finding(Finding::FolderIndex { folder, why: "notes are in it, and its design note is lost".into() });
+            self.report_finding(Finding::FolderIndex {
+                folder,
+                why: "it contains notes, but its design note is lost".into(),
+            });
         }
     }
 
@@ -627,7 +636,8 @@ impl<'s> Survey<'s> {
 
     /// Checks the indexes of views, and reports rows that belong to no view.
     fn check_views(&mut self, heard: &mut ProgressCallback<'_>) -> Result<()> {
-        let (records, damage) = salvage::read_from_both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
+        let (records, damage) =
+            salvage::read_from_both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
         if let Some(why) = damage {
             self.report_finding(Finding::ViewIndex { view: ViewId(0), why });
         }
@@ -650,7 +660,7 @@ impl<'s> Survey<'s> {
         match salvage::split_damage(self.index_numbers())? {
             Ok(indexes) => {
                 for view in indexes.difference(&known) {
-                    self.report_finding(Finding::ViewIndex { view: *view, why: "its rows belong to no view".into() });
+                    self.report_finding(Finding::ViewIndex { view: *view, why: "its index belongs to no view".into() });
                 }
             }
             Err(why) => self.report_finding(Finding::ViewIndex { view: ViewId(0), why }),
@@ -662,7 +672,7 @@ impl<'s> Survey<'s> {
         let is_view =
             self.headers.get(&view).is_some_and(|header| header.class == NoteClass::VIEW && !header.is_stub());
         if !is_view {
-            return Ok(Some("the view is gone".into()));
+            return Ok(Some("the view no longer exists".into()));
         }
         let Ok(design) = ViewDesign::decode(&record.format) else {
             return Ok(Some("its design cannot be read".into()));
@@ -711,7 +721,7 @@ impl<'s> Survey<'s> {
                     && entry.uid < state.uid_next
             });
             if !right {
-                return Ok(Some(format!("its entry {uid:?} is not what its note says")));
+                return Ok(Some(format!("its entry {uid:?} does not match the note")));
             }
             count += 1;
         }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{Modseq, Uid, ViewId};
 
 use crate::folder::FolderEntry;
-use crate::limits::{FOLDER_CACHE_ENTRIES_MAX, FOLDER_CACHE_BYTES_MAX};
+use crate::limits::{FOLDER_CACHE_BYTES_MAX, FOLDER_CACHE_ENTRIES_MAX};
 
 /// The entries of a folder as of its last change.
 #[derive(Clone, Debug)]
@@ -239,7 +239,11 @@ mod tests {
         let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1]));
         images.keep(FOLDER, image(6, &[1, 2]));
-        images.apply_transaction(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries: vec![(Uid(2), Some(entry(2)))] });
+        images.apply_transaction(
+            FOLDER,
+            Modseq(6),
+            FolderChange { before: Modseq(5), entries: vec![(Uid(2), Some(entry(2)))] },
+        );
         assert_eq!(uids(&images, 6), Some(vec![1, 2]));
     }
 

@@ -134,7 +134,11 @@ pub(crate) fn next_view_index(database: DbNumber) -> [u8; 5] {
 
 /// Returns the first key after the list of design notes.
 pub(crate) fn designs_end(database: DbNumber) -> [u8; 5] {
-    assert_eq!(designs(database).end.as_deref(), Some(&meta(database, b'd' + 1)[..]), "nothing else lies between");
+    assert_eq!(
+        designs(database).end.as_deref(),
+        Some(&meta(database, b'd' + 1)[..]),
+        "no other key range lies in between"
+    );
     meta(database, b'd' + 1)
 }
 

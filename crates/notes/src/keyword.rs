@@ -1,6 +1,6 @@
 //! The keywords of a database: user-defined names, numbered so that folder entries stay small.
 //!
-//! The table only grows, and a number never changes its meaning. Names are compared without regard to ASCII case (RFC
+//! The table only grows, and a keyword number always keeps its name. Names are compared without regard to ASCII case (RFC
 //! 9051 §2.3.2) and keep the case in which they were first used.
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
@@ -46,7 +46,7 @@ impl Keywords {
             }
             filled.names.push(name);
         }
-        assert!(filled.names.starts_with(&self.names), "a number never changes its meaning");
+        assert!(filled.names.starts_with(&self.names), "a keyword number always keeps its name");
         filled
     }
 
@@ -62,7 +62,7 @@ impl Keywords {
             return Err(Error::Limit { what: "keywords of a database", max: KEYWORDS_PER_DATABASE_MAX });
         }
         self.names.push(name.to_owned());
-        assert!(self.names.len() <= usize::from(u16::MAX), "the number of a keyword has two bytes");
+        assert!(self.names.len() <= usize::from(u16::MAX), "a keyword number fits in two bytes");
         Ok((Keyword(self.names.len() as u16 - 1), true))
     }
 

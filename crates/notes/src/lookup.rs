@@ -18,7 +18,8 @@ use crate::database_reader::{DatabaseSnapshot, damaged_note, load_summary_bytes}
 use crate::error::Error;
 use crate::evaluate::{EvaluationContext, as_operand};
 use crate::limits::{
-    LOOKUP_BYTES_MAX, LOOKUP_FIXED_COST_ROWS, LOOKUP_COST_MAX, LOOKUP_KEY_BYTES_MAX, LOOKUP_ROWS_MAX, LOOKUP_CACHE_BYTES_MAX,
+    LOOKUP_BYTES_MAX, LOOKUP_CACHE_BYTES_MAX, LOOKUP_COST_MAX, LOOKUP_FIXED_COST_ROWS, LOOKUP_KEY_BYTES_MAX,
+    LOOKUP_ROWS_MAX,
 };
 use crate::note::summary_items;
 use crate::view::cell::{self, CellValue};
@@ -71,7 +72,7 @@ impl<'r> LookupContext<'r> {
     /// Adds to the cost. Fails if the limit is exceeded.
     fn spend(&self, rows: u64) -> Result<(), String> {
         self.spent.set(self.spent.get() + rows);
-        if self.is_exhausted() { Err("Too much is looked up".to_owned()) } else { Ok(()) }
+        if self.is_exhausted() { Err("The lookups of this formula exceed the limit".to_owned()) } else { Ok(()) }
     }
 
     /// Takes the first failure that formulas did not cause: the store cannot be read. The results of formulas since
@@ -100,7 +101,7 @@ impl<'r> LookupContext<'r> {
         }
         self.spend(LOOKUP_FIXED_COST_ROWS)?;
         if what.len() > LOOKUP_KEY_BYTES_MAX {
-            return Err("What is looked up is too long".to_owned());
+            return Err("The arguments of the lookup are too long".to_owned());
         }
         let found = look();
         let bytes = what.len() + found.as_ref().map_or(0, |value| value.size_bytes() + value.count() * VALUE_BYTES);
@@ -120,12 +121,13 @@ impl<'r> LookupContext<'r> {
             || lookup.database.eq_ignore_ascii_case(&database.path())
             || lookup.database.eq_ignore_ascii_case(&database.record().replica_id.to_string());
         if !lookup.server.is_empty() || !is_here {
-            return Err("Only views of this database can be looked up".to_owned());
+            return Err("Lookups can only use views of this database".to_owned());
         }
-        let view = self.report_error(self.reading.view_find(lookup.view).and_then(|info| self.reading.view(info.note)))?;
+        let view =
+            self.report_error(self.reading.view_find(lookup.view).and_then(|info| self.reading.view(info.note)))?;
         let entries = self.report_error(EntryReader::open(self.reading, &view, 0))?;
         if self.report_error(entries.rows().applied())? < self.reading.counters().purged_modseq {
-            return Err(format!("View {:?} was not opened for long, and has to be first", lookup.view));
+            return Err(format!("The index of view {:?} is out of date; open the view, then try again", lookup.view));
         }
         let has = |keyword: &str| lookup.keywords.iter().any(|said| said.eq_ignore_ascii_case(keyword));
         let columns = &view.info.view.design.columns;
@@ -140,7 +142,8 @@ impl<'r> LookupContext<'r> {
         let (start, rows) = match lookup.key {
             None => (Some(Start::Beginning), self.report_error(entries.rows().count())?),
             Some(key) => {
-                let found = self.report_error(entries.rows().find_by_key(&[CellValue::Text(key)], has("PartialMatch")))?;
+                let found =
+                    self.report_error(entries.rows().find_by_key(&[CellValue::Text(key)], has("PartialMatch")))?;
                 found.map_or((None, 0), |found| (Some(Start::Key(found.first)), found.rows))
             }
         };
@@ -194,7 +197,7 @@ impl<'r> LookupContext<'r> {
             let Some(next) = found.continue_at else { return Ok(()) };
             start = Start::Key(next);
         }
-        if rows > most { Err(format!("More than {most} rows are too many to be looked up")) } else { Ok(()) }
+        if rows > most { Err(format!("The lookup matches more than {most} rows")) } else { Ok(()) }
     }
 
     /// Returns a field of a note, or `None` if the note is hidden or has no such field.
@@ -217,7 +220,9 @@ impl<'r> LookupContext<'r> {
 
     fn in_profile(&self, profile: &str, name: &str, user: &str) -> LookupResult {
         let user = (!user.is_empty()).then(|| Name::new(user));
-        let Some(note) = self.report_error(self.reading.profile_note_id(profile, user.as_ref()))? else { return Ok(Value::EMPTY) };
+        let Some(note) = self.report_error(self.reading.profile_note_id(profile, user.as_ref()))? else {
+            return Ok(Value::EMPTY);
+        };
         Ok(self.field(note, name)?.unwrap_or(Value::EMPTY))
     }
 }
@@ -347,7 +352,7 @@ impl Host for LookupContext<'_> {
             + lookup.view.len()
             + lookup.keywords.iter().map(|one| one.len()).sum::<usize>();
         if key > LOOKUP_KEY_BYTES_MAX {
-            return Some(Err("What is looked up is too long".to_owned()));
+            return Some(Err("The arguments of the lookup are too long".to_owned()));
         }
         Some(self.memoised(format!("{lookup:?}"), || self.in_view(lookup)))
     }
@@ -367,5 +372,5 @@ impl Host for LookupContext<'_> {
 }
 
 fn too_many_bytes() -> String {
-    format!("More than {LOOKUP_BYTES_MAX} bytes are too many to be looked up")
+    format!("The result of the lookup has more than {LOOKUP_BYTES_MAX} bytes")
 }

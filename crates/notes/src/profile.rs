@@ -149,7 +149,12 @@ mod tests {
     #[test]
     fn names_and_users_tell_profiles_apart() {
         let (ann, bob) = (Name::new("Ann/Acme"), Name::new("Bob/Acme"));
-        let all = [profile_unid("a", None), profile_unid("b", None), profile_unid("a", Some(&ann)), profile_unid("a", Some(&bob))];
+        let all = [
+            profile_unid("a", None),
+            profile_unid("b", None),
+            profile_unid("a", Some(&ann)),
+            profile_unid("a", Some(&bob)),
+        ];
         let distinct: std::collections::HashSet<Unid> = all.into_iter().collect();
         assert_eq!(distinct.len(), 4);
         assert_eq!(profile_unid("A", Some(&Name::new("ANN/acme"))), profile_unid("a", Some(&ann)));

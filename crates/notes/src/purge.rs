@@ -67,8 +67,8 @@ pub fn purge(database: &Database) -> Result<usize> {
     let mut after = *counters;
     after.stubs = after.stubs.saturating_sub(removed as u64);
     after.purged_modseq = after.purged_modseq.max(last).min(after.modseq);
-    assert!(after.purged_modseq >= counters.purged_modseq, "what is forgotten stays so");
-    assert!(removed <= RECORDS_MAX, "the lock is held briefly");
+    assert!(after.purged_modseq >= counters.purged_modseq, "purged_modseq never decreases");
+    assert!(removed <= RECORDS_MAX, "each step is short, so that the lock is held only briefly");
     batch.put(Table::Meta, &keys::counters(database.number), &after.encode());
     let ticket = store.commit(&batch)?;
     *counters = after;

@@ -64,7 +64,7 @@ impl NoteVersion {
     /// Returns the version as the subject of formulas.
     pub(crate) fn subject(&self) -> Subject<'_> {
         let items = item::decode_item_refs(&mut Decoder::new(&self.items));
-        Subject::new(&self.header, items.expect("what was encoded here can be decoded"))
+        Subject::new(&self.header, items.expect("the items were encoded by this module"))
     }
 }
 
@@ -89,7 +89,10 @@ impl RecentChanges {
     /// Adds the changes of one transaction.
     pub(crate) fn add(&mut self, changes: Vec<RecentChange>) {
         for change in changes {
-            assert!(self.changes.back().is_none_or(|last| last.modseq <= change.modseq), "changes come in their order");
+            assert!(
+                self.changes.back().is_none_or(|last| last.modseq <= change.modseq),
+                "changes are added in modseq order"
+            );
             self.version_bytes += bytes_of(&change);
             self.changes.push_back(change);
         }
@@ -100,7 +103,7 @@ impl RecentChanges {
             if self.stripped_count == 0 {
                 self.strip_oldest();
             }
-            let oldest = self.changes.pop_front().expect("there are too many");
+            let oldest = self.changes.pop_front().expect("the list is not empty");
             self.stripped_count -= 1;
             // The transaction of the removed change is no longer complete.
             self.since = oldest.modseq;

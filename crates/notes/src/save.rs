@@ -133,7 +133,11 @@ impl Writer<'_, '_> {
             let items = tracked(self, &merged);
             let mut both = current.blobs.clone();
             both.extend(blobs.iter().filter(|blob| !current.blobs.contains(blob)));
-            drop_unused_blobs(&mut both, &[item::blobs_of(&current.items), item::blobs_of(contents.0)].concat(), &items);
+            drop_unused_blobs(
+                &mut both,
+                &[item::blobs_of(&current.items), item::blobs_of(contents.0)].concat(),
+                &items,
+            );
             let sequence = self.replace_items(note, found, &summary, (&items, &both))?;
             return Ok(SaveOutcome::Merged { sequence });
         }
@@ -273,7 +277,9 @@ mod tests {
         }
         let told = item::find_item(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
         assert_eq!((told.len(), told[0].as_str(), told[63].as_str()), (64, "CN=Ann/O=Acme", "CN=P199/O=Acme"));
-        let Some(Value::TimeList(times)) = item::find_item(&kept, REVISIONS_ITEM).map(|item| &item.value) else { panic!() };
+        let Some(Value::TimeList(times)) = item::find_item(&kept, REVISIONS_ITEM).map(|item| &item.value) else {
+            panic!()
+        };
         assert_eq!((times.len(), times[31]), (REVISIONS_MAX, Timestamp(199)));
     }
 }

@@ -186,7 +186,8 @@ impl Writer<'_, '_> {
             return Err(self.not_author(note));
         }
         let number = self.part.database.number;
-        let stored = self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
+        let stored =
+            self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         let unid = stored.after.unid;
         if self.part.made(unid).is_some_and(|made| made.note != note)
             || database_reader::find(self.store, number, unid)? != Some(note)
@@ -207,7 +208,8 @@ impl Writer<'_, '_> {
         let (now, counters) = (self.part.now, &mut self.part.counters);
         counters.notes += 1;
         counters.stubs = counters.stubs.saturating_sub(1);
-        let header = &mut self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
+        let header =
+            &mut self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
         header.flags = header.flags.without(NoteFlags::STUB.with(NoteFlags::SOFT_DELETED));
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;

@@ -77,7 +77,12 @@ impl<'t> Transaction<'t> {
 
     /// Returns the writer of the database at position `index` in the caller's list.
     pub fn writer(&mut self, index: usize) -> Writer<'_, 't> {
-        Writer { part: &mut self.parts[index], batch: &mut self.batch, gate: &self.blob_writer, store: self.notes.store() }
+        Writer {
+            part: &mut self.parts[index],
+            batch: &mut self.batch,
+            gate: &self.blob_writer,
+            store: self.notes.store(),
+        }
     }
 
     /// Returns the size of the changes so far, in bytes.
@@ -93,7 +98,10 @@ impl<'t> Transaction<'t> {
         let store = self.notes.store();
         for part in &mut self.parts {
             if part.is_spoiled {
-                return Err(Error::invalid("the transaction", "one of its changes failed half-way"));
+                return Err(Error::invalid(
+                    "the transaction",
+                    "one of its changes failed partway, so it cannot be committed",
+                ));
             }
             part.flush(&mut self.batch)?;
         }
@@ -172,13 +180,16 @@ impl PendingHeader {
         assert!(after.folders.len() <= FOLDERS_PER_NOTE_MAX, "a header with more folders could not be read");
         assert!(after.keywords.len() <= KEYWORDS_PER_NOTE_MAX, "a header with more keywords could not be read");
         assert!(after.keywords.is_sorted_by(|one, next| one < next), "keywords rise");
-        assert!(!after.is_stub() || after.folders.is_empty(), "what is deleted lies in no folder");
-        assert!(after.is_stub() || !after.flags.has(NoteFlags::SOFT_DELETED), "only what is deleted can be restored");
-        assert!(after.sequence > 0, "sequence numbers begin with 1");
+        assert!(!after.is_stub() || after.folders.is_empty(), "a deletion stub is in no folder");
+        assert!(
+            after.is_stub() || !after.flags.has(NoteFlags::SOFT_DELETED),
+            "only deletion stubs have the soft-deleted flag"
+        );
+        assert!(after.sequence > 0, "sequence numbers start at 1");
         if let Some(before) = before {
-            assert!(before.unid == after.unid && before.class == after.class, "a note stays the note that it is");
-            assert!(before.sequence <= after.sequence, "sequence numbers never fall");
-            assert!(before.modseq < after.modseq, "a change comes after the one before");
+            assert!(before.unid == after.unid && before.class == after.class, "a note keeps its UNID and class");
+            assert!(before.sequence <= after.sequence, "sequence numbers never decrease");
+            assert!(before.modseq < after.modseq, "each change has a higher modseq than the previous one");
         }
     }
 }
@@ -346,9 +357,9 @@ impl<'t> DatabaseChanges<'t> {
             self.database.set_contents_modseq(self.modseq);
         }
         assert!(self.modseq > self.counters.modseq, "modseqs rise");
-        assert!(self.counters.next_note >= self.guard.next_note, "note ids are given out once");
-        assert!(self.counters.uid_validity >= self.guard.uid_validity, "a UIDVALIDITY is given out once");
-        assert!(self.counters.purged_modseq == self.guard.purged_modseq, "only a purge forgets");
+        assert!(self.counters.next_note >= self.guard.next_note, "note ids are never reused");
+        assert!(self.counters.uid_validity >= self.guard.uid_validity, "UIDVALIDITY values are never reused");
+        assert!(self.counters.purged_modseq == self.guard.purged_modseq, "only a purge changes purged_modseq");
         self.counters.modseq = self.modseq;
         batch.put(Table::Meta, &keys::counters(self.database.number), &self.counters.encode());
         Ok(())
@@ -363,13 +374,13 @@ impl<'t> DatabaseChanges<'t> {
         let before = count(|pending| pending.before.as_ref().is_some_and(|header| !header.is_stub()));
         let after = count(|pending| !pending.after.is_stub());
         let is_kept = self.counters.notes.saturating_add(before) == self.guard.notes.saturating_add(after);
-        assert!(is_kept || self.guard.notes < before, "each note counts once");
+        assert!(is_kept || self.guard.notes < before, "each note is counted once");
     }
 
     fn flush_note(&mut self, batch: &mut Batch, pending: &PendingHeader) -> Result<()> {
         let (number, after) = (self.database.number, &pending.after);
         assert!(after.modseq > self.guard.modseq, "modseqs rise");
-        assert!(after.note < self.counters.next_note, "a note has a number that was given out");
+        assert!(after.note < self.counters.next_note, "the note id was allocated before");
         pending.check();
         batch.put(Table::Summary, &keys::summary(number, after.note, Record::Header), &after.encode());
         if let Some(before) = &pending.before {
@@ -386,7 +397,7 @@ impl<'t> DatabaseChanges<'t> {
             let folder = self.folder(place.folder)?;
             let removed = folder.entries.remove(&place.uid.to_key())?;
             folder.change.entries.push((place.uid, None));
-            assert!(removed.is_some(), "every membership has its entry");
+            assert!(removed.is_some(), "every folder membership has an entry");
             if !after.is_stub() {
                 change_log::put_left(batch, number, (self.modseq, after.note), self.now, (*place, left));
                 self.counters.stubs += 1;
@@ -403,7 +414,7 @@ impl<'t> DatabaseChanges<'t> {
         let mut entry = FolderEntry::of(&pending.after, place.uid, self.now);
         let key = place.uid.to_key();
         let folder = self.folder(place.folder)?;
-        assert!(place.uid < folder.state.uid_next, "a UID is given out by its folder");
+        assert!(place.uid < folder.state.uid_next, "the UID was allocated by the folder");
         let stored = folder.entries.find(&key)?;
         if let Some(old) = stored.and_then(|value| FolderEntry::decode(place.uid, &value).ok()) {
             entry.saved = old.saved;
@@ -417,8 +428,8 @@ impl<'t> DatabaseChanges<'t> {
         if self.counters.modseq == self.guard.modseq {
             return;
         }
-        assert!(self.counters.modseq > self.guard.modseq, "what is published is new");
-        assert!(self.pending.is_empty(), "every change is in the batch");
+        assert!(self.counters.modseq > self.guard.modseq, "the published modseq is higher than the previous one");
+        assert!(self.pending.is_empty(), "all pending changes are in the batch");
         *self.guard = self.counters;
         if let Some(keywords) = self.keywords.take() {
             self.database.set_keywords(keywords);

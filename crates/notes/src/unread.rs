@@ -103,7 +103,7 @@ impl Writer<'_, '_> {
 
     fn own_name(&self) -> Result<Name> {
         let name = own_name(self.part.database, &self.part.grant);
-        name.ok_or_else(|| Error::invalid("unread marks", "who did not log in has none"))
+        name.ok_or_else(|| Error::invalid("unread marks", "only authenticated users have them"))
     }
 
     fn require_own(&self, user: &Name) -> Result<()> {
@@ -152,7 +152,7 @@ impl Writer<'_, '_> {
         }
         let length = bits.iter().rposition(|bits| *bits != 0).map_or(0, |last| last + 1);
         bits.truncate(length);
-        assert!(bits.len() <= (BLOCK_NOTES / 8) as usize, "a block has so many bits");
+        assert!(bits.len() <= (BLOCK_NOTES / 8) as usize, "a block has at most BLOCK_NOTES bits");
         self.part.touched = true;
         self.batch.put(Table::Unread, &key, &bits);
         self.part.unread.insert(key, bits);

@@ -126,14 +126,17 @@ impl Writer<'_, '_> {
         item::check_items(&new.items)?;
         let note = self.part.counters.next_note;
         if note.0 & INDEX_BIT != 0 {
-            return Err(Error::Limit { what: "notes that a database ever had", max: INDEX_BIT as usize });
+            return Err(Error::Limit { what: "notes ever created in a database", max: INDEX_BIT as usize });
         }
         if let Some(unid) = new.unid.filter(|unid| self.part.made(*unid).is_some()) {
             return Err(Error::Exists { what: format!("note {unid}") });
         }
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
         if is_profile_unid(unid) && new.class != NoteClass::PROFILE {
-            return Err(Error::invalid(format!("UNID {unid}"), "those that begin so are for profile documents"));
+            return Err(Error::invalid(
+                format!("UNID {unid}"),
+                "UNIDs with this prefix are reserved for profile documents",
+            ));
         }
         let sequence = self.sequence_of_stub(unid)?.map_or(1, |old| old.saturating_add(1));
         let now = self.part.now;
@@ -475,7 +478,7 @@ impl Writer<'_, '_> {
             if unid == new && !self.part.grant.is_server_itself() {
                 return Err(Error::invalid(
                     format!("parent {parent}"),
-                    "it is the new note itself, or a response of it",
+                    "it is the new note itself or one of its responses",
                 ));
             }
             above = match database_reader::find(self.store, self.number(), unid)? {
@@ -485,7 +488,7 @@ impl Writer<'_, '_> {
                 None => self.part.made(unid).and_then(|header| header.parent),
             };
         }
-        Err(Error::Limit { what: "levels of responses", max: RESPONSE_DEPTH_MAX })
+        Err(Error::Limit { what: "response levels", max: RESPONSE_DEPTH_MAX })
     }
 
     /// Returns the sequence number of the stub with a UNID. A note that reuses the UNID continues its sequence numbers.
@@ -567,7 +570,7 @@ impl Writer<'_, '_> {
                 summary.items.push(item.clone());
                 continue;
             }
-            let ordinal = u16::try_from(summary.body.len()).expect("as many as were checked have a number each");
+            let ordinal = u16::try_from(summary.body.len()).expect("the number of body items was checked before");
             let length = self.put_body(note, ordinal, item);
             total += length;
             summary.body.push(BodyDirectoryEntry { ordinal, name: item.name.clone(), length });
@@ -579,7 +582,10 @@ impl Writer<'_, '_> {
                 summary.blobs.push(*blob);
             }
         }
-        assert!(summary.items.len() + summary.body.len() == items.len(), "every item has one place");
+        assert!(
+            summary.items.len() + summary.body.len() == items.len(),
+            "every item is either in the summary or in the body"
+        );
         let record = summary.encode();
         if record.len() > SUMMARY_BYTES_MAX {
             return Err(Error::Limit { what: "bytes of the summary items of a note", max: SUMMARY_BYTES_MAX });
@@ -593,7 +599,7 @@ impl Writer<'_, '_> {
         let mut out = Encoder::new();
         item.encode(&mut out);
         let bytes = out.finish();
-        assert_eq!(bytes.len(), item.encoded_len(), "what was checked is what is written");
+        assert_eq!(bytes.len(), item.encoded_len(), "the checked length is the written length");
         for (chunk, piece) in (0u32..).zip(bytes.chunks(BODY_CHUNK_BYTES)) {
             self.batch.put(Table::Body, &keys::body(self.number(), note, ordinal, chunk), piece);
         }

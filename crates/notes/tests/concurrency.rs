@@ -46,7 +46,8 @@ impl World {
     fn over(memory: Arc<MemoryEngine>, sync: SyncMode) -> Self {
         let clock = Arc::new(SimClock::new());
         let engine: Arc<dyn store::Engine> = memory.clone();
-        let store = Store::with_engine(engine, &Options { sync, ..Options::default() }).expect("a store in memory opens");
+        let store =
+            Store::with_engine(engine, &Options { sync, ..Options::default() }).expect("a store in memory opens");
         let notes = Notes::open(Arc::new(store), clock.clone(), Arc::new(SeededRandom::new(9)));
         Self { memory, clock, notes }
     }
@@ -242,7 +243,12 @@ fn apply_changes(
 }
 
 /// Makes one random change to a folder.
-fn random_change(writer: &mut Writer<'_, '_>, random: &SeededRandom, folders: [ViewId; 2], thread: u64) -> notes::Result<()> {
+fn random_change(
+    writer: &mut Writer<'_, '_>,
+    random: &SeededRandom,
+    folders: [ViewId; 2],
+    thread: u64,
+) -> notes::Result<()> {
     let from = folders[random.below(2) as usize];
     let mut notes = Vec::new();
     writer.folder_read(from)?.for_each_entry(Uid(0), &mut |entry| {
@@ -283,7 +289,8 @@ fn readers_see_consistent_snapshots_and_can_follow_the_changes() {
                 scope.spawn(move || {
                     let random = SeededRandom::new(thread);
                     for _ in 0..rounds(300) {
-                        write(&world.notes, database, |writer| random_change(writer, &random, folders, thread)).unwrap();
+                        write(&world.notes, database, |writer| random_change(writer, &random, folders, thread))
+                            .unwrap();
                     }
                 })
             })

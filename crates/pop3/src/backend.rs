@@ -27,10 +27,10 @@ impl LoginError {
     pub fn text(self) -> &'static str {
         match self {
             Self::InvalidCredentials => "[AUTH] wrong login or password",
-            Self::Disabled => "[AUTH] the account is switched off",
-            Self::Throttled => "[SYS/TEMP] too many failures, try again later",
-            Self::Malformed => "[AUTH] not what the mechanism wants",
-            Self::Unavailable => "[SYS/TEMP] cannot check logins now, try again later",
+            Self::Disabled => "[AUTH] the account is disabled",
+            Self::Throttled => "[SYS/TEMP] too many failed logins, try again later",
+            Self::Malformed => "[AUTH] invalid response for this authentication mechanism",
+            Self::Unavailable => "[SYS/TEMP] cannot authenticate now, try again later",
         }
     }
 }

@@ -26,7 +26,7 @@ pub enum LineError {
     #[error("the line is too long")]
     TooLong,
     /// The line contains bytes that are not allowed.
-    #[error("the line is no text")]
+    #[error("the line contains invalid characters")]
     NotText,
 }
 

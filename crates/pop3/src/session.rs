@@ -124,7 +124,7 @@ impl Session {
     pub fn refused_line(&mut self, error: LineError) -> Step {
         match error {
             LineError::TooLong => Step::Close(err("the line is too long")),
-            LineError::NotText => self.error("the line is no text"),
+            LineError::NotText => self.error("the line contains invalid characters"),
         }
     }
 
@@ -148,7 +148,7 @@ impl Session {
             Outcome::Message(Some(raw), Some(lines)) => {
                 Step::Message(ok("top follows"), MessageResponse::top(raw, lines))
             }
-            Outcome::Message(None, _) => Step::Reply(err("this message is gone")),
+            Outcome::Message(None, _) => Step::Reply(err("this message no longer exists")),
             Outcome::Removed => Step::Close(ok("bye")),
             Outcome::Failed(text) => {
                 tracing::error!(target: "pop3", peer = %self.peer, error = text, "the mail file failed");
@@ -160,7 +160,7 @@ impl Session {
     /// Returns the reply that announces the server's shutdown.
     #[must_use]
     pub fn shutdown_reply(&self) -> String {
-        err("[SYS/TEMP] the server is going down, try again later")
+        err("[SYS/TEMP] the server is shutting down, try again later")
     }
 
     /// Returns the reply for an account that has been disabled, removed or given another password. It takes the place

@@ -69,7 +69,8 @@ fn world(letters: &[&str]) -> World {
 
 fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
-    let store = Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
+    let store =
+        Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());
@@ -309,7 +310,7 @@ async fn passwords_are_taken_only_in_private() {
          S: IMPLEMENTATION Doublet
          S: .
          C: USER ann@acme.test
-         S: -ERR [AUTH] encryption is needed before logging in: use STLS
+         S: -ERR [AUTH] encryption is required before login, use STLS first
          C: AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1l
          S: -ERR [AUTH] *
          C: PASS sesame
@@ -332,7 +333,7 @@ async fn passwords_are_taken_only_in_private() {
          S: IMPLEMENTATION Doublet
          S: .
          C: STLS
-         S: -ERR TLS is not there or there already
+         S: -ERR TLS is not available or already active
          C: AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1l
          S: +OK 0 messages (0 octets)
          C: STLS
@@ -379,7 +380,7 @@ async fn scram_that_is_switched_off_is_not_offered() {
          S: LOGIN
          S: .
          C: AUTH SCRAM-SHA-256 Zmlyc3Q=
-         S: -ERR [AUTH] this mechanism is not offered
+         S: -ERR [AUTH] this authentication mechanism is not available
          C: AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1l
          S: +OK 0 messages (0 octets)";
     check(&world, Peer::local(), dialogue).await;
@@ -392,11 +393,11 @@ async fn failed_logins_are_told_alike_and_end_the_session() {
          C: AUTH PLAIN
          S: +
          C: *
-         S: -ERR [AUTH] broken off
+         S: -ERR [AUTH] authentication was cancelled
          C: AUTH CRAM-MD5
-         S: -ERR [AUTH] this mechanism is not offered
+         S: -ERR [AUTH] this authentication mechanism is not available
          C: AUTH PLAIN !!!
-         S: -ERR [AUTH] this is not base64
+         S: -ERR [AUTH] expected base64
          C: USER ann@acme.test
          C: PASS wrong
          S: +OK send PASS
@@ -408,7 +409,7 @@ async fn failed_logins_are_told_alike_and_end_the_session() {
          C: USER bob@acme.test
          C: PASS sesame
          S: +OK send PASS
-         S: -ERR [AUTH] the account is switched off
+         S: -ERR [AUTH] the account is disabled
          END";
     check(&world, Peer::local(), dialogue).await;
 }
@@ -441,8 +442,8 @@ async fn misplaced_and_broken_commands_are_refused() {
          S: -ERR no such message
          S: -ERR no such message
          S: -ERR which message?
-         S: -ERR which message, and how many lines?
-         S: -ERR which message, and how many lines?
+         S: -ERR a message number and a number of lines are required
+         S: -ERR a message number and a number of lines are required
          S: -ERR no such message
          C: {}
          S: -ERR the line is too long
@@ -477,7 +478,8 @@ async fn list_tells_the_octets_that_are_sent() {
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
     let all: UidSet = (1..=u32::try_from(letters.len()).expect("some hundred")).map(base::Uid).collect();
-    file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::FLAGGED)), None).expect("the user exists");
+    file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::FLAGGED)), None)
+        .expect("the user exists");
     file.copy(inbox, &all, inbox).expect("the user exists");
 
     let (client, server) = Stream::duplex(1 << 16);
@@ -515,7 +517,7 @@ async fn a_message_that_is_gone_meanwhile_is_an_error() {
     let other = format!("{LOGIN}S: +OK 1 *\nC: DELE 1\nS: +OK *\nC: QUIT\nS: +OK bye");
     check(&world, Peer::local(), &other).await;
     client.say(&mut "RETR 1\r\nDELE 1\r\nQUIT\r\n".to_owned()).await;
-    assert_eq!(client.line().await, "-ERR this message is gone");
+    assert_eq!(client.line().await, "-ERR this message no longer exists");
     assert!(client.line().await.starts_with("+OK"));
     assert_eq!(client.line().await, "+OK bye");
 }
@@ -540,8 +542,12 @@ async fn large_messages_pass_through_small_buffers() {
 #[tokio::test]
 async fn a_server_that_ends_says_so() {
     let world = world(&[]);
-    check(&world, Peer::local(), "S: +OK *\nDRAIN\nS: -ERR [SYS/TEMP] the server is going down, try again later\nEND")
-        .await;
+    check(
+        &world,
+        Peer::local(),
+        "S: +OK *\nDRAIN\nS: -ERR [SYS/TEMP] the server is shutting down, try again later\nEND",
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ pub mod details;
     clippy::restriction,
     clippy::style,
     clippy::large_enum_variant,
-    reason = "made from the .proto files, which carry the documentation"
+    reason = "generated from the .proto files, which contain the documentation"
 )]
 pub mod v1 {
     tonic::include_proto!("doublet.v1");

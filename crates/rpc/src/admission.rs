@@ -114,7 +114,7 @@ pub async fn answer(
         }
         Err(Refused::Http(status)) => bare(status),
         Err(Refused::Call(error)) => Status::from(error).into_http(),
-        Err(Refused::Unknown) => Status::unimplemented("there is no such call").into_http(),
+        Err(Refused::Unknown) => Status::unimplemented("unknown call").into_http(),
     };
     let (mut parts, body) = outcome.into_parts();
     if is_known {
@@ -146,7 +146,11 @@ fn admit(
     }
     let path = request.uri().path();
     let path = *proto::METHODS.iter().find(|known| **known == path).ok_or(Refused::Unknown)?;
-    let session = if CALLS_WITHOUT_SESSION.contains(&path) { None } else { Some(find(line, request.headers()).map_err(Refused::Call)?) };
+    let session = if CALLS_WITHOUT_SESSION.contains(&path) {
+        None
+    } else {
+        Some(find(line, request.headers()).map_err(Refused::Call)?)
+    };
     let time_max = time_max(line, path, request.headers());
     let deadline = time_max.and_then(|time_max| Instant::now().checked_add(time_max));
     Ok((path, Caller { peer: line.peer, session, deadline, held: RequestMemory::default() }))
@@ -206,7 +210,7 @@ async fn serve(
     tokio::select! {
         biased;
         response = crate::service::route(&line.service, request) => response,
-        () = caller.deadline_passed() => Status::deadline_exceeded("the call took too long").into_http(),
+        () = caller.deadline_passed() => Status::deadline_exceeded("the call exceeded its time limit").into_http(),
         () = caller.ended(), if !is_logout => Status::from(Error::NoSession).into_http(),
     }
 }
@@ -245,7 +249,9 @@ mod tests {
 
     #[test]
     fn the_lists_name_calls_that_exist() {
-        for path in CALLS_WITHOUT_SESSION.iter().chain(STREAMED.iter().map(|(path, _)| path)).chain(CALLS_WITHOUT_TIME_LIMIT) {
+        for path in
+            CALLS_WITHOUT_SESSION.iter().chain(STREAMED.iter().map(|(path, _)| path)).chain(CALLS_WITHOUT_TIME_LIMIT)
+        {
             assert!(proto::METHODS.contains(path), "{path}");
         }
     }

@@ -16,7 +16,7 @@ use wire::{Peer, SessionTermination};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoginError {
     /// The login is unknown or the password is wrong. The client cannot tell which.
-    Wrong,
+    InvalidCredentials,
     /// The account is disabled.
     Disabled,
     /// There were too many failed logins recently.

@@ -55,7 +55,9 @@ pub fn value_out(value: &Value) -> v1::Value {
 pub fn item_in(item: v1::Item) -> Result<Item> {
     let name = item.name;
     if let Some(reserved) = notes::evaluate::reserved_item(&name) {
-        return Err(Error::invalid(format!("{reserved} follows from the note's header and cannot be set as an item")));
+        return Err(Error::invalid(format!(
+            "{reserved} is derived from the note's header and cannot be set as an item"
+        )));
     }
     let value = item.value.and_then(|value| value.kind);
     let value = value.ok_or_else(|| Error::invalid(format!("the item {name:?} has no value")))?;
@@ -136,7 +138,7 @@ pub fn class_in(class: i32) -> Result<NoteClass> {
     match v1::NoteClass::try_from(class) {
         Ok(v1::NoteClass::Unspecified | v1::NoteClass::Document) => Ok(NoteClass::DOCUMENT),
         Ok(class) => Ok(NoteClass(class as u16)),
-        Err(_) => Err(Error::invalid(format!("there is no class of notes with the number {class}"))),
+        Err(_) => Err(Error::invalid(format!("unknown note class {class}"))),
     }
 }
 
@@ -154,7 +156,7 @@ pub fn note_name(key: Option<v1::NoteKey>) -> Result<NoteKey> {
     match key.and_then(|key| key.key) {
         Some(v1::note_key::Key::NoteId(number)) => Ok(NoteKey::Number(NoteId(number))),
         Some(v1::note_key::Key::Unid(unid)) => Ok(NoteKey::Unid(unid_in(&unid)?)),
-        None => Err(Error::invalid("no note is named")),
+        None => Err(Error::invalid("no note specified")),
     }
 }
 
@@ -181,7 +183,7 @@ pub fn acl_out(acl: &notes::Acl, sequence: u32) -> v1::Acl {
 pub fn acl_in(acl: v1::Acl, before: &notes::Acl) -> Result<notes::Acl> {
     let internet_max = acl
         .internet_max
-        .map(|level| level_in(level).ok_or_else(|| Error::invalid("internet_max is a level that does not exist")));
+        .map(|level| level_in(level).ok_or_else(|| Error::invalid("internet_max is not a valid access level")));
     Ok(notes::Acl {
         max_internet_access: internet_max.transpose()?.unwrap_or(before.max_internet_access),
         entries: acl.entries.into_iter().map(acl_entry_in).collect::<Result<_>>()?,
@@ -206,8 +208,9 @@ fn acl_entry_in(entry: v1::AclEntry) -> Result<AclEntry> {
     ];
     let kind = kinds.into_iter().find(|kind| *kind as i32 == entry.kind);
     Ok(AclEntry {
-        level: level.ok_or_else(|| Error::invalid(format!("{:?} has a level that does not exist", entry.name)))?,
-        kind: kind.ok_or_else(|| Error::invalid(format!("{:?} has a kind that does not exist", entry.name)))?,
+        level: level
+            .ok_or_else(|| Error::invalid(format!("the entry {:?} has an unknown access level", entry.name)))?,
+        kind: kind.ok_or_else(|| Error::invalid(format!("the entry {:?} has an unknown kind", entry.name)))?,
         flags: acl_flags_in(entry.flags.unwrap_or_default()),
         roles: entry.roles.into_iter().collect(),
         name: entry.name.as_str().into(),

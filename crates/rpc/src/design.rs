@@ -137,12 +137,14 @@ fn refresh_out(refresh: Refresh) -> (v1::ViewRefresh, u32) {
 }
 
 fn refresh_in(refresh: i32, hours: u32) -> Result<Refresh> {
-    match known_enum(refresh, "a way to refresh")? {
+    match known_enum(refresh, "a refresh mode")? {
         v1::ViewRefresh::Automatic => Ok(Refresh::Automatic),
         v1::ViewRefresh::AfterFirstUse => Ok(Refresh::AfterFirstUse),
         v1::ViewRefresh::Manual => Ok(Refresh::Manual),
         v1::ViewRefresh::Hours => match u16::try_from(hours) {
-            Ok(0) | Err(_) => Err(Error::invalid(format!("a view is refreshed after 1 to 65,535 hours, not {hours}"))),
+            Ok(0) | Err(_) => {
+                Err(Error::invalid(format!("a view can be refreshed every 1 to 65,535 hours, not every {hours}")))
+            }
             Ok(hours) => Ok(Refresh::Hours(hours)),
         },
     }
@@ -155,12 +157,12 @@ fn range_in(said: v1::CalendarColumns) -> Result<(u8, u8)> {
 /// Converts the number of a column, counted from 1, to an index.
 fn column_number(number: u32) -> Result<u8> {
     let index = number.checked_sub(1).and_then(|index| u8::try_from(index).ok());
-    index.ok_or_else(|| Error::invalid(format!("{number} is no column: they are counted from 1")))
+    index.ok_or_else(|| Error::invalid(format!("{number} is not a column number: columns are counted from 1")))
 }
 
 /// Returns an error for an enum value that this server does not know, because its meaning would be lost.
 fn known_enum<E: TryFrom<i32>>(number: i32, what: &str) -> Result<E> {
-    E::try_from(number).map_err(|_| Error::invalid(format!("{number} is not {what} that this server knows")))
+    E::try_from(number).map_err(|_| Error::invalid(format!("{number} is not {what} that this server supports")))
 }
 
 #[cfg(test)]
@@ -193,7 +195,12 @@ mod tests {
             title: "By\\Kind".into(),
             aliases: vec!["ByKind".into()],
             selection: "SELECT @All".into(),
-            design: ViewDesign { shows_response_hierarchy: true, locale: "sv".into(), columns, ..ViewDesign::default() },
+            design: ViewDesign {
+                shows_response_hierarchy: true,
+                locale: "sv".into(),
+                columns,
+                ..ViewDesign::default()
+            },
             readers: vec!["CN=Ann/O=Acme".into(), "[Staff]".into(), "*/O=Acme".into()],
             ..ViewNote::default()
         }
@@ -242,7 +249,7 @@ mod tests {
         let with_column = |column| v1::ViewDesign { columns: vec![column], ..Default::default() };
         refused(with_column(v1::ColumnDesign { sort: 3, ..Default::default() }), "3 is not an order");
         refused(with_column(v1::ColumnDesign { total: -1, ..Default::default() }), "-1 is not a total");
-        refused(v1::ViewDesign { refresh: 9, ..Default::default() }, "9 is not a way to refresh");
+        refused(v1::ViewDesign { refresh: 9, ..Default::default() }, "9 is not a refresh mode");
         for hours in [0, 65_536] {
             let refresh = v1::ViewRefresh::Hours.into();
             refused(v1::ViewDesign { refresh, hours, ..Default::default() }, "after 1 to 65,535 hours");

@@ -45,7 +45,7 @@ pub enum Error {
         text: String,
     },
     /// A limit is exceeded.
-    #[error("too many or too much: at most {max} {what}")]
+    #[error("limit exceeded: at most {max} {what}")]
     Limit {
         /// The quantity that is limited.
         what: &'static str,
@@ -56,16 +56,16 @@ pub enum Error {
     #[error("{0}")]
     Exhausted(&'static str),
     /// The caller is not permitted to create databases.
-    #[error("you may not make databases here; the operator says who may (`native.database_makers`)")]
+    #[error("you are not permitted to create databases here; the operator can permit it (`native.database_makers`)")]
     NoMaker,
     /// The database has no full-text index.
-    #[error("{0} has no full-text index; a manager can turn it on")]
+    #[error("{0} has no full-text index; a manager can enable it")]
     NoIndex(String),
     /// An object is not in the state that the call requires.
     #[error("{0}")]
     State(String),
     /// Changes since the requested modseq have been purged.
-    #[error("changes since then were forgotten: read the database anew")]
+    #[error("changes since then have been purged: read the whole database again")]
     Purged {
         /// The current modseq of the database.
         modseq: u64,
@@ -81,10 +81,10 @@ pub enum Error {
         text: String,
     },
     /// This server does not support the feature.
-    #[error("this server does not offer {0}")]
+    #[error("this server does not support {0}")]
     Unsupported(&'static str),
     /// The server failed or is shutting down.
-    #[error("the server cannot do that now, try again later")]
+    #[error("the server is temporarily unavailable, try again later")]
     Unavailable,
 }
 
@@ -108,7 +108,9 @@ impl Error {
             Self::Notes(error) => of_notes(error),
             Self::Directory(directory::Error::Notes(error)) => of_notes(error),
             Self::Directory(_) | Self::Unavailable => (Code::Unavailable, "unavailable", retry(0)),
-            Self::Login(LoginError::Wrong | LoginError::Disabled) => (Code::Unauthenticated, "login", None),
+            Self::Login(LoginError::InvalidCredentials | LoginError::Disabled) => {
+                (Code::Unauthenticated, "login", None)
+            }
             Self::Login(LoginError::Throttled) => (Code::ResourceExhausted, "throttled", retry(0)),
             Self::Login(LoginError::Malformed) => (Code::InvalidArgument, "malformed", None),
             Self::Login(LoginError::Unavailable) => (Code::Unavailable, "unavailable", retry(0)),
@@ -129,9 +131,11 @@ impl Error {
     /// Returns the message for the client.
     fn text(&self) -> String {
         match self {
-            Self::Login(LoginError::Wrong | LoginError::Disabled) => "wrong name or password, or no access".to_owned(),
-            Self::Login(LoginError::Throttled) => "too many failures, try again later".to_owned(),
-            Self::Login(LoginError::Malformed) => "not what the mechanism wants".to_owned(),
+            Self::Login(LoginError::InvalidCredentials | LoginError::Disabled) => {
+                "wrong name or password, or no access".to_owned()
+            }
+            Self::Login(LoginError::Throttled) => "too many failed logins, try again later".to_owned(),
+            Self::Login(LoginError::Malformed) => "invalid response for this authentication mechanism".to_owned(),
             Self::Notes(notes::Error::Store(store::Error::Full(_))) => "the disk is full".to_owned(),
             Self::Notes(notes::Error::Store(_)) | Self::Login(_) => Self::Unavailable.to_string(),
             Self::Directory(directory::Error::Notes(error)) if !error.is_temporary() => error.to_string(),
@@ -223,7 +227,7 @@ mod tests {
         assert_eq!(Error::from(query.clone()).status_parts(), (Code::InvalidArgument, "formula", place));
         check(query.into(), Code::InvalidArgument, "formula", "character 5: a quote is missing");
         check(Error::Login(LoginError::Disabled), Code::Unauthenticated, "login", "wrong name or password");
-        check(Error::Login(LoginError::Wrong), Code::Unauthenticated, "login", "wrong name or password");
+        check(Error::Login(LoginError::InvalidCredentials), Code::Unauthenticated, "login", "wrong name or password");
         check(
             Error::Limit { what: "notes of a call", max: 3 },
             Code::ResourceExhausted,

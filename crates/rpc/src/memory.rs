@@ -4,7 +4,7 @@
 //! [`MemoryPermit`] for as long as it holds the bytes. If the budget is exhausted, the call fails and others continue. An
 //! account has a [`Share`] of the budget and gets no more, however many sessions and connections it has, so that no
 //! account can lock out the others. Content that arrives in pieces is collected in a [`MeteredBuffer`], which takes memory
-//! as the pieces arrive and not as they were announced.
+//! as the pieces arrive and not as they announced.
 //!
 //! [`crate::incoming`] accounts for requests, [`crate::outgoing`] for replies.
 
@@ -70,8 +70,9 @@ fn take(from: &Arc<Semaphore>, bytes: usize, full: &'static str) -> Result<Owned
     Arc::clone(from).try_acquire_many_owned(count).map_err(|_| Error::Exhausted(full))
 }
 
-const FULL: &str = "the server has no memory for this call now, try again later";
-const SHARE_FULL: &str = "the calls of this account hold as much memory as one account may, wait for some of them";
+const FULL: &str = "the server has no memory left for this call, try again later";
+const SHARE_FULL: &str =
+    "the calls of this account use all the memory that one account may use, wait until some of them have finished";
 
 /// Bytes taken from a budget; dropping the value returns them.
 pub struct MemoryPermit {

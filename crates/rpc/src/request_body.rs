@@ -115,10 +115,10 @@ impl<B> RequestBody<B> {
         let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
         self.count += 1;
         if self.count > self.terms.messages_max {
-            return Err(Error::invalid("more messages came than the call takes"));
+            return Err(Error::invalid("the call does not accept so many messages"));
         }
         if flag > 1 {
-            return Err(Error::invalid("a message is compressed or it is not"));
+            return Err(Error::invalid("the compression flag of a message must be 0 or 1"));
         }
         if length > self.terms.bytes_max {
             return Err(too_long(self.terms.bytes_max));
@@ -143,7 +143,7 @@ impl<B> RequestBody<B> {
             DecodeRefused::TooLarge => {
                 Error::Limit { what: "bytes of a decoded message", max: DECODED_BYTES_MAX as u64 }
             }
-            DecodeRefused::Malformed => Error::invalid("this is no message of the call"),
+            DecodeRefused::Malformed => Error::invalid("the message does not have the type that the call requires"),
         })?;
         let (mut bytes, mut memory) = content.into_parts();
         memory.merge(terms.budget.take(heap)?);
@@ -174,7 +174,9 @@ fn decompress(packed: &[u8], budget: &Budget, bytes_max: usize) -> Result<Metere
     let mut decoder = GzDecoder::new(packed);
     let mut piece = [0; 4_096];
     loop {
-        let length = decoder.read(&mut piece).map_err(|_| Error::invalid("a message is not compressed with gzip"))?;
+        let length = decoder
+            .read(&mut piece)
+            .map_err(|_| Error::invalid("a message marked as compressed is not valid gzip data"))?;
         if length == 0 {
             return Ok(unpacked);
         }
@@ -215,7 +217,7 @@ where
     /// Waits for more data. Returns an error after [`READ_TIME_MAX`].
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
         let silence = self.idle_timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(READ_TIME_MAX)));
-        silence.as_mut().poll(context).map(|()| Err(Status::deadline_exceeded("nothing came for too long")))
+        silence.as_mut().poll(context).map(|()| Err(Status::deadline_exceeded("no data received for too long")))
     }
 
     fn end(&mut self) -> Result<Option<Bytes>, Status> {
@@ -225,7 +227,7 @@ where
             return Err(cut_off_status());
         }
         if !self.head.is_empty() {
-            return Err(Error::invalid("the request ends within a message").into());
+            return Err(Error::invalid("the request ends in the middle of a message").into());
         }
         Ok(self.ready.take())
     }
@@ -234,7 +236,7 @@ where
 /// Returns the status of a request that was cut off. It is not `CANCELLED`, because tonic treats that as the regular
 /// end of a request.
 fn cut_off_status() -> Status {
-    Status::aborted("the request broke off")
+    Status::aborted("the request was cut off")
 }
 
 impl<B> http_body::Body for RequestBody<B>

@@ -138,7 +138,7 @@ impl Body {
 fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     if let Err(other) = status.add_header(&mut trailers) {
-        tracing::error!(target: "rpc", %other, "a failure could not be told");
+        tracing::error!(target: "rpc", %other, "the status of a call could not be encoded");
     }
     trailers
 }

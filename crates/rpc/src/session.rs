@@ -260,7 +260,7 @@ impl Sessions {
             over.iter().for_each(|id| open.remove(id));
         }
         if open.sessions.len() >= self.bounds.total {
-            return Err(Error::Exhausted("the server has as many sessions as it may have"));
+            return Err(Error::Exhausted("the server has reached its limit of sessions, try again later"));
         }
         Ok(())
     }

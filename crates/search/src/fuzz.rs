@@ -18,7 +18,7 @@ pub fn read(input: &[u8]) {
     }
     let (mut words, mut word, mut end) = (Words::new(&text), String::new(), 0);
     while let Some(range) = words.next_into(&mut word) {
-        assert!(range.start >= end && text.get(range.clone()).is_some(), "words come in their order");
+        assert!(range.start >= end && text.get(range.clone()).is_some(), "words are returned in the order of the text");
         assert!(!word.is_empty() && word.len() <= limits::WORD_BYTES_MAX);
         end = range.end;
         word.clear();

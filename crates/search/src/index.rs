@@ -150,7 +150,17 @@ impl FullTextIndex {
         let applied = index_documents::applied(&schema, &searcher)?;
         let published = RwLock::new(Arc::new(CommittedState { searcher, applied }));
         let itself = Arc::new(Identity::local_server(""));
-        Ok(Self { notes, server_identity: itself, schema, index, reader, options, writing: Mutex::default(), published, was_renewed })
+        Ok(Self {
+            notes,
+            server_identity: itself,
+            schema,
+            index,
+            reader,
+            options,
+            writing: Mutex::default(),
+            published,
+            was_renewed,
+        })
     }
 
     /// Returns `true` if [`FullTextIndex::open`] found an unusable index and recreated it.
@@ -521,8 +531,10 @@ impl Update<'_> {
         if !self.may_contain(header.note) || self.writing.touched.contains(&(number, header.note)) {
             return Ok(false);
         }
-        let saved =
-            index_documents::saved_version(&self.committed.searcher, &self.search.schema.key_term(number, header.note))?;
+        let saved = index_documents::saved_version(
+            &self.committed.searcher,
+            &self.search.schema.key_term(number, header.note),
+        )?;
         Ok(saved == Some((u64::from(header.sequence), header.sequence_time)))
     }
 }

@@ -16,7 +16,7 @@ use tantivy::{DocId, Searcher, SegmentReader, TERMINATED, Term};
 
 use crate::error::{Error, Result};
 use crate::index::FullTextIndex;
-use crate::limits::{UNINDEXED_CHANGES_MAX, HITS_MAX, HITS_WINDOW_MAX, LOOKUPS_MAX};
+use crate::limits::{HITS_MAX, HITS_WINDOW_MAX, LOOKUPS_MAX, UNINDEXED_CHANGES_MAX};
 use crate::query::Query;
 use crate::query_translation::QueryTranslator;
 use crate::schema;
@@ -102,7 +102,8 @@ impl FullTextIndex {
         let behind = self.changed_notes(database, applied)?;
         let restricted_too = !reading.grant().is_server_itself();
         let mut collector = Collector::new(page, behind, restricted_too);
-        let asked = QueryTranslator::new(self.schema(), &published.searcher, database.number()).translate(&query.root)?;
+        let asked =
+            QueryTranslator::new(self.schema(), &published.searcher, database.number()).translate(&query.root)?;
         let statistics = Statistics::of(&published.searcher, &self.schema().database_term(database.number()))?;
         let scoring = match page.sort {
             Sort::Relevance => EnableScoring::enabled_from_statistics_provider(&statistics, &published.searcher),

@@ -184,7 +184,7 @@ impl<'p> QueryTranslator<'p> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "`as` stops at the ends of the range, which is right"
+    reason = "`as` saturates at the ends of the range, which is intended"
 )]
 fn whole(number: f64) -> u64 {
     number.round() as u64
@@ -228,7 +228,7 @@ fn near(field: Field, prefix: &str, words: &[String], distance: u32) -> Box<dyn 
 }
 
 fn too_broad(pattern: &str) -> Error {
-    let what = format!("{pattern} stands for too many words; write more of the word");
+    let what = format!("{pattern} matches too many words; write more of the word");
     Error::Query(QueryError { position: 0, message: what })
 }
 

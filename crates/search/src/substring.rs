@@ -28,13 +28,13 @@ use tantivy::{DocId, DocSet, InvertedIndexReader, Searcher, SegmentReader, TERMI
 use crate::error::Result;
 use crate::index::FullTextIndex;
 use crate::limits::{
-    SUBSTRING_TEXT_BYTES_MAX, SUBSTRING_WORD_BYTES_MAX, SUBSTRING_SCAN_DOCUMENTS_MIN, SUBSTRING_STEPS_MAX, SUBSTRING_WORDS_MAX,
-    WORD_BYTES_MAX,
+    SUBSTRING_SCAN_DOCUMENTS_MIN, SUBSTRING_STEPS_MAX, SUBSTRING_TEXT_BYTES_MAX, SUBSTRING_WORD_BYTES_MAX,
+    SUBSTRING_WORDS_MAX, WORD_BYTES_MAX,
 };
 use crate::schema::{self, Schema};
 use crate::term_automaton::SubstringAutomaton;
 use crate::tokenizers::WORD_SEPARATOR;
-use crate::words::{Words, is_word_character, is_single_character_word};
+use crate::words::{Words, is_single_character_word, is_word_character};
 
 /// The part of a note that contains a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

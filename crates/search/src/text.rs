@@ -36,7 +36,17 @@ impl NoteText {
         let empty = || database.clone();
         let (values, substring_words, searched) = (Vec::new(), None, SubstringTexts::default());
         let (main, body, named) = (empty(), empty(), empty());
-        Self { main, body, named, values, substring_words, searched, left_bytes: TEXT_BYTES_MAX, left_pdfs: PDFS_MAX, database }
+        Self {
+            main,
+            body,
+            named,
+            values,
+            substring_words,
+            searched,
+            left_bytes: TEXT_BYTES_MAX,
+            left_pdfs: PDFS_MAX,
+            database,
+        }
     }
 
     /// Adds a text that is found both by itself and under the name of its item.
@@ -100,7 +110,8 @@ impl NoteText {
     /// Declares that [`Self::add_substring_text`] has received every text of the note for substring search. The note may then be
     /// excluded if it lacks the words.
     pub fn mark_complete(&mut self) {
-        self.substring_words = std::mem::take(&mut self.searched).into_word_list(&self.database, [&self.main, &self.body]);
+        self.substring_words =
+            std::mem::take(&mut self.searched).into_word_list(&self.database, [&self.main, &self.body]);
     }
 
     /// Returns `true` if further text would be left out.

@@ -7,7 +7,7 @@
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-use crate::schema::{NAME_TERMINATOR, DATABASE_LENGTH};
+use crate::schema::{DATABASE_LENGTH, NAME_TERMINATOR};
 use crate::words::Words;
 
 /// Separates two texts.

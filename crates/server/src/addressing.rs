@@ -31,7 +31,7 @@ impl AddressResolver for DirectoryResolver {
             Resolution::Unknown => undeliverable("550 5.1.1 no such user here"),
             Resolution::Disabled => undeliverable("550 5.2.1 the mailbox is disabled"),
             Resolution::Invalid(why) => undeliverable(&format!("553 5.1.3 {why}")),
-            Resolution::NoRecipients => undeliverable("550 5.2.4 nobody gets mail at this address"),
+            Resolution::NoRecipients => undeliverable("550 5.2.4 this address has no recipients"),
             Resolution::NotForMail { why } => undeliverable(&format!("550 5.2.4 {why}")),
         })
     }
@@ -91,7 +91,7 @@ mod tests {
         check(&sample, "eve@acme.test", &["550 5.2.1 the mailbox is disabled: eve@acme.test"]);
         let empty = directory::NewGroup { addresses: vec!["empty@acme.test".to_owned()], ..Default::default() };
         sample.core.directory.group_add(&empty).expect("the address is free");
-        check(&sample, "empty@acme.test", &["550 5.2.4 nobody gets mail at this address: empty@acme.test"]);
+        check(&sample, "empty@acme.test", &["550 5.2.4 this address has no recipients: empty@acme.test"]);
     }
 
     #[test]

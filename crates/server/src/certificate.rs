@@ -57,10 +57,10 @@ pub enum CertificateError {
         source: wire::TlsError,
     },
     /// The file is not a certificate in PEM format.
-    #[error("{0} holds no certificate that can be read")]
+    #[error("{0} does not contain a readable certificate")]
     Unreadable(PathBuf),
     /// No certificate can be created for this name.
-    #[error("cannot make a certificate for {0:?}: {1}")]
+    #[error("cannot create a certificate for {0:?}: {1}")]
     Generate(String, String),
 }
 
@@ -136,7 +136,7 @@ impl CertificateFiles {
             self_signed(name).map_err(|error| CertificateError::Generate(name.to_owned(), error.to_string()))?;
         write_private(&self.key, key.as_bytes())?;
         write_private(&self.chain, chain.as_bytes())?;
-        tracing::info!(file = %self.chain.display(), name, "made a self-signed certificate");
+        tracing::info!(file = %self.chain.display(), name, "created a self-signed certificate");
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use crate::addressing::DirectoryResolver;
 use crate::config::Config;
 use crate::config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use crate::counts::MailCounts;
-use crate::data::{DataError, DataFolder, DataLock, retry_while_held, read_limited, write_private};
+use crate::data::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
 use crate::full_text::FullText;
 use crate::pdf::{OWN_EXECUTABLE, PdfReader};
 use crate::signing::Signing;

@@ -64,8 +64,11 @@ impl DatabaseCreator for TemplateDatabaseCreator {
         }
         let mut all = [listed.own, listed.supplied].concat();
         all.sort_by(|one, other| one.name.cmp(&other.name));
-        let told =
-            |template: Template| RpcTemplate { name: template.name, title: template.title, description: template.about };
+        let told = |template: Template| RpcTemplate {
+            name: template.name,
+            title: template.title,
+            description: template.about,
+        };
         all.into_iter().map(told).collect()
     }
 

@@ -113,8 +113,12 @@ impl Logins {
         let opened = match open() {
             Err(mail::Error::Notes(notes::Error::NotFound { .. })) => {
                 // The person was created elsewhere, or the mail file was deleted. It is created like any new one.
-                let made =
-                    self.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
+                let made = self.mail.create_if_missing(
+                    &person.mail_file,
+                    &person.display_name(),
+                    &person.name,
+                    person.quota_bytes,
+                );
                 made.and_then(|_| open())
             }
             other => other,
@@ -188,7 +192,7 @@ macro_rules! impl_backend {
         impl From<LoginRefusal> for $protocol::backend::LoginError {
             fn from(refusal: LoginRefusal) -> Self {
                 match refusal {
-                    LoginRefusal::Wrong => Self::Wrong,
+                    LoginRefusal::Wrong => Self::InvalidCredentials,
                     LoginRefusal::Disabled => Self::Disabled,
                     LoginRefusal::Throttled => Self::Throttled,
                     LoginRefusal::Malformed => Self::$malformed,
@@ -227,7 +231,7 @@ macro_rules! impl_backend {
         }
     };
     (@last rpc) => {
-        fn seat(&self) -> Box<dyn rpc::backend::SessionSlot> {
+        fn register_session(&self) -> Box<dyn rpc::backend::SessionSlot> {
             Box::new(NativeSession(self.gate.sessions.begin()))
         }
     };
@@ -287,7 +291,10 @@ mod tests {
         check("eve@acme.test", "wrong", Err(LoginRefusal::Wrong));
         assert_eq!(logins.counts(LoginProtocol::Imap), (2, 4));
         let pop3: &dyn pop3::backend::Credentials = logins.as_ref();
-        assert_eq!(pop3.authenticate(&Peer::local(), "ann", b"wrong"), Err(pop3::backend::LoginError::InvalidCredentials));
+        assert_eq!(
+            pop3.authenticate(&Peer::local(), "ann", b"wrong"),
+            Err(pop3::backend::LoginError::InvalidCredentials)
+        );
         let smtp: &dyn smtp::backend::Credentials = logins.as_ref();
         assert_eq!(
             smtp.authenticate(&Peer::local(), "eve", PASSWORD.as_bytes()),

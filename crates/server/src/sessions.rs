@@ -235,8 +235,9 @@ mod tests {
         fn new() -> Self {
             let sample = Sample::new();
             let sessions = Arc::new(Sessions::default());
-            let access =
-                crate::admin::people::open_as_manager(&sample.core, "names.nsf").expect("the mail file exists").downgrade();
+            let access = crate::admin::people::open_as_manager(&sample.core, "names.nsf")
+                .expect("the mail file exists")
+                .downgrade();
             let watch = DirectoryWatch::new(Arc::clone(&sessions), Arc::clone(&sample.core.directory), access);
             Self { sample, sessions, watch }
         }

@@ -12,7 +12,7 @@ use wire::{Connections, Pool, Shutdown};
 
 use crate::admin_http::StatusSource;
 use crate::core::Core;
-use crate::counts::{Count, LoginProtocol, ProtocolCounts, MAIL_PROTOCOLS};
+use crate::counts::{Count, LoginProtocol, MAIL_PROTOCOLS, ProtocolCounts};
 use crate::listen::{ListenerCounts, Protocol};
 use crate::logins::Logins;
 use crate::metrics::{Exposition, Kind, process};
@@ -247,7 +247,11 @@ impl Statistics {
     fn transport(&self, out: &mut Exposition) {
         let counts = &self.core.mail_counts;
         let by_way = |pick: fn(&ProtocolCounts) -> &Count| -> Vec<(&'static str, &'static str, f64)> {
-            MAIL_PROTOCOLS.into_iter().zip(&counts.by_protocol).map(|(way, of)| ("via", way, pick(of).get() as f64)).collect()
+            MAIL_PROTOCOLS
+                .into_iter()
+                .zip(&counts.by_protocol)
+                .map(|(way, of)| ("via", way, pick(of).get() as f64))
+                .collect()
         };
         out.family(Kind::Counter, "mail_accepted_total", "Messages accepted.", &by_way(|way| &way.accepted));
         out.family(

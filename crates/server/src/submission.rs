@@ -95,8 +95,11 @@ impl NativeSubmission {
         }
         let now = self.clock.now();
         let from = address_literal(deposit.peer.ip());
-        let trace =
-            format!("Received: from {from}\r\n\tby {} with DOUBLET id {id};\r\n\t{}\r\n", self.hostname, format_date(now));
+        let trace = format!(
+            "Received: from {from}\r\n\tby {} with DOUBLET id {id};\r\n\t{}\r\n",
+            self.hostname,
+            format_date(now)
+        );
         let message = [trace.as_bytes(), &text].concat();
         let mending = CompletionContext { hostname: &self.hostname, id, reverse_path: sender, now };
         complete_message(message, trace.len(), &mending).map_err(|refusal| submission_error(&refusal))

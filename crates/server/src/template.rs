@@ -412,7 +412,13 @@ mod tests {
     fn the_fields_of_a_form_are_known_to_imports() {
         let sample = Sample::new();
         let access = database(&sample);
-        sample.core.templates().find_or_error("log").expect("there").apply(&sample.core.notes, &access).expect("applied");
+        sample
+            .core
+            .templates()
+            .find_or_error("log")
+            .expect("there")
+            .apply(&sample.core.notes, &access)
+            .expect("applied");
         let fields = fields_of(&access, "Event").expect("sound");
         assert_eq!(fields.get("time").map(String::as_str), Some("time"));
         assert!(fields_of(&access, "Zork").expect("sound").is_empty());

@@ -223,7 +223,11 @@ mod tests {
         assert!(place.add(&PLAN.replace("\"Plan\"", "\"Plans\"")).expect("it is one").1, "it was there");
         assert_eq!(place.templates.find_or_error("plan").expect("there").title, "Plans");
         place.add(&PLAN.replace("\"plan\"", "\"log\"")).expect("it is one");
-        assert_eq!(place.templates.find_or_error("log").expect("there").title, "Plan", "it goes before that of the program");
+        assert_eq!(
+            place.templates.find_or_error("log").expect("there").title,
+            "Plan",
+            "it goes before that of the program"
+        );
         let (own, supplied, wrong) = place.listed();
         assert_eq!((own, supplied.len(), wrong), (vec!["log".to_owned(), "plan".to_owned()], 4, 0));
         for name in ["log", "plan"] {

@@ -78,7 +78,12 @@ impl Updater {
     /// Creates an updater that follows the changes of all databases.
     #[must_use]
     pub fn new(core: &Core) -> Self {
-        Self { follower: core.notes.subscribe(), queues: Mutex::default(), wake: Notify::new(), counts: Counts::default() }
+        Self {
+            follower: core.notes.subscribe(),
+            queues: Mutex::default(),
+            wake: Notify::new(),
+            counts: Counts::default(),
+        }
     }
 
     /// Adds a database to the immediate queue.
@@ -239,13 +244,7 @@ impl Updater {
         Ok(())
     }
 
-    fn update_index(
-        &self,
-        access: &Access<level::Designer>,
-        info: &ViewInfo,
-        core: &Core,
-        stop: &dyn Fn() -> bool,
-    ) {
+    fn update_index(&self, access: &Access<level::Designer>, info: &ViewInfo, core: &Core, stop: &dyn Fn() -> bool) {
         let key = (access.database().number(), info.note);
         let mut report = |done, documents| {
             if let Some(awaited) = self.queues().awaited.get(&key) {

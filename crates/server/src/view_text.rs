@@ -181,7 +181,15 @@ impl ViewText {
     /// Converts a design to its text form.
     #[must_use]
     pub fn of(note: &ViewNote) -> Self {
-        let ViewDesign { locale, shows_response_hierarchy: responses, no_conflicts, collapsed, refresh, range, columns } = &note.design;
+        let ViewDesign {
+            locale,
+            shows_response_hierarchy: responses,
+            no_conflicts,
+            collapsed,
+            refresh,
+            range,
+            columns,
+        } = &note.design;
         let (refresh, hours) = match refresh {
             Refresh::Automatic => (RefreshWord::Automatic, 0),
             Refresh::AfterFirstUse => (RefreshWord::AfterFirstUse, 0),

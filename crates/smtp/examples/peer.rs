@@ -121,8 +121,12 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
         dialect: if dialect == "lmtp" { ClientProtocol::Lmtp } else { ClientProtocol::Smtp },
     };
     let (route, clock) = (Route::Host(Arc::new(host)), Arc::new(ElapsedClock(Instant::now())));
-    let transfer =
-        SmtpClient::new(Options::new("out.c.example"), Resolver::with_servers(&[])?, clock, Arc::new(SeededRandom::new(1)))?;
+    let transfer = SmtpClient::new(
+        Options::new("out.c.example"),
+        Resolver::with_servers(&[])?,
+        clock,
+        Arc::new(SeededRandom::new(1)),
+    )?;
     let recipients: Vec<Recipient> = ["alice@b.example", "bob@b.example"]
         .iter()
         .map(|address| Recipient {

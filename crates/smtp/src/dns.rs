@@ -90,7 +90,8 @@ impl Resolver {
         let name = absolute(host)?;
         let resolver = self.authenticator.resolver();
         let (six, four) = tokio::join!(resolver.ipv6_lookup(name.as_str()), resolver.ipv4_lookup(name.as_str()));
-        let six = six.map(|found| found.iter().map(|record| IpAddr::V6(record.0)).collect::<Vec<_>>()).map_err(lookup_error);
+        let six =
+            six.map(|found| found.iter().map(|record| IpAddr::V6(record.0)).collect::<Vec<_>>()).map_err(lookup_error);
         let four =
             four.map(|found| found.iter().map(|record| IpAddr::V4(record.0)).collect::<Vec<_>>()).map_err(lookup_error);
         let mut addresses = match (six, four) {

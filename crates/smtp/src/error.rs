@@ -94,7 +94,10 @@ mod tests {
 
     #[test]
     fn a_refusal_reads_as_on_the_wire() {
-        assert_eq!(Refusal::insufficient_storage().to_string(), "452 4.3.1 Insufficient system storage, try again later");
+        assert_eq!(
+            Refusal::insufficient_storage().to_string(),
+            "452 4.3.1 Insufficient system storage, try again later"
+        );
         assert!(!Refusal::temporary().is_permanent());
         assert!(Refusal::new(550, Status(5, 1, 1), "Unknown user").is_permanent());
     }

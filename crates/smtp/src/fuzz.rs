@@ -117,7 +117,9 @@ fn answer(question: &BackendRequest) -> BackendResponse {
         }
         BackendRequest::Recipient { .. } => BackendResponse::Recipient(RecipientReply::Local),
         BackendRequest::Members { .. } => BackendResponse::Members(None),
-        BackendRequest::Login { password, .. } if password.is_empty() => BackendResponse::Login(Err(LoginError::InvalidCredentials)),
+        BackendRequest::Login { password, .. } if password.is_empty() => {
+            BackendResponse::Login(Err(LoginError::InvalidCredentials))
+        }
         BackendRequest::Login { login, .. } => BackendResponse::Login(Ok(login.clone())),
         BackendRequest::Scram { .. } => BackendResponse::Scram(None),
         BackendRequest::Message { message, trace_bytes, .. } => {

@@ -235,7 +235,9 @@ impl Session {
             (OpenQuestion::Verify(address), BackendResponse::Recipient(verdict)) => {
                 cmd::vrfy::on_verify_result(self, &address, verdict, out)
             }
-            (OpenQuestion::Members, BackendResponse::Members(members)) => cmd::expn::on_members_result(self, members, out),
+            (OpenQuestion::Members, BackendResponse::Members(members)) => {
+                cmd::expn::on_members_result(self, members, out)
+            }
             (OpenQuestion::Login, BackendResponse::Login(verdict)) => cmd::auth::on_login_result(self, verdict, out),
             (OpenQuestion::Scram, BackendResponse::Scram(next)) => cmd::auth::on_scram_step(self, next, out),
             (OpenQuestion::Message { recipients }, BackendResponse::Message(verdict)) => {

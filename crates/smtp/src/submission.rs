@@ -28,7 +28,11 @@ pub struct CompletionContext<'a> {
 
 /// Completes a message that begins with `trace_bytes` bytes of this server. New fields are inserted directly after
 /// them.
-pub fn complete_message(message: Vec<u8>, trace_bytes: usize, with: &CompletionContext<'_>) -> Result<Vec<u8>, Refusal> {
+pub fn complete_message(
+    message: Vec<u8>,
+    trace_bytes: usize,
+    with: &CompletionContext<'_>,
+) -> Result<Vec<u8>, Refusal> {
     let Some(text) = message.get(trace_bytes..) else { return Ok(message) };
     let found = survey(text)?;
     let mut added = String::new();
@@ -136,7 +140,8 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let message = format!("Received: x\r\n{text}");
-        let mended = complete_message(message.into_bytes(), 13, &WITH).map(|bytes| String::from_utf8(bytes).expect("ASCII"));
+        let mended =
+            complete_message(message.into_bytes(), 13, &WITH).map(|bytes| String::from_utf8(bytes).expect("ASCII"));
         assert_eq!(mended.as_deref(), Ok(format!("Received: x\r\n{expected}").as_str()), "{text:?}");
     }
 

@@ -12,7 +12,8 @@ fn options() -> Options {
 }
 
 fn check(set: &str, given: &[u8], expected: bool) {
-    let secrets = derive_secrets(set.as_bytes(), &options(), &SeededRandom::new(1)).expect("the password is acceptable");
+    let secrets =
+        derive_secrets(set.as_bytes(), &options(), &SeededRandom::new(1)).expect("the password is acceptable");
     assert_eq!(verify(&secrets.hash, given), Ok(expected), "{set} against {given:?}");
 }
 

@@ -93,7 +93,10 @@ fn a_refused_change_changes_nothing() {
     let world = World::new(ACME);
     let before = world.directory.database().modseq();
     let new = NewUser { aliases: vec!["bob@acme.test".into()], ..NewUser::new("carl@acme.test") };
-    assert_eq!(error_text(world.directory.user_add(&new)), "address bob@acme.test is already taken by user bob@acme.test");
+    assert_eq!(
+        error_text(world.directory.user_add(&new)),
+        "address bob@acme.test is already taken by user bob@acme.test"
+    );
     assert_eq!(world.directory.database().modseq(), before);
     assert!(world.directory.person("carl").expect("readable").is_none());
 }
@@ -167,7 +170,10 @@ fn addresses_and_short_names_come_and_go() {
     world.directory.user_set("ann", &remove).expect("possible");
     assert!(world.directory.person("anna").expect("readable").is_none());
     let missing = UserChange { addresses_remove: vec!["x@acme.test".into()], ..user_change() };
-    assert_eq!(error_text(world.directory.user_set("ann", &missing)), "address x@acme.test of this entry does not exist");
+    assert_eq!(
+        error_text(world.directory.user_set("ann", &missing)),
+        "address x@acme.test of this entry does not exist"
+    );
     let taken = UserChange { addresses_add: vec!["bob@acme.test".into()], ..user_change() };
     assert_eq!(
         error_text(world.directory.user_set("ann", &taken)),

@@ -7,7 +7,7 @@ use directory::limits::USERS_AT_ONCE_MAX;
 use directory::{Error, NewDomain, NewUser, Resolution, UserChange};
 use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, NewDatabase, level};
 
-use crate::fixture::{World, home, password_of, error_text};
+use crate::fixture::{World, error_text, home, password_of};
 
 const ACME: &str = "domain acme.test
     user ann@acme.test

@@ -202,7 +202,13 @@ impl<'s> Compiler<'s> {
     ///
     /// The old value is moved instead of copied, so that the cost of a loop that collects a list is proportional to the
     /// elements it collects.
-    fn compile_append_to_self(&mut self, slot: usize, first: &Expression, more: &[Expression], span: Span) -> CompileResult {
+    fn compile_append_to_self(
+        &mut self,
+        slot: usize,
+        first: &Expression,
+        more: &[Expression],
+        span: Span,
+    ) -> CompileResult {
         self.read(slot);
         self.emit(Instruction::LoadMove(narrow(slot)), first.span);
         self.expressions(more)?;
@@ -273,7 +279,12 @@ impl<'s> Compiler<'s> {
     }
 
     /// Returns the slot of an argument that names a variable, either as a name or as constant text.
-    fn named_slot(&mut self, function: &'static Function, arguments: &[Expression], index: usize) -> CompileResult<usize> {
+    fn named_slot(
+        &mut self,
+        function: &'static Function,
+        arguments: &[Expression],
+        index: usize,
+    ) -> CompileResult<usize> {
         let argument = &arguments[index];
         let name = match &argument.kind {
             Kind::Name(name) => name,
@@ -339,7 +350,11 @@ impl<'s> Compiler<'s> {
 /// temporary.
 ///
 /// Returns `None` if the value is not such a list, or if it mentions the temporary again.
-fn self_append_elements<'e>(target: Target, name: &str, value: &'e Expression) -> Option<(&'e Expression, &'e [Expression])> {
+fn self_append_elements<'e>(
+    target: Target,
+    name: &str,
+    value: &'e Expression,
+) -> Option<(&'e Expression, &'e [Expression])> {
     let Kind::List(elements) = &value.kind else { return None };
     let (first, more) = elements.split_first()?;
     let is_it = |e: &Expression| matches!(&e.kind, Kind::Name(other) if other.eq_ignore_ascii_case(name));

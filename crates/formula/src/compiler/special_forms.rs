@@ -23,7 +23,9 @@ impl Compiler<'_> {
             SpecialForm::Do => self.compile_sequence(arguments),
             SpecialForm::While => self.compile_loop(&[], arguments.first(), &arguments[1..], &[], span),
             SpecialForm::DoWhile => self.do_while(arguments, span),
-            SpecialForm::For => self.compile_loop(&arguments[..1], arguments.get(1), &arguments[3..], &arguments[2..3], span),
+            SpecialForm::For => {
+                self.compile_loop(&arguments[..1], arguments.get(1), &arguments[3..], &arguments[2..3], span)
+            }
             SpecialForm::Return => {
                 self.expressions(arguments)?;
                 self.emit(Instruction::Return, span);

@@ -1,6 +1,6 @@
 //! Functions for control flow, truth values, errors and types.
 
-use super::{Attributes, Function, SpecialForm, special_form, function};
+use super::{Attributes, Function, SpecialForm, function, special_form};
 use crate::error::{BudgetExceeded, ErrorValueKind};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::formula::Formula;
@@ -78,7 +78,8 @@ pub const FUNCTIONS: &[Function] = &[
     function("@No", 1, "", "0.", no),
     function("@Failure", 2, "text", "The text, for use as the message of a failed validation.", same),
     function("@Error", 1, "", "An error.", error).with_attributes(Attributes::NOT_FOLDABLE),
-    function("@IsError", 1, "value", "1 if the value is an error, otherwise 0.", is_error).with_attributes(Attributes::TAKES_ERRORS),
+    function("@IsError", 1, "value", "1 if the value is an error, otherwise 0.", is_error)
+        .with_attributes(Attributes::TAKES_ERRORS),
     function("@IsText", 1, "value", "1 if the value is text, otherwise 0.", is_text),
     function("@IsNumber", 1, "value", "1 if the value is a number or a list of numbers, otherwise 0.", is_number),
     function("@IsTime", 1, "value", "1 if the value is a time or a list of times, otherwise 0.", is_time),
@@ -90,11 +91,13 @@ pub const FUNCTIONS: &[Function] = &[
         "The value of the formula in the text. Of several formulas, the value of the last one.",
         eval,
     )
-    .with_attributes(Attributes::READS_ANY
-        .union(Attributes::DOCUMENT)
-        .union(Attributes::HOST)
-        .union(Attributes::TIME)
-        .union(Attributes::CLOCK)),
+    .with_attributes(
+        Attributes::READS_ANY
+            .union(Attributes::DOCUMENT)
+            .union(Attributes::HOST)
+            .union(Attributes::TIME)
+            .union(Attributes::CLOCK),
+    ),
     function(
         "@CheckFormulaSyntax",
         2,
@@ -112,8 +115,10 @@ pub const FUNCTIONS: &[Function] = &[
     .with_attributes(Attributes::NOT_FOLDABLE),
     function("@TextToNumber", 1, "text", "The text converted to a number.", text_to_number),
     function("@ToNumber", 2, "value", "The value converted to a number; 0 for the empty text.", to_number),
-    function("@TextToTime", 1, "text", "The text converted to a time.", text_to_time).with_attributes(Attributes::NOT_FOLDABLE),
-    function("@ToTime", 2, "value", "The value converted to a time.", to_time).with_attributes(Attributes::NOT_FOLDABLE),
+    function("@TextToTime", 1, "text", "The text converted to a time.", text_to_time)
+        .with_attributes(Attributes::NOT_FOLDABLE),
+    function("@ToTime", 2, "value", "The value converted to a time.", to_time)
+        .with_attributes(Attributes::NOT_FOLDABLE),
 ];
 
 /// The function that evaluates a time literal that needs the current date, such as a date without a year.

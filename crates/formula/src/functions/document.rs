@@ -2,7 +2,7 @@
 
 use base::Timestamp;
 
-use super::{Attributes, Function, SpecialForm, special_form, function};
+use super::{Attributes, Function, SpecialForm, function, special_form};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::host::{DocumentState, DocumentTime, Position};
@@ -221,7 +221,11 @@ fn doc_parent_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> F
 ///
 /// The last text is the general one. With two or more texts, the first is for 0; with three, the second is for 1. The
 /// first `%` in a text is replaced by the number.
-fn count_text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], number: fn(&Position) -> u64) -> FunctionResult<'d> {
+fn count_text<'d>(
+    run: &mut Evaluation<'d>,
+    arguments: &[Value<'d>],
+    number: fn(&Position) -> u64,
+) -> FunctionResult<'d> {
     let number = number(&position(run)?);
     let wording = match (arguments, number) {
         ([], _) => return Ok(Value::Number(number as f64)),

@@ -1,6 +1,6 @@
 //! Functions of lists of any type: counts and parts.
 
-use super::{Function, SpecialForm, special_form, function};
+use super::{Function, SpecialForm, function, special_form};
 use crate::error::ErrorValueKind;
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::value::Value;
@@ -9,7 +9,13 @@ use crate::value::Value;
 pub const FUNCTIONS: &[Function] = &[
     function("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements),
     function("@Count", 1, "list", "The number of elements; 1 for the empty text.", count),
-    function("@Subset", 1, "list; number", "The first elements, or the last elements if the number is negative.", subset),
+    function(
+        "@Subset",
+        1,
+        "list; number",
+        "The first elements, or the last elements if the number is negative.",
+        subset,
+    ),
     special_form(
         "@Nothing",
         3,

@@ -13,7 +13,13 @@ pub const FUNCTIONS: &[Function] = &[
     function("@Contains", 1, "text; part", "1 if any of the texts contains any of the parts, otherwise 0.", contains),
     function("@Begins", 1, "text; part", "1 if any of the texts begins with any of the parts, otherwise 0.", begins),
     function("@Ends", 1, "text; part", "1 if any of the texts ends with any of the parts, otherwise 0.", ends),
-    function("@Matches", 1, "text; pattern", "1 if any of the texts matches any of the patterns, otherwise 0.", matches),
+    function(
+        "@Matches",
+        1,
+        "text; pattern",
+        "1 if any of the texts matches any of the patterns, otherwise 0.",
+        matches,
+    ),
     function(
         "@Like",
         1,

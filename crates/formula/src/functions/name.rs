@@ -2,7 +2,7 @@
 
 use base::Name;
 
-use super::text::{each, charge_new_text};
+use super::text::{charge_new_text, each};
 use super::{Attributes, Function, function};
 use crate::error::ErrorValueKind;
 use crate::evaluation::{Evaluation, FunctionResult};

@@ -23,7 +23,9 @@ pub const FUNCTIONS: &[Function] = &[
     function("@Sum", 1, "numbers; more...", "The sum of all elements of all arguments.", sum),
     function("@Min", 1, "numbers; others?", "The smallest number of a list, or of each pair from two lists.", min),
     function("@Max", 1, "numbers; others?", "The greatest number of a list, or of each pair from two lists.", max),
-    function("@Power", 2, "base; exponent", "The base to the power of the exponent.", |run, a| pairs(run, a, f64::powf)),
+    function("@Power", 2, "base; exponent", "The base to the power of the exponent.", |run, a| {
+        pairs(run, a, f64::powf)
+    }),
     function("@Sqrt", 2, "number", "The square root.", |run, a| each(run, a, f64::sqrt)),
     function("@Exp", 2, "number", "e to the power of the number.", |run, a| each(run, a, f64::exp)),
     function("@Ln", 2, "number", "The natural logarithm.", |run, a| each(run, a, f64::ln)),

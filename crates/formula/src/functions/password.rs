@@ -24,7 +24,8 @@ pub const FUNCTIONS: &[Function] = &[
     )
     .with_attributes(HOST),
     function("@Password", 2, "text", "The same as `@HashPassword`.", hash).with_attributes(HOST),
-    function("@VerifyPassword", 2, "text; hash", "1 if the hash belongs to the text, otherwise 0.", verify).with_attributes(HOST),
+    function("@VerifyPassword", 2, "text; hash", "1 if the hash belongs to the text, otherwise 0.", verify)
+        .with_attributes(HOST),
 ];
 
 fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {

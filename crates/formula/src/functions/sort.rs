@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Attributes, Function, SpecialForm, special_form, function};
+use super::{Attributes, Function, SpecialForm, function, special_form};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::operators::IndexPairs;
@@ -22,7 +22,8 @@ pub const FUNCTIONS: &[Function] = &[
         SpecialForm::Sort,
     )
     .with_attributes(Attributes::NOT_FOLDABLE),
-    function("@Compare", 2, "texts; texts; options?", "-1, 0 or 1 for each pair.", compare).with_attributes(Attributes::NOT_FOLDABLE),
+    function("@Compare", 2, "texts; texts; options?", "-1, 0 or 1 for each pair.", compare)
+        .with_attributes(Attributes::NOT_FOLDABLE),
 ];
 
 /// The `@Sort` function without a comparison formula.

@@ -105,11 +105,21 @@ fn left_or_right<'d>(
 }
 
 fn left<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    left_or_right(run, arguments, |text, count| (0, position(text, count)), |text, wanted| Some((0, text.find(wanted)?)))
+    left_or_right(
+        run,
+        arguments,
+        |text, count| (0, position(text, count)),
+        |text, wanted| Some((0, text.find(wanted)?)),
+    )
 }
 
 fn left_back<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    left_or_right(run, arguments, |text, count| (0, position_back(text, count)), |text, wanted| Some((0, text.rfind(wanted)?)))
+    left_or_right(
+        run,
+        arguments,
+        |text, count| (0, position_back(text, count)),
+        |text, wanted| Some((0, text.rfind(wanted)?)),
+    )
 }
 
 fn right<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {

@@ -1,6 +1,6 @@
 //! Functions that split texts into lists, join lists into texts, and replace or find texts of lists.
 
-use super::text::{each, charge_new_text};
+use super::text::{charge_new_text, each};
 use super::{Function, function};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
@@ -26,7 +26,13 @@ pub const FUNCTIONS: &[Function] = &[
         "The elements joined into one text, separated by spaces or the separator.",
         implode,
     ),
-    function("@Replace", 1, "list; old; new", "The list with the elements in `old` replaced by those in `new`.", replace),
+    function(
+        "@Replace",
+        1,
+        "list; old; new",
+        "The list with the elements in `old` replaced by those in `new`.",
+        replace,
+    ),
     function(
         "@ReplaceSubstring",
         1,
@@ -205,7 +211,11 @@ fn keywords<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRe
     run.charge_list(keywords.len())?;
     let mut found: Vec<(usize, usize)> = Vec::new();
     for (index, keyword) in keywords.iter().enumerate() {
-        let place = if separators.is_empty() { position_of_substring(texts, keyword) } else { position_of_word(texts, keyword, separators) };
+        let place = if separators.is_empty() {
+            position_of_substring(texts, keyword)
+        } else {
+            position_of_word(texts, keyword, separators)
+        };
         found.extend(place.map(|place| (place, index)));
     }
     found.sort_unstable();

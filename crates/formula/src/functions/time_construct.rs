@@ -73,7 +73,9 @@ fn make_time<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionR
             let clock = clock(*hour, *minute, *second, 0).ok_or(ErrorValueKind::ToTime)?;
             Ok(Moment::TimeOfDay(clock).into())
         }
-        _ if arguments.len() == 1 => map_times(run, &arguments[0], |time, zone| time.clock(zone).map(Moment::TimeOfDay)),
+        _ if arguments.len() == 1 => {
+            map_times(run, &arguments[0], |time, zone| time.clock(zone).map(Moment::TimeOfDay))
+        }
         Ok(_) => Err(ErrorValueKind::DateArguments.into()),
         Err(kind) => Err(kind.clone().into()),
     }
@@ -137,9 +139,11 @@ fn adjust<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
     let clock = [(parts[3], 360_000), (parts[4], 6_000), (parts[5], 100)];
     let hundredths = clock.iter().map(|(count, hundredths)| count.saturating_mul(*hundredths));
     let hundredths = hundredths.fold(0, i64::saturating_add);
-    let adjustment = Adjustment { years: parts[0], months: parts[1], days: parts[2], hundredths, keeps_local_time: local };
+    let adjustment =
+        Adjustment { years: parts[0], months: parts[1], days: parts[2], hundredths, keeps_local_time: local };
     run.charge_list(times.len())?;
-    let moved: Option<Vec<Moment>> = times.iter().map(|time| shift_moment(*time, &adjustment, &run.options.zone)).collect();
+    let moved: Option<Vec<Moment>> =
+        times.iter().map(|time| shift_moment(*time, &adjustment, &run.options.zone)).collect();
     Ok(Value::from_times(moved.ok_or(ErrorValueKind::ToTime)?))
 }
 

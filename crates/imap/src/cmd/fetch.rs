@@ -58,7 +58,12 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
 
 /// Brings the roster up to date with a snapshot. If the command numbers by UID, all updates are sent to the client;
 /// otherwise vanished messages are only recorded.
-pub fn synchronise(session: &mut Session, view: &MailSnapshot<'_>, numbering: Numbering, out: &mut Writer) -> Result<()> {
+pub fn synchronise(
+    session: &mut Session,
+    view: &MailSnapshot<'_>,
+    numbering: Numbering,
+    out: &mut Writer,
+) -> Result<()> {
     if numbering == Numbering::Uid {
         session.report_from_snapshot(view, Updates::All, out)?;
     }

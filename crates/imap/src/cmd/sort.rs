@@ -20,7 +20,12 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Resul
     let matching = SearchCursor::begin(session, (&sort.key, opens), sort.numbering, out);
     let matching = search::clear_saved_result(session, sort.returns, matching)?;
     let tells_modseq = contains_modseq(&sort.key);
-    let answer = SearchResponse { name: "SORT", numbering: sort.numbering, returns: sort.returns, includes_modseq: tells_modseq };
+    let answer = SearchResponse {
+        name: "SORT",
+        numbering: sort.numbering,
+        returns: sort.returns,
+        includes_modseq: tells_modseq,
+    };
     Ok(CommandOutcome::Job(Box::new(SortJob {
         matching,
         answer,

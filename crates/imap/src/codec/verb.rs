@@ -112,7 +112,9 @@ impl Verb {
 
 /// All verbs, the frequent ones first.
 pub static VERBS: &[Verb] = &[
-    verb("FETCH", Selected, message::fetch).with_uid_form().with_capabilities(&["BINARY", "PREVIEW", "SAVEDATE", "OBJECTID"]),
+    verb("FETCH", Selected, message::fetch)
+        .with_uid_form()
+        .with_capabilities(&["BINARY", "PREVIEW", "SAVEDATE", "OBJECTID"]),
     verb("STORE", Selected, message::store).with_uid_form().with_capabilities(&["CONDSTORE"]),
     verb("SEARCH", Selected, search::search).with_uid_form().with_capabilities(&["ESEARCH", "SEARCHRES", "WITHIN"]),
     verb("NOOP", Always, |_, _| Ok(CommandBody::Noop)),
@@ -120,7 +122,12 @@ pub static VERBS: &[Verb] = &[
     verb("APPEND", AfterLogin, message::append).with_capabilities(&["MULTIAPPEND", "UIDPLUS"]),
     verb("STATUS", AfterLogin, mailbox::status).with_capabilities(&["STATUS=SIZE"]),
     verb("IDLE", AfterLogin, |_, _| Ok(CommandBody::Idle)).without_pipelining().with_capabilities(&["IDLE"]),
-    verb("LIST", AfterLogin, mailbox::list).with_capabilities(&["LIST-EXTENDED", "LIST-STATUS", "SPECIAL-USE", "CHILDREN"]),
+    verb("LIST", AfterLogin, mailbox::list).with_capabilities(&[
+        "LIST-EXTENDED",
+        "LIST-STATUS",
+        "SPECIAL-USE",
+        "CHILDREN",
+    ]),
     verb("EXPUNGE", Selected, message::expunge).with_uid_form(),
     verb("COPY", Selected, message::copy).with_uid_form(),
     verb("MOVE", Selected, message::move_).with_uid_form().with_capabilities(&["MOVE"]),
@@ -129,13 +136,19 @@ pub static VERBS: &[Verb] = &[
     verb("CAPABILITY", Always, |_, _| Ok(CommandBody::Capability)),
     verb("AUTHENTICATE", BeforeLogin, access::authenticate).without_pipelining().with_capabilities(&["SASL-IR"]),
     verb("ID", Always, access::id).with_capabilities(&["ID"]),
-    verb("ENABLE", AfterLogin, access::enable).without_pipelining().with_capabilities(&["ENABLE", "QRESYNC", "UTF8=ACCEPT"]),
+    verb("ENABLE", AfterLogin, access::enable).without_pipelining().with_capabilities(&[
+        "ENABLE",
+        "QRESYNC",
+        "UTF8=ACCEPT",
+    ]),
     verb("EXAMINE", AfterLogin, |s, _| mailbox::select(s, SelectMode::ReadOnly)).without_pipelining(),
     verb("CLOSE", Selected, |_, _| Ok(CommandBody::Close)),
     verb("UNSELECT", Selected, |_, _| Ok(CommandBody::Unselect)).with_capabilities(&["UNSELECT"]),
     verb("CHECK", Selected, |_, _| Ok(CommandBody::Check)),
     verb("SORT", Selected, search::sort).with_uid_form().with_capabilities(&["SORT", "SORT=DISPLAY", "ESORT"]),
-    verb("THREAD", Selected, search::thread).with_uid_form().with_capabilities(&["THREAD=ORDEREDSUBJECT", "THREAD=REFERENCES"]),
+    verb("THREAD", Selected, search::thread)
+        .with_uid_form()
+        .with_capabilities(&["THREAD=ORDEREDSUBJECT", "THREAD=REFERENCES"]),
     verb("REPLACE", Selected, message::replace).with_uid_form().with_capabilities(&["REPLACE"]),
     verb("CREATE", AfterLogin, mailbox::create).with_capabilities(&["CREATE-SPECIAL-USE"]),
     verb("DELETE", AfterLogin, mailbox::delete),

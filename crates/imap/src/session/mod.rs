@@ -161,7 +161,8 @@ impl Session {
     /// Answers a command that the decoder refused.
     pub fn refuse(&mut self, refusal: &Refusal, out: &mut Writer) -> Effect {
         let status = refusal.tag.as_ref().map_or(Status::Bad, |_| refusal.error.status());
-        if let Some(selected) = self.selected.as_deref_mut().filter(|_| refusal.requested_save && status == Status::No) {
+        if let Some(selected) = self.selected.as_deref_mut().filter(|_| refusal.requested_save && status == Status::No)
+        {
             selected.saved = Vec::new();
         }
         let text = refusal.error.to_string();

@@ -53,7 +53,14 @@ impl NotifyWatch {
     /// Returns an error if too many mailboxes would be watched.
     pub fn new(groups: Vec<EventGroup>, view: &MailSnapshot<'_>) -> Result<Self> {
         let (told, pushed) = (view.modseq(), view.modseq());
-        let mut watch = Self { groups, mailboxes: BTreeMap::new(), reported_modseq: told, pushed_modseq: pushed, unannounced_uids: None, announcement: None };
+        let mut watch = Self {
+            groups,
+            mailboxes: BTreeMap::new(),
+            reported_modseq: told,
+            pushed_modseq: pushed,
+            unannounced_uids: None,
+            announcement: None,
+        };
         for folder in view.folders()?.into_iter().filter(|folder| folder.selectable) {
             if watch.events(&folder.name, folder.subscribed).is_none() {
                 continue;
@@ -250,7 +257,9 @@ impl Session {
     /// Returns `true` if there is nothing to report about watched mailboxes at present.
     pub(crate) fn watched_is_reported(&self, modseq: Modseq) -> bool {
         self.watch.as_ref().is_none_or(|watch| {
-            (!watch.watches_others() || watch.reported_modseq == modseq) && watch.announcement.is_none() && watch.unannounced_uids.is_none()
+            (!watch.watches_others() || watch.reported_modseq == modseq)
+                && watch.announcement.is_none()
+                && watch.unannounced_uids.is_none()
         })
     }
 
@@ -308,7 +317,8 @@ impl Session {
                 job
             }
             (None, Some(fresh)) if self.selected.is_some() => {
-                let attributes = watch.selected_events().map(|(_, events)| events.attributes.clone()).unwrap_or_default();
+                let attributes =
+                    watch.selected_events().map(|(_, events)| events.attributes.clone()).unwrap_or_default();
                 let file = self.file()?;
                 fetch::new_message_job(attributes, fresh, &file.view()?)
             }

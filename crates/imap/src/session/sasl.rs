@@ -78,7 +78,9 @@ impl Sasl {
             Self::Steps(mut exchange) => match exchange.step(message)? {
                 SaslExchangeStep::Challenge(challenge) => Ok(SaslStep::Challenge(Self::Steps(exchange), challenge)),
                 SaslExchangeStep::Done { login, last } if last.is_empty() => Ok(SaslStep::Done(login)),
-                SaslExchangeStep::Done { login, last } => Ok(SaslStep::Challenge(Self::AwaitingConfirmation(login), last)),
+                SaslExchangeStep::Done { login, last } => {
+                    Ok(SaslStep::Challenge(Self::AwaitingConfirmation(login), last))
+                }
             },
             Self::AwaitingConfirmation(login) if message.is_empty() => Ok(SaslStep::Done(login)),
             Self::AwaitingConfirmation(_) => Err(LoginError::Malformed),

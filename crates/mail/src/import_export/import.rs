@@ -214,7 +214,8 @@ impl<'f> Importer<'f> {
             (true, position) => Some((position.unwrap_or_default(), true)),
             (false, position) => position.map(|position| (position, false)),
         };
-        let ((), ticket) = self.file.write(|writer| record_progress(writer, |old| with_position(old, &self.source, end)))?;
+        let ((), ticket) =
+            self.file.write(|writer| record_progress(writer, |old| with_position(old, &self.source, end)))?;
         for ticket in [self.ticket, ticket] {
             self.file.durable(ticket).wait()?;
         }

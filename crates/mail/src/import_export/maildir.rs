@@ -198,8 +198,13 @@ mod tests {
 
     #[test]
     fn a_name_says_that_its_message_is_as_it_is() {
-        let letter =
-            MessageFileName { received: Timestamp(5_000_001), unique: 1, size: 9, has_wire_line_ends: true, flags: &Flags::none() };
+        let letter = MessageFileName {
+            received: Timestamp(5_000_001),
+            unique: 1,
+            size: 9,
+            has_wire_line_ends: true,
+            flags: &Flags::none(),
+        };
         let (name, _) = letter.file_name(&mut KeywordTable::default());
         assert_eq!(name, "5.M000001Q00000001.doublet,S=9,W=9:2,");
         assert!(is_marked_as_wire(&name, 9) && !is_marked_as_wire(&name, 8));
@@ -209,7 +214,8 @@ mod tests {
     fn keywords_have_letters_as_far_as_these_go() {
         let flags: Flags =
             (0..30).map(|number| format!("k{number}")).collect::<Vec<_>>().iter().map(String::as_str).collect();
-        let letter = MessageFileName { received: Timestamp(0), unique: 1, size: 0, has_wire_line_ends: false, flags: &flags };
+        let letter =
+            MessageFileName { received: Timestamp(0), unique: 1, size: 0, has_wire_line_ends: false, flags: &flags };
         let mut letters = KeywordTable::default();
         let (name, left_out) = letter.file_name(&mut letters);
         assert!(name.ends_with(":2,abcdefghijklmnopqrstuvwxyz"), "{name}");

@@ -42,7 +42,13 @@ type Key = (DbNumber, NoteId, Modseq);
 
 impl Default for HeadCache {
     fn default() -> Self {
-        Self { cache: Cache::with_weighter(HEAD_CACHE_BYTES_MAX / TYPICAL_BYTES, HEAD_CACHE_BYTES_MAX as u64, HeadWeighter) }
+        Self {
+            cache: Cache::with_weighter(
+                HEAD_CACHE_BYTES_MAX / TYPICAL_BYTES,
+                HEAD_CACHE_BYTES_MAX as u64,
+                HeadWeighter,
+            ),
+        }
     }
 }
 

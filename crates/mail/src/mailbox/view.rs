@@ -274,7 +274,11 @@ impl<'f> MailSnapshot<'f> {
     /// # Errors
     ///
     /// Returns the errors of the index.
-    pub fn messages_without(&self, index: &FullTextIndex, texts: &[Vec<SubstringKey>]) -> search::Result<Vec<ExcludedNotes>> {
+    pub fn messages_without(
+        &self,
+        index: &FullTextIndex,
+        texts: &[Vec<SubstringKey>],
+    ) -> search::Result<Vec<ExcludedNotes>> {
         index.lacking(&self.reading, texts)
     }
 

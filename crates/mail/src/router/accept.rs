@@ -150,7 +150,15 @@ pub(crate) enum FullMailboxPolicy {
 impl<'a> RoutedMessage<'a> {
     pub(crate) fn new(envelope: Envelope, raw: impl Into<Cow<'a, [u8]>>) -> Self {
         let (local, queued) = (Vec::new(), Vec::new());
-        Self { envelope, raw: raw.into(), delivered_bytes: None, local, queued, if_full: FullMailboxPolicy::Queue, reports_on: None }
+        Self {
+            envelope,
+            raw: raw.into(),
+            delivered_bytes: None,
+            local,
+            queued,
+            if_full: FullMailboxPolicy::Queue,
+            reports_on: None,
+        }
     }
 }
 
@@ -169,7 +177,8 @@ impl Router {
         options: RouterOptions,
     ) -> Result<Arc<Self>> {
         let count = options.mailboxes.clamp(1, 16);
-        let boxes: Vec<QueueDatabase> = (1..=count).map(|number| open_queue_database(&mail, number)).collect::<Result<_>>()?;
+        let boxes: Vec<QueueDatabase> =
+            (1..=count).map(|number| open_queue_database(&mail, number)).collect::<Result<_>>()?;
         let queue = Queue::load(&boxes, &options)?;
         Ok(Arc::new(Self { mail, addressing, options, boxes, queue, next_box: AtomicUsize::new(0) }))
     }
@@ -256,7 +265,8 @@ impl Router {
         recipients: Vec<QueuedRecipient>,
         now: Timestamp,
     ) -> Result<Vec<QueuedRecipient>> {
-        let wanted: Vec<QueuedRecipient> = recipients.into_iter().filter(|queued| wants_report(queued, action)).collect();
+        let wanted: Vec<QueuedRecipient> =
+            recipients.into_iter().filter(|queued| wants_report(queued, action)).collect();
         if wanted.is_empty() {
             return Ok(Vec::new());
         }

@@ -292,7 +292,9 @@ mod tests {
     /// Plans messages for `slow0.test`, `slow1.test`, … and takes as many as there are slots.
     fn with_slow(count: u32, places: usize) -> (Dispatcher, Vec<(QueueKey, Destination)>) {
         let mut agenda = Dispatcher::new(5, places);
-        (0..count).for_each(|note| agenda.set_attempt_times(key(note), [(domain(&format!("slow{note}.test")), at(0))].into()));
+        (0..count).for_each(|note| {
+            agenda.set_attempt_times(key(note), [(domain(&format!("slow{note}.test")), at(0))].into())
+        });
         let taken: Vec<_> = std::iter::from_fn(|| agenda.take_remote(at(1))).take(places).collect();
         (agenda, taken)
     }

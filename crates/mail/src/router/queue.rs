@@ -28,7 +28,9 @@ use notes::Value;
 use store::{DurableFuture, Ticket};
 
 use crate::error::{Error, Result};
-use crate::limits::{JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, CONNECT_TIME_MAX, LOCAL_DELIVERY_TRIES_MAX};
+use crate::limits::{
+    CONNECT_TIME_MAX, JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, LOCAL_DELIVERY_TRIES_MAX,
+};
 use crate::mailbox::Message;
 use crate::router::accept::{
     FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router, RouterOptions,
@@ -428,7 +430,12 @@ impl Router {
     }
 
     /// Writes the outcomes of a job and the reports that they cause.
-    fn record_outcomes(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<RoutedMessage<'_>>) -> Result<Ticket> {
+    fn record_outcomes(
+        &self,
+        job: &Job,
+        outcomes: &[TransferOutcome],
+        mut postings: Vec<RoutedMessage<'_>>,
+    ) -> Result<Ticket> {
         assert_eq!(outcomes.len(), job.recipients.len(), "every recipient has an outcome");
         let now = self.mail.notes().clock().now();
         let _turn = self.queue.lock_message(job.key);

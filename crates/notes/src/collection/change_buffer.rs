@@ -10,7 +10,7 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 
-use super::limits::{KEY_BYTES_MAX, BUFFERED_CHANGES_MAX, SUMS_MAX};
+use super::limits::{BUFFERED_CHANGES_MAX, KEY_BYTES_MAX, SUMS_MAX};
 use super::node::{DamageReason, Node};
 use super::weight::{Change, Weight};
 

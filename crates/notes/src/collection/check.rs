@@ -17,7 +17,7 @@ use super::builder::Builder;
 use super::change_buffer::{self, ChangeBuffer};
 use super::limits::{FINDINGS_MAX, KEY_BYTES_MAX, Tuning};
 use super::node::Node;
-use super::reader::{strip_prefix, stored_range};
+use super::reader::{stored_range, strip_prefix};
 use super::root::{ROOT, Root};
 use super::weight::{Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};

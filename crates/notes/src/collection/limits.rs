@@ -68,7 +68,10 @@ impl Tuning {
         let child_bytes_max = KEY_BYTES_MAX + 3 + 4 + 8 + 8 * SUMS_MAX;
         let node_bytes = self.node_children_max as usize * child_bytes_max;
         assert!(node_bytes < NODE_BYTES_MAX, "the decoder must accept the largest node that can be written");
-        assert!((self.recent_max as usize) < BUFFERED_CHANGES_MAX, "the decoder must accept everything that can be written");
+        assert!(
+            (self.recent_max as usize) < BUFFERED_CHANGES_MAX,
+            "the decoder must accept everything that can be written"
+        );
         assert!(
             self.node_children_max as usize <= NODE_CHILDREN_MAX,
             "the decoder must accept everything that can be written"

@@ -17,7 +17,7 @@ use store::{Cursor, Direction, KeyRange, Read, Result, Table};
 
 use super::change_buffer::{self, BufferedChange, ChangeBuffer};
 use super::node::{DamageReason, Node};
-use super::root::{NodeRef, ROOT, Root, damaged_node, damaged_entry, load_node};
+use super::root::{NodeRef, ROOT, Root, damaged_entry, damaged_node, load_node};
 use super::weight::{Change, Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};
 

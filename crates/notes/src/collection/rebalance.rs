@@ -176,7 +176,9 @@ impl Writer<'_> {
             let settled = match slot.map(|slot| slot.node.level()) {
                 None => None,
                 Some(below) if below + 1 == level => self.settle_node(child.node_number, &child.fence, next)?,
-                Some(_) => return Err(damaged_node(self.id, child.node_number, "it is not one level below its parent")),
+                Some(_) => {
+                    return Err(damaged_node(self.id, child.node_number, "it is not one level below its parent"));
+                }
             };
             let Some(settled) = settled else {
                 children.push(child.clone());

@@ -24,8 +24,8 @@ use super::CollectionId;
 use super::change_buffer::ChangeBuffer;
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
 use super::node::Node;
-use super::reader::{strip_prefix, stored_range};
-use super::root::{NodeRef, ROOT, Root, damaged_node, damaged_entry, load_node, collection_totals};
+use super::reader::{stored_range, strip_prefix};
+use super::root::{NodeRef, ROOT, Root, collection_totals, damaged_entry, damaged_node, load_node};
 use super::weight::{Change, Totals, Weigh, Weight};
 
 /// A node in memory.

@@ -69,8 +69,8 @@ impl Survey<'_> {
             self.rewrite_folder(*folder, &mut counters, &mut batch)?;
         }
         batch.put(Table::Meta, &keys::counters(self.number), &counters.encode());
-        assert!(counters.next_note >= self.stored.next_note, "a repair gives out no note id twice");
-        assert!(counters.modseq >= self.stored.modseq, "a repair does not go back");
+        assert!(counters.next_note >= self.stored.next_note, "a repair must not reuse note ids");
+        assert!(counters.modseq >= self.stored.modseq, "a repair must not lower the modseq");
         Ok(RepairBatch { batch, counters, keywords })
     }
 
@@ -93,14 +93,14 @@ impl Survey<'_> {
         for view in &self.foreign {
             CollectionId::new(self.number, *view).remove_all(batch);
             let back = keys::view_back_range(self.number, *view);
-            let end = back.end.expect("view numbers end long before the greatest one");
+            let end = back.end.expect("view numbers never reach the maximum");
             batch.delete_range(Table::ViewBack, &back.start, &end);
         }
         let records = keys::view_indexes(self.number);
         let rows = index_record::all_rows(self.number);
         let tables = [Table::View, Table::Tree, Table::ViewBack].map(|table| (table, &rows));
         for (table, range) in tables.into_iter().chain([(Table::Meta, &records)]) {
-            let end = range.end.as_ref().expect("numbers of databases end long before the greatest one");
+            let end = range.end.as_ref().expect("database numbers never reach the maximum");
             batch.delete_range(table, &range.start, end);
         }
     }

@@ -22,7 +22,11 @@ pub(super) type KeyValues = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Returns the pairs of a range that can be read from either of its ends, and a description of the damage between them,
 /// if any.
-pub(super) fn read_from_both_ends(reader: &dyn Read, table: Table, range: &KeyRange) -> Result<(KeyValues, Option<String>)> {
+pub(super) fn read_from_both_ends(
+    reader: &dyn Read,
+    table: Table,
+    range: &KeyRange,
+) -> Result<(KeyValues, Option<String>)> {
     let (mut pairs, why) = until_damage(reader, table, range, Direction::Forward)?;
     let Some(why) = why else { return Ok((pairs, None)) };
     let after = pairs.last().map_or_else(|| range.start.clone(), |(key, _)| [&key[..], &[0]].concat());

@@ -120,7 +120,10 @@ fn build(
     let question = view.formulas_at(now, database);
     let outcome = fill(database, &index, &question, options, report).and_then(|built| match built {
         Some(built) => {
-            while index.apply_changes(database, &question, VIEW_REFRESH_CHANGES, None)?.is_some_and(|done| !done.complete) {}
+            while index
+                .apply_changes(database, &question, VIEW_REFRESH_CHANGES, None)?
+                .is_some_and(|done| !done.complete)
+            {}
             finish(database, view, &index, now)?;
             Ok(Some(built))
         }
@@ -161,7 +164,7 @@ fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Ti
     if record.building != Some(index.id()) || !record.follows(&view.info, database) {
         return Err(Error::invalid(
             format!("view {:?}", view.info.view.title),
-            "its design changed while it was built",
+            "its design changed while the index was being built",
         ));
     }
     let mut batch = Batch::new();
@@ -339,7 +342,7 @@ impl<'s> BuildPass<'s> {
             self.place_waiting(late, cycles.cached(late.unid) == Some(true))?;
             ready.extend(behind.remove(&late.unid).unwrap_or_default());
         }
-        assert!(behind.is_empty(), "what is no member of a cycle stands beneath one, or beneath what was placed");
+        assert!(behind.is_empty(), "every waiting response is below a cycle or below a placed document");
         Ok(())
     }
 
@@ -433,7 +436,7 @@ impl<'b> CountingCursor<'b> {
 impl Cursor for CountingCursor<'_> {
     fn next(&mut self) -> store::Result<Option<(&[u8], &[u8])>> {
         let Some((key, value)) = self.pairs.next()? else { return Ok(None) };
-        let weight = self.weigh.weigh(key, value).expect("what was just written can be weighed");
+        let weight = self.weigh.weigh(key, value).expect("rows that the builder wrote can be weighed");
         self.builder.add(self.batch, key, weight)?;
         self.key.clear();
         self.key.extend_from_slice(&self.id.prefix());
@@ -522,9 +525,7 @@ impl<'b> RowStream<'b> {
 
     /// Counts a row in every open category and in the whole view.
     fn count(&mut self) {
-        let Ok(Row::Document(row)) = Row::decode(&self.value) else {
-            unreachable!("only rows of documents are sorted")
-        };
+        let Ok(Row::Document(row)) = Row::decode(&self.value) else { unreachable!("only document rows are sorted") };
         let cells: Vec<_> = self.summing.iter().map(|column| &row.cells[*column]).collect();
         let names = if row.response_level == 0 { self.keys.spellings(&row.cells) } else { Vec::new() };
         for (depth, (_, tally)) in self.open.iter_mut().enumerate() {
@@ -565,7 +566,7 @@ impl Cursor for RowStream<'_> {
         }
         self.is_waiting = false;
         let key = &self.key[self.id.prefix().len()..];
-        let weight = RowWeights.weigh(key, &self.value).expect("what was just written can be weighed");
+        let weight = RowWeights.weigh(key, &self.value).expect("rows that the builder wrote can be weighed");
         self.builder.add(self.batch, key, weight)?;
         Ok(Some((&self.key, &self.value)))
     }

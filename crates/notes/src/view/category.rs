@@ -75,7 +75,7 @@ impl CategoryTotals {
     /// Adds a document row with its spelling of the category and its cells in the columns with totals. A response has
     /// no spelling.
     pub fn add(&mut self, spelling: Option<&str>, cells: &[&Cell]) {
-        assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
+        assert_eq!(cells.len(), self.totals.len(), "each column with totals has a cell");
         self.documents += 1;
         spelling.into_iter().for_each(|spelling| self.count_spelling(spelling, 1));
         for (total, cell) in self.totals.iter_mut().zip(cells) {
@@ -88,13 +88,13 @@ impl CategoryTotals {
 
     /// Removes a document that was added with the same cells and spelling.
     pub fn remove(&mut self, spelling: Option<&str>, cells: &[&Cell]) {
-        assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
-        assert!(self.documents > 0, "only what was counted is taken away");
+        assert_eq!(cells.len(), self.totals.len(), "each column with totals has a cell");
+        assert!(self.documents > 0, "only counted documents are removed");
         self.documents -= 1;
         spelling.into_iter().for_each(|spelling| self.uncount_spelling(spelling));
         for (total, cell) in self.totals.iter_mut().zip(cells) {
             for number in numbers(cell) {
-                assert!(total.values > 0, "only what was summed up is taken away");
+                assert!(total.values > 0, "only summed values are removed");
                 total.values -= 1;
                 total.sum.remove(*number);
             }
@@ -104,7 +104,7 @@ impl CategoryTotals {
     /// Returns the tally without a part of the counted documents.
     #[must_use]
     pub fn without(mut self, part: &Self) -> Self {
-        assert!(part.documents <= self.documents, "a part is not more than the whole");
+        assert!(part.documents <= self.documents, "a part has at most as many documents as the whole");
         self.documents -= part.documents;
         for (spelling, count) in &part.spellings {
             let all = self.spellings.get_mut(spelling).unwrap_or(&mut self.others);
@@ -140,7 +140,7 @@ impl CategoryTotals {
 
     /// Sets the name of a category without known spellings to one of the spellings in the shared count.
     pub fn set_name(&mut self, spelling: String) {
-        assert!(self.is_nameless(), "it has no name yet");
+        assert!(self.is_nameless(), "the category has no name yet");
         self.others -= 1;
         self.spellings.insert(spelling, 1);
     }
@@ -174,7 +174,7 @@ impl CategoryTotals {
 
     fn uncount_spelling(&mut self, spelling: &str) {
         let Some(count) = self.spellings.get_mut(spelling) else {
-            assert!(self.others > 0, "only what was counted is taken away");
+            assert!(self.others > 0, "only counted documents are removed");
             self.others -= 1;
             return;
         };

@@ -76,7 +76,7 @@ fn fault_of_order(reader: &dyn Read, index: &ViewIndex, order: usize, found: &mu
         let counted = CategoryTotals::decode(value);
         let is_right = expected.get(record).zip(counted.ok()).is_some_and(|(exact, tally)| tally.agrees_with(exact));
         if !is_right {
-            return Ok(Some("a category counts what is not beneath it".into()));
+            return Ok(Some("the totals of a category do not match the documents below it".into()));
         }
         left -= 1;
     }
@@ -91,7 +91,7 @@ fn fault_of_viewback(reader: &dyn Read, index: &ViewIndex, rows: &RowDigest) -> 
     let mut cursor = reader.scan(Table::ViewBack, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
         let (Some(note), Ok(back)) = (keys::split_view_back(key), ViewBackRecord::decode(value, index.orders())) else {
-            return Ok(Some("what is said of a note's rows cannot be read".into()));
+            return Ok(Some("the record of a note's rows cannot be read".into()));
         };
         for (order, keys) in back.keys.iter().enumerate() {
             for key in keys {
@@ -100,7 +100,7 @@ fn fault_of_viewback(reader: &dyn Read, index: &ViewIndex, rows: &RowDigest) -> 
         }
     }
     Ok(match named.count == rows.count {
-        true => (named != *rows).then(|| "rows are there that belong to no note, and others are missing".into()),
-        false => Some(format!("{} rows are there, and {} belong to notes", rows.count, named.count)),
+        true => (named != *rows).then(|| "some rows belong to no note, and others are missing".into()),
+        false => Some(format!("it has {} rows instead of {}", rows.count, named.count)),
     })
 }

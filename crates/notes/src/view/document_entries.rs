@@ -146,7 +146,10 @@ pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<
         let each = entries.into_iter().flat_map(|entry| entry.each_day(design));
         entries = each.take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
     }
-    assert!((1..=VIEW_ENTRIES_PER_NOTE_MAX).contains(&entries.len()), "a document has an entry, and not too many");
+    assert!(
+        (1..=VIEW_ENTRIES_PER_NOTE_MAX).contains(&entries.len()),
+        "a document has between 1 and VIEW_ENTRIES_PER_NOTE_MAX entries"
+    );
     Some(entries)
 }
 
@@ -198,8 +201,12 @@ mod tests {
     const HOUR: i64 = DAY / 24;
 
     fn calendar() -> ViewDesign {
-        let begin =
-            Column { title: "Begin".into(), sort: Some(SortDirection::Ascending), multi_value: true, ..Column::default() };
+        let begin = Column {
+            title: "Begin".into(),
+            sort: Some(SortDirection::Ascending),
+            multi_value: true,
+            ..Column::default()
+        };
         let end = Column { title: "End".into(), ..Column::default() };
         ViewDesign { columns: vec![begin, end], range: Some((0, 1)), ..ViewDesign::default() }
     }
@@ -227,7 +234,11 @@ mod tests {
     #[test]
     fn a_calendar_entry_stands_in_each_day_that_it_reaches_into() {
         assert_eq!(begins_and_ends(times(&[9]), times(&[10])), [(9, 10)]);
-        assert_eq!(begins_and_ends(times(&[9]), times(&[24])), [(9, 24)], "the day that begins when it ends is not its own");
+        assert_eq!(
+            begins_and_ends(times(&[9]), times(&[24])),
+            [(9, 24)],
+            "the day that begins when it ends is not its own"
+        );
         assert_eq!(begins_and_ends(times(&[20]), times(&[50])), [(20, 50), (24, 50), (48, 50)]);
         assert_eq!(begins_and_ends(times(&[-30]), times(&[1])), [(-30, 1), (-24, 1), (0, 1)]);
         assert_eq!(begins_and_ends(times(&[9]), times(&[8])), [(9, 8)], "it ends before it begins");

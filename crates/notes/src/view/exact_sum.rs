@@ -40,7 +40,7 @@ impl ExactSum {
         if is_summable(number) {
             self.grow(-number);
         } else {
-            assert!(self.unsummable_count > 0, "only what was added is taken away");
+            assert!(self.unsummable_count > 0, "only numbers that were added are removed");
             self.unsummable_count -= 1;
         }
     }
@@ -107,7 +107,7 @@ impl ExactSum {
         if carry != 0.0 {
             self.parts.push(carry);
         }
-        assert!(self.parts.len() <= PARTS_MAX, "parts that do not overlap are few");
+        assert!(self.parts.len() <= PARTS_MAX, "the number of non-overlapping parts is bounded");
     }
 }
 

@@ -164,7 +164,7 @@ impl ViewIndex {
     /// Returns the collection of the rows in one order.
     #[must_use]
     pub fn rows(&self, collation: usize) -> CollectionId {
-        assert!(collation < self.collations.len(), "an order of this view");
+        assert!(collation < self.collations.len(), "the sort order belongs to this view");
         CollectionId { database: self.database, view: self.view, collation: collation as u8 }
     }
 
@@ -618,7 +618,7 @@ impl<'u> IndexUpdate<'u> {
     /// Puts all changes into the batch. Returns the changes of the rows of each order, and the category records that
     /// lack spellings.
     fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<OrderChanges>> {
-        assert!(applied >= self.applied, "an index follows the order of changes");
+        assert!(applied >= self.applied, "an index applies changes in modseq order");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
             let key = keys::view_back_key(self.index.database, self.index.view, *note);
             if back.says_something() {

@@ -133,10 +133,10 @@ pub(crate) fn all_rows(database: DbNumber) -> KeyRange {
 
 /// Removes everything under the number of an index.
 pub(crate) fn remove_rows(database: DbNumber, index: ViewId, batch: &mut Batch) {
-    assert!(index.0 & INDEX_BIT != 0, "a folder is not removed as an index");
+    assert!(index.0 & INDEX_BIT != 0, "the number is that of an index, not of a folder");
     // The keys of all tables begin with the number of the database and the number of the index.
     let all = keys::view_back_range(database, index);
-    let end = all.end.expect("numbers of indexes end before the greatest one");
+    let end = all.end.expect("index numbers never reach the maximum");
     for table in [Table::View, Table::Tree, Table::ViewBack] {
         batch.delete_range(table, &all.start, &end);
     }

@@ -134,7 +134,7 @@ impl ViewReader<'_> {
             Navigator::NextCategory => self.next_category(key),
             Navigator::PreviousCategory => self.previous_category(key),
             Navigator::NextUnread | Navigator::PreviousUnread => {
-                Err(Error::invalid("navigator", "what is unread is known to those who read entries"))
+                Err(Error::invalid("navigator", "unread navigators can only be used when reading entries"))
             }
         }
     }

@@ -85,7 +85,7 @@ impl ViewNote {
                 return named(name, "is empty, too long or contains control characters");
             }
             if name.contains(ALIAS_SEPARATOR) && !self.kind.folder {
-                return named(name, "a name of a view has no |");
+                return named(name, "the name of a view must not contain |");
             }
         }
         if self.aliases.len() > VIEW_ALIASES_MAX {
@@ -95,7 +95,7 @@ impl ViewNote {
             return Err(Error::Limit { what: "readers of a view", max: VIEW_READERS_MAX });
         }
         if self.selection.len() > FORMULA_BYTES_MAX {
-            return Err(Error::Limit { what: "bytes of a selection", max: FORMULA_BYTES_MAX });
+            return Err(Error::Limit { what: "bytes of a selection formula formula", max: FORMULA_BYTES_MAX });
         }
         self.design.check()?;
         let question = self.question(view)?;

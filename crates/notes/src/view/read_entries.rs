@@ -13,7 +13,7 @@ use store::{Direction, KeyRange};
 
 use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
-use crate::limits::{VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROWS_MAX, VIEW_EXAMINED_ROWS_MAX};
+use crate::limits::{VIEW_EXAMINED_ROWS_MAX, VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROWS_MAX};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::navigate::{Expansion, Navigator};
@@ -179,7 +179,9 @@ impl<'r> EntryReader<'r> {
         // position.
         let mut is_adjacent = first.is_some();
         while let Some(row) = current {
-            if entries.rows.len() >= request.limit || bytes >= VIEW_REPLY_BYTES_MAX || looked_at >= VIEW_EXAMINED_ROWS_MAX
+            if entries.rows.len() >= request.limit
+                || bytes >= VIEW_REPLY_BYTES_MAX
+                || looked_at >= VIEW_EXAMINED_ROWS_MAX
             {
                 entries.continue_at = Some(row.key);
                 break;

@@ -40,12 +40,8 @@ impl FromStr for Tumbler {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || {
-            Error::invalid(
-                format!("position {text:?}"),
-                "it is written as numbers from 1 with dots between them, such as 3.2.7",
-            )
-        };
+        let wrong =
+            || Error::invalid(format!("position {text:?}"), "write numbers from 1, separated by dots, such as 3.2.7");
         let numbers: Vec<u64> =
             text.split('.').map(str::parse).collect::<std::result::Result<_, _>>().map_err(|_| wrong())?;
         if numbers.len() > POSITION_LEVELS_MAX || numbers.contains(&0) {

@@ -89,7 +89,7 @@ impl Table {
     fn new() -> Self {
         let options = super::sort_key::options(super::sort_key::TextComparison::default());
         let collator = CollatorBorrowed::try_new(icu_collator::CollatorPreferences::default(), options);
-        let collator = collator.expect("the root order is compiled in");
+        let collator = collator.expect("the root collation is compiled in");
         let mut table = Self { rows: vec![row_after(&collator, "")], behind: [0; CHARACTERS] };
         for (character, behind) in characters().zip(0..) {
             let row = row_after(&collator, character.encode_utf8(&mut [0; 4]));

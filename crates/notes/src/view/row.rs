@@ -45,7 +45,7 @@ const KEY_BYTES_MIN: usize = CATEGORY_LEVELS_MAX * (CATEGORY_BYTES_MIN + 1)
     + SORTED_COLUMNS_MAX * COMPONENT_BYTES_MIN
     + NOTE_AND_ENTRY_BYTES
     + RESPONSE_LEVELS_MAX * (RESPONSE_SORTED_COLUMNS_MAX * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES);
-const _: () = assert!(KEY_BYTES_MIN <= KEY_BYTES_MAX, "whatever the values are, a row has a key");
+const _: () = assert!(KEY_BYTES_MIN <= KEY_BYTES_MAX, "the shortest key of any row fits the limit");
 
 /// The byte behind the component of a category level.
 pub(crate) mod mark {
@@ -309,7 +309,7 @@ impl RowKeys {
     /// Returns the key of a response of a level, from 1 on, beneath a document's row.
     #[must_use]
     pub fn response(&self, parent: &[u8], level: usize, values: &(impl FirstValues + ?Sized), note: NoteId) -> Vec<u8> {
-        assert!((1..=self.response_levels).contains(&level), "levels of responses are bounded");
+        assert!((1..=self.response_levels).contains(&level), "the view has this response level");
         self.finish(parent.to_vec(), level, values, (note, 0))
     }
 
@@ -429,7 +429,7 @@ impl RowKeys {
         }
         key.extend(note.to_key());
         key.extend(entry.to_be_bytes());
-        assert!(key.len() <= KEY_BYTES_MAX, "what follows has kept its least");
+        assert!(key.len() <= KEY_BYTES_MAX, "each component leaves the minimum size for those after it");
         key
     }
 }

@@ -47,7 +47,7 @@ impl TextOrder {
         let root = || CollatorBorrowed::try_new(CollatorPreferences::default(), options);
         let collator = CollatorBorrowed::try_new(preferences, options).or_else(|_| root());
         let has_table = differences == TextComparison::default() && root_order::is_root(locale);
-        Self { collator: collator.expect("the root order is compiled in"), has_table }
+        Self { collator: collator.expect("the root collation is compiled in"), has_table }
     }
 
     fn write(&self, text: &str, out: &mut Vec<u8>) {

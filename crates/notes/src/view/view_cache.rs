@@ -182,7 +182,9 @@ impl ViewCache {
     /// Returns a view with its current index. The caller holds the lock of the database.
     fn current(&self, info: &ViewInfo, database: &Database) -> Option<Arc<OpenView>> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
-        current.filter(|view| view.info.sequence == info.sequence && view.external_input_values == info.external_input_values(database))
+        current.filter(|view| {
+            view.info.sequence == info.sequence && view.external_input_values == info.external_input_values(database)
+        })
     }
 
     fn set_current(&self, view: &Arc<OpenView>) {
@@ -442,5 +444,12 @@ fn view_info(header: &Header, items: &[Item]) -> Option<ViewInfo> {
     let view = ViewNote::of_items(items)?;
     let restricted = header.flags.has(NoteFlags::HAS_READERS);
     let asks = view.external_inputs(ViewId(header.note.0));
-    Some(ViewInfo { note: header.note, unid: header.unid, sequence: header.sequence, restricted, view, external_inputs: asks })
+    Some(ViewInfo {
+        note: header.note,
+        unid: header.unid,
+        sequence: header.sequence,
+        restricted,
+        view,
+        external_inputs: asks,
+    })
 }

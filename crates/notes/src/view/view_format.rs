@@ -118,7 +118,7 @@ impl ViewDesign {
             return Err(Error::Limit { what: "columns of a view", max: VIEW_COLUMNS_MAX });
         }
         if self.collations().len() > VIEW_COLLATIONS_MAX {
-            return Err(Error::Limit { what: "orders of a view", max: VIEW_COLLATIONS_MAX });
+            return Err(Error::Limit { what: "sort sort orders of a view", max: VIEW_COLLATIONS_MAX });
         }
         self.check_locale()?;
         let mut is_behind = false;
@@ -133,7 +133,7 @@ impl ViewDesign {
         let is_known = || self.locale.is_empty() || self.locale.parse::<Locale>().is_ok();
         if self.locale.len() > VIEW_LOCALE_BYTES_MAX || !is_known() {
             let what = format!("locale {:?}", self.locale.chars().take(VIEW_LOCALE_BYTES_MAX).collect::<String>());
-            return Err(Error::invalid(what, "no language tag (BCP 47), such as sv or de-AT"));
+            return Err(Error::invalid(what, "not a BCP 47 language tag, such as sv or de-AT"));
         }
         Ok(())
     }
@@ -145,14 +145,14 @@ impl ViewDesign {
             return wrong("it names a column that the view does not have");
         }
         if begin == end {
-            return wrong("beginning and end are two columns");
+            return wrong("the start and the end must be different columns");
         }
         if self.shows_response_hierarchy
             || self.sorted().next() != Some((usize::from(begin), SortDirection::Ascending))
             || self.category_columns() > 0
         {
             return wrong(
-                "the column with the beginning is sorted before all others, upwards, without categories or responses",
+                "the start column must be the first sorted column, in ascending order, in a view without categories and responses",
             );
         }
         Ok(())
@@ -229,7 +229,7 @@ impl Column {
         let formula_bytes = self.formula.as_ref().map_or(0, String::len);
         for (bytes, what, max) in [
             (self.title.len(), "bytes of a column's title", COLUMN_TITLE_BYTES_MAX),
-            (self.item.len(), "bytes of the name of a column's item", ITEM_NAME_BYTES_MAX),
+            (self.item.len(), "bytes of a column's item name", ITEM_NAME_BYTES_MAX),
             (formula_bytes, "bytes of a column's formula", FORMULA_BYTES_MAX),
             (self.format.len(), "bytes of a column's format", COLUMN_FORMAT_BYTES_MAX),
         ] {
@@ -238,16 +238,16 @@ impl Column {
             }
         }
         if self.categorised && self.sort.is_none() {
-            return wrong("a categorised column is sorted; say in which direction");
+            return wrong("a categorised column must be sorted; set its sort direction");
         }
         if self.categorised && is_behind {
-            return wrong("categorised columns stand before all other sorted ones");
+            return wrong("categorised columns must come before all other sorted columns");
         }
         if self.multi_value && self.sort.is_none() {
-            return wrong("only a sorted column can show each value as an entry of its own");
+            return wrong("only a sorted column can show multiple values as separate entries");
         }
         if self.categorised && self.total != Total::None {
-            return wrong("a category has no total of its own");
+            return wrong("a categorised column cannot have a total");
         }
         Ok(())
     }
@@ -421,7 +421,7 @@ mod tests {
         refused(vec![Column { formula: Some("a".repeat(FORMULA_BYTES_MAX + 1)), ..column("a") }], "formula");
         refused(vec![Column { format: vec![0; COLUMN_FORMAT_BYTES_MAX + 1], ..column("a") }], "format");
         let clicks = ClickSorts { ascending: true, descending: true };
-        refused(vec![Column { clicks, ..column("a") }; 8], "orders of a view");
+        refused(vec![Column { clicks, ..column("a") }; 8], "sort sort orders of a view");
     }
 
     #[test]

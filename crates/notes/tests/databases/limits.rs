@@ -122,7 +122,9 @@ fn a_note_has_so_many_items() {
     let note = create_and_reread(&world, &database, body(BODY_ITEMS_MAX));
     assert_eq!(note.items.len(), BODY_ITEMS_MAX);
     let (items, sequence) = (body(BODY_ITEMS_MAX + 1).items, note.header.sequence);
-    check_limit(&world, &database, BODY_ITEMS_MAX, |writer| writer.note_update(note.header.note, sequence, &items, &[]));
+    check_limit(&world, &database, BODY_ITEMS_MAX, |writer| {
+        writer.note_update(note.header.note, sequence, &items, &[])
+    });
     let named = |length: usize| NewNote::document(vec![Item::text("x".repeat(length), "")]);
     create_and_reread(&world, &database, named(ITEM_NAME_BYTES_MAX));
     let made = world.write(&database, ANN, |writer| writer.note_create(named(ITEM_NAME_BYTES_MAX + 1)));

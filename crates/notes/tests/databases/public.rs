@@ -154,7 +154,13 @@ fn every_way_to_a_document_looks_whether_it_is_public() {
 }
 
 /// Returns which operations of a user succeed on a folder with restricted readers.
-fn folder_operations(world: &TestServer, database: &Arc<Database>, who: &str, folder: ViewId, note: NoteId) -> [bool; 6] {
+fn folder_operations(
+    world: &TestServer,
+    database: &Arc<Database>,
+    who: &str,
+    folder: ViewId,
+    note: NoteId,
+) -> [bool; 6] {
     let listed = {
         let access = reader(database, who).expect("a reader");
         let reading = access.read().expect("a snapshot");

@@ -233,7 +233,9 @@ fn what_readers_items_hid_stays_hidden_when_it_is_gone() {
         set_retention(&case.world, &case.database, keeps.then_some(2));
         case.delete();
         match way {
-            "for good, later" => drop(case.write(ANN, |writer| writer.note_delete_permanently(case.note)).expect("hers")),
+            "for good, later" => {
+                drop(case.write(ANN, |writer| writer.note_delete_permanently(case.note)).expect("hers"))
+            }
             "when its time was over" => {
                 case.world.clock.advance(3 * HOUR);
                 assert_eq!(purge_deleted(&case.database).expect("sound"), 1);

@@ -31,7 +31,7 @@ pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
         Some("=") => Some(Vec::new()),
         Some(text) => match BASE64.decode(text.as_bytes()) {
             Ok(initial) => Some(initial),
-            Err(_) => return session.error("[AUTH] this is not base64"),
+            Err(_) => return session.error("[AUTH] expected base64"),
         },
     };
     match (mechanisms(session).find(|known| known.eq_ignore_ascii_case(mechanism)), initial) {
@@ -40,17 +40,17 @@ pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
         (Some("LOGIN"), Some(name)) => login_name(session, &name),
         (Some("LOGIN"), None) => ask(session, PendingExchange::LoginName, "Username:"),
         (Some(_), first) => Step::Work(Work::Scram(first)),
-        (None, _) => session.error("[AUTH] this mechanism is not offered"),
+        (None, _) => session.error("[AUTH] this authentication mechanism is not available"),
     }
 }
 
 /// Processes the client's next line of an exchange.
 pub(crate) fn continue_exchange(session: &mut Session, pending: PendingExchange, line: &str) -> Step {
     if line == "*" {
-        return session.error("[AUTH] broken off");
+        return session.error("[AUTH] authentication was cancelled");
     }
     let Ok(response) = BASE64.decode(line.as_bytes()) else {
-        return session.error("[AUTH] this is not base64");
+        return session.error("[AUTH] expected base64");
     };
     match pending {
         PendingExchange::Plain => plain(session, &response),
@@ -58,7 +58,7 @@ pub(crate) fn continue_exchange(session: &mut Session, pending: PendingExchange,
         PendingExchange::LoginPassword(login) => Step::Work(Work::Login { login, password: response }),
         PendingExchange::Scram(exchange) => Step::Work(Work::Exchange(exchange, response)),
         PendingExchange::ScramEnd(login) if response.is_empty() => Step::Work(Work::Open(login)),
-        PendingExchange::ScramEnd(_) => session.error("[AUTH] there was nothing left to say"),
+        PendingExchange::ScramEnd(_) => session.error("[AUTH] the final response must be empty"),
     }
 }
 
@@ -72,13 +72,13 @@ fn plain(session: &mut Session, response: &[u8]) -> Step {
     let mut parts = response.split(|byte| *byte == 0);
     let (Some(acts_for), Some(login), Some(password), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return session.error("[AUTH] not what PLAIN wants");
+        return session.error("[AUTH] invalid response for PLAIN");
     };
     let Ok(login) = String::from_utf8(login.to_vec()) else {
-        return session.error("[AUTH] the name is no text");
+        return session.error("[AUTH] the user name is not UTF-8");
     };
     if !acts_for.is_empty() && acts_for != login.as_bytes() {
-        return session.error("[AUTH] nobody acts for others here");
+        return session.error("[AUTH] logging in on behalf of another user is not supported");
     }
     Step::Work(Work::Login { login, password: password.to_vec() })
 }
@@ -86,6 +86,6 @@ fn plain(session: &mut Session, response: &[u8]) -> Step {
 fn login_name(session: &mut Session, name: &[u8]) -> Step {
     match String::from_utf8(name.to_vec()) {
         Ok(name) => ask(session, PendingExchange::LoginPassword(name), "Password:"),
-        Err(_) => session.error("[AUTH] the name is no text"),
+        Err(_) => session.error("[AUTH] the user name is not UTF-8"),
     }
 }

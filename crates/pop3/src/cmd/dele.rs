@@ -13,7 +13,7 @@ pub(super) fn run(session: &mut Session, command: &Command) -> Step {
         inbox.deleted.insert(index).then_some(number)
     });
     match marked {
-        Some(number) => Step::Reply(ok(&format!("message {number} will be removed"))),
+        Some(number) => Step::Reply(ok(&format!("message {number} marked for deletion"))),
         None => session.error("no such message"),
     }
 }

@@ -9,6 +9,6 @@ pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
     if session.offers.tls {
         Step::StartTls(ok("begin TLS"))
     } else {
-        Step::Reply(err("TLS is not there or there already"))
+        Step::Reply(err("TLS is not available or already active"))
     }
 }

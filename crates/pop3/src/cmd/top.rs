@@ -9,6 +9,6 @@ use crate::session::{Session, Step};
 pub(super) fn run(session: &mut Session, command: &Command) -> Step {
     match command.numbers::<2>() {
         Some([number, lines]) => retr::read(session, number, Some(lines)),
-        None => session.error("which message, and how many lines?"),
+        None => session.error("a message number and a number of lines are required"),
     }
 }

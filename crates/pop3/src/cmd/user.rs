@@ -8,14 +8,14 @@ use crate::session::{Session, State, Step, err, ok};
 use crate::work::Work;
 
 /// The error on a connection on which a password would be sent in clear.
-pub(super) const ENCRYPTION_REQUIRED: &str = "[AUTH] encryption is needed before logging in: use STLS";
+pub(super) const ENCRYPTION_REQUIRED: &str = "[AUTH] encryption is required before login, use STLS first";
 
 pub(super) fn user(session: &mut Session, command: &Command) -> Step {
     if !session.peer.is_private() {
         return session.error(ENCRYPTION_REQUIRED);
     }
     if command.rest.is_empty() {
-        return session.error("a name is missing");
+        return session.error("the user name is missing");
     }
     session.state = State::Authorization(Some(command.rest.trim().to_owned()));
     Step::Reply(ok("send PASS"))
@@ -32,5 +32,5 @@ pub(super) fn pass(session: &mut Session, command: &Command) -> Step {
 }
 
 pub(super) fn apop(session: &mut Session, _command: &Command) -> Step {
-    session.error("APOP is not offered: it would need passwords in clear on the server")
+    session.error("APOP is not supported: it would require cleartext passwords on the server")
 }

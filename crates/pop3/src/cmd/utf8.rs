@@ -6,5 +6,5 @@ use crate::codec::Command;
 use crate::session::{Session, Step, ok};
 
 pub(super) fn run(_session: &mut Session, _command: &Command) -> Step {
-    Step::Reply(ok("UTF-8 it is"))
+    Step::Reply(ok("UTF-8 mode enabled"))
 }

@@ -29,7 +29,7 @@ pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<Call
     };
     let acl = acl_in(request.acl.unwrap_or_default(), &before)?;
     if !acl.entries.iter().any(|entry| entry.level == AclLevel::Manager) {
-        return Err(Error::invalid("somebody must keep Manager access"));
+        return Err(Error::invalid("at least one entry must have Manager access"));
     }
     desk.write(&access, |writer| {
         let found = writer.note(ACL_NOTE_ID)?.map(|note| note.header);

@@ -124,7 +124,7 @@ fn of_item(reading: &DatabaseSnapshot<'_>, request: &v1::ReadItemRequest, range:
     let bytes = match item.value {
         Value::Text(text) | Value::RichText(text) => text.into_bytes(),
         Value::MimePart(bytes) => bytes,
-        _ => return Err(Error::invalid("only texts, rich text and MIME parts are streamed")),
+        _ => return Err(Error::invalid("only text, rich text and MIME items can be streamed")),
     };
     let total = bytes.len() as u64;
     let place = |at: u64| usize::try_from(at.min(total)).unwrap_or(usize::MAX);
@@ -142,7 +142,7 @@ fn file_of(item: &Item, name: &str) -> Option<(BlobId, u64)> {
 /// Checks the header of an attachment before its content arrives.
 pub(crate) fn check_header(header: &v1::attach_file_request::Header, bytes_max: u64) -> Result<()> {
     if header.file_name.is_empty() || header.file_name.len() > LOGIN_BYTES_MAX {
-        return Err(Error::invalid("a file name has 1 to 1,024 bytes"));
+        return Err(Error::invalid("the file name must have 1 to 1,024 bytes"));
     }
     if header.length_bytes > bytes_max {
         return Err(Error::Limit { what: "bytes of an attachment", max: bytes_max });
@@ -155,7 +155,10 @@ pub(crate) fn check_header(header: &v1::attach_file_request::Header, bytes_max: 
 ///
 /// All of it is checked again with the content. So is the quota, because the remaining quota depends on the size of the
 /// file that is replaced.
-pub(crate) fn check_before_content(desk: &CallContext, header: v1::attach_file_request::Header) -> Result<CallOutcome<()>> {
+pub(crate) fn check_before_content(
+    desk: &CallContext,
+    header: v1::attach_file_request::Header,
+) -> Result<CallOutcome<()>> {
     let access = desk.access_for_change::<level::Author>(header.database)?;
     let reader = access.downgrade::<level::Reader>();
     let reading = reader.read()?;
@@ -163,10 +166,10 @@ pub(crate) fn check_before_content(desk: &CallContext, header: v1::attach_file_r
     let found = header_of(&reading, name)?.filter(|found| !found.is_stub());
     let found = found.ok_or_else(|| notes::Error::not_found("the note"))?;
     if found.class == NoteClass::ACL || found.class == NoteClass::VIEW {
-        return Err(Error::invalid("access lists, views and folders are changed through their own calls"));
+        return Err(Error::invalid("access control lists, views and folders can only be changed with their own calls"));
     }
     if found.size > EDITED_NOTE_BYTES_MAX {
-        return Err(Error::Limit { what: "bytes of a note that is changed", max: EDITED_NOTE_BYTES_MAX });
+        return Err(Error::Limit { what: "bytes of a note that can be changed", max: EDITED_NOTE_BYTES_MAX });
     }
     let grant = reading.grant();
     let is_public = found.flags.has(NoteFlags::PUBLIC) && grant.may_write_public();
@@ -186,31 +189,43 @@ pub(crate) fn attach(
     content: &[u8],
 ) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_for_change::<level::Author>(header.database)?;
-    edit::change(desk, &access, header.note, edit::ExpectedVersion::refusing_conflicts(header.expected_sequence), |note, writer| {
-        let before = blobs_of(&note.items);
-        note.items.retain(|item| file_of(item, &header.file_name).is_none());
-        let blob = writer.blob_put_for(note.header.note, content)?;
-        let (file_name, media_type, length) = (header.file_name, header.media_type, content.len() as u64);
-        let value = Value::Object { file_name, media_type, length, blob };
-        note.items.push(Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value });
-        drop_unused_blobs(&mut note.blobs, &before, &note.items);
-        if !note.blobs.contains(&blob) {
-            note.blobs.push(blob);
-        }
-        Ok(None)
-    })
+    edit::change(
+        desk,
+        &access,
+        header.note,
+        edit::ExpectedVersion::refusing_conflicts(header.expected_sequence),
+        |note, writer| {
+            let before = blobs_of(&note.items);
+            note.items.retain(|item| file_of(item, &header.file_name).is_none());
+            let blob = writer.blob_put_for(note.header.note, content)?;
+            let (file_name, media_type, length) = (header.file_name, header.media_type, content.len() as u64);
+            let value = Value::Object { file_name, media_type, length, blob };
+            note.items.push(Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value });
+            drop_unused_blobs(&mut note.blobs, &before, &note.items);
+            if !note.blobs.contains(&blob) {
+                note.blobs.push(blob);
+            }
+            Ok(None)
+        },
+    )
 }
 
 /// Removes a file from a note.
 pub(crate) fn detach(desk: &CallContext, request: v1::DetachFileRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_for_change::<level::Author>(request.database)?;
-    edit::change(desk, &access, request.note, edit::ExpectedVersion::refusing_conflicts(request.expected_sequence), |note, _| {
-        let (before, count) = (blobs_of(&note.items), note.items.len());
-        note.items.retain(|item| file_of(item, &request.file_name).is_none());
-        if note.items.len() == count {
-            return Err(notes::Error::not_found(format!("the attachment {:?}", request.file_name)).into());
-        }
-        drop_unused_blobs(&mut note.blobs, &before, &note.items);
-        Ok(None)
-    })
+    edit::change(
+        desk,
+        &access,
+        request.note,
+        edit::ExpectedVersion::refusing_conflicts(request.expected_sequence),
+        |note, _| {
+            let (before, count) = (blobs_of(&note.items), note.items.len());
+            note.items.retain(|item| file_of(item, &request.file_name).is_none());
+            if note.items.len() == count {
+                return Err(notes::Error::not_found(format!("the attachment {:?}", request.file_name)).into());
+            }
+            drop_unused_blobs(&mut note.blobs, &before, &note.items);
+            Ok(None)
+        },
+    )
 }

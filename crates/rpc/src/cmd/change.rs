@@ -106,7 +106,7 @@ const INBOX: &str = "INBOX";
 pub(crate) fn poll(desk: &CallContext, state: &[u8]) -> Result<CallOutcome<(v1::PollNewMailReply, Changed)>> {
     let person = desk.person()?.ok_or_else(|| Error::State("a server has no mail file".to_owned()))?;
     if person.mail_file.is_empty() {
-        return Err(Error::State("there is no mail file".to_owned()));
+        return Err(Error::State("the user has no mail file".to_owned()));
     }
     let key = v1::database_key::Key::Path(person.mail_file.clone());
     let access = desk.access::<level::Reader>(Some(v1::DatabaseKey { key: Some(key) }))?;
@@ -114,7 +114,7 @@ pub(crate) fn poll(desk: &CallContext, state: &[u8]) -> Result<CallOutcome<(v1::
     let reading = access.read()?;
     let folders = reading.folders()?;
     let is_inbox = |folder: &&FolderDesign| folder.title.eq_ignore_ascii_case(INBOX);
-    let inbox = folders.iter().find(is_inbox).ok_or_else(|| Error::State("there is no inbox".to_owned()))?;
+    let inbox = folders.iter().find(is_inbox).ok_or_else(|| Error::State("the mail file has no inbox".to_owned()))?;
     let reader = reading.folder(inbox.view)?;
     let (folder, totals) = (reader.state(), reader.totals()?);
     drop(reader);

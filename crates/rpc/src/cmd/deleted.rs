@@ -6,11 +6,11 @@ use prost::Message;
 use proto::v1;
 
 use super::edit::saved_note;
-use super::note::{ENVELOPE_BYTES, ItemSelection, select_items, reply_too_large};
+use super::note::{ENVELOPE_BYTES, ItemSelection, reply_too_large, select_items};
 use super::{CallContext, header_of};
 use crate::convert::{NoteKey, note_name};
 use crate::error::{Error, Result};
-use crate::limits::{DELETED_PER_PAGE_DEFAULT, DELETED_EXAMINED_MAX, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{DELETED_EXAMINED_MAX, DELETED_PER_PAGE_DEFAULT, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
 use crate::service::CallOutcome;
 
 /// Lists the documents that the caller may restore.
@@ -38,7 +38,9 @@ pub(crate) fn list(
                 break;
             }
             // The note does not fit into any page, so only its header is returned.
-            Err(Error::Limit { .. }) => (read_deleted(&reading, found.header.note, &ItemSelection::header(), room)?, true),
+            Err(Error::Limit { .. }) => {
+                (read_deleted(&reading, found.header.note, &ItemSelection::header(), room)?, true)
+            }
             Err(error) => return Err(error),
         };
         let told = v1::DeletedNote {
@@ -57,7 +59,12 @@ pub(crate) fn list(
 
 /// Reads the requested items of a deleted document. If its body items alone exceed `bytes_max`, they are not read and
 /// an error is returned.
-fn read_deleted(reading: &DatabaseSnapshot<'_>, note: NoteId, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
+fn read_deleted(
+    reading: &DatabaseSnapshot<'_>,
+    note: NoteId,
+    wanted: &ItemSelection,
+    bytes_max: usize,
+) -> Result<v1::Note> {
     let mut bytes = 0_u64;
     let note = reading.deleted_note(note, &mut |body| {
         let is_wanted = wanted.takes_body(&body.name);
@@ -86,6 +93,6 @@ fn find_deleted(reading: &DatabaseSnapshot<'_>, name: NoteKey) -> Result<NoteId>
     match header_of(reading, name)? {
         Some(header) if header.is_soft_deleted() => Ok(header.note),
         Some(header) if !header.is_stub() => Err(Error::State("the note is not deleted".to_owned())),
-        _ => Err(notes::Error::not_found("a deleted note of that name that can be restored").into()),
+        _ => Err(notes::Error::not_found("a deleted note with this ID that can be restored").into()),
     }
 }

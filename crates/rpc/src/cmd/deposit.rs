@@ -15,7 +15,7 @@ pub(crate) fn check(
     message_bytes_max: u64,
 ) -> Result<()> {
     if envelope.recipients.is_empty() {
-        return Err(Error::invalid("the message goes to nobody"));
+        return Err(Error::invalid("the message has no recipients"));
     }
     check_count(envelope.recipients.len(), "recipients of a message", recipients_max)?;
     if envelope.length_bytes > message_bytes_max {
@@ -30,7 +30,7 @@ pub(crate) fn deposit(
     envelope: v1::deposit_mail_request::Envelope,
     message: Vec<u8>,
 ) -> Result<CallOutcome<Accepted>> {
-    let person = desk.person()?.ok_or_else(|| Error::State("servers send through SMTP".to_owned()))?;
+    let person = desk.person()?.ok_or_else(|| Error::State("servers must send mail through SMTP".to_owned()))?;
     let deposit = Submission {
         login: person.name.canonical().to_owned(),
         peer: desk.caller.peer,

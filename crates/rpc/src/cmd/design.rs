@@ -22,7 +22,7 @@ pub(crate) fn get(
     let reading = access.read()?;
     let Some(info) = view::find(&reading, request.view.as_ref())? else {
         let folder = folder::find(&reading, request.view)?;
-        return Err(Error::State(format!("the folder {:?} has no columns, and so no design", folder.title)));
+        return Err(Error::State(format!("the folder {:?} has no columns and therefore no design", folder.title)));
     };
     let reply = v1::GetViewDesignReply {
         view_id: info.note.0,
@@ -65,7 +65,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteViewRequest) -> Resu
     let access = desk.access_for_change::<level::Reader>(request.database)?;
     let note = find(&access, request.view)?;
     if access.read()?.folders()?.iter().any(|folder| folder.view.0 == note.0) {
-        return Err(Error::State("this is a folder, and is deleted as one: DeleteFolder".to_owned()));
+        return Err(Error::State("this is a folder: delete it with DeleteFolder".to_owned()));
     }
     desk.write(&access, |writer| {
         check_sequence(writer, note, request.expected_sequence)?;
@@ -75,7 +75,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteViewRequest) -> Resu
 }
 
 fn said(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
-    view_in(design.ok_or_else(|| Error::invalid("no design is said"))?)
+    view_in(design.ok_or_else(|| Error::invalid("no design specified"))?)
 }
 
 /// Returns the design note of a view or folder.

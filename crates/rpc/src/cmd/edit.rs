@@ -25,11 +25,11 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateNoteRequest) -> Resu
     let access = desk.access_for_change::<level::Depositor>(request.database)?;
     let class = class_in(request.note_class)?;
     if class == NoteClass::ACL || class == NoteClass::VIEW {
-        return Err(Error::invalid("access lists, views and folders are made through their own calls"));
+        return Err(Error::invalid("access control lists, views and folders can only be created with their own calls"));
     }
     let items = items_in(request.items)?;
     if items.iter().any(|item| matches!(item.value, Value::Object { .. })) {
-        return Err(Error::invalid("attachments come through AttachFile, when the note is there"));
+        return Err(Error::invalid("add attachments with AttachFile after the note has been created"));
     }
     let new = NewNote {
         unid: unid_in_or_none(&request.unid)?,
@@ -57,7 +57,7 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateNoteRequest) -> Resu
     let access = desk.access_for_change::<level::Author>(request.database)?;
     let resolves = match v1::update_note_request::OnConflict::try_from(request.on_conflict) {
         Ok(wish) => wish == v1::update_note_request::OnConflict::Resolve,
-        Err(_) => return Err(Error::invalid("there is no such way to resolve conflicts")),
+        Err(_) => return Err(Error::invalid("unknown value of on_conflict")),
     };
     let base = request.base.map(|base| items_in(base.items)).transpose()?;
     let edit = Edit::new(request.items, request.remove, request.replace_all)?;
@@ -94,7 +94,7 @@ impl Edit {
     pub(crate) fn apply(self, items: &mut Vec<Item>, blobs: &mut Vec<BlobId>) -> Result<()> {
         let before = blobs_of(items);
         if blobs_of(&self.items).iter().any(|blob| !before.contains(blob)) {
-            return Err(Error::invalid("attachments come through AttachFile"));
+            return Err(Error::invalid("add attachments with AttachFile"));
         }
         items.retain(|item| !self.touches(item));
         items.extend(self.items);
@@ -136,12 +136,14 @@ impl ExpectedVersion {
 pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Result<CallOutcome<v1::DeleteNoteReply>> {
     let access = desk.access_for_change::<level::Author>(request.database)?;
     if request.soft && request.for_good {
-        return Err(Error::invalid("a note is deleted softly or for good, not both"));
+        return Err(Error::invalid("soft and for_good cannot both be set"));
     }
     let keeps = access.database().record().options.keep_deleted_hours.is_some() && !request.for_good;
     if request.soft && !keeps {
         let path = access.database().path();
-        return Err(Error::State(format!("{path} keeps nothing that is deleted, it would be gone for good")));
+        return Err(Error::State(format!(
+            "{path} does not keep deleted documents: the note would be deleted for good"
+        )));
     }
     let note = {
         let reader = access.downgrade::<level::Reader>();
@@ -161,7 +163,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
     check_sequence(&mut writer, note, request.expected_sequence)?;
     let is_document = writer.header(note)?.is_some_and(|header| header.class.is_document());
     if request.soft && !is_document {
-        return Err(Error::State("only documents can be restored".to_owned()));
+        return Err(Error::State("only documents can be deleted softly".to_owned()));
     }
     let deleted = if request.for_good { writer.note_delete_permanently(note)? } else { writer.note_delete(note)? };
     let reply = v1::DeleteNoteReply { deleted, modseq: writer.modseq().0, soft: deleted && keeps && is_document };
@@ -194,10 +196,11 @@ pub(crate) fn change(
         let message = message_of(&found.items);
         let base = edit(&mut found, writer)?;
         if message != message_of(&found.items) {
-            return Err(Error::invalid("a message stays as its sender has written it, and so do its attachments"));
+            return Err(Error::invalid("the content and the attachments of a mail message cannot be changed"));
         }
         let keeps_size = message.is_some();
-        let options = SaveOptions { tracks_editors: is_shared, on_conflict, base: base.as_deref(), preserve_size: keeps_size };
+        let options =
+            SaveOptions { tracks_editors: is_shared, on_conflict, base: base.as_deref(), preserve_size: keeps_size };
         let expected = if read.sequence == 0 { sequence } else { read.sequence };
         let outcome = writer.note_save(note, expected, (&found.items, &found.blobs), &options)?;
         check_quota(writer)?;
@@ -229,10 +232,10 @@ fn tracks_editors(database: &Database, class: NoteClass) -> bool {
 fn check_class(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<()> {
     let Some(header) = writer.header(note)? else { return Ok(()) };
     if header.class == NoteClass::ACL || header.class == NoteClass::VIEW {
-        return Err(Error::invalid("access lists, views and folders are changed through their own calls"));
+        return Err(Error::invalid("access control lists, views and folders can only be changed with their own calls"));
     }
     if header.size > EDITED_NOTE_BYTES_MAX {
-        return Err(Error::Limit { what: "bytes of a note that is changed", max: EDITED_NOTE_BYTES_MAX });
+        return Err(Error::Limit { what: "bytes of a note that can be changed", max: EDITED_NOTE_BYTES_MAX });
     }
     Ok(())
 }

@@ -9,7 +9,9 @@ use super::note::{ENVELOPE_BYTES, find_all, reply_too_large};
 use super::{CallContext, check_count};
 use crate::convert;
 use crate::error::{Error, Result};
-use crate::limits::{ENTRIES_PER_REPLY_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX, STEP_BYTES};
+use crate::limits::{
+    ENTRIES_PER_REPLY_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX, STEP_BYTES,
+};
 use crate::service::CallOutcome;
 
 /// Creates a folder.
@@ -32,7 +34,7 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateFolderRequest) -> Re
 
 /// Renames a folder.
 pub(crate) fn rename(desk: &CallContext, request: v1::RenameFolderRequest) -> Result<CallOutcome<v1::View>> {
-    let folder = find(desk, request.database.clone(), request.folder)?;
+    let folder = open_and_find(desk, request.database.clone(), request.folder)?;
     design(desk, request.database, |writer| {
         writer.folder_rename(folder.view, &request.name)?;
         Ok(describe(&FolderDesign { title: request.name.clone(), ..folder.clone() }))
@@ -44,7 +46,7 @@ pub(crate) fn delete(
     desk: &CallContext,
     request: v1::DeleteFolderRequest,
 ) -> Result<CallOutcome<v1::DeleteFolderReply>> {
-    let folder = find(desk, request.database.clone(), request.folder)?;
+    let folder = open_and_find(desk, request.database.clone(), request.folder)?;
     design(desk, request.database, |writer| {
         match writer.folder_delete(folder.view) {
             Err(notes::Error::Invalid { .. }) => Err(Error::State("the folder is not empty".to_owned())),
@@ -86,7 +88,11 @@ fn design<R>(
     desk.write(&access, change)
 }
 
-fn find(desk: &CallContext, database: Option<v1::DatabaseKey>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
+fn open_and_find(
+    desk: &CallContext,
+    database: Option<v1::DatabaseKey>,
+    key: Option<v1::ViewKey>,
+) -> Result<FolderDesign> {
     let access = desk.access::<level::Reader>(database)?;
     find(&access.read()?, key)
 }
@@ -104,7 +110,7 @@ pub(crate) fn find(reading: &DatabaseSnapshot<'_>, key: Option<v1::ViewKey>) -> 
 
 /// Finds a folder by number or name. Returns `None` if there is none.
 pub(crate) fn find_optional(reading: &DatabaseSnapshot<'_>, key: Option<&v1::ViewKey>) -> Result<Option<FolderDesign>> {
-    let Some(key) = key.and_then(|key| key.key.as_ref()) else { return Err(Error::invalid("no view is named")) };
+    let Some(key) = key.and_then(|key| key.key.as_ref()) else { return Err(Error::invalid("no view specified")) };
     let folders = reading.folders()?;
     let found = folders.iter().find(|folder| match key {
         v1::view_key::Key::ViewId(number) => folder.view == ViewId(*number),
@@ -196,7 +202,7 @@ impl Direction {
             N::Current => Ok(Self::Stay),
             N::Next | N::NextPeer | N::NextMain | N::NextExpanded => Ok(Self::Forward),
             N::Prev | N::PrevPeer | N::PrevMain | N::PrevExpanded => Ok(Self::Backward),
-            _ => Err(Error::invalid("a folder without columns has no categories, threads or such ways through them")),
+            _ => Err(Error::invalid("a folder without columns does not support this navigator")),
         }
     }
 }
@@ -205,7 +211,7 @@ impl Direction {
 fn start(reader: &FolderReader<'_>, request: &v1::ReadEntriesRequest, count: u64) -> Result<u64> {
     if !request.start_key.is_empty() {
         let key = request.start_key.as_slice().try_into();
-        let key = key.map_err(|_| Error::invalid("the key of an entry of a folder has 4 bytes"))?;
+        let key = key.map_err(|_| Error::invalid("the key of a folder entry must have 4 bytes"))?;
         return Ok(reader.rank(Uid::from_key(key))?);
     }
     let first = request.start.as_ref().and_then(|start| start.levels.first().copied()).map(u64::from);
@@ -226,7 +232,7 @@ fn skip(start: u64, request: &v1::ReadEntriesRequest, count: u64) -> Result<(Opt
         N::Next | N::NextPeer | N::NextMain | N::NextExpanded => start.checked_add(wanted - u64::from(is_beginning)),
         N::Prev | N::PrevPeer | N::PrevMain | N::PrevExpanded => start.checked_sub(wanted),
         N::Current => Some(start),
-        _ => return Err(Error::invalid("a folder without columns cannot be gone through that way")),
+        _ => return Err(Error::invalid("a folder without columns does not support this navigator")),
     };
     let moved = end.map_or(0, |end| end.abs_diff(start));
     Ok((end, u32::try_from(moved).unwrap_or(u32::MAX)))

@@ -9,7 +9,9 @@ use super::note::{ENVELOPE_BYTES, reply_too_large};
 use super::{CallContext, check_count};
 use crate::convert::item_out;
 use crate::error::{Error, Result};
-use crate::limits::{FOLDER_ITEMS_MAX, HITS_PER_REPLY_DEFAULT, MESSAGE_BYTES_MAX, QUERY_BYTES_MAX, QUERY_TIME_MAX, STEP_BYTES};
+use crate::limits::{
+    FOLDER_ITEMS_MAX, HITS_PER_REPLY_DEFAULT, MESSAGE_BYTES_MAX, QUERY_BYTES_MAX, QUERY_TIME_MAX, STEP_BYTES,
+};
 use crate::service::CallOutcome;
 
 /// Runs a full-text query.
@@ -22,7 +24,8 @@ pub(crate) fn search(
     let access = desk.access::<level::Reader>(request.database.clone())?;
     let query = Query::parse(&request.query)?;
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-    let limit = if request.limit == 0 { HITS_PER_REPLY_DEFAULT } else { count(request.limit).min(search::limits::HITS_MAX) };
+    let limit =
+        if request.limit == 0 { HITS_PER_REPLY_DEFAULT } else { count(request.limit).min(search::limits::HITS_MAX) };
     let sort = match request.sort() {
         v1::search_full_text_request::Sort::Relevance => Sort::Relevance,
         v1::search_full_text_request::Sort::Newest => Sort::Newest,
@@ -30,7 +33,7 @@ pub(crate) fn search(
     };
     check_count(
         count(request.offset).saturating_add(limit),
-        "hits that are gone through",
+        "hits of a query, including skipped ones",
         search::limits::HITS_WINDOW_MAX,
     )?;
     let page = Page { sort, offset: count(request.offset), limit };

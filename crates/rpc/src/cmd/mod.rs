@@ -73,7 +73,7 @@ impl CallContext {
         let path = match key.and_then(|key| key.key) {
             Some(Key::Path(path)) => path,
             Some(Key::ReplicaId(id)) => self.path_of_replica(&id)?,
-            None => return Err(Error::invalid("no database is named")),
+            None => return Err(Error::invalid("no database specified")),
         };
         Ok(self.ground.notes.database_open(&path)?)
     }
@@ -91,7 +91,7 @@ impl CallContext {
         match record.kind {
             DatabaseKind::Standard | DatabaseKind::Mail => Ok(access),
             DatabaseKind::Directory | DatabaseKind::MailBox => Err(Error::State(format!(
-                "{} is a {} database: it is changed by administration alone",
+                "{} is a {} database: it can only be changed with administration commands",
                 record.path,
                 record.kind.name()
             ))),

@@ -30,7 +30,7 @@ impl ItemSelection {
     pub(crate) fn read(selection: Option<v1::ItemSelection>) -> Result<Self> {
         let selection = selection.unwrap_or_default();
         check_count(selection.names.len(), "items of a call", NAMES_PER_CALL_MAX)?;
-        let extent = Extent::try_from(selection.extent).map_err(|_| Error::invalid("that extent does not exist"))?;
+        let extent = Extent::try_from(selection.extent).map_err(|_| Error::invalid("unknown value of extent"))?;
         Ok(Self { extent, names: selection.names.iter().map(|name| name.to_ascii_lowercase()).collect() })
     }
 

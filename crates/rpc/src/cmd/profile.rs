@@ -22,7 +22,10 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Resul
     let header = header_of(&reading, NoteKey::Unid(profile_unid(&request.profile, user.as_ref())))?;
     let header = header.filter(|header| header.class == NoteClass::PROFILE && !header.is_stub());
     let header = header.ok_or_else(|| notes::Error::not_found(format!("the profile {:?}", request.profile)))?;
-    Ok(CallOutcome::when_durable(read_selected(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
+    Ok(CallOutcome::when_durable(
+        read_selected(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?,
+        reading.ticket(),
+    ))
 }
 
 /// Changes items of a profile document, or creates it.

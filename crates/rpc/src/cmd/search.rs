@@ -184,7 +184,7 @@ impl Search {
             return Err(fault.into());
         }
         if lookups.is_exhausted() {
-            let what = "rows that a formula looks up in views for 500 documents";
+            let what = "view rows looked up by a formula for 500 documents";
             return Err(Error::Limit { what, max: LOOKUP_COST_MAX });
         }
         self.failed += failed;

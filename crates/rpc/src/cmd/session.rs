@@ -12,7 +12,7 @@ use crate::session::{Session, SessionOwner};
 /// Checks a password and starts a session.
 pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<CallOutcome<v1::LoginReply>> {
     if request.login.len() > LOGIN_BYTES_MAX || request.password.len() > SECRET_BYTES_MAX {
-        return Err(Error::Login(LoginError::Wrong));
+        return Err(Error::Login(LoginError::InvalidCredentials));
     }
     let credentials = &desk.ground.credentials;
     let seat = credentials.register_session();

@@ -164,13 +164,13 @@ pub(crate) fn find_by_key(
 ) -> Result<CallOutcome<v1::FindByKeyReply>> {
     check_count(request.keys.len().max(request.to_keys.len()), "values of a key", FIND_KEYS_MAX)?;
     if request.partial && !request.to_keys.is_empty() {
-        return Err(Error::invalid("a range has no partial keys"));
+        return Err(Error::invalid("partial cannot be combined with to_keys"));
     }
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
     let Some(info) = find(&reading, request.view.as_ref())? else {
         folder::find(&reading, request.view)?;
-        return Err(Error::invalid("a folder without columns is not searched by keys"));
+        return Err(Error::invalid("a folder without columns cannot be searched by key"));
     };
     let view = reading.view(info.note)?;
     let rows = reading.view_rows(&view, collation(request.collation))?;
@@ -194,7 +194,7 @@ pub(crate) fn find_by_key(
 /// Finds a view by number or name. Returns `None` if there is none, or only a folder without columns.
 pub(crate) fn find(reading: &DatabaseSnapshot<'_>, key: Option<&v1::ViewKey>) -> Result<Option<Arc<ViewInfo>>> {
     match key.and_then(|key| key.key.as_ref()) {
-        None => Err(Error::invalid("no view is named")),
+        None => Err(Error::invalid("no view specified")),
         Some(v1::view_key::Key::ViewId(number)) => {
             Ok(reading.views()?.into_iter().find(|info| info.note == NoteId(*number)))
         }
@@ -390,6 +390,6 @@ fn one(value: &v1::Value) -> Result<CellValue<'_>> {
         Some(Kind::Text(text)) => Ok(CellValue::Text(text)),
         Some(Kind::Number(number)) => Ok(CellValue::Number(*number)),
         Some(Kind::TimeUs(time)) => Ok(CellValue::Time(base::Timestamp(*time))),
-        Some(_) => Err(Error::invalid("keys are single texts, numbers and times")),
+        Some(_) => Err(Error::invalid("a key value must be a single text, number or time")),
     }
 }

@@ -11,7 +11,7 @@ use proto::v1::sessions_server::Sessions;
 use proto::v1::views_server::Views;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Replies, exchange, streams, table, split_request, waiting};
+use super::{Replies, exchange, split_request, streams, table, waiting};
 use crate::cmd::{
     acl, attachment, database, deleted, design, edit, folder, full_text, names, note, profile, session, unread, view,
 };

@@ -42,7 +42,7 @@ async fn step(
     let Some(message) = message else { return Ok(None) };
     exchange.steps += 1;
     if exchange.steps > EXCHANGE_STEPS_MAX {
-        return Err(Error::Limit { what: "messages of an exchange", max: EXCHANGE_STEPS_MAX as u64 });
+        return Err(Error::Limit { what: "messages of a login exchange", max: EXCHANGE_STEPS_MAX as u64 });
     }
     if !service.options.scram {
         return Err(Error::Unsupported("this mechanism"));
@@ -66,7 +66,7 @@ async fn step(
 fn exchange_error(status: &Status) -> Error {
     match status.code() {
         Code::ResourceExhausted => Error::Limit { what: "bytes of a message", max: LOGIN_MESSAGE_BYTES_MAX as u64 },
-        _ => Error::invalid("the exchange broke off"),
+        _ => Error::invalid("the login exchange was cut off"),
     }
 }
 

@@ -124,7 +124,7 @@ impl Service {
         let desk = CallContext::new(Arc::clone(&self.ground), Arc::clone(&self.sessions), caller.clone());
         let ran = self.ground.pool.run_awaited(move || work(&desk)).await;
         let done = ran.map_err(|error| {
-            tracing::error!(target: "rpc", %error, "a call was not run to its end");
+            tracing::error!(target: "rpc", %error, "a call did not run to completion");
             Error::Unavailable
         })??;
         if let Some(ticket) = done.ticket {
@@ -210,7 +210,7 @@ where
 pub(crate) async fn interruption(service: &Service, caller: &Caller) -> Status {
     tokio::select! {
         () = caller.ended() => Error::NoSession.into(),
-        () = caller.deadline_passed() => Status::deadline_exceeded("the call took too long"),
+        () = caller.deadline_passed() => Status::deadline_exceeded("the call exceeded its time limit"),
         () = service.shutdown.draining() => Error::Unavailable.into(),
     }
 }
@@ -244,7 +244,7 @@ pub(crate) async fn route(service: &Arc<Service>, request: Request<RequestBody>)
         directory_server::DirectoryServer,
         search_server::SearchServer
     );
-    Status::unimplemented("there is no such service").into_http()
+    Status::unimplemented("unknown service").into_http()
 }
 
 /// Implements a service of the protocol: the calls with one message and one reply, each with its verb, and any other

@@ -78,7 +78,7 @@ pub(super) async fn attach_file(
 ) -> Outcome<v1::SavedNote> {
     let (caller, mut messages) = split_request(request)?;
     let Some(Part::Header(header)) = messages.message().await?.and_then(|message| message.part) else {
-        return Err(Error::invalid("the first message has the header").into());
+        return Err(Error::invalid("the first message must contain the header").into());
     };
     attachment::check_header(&header, service.ground.depositor.message_bytes_max())?;
     let checked = header.clone();
@@ -89,7 +89,7 @@ pub(super) async fn attach_file(
     let mut content = MeteredBuffer::new(&caller.budget(&service.budget))?;
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
-            return Err(Error::invalid("the other messages have content").into());
+            return Err(Error::invalid("all messages after the first must contain content").into());
         };
         append(&mut content, &piece, length)?;
     }
@@ -107,17 +107,17 @@ pub(super) async fn attach_file(
 /// Appends a piece of streamed content. Returns an error if the piece, or the content as a whole, is too long.
 fn append(content: &mut MeteredBuffer, piece: &[u8], length_max: usize) -> Result<()> {
     if piece.len() > CHUNK_BYTES {
-        return Err(Error::Limit { what: "bytes of a piece", max: CHUNK_BYTES as u64 });
+        return Err(Error::Limit { what: "bytes of a chunk", max: CHUNK_BYTES as u64 });
     }
     if content.bytes().len().saturating_add(piece.len()) > length_max {
-        return Err(Error::invalid("more bytes came than were announced"));
+        return Err(Error::invalid("more bytes received than announced"));
     }
     content.append(piece, length_max)
 }
 
 fn check_announced(length: usize, announced: usize) -> Result<()> {
     if length != announced {
-        return Err(Error::invalid(format!("{length} bytes came, {announced} were announced")));
+        return Err(Error::invalid(format!("{length} bytes received, but {announced} announced")));
     }
     Ok(())
 }
@@ -130,7 +130,7 @@ pub(super) async fn deposit_mail(
     use v1::deposit_mail_request::Part;
     let (caller, mut messages) = split_request(request)?;
     let Some(Part::Envelope(envelope)) = messages.message().await?.and_then(|message| message.part) else {
-        return Err(Error::invalid("the first message has the envelope").into());
+        return Err(Error::invalid("the first message must contain the envelope").into());
     };
     let depositor = &service.ground.depositor;
     deposit::check(&envelope, depositor.recipients_max(), depositor.message_bytes_max())?;
@@ -139,7 +139,7 @@ pub(super) async fn deposit_mail(
     let mut content = MeteredBuffer::new(&caller.budget(&service.budget))?;
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
-            return Err(Error::invalid("the other messages have content").into());
+            return Err(Error::invalid("all messages after the first must contain content").into());
         };
         append(&mut content, &piece, bytes_max)?;
     }

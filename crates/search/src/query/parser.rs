@@ -28,12 +28,12 @@ pub(super) fn parse(text: &str) -> Result<Node> {
     let root = parser.parse_or()?;
     parser.scan.skip_blanks();
     if parser.scan.peek() == Some(')') {
-        return Err(parser.scan.error("a parenthesis is closed that was not opened"));
+        return Err(parser.scan.error("unmatched closing parenthesis"));
     }
     if !parser.scan.is_at_end() {
         return Err(parser.scan.error("not understood"));
     }
-    root.ok_or_else(|| parser.scan.error("there is no word to look for"))
+    root.ok_or_else(|| parser.scan.error("no search term"))
 }
 
 struct Parser<'q> {
@@ -55,7 +55,7 @@ impl<'q> Parser<'q> {
             let node = self.parse_and()?;
             let more = self.takes_or();
             if node.is_none() && (more || !nodes.is_empty()) {
-                return Err(place.error("OR stands between two things to look for"));
+                return Err(place.error("OR needs a search term on each side"));
             }
             nodes.extend(node);
             if !more {
@@ -76,13 +76,13 @@ impl<'q> Parser<'q> {
             self.scan.skip_blanks();
             if self.is_end_of_both() {
                 if wanted {
-                    return Err(self.scan.error("AND stands between two things to look for"));
+                    return Err(self.scan.error("AND needs a search term on each side"));
                 }
                 return Ok(join_nodes(nodes, Node::And));
             }
             if self.scan.take("&&") || self.scan.take("&") || self.scan.take_keyword("AND", Case::Any) {
                 if nodes.is_empty() || wanted {
-                    return Err(self.scan.error("AND stands between two things to look for"));
+                    return Err(self.scan.error("AND needs a search term on each side"));
                 }
                 wanted = true;
                 continue;
@@ -114,7 +114,7 @@ impl<'q> Parser<'q> {
         let node = self.nested(Self::parse_not)?;
         match node {
             Some(node) => self.count(Node::Not(Box::new(node))).map(Some),
-            None => Err(place.error("NOT stands before something to look for")),
+            None => Err(place.error("NOT must be followed by a search term")),
         }
     }
 
@@ -133,7 +133,7 @@ impl<'q> Parser<'q> {
             let right = self.primary()?;
             let both = right.and_then(|right| words_of(&node, &right));
             let (scope, words) =
-                both.ok_or_else(|| place.error("NEAR stands between two words or phrases of the same field"))?;
+                both.ok_or_else(|| place.error("NEAR needs a word or phrase of the same field on each side"))?;
             node = Node::Near { scope, words, distance };
         }
     }
@@ -155,7 +155,7 @@ impl<'q> Parser<'q> {
         if self.scan.take("[") {
             let name = self.scan.take_while(|character| !matches!(character, ']' | '[' | '"'));
             if name.trim().is_empty() || !self.scan.take("]") {
-                return Err(place.error("a field is named as in [Subject]"));
+                return Err(place.error("write the name of a field as in [Subject]"));
             }
             return self.parse_compare(name.trim());
         }
@@ -163,7 +163,7 @@ impl<'q> Parser<'q> {
             self.scan.skip_blanks();
             let name = self.scan.take_while(is_name);
             if name.is_empty() {
-                return Err(self.scan.error("the name of a field follows FIELD"));
+                return Err(self.scan.error("FIELD must be followed by the name of a field"));
             }
             return self.parse_compare(name);
         }
@@ -177,7 +177,7 @@ impl<'q> Parser<'q> {
             return self.parse_in_item(name);
         }
         let Some(comparison) = self.comparison() else {
-            return Err(self.scan.error("CONTAINS, =, <, <=, > or >= follows the name of a field"));
+            return Err(self.scan.error("the name of a field must be followed by CONTAINS, =, <, <=, > or >="));
         };
         self.parse_comparison_value(comparison, name)
     }
@@ -227,7 +227,7 @@ impl<'q> Parser<'q> {
         self.scope = outer;
         match found? {
             Some(node) => Ok(Some(node)),
-            None => Err(place.error("there is no word to look for")),
+            None => Err(place.error("no search term")),
         }
     }
 
@@ -259,7 +259,7 @@ impl<'q> Parser<'q> {
         self.scan.skip_blanks();
         let place = self.scan;
         let text = self.scan.take_while(is_value);
-        let wrong = |what: &str| place.error(format!("{text:?} is no {what}"));
+        let wrong = |what: &str| place.error(format!("{text:?} is not a {what}"));
         let value = Value::parse(text);
         match (fact, value) {
             (NoteProperty::Size, Some(Value::Number(_)))
@@ -278,7 +278,7 @@ impl<'q> Parser<'q> {
         }
         let words = words::all(text);
         if words.is_empty() {
-            return Err(place.error("there is no word between the quotation marks"));
+            return Err(place.error("no word between the quotation marks"));
         }
         let scope = self.scope.clone();
         if self.scan.take("~") {
@@ -308,7 +308,7 @@ impl<'q> Parser<'q> {
             };
         }
         if text.contains(['*', '?']) {
-            let pattern = pattern(text).ok_or_else(|| place.error("wildcards stand in single words"))?;
+            let pattern = pattern(text).ok_or_else(|| place.error("wildcards can only be used in single words"))?;
             // A question mark at the end of a word could be punctuation, as in `really?`. It is read as a wildcard,
             // because queries are not written this way.
             return self.count(Node::Pattern { scope, pattern }).map(Some);
@@ -327,12 +327,12 @@ impl<'q> Parser<'q> {
             .parse()
             .ok()
             .filter(|number| *number <= DISTANCE_MAX)
-            .ok_or_else(|| place.error(format!("a number up to {DISTANCE_MAX} stands here")))
+            .ok_or_else(|| place.error(format!("expected a number up to {DISTANCE_MAX}")))
     }
 
     fn nested(&mut self, read: impl FnOnce(&mut Self) -> Result<OptionalNode>) -> Result<OptionalNode> {
         if self.depth >= QUERY_DEPTH_MAX {
-            return Err(self.scan.error(format!("more than {QUERY_DEPTH_MAX} levels")));
+            return Err(self.scan.error(format!("more than {QUERY_DEPTH_MAX} nested levels")));
         }
         self.depth += 1;
         let found = read(self);

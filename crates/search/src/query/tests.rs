@@ -78,7 +78,7 @@ fn wildcards() {
     check("Mül* t?st", "(and ~mul* ~t?st)");
     check("*ing", "~*ing");
     check("subject:rep*", "subject:~rep*");
-    check("a-b*", "query, character 1: wildcards stand in single words");
+    check("a-b*", "query, character 1: wildcards can only be used in single words");
 }
 
 #[test]
@@ -99,23 +99,23 @@ fn fields() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    check("", "query, character 1: there is no word to look for");
-    check("...", "query, character 4: there is no word to look for");
+    check("", "query, character 1: no search term");
+    check("...", "query, character 4: no search term");
     check("(a", "query, character 1: the parenthesis is not closed");
-    check("a)", "query, character 2: a parenthesis is closed that was not opened");
+    check("a)", "query, character 2: unmatched closing parenthesis");
     check("\u{e9}\u{e9} \"a", "query, character 4: the quotation mark is not closed");
-    check("\"!\"", "query, character 1: there is no word between the quotation marks");
-    check("a AND", "query, character 6: AND stands between two things to look for");
-    check("AND a", "query, character 4: AND stands between two things to look for");
-    check("a OR", "query, character 5: OR stands between two things to look for");
-    check("OR a", "query, character 1: OR stands between two things to look for");
-    check("NOT", "query, character 1: NOT stands before something to look for");
-    check("FIELD", "query, character 6: the name of a field follows FIELD");
-    check("FIELD a b", "query, character 9: CONTAINS, =, <, <=, > or >= follows the name of a field");
+    check("\"!\"", "query, character 1: no word between the quotation marks");
+    check("a AND", "query, character 6: AND needs a search term on each side");
+    check("AND a", "query, character 4: AND needs a search term on each side");
+    check("a OR", "query, character 5: OR needs a search term on each side");
+    check("OR a", "query, character 1: OR needs a search term on each side");
+    check("NOT", "query, character 1: NOT must be followed by a search term");
+    check("FIELD", "query, character 6: FIELD must be followed by the name of a field");
+    check("FIELD a b", "query, character 9: the name of a field must be followed by CONTAINS, =, <, <=, > or >=");
     check("date>x", "query, character 6: \"x\" is no date such as 2024-01-31");
     check("[a]>x", "query, character 5: \"x\" is neither a number nor a date such as 2024-01-31");
-    check("\"a b\"~999", "query, character 7: a number up to 100 stands here");
-    check("a NEAR (b c)", "query, character 1: NEAR stands between two words or phrases of the same field");
+    check("\"a b\"~999", "query, character 7: expected a number up to 100 stands here");
+    check("a NEAR (b c)", "query, character 1: NEAR needs a word or phrase of the same field on each side");
     check(&"(".repeat(100), "query, character 34: more than 32 levels");
     check(&"a ".repeat(300), "query, character 514: more than 256 words and operators");
     check(&"a".repeat(10_000), "query, character 1: longer than 8192 bytes");

@@ -26,7 +26,8 @@ impl Fixture {
         let folder = tempfile::tempdir().expect("a folder for the index");
         let clock = Arc::new(SimClock::new());
         let options = Options { sync: SyncMode::Each, ..Options::default() };
-        let store = Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(11)), &options).expect("a store in memory opens"));
+        let store =
+            Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(11)), &options).expect("a store in memory opens"));
         let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(1)));
         let search = open(&notes, folder.path());
         Self { notes, search, clock, folder }

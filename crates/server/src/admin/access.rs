@@ -8,7 +8,7 @@ use notes::acl::DEFAULT_ENTRY;
 use notes::{Access, Acl, AclDifference, AclEntry, AclFlags, AclKind, AclLevel, level};
 use serde_json::{Value, json};
 
-use super::answer::{timestamp_json, record};
+use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest, AclSettings, OnOff};
 use super::{Answer, Failure, Outcome};
@@ -153,24 +153,29 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
         }
         Ok((entry, new, acl.max_internet_access))
     })?;
-    let mut answer = Answer::message(format!("{} has the level {} in {path}.", entry.name, entry.level));
+    let mut answer = Answer::message(format!("{} now has the access level {} in {path}.", entry.name, entry.level));
     if !new.is_empty() {
-        answer = answer.with_message(format!("New among the roles of the list: {}.", new.join(", ")));
+        answer = answer.with_message(format!("Roles added to the list: {}.", new.join(", ")));
     }
     let is_of_servers = matches!(entry.kind, AclKind::Server | AclKind::ServerGroup);
     if entry.level > most && !is_of_servers {
-        let next =
-            format!("`doublet db acl {path} settings --max-internet-access {}` lets them", level_name(entry.level));
-        answer = answer.with_message(format!("Whoever logs in with a password has {most} at most here; {next} have more."));
+        let next = format!(
+            "`doublet db acl {path} settings --max-internet-access {}` raises this limit",
+            level_name(entry.level)
+        );
+        answer = answer.with_message(format!(
+            "Users who log in with a password have at most the access level {most} here; {next}."
+        ));
     }
     let idle = entry.flags.without(AclFlags::meaningful_at(entry.level));
     if !change.flags.is_empty() && idle != AclFlags::NONE {
         let names = flag_names(idle).join(", ");
-        answer = answer.with_message(format!("At the level {} these flags make no difference: {names}.", entry.level));
+        answer = answer
+            .with_message(format!("At the access level {},, these flags make no difference: {names}.", entry.level));
     }
     Ok(match subject.is_known {
         true => answer,
-        false => answer.with_message(format!("Nobody here is called {}.", entry.name)),
+        false => answer.with_message(format!("The directory does not contain the name {}.", entry.name)),
     })
 }
 
@@ -193,7 +198,7 @@ fn remove(core: &Core, path: &str, who: &str) -> Outcome {
         }
         Ok(())
     })?;
-    Ok(Answer::message(format!("{} has no entry in {path} any more.", subject.entry.name)))
+    Ok(Answer::message(format!("The entry {} was removed from {path}.", subject.entry.name)))
 }
 
 /// Changes the list within a transaction, so that no other change comes in between.
@@ -245,7 +250,7 @@ impl EntryTarget {
             return Ok(Self { entry: entry(group.name.canonical(), AclKind::MixedGroup), is_known: true });
         }
         if who.contains('@') {
-            return Err(Failure::Refused(format!("nobody here has the address {who}")));
+            return Err(Failure::Refused(format!("no user or group has the address {who}")));
         }
         let is_this_server = base::Name::new(who) == core.directory.options().server;
         let kind = if is_this_server { AclKind::Server } else { AclKind::Unspecified };
@@ -342,7 +347,7 @@ mod tests {
         acl(&sample, AclRequest::Settings(settings)).expect("they can be set");
         let ann = |level, role: &str| AclChange { level: Some(level), roles: vec![role.to_owned()], ..change("ann") };
         let told = acl(&sample, AclRequest::Set(ann(AccessLevel::Manager, "Planner"))).expect("it can be set").says;
-        assert!(told.contains(&"New among the roles of the list: [Planner].".to_owned()), "{told:?}");
+        assert!(told.contains(&"Roles added to the list: [Planner].".to_owned()), "{told:?}");
         let hint = told.iter().find(|told| told.contains("--max-internet-access manager"));
         assert!(hint.is_some_and(|hint| hint.contains("has Editor at most")), "{told:?}");
         let told = acl(&sample, AclRequest::Set(ann(AccessLevel::Editor, "Planner"))).expect("it can be set").says;

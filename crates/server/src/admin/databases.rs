@@ -7,10 +7,12 @@ use notes::{
 use serde_json::{Value, json};
 use store::{KeyRange, Table};
 
-use super::answer::{timestamp_json, record};
+use super::answer::{record, timestamp_json};
 use super::people::{open_as_manager, read_quota};
 use super::request::{CompactRequest, DbChange, DbRequest, OnOff};
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, report_step};
+use super::{
+    Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, report_step,
+};
 use crate::config::units::ConfigDuration;
 use crate::core::Core;
 use crate::template::apply_to_new;
@@ -62,8 +64,8 @@ fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) 
     if let Some(template) = template {
         apply_to_new(core, &database, &template)?;
     }
-    Ok(Answer::message(format!("{path} was made. Only this server has access to it so far:"))
-        .with_message(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in.")))
+    Ok(Answer::message(format!("{path} was created. So far, only this server has access to it."))
+        .with_message(format!("`doublet db acl {path} set WHO --level LEVEL` gives access to others.")))
 }
 
 /// Returns the ACL of a new database: only this server has access.
@@ -84,7 +86,7 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
     let record = access.database().record();
     if let (Some(_), Some(person)) = (quota, core.directory.mail_file_holder(path)?) {
         return Err(Failure::Refused(format!(
-            "{path} is the mailbox of {}; `doublet user set {} --quota SIZE` sets its limit",
+            "{path} is the mailbox of {}; `doublet user set {} --quota SIZE` sets its quota",
             person.label(),
             address(&person)
         )));
@@ -101,7 +103,7 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
     }
     if let Some(text) = keep_deleted {
         if let Some(what) = essential_purpose(record.kind) {
-            return Err(Failure::Refused(format!("{path} is {what}: what is deleted there is gone at once")));
+            return Err(Failure::Refused(format!("{path} is {what}: deleted documents cannot be kept there")));
         }
         options.keep_deleted_hours = parse_retention_hours(text)?;
     }
@@ -114,7 +116,9 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
 fn rename(core: &Core, path: &str, to: &str) -> Outcome {
     let access = open(core, path)?;
     if let Some(what) = essential_purpose(access.database().record().kind) {
-        return Err(Failure::Refused(format!("{path} is {what}: the server finds it by this path")));
+        return Err(Failure::Refused(format!(
+            "{path} is {what}: it cannot be renamed, because the server finds it by this path"
+        )));
     }
     let answer = Answer::message(format!("{path} is now {to}."));
     Ok(match core.directory.mail_file_rename(&access, to)? {
@@ -150,14 +154,14 @@ pub(crate) fn stop_reason(core: &Core, request: &DbRequest) -> Option<String> {
     let DbRequest::Delete { path, .. } = request else { return None };
     let kind = open(core, path).ok()?.database().record().kind;
     let what = essential_purpose(kind)?;
-    Some(format!("{path} is {what} and is not deleted while the server runs: stop it first"))
+    Some(format!("{path} is {what} and cannot be deleted while the server runs: stop it first"))
 }
 
 /// Describes the purpose of a database that the server cannot run without, or returns `None` for any other database.
 fn essential_purpose(kind: DatabaseKind) -> Option<&'static str> {
     match kind {
         DatabaseKind::Directory => Some("the directory, with all people, groups and domains"),
-        DatabaseKind::MailBox => Some("a part of the queue, with the mail that waits in it"),
+        DatabaseKind::MailBox => Some("a part of the mail queue, with the messages waiting in it"),
         DatabaseKind::Standard | DatabaseKind::Mail => None,
     }
 }
@@ -169,7 +173,7 @@ fn address(person: &directory::Person) -> String {
 pub(crate) fn check_title(title: &str) -> Result<(), Failure> {
     if title.len() > DATABASE_TITLE_BYTES_MAX || title.chars().any(char::is_control) {
         return Err(Failure::Refused(format!(
-            "a title has at most {DATABASE_TITLE_BYTES_MAX} bytes and no control characters"
+            "a title must have at most {DATABASE_TITLE_BYTES_MAX} bytes and no control characters"
         )));
     }
     Ok(())
@@ -183,7 +187,9 @@ fn parse_retention_hours(text: &str) -> Result<Option<u16>, Failure> {
     let span = ConfigDuration::parse(text).map_err(Failure::Refused)?.0;
     let count = u16::try_from(span.as_secs() / 3_600).unwrap_or(0);
     if count == 0 || u64::from(count) * 3_600 != span.as_secs() || span.subsec_nanos() != 0 {
-        return Err(Failure::Refused(format!("{text:?} is no number of whole hours, at least one, as in 48h or 7d")));
+        return Err(Failure::Refused(format!(
+            "{text:?} is not a whole number of hours, at least one, such as 48h or 7d"
+        )));
     }
     Ok(Some(count))
 }
@@ -193,7 +199,9 @@ fn parse_purge_interval_days(text: &str) -> Result<u16, Failure> {
     let span = ConfigDuration::parse(text).map_err(Failure::Refused)?.0;
     let count = u16::try_from(span.as_secs() / DAY_SECONDS).unwrap_or(0);
     if count == 0 || u64::from(count) * DAY_SECONDS != span.as_secs() || span.subsec_nanos() != 0 {
-        return Err(Failure::Refused(format!("{text:?} is no number of whole days, at least one, as in 90d or 12w")));
+        return Err(Failure::Refused(format!(
+            "{text:?} is not a whole number of days, at least one, such as 90d or 12w"
+        )));
     }
     Ok(count)
 }
@@ -256,7 +264,10 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut ProgressCallback<
     }
     let mut found = Vec::with_capacity(paths.len());
     for (done, path) in (0..).zip(&paths) {
-        report_step(report, Progress { what: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases })?;
+        report_step(
+            report,
+            Progress { what: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases },
+        )?;
         let access = open(core, path)?;
         let facts = access.database().record();
         let mut fields = vec![("path", json!(facts.path)), ("structure_before", json!(facts.ods.0))];
@@ -282,7 +293,7 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut ProgressCallback<
         }
     }
     let was = if total == 1 { "was" } else { "were" };
-    let told = if request.dry_run { "looked at; nothing was changed" } else { "compacted" };
+    let told = if request.dry_run { "examined; nothing was changed" } else { "compacted" };
     let rows = found.into_iter().map(|(_, fields)| record(fields)).collect();
     Ok(Answer {
         says: vec![format!("{} {was} {told}.", counted(total, "database", "databases"))],

@@ -4,7 +4,7 @@ use base::NoteId;
 use notes::{Access, DeletedNote, Writer, level};
 use serde_json::{Value, json};
 
-use super::answer::{timestamp_json, record};
+use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::DeletedRequest;
 use super::{Answer, Failure, Outcome, counted};
@@ -19,7 +19,10 @@ pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outc
         }
         DeletedRequest::Remove { notes } => {
             change_all(core, path, notes, |writer, note| writer.note_delete_permanently(note))?;
-            Ok(Answer::message(format!("{} of {path} deleted for good.", counted(notes.len(), "document", "documents"))))
+            Ok(Answer::message(format!(
+                "{} of {path} deleted for good.",
+                counted(notes.len(), "document", "documents")
+            )))
         }
     }
 }
@@ -46,7 +49,7 @@ fn list(core: &Core, path: &str, first: u32) -> Outcome {
     Ok(match kept_hours {
         Some(_) => answer,
         None => answer.with_message(format!(
-            "{path} deletes at once; `doublet db set {path} --keep-deleted 48h` keeps what is deleted for a time."
+            "{path} does not keep deleted documents; `doublet db set {path} --keep-deleted 48h` keeps them for 48 hours."
         )),
     })
 }
@@ -67,7 +70,7 @@ fn change_all(
         let is_deleted = reading.header(note)?.is_some_and(|header| header.is_soft_deleted());
         if !is_deleted || !each(&mut transaction.writer(0), note)? {
             return Err(Failure::Refused(format!(
-                "note {} of {path} is not deleted, or for good; `doublet db deleted {path} list` shows what can be restored",
+                "note {} of {path} is not deleted or can no longer be restored; `doublet db deleted {path} list` shows the documents that can be restored",
                 note.0
             )));
         }

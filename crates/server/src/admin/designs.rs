@@ -18,9 +18,7 @@ pub(super) fn execute(core: &Core, request: &DesignRequest) -> Outcome {
         DesignRequest::Add { file } => add(core, file),
         DesignRequest::Remove { name } => {
             core.templates().remove(name)?;
-            Ok(Answer::message(format!(
-                "The template {name} was removed; databases that were made from it stay as they are."
-            )))
+            Ok(Answer::message(format!("The template {name} was removed; databases created from it are not changed.")))
         }
         DesignRequest::Refresh { path, template } => refresh(core, path, template.as_deref()),
     }
@@ -39,7 +37,7 @@ fn list(core: &Core) -> Outcome {
     let rows = own.iter().map(|own| row(own, "operator")).chain(supplied.iter().map(|one| row(one, "program")));
     let mut answer = Answer::list(rows.collect());
     answer.says.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));
-    Ok(answer.with_message("`doublet db create PATH --template TEMPLATE` makes a database from one."))
+    Ok(answer.with_message("`doublet db create PATH --template TEMPLATE` creates a database from a template."))
 }
 
 fn add(core: &Core, file: &Path) -> Outcome {
@@ -48,8 +46,8 @@ fn add(core: &Core, file: &Path) -> Outcome {
     let told = if was_there { "was replaced" } else { "was added" };
     let answer = Answer::message(format!("The template {name} {told}."));
     Ok(match was_there {
-        true => answer.with_message("`doublet design refresh PATH` brings a database that was made from it up to date."),
-        false => answer.with_message(format!("`doublet db create PATH --template {name}` makes a database from it.")),
+        true => answer.with_message("`doublet design refresh PATH` updates a database that was created from it."),
+        false => answer.with_message(format!("`doublet db create PATH --template {name}` creates a database from it.")),
     })
 }
 
@@ -59,7 +57,9 @@ fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
         (Some(name), _) => name.to_owned(),
         (None, Some(name)) => name,
         (None, None) => {
-            return Err(Failure::Refused(format!("{path} was made from no template; --template NAME gives it one")));
+            return Err(Failure::Refused(format!(
+                "{path} was not created from a template; choose one with --template NAME"
+            )));
         }
     };
     apply(core, &access, &core.templates().find_or_error(&name)?, path)
@@ -77,10 +77,13 @@ pub(super) fn apply(core: &Core, access: &notes::Access<level::Designer>, templa
         ("kept", json!(kept)),
         ("left", json!(left)),
     ]);
-    let answer = answer.with_message(format!("{path} has the design of {}.", template.name));
+    let answer = answer.with_message(format!("{path} now has the design of {}.", template.name));
     Ok(if left.is_empty() {
         answer
     } else {
-        answer.with_message(format!("These names are taken by design notes made by hand, which stay: {}.", left.join(", ")))
+        answer.with_message(format!(
+            "These names belong to design notes created by hand, which were kept: {}.",
+            left.join(", ")
+        ))
     })
 }

@@ -17,7 +17,7 @@ pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
             find(core, &target)?;
             let change = DomainChange { aliases_add: vec![domain.clone()], ..DomainChange::default() };
             core.directory.domain_set(&target, &change)?;
-            Ok(Answer::message(format!("Addresses of {domain} now stand for those of {target}.")))
+            Ok(Answer::message(format!("{domain} is now an alias of {target}.")))
         }
         DomainRequest::Add { domain, alias_of: None, catch_all } => add(core, &domain, catch_all),
         DomainRequest::List => list(core),
@@ -43,7 +43,7 @@ pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
 pub(crate) fn add(core: &Core, name: &str, catch_all: Option<String>) -> Outcome {
     if core.directory.domain_is_local(name)? {
         return Err(Failure::Refused(format!(
-            "{name} is a domain of this server already; `doublet domain show {name}`"
+            "{name} is already a domain of this server; `doublet domain show {name}` shows it"
         )));
     }
     let settings = core.signing.new_keys(name, core.random.as_ref())?;
@@ -54,7 +54,9 @@ pub(crate) fn add(core: &Core, name: &str, catch_all: Option<String>) -> Outcome
         "{} was added; `doublet domain show {name}` prints the DNS records it should have.",
         domain.label()
     ))
-    .with_message(format!("Nobody gets mail to postmaster@{name} yet: `doublet domain set {name} --postmaster ADDRESS`.")))
+    .with_message(format!(
+        "postmaster@{name} has no recipient yet: `doublet domain set {name} --postmaster ADDRESS` sets one."
+    )))
 }
 
 fn list(core: &Core) -> Outcome {
@@ -101,7 +103,7 @@ fn remove(core: &Core, name: &str) -> Outcome {
     }
     let change = DomainChange { aliases_remove: vec![name.to_owned()], ..DomainChange::default() };
     core.directory.domain_set(&domain.name, &change)?;
-    Ok(Answer::message(format!("{name} stands no longer for {}.", domain.name)))
+    Ok(Answer::message(format!("{name} is no longer an alias of {}.", domain.name)))
 }
 
 fn find(core: &Core, name: &str) -> Result<Arc<Domain>, Failure> {

@@ -23,8 +23,8 @@ use notes::FolderEntry;
 use serde_json::json;
 
 use super::flag_list::{self, FlagWriter};
-use super::import::{WIRE_FORM_SUFFIX, Skipped};
-use super::mail_files::{create, make_folder, system_time, path_of};
+use super::import::{Skipped, WIRE_FORM_SUFFIX};
+use super::mail_files::{create, make_folder, path_of, system_time};
 use super::request::{ExportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, report_step};
 use crate::core::Core;
@@ -66,7 +66,7 @@ pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut Progres
     if export.keywords_left_out > 0 {
         let count = export.keywords_left_out;
         answer.says.push(format!(
-            "{} left out: a folder of a Maildir can name 26.",
+            "{} left out: a Maildir folder can have at most 26 keywords.",
             counted(count, "keyword was", "keywords were")
         ));
     }
@@ -120,7 +120,7 @@ impl Export<'_, '_, '_> {
             })
         });
         if let Err(error) = listed {
-            self.skipped.add(format!("{}, what comes after UID {last}: {}", folder.name, Failure::from(error)));
+            self.skipped.add(format!("{}, messages after UID {last}: {}", folder.name, Failure::from(error)));
         }
         match failure {
             Some(failure) => Err(failure),
@@ -141,7 +141,10 @@ impl Export<'_, '_, '_> {
         self.seen += 1;
         if self.seen.is_multiple_of(REPORT_EVERY) || self.seen == self.total {
             let what = "exporting".to_owned();
-            report_step(self.report, Progress { what, done: self.seen, total: Some(self.total), unit: Unit::Messages })?;
+            report_step(
+                self.report,
+                Progress { what, done: self.seen, total: Some(self.total), unit: Unit::Messages },
+            )?;
         }
         Ok(())
     }
@@ -173,7 +176,7 @@ impl FolderWriter {
                     make_folder(&folder.join(part))?;
                 }
                 if folder.join(maildir::KEYWORDS_FILE).exists() {
-                    let text = format!("{} is in use already; export into another folder", folder.display());
+                    let text = format!("{} is already in use; export into another folder", folder.display());
                     return Err(Failure::Refused(text));
                 }
                 Ok(Self::Maildir { folder, keywords: KeywordTable::default() })
@@ -210,7 +213,8 @@ impl FolderWriter {
             }
             Self::Eml { folder, flags } => {
                 let file = to_file(&letter.raw, wanted(FileLineEnding::Crlf));
-                let name = format!("{:08}{}", letter.uid.0, if file.needs_wire_mark { WIRE_FORM_SUFFIX } else { ".eml" });
+                let name =
+                    format!("{:08}{}", letter.uid.0, if file.needs_wire_mark { WIRE_FORM_SUFFIX } else { ".eml" });
                 write_file(&folder.join(&name), &file.bytes, letter.received)?;
                 write_flags(flags, &name, letter)?;
                 Ok(0)

@@ -119,7 +119,10 @@ impl Findings {
         };
         let total = Some(paths.len() as u64);
         for (done, path) in (0..).zip(&paths) {
-            report_step(report, Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases })?;
+            report_step(
+                report,
+                Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases },
+            )?;
             let work = if request.check_only { fixup::check_at } else { fixup::repair_at };
             // The repair of a database is not interrupted once it has started. The step before the next database
             // notices that the caller wants to stop.
@@ -135,7 +138,7 @@ impl Findings {
                         self.add(
                             path,
                             FindingKind::Failed,
-                            format!("its first mailboxes cannot be made again: {error}"),
+                            format!("its default mailboxes cannot be recreated: {error}"),
                             false,
                         );
                     }
@@ -227,7 +230,7 @@ impl Findings {
                 report_step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
                 match ground.store.engine().salvage(table, &damage) {
                     Ok(damaged) => taken.extend(damaged),
-                    Err(error) => self.add_once(format!("its files of {} stay: {error}", table.name())),
+                    Err(error) => self.add_once(format!("its files of {} cannot be replaced: {error}", table.name())),
                 }
             }
             if taken.is_empty() {
@@ -250,9 +253,12 @@ impl Findings {
     fn rebuild_references(&mut self, notes: &Notes) {
         match maintenance::rebuild_references(notes) {
             Ok(done) => self.messages.push(done),
-            Err(error) => {
-                self.add(ATTACHMENTS, FindingKind::Failed, format!("who uses which cannot be told: {error}"), false)
-            }
+            Err(error) => self.add(
+                ATTACHMENTS,
+                FindingKind::Failed,
+                format!("the table of references to attachments cannot be rebuilt: {error}"),
+                false,
+            ),
         }
     }
 
@@ -282,7 +288,8 @@ impl Findings {
         // be removed by now.
         self.rows.retain(|row| row.kind != FindingKind::Failed || row.location == ATTACHMENTS);
         for row in again.rows {
-            match self.rows.iter_mut().find(|told| told.location == row.location && told.description == row.description) {
+            match self.rows.iter_mut().find(|told| told.location == row.location && told.description == row.description)
+            {
                 Some(told) => told.repaired &= row.repaired,
                 None => self.rows.push(row),
             }
@@ -295,14 +302,15 @@ impl Findings {
             return Ok(self.messages.into_iter().fold(Answer::message("No damage was found."), Answer::with_message));
         }
         let findings = counted(self.rows.len(), "finding", "findings");
-        let lines: Vec<String> = self.unrepaired().map(|row| format!("  {}: {}", row.location, row.description)).collect();
+        let lines: Vec<String> =
+            self.unrepaired().map(|row| format!("  {}: {}", row.location, row.description)).collect();
         if lines.is_empty() {
             let rows = self.rows.into_iter().map(ReportedFinding::told).collect();
-            let answer = Answer::list(rows).with_message(format!("{findings}, all mended."));
+            let answer = Answer::list(rows).with_message(format!("{findings}, all repaired."));
             return Ok(self.messages.into_iter().fold(answer, Answer::with_message));
         }
         let (left, next) = (lines.len(), self.next_step(check_only));
-        Err(Failure::Refused(format!("{findings}, {left} of them not mended:\n{}\n{next}", lines.join("\n"))))
+        Err(Failure::Refused(format!("{findings}, {left} of them not repaired:\n{}\n{next}", lines.join("\n"))))
     }
 
     /// Returns the findings that are not repaired.
@@ -316,7 +324,7 @@ impl Findings {
         let repairable = if check_only { count(FindingKind::Derived) } else { 0 };
         let mut says = Vec::new();
         if repairable > 0 {
-            says.push(format!("`doublet fixup` without --check-only mends {repairable} of them."));
+            says.push(format!("`doublet fixup` without --check-only repairs {repairable} of them."));
         }
         if self.unrepaired().count() > count(FindingKind::Block) + repairable {
             says.push(
@@ -326,7 +334,7 @@ impl Findings {
             );
         }
         if let Some(path) = self.databases_without_acl.last() {
-            says.push(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in again."));
+            says.push(format!("`doublet db acl {path} set WHO --level LEVEL` gives access to others again."));
         }
         if count(FindingKind::Block) > 0 {
             says.push(
@@ -367,7 +375,11 @@ fn tables_of(damage: &[store::Error]) -> BTreeSet<Table> {
 
 impl ReportedFinding {
     fn told(self) -> Value {
-        record(vec![("database", json!(self.location)), ("finding", json!(self.description)), ("mended", json!(self.repaired))])
+        record(vec![
+            ("database", json!(self.location)),
+            ("finding", json!(self.description)),
+            ("mended", json!(self.repaired)),
+        ])
     }
 }
 

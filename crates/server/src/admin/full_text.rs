@@ -7,7 +7,7 @@ use notes::{Access, Database, DatabaseOptions, DatabaseSnapshot, FullTextSchedul
 use search::{FullTextIndex, Page, Query, Sort};
 use serde_json::{Value, json};
 
-use super::answer::{timestamp_json, record};
+use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::{IndexRequest, SearchOrder, SearchRequest};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, report_step};
@@ -29,7 +29,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
         Some(text) => parse_schedule(text, core.config.full_text.daily_hour)?,
         None if facts.options.full_text == FullTextSchedule::Off => {
             return Err(Failure::Refused(format!(
-                "{path} has no full-text index; `doublet db index {path} --full-text immediate` makes one",
+                "{path} has no full-text index; `doublet db index {path} --full-text immediate` creates one",
                 path = request.path
             )));
         }
@@ -43,7 +43,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
             search.remove_database(facts.number)?;
         }
         if full_text == FullTextSchedule::Off {
-            return Ok(Answer::message(format!("{} has no full-text index any more.", request.path)));
+            return Ok(Answer::message(format!("The full-text index of {} was removed.", request.path)));
         }
     }
     let search = core.full_text.search()?;
@@ -55,7 +55,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
         FullTextSchedule::Hourly => "every hour".to_owned(),
         FullTextSchedule::Daily(hour) => format!("once a day, at {hour}:00 UTC"),
     };
-    Ok(Answer::message(format!("{documents} of {} in the index, which takes changes {when}.", request.path)))
+    Ok(Answer::message(format!("{documents} of {} in the index; changes are indexed {when}.", request.path)))
 }
 
 /// Updates the index of a database. If the progress callback stops the update, the work done so far is kept.
@@ -123,7 +123,7 @@ pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
     let documents = counted(found.total, "document", "documents");
     let mut answer = Answer::list(rows?).with_message(format!("{least}{documents}, {} shown.", found.hits.len()));
     if !found.is_current {
-        answer = answer.with_message("The index does not have the last changes yet.");
+        answer = answer.with_message("The index does not contain the latest changes yet.");
     }
     Ok(answer)
 }
@@ -160,7 +160,7 @@ pub(super) fn parse_schedule(text: &str, daily_hour: u64) -> Result<FullTextSche
     };
     read.ok_or_else(|| {
         Failure::Refused(format!(
-            "{text:?} is not off, immediate, hourly, daily or daily@HOUR with an hour from 0 to 23"
+            "{text:?} is not one of off, immediate, hourly, daily and daily@HOUR with an hour from 0 to 23"
         ))
     })
 }
@@ -211,13 +211,13 @@ mod tests {
         let failure = sample.execute(search_for("report")).expect_err("it is off").to_string();
         assert!(failure.contains("has no full-text index"), "{failure}");
         let told = sample.execute(index_of(Some("immediate"))).expect("it is indexed");
-        assert_eq!(told.says, ["1 document of mail/ann.nsf in the index, which takes changes at once."]);
+        assert_eq!(told.says, ["1 document of mail/ann.nsf in the index; changes are indexed at once."]);
         let found = sample.execute(search_for("annual words")).expect("an answer");
         assert_eq!(found.data[0]["title"], json!("annual report"));
         assert_eq!(found.says, ["1 document, 1 shown."]);
         deliver(&sample, "another report");
         let found = sample.execute(search_for("report")).expect("an answer");
-        assert_eq!(found.says, ["1 document, 1 shown.", "The index does not have the last changes yet."]);
+        assert_eq!(found.says, ["1 document, 1 shown.", "The index does not contain the latest changes yet."]);
         sample.execute(index_of(None)).expect("it is indexed");
         assert_eq!(sample.execute(search_for("report")).expect("an answer").data.as_array().map(Vec::len), Some(2));
         let shown = sample

@@ -121,5 +121,5 @@ fn with_warning(core: &Core, group: &Group, text: String) -> Outcome {
     if unknown.is_empty() {
         return Ok(answer);
     }
-    Ok(answer.with_message(format!("These members are nobody here: {}.", unknown.join(", "))))
+    Ok(answer.with_message(format!("The directory does not contain these members: {}.", unknown.join(", "))))
 }

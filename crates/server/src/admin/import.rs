@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
-use mail::import_export::import::{remove_progress, remove_all_progress, is_progress_record_full, time_of};
+use mail::import_export::import::{is_progress_record_full, remove_all_progress, remove_progress, time_of};
 use mail::import_export::line_endings::{FileLineEnding, from_file, from_marked_file};
 use mail::import_export::maildir::{self, KeywordTable};
 use mail::import_export::mbox::{MboxMessage, MboxReader};
@@ -336,7 +336,12 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Imports messages from files of their own, in the given order.
-    fn import_files(&mut self, source: &[PathBuf], letters: &[MessageFile], usual: FileLineEnding) -> Result<(), Failure> {
+    fn import_files(
+        &mut self,
+        source: &[PathBuf],
+        letters: &[MessageFile],
+        usual: FileLineEnding,
+    ) -> Result<(), Failure> {
         let mut importer = self.importer(source, &self.request.folder)?;
         let done = self.import_remaining_files(&mut importer, source, letters, usual);
         self.finish(importer, done)
@@ -362,7 +367,10 @@ impl<'a> Import<'a, '_, '_> {
                 }
             }
             if next.offset.is_multiple_of(REPORT_EVERY) || Some(next.offset) == total {
-                report_step(self.report, Progress { what: what.clone(), done: next.offset, total, unit: Unit::Messages })?;
+                report_step(
+                    self.report,
+                    Progress { what: what.clone(), done: next.offset, total, unit: Unit::Messages },
+                )?;
             }
         }
         Ok(())
@@ -391,7 +399,7 @@ impl<'a> Import<'a, '_, '_> {
         let first = source.first().map_or_else(String::new, |path| path.display().to_string());
         let more = if source.len() > 1 { format!(" to {} files", source.len()) } else { String::new() };
         self.changed.push(format!(
-            "{first}{more} is not what it was when its import was interrupted: it was read from the beginning, and what was there already was left out."
+            "{first}{more} has changed since its import was interrupted: it was read from the beginning, and messages that were already imported were left out."
         ));
     }
 
@@ -433,13 +441,13 @@ impl<'a> Import<'a, '_, '_> {
         }
         let ImportReport { messages, bytes, duplicates, .. } = self.sum;
         let there = if duplicates > 0 {
-            format!(", {} there already", counted(duplicates, "was", "were"))
+            format!("; {} already there", counted(duplicates, "was", "were"))
         } else {
             String::new()
         };
         let same = if self.request.anew { "The same command without --anew" } else { "The same command" };
         let done = format!(
-            "Before that {} ({}) went in, which is kept{there}. {same} goes on where it stopped.",
+            "Imported before that and kept: {} ({}){there}. {same} continues where it stopped.",
             counted(messages, "message", "messages"),
             counted(bytes, "byte", "bytes")
         );
@@ -459,12 +467,12 @@ impl<'a> Import<'a, '_, '_> {
         if sum.sources_done > 0 {
             let files = counted(sum.sources_done, "file or folder", "files or folders");
             answer.says.push(format!(
-                "{files} went in before, by a command that did not end well, with nothing new since: --anew imports all again."
+                "{files} skipped: already imported by an interrupted command and unchanged since; --anew imports everything again."
             ));
         }
         if sum.keywords_left_out > 0 {
             let keywords = counted(sum.keywords_left_out, "keyword was", "keywords were");
-            let why = "the mailbox has as many different ones as it can have";
+            let why = "the mailbox has reached its limit of different keywords";
             answer.says.push(format!("{keywords} left out: {why}."));
         }
         answer.complaint = self.skipped.complaint();
@@ -548,7 +556,7 @@ fn is_message_file_name(name: &str) -> bool {
 /// Returns the folders of a Maildir with the names of their mailboxes.
 fn maildir_folders(top: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
     if !top.join("cur").is_dir() {
-        return Err(Failure::Refused(format!("{} is no Maildir: it has no folder cur", top.display())));
+        return Err(Failure::Refused(format!("{} is not a Maildir: it has no folder cur", top.display())));
     }
     let mut folders = vec![(top.to_owned(), "INBOX".to_owned())];
     for entry in std::fs::read_dir(top).map_err(Failure::file(top))? {

@@ -33,7 +33,8 @@ pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut
         let freed = store::backup::prune(folder, usize::try_from(keep).unwrap_or(usize::MAX))?;
         fields.push(("freed_bytes", json!(freed)));
     }
-    Ok(Answer::record(fields).with_message(format!("`doublet restore {} --data NEW-FOLDER` brings it back.", folder.display())))
+    Ok(Answer::record(fields)
+        .with_message(format!("`doublet restore {} --data NEW-FOLDER` restores it.", folder.display())))
 }
 
 /// Refuses a backup folder within the data folder or the log folder. Such a backup would be lost together with the
@@ -44,7 +45,7 @@ fn check_outside_data(core: &Core, folder: &Path) -> Result<(), Failure> {
     match places.into_iter().flatten().find(|place| store::backup::lies_within(folder, place)) {
         None => Ok(()),
         Some(place) => Err(Failure::Refused(format!(
-            "{} lies in {}, which it is to be a backup of; name a folder elsewhere, best on another disk",
+            "{} is inside {}, which it is to back up; name a folder elsewhere, preferably on another disk",
             folder.display(),
             place.display()
         ))),
@@ -60,7 +61,7 @@ pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut ProgressCal
     let mut says = Vec::new();
     if request.collect {
         let (count, bytes) = collect_unused_blobs(core, report)?;
-        let removed = counted(count, "attachment without users was", "attachments without users were");
+        let removed = counted(count, "unused attachment was", "unused attachments were");
         says.push(format!("{removed} removed ({}).", counted(bytes, "byte", "bytes")));
     }
     if request.rebuild {
@@ -113,7 +114,7 @@ pub(super) fn rebuild_references(notes: &Notes) -> Result<String, Failure> {
     let store = notes.store();
     let rebuilt = store.blobs().rebuild(store, &mut uses.into_iter(), notes.clock().now())?;
     Ok(format!(
-        "The table of uses was rebuilt: {} missing, {} wrong, {} no user.",
+        "The table of references to attachments was rebuilt: {} missing, {} wrong, {} no references.",
         counted(rebuilt.added, "was", "were"),
         counted(rebuilt.removed, "was", "were"),
         counted(rebuilt.orphaned, "attachment has", "attachments have")

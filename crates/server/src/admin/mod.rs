@@ -86,7 +86,7 @@ pub enum Failure {
         done: String,
     },
     /// The progress callback cancelled the command.
-    #[error("broken off; what was done so far stays")]
+    #[error("interrupted; what was done so far is kept")]
     Cancelled,
 }
 
@@ -109,7 +109,7 @@ impl Failure {
     /// Creates the error for a command without any change to make.
     #[must_use]
     pub fn nothing_to_change(command: &str) -> Self {
-        Self::Refused(format!("nothing was said to change; `doublet {command} --help` lists what can be"))
+        Self::Refused(format!("nothing to change; `doublet {command} --help` lists the options"))
     }
 
     /// Adds a description of the work that was done before this failure and is kept.
@@ -143,7 +143,7 @@ pub fn execute(core: &Core, request: Request, report: &mut ProgressCallback<'_>)
         Request::Status { running: true } => Err(Failure::Refused("no server runs on this data folder".to_owned())),
         Request::Status { running: false } => status::execute(core),
         Request::Tls(_) => Err(Failure::Refused(
-            "no server runs on this data folder; the certificate is read when it starts".to_owned(),
+            "no server runs on this data folder; a server reads the certificate when it starts".to_owned(),
         )),
     }
 }
@@ -157,10 +157,12 @@ fn directory_hint(error: &directory::Error) -> String {
     match error {
         directory::Error::DomainUnknown { domain } => format!(": `doublet domain add {domain}`"),
         directory::Error::Referenced { role, holder, .. } => {
-            format!("; `doublet {} --{role} none` lets it go", holder.replacen("domain ", "domain set ", 1))
+            format!("; `doublet {} --{role} none` removes this reference", holder.replacen("domain ", "domain set ", 1))
         }
         directory::Error::DomainInUse { domain, .. } => {
-            format!("; `doublet user list --domain {domain}` and `doublet group list` show whose they are")
+            format!(
+                "; `doublet user list --domain {domain}` and `doublet group list` show the users and groups that have them"
+            )
         }
         _ => String::new(),
     }
@@ -169,8 +171,8 @@ fn directory_hint(error: &directory::Error) -> String {
 fn mail_hint(error: &mail::Error) -> &'static str {
     match error {
         mail::Error::Damaged(_) => "; `doublet fixup` looks for more damage",
-        mail::Error::OverQuota { .. } => "; `doublet user set`, with the user and --quota, raises the limit",
-        mail::Error::TooLarge { .. } => "; limits.message_size in the configuration is the limit",
+        mail::Error::OverQuota { .. } => "; `doublet user set USER --quota SIZE` raises the quota",
+        mail::Error::TooLarge { .. } => "; the limit is limits.message_size in the configuration",
         mail::Error::Notes(error) => notes_hint(error),
         _ => "",
     }
@@ -187,7 +189,7 @@ fn notes_hint(error: &notes::Error) -> &'static str {
 fn search_hint(error: &search::Error) -> String {
     match error {
         search::Error::NotIndexed { database } => {
-            format!("; `doublet db index {database} --full-text immediate` makes one")
+            format!("; `doublet db index {database} --full-text immediate` creates one")
         }
         search::Error::Notes(error) => notes_hint(error).to_owned(),
         _ => String::new(),
@@ -196,7 +198,7 @@ fn search_hint(error: &search::Error) -> String {
 
 fn store_hint(error: &store::Error) -> &'static str {
     match error {
-        store::Error::Poisoned(_) => "; look at the disk, then restart the server",
+        store::Error::Poisoned(_) => "; check the disk, then restart the server",
         store::Error::Full(_) => "; free some space on the disk",
         store::Error::Damaged { .. } => "; restore a backup, or let `doublet fixup` repair what can be derived",
         _ => "",

@@ -35,15 +35,18 @@ pub(crate) fn add(core: &Core, new: &NewUser) -> Outcome {
     let person = core.directory.user_add(new)?;
     let made = core.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
     made.map_err(|error| {
-        let done = format!("{} was added all the same; its mail file is made when it is first used.", person.label());
+        let done =
+            format!("{} was added nevertheless; the mail file will be created when it is first used.", person.label());
         Failure::from(error).with_partial_result(done)
     })?;
     let answer = Answer::message(format!("{} was added, with the mail file {}.", person.label(), person.mail_file));
     if person.has_password() {
         return Ok(answer);
     }
-    Ok(answer
-        .with_message(format!("Nobody can log in yet: `doublet user set {} --password-stdin` sets a password.", new.address)))
+    Ok(answer.with_message(format!(
+        "Nobody can log in yet: `doublet user set {} --password-stdin` sets a password.",
+        new.address
+    )))
 }
 
 fn new_user(person: NewPerson) -> Result<NewUser, Failure> {
@@ -156,7 +159,7 @@ fn set(core: &Core, change: &UserChange) -> Outcome {
             let label = person.label();
             let who = person.address().map_or_else(|| person.name.to_string(), ToString::to_string);
             failure.with_partial_result(format!(
-                "{label} was changed all the same, but for the limit of the mail file: `doublet user set {who} --quota SIZE` sets it."
+                "{label} was changed, except for the quota of the mail file: `doublet user set {who} --quota SIZE` sets it."
             ))
         })?;
     }
@@ -202,11 +205,16 @@ fn remove(core: &Core, who: &str, delete_mail: bool) -> Outcome {
     let person = core.directory.user_remove(person.name.canonical())?;
     let answer = Answer::message(format!("{} was removed.", person.label()));
     if !delete_mail {
-        return Ok(answer.with_message(format!("The mail file {} stays; `doublet db delete {0}` deletes it.", person.mail_file)));
+        return Ok(answer.with_message(format!(
+            "The mail file {} was kept; `doublet db delete {0}` deletes it.",
+            person.mail_file
+        )));
     }
     delete_mail_file(core, &person).map_err(|failure| {
         let (label, path) = (person.label(), &person.mail_file);
-        failure.with_partial_result(format!("{label} was removed all the same; `doublet db delete {path}` deletes the mail file."))
+        failure.with_partial_result(format!(
+            "{label} was removed, but the mail file was kept; `doublet db delete {path}` deletes it."
+        ))
     })?;
     Ok(answer.with_message(format!("The mail file {} was deleted.", person.mail_file)))
 }

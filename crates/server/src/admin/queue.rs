@@ -4,7 +4,7 @@ use mail::router::{QueueEntry, QueueKey, RecipientState};
 use serde_json::{Value, json};
 use store::Ticket;
 
-use super::answer::{timestamp_json, record};
+use super::answer::{record, timestamp_json};
 use super::request::{QueueRequest, QueueSelection, QueueState};
 use super::{Answer, Failure, Outcome, counted};
 use crate::core::Core;

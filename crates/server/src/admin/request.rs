@@ -750,7 +750,7 @@ fn delimiter(text: &str) -> Result<char, String> {
     match (characters.next(), characters.next()) {
         (Some(one), None) => Ok(one),
         _ if text.eq_ignore_ascii_case("tab") || text == "\\t" => Ok('\t'),
-        _ => Err("it is one character, or tab".to_owned()),
+        _ => Err("expected one character, or tab".to_owned()),
     }
 }
 

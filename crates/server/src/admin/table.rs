@@ -44,7 +44,10 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
     if matches!(kind, DatabaseKind::Directory | DatabaseKind::MailBox) {
         let commands =
             if kind == DatabaseKind::Directory { "`doublet user`, `group` and `domain`" } else { "mail alone" };
-        return Err(Failure::Refused(format!("{} is filled by {commands}", request.path)));
+        return Err(Failure::Refused(format!(
+            "a table cannot be imported into {}: its documents come from {commands}",
+            request.path
+        )));
     }
     let _running = ImportGuard::begin(core, request)?;
     let mark = ImportProgress::begin(request, &access)?;
@@ -101,7 +104,10 @@ impl<'c> ImportGuard<'c> {
             return Ok(Self { core, what });
         }
         let file = request.file.display();
-        Err(Failure::Refused(format!("an import of {file} into {} is running; wait until it has ended", request.path)))
+        Err(Failure::Refused(format!(
+            "an import of {file} into {} is running; wait until it has finished",
+            request.path
+        )))
     }
 }
 
@@ -156,7 +162,7 @@ impl Import<'_> {
                 self.refuse(number, &why);
             }
             Err(RowError::Endless(why)) => {
-                self.refuse(number, &format!("{why}; nothing from here on was read"));
+                self.refuse(number, &format!("{why}; the rest of the file was not read"));
                 self.unread = Some(why);
                 return Ok(());
             }
@@ -193,9 +199,9 @@ impl Import<'_> {
         let header = reading.find(unid)?.map(|note| reading.header(note)).transpose()?.flatten();
         let is_taken = header.is_some_and(|header| !header.is_stub()) || self.unids.contains(&unid);
         Ok(if is_taken {
-            Err(RowError::Invalid(format!("there is a document with the UNID {unid} already")))
+            Err(RowError::Invalid(format!("a document with the UNID {unid} already exists")))
         } else if notes::profile::is_profile_unid(unid) {
-            Err(RowError::Invalid(format!("the UNID {unid} is one of profile documents")))
+            Err(RowError::Invalid(format!("the UNID {unid} is reserved for profile documents")))
         } else {
             self.unids.insert(unid);
             Ok(new)
@@ -251,8 +257,15 @@ impl Import<'_> {
         if self.request.dry_run || documents == 0 {
             return failure;
         }
-        let next = if self.durable_progress.is_resumable() { "; the same command with --resume goes on behind them" } else { "" };
-        failure.with_partial_result(format!("{} made before{next}", counted(documents, "document was", "documents were")))
+        let next = if self.durable_progress.is_resumable() {
+            "; the same command with --resume continues after them"
+        } else {
+            ""
+        };
+        failure.with_partial_result(format!(
+            "{} created before that{next}",
+            counted(documents, "document was", "documents were")
+        ))
     }
 
     fn answer(self) -> Answer {
@@ -269,10 +282,10 @@ impl Import<'_> {
         answer.says = self.columns.late_messages();
         answer.says.extend(self.guessed.map(delimiter_message));
         answer.says.push(if self.request.dry_run {
-            format!("{} would be taken; nothing was changed.", counted(self.progress.documents, "row", "rows"))
+            format!("{} would be imported; nothing was changed.", counted(self.progress.documents, "row", "rows"))
         } else {
             let made = counted(self.progress.documents, "document was", "documents were");
-            format!("{made} made in {}.", self.request.path)
+            format!("{made} created in {}.", self.request.path)
         });
         answer.complaint = self.complaint(refused);
         answer
@@ -283,21 +296,21 @@ impl Import<'_> {
     fn complaint(&self, refused: u64) -> Option<String> {
         if let Some(why) = &self.unread {
             let next = match self.progress.is_resumable() && self.progress.rows > 0 {
-                true => "; once that row is mended, the same command with --resume goes on with it",
+                true => "; correct that row, and the same command with --resume continues with it",
                 false => "",
             };
             let row = self.progress.rows + 1;
-            return Some(format!("row {row} and everything behind it was not read: {why}{next}"));
+            return Some(format!("row {row} and everything after it was not read: {why}{next}"));
         }
         let rows = counted(refused, "row was", "rows were");
-        (refused > 0).then(|| format!("{rows} not taken; what stands above says why"))
+        (refused > 0).then(|| format!("{rows} not imported; see the messages above"))
     }
 }
 
 /// Returns a sentence about the detected delimiter.
 fn delimiter_message(delimiter: char) -> String {
     let name = if delimiter == '\t' { "tabs".to_owned() } else { format!("{delimiter:?}") };
-    format!("The first line has {name} between its fields; so the file was read, for want of --delimiter.")
+    format!("Fields were separated by {name}, as detected in the first line; --delimiter sets another delimiter.")
 }
 
 fn open(core: &Core, path: &str) -> Result<Access<level::Designer>, Failure> {

@@ -8,7 +8,7 @@ use notes::view::view_format::Refresh;
 use notes::{Access, level};
 use serde_json::{Value, json};
 
-use super::answer::{timestamp_json, record};
+use super::answer::{record, timestamp_json};
 use super::request::UpdallRequest;
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases};
 use crate::core::Core;
@@ -64,7 +64,7 @@ fn update_one(
         return match tell(0, 0) {
             ControlFlow::Break(()) => Err(Failure::Cancelled),
             ControlFlow::Continue(()) => {
-                Err(Failure::Refused(format!("view {title:?} of {path} is being built already; try again later")))
+                Err(Failure::Refused(format!("view {title:?} of {path} is already being built; try again later")))
             }
         };
     }
@@ -110,7 +110,7 @@ pub(super) fn list(core: &Core, path: &str) -> Outcome {
         ]));
     }
     let answer = Answer::list(rows);
-    Ok(answer.with_message(format!("`doublet updall {path}` brings them up to date; --rebuild builds them anew.")))
+    Ok(answer.with_message(format!("`doublet updall {path}` updates them; --rebuild rebuilds them from scratch.")))
 }
 
 fn refresh(refresh: Refresh) -> String {

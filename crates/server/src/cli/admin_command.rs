@@ -8,7 +8,7 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
-use super::terminal::{ProgressDisplay, format_for_people, format_as_json};
+use super::terminal::{ProgressDisplay, format_as_json, format_for_people};
 use super::{Failure, GlobalOptions, export_command, print};
 use crate::admin::request::{
     DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, Secret, UserRequest,
@@ -92,7 +92,7 @@ fn lock_data_folder(config: &Config, may_begin: bool) -> Result<(DataFolder, Opt
     let data = DataFolder::new(&config.server.data);
     if !data.store().exists() && !may_begin {
         return Err(Failure(format!(
-            "there is no data in {}; is --data right? `doublet serve` or `doublet domain add` makes a new data folder",
+            "there is no data in {}; check --data. `doublet serve` or `doublet domain add` creates a new data folder",
             data.path().display()
         )));
     }
@@ -102,7 +102,9 @@ fn lock_data_folder(config: &Config, may_begin: bool) -> Result<(DataFolder, Opt
             Ok((data, Some(lock)))
         }
         Err(DataError::InUse { .. }) => Ok((data, None)),
-        Err(error) => Err(Failure(format!("{error}\nIs --data the folder of the server, and may you open it?"))),
+        Err(error) => Err(Failure(format!(
+            "{error}\nCheck that --data is the folder of the server and that you have permission to open it."
+        ))),
     }
 }
 
@@ -137,7 +139,7 @@ fn first_line() -> Result<String, Failure> {
     input.read_line(&mut line).map_err(|error| Failure(format!("cannot read the password: {error}")))?;
     let password = line.trim_end_matches(['\r', '\n']);
     if password.is_empty() {
-        return Err(Failure("standard input has no password: write it as the first line".to_owned()));
+        return Err(Failure("no password on standard input: write it as the first line".to_owned()));
     }
     Ok(password.to_owned())
 }
@@ -146,7 +148,7 @@ fn first_line() -> Result<String, Failure> {
 fn reject_stdin_requests(request: &Request) -> Result<(), Failure> {
     match request {
         Request::Db(DbRequest::Import(import)) if import.file == std::path::Path::new("-") => Err(Failure(
-            "a server runs on this data folder, and reads files itself: write the table to a file and name that"
+            "a server is running on this data folder and cannot read the standard input of this command: write the table to a file and import that"
                 .to_owned(),
         )),
         _ => Ok(()),

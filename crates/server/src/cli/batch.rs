@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::admin_command::AdminTarget;
-use super::terminal::{ProgressDisplay, format_for_people, format_as_json as as_json};
+use super::terminal::{ProgressDisplay, format_as_json as as_json, format_for_people};
 use super::{Failure, GlobalOptions, print};
 use crate::admin::answer::record;
 use crate::admin::request::{NewPerson, Secret, UserRequest};
@@ -37,8 +37,8 @@ pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
     let office = AdminTarget::open(&config, true)?;
     let mut meter = ProgressDisplay::new();
     let mut add = |people: Vec<NewPerson>| {
-        let answer =
-            office.execute(Request::User(UserRequest::AddMany { people }), &mut |_| std::ops::ControlFlow::Continue(()))?;
+        let answer = office
+            .execute(Request::User(UserRequest::AddMany { people }), &mut |_| std::ops::ControlFlow::Continue(()))?;
         Ok(answer.data.as_array().cloned().unwrap_or_default())
     };
     let mut report = |done| {
@@ -62,7 +62,7 @@ pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
     });
     ended?;
     let lines = counted(count, "line was", "lines were");
-    if count > 0 { Err(Failure(format!("{lines} not taken; what stands above says why"))) } else { Ok(()) }
+    if count > 0 { Err(Failure(format!("{lines} not accepted; see the messages above"))) } else { Ok(()) }
 }
 
 /// Function that adds people. It returns one value per person: null, or the text of the error.
@@ -145,7 +145,7 @@ impl PendingPart {
         let outcomes = add(people.iter().map(|(_, person)| person.clone()).collect()).map_err(|failure| {
             let first = people.first().map_or(0, |(number, _)| *number);
             let people = counted(self.added, "person was", "people were");
-            Failure(format!("{failure}\n{people} added, of the lines before line {first}"))
+            Failure(format!("{failure}\n{people} added from the lines before line {first}"))
         })?;
         for ((number, person), outcome) in people.iter().zip(outcomes) {
             match outcome.as_str() {
@@ -218,7 +218,7 @@ fn fields(line: &str) -> Result<Vec<String>, String> {
         match after.trim_start().strip_prefix(',') {
             Some(next) => rest = next,
             None if after.trim().is_empty() => return Ok(fields),
-            None => return Err("a comma is missing behind a quoted field".to_owned()),
+            None => return Err("a comma is missing after a quoted field".to_owned()),
         }
     }
 }
@@ -247,7 +247,7 @@ fn known_columns(names: &[String]) -> Result<Vec<String>, Failure> {
         .find(|name| !["address", "name", "password", "password_hash", "quota", "alias"].contains(&name.as_str()))
     {
         Some(name) => Err(Failure(format!(
-            "{name:?} is no column; there are address, name, password, password_hash, quota, alias"
+            "{name:?} is not a column; the columns are address, name, password, password_hash, quota, alias"
         ))),
         None => Ok(names),
     }
@@ -276,7 +276,7 @@ fn person(fields: Vec<String>, columns: Option<&[String]>) -> Result<NewPerson, 
             _ => person.aliases.extend(field.split_whitespace().map(str::to_owned)),
         }
     }
-    if person.address.is_empty() { Err("there is no address".to_owned()) } else { Ok(person) }
+    if person.address.is_empty() { Err("the address is missing".to_owned()) } else { Ok(person) }
 }
 
 #[cfg(test)]

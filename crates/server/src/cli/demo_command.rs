@@ -31,10 +31,11 @@ fn welcome(bound: &[BoundListener], logins: &[(String, String)], kept: &std::pat
     }
     if let (Some((login, _)), Some(data)) = (logins.first(), kept.parent()) {
         let command = format!("doublet view entries {} 'By Category'", demo::discussion::PATH);
-        let _ = writeln!(text, "\nThe team's discussion: `{command} --user {login} --data {}`.", data.display());
+        let _ =
+            writeln!(text, "\nTo read the team's discussion: `{command} --user {login} --data {}`.", data.display());
     }
     text.push_str(
-        "\nThe certificate is signed by nobody; mail for other domains stays in the queue. Ctrl-C ends the server.\n\n",
+        "\nThe certificate is self-signed; mail for other domains stays in the queue. Ctrl-C stops the server.\n\n",
     );
     text
 }

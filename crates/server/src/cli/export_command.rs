@@ -21,14 +21,12 @@ use crate::data::DataFolder;
 /// Adds to the help of the command what applies only to the command line.
 pub(super) fn with_stdout_help(command: clap::Command) -> clap::Command {
     command
-        .mut_arg("file", |file| {
-            file.value_name("FILE|-").help("The file, which is made or replaced; - for standard output")
-        })
+        .mut_arg("file", |file| file.value_name("FILE|-").help("The file to create or replace; - for standard output"))
         .mut_arg("formula", |formula| {
-            formula.help("Only documents that this formula selects, as in 'SELECT Form = \"Order\"'")
+            formula.help("Only documents that this formula selects, such as 'SELECT Form = \"Order\"'")
         })
         .mut_arg("format", |format| {
-            format.help("The form of the table. Default: what the file's name ends in; csv for standard output")
+            format.help("The format of the table. Default: the extension of the file name; csv for standard output")
         })
 }
 

@@ -187,7 +187,9 @@ fn shown(value: &Value<'_>, formula: &Formula, now: Timestamp) -> String {
 
 fn options(arguments: &DocumentArguments) -> Result<Options, Failure> {
     let zone = Zone::named(&arguments.zone);
-    let zone = zone.ok_or_else(|| Failure(format!("there is no zone {:?}; Europe/Berlin is one", arguments.zone)))?;
+    let zone = zone.ok_or_else(|| {
+        Failure(format!("unknown time zone {:?}; write a name such as Europe/Berlin", arguments.zone))
+    })?;
     Ok(Options { zone, ..Options::default() })
 }
 
@@ -200,7 +202,7 @@ fn paper(arguments: &DocumentArguments) -> Result<MemoryDocument, Failure> {
     if let Some(path) = &arguments.document {
         let bytes = read_limited(path, FILE_BYTES_MAX).map_err(Failure::of)?;
         let object: serde_json::Map<String, Json> = serde_json::from_slice(&bytes)
-            .map_err(|error| Failure(format!("{}: it is no JSON object: {error}", path.display())))?;
+            .map_err(|error| Failure(format!("{}: not a JSON object: {error}", path.display())))?;
         for (name, value) in object {
             match value {
                 Json::Array(values) => values.into_iter().for_each(|value| add(&name, value)),

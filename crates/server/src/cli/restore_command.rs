@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::json;
 use store::backup::{self, RestoreDestination};
 
-use super::terminal::{ProgressDisplay, format_for_people, format_as_json as as_json};
+use super::terminal::{ProgressDisplay, format_as_json as as_json, format_for_people};
 use super::{Failure, GlobalOptions, print};
 use crate::admin::answer::record;
 use crate::admin::maintenance::backup_progress;
@@ -101,5 +101,7 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
         ("data", json!(config.server.data.display().to_string())),
         ("server", json!(server_name(&config))),
     ])
-    .with_message("The store was restored. Keys and certificates are not part of a backup: copy `keys` and `tls` yourself."))
+    .with_message(
+        "The store was restored. Keys and certificates are not part of a backup: copy `keys` and `tls` yourself.",
+    ))
 }

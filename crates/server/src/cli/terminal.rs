@@ -15,7 +15,7 @@ use formula::number_text::general;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value};
 
-use super::terminal_text::{truncate, lines, one_line, pad, width};
+use super::terminal_text::{lines, one_line, pad, truncate, width};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::system::SystemClock;
 
@@ -80,9 +80,8 @@ fn field(name: &str, value: &Value) -> String {
         Value::Array(records) if records.first().is_some_and(Value::is_object) => return below(table(records)),
         Value::Object(fields) if !fields.is_empty() && binary(fields).is_none() => {
             let columns = fields.keys().map(|name| width(&title(name))).max().unwrap_or(0);
-            let line = |(name, value): (&String, &Value)| {
-                format!("{}  {}\n", pad(&title(name), columns), cell(name, value))
-            };
+            let line =
+                |(name, value): (&String, &Value)| format!("{}  {}\n", pad(&title(name), columns), cell(name, value));
             return below(fields.iter().map(line).collect());
         }
         _ => {}

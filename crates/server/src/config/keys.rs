@@ -85,7 +85,7 @@ macro_rules! configuration {
                 kind: <$Type as Setting>::KIND,
                 default: $default,
                 range: &[$($low, $high)?],
-                meaning: &[$($meaning),+],
+                description: &[$($meaning),+],
             }, )+ )+
         ];
 

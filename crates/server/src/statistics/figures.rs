@@ -54,7 +54,9 @@ pub(super) fn write(out: &mut Exposition, figures: &[(String, u64)]) {
             continue;
         }
         match COUNTERS.iter().find(|(figure, _, _)| figure == name) {
-            Some((_, STALLED_SECONDS, help)) => out.single(Kind::Counter, STALLED_SECONDS, help, *value as f64 / 1_000_000.0),
+            Some((_, STALLED_SECONDS, help)) => {
+                out.single(Kind::Counter, STALLED_SECONDS, help, *value as f64 / 1_000_000.0)
+            }
             Some((_, family, help)) => out.single(Kind::Counter, family, help, *value as f64),
             None => {
                 let known = GAUGES.iter().find(|(figure, _)| figure == name);

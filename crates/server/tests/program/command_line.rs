@@ -158,7 +158,7 @@ fn a_view_is_read_by_order_place_and_expansion() {
     };
     fails(&["--sort", "Order"], "only downwards: say --descending");
     fails(&["--sort", "Customer", "--descending"], "it can be by Order");
-    fails(&["--at", "7.7"], "there is no entry at 7.7");
+    fails(&["--at", "7.7"], "there is no entry at position 7.7");
     fails(&["--at", "0"], "counted from 1");
     fails(&["--open", "1"], "--collapsed");
 

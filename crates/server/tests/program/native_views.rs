@@ -575,7 +575,7 @@ fn what_cannot_be_designed_is_refused_with_its_place() {
         refused(many, limit, "limit", "at most 256 columns of a view").await;
         let clicked = v1::ColumnDesign { click_ascending: true, click_descending: true, ..column("a", "a") };
         let orders = v1::ViewDesign { columns: vec![clicked; 8], ..by_title() };
-        refused(orders, limit, "limit", "at most 16 orders of a view").await;
+        refused(orders, limit, "limit", "at most 16 sort orders of a view").await;
         let aliases = v1::ViewDesign { aliases: vec!["a".to_owned(); 17], ..by_title() };
         refused(aliases, limit, "limit", "at most 16 aliases of a view").await;
         let category = v1::ColumnDesign { category: true, ..column("Kind", "Kind") };

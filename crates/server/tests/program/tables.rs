@@ -191,7 +191,7 @@ fn a_quote_that_is_never_closed_fails_the_import_behind_the_rows_before_it() {
     fs::write(&file, rows(3_000, "\"")).expect("the folder is writable");
     let source = file.display().to_string();
     let import = ["db", "import", PATH, &source];
-    let told = "row 501 and everything behind it was not read: a quote opens in line 502 and is never closed";
+    let told = "row 501 and everything after it was not read: a quote opens in line 502 and is never closed";
     place.check_fails(&[&import[..], &["--dry-run"]].concat(), told);
     assert_eq!(place.json(&["db", "show", PATH])["notes"], 1, "the access control list");
     let server = place.serve();

@@ -48,7 +48,8 @@ impl PrivateKey {
     pub fn generate(algorithm: Algorithm, random: &dyn Random) -> Result<Self> {
         let der = match algorithm {
             Algorithm::Rsa => {
-                let key = RsaPrivateKey::new(&mut RandomAdapter(random), RSA_BITS).map_err(|error| key_error(&error))?;
+                let key =
+                    RsaPrivateKey::new(&mut RandomAdapter(random), RSA_BITS).map_err(|error| key_error(&error))?;
                 key.to_pkcs8_der().map_err(|error| key_error(&error))?.as_bytes().to_vec()
             }
             Algorithm::Ed25519 => {

@@ -138,7 +138,9 @@ mod tests {
     fn results_are_written_as_the_rfc_says() {
         let results = [
             MethodResult::new("spf", "pass").with_property("smtp.mailfrom", "a@b.example"),
-            MethodResult::new("dkim", "fail").with_reason(Some("body hash did not verify")).with_property("header.d", "b.example"),
+            MethodResult::new("dkim", "fail")
+                .with_reason(Some("body hash did not verify"))
+                .with_property("header.d", "b.example"),
         ];
         assert_eq!(
             write("mx.example", &results),
@@ -151,7 +153,10 @@ mod tests {
     #[test]
     fn strangers_cannot_write_results_of_their_own() {
         for value in ["x; dkim=pass", "\"a;b\"@c", "a b", "a\r\nb", "a(b)", "a=b", "", "a@b;c", "a@-"] {
-            assert!(MethodResult::new("spf", "none").with_property("smtp.helo", value).properties.is_empty(), "{value:?}");
+            assert!(
+                MethodResult::new("spf", "none").with_property("smtp.helo", value).properties.is_empty(),
+                "{value:?}"
+            );
         }
     }
 

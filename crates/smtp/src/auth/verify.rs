@@ -220,7 +220,9 @@ impl VerificationResult {
 }
 
 /// Runs checks in their own task. Returns `None` if they take too long or panic.
-async fn run_with_timeout(checks: impl Future<Output = VerificationResult> + Send + 'static) -> Option<VerificationResult> {
+async fn run_with_timeout(
+    checks: impl Future<Output = VerificationResult> + Send + 'static,
+) -> Option<VerificationResult> {
     match tokio::spawn(timeout(VERIFY_TIME_MAX, checks)).await {
         Ok(Ok(outcome)) => Some(outcome),
         Ok(Err(_)) => {
@@ -357,7 +359,10 @@ fn dkim_result(output: &DkimOutput<'_>) -> MethodResult {
     let result = MethodResult::new("dkim", dkim_word(output.result())).with_reason(dkim_reason(output.result()));
     let Some(signature) = output.signature() else { return result };
     let shown = BASE64.encode(signature.b.get(..6).unwrap_or_default());
-    result.with_property("header.d", &signature.d).with_property("header.s", &signature.s).with_property("header.b", &shown)
+    result
+        .with_property("header.d", &signature.d)
+        .with_property("header.s", &signature.s)
+        .with_property("header.b", &shown)
 }
 
 fn dkim_word(result: &DkimResult) -> &'static str {

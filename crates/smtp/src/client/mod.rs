@@ -256,7 +256,12 @@ impl SmtpClient {
     /// Like [`SmtpClient::send`], but gives up on servers that are not ready for the message within `limit`. The limit
     /// covers name resolution, connection, greeting and handshake. A transaction that has begun by then continues,
     /// because the server may already have accepted the message.
-    pub async fn send_with_open_timeout(&self, limit: Duration, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
+    pub async fn send_with_open_timeout(
+        &self,
+        limit: Duration,
+        route: &Route,
+        outgoing: &Outgoing<'_>,
+    ) -> Vec<Outcome> {
         self.send_until(Instant::now().checked_add(limit), route, outgoing).await
     }
 

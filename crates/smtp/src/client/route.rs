@@ -105,7 +105,8 @@ async fn domain_targets(
     for exchanger in exchangers.iter().filter(|exchanger| !exchanger.name.is_empty()) {
         match resolver.addresses(&exchanger.name).await {
             Ok(addresses) => {
-                targets.extend(addresses.into_iter().map(|address| exchanger_target(&exchanger.name, address, options)));
+                targets
+                    .extend(addresses.into_iter().map(|address| exchanger_target(&exchanger.name, address, options)));
             }
             // One exchanger with a temporary failure makes the failure of the domain temporary.
             Err(error @ LookupError::Temporary(_)) => failure = Some(error),

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use crate::client::connection::{Connection, TransferError};
-use crate::client::message_data::{eight_bit, dot_stuff};
+use crate::client::message_data::{dot_stuff, eight_bit};
 use crate::client::reply::Reply;
 use crate::client::{ClientProtocol, Delivery, EightBit, Options, Outcome, Outgoing};
 use crate::codec::parameters::encode_xtext;
@@ -160,7 +160,10 @@ impl Transaction<'_> {
     }
 
     /// Sends MAIL, RCPT and DATA together. Returns the accepted recipients and the reply to DATA.
-    async fn begin_pipelined(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
+    async fn begin_pipelined(
+        &mut self,
+        sayable: &[(usize, &str)],
+    ) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
         let limits = &self.options.timeouts;
         let mut lines = format!("{}\r\n", self.plan.mail);
         sayable.iter().for_each(|(_, line)| {
@@ -189,7 +192,10 @@ impl Transaction<'_> {
     }
 
     /// Sends MAIL, RCPT and DATA one after the other. If DATA was not sent, the reply is `None`.
-    async fn begin_sequential(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
+    async fn begin_sequential(
+        &mut self,
+        sayable: &[(usize, &str)],
+    ) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
         let limits = &self.options.timeouts;
         let mail = self.connection.command(&self.plan.mail, limits.command).await?;
         if !mail.is_positive() {

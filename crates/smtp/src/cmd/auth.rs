@@ -85,7 +85,11 @@ pub(crate) fn take_line(
 }
 
 /// Processes the result of a password check.
-pub(crate) fn on_login_result(session: &mut Session, verdict: Result<String, LoginError>, out: &mut Vec<u8>) -> NextAction {
+pub(crate) fn on_login_result(
+    session: &mut Session,
+    verdict: Result<String, LoginError>,
+    out: &mut Vec<u8>,
+) -> NextAction {
     match verdict {
         Ok(login) => {
             session.login = Some(login);
@@ -107,7 +111,9 @@ pub(crate) fn on_scram_step(
     };
     let (awaited, text) = match step {
         Ok(SaslExchangeStep::Challenge(text)) => (ExpectedResponse::Scram(Some(exchange)), text),
-        Ok(SaslExchangeStep::Done { login, last }) if last.is_empty() => return on_login_result(session, Ok(login), out),
+        Ok(SaslExchangeStep::Done { login, last }) if last.is_empty() => {
+            return on_login_result(session, Ok(login), out);
+        }
         Ok(SaslExchangeStep::Done { login, last }) => (ExpectedResponse::End(login), last),
         Err(error) => return refuse_login(session, error, out),
     };

@@ -68,5 +68,10 @@ fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
         whole if whole.contains('@') => whole.to_owned(),
         _ => return Err(Refusal::new(501, Status(5, 1, 3), "The recipient address has no domain")),
     };
-    Ok(Recipient { address, location: RecipientLocation::Local, notify: parameters.notify, original: parameters.original })
+    Ok(Recipient {
+        address,
+        location: RecipientLocation::Local,
+        notify: parameters.notify,
+        original: parameters.original,
+    })
 }

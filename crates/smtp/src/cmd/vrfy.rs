@@ -25,7 +25,12 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     NextAction::Ask(question)
 }
 
-pub(crate) fn on_verify_result(session: &mut Session, address: &str, verdict: RecipientReply, out: &mut Vec<u8>) -> NextAction {
+pub(crate) fn on_verify_result(
+    session: &mut Session,
+    address: &str,
+    verdict: RecipientReply,
+    out: &mut Vec<u8>,
+) -> NextAction {
     match verdict {
         RecipientReply::Local => reply::write(out, 250, Status(2, 1, 5), &format!("<{address}>")),
         RecipientReply::Remote => reply::write(out, 252, Status(2, 0, 0), "Not a local address"),

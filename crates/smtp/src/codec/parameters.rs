@@ -10,7 +10,7 @@ use crate::limits::{ENVELOPE_ID_BYTES_MAX, ORIGINAL_RECIPIENT_BYTES_MAX, PARAMET
 /// The error of refused parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParameterError {
-    /// The parameter is unknown, or there are too many parameters.
+    /// The parameter is unknown, or the list is not empty parameters.
     Unknown,
     /// The parameter occurs twice.
     Repeated,

@@ -32,7 +32,10 @@ const ADDITIONAL: &[&str] =
     &["\n\n.\r\n", "\r\n .\r\n", "\n\r.\r\n", "\r\n\0.\0\r\n", "\r\0\n.\r\n", "\x0b.\r\n", "\u{85}.\r\n"];
 
 fn endings() -> impl Iterator<Item = &'static str> {
-    [SEC_CONSULT_INBOUND, SEC_CONSULT_OUTBOUND, SEC_CONSULT_ANALYSIS, SMTPSMUG, ADDITIONAL].into_iter().flatten().copied()
+    [SEC_CONSULT_INBOUND, SEC_CONSULT_OUTBOUND, SEC_CONSULT_ANALYSIS, SMTPSMUG, ADDITIONAL]
+        .into_iter()
+        .flatten()
+        .copied()
 }
 
 /// Sends a message with the ending and commands after it. Returns the replies and the accepted messages.

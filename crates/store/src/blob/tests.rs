@@ -437,7 +437,10 @@ fn nothing_is_removed_while_references_may_be_missing() {
     let collect = |world: &World| world.store.blobs().collect(&world.store, world.now, 100);
     assert!(matches!(collect(&world), Err(Error::ReferencesMissing)));
     let again = world_over(Arc::new(world.engine.crash_losing_all()), None).expect("opened");
-    assert!(matches!(collect(&World { now: world.now, ..again }), Err(Error::ReferencesMissing)), "also after a restart");
+    assert!(
+        matches!(collect(&World { now: world.now, ..again }), Err(Error::ReferencesMissing)),
+        "also after a restart"
+    );
     let mut uses = [Ok((owner(1), id))].into_iter();
     assert_eq!(world.store.blobs().rebuild(&world.store, &mut uses, world.now).expect("rebuilt").added, 1);
     assert_eq!(collect(&world).expect("it runs").removed, 0);

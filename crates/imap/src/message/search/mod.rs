@@ -389,7 +389,9 @@ impl ContentTest {
     /// Returns `true` if the message is known not to contain the text, without opening it.
     fn is_ruled_out(&self, entry: &impl EntryData) -> bool {
         match self {
-            Self::Field { sought, .. } | Self::Body(sought) => !sought.needle.is_empty() && entry.is_known_to_lack(sought.number),
+            Self::Field { sought, .. } | Self::Body(sought) => {
+                !sought.needle.is_empty() && entry.is_known_to_lack(sought.number)
+            }
             Self::Text(_) | Self::EmailId(_) | Self::ThreadId(_) | Self::Sent(_) => false,
         }
     }

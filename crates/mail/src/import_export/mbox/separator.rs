@@ -63,7 +63,12 @@ impl Separator {
         let note = noted.and_then(|(_, word)| NOTES.iter().find(|(known, ..)| *known == word));
         let plain = if note.is_some() { noted.map_or(text, |(plain, _)| plain) } else { text };
         let (as_is, open) = note.map_or((false, false), |(_, as_is, open)| (*as_is, *open));
-        Self { line: Some(format!("{plain}{end}")), received: date_of(plain.as_bytes()), has_wire_line_ends: as_is, open }
+        Self {
+            line: Some(format!("{plain}{end}")),
+            received: date_of(plain.as_bytes()),
+            has_wire_line_ends: as_is,
+            open,
+        }
     }
 
     /// Returns the line with its notes and its line end.

@@ -262,7 +262,8 @@ mod tests {
 
     fn check(body: &str, lead: &str, tail: &str) {
         let body_with = format!("{lead}{body}{tail}");
-        let region = decode_reversibly(body_with.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
+        let region =
+            decode_reversibly(body_with.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
         assert_eq!(region.range, lead.len()..lead.len() + body.len(), "{body:?}");
         assert_eq!(region.layout.encoded_length(region.content.len() as u64), Some(body.len() as u64), "{body:?}");
         for (start, end) in [(0, body.len()), (1, body.len()), (75, 79), (body.len() / 2, body.len()), (3, 3)] {

@@ -449,7 +449,8 @@ mod tests {
 
     /// Parses a text and checks the content and the rule for line breaks.
     fn check(body: &str, content: &str, breaks: &LineBreaks) {
-        let (found, style) = decode_reversibly(body.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
+        let (found, style) =
+            decode_reversibly(body.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
         assert_eq!(String::from_utf8_lossy(&found), content);
         assert_eq!(style.breaks, *breaks, "{body:?}");
         assert_eq!(style.encode(&found, usize::MAX), body.as_bytes());

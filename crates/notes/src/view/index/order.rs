@@ -162,7 +162,7 @@ impl<'u> CollationUpdate<'u> {
             RowContent::Counted { .. } => {
                 self.tally(vec![0], CountChange { is_added: false, spelling: None, cells: Vec::new() })
             }
-            RowContent::Category => unreachable!("rows of notes are no categories"),
+            RowContent::Category => unreachable!("rows of notes are never category rows"),
         }
     }
 

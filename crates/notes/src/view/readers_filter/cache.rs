@@ -8,7 +8,7 @@ use base::Modseq;
 use super::HiddenRows;
 use super::incremental::{Changes, RowChange};
 use crate::access::ReadersId;
-use crate::limits::{VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_CACHE_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_CACHE_MAX};
+use crate::limits::{VIEW_HIDDEN_CACHE_MAX, VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_CACHE_MAX};
 
 /// The key of a cache entry: an order of the view, its state, and the reader.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -91,7 +91,12 @@ impl Changes {
 
 impl HiddenRows {
     /// Updates the hidden rows to the state of `order` that these changes produced.
-    pub(crate) fn apply_changes(&mut self, order: &Order<'_>, changes: &Changes, may_read: &mut MayRead<'_>) -> Result<()> {
+    pub(crate) fn apply_changes(
+        &mut self,
+        order: &Order<'_>,
+        changes: &Changes,
+        may_read: &mut MayRead<'_>,
+    ) -> Result<()> {
         let units = self.units(order, changes)?;
         for unit in &units {
             for (key, row) in rows_before_changes(order, changes, unit)? {
@@ -206,7 +211,11 @@ impl HiddenRows {
 }
 
 /// Returns a main document and the responses beneath it as they were before the changes.
-fn rows_before_changes(order: &Order<'_>, changes: &Changes, unit: &[u8]) -> Result<BTreeMap<Vec<u8>, Arc<DocumentRow>>> {
+fn rows_before_changes(
+    order: &Order<'_>,
+    changes: &Changes,
+    unit: &[u8],
+) -> Result<BTreeMap<Vec<u8>, Arc<DocumentRow>>> {
     let mut rows: BTreeMap<Vec<u8>, Arc<DocumentRow>> =
         order.documents(&KeyRange::prefix(unit))?.into_iter().map(|(key, row)| (key, Arc::new(row))).collect();
     for (key, (before, _)) in changes.0.range(unit.to_vec()..).take_while(|(key, _)| key.starts_with(unit)) {

@@ -35,7 +35,7 @@ fn a_block_that_stays_is_told_wherever_it_is_met() {
     found.merge_remaining_blocks(&[block(b"elsewhere")]);
     assert_eq!(left(&found), ["note 7", &block(b"elsewhere").to_string()]);
     let failure = found.answer(false).expect_err("not everything is mended").to_string();
-    assert!(failure.starts_with("3 findings, 2 of them not mended:\n  a.nsf: note 7\n  store: damaged"), "{failure}");
+    assert!(failure.starts_with("3 findings, 2 of them not repaired:\n  a.nsf: note 7\n  store: damaged"), "{failure}");
     let mut found = findings(&[(FindingKind::Block, STORE, &told)]);
     found.merge_remaining_blocks(&[block(b"where the first reading met it")]);
     assert_eq!(left(&found), [&told]);

@@ -106,10 +106,11 @@ pub(super) fn undetectable_type(items: &[&Item]) -> Option<&'static str> {
 /// Parses the column types that an object declares.
 fn types_of(object: &serde_json::Map<String, Json>) -> Result<Vec<(&str, ColumnType)>, String> {
     let Some(types) = object.get(TYPES) else { return Ok(Vec::new()) };
-    let Json::Object(types) = types else { return Err(format!("{TYPES} is no object")) };
+    let Json::Object(types) = types else { return Err(format!("{TYPES} is not an object")) };
     let mut said = Vec::with_capacity(types.len());
     for (name, kind) in types {
-        let wrong = || format!("{TYPES}: {} is no type of column {}", quoted(&kind.to_string()), quoted(name));
+        let wrong =
+            || format!("{TYPES}: {} is not a valid type for column {}", quoted(&kind.to_string()), quoted(name));
         said.push((name.as_str(), kind.as_str().and_then(ColumnType::named).ok_or_else(wrong)?));
     }
     Ok(said)
@@ -262,7 +263,7 @@ impl Columns {
         let mapping = mapping.ok_or_else(|| {
             Failure::Refused(match request.is_stdin() {
                 true => {
-                    format!("the first rows have no column {column:?}; a later one can be spoken of only in a file")
+                    format!("the first rows have no column {column:?}; to map a column that first occurs later, import from a file")
                 }
                 false => format!("the file has no column {column:?}"),
             })
@@ -290,7 +291,7 @@ impl Columns {
         late.iter().try_for_each(|(name, _)| check_name(name, name))?;
         let left = TABLE_COLUMNS_MAX - self.mappings.len();
         if let Some((name, _)) = late.get(left) {
-            return Err(format!("column {} would be one too many: at most {TABLE_COLUMNS_MAX}", quoted(name)));
+            return Err(format!("column {} exceeds the limit of {TABLE_COLUMNS_MAX} columns", quoted(name)));
         }
         late.into_iter().for_each(|(name, kind)| self.add(name, kind, number));
         for (name, _) in object.iter().filter(|(_, value)| has_object(value)) {
@@ -349,7 +350,7 @@ impl Columns {
             [] => Ok(None),
             [text, ..] => text.trim().parse().map(Some).map_err(|_| {
                 let column = quoted(&self.mappings[index].column);
-                format!("column {column}: {} is no UNID, which has 32 hexadecimal digits", quoted(text))
+                format!("column {column}: {} is not a UNID of 32 hexadecimal digits", quoted(text))
             }),
         }
     }
@@ -400,7 +401,7 @@ impl Columns {
         let more = told.len().saturating_sub(LATE_MESSAGES_MAX);
         told.truncate(LATE_MESSAGES_MAX);
         if more > 0 {
-            told.push(format!("{} behind the rows that were looked at.", counted(more, "more occurs", "more occur")));
+            told.push(format!("{} after the examined rows.", counted(more, "more occurs", "more occur")));
         }
         told
     }
@@ -422,7 +423,7 @@ impl<'r> MapOption<'r> {
             None => (target, None),
         };
         if item.len() > ITEM_NAME_BYTES_MAX {
-            let why = format!("--map {text:?}: the name of an item has at most {ITEM_NAME_BYTES_MAX} bytes");
+            let why = format!("--map {text:?}: an item name must have at most {ITEM_NAME_BYTES_MAX} bytes");
             return Err(Failure::Refused(why));
         }
         Ok(Self { column, item: (!item.is_empty()).then_some(item), kind })
@@ -575,10 +576,10 @@ fn texts_of(value: &Json) -> Vec<String> {
 }
 
 fn value(kind: ColumnType, mut texts: Vec<String>) -> Result<Value, String> {
-    let no_number = |text: &String| number(text.trim()).ok_or_else(|| format!("{} is no number", quoted(text)));
+    let no_number = |text: &String| number(text.trim()).ok_or_else(|| format!("{} is not a number", quoted(text)));
     let no_time = |text: &String| {
         time(text.trim())
-            .ok_or_else(|| format!("{} is no date or time; write 2024-12-31 or 2024-12-31T23:59:59Z", quoted(text)))
+            .ok_or_else(|| format!("{} is not a date or time; write 2024-12-31 or 2024-12-31T23:59:59Z", quoted(text)))
     };
     let numbers = || texts.iter().map(no_number).collect::<Result<Vec<f64>, String>>();
     Ok(match kind {

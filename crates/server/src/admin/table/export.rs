@@ -64,19 +64,25 @@ fn answer(request: &TableExport, documents: u64, documents_left_out: u64, writte
     .with_message(format!("{} written.", counted(documents, "document was", "documents were")));
     if values_left_out > 0 {
         let values = counted(values_left_out, "value has", "values have");
-        answer =
-            answer.with_message(format!("{values} no form as text and stayed out; `doublet export` writes messages whole."));
+        answer = answer.with_message(format!(
+            "{values} no text form; the table omits such values. `doublet export` writes complete messages."
+        ));
     }
     if !written.undetectable_types.is_empty() {
-        let maps: Vec<String> =
-            written.undetectable_types.iter().map(|(column, kind)| format!("--map '{column}={column}:{kind}'")).collect();
-        answer =
-            answer.with_message(format!("CSV does not say of which types some columns are; import it with {}.", maps.join(" ")));
+        let maps: Vec<String> = written
+            .undetectable_types
+            .iter()
+            .map(|(column, kind)| format!("--map '{column}={column}:{kind}'"))
+            .collect();
+        answer = answer.with_message(format!(
+            "CSV does not record the types of some columns; import the file with {}.",
+            maps.join(" ")
+        ));
     }
     if documents_left_out > 0 {
         let documents = counted(documents_left_out, "document was", "documents were");
         answer.complaint =
-            Some(format!("{documents} left out: the formula came to a limit there, and does not say which it selects"));
+            Some(format!("{documents} left out: the formula exceeded a limit there, so its result is unknown"));
     }
     answer
 }
@@ -107,7 +113,8 @@ fn all_columns(reading: &DatabaseSnapshot<'_>, formula: &formula::Formula) -> Re
         Ok(names.len() <= TABLE_COLUMNS_MAX)
     })?;
     if names.len() > TABLE_COLUMNS_MAX {
-        let why = format!("the documents have more than {TABLE_COLUMNS_MAX} different items; name some with --columns");
+        let why =
+            format!("the documents have more than {TABLE_COLUMNS_MAX} different items; choose some with --columns");
         return Err(Failure::Refused(why));
     }
     Ok(names)

@@ -36,7 +36,7 @@ impl ImportProgress {
     /// it, otherwise at the first row. Fails if the request does not fit the stored progress.
     pub(super) fn begin(request: &TableImport, access: &Access<level::Designer>) -> Result<Self, Failure> {
         if request.is_stdin() && request.resume {
-            let why = "what comes from standard input may be something else this time: --resume wants a file";
+            let why = "--resume requires a file: the content of standard input may differ from that of the interrupted import";
             return Err(Failure::Refused(why.to_owned()));
         }
         if request.dry_run || request.is_stdin() {
@@ -49,7 +49,7 @@ impl ImportProgress {
         let fresh = Self { name: Some(name), size, ..Self::default() };
         match stored.map(|note| fresh.stored(&note)) {
             None if request.resume => Err(Failure::Refused(format!(
-                "there is nothing to resume: no import of {} into {} was broken off; without --resume it begins with the first row",
+                "there is nothing to resume: no import of {} into {} was interrupted; without --resume, the import starts with the first row",
                 request.file.display(),
                 request.path
             ))),

@@ -178,7 +178,7 @@ impl CsvSource {
         let said = request.delimiter.map(|delimiter| match u8::try_from(delimiter) {
             Ok(byte) if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(byte),
             _ => Err(Failure::Refused(format!(
-                "{delimiter:?} cannot separate fields: a character of ASCII can, but no quote or line end"
+                "{delimiter:?} cannot be a delimiter: use an ASCII character other than a quote or line end"
             ))),
         });
         let said = said.transpose()?;
@@ -217,7 +217,7 @@ impl CsvSource {
             self.has_ended = true;
             return Ok(Some((Err(RowError::Endless(why)), 0)));
         }
-        if !read.map_err(|error| Failure::Refused(format!("cannot read on: {error}")))? {
+        if !read.map_err(|error| Failure::Refused(format!("cannot read the next row: {error}")))? {
             return Ok(None);
         }
         let (found, wanted) = (row.len(), self.names.len());
@@ -225,7 +225,7 @@ impl CsvSource {
         row.extend(std::iter::repeat_n(b"", lacking));
         let fields = match found.cmp(&wanted) {
             Ordering::Less if lacking == 0 => {
-                Err(format!("{} (--short-rows takes what ends early)", not_as_many(found, wanted)))
+                Err(format!("{} (--short-rows accepts rows with too few fields)", not_as_many(found, wanted)))
             }
             Ordering::Greater => Err(not_as_many(found, wanted)),
             Ordering::Less | Ordering::Equal => texts_of(&row, &self.names),
@@ -258,7 +258,7 @@ fn texts_of(row: &csv::ByteRecord, names: &[String]) -> Result<Vec<String>, Stri
 /// Reads the next non-empty line. Returns `None` at the end.
 fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, Failure> {
     let mut line = Vec::new();
-    let unread = |error: std::io::Error| Failure::Refused(format!("cannot read on: {error}"));
+    let unread = |error: std::io::Error| Failure::Refused(format!("cannot read the next row: {error}"));
     while line.trim_ascii().is_empty() {
         line.clear();
         if input.take(TABLE_LINE_BYTES_MAX + 1).read_until(b'\n', &mut line).map_err(unread)? == 0 {
@@ -271,12 +271,12 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, Failure> {
     }
     let row = match serde_json::from_slice::<Json>(line.trim_ascii_end()) {
         Ok(Json::Object(object)) => Ok(Row::Object(object)),
-        Ok(_) => Err("it is no JSON object".to_owned()),
+        Ok(_) => Err("it is not a JSON object".to_owned()),
         Err(error) => {
             let (told, column) = (error.to_string(), error.column());
             // The parser was given a single line, so its line number is of no use.
             let what = told.rsplit_once(" at line ").map_or(told.as_str(), |(what, _)| what);
-            Err(format!("it is no JSON: {what} (byte {column} of the line)"))
+            Err(format!("it is not valid JSON: {what} (byte {column} of the line)"))
         }
     };
     Ok(Some((row.map_err(RowError::Invalid), line.len())))

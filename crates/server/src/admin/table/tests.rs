@@ -195,12 +195,12 @@ fn a_row_without_end_is_refused_and_those_before_it_are_taken() {
         for is_dry in [true, false] {
             let (answer, documents) = check("rows.csv", &format!("N,M\n{content}"), |request| request.dry_run = is_dry);
             let answer = answer.expect("those before are taken");
-            let why = format!("{expected}; nothing from here on was read");
+            let why = format!("{expected}; the rest of the file was not read");
             assert_eq!(answer.data["refusals"], json!([{"row": count + 1, "why": why}]));
             assert_eq!((&answer.data["documents"], &answer.data["refused"]), (&json!(count), &json!(1)));
             assert_eq!(answer.data["unread_from_row"], json!(count + 1));
             let complaint = answer.complaint.expect("the command fails");
-            let told = format!("row {} and everything behind it was not read: {expected}", count + 1);
+            let told = format!("row {} and everything after it was not read: {expected}", count + 1);
             assert!(complaint.starts_with(&told) && complaint.contains("--resume") != is_dry, "{complaint}");
             assert_eq!(documents.len(), if is_dry { 0 } else { count });
         }
@@ -242,7 +242,7 @@ fn rows_of_too_few_and_too_many_fields_are_refused() {
         let answer = answer.expect("the others are taken");
         let why = |row: u64, count: u64| {
             let fields = if count == 1 { "1 field" } else { &format!("{count} fields") };
-            let hint = if count < 3 { " (--short-rows takes what ends early)" } else { "" };
+            let hint = if count < 3 { " (--short-rows accepts rows with too few fields)" } else { "" };
             json!({"row": row, "why": format!("it has {fields} instead of 3{hint}")})
         };
         assert_eq!(answer.data["refusals"], json!([why(2, 2), why(3, 1), why(4, 4)]));
@@ -328,9 +328,9 @@ fn what_separates_fields_can_be_said() {
 #[test]
 fn what_separates_fields_is_found_out_and_told() {
     for (content, told) in [
-        ("A;B\n1;\"x;y\"\n", Some("The first line has ';' between its fields")),
-        ("\u{feff}\"A\"\tB\n1\tx;y\n", Some("The first line has tabs between its fields")),
-        ("\nA|B\n1|x;y\n", Some("The first line has '|' between its fields")),
+        ("A;B\n1;\"x;y\"\n", Some("Fields were separated by ';' between its fields")),
+        ("\u{feff}\"A\"\tB\n1\tx;y\n", Some("Fields were separated by tabs between its fields")),
+        ("\nA|B\n1|x;y\n", Some("Fields were separated by '|' between its fields")),
         ("A,\"B\"\n1,x;y\n", None),
     ] {
         let (answer, documents) = check("rows.csv", content, |_| {});
@@ -433,13 +433,10 @@ fn columns_are_so_many_and_their_names_so_long() {
     let (answer, documents) = check("rows.jsonl", &(first_lines() + &late), |_| {});
     let answer = answer.expect("the others are taken");
     let whys: Vec<_> = answer.data["refusals"].as_array().expect("a list").iter().map(|one| one.to_string()).collect();
-    assert!(
-        whys[0].contains("1002") && whys[0].contains("\\\"C999\\\" would be one too many: at most 1000"),
-        "{whys:?}"
-    );
+    assert!(whys[0].contains("1002") && whys[0].contains("\\\"C999\\\" exceeds the limit of 1000"), "{whys:?}");
     assert!(whys[1].contains("1003") && whys[1].contains("more than 255 bytes; --map gives it another"), "{whys:?}");
     assert_eq!((whys.len(), documents.len(), &documents[1_001]["C990"]), (2, 1_002, &json!(5.0)));
-    assert_eq!(answer.says[10], "981 more occur behind the rows that were looked at.");
+    assert_eq!(answer.says[10], "981 more occur after the examined rows.");
 }
 
 #[test]
@@ -461,7 +458,7 @@ fn rows_that_no_document_can_hold_are_told_and_leave_the_others_alone() {
         let refusals = data["refusals"].as_array().expect("a list");
         let told: Vec<_> = refusals.iter().map(|one| (one["row"].as_u64(), one["why"].as_str().unwrap())).collect();
         assert!(told[0].1.starts_with("column \"xxx") && told[0].1.len() < 300, "{}", told[0].1);
-        let limit = |max: usize, what: &str| format!("too many or too much: at most {max} {what}");
+        let limit = |max: usize, what: &str| format!("limit exceeded: at most {max} {what}");
         let expected = [(3, limit(1_000_000, "values of an item"))];
         assert_eq!(told[1..2], expected.each_ref().map(|(row, why)| (Some(*row), why.as_str())));
         let expected = [(4, limit(16 << 20, "bytes of the summary items of a note"))];
@@ -619,7 +616,7 @@ fn an_export_restores_who_may_read() {
     let wrong = "{\"Who\":\"a\",\"$TYPES\":{\"Who\":\"owner\"}}\n{\"Who\":\"a\",\"$TYPES\":7}\n";
     let (answer, documents) = check("rows.jsonl", wrong, |_| {});
     let refusals = answer.expect("read").data["refusals"].clone();
-    assert_eq!(refusals[0]["why"], json!("$TYPES: \"\\\"owner\\\"\" is no type of column \"Who\""));
+    assert_eq!(refusals[0]["why"], json!("$TYPES: \"\\\"owner\\\"\" is not a valid type for column \"Who\""));
     assert_eq!((&refusals[1]["why"], documents.len()), (&json!("$TYPES is no object"), 0));
 }
 
@@ -652,8 +649,8 @@ fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
         let data = answer.expect("the others are taken").data;
         let refusals = data["refusals"].as_array().expect("a list");
         let whys: Vec<&str> = refusals.iter().filter_map(|one| one["why"].as_str()).collect();
-        assert_eq!(whys[0], format!("there is a document with the UNID {} already", unid(5)));
-        assert_eq!(whys[1], "column \"$UNID\": \"zork\" is no UNID, which has 32 hexadecimal digits");
+        assert_eq!(whys[0], format!("a document with the UNID {} already", unid(5)));
+        assert_eq!(whys[1], "column \"$UNID\": \"zork\" is not a UNID of 32 hexadecimal digits");
         assert!(whys[2].ends_with("is one of profile documents"), "{whys:?}");
         assert_eq!((whys.len(), &data["documents"]), (3, &json!(701)));
         assert!(!data["warnings"].to_string().contains("UNID"), "{data}");
@@ -671,7 +668,7 @@ fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
 fn empty_lines_are_no_rows() {
     let (answer, documents) = check("rows.jsonl", "\n{\"N\":1}\n\r\n  \n{\"N\":2}\n{\"N\":\n\n", |_| {});
     let refusals = answer.expect("taken").data["refusals"].clone();
-    let why = "it is no JSON: EOF while parsing a value (byte 5 of the line)";
+    let why = "it is not valid JSON: EOF while parsing a value (byte 5 of the line)";
     assert!(refusals == json!([{"row": 3, "why": why}]) && documents.len() == 2, "{refusals}");
 }
 
@@ -682,44 +679,45 @@ fn what_a_person_should_know_of_columns_is_told() {
         let warnings = answer.expect("taken").data["warnings"].clone();
         assert_eq!(warnings, json!(expected), "{content}");
     };
-    let object = "Column \"Sub\" has an object, first in row 2, which becomes the text of its JSON.";
+    let object = "Column \"Sub\" contains objects, first in row 2; they become their JSON text.";
     check("rows.jsonl", "{\"Sub\":null}\n{\"Sub\":[{\"a\":1}]}\n{\"Sub\":{}}\n", &[], &[object]);
     let nameless = "A column has no name and is left out; --map '=ITEM' names an item for it.";
     check("rows.jsonl", "{\"N\":1,\"\":2}\n", &[], &[nameless]);
     check("rows.csv", "N,\n1,2\n", &[], &[nameless]);
     check("rows.csv", "N,\n1,2\n", &["=M"], &[]);
     let formula = |name: &str, better: &str| {
-        format!("No formula can name the item {name:?}; --map '{name}={better}' gives it another name.")
+        format!("Formulas cannot refer to the item {name:?}; --map '{name}={better}' gives it another name.")
     };
     let (on, price, select) =
         (formula("Created On", "Created_On"), formula("Price €", "Price"), formula("Select", "Item_Select"));
     check("rows.csv", "Created On,Price €,Select,Größe_1\n1,2,3,4\n", &[], &[&on, &price, &select]);
-    let twins = "Columns 1 and 3 both become \"name\": documents have two items of that name.";
+    let twins = "Columns 1 and 3 both become \"name\": each document gets two items of that name.";
     check("rows.csv", "Name,N,name\na,1,b\n", &[], &[twins]);
     check("rows.csv", "Name,N,name\na,1,b\n", &["Name="], &[]);
-    let looks = |what: &str| format!("Column \"P\" is taken as text. It looks like {what}.");
-    let numbers = looks("numbers, as \"1.234,50\"; they are numbers with a point alone, as 12.5");
+    let looks = |what: &str| format!("Column \"P\" is imported as text. It looks like {what}.");
+    let numbers = looks("numbers, as \"1.234,50\"; only numbers with a decimal point, such as 12.5, are recognized");
     check("rows.csv", "P;N\n7;1\n1.234,50;2\n;3\n-1,5;4\n", &[], &[&numbers]);
-    let thousands = looks("numbers, as \"1,234,567.5\"; they are numbers with a point alone, as 12.5");
+    let thousands =
+        looks("numbers, as \"1,234,567.5\"; only numbers with a decimal point, such as 12.5, are recognized");
     check("rows.csv", "P;N\n1,234,567.5;1\n", &[], &[&thousands]);
     check("rows.csv", "P;N\n1,2,3;1\n", &[], &[]);
     for date in ["31.12.2020", "12/31/2020", "1-2-20", "31.12.2020 23:59"] {
-        let dates = looks(&format!("dates, as {date:?}; they are dates if written as 2024-12-31"));
+        let dates = looks(&format!("dates, as {date:?}; only dates written as 2024-12-31 are recognized"));
         check("rows.csv", &format!("P,N\n{date},1\n"), &[], &[&dates]);
         check("rows.csv", &format!("P,N\n{date},1\nelse,2\n"), &[], &[]);
         check("rows.csv", &format!("P,N\n{date},1\n"), &["P=P:text"], &[]);
     }
-    let rights = "Column \"DocReaders\" becomes text and hides no document; \
+    let rights = "Column \"DocReaders\" becomes text and does not restrict who can read a document; \
                   --map 'DocReaders=DocReaders:readers' makes it an item that does.";
     check("rows.csv", "DocReaders,N\nAnn,1\n", &[], &[rights]);
     check("rows.csv", "DocReaders,N\nAnn,1\n", &["DocReaders=DocReaders:readers"], &[]);
-    let left = "Columns \"$UNID\", \"$REF\" are left out, as all are whose names begin with $, unless --map names an item. \
-                Documents get UNIDs of their own; --map '$UNID=$UNID' keeps those of the file. No document is a response.";
+    let left = "Columns \"$UNID\", \"$REF\" are left out because their names begin with $; --map can name items for them. \
+                Documents get new UNIDs; --map '$UNID=$UNID' keeps those of the file. No document becomes a response.";
     check("rows.csv", "$UNID,$REF,N\n1,2,3\n", &[], &[left]);
     let many: Vec<String> = (0..12).map(|number| format!("A {number}")).collect();
     let (answer, _) = super::tests::check("rows.csv", &format!("{0}\n{0}\n", many.join(",")), |_| {});
     let warnings = answer.expect("taken").data["warnings"].clone();
-    assert_eq!(warnings[10], json!("That holds of 2 more columns, too."));
+    assert_eq!(warnings[10], json!("The same applies to 2 more columns, too."));
 }
 
 #[test]

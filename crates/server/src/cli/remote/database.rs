@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::call_failure;
 use crate::admin::Answer;
-use crate::admin::answer::{timestamp_json, record};
+use crate::admin::answer::{record, timestamp_json};
 use crate::cli::Failure;
 
 /// Lists the databases to which the caller has any access.
@@ -34,7 +34,7 @@ pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
 /// Creates a database with the caller as its manager.
 pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, Failure> {
     let made = client.databases().create_database(request).await.map_err(call_failure)?.into_inner();
-    Ok(told(made).with_message("You manage it, and nobody else has access yet."))
+    Ok(told(made).with_message("You are its manager; nobody else has access yet."))
 }
 
 /// Shows the properties of a database and the caller's rights.

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::database::key;
 use super::item::hex;
 use super::note::saved_answer;
-use super::view::{view_key, lookup_failure, create_failure};
+use super::view::{create_failure, lookup_failure, view_key};
 use crate::admin::Answer;
 use crate::cli::Failure;
 use crate::data::read_limited;
@@ -20,7 +20,8 @@ use crate::view_text::ViewText;
 
 /// Shows the design of a view.
 pub(super) async fn show(client: &Client, database: String, view: String) -> Result<Answer, Failure> {
-    let request = v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(view_key(view.clone())) };
+    let request =
+        v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(view_key(view.clone())) };
     let reply = client.views().get_view_design(request).await;
     let told = reply.map_err(|status| view_failure(status, &database, &view))?.into_inner();
     let design = view_in(told.design.unwrap_or_default()).map_err(Failure::of)?;
@@ -44,7 +45,8 @@ pub(super) async fn create(client: &Client, database: String, file: &Path, perso
     let request = v1::CreateViewRequest { database: Some(key(database.clone())), design: Some(design) };
     let made = client.views().create_view(request).await;
     let made = made.map_err(|status| create_failure(status, &database, personal))?.into_inner();
-    Ok(saved_answer("view", &made).with_message(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
+    Ok(saved_answer("view", &made)
+        .with_message(format!("The view was created; `doublet view entries {database} '{title}'` shows its entries.")))
 }
 
 /// Replaces the design of a view with the one in a file.
@@ -56,7 +58,8 @@ pub(super) async fn change(
     expected_sequence: u32,
 ) -> Result<Answer, Failure> {
     let (key, design) = (Some(key(database.clone())), Some(read(file)?));
-    let request = v1::UpdateViewRequest { database: key, view: Some(view_key(view.clone())), design, expected_sequence };
+    let request =
+        v1::UpdateViewRequest { database: key, view: Some(view_key(view.clone())), design, expected_sequence };
     let outcome = client.views().update_view(request).await;
     Ok(saved_answer("view", &outcome.map_err(|status| view_failure(status, &database, &view))?.into_inner()))
 }
@@ -66,7 +69,7 @@ pub(super) async fn delete(client: &Client, database: String, view: String, expe
     let (key, expected_sequence) = (Some(key(database.clone())), expect);
     let request = v1::DeleteViewRequest { database: key, view: Some(view_key(view.clone())), expected_sequence };
     match client.views().delete_view(request).await {
-        Ok(_) => Ok(Answer::message("The view was deleted; its documents stay.")),
+        Ok(_) => Ok(Answer::message("The view was deleted; its documents were kept.")),
         Err(status) if client::reason(&status) == "state" => {
             Err(Failure(format!("{view} is a folder; `doublet folder delete {database} '{view}'` deletes it")))
         }
@@ -89,7 +92,7 @@ fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
     };
     let wrong = |error: &dyn std::fmt::Display| {
         Failure(format!(
-            "{}: {error}; `doublet view design` prints a view as it is written, docs/templates.md has all words",
+            "{}: {error}; `doublet view design` prints a view in this format, and docs/templates.md describes all keywords",
             file.display()
         ))
     };
@@ -102,8 +105,8 @@ fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
 /// made by another user, and for a private view that would become shared.
 fn view_failure(status: client::Status, database: &str, view: &str) -> Failure {
     match client::reason(&status).as_str() {
-        "conflict" => Failure(format!("{}; `doublet view design` shows it as it is now", status.message())),
-        "author" => Failure(format!("{}; what is one's own stays so with `personal = true`", status.message())),
+        "conflict" => Failure(format!("{}; `doublet view design` shows the current design", status.message())),
+        "author" => Failure(format!("{}; a personal view stays personal with `personal = true`", status.message())),
         _ => lookup_failure(status, view, &format!("doublet view list {database}")),
     }
 }

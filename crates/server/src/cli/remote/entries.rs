@@ -16,7 +16,7 @@ use super::database::key;
 use super::item::{SearchValue, parse_position, read_keys, to_json};
 use super::view::view_key;
 use super::{CommandOutput, call_failure};
-use crate::admin::answer::{timestamp_json, record};
+use crate::admin::answer::{record, timestamp_json};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::cli::Failure;
 use crate::cli::terminal::ProgressDisplay;
@@ -124,12 +124,13 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
         (true, true) => {
             request.skip_navigator = v1::Navigator::NextExpanded.into();
             let steps = u32::try_from(part.from.max(1));
-            request.skip_count = steps.map_err(|_| Failure("--from: there are not so many entries".to_owned()))?;
+            request.skip_count =
+                steps.map_err(|_| Failure("--from: the view does not have so many entries".to_owned()))?;
         }
     }
     let reply = pages(&client, request, limit_of(reading.limit)).await?;
     if let (Some(place), []) = (&part.at, &reply.entries[..]) {
-        return Err(Failure(format!("there is no entry at {}", position_text(place))));
+        return Err(Failure(format!("there is no entry at position position {}", position_text(place))));
     }
     let all = counted(opened.collection.entries, "entry", "entries");
     let mut answer = match reply.entries.len() as u64 {
@@ -158,12 +159,14 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
     let mut found = client.views().find_by_key(as_said.clone()).await.map_err(call_failure)?.into_inner();
     let mut says = None;
     if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.alternative.is_some()) {
-        let perhaps = |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.alternative.unwrap_or(key.said)).collect();
+        let perhaps =
+            |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.alternative.unwrap_or(key.said)).collect();
         // Only a text can have a beginning.
         let partial = wanted.partial && keys.last().is_some_and(|last| last.alternative.is_none());
         let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..as_said };
         found = client.views().find_by_key(guessed).await.map_err(call_failure)?.into_inner();
-        says = (found.matches > 0).then_some("Nothing has that text: these have that number or time (number=, time=).");
+        says =
+            (found.matches > 0).then_some("No entry has that text; these have that number or time (number=, time=).");
     }
     let mut reply = v1::ReadEntriesReply::default();
     if found.matches > 0 {
@@ -173,7 +176,7 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
     }
     let mut answer = match found.matches {
         0 => Answer::default(),
-        matches => Answer::message(format!("{}, those of categories among them.", counted(matches, "entry", "entries"))),
+        matches => Answer::message(format!("{}, including categories.", counted(matches, "entry", "entries"))),
     };
     if found.matches > reply.entries.len() as u64 {
         answer = answer.with_message("There are more: --limit shows them.");
@@ -269,7 +272,7 @@ fn stale_reason(opened: &v1::Collection) -> Option<String> {
             Some(format!("the index is being built, {} of {} documents so far; {further}", build.done, build.documents))
         }
         Some(_) => Some(format!("the index is about to be built; {further}")),
-        None => opened.late.then(|| format!("the index does not have the last changes yet; {further}")),
+        None => opened.late.then(|| format!("the index does not contain the latest changes yet; {further}")),
     }
 }
 
@@ -286,17 +289,17 @@ fn collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, Failu
             return Ok(click);
         }
     }
-    let other = if reading.descending { "upwards: leave --descending out" } else { "downwards: say --descending" };
+    let other = if reading.descending { "upwards: omit --descending" } else { "downwards: say --descending" };
     if meant.iter().any(|column| column.ascending_collation > 0 || column.descending_collation > 0) {
         return Err(Failure(format!("the view is sorted by {wanted} only {other}")));
     }
     let sorted = columns.iter().filter(|column| column.ascending_collation > 0 || column.descending_collation > 0);
     let names: Vec<String> = sorted.map(|column| column.title.clone()).collect();
     let others = match names.is_empty() {
-        true => "it has one order alone".to_owned(),
-        false => format!("it can be by {}", names.join(", ")),
+        true => "it has only one sort order".to_owned(),
+        false => format!("it can be sorted by {}", names.join(", ")),
     };
-    Err(Failure(format!("the view is not sorted by a click on {wanted}; {others}")))
+    Err(Failure(format!("the view cannot be sorted by {wanted}; {others}")))
 }
 
 /// Returns for each column whether categories show a share in it. The result is empty for a folder without columns,
@@ -448,7 +451,7 @@ mod tests {
         check(&columns, "subject", false, "1");
         check(&columns, "Cost", true, "2");
         check(&columns, "Cost", false, "only downwards: say --descending");
-        check(&columns, "Task", true, "only upwards: leave --descending out");
+        check(&columns, "Task", true, "only upwards: omit --descending");
         check(&columns, "Plain", false, "it can be by Task, Cost");
         check(&columns, "Zork", false, "not sorted by a click on Zork");
         check(&columns[3..], "Plain", false, "one order alone");
@@ -456,7 +459,8 @@ mod tests {
 
     #[test]
     fn what_is_opened_is_opened_with_what_is_around_it() {
-        let places = |texts: &[&str]| texts.iter().map(|text| parse_position(text).expect("a place")).collect::<Vec<_>>();
+        let places =
+            |texts: &[&str]| texts.iter().map(|text| parse_position(text).expect("a place")).collect::<Vec<_>>();
         let part = |collapsed, open: &[&str], close: &[&str]| {
             let part = EntryRange { from: 1, at: None, collapsed, open: places(open), close: places(close) };
             let told = part.expansion();

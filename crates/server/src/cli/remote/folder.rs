@@ -5,8 +5,8 @@ use client::{Client, v1};
 use serde_json::{Value, json};
 
 use super::database::key;
-use super::view::{view_key, lookup_failure, create_failure};
-use super::{note, call_failure};
+use super::view::{create_failure, lookup_failure, view_key};
+use super::{call_failure, note};
 use crate::admin::answer::record;
 use crate::admin::{Answer, counted};
 use crate::cli::Failure;

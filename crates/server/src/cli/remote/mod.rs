@@ -14,7 +14,7 @@ use client::v1::CreateDatabaseRequest;
 use client::{Client, Code, Options, Trust};
 use serde_json::Value;
 
-use super::terminal::{format_for_people, format_as_json};
+use super::terminal::{format_as_json, format_for_people};
 use super::{ExitStatus, Failure, GlobalOptions, print};
 use crate::admin::Answer;
 use crate::admin::request::SearchRequest;

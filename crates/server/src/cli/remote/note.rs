@@ -13,9 +13,9 @@ use super::database::key;
 use super::item::{hex, read, to_json};
 use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
-use super::{media_type, call_failure};
+use super::{call_failure, media_type};
 use crate::admin::Answer;
-use crate::admin::answer::{timestamp_json, record};
+use crate::admin::answer::{record, timestamp_json};
 use crate::cli::Failure;
 
 /// Default number of notes in a list.
@@ -334,7 +334,11 @@ async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u
         }
     }
     let answer = Answer::list(rows).with_message(format!("`doublet note restore {database} NOTE` restores a note."));
-    Ok(if after == 0 { answer } else { answer.with_message("There may be more deleted notes; a higher --limit shows them.") })
+    Ok(if after == 0 {
+        answer
+    } else {
+        answer.with_message("There may be more deleted notes; a higher --limit shows them.")
+    })
 }
 
 fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::item::hex;
 use super::note::item_of;
 use super::{CALL_TIME, call_failure};
-use crate::admin::answer::{timestamp_json, record};
+use crate::admin::answer::{record, timestamp_json};
 use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 

@@ -4,9 +4,9 @@ use clap::{Args, Subcommand};
 use client::v1::item_selection::Extent;
 use client::{Client, v1};
 
-use super::database::key;
-use super::note::{Edit, saved_note, selection, note_answer};
 use super::call_failure;
+use super::database::key;
+use super::note::{Edit, note_answer, saved_note, selection};
 use crate::admin::Answer;
 use crate::cli::Failure;
 

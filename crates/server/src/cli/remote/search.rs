@@ -4,9 +4,9 @@ use client::v1::search_full_text_request::Sort;
 use client::{Client, v1};
 use serde_json::json;
 
+use super::call_failure;
 use super::database::key;
 use super::item::{hex, to_json};
-use super::call_failure;
 use crate::admin::answer::record;
 use crate::admin::request::{SearchOrder, SearchRequest};
 use crate::admin::{Answer, counted};

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::entries::{self, EntryRange, SearchKeys, ViewOptions};
-use super::{CommandOutput, design, call_failure};
+use super::{CommandOutput, call_failure, design};
 use crate::admin::Answer;
 use crate::admin::answer::record;
 use crate::cli::Failure;

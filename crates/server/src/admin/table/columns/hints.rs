@@ -45,12 +45,14 @@ impl TextShape {
     fn hint(&self) -> Option<String> {
         match (&self.comma_number, &self.date) {
             _ if self.has_others => None,
-            (Some(text), None) => {
-                Some(format!("looks like numbers, as {}; they are numbers with a point alone, as 12.5", quoted(text)))
-            }
-            (None, Some(text)) if !self.has_numbers => {
-                Some(format!("looks like dates, as {}; they are dates if written as 2024-12-31", quoted(text)))
-            }
+            (Some(text), None) => Some(format!(
+                "looks like numbers, such as {}; only numbers with a decimal point, such as 12.5, are recognized",
+                quoted(text)
+            )),
+            (None, Some(text)) if !self.has_numbers => Some(format!(
+                "looks like dates, such as {}; only dates written as 2024-12-31 are recognized",
+                quoted(text)
+            )),
             _ => None,
         }
     }
@@ -97,7 +99,8 @@ pub(super) fn unknown_form(request: &TableImport, access: &Access<level::Designe
 
 /// Returns all hints about the columns.
 pub(super) fn all(mappings: &[Mapping]) -> Vec<String> {
-    let sorts: [fn(&Mapping) -> Option<String>; 5] = [of_column_without_name, object_as_text, unusable_name, likely_type, access_item];
+    let sorts: [fn(&Mapping) -> Option<String>; 5] =
+        [of_column_without_name, object_as_text, unusable_name, likely_type, access_item];
     let mut hints: Vec<String> = left_out(mappings).into_iter().collect();
     hints.extend(bounded(duplicate_items(mappings)));
     for sort in sorts {
@@ -111,7 +114,7 @@ fn bounded(mut hints: Vec<String>) -> Vec<String> {
     let more = hints.len().saturating_sub(HINTS_MAX);
     if more > 0 {
         hints.truncate(HINTS_MAX);
-        hints.push(format!("That holds of {}, too.", counted(more, "more column", "more columns")));
+        hints.push(format!("The same applies to {}.", counted(more, "more column", "more columns")));
     }
     hints
 }
@@ -127,12 +130,12 @@ fn left_out(mappings: &[Mapping]) -> Option<String> {
     };
     let has = |name: &str| left.iter().any(|mapping| mapping.column.eq_ignore_ascii_case(name));
     let unid = if has(UNID) {
-        format!(" Documents get UNIDs of their own; --map '{UNID}={UNID}' keeps those of the file.")
+        format!(" Documents get new UNIDs; --map '{UNID}={UNID}' keeps those of the file.")
     } else {
         String::new()
     };
-    let parent = if has("$REF") { " No document is a response." } else { "" };
-    let why = "left out, as all are whose names begin with $, unless --map names an item";
+    let parent = if has("$REF") { " No document becomes a response." } else { "" };
+    let why = "left out because their names begin with $; --map can name items for them";
     (!left.is_empty()).then(|| format!("Columns {names}{more} are {why}.{unid}{parent}"))
 }
 
@@ -146,7 +149,7 @@ fn duplicate_items(mappings: &[Mapping]) -> Vec<String> {
         if first != number {
             let item = quoted(item);
             hints.push(format!(
-                "Columns {first} and {number} both become {item}: documents have two items of that name."
+                "Columns {first} and {number} both become {item}: each document gets two items of that name."
             ));
         }
     }
@@ -161,7 +164,7 @@ fn of_column_without_name(mapping: &Mapping) -> Option<String> {
 fn object_as_text(mapping: &Mapping) -> Option<String> {
     let (row, _) = (mapping.object_row?, mapping.item.as_ref()?);
     let column = quoted(&mapping.column);
-    Some(format!("Column {column} has an object, first in row {row}, which becomes the text of its JSON."))
+    Some(format!("Column {column} contains objects, first in row {row}; they become their JSON text."))
 }
 
 /// Returns a hint if no formula can refer to the item by its name, with a better name.
@@ -178,13 +181,13 @@ fn unusable_name(mapping: &Mapping) -> Option<String> {
     let better = if !is_plain && better.starts_with(is_begin) { better } else { format!("Item_{better}") };
     let (column, item) = (&mapping.column, quoted(item));
     let map = if column.contains('\'') { "--map".to_owned() } else { format!("--map '{column}={better}'") };
-    Some(format!("No formula can name the item {item}; {map} gives it another name."))
+    Some(format!("Formulas cannot refer to the item {item}; {map} gives it another name."))
 }
 
 fn likely_type(mapping: &Mapping) -> Option<String> {
     let is_text = mapping.item.is_some() && mapping.kind == ColumnType::Text && mapping.type_from == TypeSource::Values;
     let hint = mapping.looks.hint().filter(|_| is_text)?;
-    Some(format!("Column {} is taken as text. It {hint}.", quoted(&mapping.column)))
+    Some(format!("Column {} is imported as text. It {hint}.", quoted(&mapping.column)))
 }
 
 /// Returns a hint if the name of a column suggests a Readers or Authors item, but its type has no effect on access.
@@ -196,7 +199,11 @@ fn access_item(mapping: &Mapping) -> Option<String> {
     if kind.flags() != notes::ItemFlags::NONE || mapping.type_from == TypeSource::Map {
         return None;
     }
-    let what = if wanted == "readers" { "hides no document" } else { "lets nobody change a document" };
+    let what = if wanted == "readers" {
+        "does not restrict who can read a document"
+    } else {
+        "does not let anyone edit a document"
+    };
     let column = quoted(&mapping.column);
     Some(format!(
         "Column {column} becomes {} and {what}; --map '{}={item}:{wanted}' makes it an item that does.",
