@@ -1,9 +1,10 @@
 //! The mix with churn: connected clients work on small mailboxes through which messages come and go.
 //!
-//! Every client has two mailboxes of about `--messages` messages and stays logged in. A round lists the folders, asks for the status of the
-//! mailbox that it is about to leave, selects the other one, fetches flags, dates, sizes, envelopes and structures of all messages and the newest
-//! ones whole, appends messages of 0.5 to 40 KB, flags as many others as deleted and expunges them. The mailboxes keep their size while thousands of messages pass through them, so a server whose cost
-//! depends on what was deleted becomes slower from interval to interval.
+//! Every client has two mailboxes of about `--messages` messages and stays logged in. A round lists the folders, asks
+//! for the status of the mailbox that it is about to leave, selects the other one, fetches flags, dates, sizes,
+//! envelopes and structures of all messages and the newest ones whole, appends messages of 0.5 to 40 KB, flags as many
+//! others as deleted and expunges them. The mailboxes keep their size while thousands of messages pass through them, so
+//! a server whose cost depends on what was deleted becomes slower from interval to interval.
 //!
 //! The run has a length (`--seconds`), and commands are counted by interval of ten seconds as well.
 
@@ -135,7 +136,8 @@ struct User {
 impl User {
     /// Works once through a mailbox of `size` messages and leaves it at that size.
     fn round(&mut self, figures: &mut Measurements, chosen: usize, size: usize) {
-        let (mailbox, other) = (MAILBOXES[chosen], MAILBOXES[1 - chosen]);
+        let mailbox = MAILBOXES[chosen];
+        let other = MAILBOXES[1 - chosen];
         self.run(figures, "LIST", "LIST \"\" \"*\"");
         self.run(figures, "STATUS", &format!("STATUS {other} (MESSAGES UNSEEN UIDNEXT UIDVALIDITY)"));
         self.run(figures, "SELECT", &format!("SELECT {mailbox}"));

@@ -43,7 +43,9 @@ pub fn message(numbers: &mut Random, index: usize, user: usize, size: usize) -> 
     let person = *numbers.pick(PEOPLE);
     let subject = prose(numbers, 30).replace("\r\n", " ");
     let mut text = String::with_capacity(body.len() + 600);
-    let (day, hour, minute) = (1 + numbers.below(DAYS_MAX), numbers.below(24), numbers.below(60));
+    let day = 1 + numbers.below(DAYS_MAX);
+    let hour = numbers.below(24);
+    let minute = numbers.below(60);
     let _ = write!(
         text,
         "Received: from client.bench.test by mx.bench.test; {day} Feb 2024 {hour:02}:{minute:02}:00 +0000\r\n"

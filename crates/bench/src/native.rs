@@ -90,7 +90,8 @@ async fn run_users(
     }
     let mut working = tokio::task::JoinSet::new();
     for mut user in ready {
-        let (rounds, changes) = (plan.rounds, plan.changes);
+        let rounds = plan.rounds;
+        let changes = plan.changes;
         working.spawn(async move {
             for _ in 0..rounds {
                 match changes {

@@ -1,8 +1,9 @@
 //! Commands in a small mailbox through which many messages have passed, beside the same commands in a fresh one.
 //!
-//! The run passes `--pass` messages through the mailbox `Passed`: they are appended, flagged as deleted and expunged, and `--messages` others stay. Then it creates
-//! a mailbox with as many messages that nothing has passed through, and times the same commands in both, in turns, so that a machine
-//! whose speed changes affects both alike. Run again, it continues with the mailbox that is there.
+//! The run passes `--pass` messages through the mailbox `Passed`: they are appended, flagged as deleted and expunged,
+//! and `--messages` others stay. Then it creates a mailbox with as many messages that nothing has passed through, and
+//! times the same commands in both, in turns, so that a machine whose speed changes affects both alike. Run again, it
+//! continues with the mailbox that is there.
 
 use std::time::Duration;
 
@@ -32,7 +33,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     hand.pass(arguments.get_or("pass", 0)?)?;
     let _ = hand.client.command(&format!("DELETE {FRESH}"));
     hand.create(FRESH)?;
-    let (mut passed, mut fresh) = (Measurements::default(), Measurements::default());
+    let mut passed = Measurements::default();
+    let mut fresh = Measurements::default();
     let watch = Stopwatch::start();
     for _ in 0..arguments.get_or("samples", 100)? {
         hand.sample(PASSED, &mut passed)?;

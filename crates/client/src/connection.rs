@@ -165,8 +165,8 @@ impl Client {
     }
 }
 
-/// Creates the message stream of a call with streaming requests. Messages sent into the [`RequestSender`] come out of the
-/// [`RequestStream`], which is passed to the call. At most `ahead` messages wait; a sender beyond that waits too.
+/// Creates the message stream of a call with streaming requests. Messages sent into the [`RequestSender`] come out of
+/// the [`RequestStream`], which is passed to the call. At most `ahead` messages wait; a sender beyond that waits too.
 #[must_use]
 pub fn request_channel<T>(ahead: usize) -> (RequestSender<T>, RequestStream<T>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(ahead.max(1));

@@ -1,9 +1,9 @@
 //! Expansion of groups, whose members may be groups themselves, to people and remote addresses.
 //!
-//! The expansion is a pure algorithm that resolves member names through a [`MemberResolver`]. Groups are expanded level by
-//! level, so that every group is first found at its minimum depth, and each group is expanded once. So cycles end, and
-//! the work is bounded by the number of reachable groups and members. Duplicates are removed. The order is that of the
-//! first occurrence.
+//! The expansion is a pure algorithm that resolves member names through a [`MemberResolver`]. Groups are expanded level
+//! by level, so that every group is first found at its minimum depth, and each group is expanded once. So cycles end,
+//! and the work is bounded by the number of reachable groups and members. Duplicates are removed. The order is that of
+//! the first occurrence.
 //!
 //! An unknown member does not make the expansion fail. It is listed in the result, so that the caller can report it.
 

@@ -8,7 +8,8 @@
 //!
 //! The state of the collection is the modseq up to which the index is up to date. Changes by this crate update notes
 //! and index in one batch. Changes from other sources leave the index behind. The next lookup detects this, because the
-//! modseq of its snapshot is greater, and updates the index from the changes in modseq order ([`IndexWriter::catch_up`]).
+//! modseq of its snapshot is greater, and updates the index from the changes in modseq order
+//! ([`IndexWriter::catch_up`]).
 //!
 //! The byte formats are described in `docs/directory.md`.
 

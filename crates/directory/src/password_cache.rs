@@ -7,8 +7,8 @@
 //! network address is part of the proof, so an attacker cannot test guesses against the cache while the account is
 //! locked for the attacker.
 //!
-//! Concurrent logins with the same proof share one verdict ([`PasswordCache::verify_shared`]): fifty connections that a client opens
-//! at once cost one hash and count as one attempt.
+//! Concurrent logins with the same proof share one verdict ([`PasswordCache::verify_shared`]): fifty connections that a
+//! client opens at once cost one hash and count as one attempt.
 //!
 //! The cache is bounded in number and in time. The time counts from the verification, not from the last use.
 

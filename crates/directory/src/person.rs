@@ -106,7 +106,8 @@ impl Person {
 
     pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {
         let full_names: Vec<&str> = items::texts(items, items::FULL_NAME).collect();
-        let (mut names, mut addresses) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut addresses = Vec::new();
         let declared = items::texts(items, items::INTERNET_ADDRESS);
         for text in declared.chain(full_names.iter().copied()).chain(items::texts(items, items::SHORT_NAME)) {
             push_address(&mut addresses, text);

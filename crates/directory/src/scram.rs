@@ -111,7 +111,8 @@ impl Keys {
     /// Returns the stored form (RFC 5803): `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let (salt, stored) = (Base64::encode_string(&self.salt), Base64::encode_string(&self.stored_key));
+        let salt = Base64::encode_string(&self.salt);
+        let stored = Base64::encode_string(&self.stored_key);
         format!("SCRAM-SHA-256${}:{salt}${stored}:{}", self.iterations, Base64::encode_string(&self.server_key))
     }
 

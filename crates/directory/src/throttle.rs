@@ -206,7 +206,8 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        let (throttle, subject) = (&self.throttle, &self.subject);
+        let throttle = &self.throttle;
+        let subject = &self.subject;
         let now = throttle.clock.monotonic();
         let mut tables = throttle.tables();
         let account = tables.count(subject, self.against);

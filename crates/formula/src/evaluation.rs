@@ -62,7 +62,8 @@ impl<'d> Evaluation<'d> {
         limits: Limits,
     ) -> Self {
         let slots = vec![Slot::Unread; names.len()];
-        let (changes, effects) = (Vec::new(), Vec::new());
+        let changes = Vec::new();
+        let effects = Vec::new();
         Self { options, document, host, depth: 0, deletion: None, changes, effects, names, slots, limits }
     }
 

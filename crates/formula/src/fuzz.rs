@@ -30,7 +30,8 @@ pub fn compile_and_evaluate(input: &[u8]) {
     match Formula::compile(source, &Options::default()) {
         Err(error) => assert!(!error.render(source).is_empty()),
         Ok(formula) => {
-            let (document, host) = (DerivedItems(item), FixedHost);
+            let document = DerivedItems(item);
+            let host = FixedHost;
             if let Ok(outcome) = formula.evaluate_within(&document, &host, LIMITS) {
                 let _ = outcome.value.error().map(|failure| failure.render(source));
             }

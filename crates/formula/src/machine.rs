@@ -129,7 +129,8 @@ impl<'d> Machine<'_, 'd> {
             Instruction::StoreField(slot) => return self.store_field(slot as usize),
             Instruction::StoreEnvironment(slot) => return self.store_environment(slot as usize),
             Instruction::Operate(operator) => {
-                let (right, left) = (self.pop(), self.pop());
+                let right = self.pop();
+                let left = self.pop();
                 let done = operate(self.run, operator, left, right);
                 self.push(done, position)?;
             }
@@ -148,7 +149,8 @@ impl<'d> Machine<'_, 'd> {
                 self.push(done, position)?;
             }
             Instruction::Subscript => {
-                let (index, list) = (self.pop(), self.pop());
+                let index = self.pop();
+                let list = self.pop();
                 self.push(subscript(list, &index), position)?;
             }
             Instruction::Call(function, count) => self.call(function, count as usize, position)?,
@@ -299,14 +301,16 @@ impl<'d> Machine<'_, 'd> {
 
     /// Sorts the list below the options on top of the stack, with a block that compares elements.
     fn sort(&mut self, slots: [usize; 2], start: usize, end: usize) -> Result<BlockEnd, BudgetExceeded> {
-        let (options, list) = (self.pop(), self.pop());
+        let options = self.pop();
+        let list = self.pop();
         if let Some(error) = [&list, &options].into_iter().find(|value| value.error().is_some()) {
             let error = error.clone();
             self.stack.push(error);
             return Ok(BlockEnd::Completed);
         }
         let before = slots.map(|slot| self.run.take_slot(slot));
-        let (mut flow, mut failure) = (BlockEnd::Completed, None);
+        let mut flow = BlockEnd::Completed;
+        let mut failure = None;
         let order = sort::merge_sort_indexes(list.count(), &mut |one, other| {
             if flow == BlockEnd::Returned || failure.is_some() {
                 return Ok(false);

@@ -71,7 +71,8 @@ fn logical<'d>(
     left: &Value<'d>,
     right: &Value<'d>,
 ) -> FunctionResult<'d> {
-    let (left, right) = (left.numbers()?, right.numbers()?);
+    let left = left.numbers()?;
+    let right = right.numbers()?;
     let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.charge(pairs.count().saturating_sub(1))?;
     let truth = |(one, other): (usize, usize)| match operator.operation {
@@ -95,14 +96,16 @@ fn arithmetic<'d>(
     match (operator.operation, left) {
         (Operation::Add, Value::Text(_) | Value::Texts(_)) => join_texts(run, pairs, left.texts()?, right.texts()?),
         (Operation::Subtract, Value::Time(_) | Value::Times(_)) => {
-            let (left, right) = (left.times()?, right.times()?);
+            let left = left.times()?;
+            let right = right.times()?;
             let zone = &run.options.zone;
             let seconds = pairs.iter().map(|(one, other)| left[one].seconds_since(right[other], zone));
             let seconds: Option<Vec<f64>> = seconds.collect();
             Ok(Value::from_numbers(seconds.ok_or(ErrorValueKind::TimeExpected)?))
         }
         _ => {
-            let (left, right) = (left.numbers()?, right.numbers()?);
+            let left = left.numbers()?;
+            let right = right.numbers()?;
             if let ([left], [right]) = (left, right) {
                 return Ok(Value::Number(calculate(operator.operation, *left, *right)?));
             }
@@ -162,7 +165,8 @@ fn compare<'d>(
     let act = operator.operation;
     match (left, right) {
         (Value::Text(_) | Value::Texts(_), Value::Text(_) | Value::Texts(_)) => {
-            let (left, right) = (left.texts()?, right.texts()?);
+            let left = left.texts()?;
+            let right = right.texts()?;
             for (one, other) in pairs.iter() {
                 if compare_texts(run, act, &left[one], &right[other])? {
                     return Ok(true);
@@ -171,11 +175,13 @@ fn compare<'d>(
             Ok(false)
         }
         (Value::Number(_) | Value::Numbers(_), Value::Number(_) | Value::Numbers(_)) => {
-            let (left, right) = (left.numbers()?, right.numbers()?);
+            let left = left.numbers()?;
+            let right = right.numbers()?;
             Ok(pairs.iter().any(|(one, other)| holds(act, left[one].partial_cmp(&right[other]))))
         }
         (Value::Time(_) | Value::Times(_), Value::Time(_) | Value::Times(_)) => {
-            let (left, right) = (left.times()?, right.times()?);
+            let left = left.times()?;
+            let right = right.times()?;
             let zone = &run.options.zone;
             Ok(pairs.iter().any(|(one, other)| holds(act, Some(left[one].compare(right[other], zone)))))
         }

@@ -120,7 +120,8 @@ impl Offset {
     /// time; negative in the east.
     #[must_use]
     pub fn number(self) -> f64 {
-        let (hours, minutes) = (self.minutes_west.unsigned_abs() / 60, self.minutes_west.unsigned_abs() % 60);
+        let hours = self.minutes_west.unsigned_abs() / 60;
+        let minutes = self.minutes_west.unsigned_abs() % 60;
         let number = f64::from(minutes * 100 + hours) + if self.summer { 0.1 } else { 0.0 };
         if self.minutes_west < 0 { -number } else { number }
     }
@@ -221,7 +222,8 @@ impl Moment {
             (Self::TimeOfDay(one), Self::TimeOfDay(other)) => Some((f64::from(one) - f64::from(other)) / 100.0),
             (Self::Date(one), Self::Date(other)) => Some(days_between(other, one) as f64 * 86_400.0),
             _ => {
-                let (one, other) = (zone.start(self)?, zone.start(other)?);
+                let one = zone.start(self)?;
+                let other = zone.start(other)?;
                 Some((one.0.saturating_sub(other.0) / MICROS_PER_HUNDREDTH) as f64 / 100.0)
             }
         }
@@ -260,7 +262,9 @@ pub fn clock(hour: i64, minute: i64, second: i64, hundredth: i64) -> Option<u32>
 /// Creates a date. Returns `None` if the date does not exist.
 #[must_use]
 pub fn date(year: i64, month: i64, day: i64) -> Option<civil::Date> {
-    let (year, month, day) = (year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?);
+    let year = year.try_into().ok()?;
+    let month = month.try_into().ok()?;
+    let day = day.try_into().ok()?;
     civil::Date::new(year, month, day).ok()
 }
 
@@ -315,7 +319,9 @@ impl Zone {
         let nanosecond = i32::try_from(clock % 100).ok()? * 10_000_000;
         let seconds = i32::try_from(clock / 100).ok()?;
         let part = |value: i32| i8::try_from(value).ok();
-        let (hour, minute, second) = (part(seconds / 3_600)?, part(seconds / 60 % 60)?, part(seconds % 60)?);
+        let hour = part(seconds / 3_600)?;
+        let minute = part(seconds / 60 % 60)?;
+        let second = part(seconds % 60)?;
         let time = civil::Time::new(hour, minute, second, nanosecond).ok()?;
         let instant = self.0.to_timestamp(date.to_datetime(time)).ok()?;
         Some(Timestamp(instant.as_microsecond()))

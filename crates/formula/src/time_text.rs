@@ -83,7 +83,8 @@ fn split_iso(text: &str) -> String {
     if !is_iso {
         return text.to_owned();
     }
-    let (date, time) = (&text[..10], &text[11..]);
+    let date = &text[..10];
+    let time = &text[11..];
     match time.strip_suffix('Z') {
         Some(time) => format!("{date} {time} Z"),
         None => format!("{date} {time}"),
@@ -276,8 +277,9 @@ fn write_date(date: civil::Date, format: &Format, options: &Options, now: Timest
         return "Yesterday".to_owned();
     }
     let locale = &options.locale;
-    let (year, month, day) =
-        (format!("{:04}", date.year()), format!("{:02}", date.month()), format!("{:02}", date.day()));
+    let year = format!("{:04}", date.year());
+    let month = format!("{:02}", date.month());
+    let day = format!("{:02}", date.day());
     let this_year = today.is_some_and(|today| today.year() == date.year());
     let ordered = match locale.date_order {
         DateOrder::MonthDayYear => [('m', month), ('d', day), ('y', year)],
@@ -295,7 +297,9 @@ fn write_date(date: civil::Date, format: &Format, options: &Options, now: Timest
 }
 
 fn write_clock(clock: u32, seconds: bool, locale: &Locale) -> String {
-    let (hour, minute, second) = (clock / 360_000, clock / 6_000 % 60, clock / 100 % 60);
+    let hour = clock / 360_000;
+    let minute = clock / 6_000 % 60;
+    let second = clock / 100 % 60;
     let shown = if locale.twelve_hours { (hour + 11) % 12 + 1 } else { hour };
     let separator = locale.time_separator;
     let mut text = format!("{shown:02}{separator}{minute:02}");

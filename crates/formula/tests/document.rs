@@ -118,7 +118,8 @@ fn passwords_are_hashed_and_compared_by_the_host() {
         ],
     );
     let alone = Formula::compile("@VerifyPassword(\"a\"; \"b\")", &Options::default()).expect("it compiles");
-    let (paper, clock) = (LineDocument::new(""), Clock);
+    let paper = LineDocument::new("");
+    let clock = Clock;
     let outcome = alone.evaluate(&paper, &clock).expect("no limit is near");
     assert_eq!(write(&outcome.value), "error: @Function is not valid in this context", "views know no passwords");
 }

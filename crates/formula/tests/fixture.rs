@@ -195,7 +195,8 @@ pub fn write(value: &Value<'_>) -> String {
 /// Evaluates a formula over a document and returns the result of `look` for the outcome.
 pub fn evaluate<T>(formula: &str, document: &str, look: impl FnOnce(&Outcome<'_>) -> T) -> T {
     let compiled = Formula::compile(formula, &options()).unwrap_or_else(|error| panic!("{}", error.render(formula)));
-    let (document, host) = (LineDocument::new(document), Server);
+    let document = LineDocument::new(document);
+    let host = Server;
     let outcome = compiled.evaluate(&document, &host).unwrap_or_else(|stop| panic!("{formula}: {stop}"));
     look(&outcome)
 }
@@ -212,7 +213,8 @@ fn mismatch(document: &str, formula: &str, expected: &str) -> Option<String> {
         Ok(compiled) => compiled,
         Err(error) => return Some(error.render(formula)),
     };
-    let (paper, host) = (LineDocument::new(document), Server);
+    let paper = LineDocument::new(document);
+    let host = Server;
     let found = compiled.evaluate(&paper, &host).map_or_else(|stop| format!("stop: {stop}"), |o| write(&o.value));
     (found != expected).then(|| format!("{formula}\n    gives    {found}\n    expected {expected}"))
 }

@@ -88,7 +88,8 @@ proptest! {
         let expected: Vec<String> = (0..count)
             .map(|index| format!("{}{}", left[index.min(left.len() - 1)], right[index.min(right.len() - 1)]))
             .collect();
-        let (left, right) = (as_list(&left), as_list(&right));
+        let left = as_list(&left);
+        let right = as_list(&right);
         prop_assert_eq!(evaluate(&format!("{left} + {right}"), "", |o| write(&o.value)), as_list(&expected).replace(':', " : "));
     }
 
@@ -96,7 +97,8 @@ proptest! {
     fn permuted_operators_meet_every_pair(left in texts(), right in texts()) {
         let all: Vec<String> = left.iter().flat_map(|one| right.iter().map(move |other| format!("{one}{other}"))).collect();
         let equal = left.iter().any(|one| right.contains(one));
-        let (left, right) = (as_list(&left), as_list(&right));
+        let left = as_list(&left);
+        let right = as_list(&right);
         prop_assert_eq!(evaluate(&format!("{left} *+ {right}"), "", |o| write(&o.value)), as_list(&all).replace(':', " : "));
         prop_assert_eq!(evaluate(&format!("{left} *= {right}"), "", |o| o.selected), equal);
     }

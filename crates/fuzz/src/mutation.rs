@@ -75,9 +75,11 @@ fn random_position(random: &SeededRandom, length: usize) -> usize {
 }
 
 fn random_range(random: &SeededRandom, length: usize) -> std::ops::Range<usize> {
-    let (one, other) = (random_position(random, length), random_position(random, length));
+    let one = random_position(random, length);
+    let other = random_position(random, length);
     // Short ranges are more frequent than long ones.
-    let (start, end) = (one.min(other), one.max(other));
+    let start = one.min(other);
+    let end = one.max(other);
     if random.below(2) == 0 { start..end } else { start..end.min(start + 16) }
 }
 

@@ -187,7 +187,8 @@ impl Measurement {
 }
 
 fn measure(kind: &KeyKind, with: &mut Client, without: &mut Client) -> Measurement {
-    let (mut times, mut found) = ([Vec::new(), Vec::new()], 0);
+    let mut times = [Vec::new(), Vec::new()];
+    let mut found = 0;
     for key in &kind.keys {
         let line = format!("a UID SEARCH {key}");
         let answers = [(0, &mut *with), (1, &mut *without)].map(|(place, client)| {

@@ -91,7 +91,8 @@ const KINDS: usize = 10;
 
 /// Returns the bytes of a message.
 fn write(parts: &[Part]) -> Vec<u8> {
-    let (mut header, mut body) = (String::new(), String::new());
+    let mut header = String::new();
+    let mut body = String::new();
     for Part { kind, text } in parts {
         let line = text.replace("\r\n ", "\r\n\t");
         let line = line.trim();

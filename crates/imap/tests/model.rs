@@ -269,7 +269,8 @@ impl ModelRun {
         picks: &[usize],
     ) {
         let Some((set, mut uids)) = self.pick(index, picks, by_uid) else { return };
-        let (uid, dot) = (if by_uid { "UID " } else { "" }, if silent { ".SILENT" } else { "" });
+        let uid = if by_uid { "UID " } else { "" };
+        let dot = if silent { ".SILENT" } else { "" };
         let line = |condition: &str| format!("{uid}STORE {set}{condition} {sign}FLAGS{dot} ({})", join(flags));
         let first =
             self.clients[index].mirror.iter().find(|known| uids.contains(&known.uid)).map_or(0, |known| known.modseq);

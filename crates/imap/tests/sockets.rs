@@ -24,14 +24,16 @@ async fn server() -> Server {
     let world = TestServer::new();
     let clock = Arc::new(SimClock::new());
     let pool = Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
-    let (shutdown, dismissal) = (Shutdown::new(), SessionTermination::default());
+    let shutdown = Shutdown::new();
+    let dismissal = SessionTermination::default();
     let everybody = dismissal.clone();
     let service = Arc::new(Service { site: Arc::clone(&world.site), tls: None, pool, shutdown: shutdown.clone() });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");
     let address = listener.local_addr().expect("a bound socket has an address");
     tokio::spawn(async move {
         while let Ok((stream, address)) = listener.accept().await {
-            let (service, everybody) = (Arc::clone(&service), everybody.clone());
+            let service = Arc::clone(&service);
+            let everybody = everybody.clone();
             tokio::spawn(imap::serve(Stream::tcp(stream), Peer::network(address), service, everybody));
         }
     });
@@ -144,7 +146,8 @@ async fn a_large_message_comes_back_in_pieces_and_whole() {
 #[tokio::test]
 async fn an_idle_client_hears_of_what_others_do() {
     let server = server().await;
-    let (mut idle, mut other) = (Client::logged_in(&server).await, Client::logged_in(&server).await);
+    let mut idle = Client::logged_in(&server).await;
+    let mut other = Client::logged_in(&server).await;
     idle.command("a SELECT INBOX").await;
     idle.send(b"b IDLE\r\n").await;
     idle.until("+ idling\r\n").await;
@@ -217,7 +220,8 @@ async fn what_cannot_be_skipped_ends_the_connection() {
 #[tokio::test]
 async fn a_client_that_watches_hears_between_its_commands() {
     let server = server().await;
-    let (mut watching, mut other) = (Client::logged_in(&server).await, Client::logged_in(&server).await);
+    let mut watching = Client::logged_in(&server).await;
+    let mut other = Client::logged_in(&server).await;
     watching.command("a SELECT INBOX").await;
     let groups =
         "(selected (MessageNew (BODY.PEEK[TEXT]) MessageExpunge)) (personal (MessageNew MessageExpunge MailboxName))";

@@ -59,7 +59,8 @@ impl TestServer {
         let accounts: Arc<dyn Credentials> = Arc::new(accounts);
         let site = || SessionContext::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());
         let index_uses = Arc::new(AtomicUsize::new(0));
-        let (found, uses) = (Arc::clone(&index), Arc::clone(&index_uses));
+        let found = Arc::clone(&index);
+        let uses = Arc::clone(&index_uses);
         let full_text: FullTextProvider = Arc::new(move || {
             uses.fetch_add(1, Ordering::Relaxed);
             Ok(Some(Arc::clone(&found)))

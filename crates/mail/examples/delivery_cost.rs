@@ -53,7 +53,9 @@ fn cpu_seconds() -> f64 {
 
 #[expect(clippy::disallowed_methods, reason = "this program measures time")]
 fn main() {
-    let (messages, threads, users) = (argument(1, 20_000), argument(2, 32), argument(3, 5_000));
+    let messages = argument(1, 20_000);
+    let threads = argument(2, 32);
+    let users = argument(3, 5_000);
     let folder = std::env::temp_dir().join(format!("delivery-cost-{}", std::process::id()));
     let store = Arc::new(Store::open(&folder, &Options::default()).expect("the store opens"));
     let random: Arc<dyn Random> = Arc::new(base::sim::SeededRandom::new(1));
@@ -69,7 +71,9 @@ fn main() {
     let start = (Instant::now(), cpu_seconds());
     std::thread::scope(|scope| {
         for thread in 0..threads {
-            let (router, mail, line) = (&router, &mail, &line);
+            let router = &router;
+            let mail = &mail;
+            let line = &line;
             scope.spawn(move || {
                 for number in (thread..messages).step_by(threads) {
                     let raw = format!(
@@ -88,7 +92,8 @@ fn main() {
             });
         }
     });
-    let (wall, cpu) = (start.0.elapsed().as_secs_f64(), cpu_seconds() - start.1);
+    let wall = start.0.elapsed().as_secs_f64();
+    let cpu = cpu_seconds() - start.1;
     let count = messages as f64;
     println!("{messages} messages, {threads} threads, {users} users");
     println!("{:.0} messages/s, {:.0} us of processor time a message", count / wall, cpu / count * 1e6);

@@ -46,7 +46,9 @@ fn main() {
     let argument = |place: usize, default: usize| {
         arguments.get(place).map_or(default, |text: &String| text.parse().expect("a number"))
     };
-    let (messages, files, threads) = (argument(0, 50_000), argument(1, 50), argument(2, 1));
+    let messages = argument(0, 50_000);
+    let files = argument(1, 50);
+    let threads = argument(2, 1);
     let serves_imap = std::env::args().any(|argument| argument == "--imap");
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
     let options = Options { sync: SyncMode::Off, ..Options::default() };
@@ -131,10 +133,14 @@ fn server() -> Arc<Identity> {
 
 fn index_all(search: &FullTextIndex, files: &[MailFile], bytes: usize, figures: &mut Figures) {
     const READER: &str = "/proc/thread-self/schedstat";
-    let (began, process, reader) = (Instant::now(), process_seconds(), cpu_seconds(READER));
+    let began = Instant::now();
+    let process = process_seconds();
+    let reader = cpu_seconds(READER);
     files.iter().for_each(|file| update(search, file));
     search.commit().expect("a commit");
-    let (took, process, reader) = (began.elapsed(), process_seconds() - process, cpu_seconds(READER) - reader);
+    let took = began.elapsed();
+    let process = process_seconds() - process;
+    let reader = cpu_seconds(READER) - reader;
     let status = search.status().expect("a status");
     let messages = status.documents as f64;
     figures.add("messages", messages);
@@ -155,7 +161,8 @@ fn update(search: &FullTextIndex, file: &MailFile) {
 fn fill(mail: &Arc<MailStore>, random: &SeededRandom, messages: usize, files: usize) -> (Vec<MailFile>, usize) {
     let mut bytes = 0;
     let open = |number: usize| {
-        let (path, owner) = (format!("mail/user{number}.nsf"), format!("user{number}@acme.test"));
+        let path = format!("mail/user{number}.nsf");
+        let owner = format!("user{number}@acme.test");
         mail.create_if_missing(&path, &owner, &Name::new(&owner), None).expect("the mail file is made");
         mail.open(&path, &server()).expect("the server may change the ACL open it")
     };
@@ -180,12 +187,14 @@ fn measure_queries(
     (name, sort, phrase): (&str, Sort, bool),
     figures: &mut Figures,
 ) {
-    let (mut times, mut hits) = (Vec::new(), 0);
+    let mut times = Vec::new();
+    let mut hits = 0;
     for number in 0..QUERIES + FIRST_QUERIES {
         let file = &files[random.below(files.len() as u64) as usize];
         let access: Access<level::Reader> =
             file.database().authorize(&server()).expect("the server may change the ACL change the ACL");
-        let (one, two) = (word(random, 10, 2_000), word(random, 10, 2_000));
+        let one = word(random, 10, 2_000);
+        let two = word(random, 10, 2_000);
         let query = if phrase { format!("\"{one} {two}\"") } else { format!("{one} {two}") };
         let began = Instant::now();
         let query = Query::parse(&query).expect("a query");
@@ -201,7 +210,8 @@ fn measure_queries(
 
 /// Measures how soon one additional message can be found, and the cost of the segment merges that it causes.
 fn measure_single_additions(search: &FullTextIndex, files: &[MailFile], random: &SeededRandom, figures: &mut Figures) {
-    let (mut times, merging) = (Vec::new(), merge_seconds());
+    let mut times = Vec::new();
+    let merging = merge_seconds();
     for _ in 0..ADDED {
         let file = &files[random.below(files.len() as u64) as usize];
         let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;

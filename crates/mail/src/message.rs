@@ -61,7 +61,8 @@ impl<'a> PreparedMessage<'a> {
         }
         let head = encode_head(&structure, header_bytes);
         let items = summary_items(header_bytes);
-        let (length, crlf_growth) = (raw.len() as u64, crlf_growth(raw));
+        let length = raw.len() as u64;
+        let crlf_growth = crlf_growth(raw);
         Self { structure, segments, items, head, length, crlf_growth, contents: Vec::new() }
     }
 

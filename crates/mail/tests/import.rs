@@ -80,7 +80,8 @@ fn letter(text: &str) -> ImportedMessage {
 
 #[test]
 fn an_archive_comes_out_as_it_went_in() {
-    let (file, archive) = (file(), archive(1_234));
+    let file = file();
+    let archive = archive(1_234);
     let report = import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
     assert_eq!((report.messages, report.duplicates), (1_234, 0));
     assert!(exported(&file) == archive);
@@ -88,7 +89,8 @@ fn an_archive_comes_out_as_it_went_in() {
 
 #[test]
 fn an_import_goes_on_where_it_stopped() {
-    let (file, archive) = (file(), archive(1_300));
+    let file = file();
+    let archive = archive(1_300);
     for limit in [700, 10, 600] {
         assert_eq!(import(&file, &archive, ImportOptions::default(), limit), None);
     }
@@ -99,7 +101,8 @@ fn an_import_goes_on_where_it_stopped() {
 
 #[test]
 fn duplicates_are_left_out_when_asked_for() {
-    let (file, archive) = (file(), archive(40));
+    let file = file();
+    let archive = archive(40);
     let skip = ImportOptions { skip_duplicates: true };
     import(&file, &archive, skip, usize::MAX).unwrap();
     remove_progress(&file, &["archive.mbox".to_owned()]).unwrap();
@@ -109,7 +112,8 @@ fn duplicates_are_left_out_when_asked_for() {
 
 #[test]
 fn a_source_that_is_done_is_remembered_until_it_is_forgotten() {
-    let (file, archive) = (file(), archive(40));
+    let file = file();
+    let archive = archive(40);
     let run = || {
         let report = import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
         (report.messages, report.sources_done)
@@ -166,7 +170,8 @@ fn an_import_that_begins_again_leaves_each_message_out_as_often_as_it_is_there()
 
 #[test]
 fn an_import_that_began_again_and_was_stopped_leaves_out_what_is_there_when_it_goes_on() {
-    let (file, archive) = (file(), archive(700));
+    let file = file();
+    let archive = archive(700);
     import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
     let mut importer = Importer::new(&file, "archive.mbox", ImportOptions::default()).unwrap();
     importer.restart();

@@ -187,7 +187,8 @@ fn copies_share_their_content_and_keep_flags_and_times() {
     let outcome = file.copy(inbox, &uids(&[(1, 2)]), sent).unwrap();
     assert_eq!(outcome.pairs, [(Uid(1), Uid(1)), (Uid(2), Uid(2))]);
     let view = file.view().unwrap();
-    let (old, new) = (view.entry(inbox, Uid(2)).unwrap().unwrap(), view.entry(sent, Uid(2)).unwrap().unwrap());
+    let old = view.entry(inbox, Uid(2)).unwrap().unwrap();
+    let new = view.entry(sent, Uid(2)).unwrap().unwrap();
     assert_eq!((view.flags(&new), new.received), (flags, old.received));
     assert_ne!(old.note, new.note);
     assert_eq!(

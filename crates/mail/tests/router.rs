@@ -318,7 +318,9 @@ fn servers_that_hang_do_not_keep_mail_from_those_that_answer() {
         world.send("bob@acme.test", &[&format!("x@dead{number}.test")]);
     }
     let mut hanging: Vec<HangingJobs> = Vec::new();
-    let (mut longest, mut delivered, mut dead_busy_max) = (0, 0, 0);
+    let mut longest = 0;
+    let mut delivered = 0;
+    let mut dead_busy_max = 0;
     for second in 0..7_200_u64 {
         if second % 100 == 50 {
             world.send("bob@acme.test", &[&format!("x@alive{second}.test")]);

@@ -153,7 +153,8 @@ impl Bench {
         // The order is not that of the collection's keys.
         numbers.sort_unstable_by_key(|number| (number.wrapping_mul(0x9E37_79B9_7F4A_7C15), *number));
         numbers.dedup();
-        let (kind, value) = (self.kind, value(&self.random, self.kind));
+        let kind = self.kind;
+        let value = value(&self.random, self.kind);
         for number in &numbers {
             timed(&mut samples[INSERT], || self.write(RANDOM, |writer| put(writer, &key(kind, *number), &value)));
         }
@@ -177,9 +178,11 @@ impl Bench {
     }
 
     fn append(&mut self, samples: &mut [Samples; KINDS.len()]) {
-        let (kind, value) = (self.kind, value(&self.random, self.kind));
+        let kind = self.kind;
+        let value = value(&self.random, self.kind);
         for _ in 0..OPERATIONS_PER_CHUNK {
-            let (next, first) = (self.next, self.first);
+            let next = self.next;
+            let first = self.first;
             timed(&mut samples[APPEND], || self.write(RISING, |writer| put(writer, &key(kind, next * STRIDE), &value)));
             self.write(RISING, |writer| remove(writer, &key(kind, first * STRIDE)));
             self.next += 1;
@@ -189,7 +192,9 @@ impl Bench {
 
     fn reads(&mut self, samples: &mut [Samples; KINDS.len()]) {
         for _ in 0..OPERATIONS_PER_CHUNK {
-            let (kind, position, number) = (self.kind, self.random.below(self.entries - 50), self.some_number());
+            let kind = self.kind;
+            let position = self.random.below(self.entries - 50);
+            let number = self.some_number();
             let target = self.random.below(self.entries / 20);
             timed(&mut samples[TOTALS], || self.read(|reader| Ok(reader.totals()?.count)));
             timed(&mut samples[RANK], || self.read(|reader| reader.rank(&key(kind, number))));
@@ -297,7 +302,8 @@ fn print(sizes: &[u64], columns: &mut [[Samples; KINDS.len()]]) {
     println!("{:>8}{:>8}", "ratio", "of mean");
     for (kind, name) in KINDS.iter().enumerate() {
         print!("{name:<18}");
-        let (mut medians, mut means) = (Vec::new(), Vec::new());
+        let mut medians = Vec::new();
+        let mut means = Vec::new();
         for samples in columns.iter_mut().map(|column| &mut column[kind]) {
             let count = samples.nanoseconds.len() as u64;
             medians.push(samples.percentile(50));

@@ -105,7 +105,8 @@ fn view(title: &str, columns: Vec<Column>) -> ViewNote {
 
 /// Returns the views of each database. The first has three sorted columns, the second has categories with totals.
 fn views() -> Vec<ViewNote> {
-    let (up, down) = (SortDirection::Ascending, SortDirection::Descending);
+    let up = SortDirection::Ascending;
+    let down = SortDirection::Descending;
     let category = Column { categorised: true, ..sorted("Customer", up) };
     let price = Column { total: Total::Sum, ..plain("Price") };
     vec![
@@ -184,7 +185,8 @@ impl Bench {
         for _ in 0..3 {
             spilled.clear();
             for (number, note) in place.views.iter().enumerate() {
-                let (started, before) = (Instant::now(), processor_seconds());
+                let started = Instant::now();
+                let before = processor_seconds();
                 spilled.push(self.build_one(place, *note, &self.options.folder).spilled_bytes);
                 elapsed[number].add(started);
                 processor[number].0.push((processor_seconds() - before) * 1e3);
@@ -425,7 +427,8 @@ fn processor_seconds() -> f64 {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let behind = |name: &str| arguments.iter().position(|argument| argument == name).map(|at| at + 1);
-    let (only, ram) = (behind("--only"), behind("--ram"));
+    let only = behind("--only");
+    let ram = behind("--ram");
     let does = |work: &str| only.is_none_or(|at| arguments[at] == work);
     let is_plain = |at: usize, argument: &str| ![only, ram].contains(&Some(at)) && !argument.starts_with("--");
     let plain = arguments.iter().enumerate().filter(|(at, argument)| is_plain(*at, argument));

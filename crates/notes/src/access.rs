@@ -6,9 +6,9 @@
 //! [`AtLeast<Manager>`].
 //!
 //! Two of the level types are not steps of the ladder of ACL levels. [`level::Public`] proves the right to read public
-//! documents, by Reader access or by the flag for it. It yields a [`crate::PublicSnapshot`] but no [`crate::DatabaseSnapshot`].
-//! [`level::Depositor`], which transactions require, is also granted to an identity that may write public documents
-//! only. Each method of a writer checks by itself which documents may be written.
+//! documents, by Reader access or by the flag for it. It yields a [`crate::PublicSnapshot`] but no
+//! [`crate::DatabaseSnapshot`]. [`level::Depositor`], which transactions require, is also granted to an identity that
+//! may write public documents only. Each method of a writer checks by itself which documents may be written.
 //!
 //! An `Access` notices when the ACL changes after its creation: it is evaluated again before the next use, so a revoked
 //! right is lost at once. Readers and Authors items refine it per note: [`Grant::may_read`], [`Grant::may_edit`].

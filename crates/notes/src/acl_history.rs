@@ -170,7 +170,8 @@ fn differences(before: &Acl, after: &Acl) -> Vec<AclDifference> {
     let by_name = |acl: &'_ Acl| -> HashMap<Name, AclEntry> {
         acl.entries.iter().map(|entry| (entry.name.clone(), entry.clone())).collect()
     };
-    let (old, new) = (by_name(before), by_name(after));
+    let old = by_name(before);
+    let new = by_name(after);
     let mut found = Vec::new();
     if before.max_internet_access != after.max_internet_access {
         found.push(AclDifference::InternetMax { before: before.max_internet_access, after: after.max_internet_access });
@@ -244,7 +245,8 @@ mod tests {
     }
 
     fn check(change: impl FnOnce(&mut Acl), expected: &[&str]) {
-        let (before, mut after) = (list(), list());
+        let before = list();
+        let mut after = list();
         change(&mut after);
         let told = AclChange::between(&before, &after, "Ann/Acme", Timestamp(5), Modseq(7));
         let texts: Vec<String> = told.differences.iter().map(ToString::to_string).collect();

@@ -221,7 +221,8 @@ impl DatabaseRecord {
         let owner = Name::new(input.text()?);
         let created = Timestamp(input.i64()?);
         let shard = input.u32()?;
-        let (purge_interval_days, switches) = (input.u16()?, input.u8()?);
+        let purge_interval_days = input.u16()?;
+        let switches = input.u8()?;
         let options = DatabaseOptions {
             purge_interval_days,
             no_unread_marks: switches & NO_UNREAD_MARKS != 0,

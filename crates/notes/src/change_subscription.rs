@@ -1,8 +1,8 @@
 //! Notification of changed databases, for tasks that keep data about all of them up to date.
 //!
-//! A [`ChangeSubscriber`] collects the numbers of databases that had a transaction, were created or deleted, or got other
-//! options, until they are taken. It does not describe the changes: the task that follows knows by modseq what it has
-//! already processed. The size is bounded by the number of databases.
+//! A [`ChangeSubscriber`] collects the numbers of databases that had a transaction, were created or deleted, or got
+//! other options, until they are taken. It does not describe the changes: the task that follows knows by modseq what it
+//! has already processed. The size is bounded by the number of databases.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -27,8 +27,8 @@ impl ChangeSubscriber {
         taken
     }
 
-    /// Returns a listener that is notified of the next change. Create it before calling [`ChangeSubscriber::take`], so that no
-    /// change is missed.
+    /// Returns a listener that is notified of the next change. Create it before calling [`ChangeSubscriber::take`], so
+    /// that no change is missed.
     #[must_use]
     pub fn listen(&self) -> EventListener {
         self.notified.listen()

@@ -54,7 +54,7 @@ pub(crate) fn delete_tables(number: DbNumber, batch: &mut Batch) {
     for table in TABLES {
         match store::engine::prefix_end(&start) {
             Some(end) => batch.delete_range(table, &start, &end),
-            None => unreachable!("database numbers end long before the greatest one"),
+            None => unreachable!("database numbers never reach the maximum"),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Read access to a database: a snapshot, restricted to what one identity may see.
 //!
-//! A [`DatabaseSnapshot`] sees the database as one transaction left it and never waits for writers. What it returns may not be
-//! on the disk yet. Before a reply leaves the server, [`DatabaseSnapshot::ticket`] must be durable, so that no client learns of
-//! a change that a power failure takes back.
+//! A [`DatabaseSnapshot`] sees the database as one transaction left it and never waits for writers. What it returns may
+//! not be on the disk yet. Before a reply leaves the server, [`DatabaseSnapshot::ticket`] must be durable, so that no
+//! client learns of a change that a power failure takes back.
 //!
 //! Notes that Readers items hide are treated as absent by every method; only the counters of the database include them.
 //! The server itself sees everything, and only the server itself has access to the snapshot beneath.
@@ -383,7 +383,7 @@ fn ticket_for(database: &Database, modseq: Modseq) -> Result<Ticket> {
     if published < modseq {
         refuse_when_poisoned(database)?;
     }
-    assert!(published >= modseq, "what is visible was published before its writer let go of the lock");
+    assert!(published >= modseq, "a writer publishes its changes before it releases the lock");
     Ok(ticket)
 }
 
@@ -440,7 +440,7 @@ pub(crate) fn load_header_and_summary_bytes(
     let [header, summary] =
         [SummaryRecord::Header, SummaryRecord::Summary].map(|part| keys::summary(database.number, note, part));
     let found = reader.multi_get(Table::Summary, &[&header, &summary])?;
-    let [header, summary] = <[_; 2]>::try_from(found).expect("a value for each key");
+    let [header, summary] = <[_; 2]>::try_from(found).expect("multi_get returns one value per key");
     let header = header.map(|value| Header::decode(note, &value)).transpose();
     Ok((header.map_err(|_| damaged_note(database, note, "header"))?, summary))
 }

@@ -4,8 +4,8 @@
 //! also has two items that are not stored but that formulas written for Domino expect: `$REF` (the parent's UNID, as 32
 //! hexadecimal digits) and `$Conflict`.
 //!
-//! [`DatabaseSnapshot::search`] evaluates a selection over the documents of a database that changed since a modseq, as NSFSearch
-//! does in Domino.
+//! [`DatabaseSnapshot::search`] evaluates a selection over the documents of a database that changed since a modseq, as
+//! NSFSearch does in Domino.
 
 use base::{Modseq, NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Attachment, DocumentState, DocumentTime, HostText};
@@ -173,7 +173,8 @@ fn start_of(moment: Moment, zone: &Zone) -> std::result::Result<Timestamp, Strin
 /// Formats a time of day, or the start of a range of times of day. Returns `None` for moments with a date.
 fn format_time_of_day(moment: Moment) -> Option<String> {
     let (Moment::TimeOfDay(hundredths) | Moment::TimesOfDay(hundredths, _)) = moment else { return None };
-    let (seconds, hundredths) = (hundredths / 100, hundredths % 100);
+    let seconds = hundredths / 100;
+    let hundredths = hundredths % 100;
     let clock = format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
     Some(if hundredths == 0 { clock } else { format!("{clock}.{hundredths:02}") })
 }
@@ -256,7 +257,8 @@ impl DatabaseSnapshot<'_> {
     /// Creates the context of this database and its reader.
     #[must_use]
     pub fn surroundings(&self) -> EvaluationContext {
-        let (database, grant) = (self.database(), self.grant());
+        let database = self.database();
+        let grant = self.grant();
         let access = formula::host::Access {
             level: grant.level() as u8,
             creates: grant.may_create(),
@@ -271,8 +273,8 @@ impl DatabaseSnapshot<'_> {
         }
     }
 
-    /// Returns the body items of the note that a search passed as a subject. [`DatabaseSnapshot::body_item`] reads them. A
-    /// subject that is not stored has none.
+    /// Returns the body items of the note that a search passed as a subject. [`DatabaseSnapshot::body_item`] reads
+    /// them. A subject that is not stored has none.
     pub fn body_items(&self, subject: &Subject<'_>) -> Result<Vec<BodyDirectoryEntry>> {
         if subject.body_bytes.is_empty() {
             return Ok(Vec::new());

@@ -2,8 +2,8 @@
 //!
 //! A list of messages, a search or a sequence number in a mailbox of some hundred messages repeatedly reads all its
 //! entries or their neighbours. The store looks them up by key, newest version first. For entries whose marks just
-//! changed, this costs more than using them. An [`CachedFolder`] contains the entries of a folder in an array, as of the
-//! folder's last change.
+//! changed, this costs more than using them. An [`CachedFolder`] contains the entries of a folder in an array, as of
+//! the folder's last change.
 //!
 //! Invariants: an image returned from the cache has the same entries as the index in every snapshot with the same
 //! [`crate::FolderState::highest_modseq`], because no transaction changes a folder without raising that. A transaction

@@ -295,7 +295,8 @@ mod tests {
                     let single = [counters(other), keywords(other), next_view_index(other)];
                     assert!(single.iter().all(|key| !holds(range, key)));
                 }
-                let (body_range, children) = (body_of_item(own, note, 7), children_of(own, Unid([7; 16])));
+                let body_range = body_of_item(own, note, 7);
+                let children = children_of(own, Unid([7; 16]));
                 for ordinal in [6, 7, 8] {
                     let is_its = own == other && ordinal == 7;
                     assert_eq!(holds(&body_range, &body(other, note, ordinal, u32::MAX)), is_its);

@@ -1,7 +1,7 @@
 //! The keywords of a database: user-defined names, numbered so that folder entries stay small.
 //!
-//! The table only grows, and a keyword number always keeps its name. Names are compared without regard to ASCII case (RFC
-//! 9051 §2.3.2) and keep the case in which they were first used.
+//! The table only grows, and a keyword number always keeps its name. Names are compared without regard to ASCII case
+//! (RFC 9051 §2.3.2) and keep the case in which they were first used.
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 

@@ -3,8 +3,8 @@
 //! reader is not found.
 //!
 //! A look-up in a view reads its index as it is. No view is refreshed during an evaluation. Results are memoised as
-//! long as the [`LookupContext`] exist, which is the time of one snapshot, because a search asks for the same look-ups for
-//! each document.
+//! long as the [`LookupContext`] exist, which is the time of one snapshot, because a search asks for the same look-ups
+//! for each document.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};

@@ -58,7 +58,7 @@ pub struct UpgradeReport {
 }
 
 /// A running upgrade of one database.
-#[must_use = "an upgrade goes on as long as it is asked for steps"]
+#[must_use = "an upgrade advances only when its steps are run"]
 pub struct Upgrade<'u> {
     notes: &'u Notes,
     access: &'u Access<level::Manager>,
@@ -87,7 +87,7 @@ impl<'u> Upgrade<'u> {
 
     fn new(notes: &'u Notes, access: &'u Access<level::Manager>, mode: Mode) -> Self {
         let from = access.database().record().ods;
-        assert!(from <= OdsVersion::CURRENT, "a database that is newer does not open");
+        assert!(from <= OdsVersion::CURRENT, "a database with a newer structure cannot be opened");
         let report = UpgradeReport { from, to: OdsVersion::CURRENT, notes: 0, rewritten: 0, complete: false };
         Self { notes, access, after: NoteId(0), report, mode }
     }
@@ -127,7 +127,7 @@ impl<'u> Upgrade<'u> {
             }
         };
         drop(cursor);
-        assert!(found.rewritten <= found.notes && found.last >= self.after, "a step goes forward");
+        assert!(found.rewritten <= found.notes && found.last >= self.after, "each step advances");
         let is_written = self.mode == Mode::Rewrite && !found.batch.is_empty();
         let ticket = if is_written { Some(store.commit(&found.batch)?) } else { None };
         drop(guard);
@@ -170,7 +170,8 @@ impl UpgradeStep {
         self.notes += 1;
         self.last = note;
         let Some(summary) = contents(store, access, &header)? else { return Ok(true) };
-        let (header, summary) = (upgraded_header(&header, &summary), upgraded_summary(access, note, &summary)?);
+        let header = upgraded_header(&header, &summary);
+        let summary = upgraded_summary(access, note, &summary)?;
         self.rewritten += usize::from(header.is_some() || summary.is_some());
         if let Some(header) = header {
             self.batch.put(

@@ -44,7 +44,7 @@ impl Writer<'_, '_> {
         if !self.part.grant.flags().has(AclFlags::CREATE_PERSONAL_FOLDER) {
             self.require_level(AclLevel::Designer)?;
         }
-        let nobody = || Error::invalid("a personal folder or view", "only those who log in have some");
+        let nobody = || Error::invalid("a personal folder or view", "only authenticated users can create one");
         let owner = self.part.grant.name().ok_or_else(nobody)?.clone();
         let mut count = 0;
         for note in database_reader::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {

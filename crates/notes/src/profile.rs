@@ -148,7 +148,8 @@ mod tests {
 
     #[test]
     fn names_and_users_tell_profiles_apart() {
-        let (ann, bob) = (Name::new("Ann/Acme"), Name::new("Bob/Acme"));
+        let ann = Name::new("Ann/Acme");
+        let bob = Name::new("Bob/Acme");
         let all = [
             profile_unid("a", None),
             profile_unid("b", None),

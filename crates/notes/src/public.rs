@@ -1,10 +1,11 @@
 //! Read access to public documents only, for identities that may read nothing else.
 //!
 //! A document is public if its item [`PUBLIC_ITEM`] is `1`. An identity without Reader access whose ACL entry permits
-//! reading public documents gets an [`Access`] of the level [`level::Public`], and through it a [`PublicSnapshot`]. That
-//! is not a [`DatabaseSnapshot`] and cannot become one. It finds documents by id, UNID and parent, and lists them, and each of
-//! its methods checks that the document is public and that Readers items do not hide it. Folders, views, counters, the
-//! change log and the access control list would reveal documents that are not public, so they are not available.
+//! reading public documents gets an [`Access`] of the level [`level::Public`], and through it a [`PublicSnapshot`].
+//! That is not a [`DatabaseSnapshot`] and cannot become one. It finds documents by id, UNID and parent, and lists them,
+//! and each of its methods checks that the document is public and that Readers items do not hide it. Folders, views,
+//! counters, the change log and the access control list would reveal documents that are not public, so they are not
+//! available.
 //!
 //! The header of a document stores whether it is public ([`NoteFlags::PUBLIC`]). The flag is written whenever the items
 //! are.

@@ -2,8 +2,8 @@
 //!
 //! Deletion stubs and the records of notes that left folders are kept for the purge interval of their database, so that
 //! replicas and IMAP clients learn of them. Domino keeps its deletion stubs the same way. A replica or client that
-//! comes later learns that the order of changes is incomplete ([`crate::reading::DatabaseSnapshot::is_complete_since`]) and
-//! compares everything.
+//! comes later learns that the order of changes is incomplete ([`crate::reading::DatabaseSnapshot::is_complete_since`])
+//! and compares everything.
 
 use std::time::Duration;
 
@@ -37,7 +37,8 @@ pub fn purge(database: &Database) -> Result<usize> {
     database.check_not_dropped()?;
     let store = database.store.as_ref();
     let mut batch = Batch::new();
-    let (mut removed, mut last) = (0, Modseq(0));
+    let mut removed = 0;
+    let mut last = Modseq(0);
     for entry in old {
         if !change_log::entry_exists(store, database.number, &entry)? {
             continue;

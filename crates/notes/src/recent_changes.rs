@@ -68,7 +68,8 @@ impl NoteVersion {
     }
 }
 
-/// The last changes of a database, in their order: at most [`RECENT_CHANGES_MAX`], with versions of at most [`RECENT_VERSIONS_BYTES_MAX`].
+/// The last changes of a database, in their order: at most [`RECENT_CHANGES_MAX`], with versions of at most
+/// [`RECENT_VERSIONS_BYTES_MAX`].
 #[derive(Debug)]
 pub(crate) struct RecentChanges {
     /// The modseq after which all changes are present.

@@ -181,7 +181,9 @@ fn merge(base: &[Item], theirs: &[Item], ours: &[Item]) -> Option<Vec<Item>> {
         if !done.insert(name.to_ascii_lowercase()) {
             continue;
         }
-        let (old, their, our) = (named(base, name), named(theirs, name), named(ours, name));
+        let old = named(base, name);
+        let their = named(theirs, name);
+        let our = named(ours, name);
         merged.extend(match () {
             () if our == their || our == old => their,
             () if their == old => our,

@@ -61,7 +61,8 @@ impl DeletionRecord {
         if input.u8()? != 1 {
             return Err(InvalidRecord);
         }
-        let (at, by) = (Timestamp(input.i64()?), input.text()?.to_owned());
+        let at = Timestamp(input.i64()?);
+        let by = input.text()?.to_owned();
         let count = input.count()?;
         if count > FOLDERS_PER_NOTE_MAX {
             return Err(InvalidRecord);
@@ -95,8 +96,8 @@ impl DatabaseSnapshot<'_> {
         Ok(self.deleted_page(after, count_max, usize::MAX)?.notes)
     }
 
-    /// Does the same as [`DatabaseSnapshot::deleted_notes`], but examines at most `looks_max` deleted documents, including those
-    /// that the reader may not restore.
+    /// Does the same as [`DatabaseSnapshot::deleted_notes`], but examines at most `looks_max` deleted documents,
+    /// including those that the reader may not restore.
     pub fn deleted_page(&self, after: NoteId, count_max: usize, examined_max: usize) -> Result<DeletedPage> {
         let number = self.database().number();
         let end = keys::deletions(number).end;
@@ -111,7 +112,8 @@ impl DatabaseSnapshot<'_> {
             };
             let note = keys::split_deletion(key).ok_or_else(|| damaged(Table::Meta, key))?;
             let deletion = DeletionRecord::decode(value).map_err(|_| damaged(Table::Meta, key))?;
-            (page.next, looks) = (Some(note), looks + 1);
+            page.next = Some(note);
+            looks = looks + 1;
             if let Some((header, _)) = self.restorable(note)? {
                 page.notes.push(DeletedNote { header, deletion });
             }
@@ -205,7 +207,8 @@ impl Writer<'_, '_> {
             }
         }
         self.batch.delete(Table::Meta, &key);
-        let (now, counters) = (self.part.now, &mut self.part.counters);
+        let now = self.part.now;
+        let counters = &mut self.part.counters;
         counters.notes += 1;
         counters.stubs = counters.stubs.saturating_sub(1);
         let header =
@@ -251,7 +254,8 @@ impl Writer<'_, '_> {
     }
 
     fn delete_softly(&mut self, note: NoteId) -> Result<()> {
-        let (at, by) = (self.part.now, self.part.grant.display_name().to_owned());
+        let at = self.part.now;
+        let by = self.part.grant.display_name().to_owned();
         let number = self.part.database.number;
         let header = &mut self.pending_header(note)?.after;
         let folders = header.folders.drain(..).map(|place| place.folder).collect();
@@ -271,9 +275,12 @@ impl Writer<'_, '_> {
     pub(crate) fn delete_contents(&mut self, note: NoteId, summary: &Summary) -> Result<()> {
         let flags = self.pending_header(note)?.after.flags;
         self.delete_records(note, flags, summary);
-        let (number, now) = (self.part.database.number, self.part.now);
+        let number = self.part.database.number;
+        let now = self.part.now;
         let header = &mut self.pending_header(note)?.after;
-        let (size, parent, class) = (header.size, header.parent, header.class);
+        let size = header.size;
+        let parent = header.parent;
+        let class = header.class;
         clear_contents(header);
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;
@@ -322,7 +329,8 @@ fn delete_summary_keeping_access_items(batch: &mut Batch, of: (DbNumber, NoteId)
 fn clear_contents(header: &mut Header) {
     let is_restricted = header.flags.has(NoteFlags::HAS_READERS);
     header.flags = if is_restricted { NoteFlags::STUB.with(NoteFlags::HAS_READERS) } else { NoteFlags::STUB };
-    (header.size, header.crlf_growth) = (0, 0);
+    header.size = 0;
+    header.crlf_growth = 0;
     header.marks = Marks::NONE;
     header.keywords.clear();
 }
@@ -339,7 +347,9 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
     let mut counters = database.lock();
     database.check_not_dropped()?;
     let store = database.store.as_ref();
-    let (mut batch, mut after, mut removed) = (Batch::new(), *counters, 0);
+    let mut batch = Batch::new();
+    let mut after = *counters;
+    let mut removed = 0;
     let mut cursor = store.scan(Table::Meta, &keys::deletions(database.number), Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
         let note = keys::split_deletion(key).ok_or_else(|| damaged(Table::Meta, key))?;

@@ -378,7 +378,8 @@ impl<'t> DatabaseChanges<'t> {
     }
 
     fn flush_note(&mut self, batch: &mut Batch, pending: &PendingHeader) -> Result<()> {
-        let (number, after) = (self.database.number, &pending.after);
+        let number = self.database.number;
+        let after = &pending.after;
         assert!(after.modseq > self.guard.modseq, "modseqs rise");
         assert!(after.note < self.counters.next_note, "the note id was allocated before");
         pending.check();

@@ -186,7 +186,8 @@ impl Writer<'_, '_> {
         if !self.part.grant.flags().has(AclFlags::PUBLIC_READER) {
             self.require_level(AclLevel::Reader)?;
         }
-        let (reader, database) = (self.store, self.part.database);
+        let reader = self.store;
+        let database = self.part.database;
         let summary = self.part.stored_summary(note)?;
         let header = self.part.stored_header(note)?.filter(|header| !header.is_stub());
         let (Some(header), Some(summary)) = (header, summary) else { return Ok(None) };
@@ -222,7 +223,9 @@ impl Writer<'_, '_> {
     ) -> Result<u32> {
         let (items, blobs) = contents;
         let pending = self.pending_header(note)?;
-        let (unid, found, size) = (pending.after.unid, pending.after.sequence, pending.after.size);
+        let unid = pending.after.unid;
+        let found = pending.after.sequence;
+        let size = pending.after.size;
         if found != expected {
             return Err(Error::Conflict { unid, expected, found });
         }
@@ -239,8 +242,10 @@ impl Writer<'_, '_> {
         header.sequence_time = now;
         let others = header.flags.0 & !NoteFlags::HAS_READERS.with(NoteFlags::PUBLIC).0;
         header.flags = NoteFlags(others).with(flags_of(items));
-        (header.size, header.crlf_growth) = (stored, 0);
-        let (sequence, class) = (header.sequence, header.class);
+        header.size = stored;
+        header.crlf_growth = 0;
+        let sequence = header.sequence;
+        let class = header.class;
         self.part.counters.bytes = (self.part.counters.bytes + stored).saturating_sub(size);
         self.note_design(note, class);
         Ok(sequence)
@@ -338,8 +343,10 @@ impl Writer<'_, '_> {
         if self.part.acl.is_none() && acl == *self.part.database.acl().1 {
             return Ok(());
         }
-        let (store, database) = (self.store, self.part.database);
-        let (before, by) = (database.acl().1, self.part.grant.display_name().to_owned());
+        let store = self.store;
+        let database = self.part.database;
+        let before = database.acl().1;
+        let by = self.part.grant.display_name().to_owned();
         let change = AclChange::between(&before, &acl, &by, self.part.now, self.part.modseq);
         acl_history::record_change(store, database.number, &change, self.batch)?;
         let sequence = self.pending_header(ACL_NOTE_ID)?.after.sequence;
@@ -400,7 +407,8 @@ impl Writer<'_, '_> {
 
     pub(crate) fn editable_summary(&mut self, note: NoteId) -> Result<Arc<Summary>> {
         let summary = self.visible_summary(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
-        let (class, flags) = (self.pending_header(note)?.after.class, self.pending_header(note)?.after.flags);
+        let class = self.pending_header(note)?.after.class;
+        let flags = self.pending_header(note)?.after.flags;
         if class == NoteClass::VIEW && self.is_owned_by_caller(&summary.items) {
             return Ok(summary);
         }
@@ -628,7 +636,8 @@ impl Writer<'_, '_> {
     }
 
     fn release_blobs<'b>(&mut self, note: NoteId, blobs: impl Iterator<Item = &'b BlobId>) {
-        let (owner, now) = (self.owner(note), self.part.now);
+        let owner = self.owner(note);
+        let now = self.part.now;
         for blob in blobs {
             self.gate.release(self.batch, owner, blob, now);
         }

@@ -49,7 +49,8 @@ const MIDDLE: Tuning =
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn totals_of<'a>(entries: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>) -> Totals {
-    let (mut count, mut sums) = (0, [0; 3]);
+    let mut count = 0;
+    let mut sums = [0; 3];
     for (key, value) in entries {
         let weight = ThreeSums.weigh(key, value).expect("the model holds sound values");
         count += 1;
@@ -181,7 +182,8 @@ fn check_pages(reader: &dyn Read, model: &Model, positions: &[usize]) {
         let skipped = model.len().saturating_sub(position + 1);
         let expected = model.iter().rev().skip(skipped).take(if position < model.len() { limit } else { 0 });
         assert!(backward.into_iter().eq(expected.map(entry)));
-        let (low, high) = (position.min(pair[1] % (model.len() + 1)), position.max(pair[1] % (model.len() + 1)));
+        let low = position.min(pair[1] % (model.len() + 1));
+        let high = position.max(pair[1] % (model.len() + 1));
         let (Some(start), end) = (keys.get(low), keys.get(high)) else { continue };
         let end = end.map(|end| end.as_slice());
         assert_eq!(collection.count_range(start, end).unwrap(), (high - low) as u64);
@@ -427,7 +429,8 @@ fn long_random_histories_agree_with_the_list() {
     for (seed, tuning, count) in
         [(1, SMALL, 3_000), (2, Tuning { recent_max: 16, ..SMALL }, 3_000), (3, MIDDLE, 10_000)]
     {
-        let (engine, random) = (MemoryEngine::new(1), SeededRandom::new(seed));
+        let engine = MemoryEngine::new(1);
+        let random = SeededRandom::new(seed);
         let mut model = Model::new();
         let mut done = 0;
         while done < count {
@@ -465,7 +468,8 @@ fn random_step(random: &SeededRandom, growing: bool) -> Step {
 #[test]
 fn a_crash_leaves_a_sound_collection_of_some_moment() {
     for seed in 0..40 {
-        let (engine, random) = (MemoryEngine::new(seed), SeededRandom::new(seed));
+        let engine = MemoryEngine::new(seed);
+        let random = SeededRandom::new(seed);
         let mut model = Model::new();
         let mut moments = vec![model.clone()];
         let mut synced = 0;

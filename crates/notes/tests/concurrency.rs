@@ -138,7 +138,9 @@ fn transactions_over_overlapping_databases_end_and_are_seen_whole() {
     let done = AtomicU64::new(0);
     thread::scope(|scope| {
         for thread in 0..4 {
-            let (world, databases, done) = (&world, &databases, &done);
+            let world = &world;
+            let databases = &databases;
+            let done = &done;
             scope.spawn(move || {
                 let random = SeededRandom::new(thread);
                 for _ in 0..rounds(300) {
@@ -285,7 +287,8 @@ fn readers_see_consistent_snapshots_and_can_follow_the_changes() {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..3)
             .map(|thread| {
-                let (world, database) = (&world, &database);
+                let world = &world;
+                let database = &database;
                 scope.spawn(move || {
                     let random = SeededRandom::new(thread);
                     for _ in 0..rounds(300) {
@@ -414,7 +417,8 @@ fn who_listens_before_looking_misses_nothing() {
     write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(0)))).unwrap();
     thread::scope(|scope| {
         for player in 0..PLAYERS {
-            let (world, database) = (&world, &database);
+            let world = &world;
+            let database = &database;
             scope.spawn(move || {
                 for _ in 0..rounds {
                     // Each thread waits for the one before; one lost wake-up stops all.
@@ -441,7 +445,9 @@ fn content_is_not_collected_while_somebody_adds_it_again() {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..3)
             .map(|thread| {
-                let (world, databases, contents) = (&world, &databases, &contents);
+                let world = &world;
+                let databases = &databases;
+                let contents = &contents;
                 scope.spawn(move || {
                     let random = SeededRandom::new(thread);
                     for _ in 0..rounds(300) {

@@ -124,7 +124,8 @@ impl Connection {
     }
 
     async fn work(&mut self, work: Work) -> Step {
-        let (credentials, peer) = (Arc::clone(&self.service.credentials), *self.session.peer());
+        let credentials = Arc::clone(&self.service.credentials);
+        let peer = *self.session.peer();
         let done = self.service.pool.run(move || work.execute(credentials.as_ref(), &peer)).await;
         let outcome = match done {
             Ok(done) => match done.durable {

@@ -63,7 +63,8 @@ async fn run(
     });
     let tasks = Tasks::default();
     let answer = {
-        let (line, use_of) = (Arc::clone(&line), Arc::clone(&use_of));
+        let line = Arc::clone(&line);
+        let use_of = Arc::clone(&use_of);
         hyper::service::service_fn(move |request| answer(Arc::clone(&line), Arc::clone(&use_of), request))
     };
     let mut connection = pin!(builder(&tasks).serve_connection(TokioIo::new(stream), answer));
@@ -81,7 +82,8 @@ async fn run(
             () = tokio::time::sleep(CONNECTION_CHECK_INTERVAL) => {
                 let touched = use_of.touched.load(Ordering::Relaxed);
                 if touched != seen || use_of.running.load(Ordering::Relaxed) > 0 {
-                    (seen, quiet_since) = (touched, Instant::now());
+                    seen = touched;
+                    quiet_since = Instant::now();
                 }
                 let is_stranger = !use_of.known.load(Ordering::Relaxed) && begun.elapsed() > LOGIN_TIME_MAX;
                 if is_stranger || line.reading.stalled() > STALL_TIME_MAX {

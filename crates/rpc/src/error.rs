@@ -149,7 +149,8 @@ fn of_notes(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
     use notes::Error as E;
     match error {
         E::AccessDenied { needed, has, .. } => {
-            let (needed, has) = (access_level(*needed).into(), access_level(*has).into());
+            let needed = access_level(*needed).into();
+            let has = access_level(*has).into();
             (Code::PermissionDenied, "access", Some(Detail::AccessDenied(AccessDenied { needed, has })))
         }
         E::ServerOnly { .. } => (Code::PermissionDenied, "server-only", None),
@@ -157,7 +158,9 @@ fn of_notes(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
         E::NotFound { .. } => (Code::NotFound, "not-found", None),
         E::Exists { .. } => (Code::AlreadyExists, "exists", None),
         E::Conflict { unid, expected, found } => {
-            let (unid, expected_sequence, found_sequence) = (unid.0.to_vec(), *expected, *found);
+            let unid = unid.0.to_vec();
+            let expected_sequence = *expected;
+            let found_sequence = *found;
             (Code::Aborted, "conflict", Some(Detail::Conflict(Conflict { unid, expected_sequence, found_sequence })))
         }
         E::Invalid { .. } => (Code::InvalidArgument, "invalid", None),
@@ -174,7 +177,8 @@ fn limit(what: &str, max: u64) -> Option<Detail> {
 
 fn formula_place(what: &str, place: LineColumn) -> Option<Detail> {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let (line, column) = (count(place.line), count(place.column));
+    let line = count(place.line);
+    let column = count(place.column);
     Some(Detail::Formula(FormulaPlace { what: what.to_owned(), line, column }))
 }
 

@@ -1,10 +1,10 @@
 //! The memory of calls: one budget for the bytes of all requests and replies in transit.
 //!
 //! Code that stores bytes of a peer first takes the same number from the budget ([`Budget::take`]) and holds the
-//! [`MemoryPermit`] for as long as it holds the bytes. If the budget is exhausted, the call fails and others continue. An
-//! account has a [`Share`] of the budget and gets no more, however many sessions and connections it has, so that no
-//! account can lock out the others. Content that arrives in pieces is collected in a [`MeteredBuffer`], which takes memory
-//! as the pieces arrive and not as they announced.
+//! [`MemoryPermit`] for as long as it holds the bytes. If the budget is exhausted, the call fails and others continue.
+//! An account has a [`Share`] of the budget and gets no more, however many sessions and connections it has, so that no
+//! account can lock out the others. Content that arrives in pieces is collected in a [`MeteredBuffer`], which takes
+//! memory as the pieces arrive and not as they announced.
 //!
 //! [`crate::incoming`] accounts for requests, [`crate::outgoing`] for replies.
 
@@ -175,8 +175,11 @@ mod tests {
     #[test]
     fn one_account_gets_no_more_than_its_share() {
         let budget = Budget::new(100);
-        let (share, other) = (Share::new(60), Share::new(60));
-        let (ann, again, bob) = (budget.within(&share), budget.within(&share), budget.within(&other));
+        let share = Share::new(60);
+        let other = Share::new(60);
+        let ann = budget.within(&share);
+        let again = budget.within(&share);
+        let bob = budget.within(&other);
         let mut first = ann.take(30).expect("the mail file has no quota yet");
         first.merge(again.take(30).expect("the mail file has no quota yet"));
         assert!(matches!(again.take(1), Err(Error::Exhausted(SHARE_FULL))));

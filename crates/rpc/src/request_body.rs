@@ -3,8 +3,8 @@
 //! A message is held back until it is complete. Then it is decompressed if necessary, and its fields are counted
 //! ([`proto::shape`]). The memory of its bytes and of its decoded form is taken from the budget. Only then is it passed
 //! on, always uncompressed. If a call takes one message, the message is passed on when the request has ended, and the
-//! code that serves the call keeps its memory ([`RequestMemory`]). If a call takes several messages, the memory of one is kept
-//! until the next.
+//! code that serves the call keeps its memory ([`RequestMemory`]). If a call takes several messages, the memory of one
+//! is kept until the next.
 //!
 //! Promises: no decompressed message is larger than its call allows, and no message is passed on without being counted;
 //! a body that receives nothing for [`READ_TIME_MAX`] ends with an error; a request that is cut off is never mistaken
@@ -123,7 +123,8 @@ impl<B> RequestBody<B> {
         if length > self.terms.bytes_max {
             return Err(too_long(self.terms.bytes_max));
         }
-        (self.is_packed, self.length) = (flag == 1, length);
+        self.is_packed = flag == 1;
+        self.length = length;
         let mut content = MeteredBuffer::new(&self.terms.budget)?;
         content.append(&head_of(length), HEAD_BYTES)?;
         self.content = Some(content);
@@ -320,7 +321,8 @@ mod tests {
         /// Creates a body that arrives in pieces of `size` bytes. The call takes one message, or several for
         /// [`ATTACH`].
         fn new(path: &'static str, bytes_max: usize, bytes: &[u8], (size, end): (usize, End)) -> Self {
-            let (budget, held) = (Budget::new(BUDGET_BYTES), RequestMemory::default());
+            let budget = Budget::new(BUDGET_BYTES);
+            let held = RequestMemory::default();
             let is_whole = path != ATTACH;
             let terms = RequestLimits {
                 path,
@@ -383,7 +385,8 @@ mod tests {
 
     #[test]
     fn messages_of_strangers_are_small_even_when_they_are_unpacked() {
-        let (small, large) = (text(8_189), text(8_190));
+        let small = text(8_189);
+        let large = text(8_190);
         assert_eq!((small.len(), large.len()), (LOGIN_MESSAGE_BYTES_MAX, LOGIN_MESSAGE_BYTES_MAX + 1));
         let max = LOGIN_MESSAGE_BYTES_MAX;
         check(LOGIN, max, &framed(&small), Ok(&small));

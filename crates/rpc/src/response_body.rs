@@ -3,8 +3,9 @@
 //!
 //! HTTP/2 accepts a piece of a reply long before the peer does. If the peer's window has one byte left, hyper hands
 //! over the whole piece, and h2 keeps it until the window has let all of it through. Therefore neither the request for
-//! the next piece nor the drop of the body shows that anything was read. Only the piece itself does: a [`ResponseChunk`] holds
-//! its memory, and counts as waiting, until h2 has written its last byte or has discarded it with its stream.
+//! the next piece nor the drop of the body shows that anything was read. Only the piece itself does: a
+//! [`ResponseChunk`] holds its memory, and counts as waiting, until h2 has written its last byte or has discarded it
+//! with its stream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -224,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_piece_holds_memory_until_it_is_gone() {
-        let (world, held) = (World::new(100), Arc::new(()));
+        let world = World::new(100);
+        let held = Arc::new(());
         let mut body = world.body(&[40, 50, 11], Box::new(Arc::clone(&held)));
         assert_eq!(world.state(), (100, 0));
         let mut first = next_piece(&mut body);

@@ -4,9 +4,9 @@
 //! looked up by its ID, and the secret is compared in constant time, so that neither can be guessed from response
 //! times. Tokens are kept in memory only: after a restart, all clients must log in again.
 //!
-//! Invariants: an account has at most [`SessionLimits::per_account`] sessions, and the server at most [`SessionLimits::total`]; an
-//! additional session of an account ends its session that was idle longest; a session that was dismissed, was idle too
-//! long or is too old is never found again.
+//! Invariants: an account has at most [`SessionLimits::per_account`] sessions, and the server at most
+//! [`SessionLimits::total`]; an additional session of an account ends its session that was idle longest; a session that
+//! was dismissed, was idle too long or is too old is never found again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -179,7 +179,8 @@ impl Sessions {
 
     /// Starts a session for an authenticated person. Returns its token and the session.
     pub fn begin(&self, login: String, seat: Box<dyn SessionSlot>) -> Result<(String, Arc<Session>)> {
-        let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
+        let mut id = [0; ID_BYTES];
+        let mut secret = [0; SECRET_BYTES];
         self.random.fill(&mut id);
         self.random.fill(&mut secret);
         let now_ms = self.now_ms();

@@ -66,7 +66,7 @@ fn read_body(note: &OpenNote<'_>, text: &mut NoteText) -> Result<()> {
         note.summary.items.iter().filter(|item| is_file(item)).map(|item| item.value.clone()).collect();
     for body in &note.summary.body {
         let Some(item) = note.reading.body_item(note.header.note, body.ordinal)? else {
-            return Err(Error::Contents(format!("note {} lacks an item", note.header.note)));
+            return Err(Error::Contents(format!("an item of note {} is missing", note.header.note)));
         };
         take_item(&item, text);
         if is_file(&item) {

@@ -16,7 +16,9 @@ pub fn read(input: &[u8]) {
     if let Err(error) = Query::parse(&text) {
         assert!(error.position <= text.chars().count() && !error.message.is_empty());
     }
-    let (mut words, mut word, mut end) = (Words::new(&text), String::new(), 0);
+    let mut words = Words::new(&text);
+    let mut word = String::new();
+    let mut end = 0;
     while let Some(range) = words.next_into(&mut word) {
         assert!(range.start >= end && text.get(range.clone()).is_some(), "words are returned in the order of the text");
         assert!(!word.is_empty() && word.len() <= limits::WORD_BYTES_MAX);

@@ -1,8 +1,8 @@
 //! The full-text index: its location, its updates and its guarantees (`docs/full-text.md`).
 //!
-//! One index serves all databases of a server. [`FullTextIndex::update`] applies the changes of a database since its last
-//! update. [`FullTextIndex::commit`] makes all applied changes durable and visible at once. The applied modseq of each
-//! database is stored in the index itself, as a document of the same commit. After a crash, the index therefore
+//! One index serves all databases of a server. [`FullTextIndex::update`] applies the changes of a database since its
+//! last update. [`FullTextIndex::commit`] makes all applied changes durable and visible at once. The applied modseq of
+//! each database is stored in the index itself, as a document of the same commit. After a crash, the index therefore
 //! continues from the state that it really holds.
 //!
 //! Invariants:
@@ -452,7 +452,8 @@ impl Update<'_> {
             self.apply(*note)?;
             self.progress.changes += 1;
             if place + 1 < found.len() && self.search.should_commit(self.writing) {
-                (last, is_cut) = (*note, true);
+                last = *note;
+                is_cut = true;
                 break;
             }
         }

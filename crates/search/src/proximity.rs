@@ -18,7 +18,7 @@ pub(crate) struct NearQuery {
 impl NearQuery {
     /// Creates a query for at least two different terms within `span` positions.
     pub(crate) fn new(terms: Vec<Term>, span: u32) -> Self {
-        assert!(terms.len() > 1, "one word is near itself");
+        assert!(terms.len() > 1, "NEAR needs at least two terms");
         Self { terms, span }
     }
 }

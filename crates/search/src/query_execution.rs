@@ -168,7 +168,8 @@ const HITS_PER_TIME_CHECK: usize = 1_024;
 impl Collector {
     fn new(page: Page, behind: ChangedNotes, restricted_too: bool) -> Self {
         let window = page.offset.saturating_add(page.limit.min(HITS_MAX)).min(HITS_WINDOW_MAX);
-        let (best, needs_lookup) = (BinaryHeap::new(), Vec::new());
+        let best = BinaryHeap::new();
+        let needs_lookup = Vec::new();
         Self { page, window, behind, restricted_too, best, total: 0, needs_lookup, is_exact: true }
     }
 

@@ -236,8 +236,10 @@ fn too_broad(pattern: &str) -> Error {
 ///
 /// The comparison is linear, except that it may return to a star once for each character of the word.
 fn matches(pattern: &str, word: &str) -> bool {
-    let (pattern, word): (Vec<char>, Vec<char>) = (pattern.chars().collect(), word.chars().collect());
-    let (mut at, mut place) = (0, 0);
+    let pattern: Vec<char> = pattern.chars().collect();
+    let word: Vec<char> = word.chars().collect();
+    let mut at = 0;
+    let mut place = 0;
     let mut star = None;
     while place < word.len() {
         match pattern.get(at) {

@@ -5,16 +5,16 @@
 //! note's texts as they will be compared ([`crate::NoteText::searched`]), and vouches that these are all. The index
 //! stores those of their words that it does not already hold for queries. A searched text is split in the same way: its
 //! inner words must be words of the note, its beginning must be the end of a word, and its end must be the beginning of
-//! a word. [`FullTextIndex::lacking`] returns the notes that are vouched for and have no such words. All other notes may
-//! contain the text and must be read.
+//! a word. [`FullTextIndex::lacking`] returns the notes that are vouched for and have no such words. All other notes
+//! may contain the text and must be read.
 //!
 //! The index already holds most words, folded in its own way. An ASCII word that is not too long is the same in both
 //! forms once its letters are in lower case, and so is any piece of it. Only such words are left out here, and only
 //! those that the note really has in the index.
 //!
-//! Invariant: [`words_with_positions`] decides by two adjacent characters whether a word ends between them. The words of a text are
-//! therefore also words of any text around it, except for the first and the last. Nothing else depends on [`words_with_positions`]:
-//! which characters form words only determines how many notes are excluded.
+//! Invariant: [`words_with_positions`] decides by two adjacent characters whether a word ends between them. The words
+//! of a text are therefore also words of any text around it, except for the first and the last. Nothing else depends on
+//! [`words_with_positions`]: which characters form words only determines how many notes are excluded.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -256,7 +256,8 @@ impl FullTextIndex {
     ///
     /// Fails if the index fails.
     pub fn lacking(&self, reading: &DatabaseSnapshot<'_>, texts: &[Vec<SubstringKey>]) -> Result<Vec<ExcludedNotes>> {
-        let (published, database) = (self.published(), reading.database().number());
+        let published = self.published();
+        let database = reading.database().number();
         let Some(applied) = published.applied(database) else { return Ok(Vec::new()) };
         let mut look =
             WordLookup { schema: self.schema(), prefix: schema::prefix(database, None), steps: SUBSTRING_STEPS_MAX };
@@ -304,10 +305,12 @@ impl WordLookup<'_> {
             NotePart::Header => self.schema.main,
             NotePart::Body => self.schema.body,
         };
-        let (own, known) = (segment.inverted_index(self.schema.searched)?, segment.inverted_index(known)?);
+        let own = segment.inverted_index(self.schema.searched)?;
+        let known = segment.inverted_index(known)?;
         let own_prefix = format!("{}{}", self.prefix, sought.place.mark());
         let known_prefix = self.prefix.clone();
-        let (mut found, mut is_narrowed) = (vouched.clone(), false);
+        let mut found = vouched.clone();
+        let mut is_narrowed = false;
         let text = sought.folded.to_ascii_lowercase();
         for piece in pieces(&text) {
             let scans = matches!(piece, Piece::End(_) | Piece::Within(_));
@@ -342,7 +345,8 @@ impl WordLookup<'_> {
         if start.len().max(piece.len()) > SUBSTRING_WORD_BYTES_MAX {
             return Ok(true);
         }
-        let (start, steps) = (format!("{prefix}{start}"), Cell::new(self.steps));
+        let start = format!("{prefix}{start}");
+        let steps = Cell::new(self.steps);
         let mut found = Vec::new();
         let words = SubstringAutomaton::new(start.as_bytes(), piece.as_bytes(), ends, &steps);
         let mut terms = index.terms().search(words).into_stream()?;

@@ -1,8 +1,9 @@
 //! Search for pieces of words in the term dictionary of the index.
 //!
-//! [`SubstringAutomaton`] is an automaton that walks the character tree of the dictionary. Branches outside of the database's
-//! prefix are not entered, and for words that do not match, nothing but their characters is read. The automaton tracks
-//! how much of the piece the last characters match (Knuth, Morris, Pratt), so that each character costs the same.
+//! [`SubstringAutomaton`] is an automaton that walks the character tree of the dictionary. Branches outside of the
+//! database's prefix are not entered, and for words that do not match, nothing but their characters is read. The
+//! automaton tracks how much of the piece the last characters match (Knuth, Morris, Pratt), so that each character
+//! costs the same.
 
 use std::cell::Cell;
 

@@ -1,8 +1,8 @@
 //! The text of a note as it is collected for the index.
 //!
-//! The readers of a note's contents ([`crate::contents::ContentReader`]) add the text that users search for: items under
-//! their names, the body, the names and texts of attachments, numbers and times. At most [`TEXT_BYTES_MAX`] bytes are
-//! taken and later text is left out, so the items shown in lists are added first.
+//! The readers of a note's contents ([`crate::contents::ContentReader`]) add the text that users search for: items
+//! under their names, the body, the names and texts of attachments, numbers and times. At most [`TEXT_BYTES_MAX`] bytes
+//! are taken and later text is left out, so the items shown in lists are added first.
 
 use base::{DbNumber, Timestamp};
 
@@ -34,8 +34,12 @@ impl NoteText {
     pub(crate) fn new(database: DbNumber) -> Self {
         let database = schema::prefix(database, None);
         let empty = || database.clone();
-        let (values, substring_words, searched) = (Vec::new(), None, SubstringTexts::default());
-        let (main, body, named) = (empty(), empty(), empty());
+        let values = Vec::new();
+        let substring_words = None;
+        let searched = SubstringTexts::default();
+        let main = empty();
+        let body = empty();
+        let named = empty();
         Self {
             main,
             body,
@@ -107,8 +111,8 @@ impl NoteText {
         self.searched.take(place, folded)
     }
 
-    /// Declares that [`Self::add_substring_text`] has received every text of the note for substring search. The note may then be
-    /// excluded if it lacks the words.
+    /// Declares that [`Self::add_substring_text`] has received every text of the note for substring search. The note
+    /// may then be excluded if it lacks the words.
     pub fn mark_complete(&mut self) {
         self.substring_words =
             std::mem::take(&mut self.searched).into_word_list(&self.database, [&self.main, &self.body]);

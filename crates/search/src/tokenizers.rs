@@ -3,7 +3,8 @@
 //! The value of a field is one string: the database prefix, then texts with separators between them. [`TEXT_SEPARATOR`]
 //! separates texts so far that neither a phrase nor a proximity query spans them. [`NAME_BEGIN`] and [`NAME_END`]
 //! enclose the name of the item to which the following texts belong. The threads of the index split the string into
-//! terms ([`FieldTokenizer`]). Words that are already split are a list separated by [`WORD_SEPARATOR`] ([`WordListTokenizer`]).
+//! terms ([`FieldTokenizer`]). Words that are already split are a list separated by [`WORD_SEPARATOR`]
+//! ([`WordListTokenizer`]).
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 

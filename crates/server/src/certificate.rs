@@ -95,7 +95,8 @@ impl CertificateFiles {
         Tls::with_client_roots(&chain, &key, Some(&roots)).map_err(refuse)
     }
 
-    /// Reads the files again for a running server. On error cannot reload the certificate; the old one stays in use in use.
+    /// Reads the files again for a running server. On error cannot reload the certificate; the old one stays in use in
+    /// use.
     pub fn reload(&self, tls: &Tls) -> Result<(), CertificateError> {
         let (chain, key) = self.read()?;
         tls.replace(&chain, &key).map_err(|source| self.refused(source))

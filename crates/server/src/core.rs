@@ -236,7 +236,8 @@ impl Core {
 /// Returns the options with which the store of a data folder is opened, without the key of encrypted attachments.
 #[must_use]
 pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
-    let (keys, blobs) = (&config.store, &config.blobs);
+    let keys = &config.store;
+    let blobs = &config.blobs;
     store::Options {
         wal_folder: keys.log_folder.0.as_ref().map(|folder| data.resolve(folder)),
         max_wal_bytes: keys.log_size_max.0.map(|size| size.0),

@@ -67,8 +67,11 @@ impl FullText {
     #[must_use]
     pub fn new(notes: Arc<Notes>, folder: PathBuf, pdf: PdfReader, keys: &FullTextKeys) -> Self {
         let threads = usize::try_from(keys.threads).unwrap_or(1);
-        let (opened, counts) = (Mutex::default(), Counts::default());
-        let (pdf, thread_bytes, serves_imap) = (Arc::new(pdf), keys.memory.as_usize(), keys.imap_search);
+        let opened = Mutex::default();
+        let counts = Counts::default();
+        let pdf = Arc::new(pdf);
+        let thread_bytes = keys.memory.as_usize();
+        let serves_imap = keys.imap_search;
         Self { notes, folder, threads, thread_bytes, serves_imap, opened, pdf, reads_pdf: keys.pdf, counts }
     }
 
@@ -280,7 +283,8 @@ async fn pass(indexer: &Arc<Mutex<Indexer>>, idle: Duration, shutdown: &Shutdown
         if shutdown.is_draining() {
             break;
         }
-        let (stop, path) = (shutdown.clone(), record.path.clone());
+        let stop = shutdown.clone();
+        let path = record.path.clone();
         let indexed = blocking(indexer, move |indexer| indexer.update(&record, &|| stop.is_draining())).await;
         updated.push((path, indexed.unwrap_or(0)));
         if !idle.is_zero() {

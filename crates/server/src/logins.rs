@@ -55,8 +55,8 @@ enum ExchangeStep {
 }
 
 impl LoginCheck {
-    /// Admits a person whose credentials have been verified, and returns the canonical name. Returns [`LoginRefusal::Wrong`]
-    /// if the account was changed in the meantime.
+    /// Admits a person whose credentials have been verified, and returns the canonical name. Returns
+    /// [`LoginRefusal::Wrong`] if the account was changed in the meantime.
     fn admit(&self, peer: &Peer, person: &Person) -> Result<String, LoginRefusal> {
         if self.sessions.admit(peer.connection, person, &self.directory) {
             return Ok(person.name.canonical().to_owned());

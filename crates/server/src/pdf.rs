@@ -76,7 +76,8 @@ impl PdfReader {
     /// Creates the service with the path of the program for the children. No child is started yet.
     #[must_use]
     pub fn new(program: PathBuf) -> Self {
-        let (pool, freed) = (Mutex::default(), Condvar::new());
+        let pool = Mutex::default();
+        let freed = Condvar::new();
         Self { program, time_max: PDF_TIME_MAX, pool, freed, clock: SystemClock::new(), counts: Counts::default() }
     }
 

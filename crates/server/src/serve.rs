@@ -141,7 +141,8 @@ impl Server {
         shutdown: Shutdown,
     ) -> Result<Arc<Self>, ServeError> {
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-        let (keys, limits) = (&core.config.server, &core.config.limits);
+        let keys = &core.config.server;
+        let limits = &core.config.limits;
         let options = PoolOptions {
             name: "worker".to_owned(),
             workers: keys.pool_tasks.or_else(|| processors().saturating_mul(2).max(4)),
@@ -190,7 +191,8 @@ impl Server {
         }
         running.spawn(updater::run(Arc::clone(&self.updater), Arc::clone(&self.core), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {
-            let (server, shutdown) = (Arc::clone(self), self.shutdown.clone());
+            let server = Arc::clone(self);
+            let shutdown = self.shutdown.clone();
             running.spawn(async move {
                 control::server::serve(listener, server, shutdown).await;
                 drop(file);
@@ -209,7 +211,8 @@ impl Server {
 
     /// Returns the task that keeps the full-text indexes up to date.
     fn indexing(&self) -> impl Future<Output = ()> + use<> {
-        let (core, keys) = (&self.core, &self.core.config.full_text);
+        let core = &self.core;
+        let keys = &self.core.config.full_text;
         let indexer = Indexer::new(Arc::clone(&core.full_text), Arc::clone(&core.notes), Arc::clone(&core.clock));
         full_text::run(indexer, (keys.delay.0, keys.idle_time.0), self.shutdown.clone())
     }
@@ -247,7 +250,8 @@ impl Server {
 
     fn acceptor(&self, bound: BoundListener, serve: ServeConnection) -> Acceptor {
         let traffic = self.traffic.get(&bound.protocol).cloned().unwrap_or_default();
-        let (connections, shutdown) = (Arc::clone(&self.connections), self.shutdown.clone());
+        let connections = Arc::clone(&self.connections);
+        let shutdown = self.shutdown.clone();
         Acceptor { bound, connections, traffic, serve, shutdown }
     }
 

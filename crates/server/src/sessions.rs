@@ -301,7 +301,8 @@ mod tests {
     #[test]
     fn a_deny_list_ends_the_sessions_of_its_members() {
         let mut world = World::new();
-        let (ann, bob) = (world.log_in("ann"), world.log_in("bob"));
+        let ann = world.log_in("ann");
+        let bob = world.log_in("bob");
         let new = NewGroup { name: "staff".to_owned(), members: vec!["bob".to_owned()], ..NewGroup::default() };
         world.sample.core.directory.group_add(&new).expect("the address is free");
         assert_eq!(world.look(), 0);
@@ -313,7 +314,8 @@ mod tests {
         world.sample.core.directory.group_set("gone", &deny).expect("the mail file exists");
         assert_eq!(world.look(), 2);
         assert!(ann.dismissal().is_terminated() && bob.dismissal().is_terminated());
-        let (session, ann) = (world.sessions.begin(), world.person("ann"));
+        let session = world.sessions.begin();
+        let ann = world.person("ann");
         assert!(!world.sessions.admit(session.number(), &ann, &world.sample.core.directory));
     }
 

@@ -118,7 +118,8 @@ impl SubmissionService for NativeSubmission {
             return Err(SubmissionError::TooLarge("the message is too large".to_owned()));
         }
         self.reception.check_capacity(deposit.message.len() as u64).map_err(|refusal| submission_error(&refusal))?;
-        let (id, reverse_path) = (self.id(), self.sender(&deposit)?);
+        let id = self.id();
+        let reverse_path = self.sender(&deposit)?;
         let message = self.repaired_message(&deposit, &reverse_path, &id)?;
         let sender = Sender { peer: deposit.peer, login: Some(deposit.login.clone()), reverse_path };
         let recipients = self.recipients(&sender, &deposit.recipients)?;

@@ -1,8 +1,8 @@
 //! Periodic background tasks: each task pauses, runs, and repeats. No two runs of the same task overlap.
 //!
-//! A task is synchronous code on a thread that may block. It gets a [`ProgressCallback`] closure, which returns *break* when the
-//! server drains, so that long tasks end early. A failure is logged and does not end the schedule. The pause starts
-//! when the task has ended.
+//! A task is synchronous code on a thread that may block. It gets a [`ProgressCallback`] closure, which returns *break*
+//! when the server drains, so that long tasks end early. A failure is logged and does not end the schedule. The pause
+//! starts when the task has ended.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError};
@@ -44,7 +44,8 @@ pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
             () = shutdown.draining() => return,
             () = tokio::time::sleep(task.pause) => {}
         }
-        let (core, stop) = (Arc::clone(&core), shutdown.clone());
+        let core = Arc::clone(&core);
+        let stop = shutdown.clone();
         let done = tokio::task::spawn_blocking(move || {
             let mut report = |_| if stop.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             (task.run)(&core, &mut report)
@@ -68,7 +69,8 @@ fn collect_blobs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Optio
 fn purge_stubs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
     let databases = core.notes.database_list()?;
     let total = Some(databases.len() as u64);
-    let (mut removed, mut failed) = (0, None);
+    let mut removed = 0;
+    let mut failed = None;
     for (done, facts) in (0..).zip(databases) {
         report_step(report, Progress { what: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
         match purge_database(core, &facts.path) {

@@ -362,7 +362,8 @@ mod tests {
     #[test]
     fn a_refresh_follows_the_template_and_leaves_what_was_made_by_hand() {
         let sample = Sample::new();
-        let (notes, access) = (&sample.core.notes, database(&sample));
+        let notes = &sample.core.notes;
+        let access = database(&sample);
         let text = templates::FILES[0];
         let old = Template::parse(text).expect("right");
         let by_hand = ViewNote { title: "By Author".into(), selection: "SELECT @All".into(), ..ViewNote::default() };

@@ -122,7 +122,8 @@ impl TransferAgent {
         let Some(transfer) = &self.transfer else {
             return temporary("451 4.3.2 delivery to other servers is turned off");
         };
-        let (router, key) = (Arc::clone(&self.router), job.key);
+        let router = Arc::clone(&self.router);
+        let key = job.key;
         let message = match self.pool.run(move || router.content(key)).await {
             Ok(Ok(message)) => message,
             Ok(Err(error)) => {
@@ -169,7 +170,8 @@ impl TransferAgent {
             count.add(1);
             tracing::info!(target: "mail", id = job.envelope.id, queue = %job.key, to = queued.recipient.address, reply, "{what}");
         }
-        let (router, key) = (Arc::clone(&self.router), job.key);
+        let router = Arc::clone(&self.router);
+        let key = job.key;
         match self.pool.run(move || router.finish(&job, &outcomes)).await {
             Ok(Ok(_)) => tracing::debug!(target: "mail", queue = %key, "settled"),
             Ok(Err(error)) => {

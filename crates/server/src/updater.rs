@@ -162,7 +162,8 @@ impl Updater {
         }
         match queues.deferred.first_key_value() {
             Some((key, database)) if key.0 <= now => {
-                let (key, database) = (*key, *database);
+                let key = *key;
+                let database = *database;
                 queues.deferred.remove(&key);
                 queues.waiting.remove(&database);
                 Ok(UpdateRequest::Database(database))
@@ -264,7 +265,8 @@ impl Updater {
             Ok(false) => {}
             Err(error) => {
                 self.counts.failures.fetch_add(1, Ordering::Relaxed);
-                let (path, view) = (access.database().path(), &info.view.title);
+                let path = access.database().path();
+                let view = &info.view.title;
                 tracing::error!(target: "update", database = path, view, %error, "cannot update a view");
             }
         }
@@ -373,7 +375,9 @@ pub async fn run(updater: Arc<Updater>, core: Arc<Core>, shutdown: Shutdown) {
 }
 
 async fn work(updater: &Arc<Updater>, wanted: UpdateRequest, core: &Arc<Core>, shutdown: &Shutdown) {
-    let (updater, core, stop) = (Arc::clone(updater), Arc::clone(core), shutdown.clone());
+    let updater = Arc::clone(updater);
+    let core = Arc::clone(core);
+    let stop = shutdown.clone();
     let done = tokio::task::spawn_blocking(move || updater.work(wanted, &core, &|| stop.is_draining())).await;
     match done {
         // The database was deleted in the meantime.
@@ -502,7 +506,8 @@ pub(crate) mod tests {
         let database = make(core, Refresh::Manual, options);
         let note = authorize(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
         let view = |updater: &Updater| updater.request_view(database.number(), note, core).expect("room");
-        let (first, second) = (view(&updater), view(&updater));
+        let first = view(&updater);
+        let second = view(&updater);
         assert!(updater.waiting() == 1 && updater.is_somebody_waiting(), "both requests wait for the same update");
         assert!(first.has_changed().is_ok() && rows(&database).is_none());
         work_off(&updater, core);

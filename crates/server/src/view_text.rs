@@ -1,8 +1,8 @@
 //! The text form of views in templates (`docs/templates.md`): parsing and formatting.
 //!
-//! Templates and the command line share this form. A [`ViewText`] that is created from a design and parsed again yields the
-//! same design, whatever it contains; default values are not written. Whether the design can be indexed is checked by
-//! [`ViewNote::check`] and by the server that receives it.
+//! Templates and the command line share this form. A [`ViewText`] that is created from a design and parsed again yields
+//! the same design, whatever it contains; default values are not written. Whether the design can be indexed is checked
+//! by [`ViewNote::check`] and by the server that receives it.
 
 use std::fmt::Write;
 

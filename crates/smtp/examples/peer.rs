@@ -120,7 +120,8 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
         login: None,
         dialect: if dialect == "lmtp" { ClientProtocol::Lmtp } else { ClientProtocol::Smtp },
     };
-    let (route, clock) = (Route::Host(Arc::new(host)), Arc::new(ElapsedClock(Instant::now())));
+    let route = Route::Host(Arc::new(host));
+    let clock = Arc::new(ElapsedClock(Instant::now()));
     let transfer = SmtpClient::new(
         Options::new("out.c.example"),
         Resolver::with_servers(&[])?,

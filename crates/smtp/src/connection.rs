@@ -68,7 +68,8 @@ pub async fn serve(
     }
     let ends_at = Instant::now().checked_add(service.rules.session_time_max);
     let shutdown = service.shutdown.clone();
-    let (input, out) = (Vec::new(), Vec::new());
+    let input = Vec::new();
+    let out = Vec::new();
     let connection = Connection { stream, session, service, dismissal, input, used: 0, out, ends_at };
     tokio::select! {
         biased;
@@ -315,7 +316,8 @@ impl ListenerServices {
             return Ok(message);
         }
         let is_stranger = envelope.sender.login.is_none() && !envelope.sender.peer.loopback;
-        let (mut message, mut header) = (message, None);
+        let mut message = message;
+        let mut header = None;
         if let Some(verifier) = self.verifier.as_ref().filter(|_| is_stranger) {
             let arrival = ClientInfo {
                 address: envelope.sender.peer.ip(),

@@ -1,7 +1,7 @@
 //! The rules of a listener: its offers and requirements. All sessions of a listener share one [`ListenerRules`].
 //!
-//! `server` creates it from the configuration. [`ListenerRules::reception`], [`ListenerRules::submission`] and [`ListenerRules::lmtp`] return
-//! sensible defaults.
+//! `server` creates it from the configuration. [`ListenerRules::reception`], [`ListenerRules::submission`] and
+//! [`ListenerRules::lmtp`] return sensible defaults.
 
 use std::time::Duration;
 

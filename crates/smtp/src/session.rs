@@ -2,9 +2,9 @@
 //! clock parameter, and never waits.
 //!
 //! [`Session::step`] processes input until it needs more, or until it needs an answer from the rest of the server
-//! ([`BackendRequest`]), for example whether a recipient exists, a password is correct, or a message is accepted. The caller
-//! passes the answer to [`Session::answer`] and continues. Replies are collected in the caller's buffer, so that the
-//! replies to a pipelined group are sent together.
+//! ([`BackendRequest`]), for example whether a recipient exists, a password is correct, or a message is accepted. The
+//! caller passes the answer to [`Session::answer`] and continues. Replies are collected in the caller's buffer, so that
+//! the replies to a pipelined group are sent together.
 //!
 //! Invariants:
 //!

@@ -77,7 +77,9 @@ pub fn format_date(moment: Timestamp) -> String {
     let pick = |index: i64| usize::try_from(index).unwrap_or_default();
     let weekday = DAYS.get(pick(days.rem_euclid(7))).copied().unwrap_or_default();
     let month = MONTHS.get(pick(month - 1)).copied().unwrap_or_default();
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let hour = second / 3_600;
+    let minute = second / 60 % 60;
+    let second = second % 60;
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} +0000")
 }
 

@@ -54,12 +54,16 @@ fn run(folder: &Path, mode: SyncMode, threads: u64, large: AttachmentKind, time:
     let options = Options { sync: mode, ..Options::default() };
     let store = Store::open(folder, &options).expect("a new store");
     let contents: Vec<Vec<u8>> = (0..64).map(content).collect();
-    let (commits, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let commits = AtomicU64::new(0);
+    let bytes = AtomicU64::new(0);
     let start = now();
     let cpu_start = cpu_microseconds();
     std::thread::scope(|scope| {
         for thread in 0..threads {
-            let (store, contents, commits, bytes) = (&store, &contents, &commits, &bytes);
+            let store = &store;
+            let contents = &contents;
+            let commits = &commits;
+            let bytes = &bytes;
             scope.spawn(move || {
                 let mut number = 0_u32;
                 while now() - start < time {
@@ -76,7 +80,8 @@ fn run(folder: &Path, mode: SyncMode, threads: u64, large: AttachmentKind, time:
     let cpu = (cpu_microseconds() - cpu_start) as f64 / count;
     let syncs = store.committer().counts().1 as f64 / seconds;
     let rate = bytes.load(Ordering::Relaxed) as f64 / seconds / 1e6;
-    let (mode, large) = (format!("{mode:?}"), format!("{large:?}"));
+    let mode = format!("{mode:?}");
+    let large = format!("{large:?}");
     println!("{mode:8} {threads:>7} {large:6} {:>10.0} {cpu:>10.1} {syncs:>12.0} {rate:>8.1}", count / seconds);
 }
 

@@ -11,9 +11,9 @@
 //! - After a failed sync nothing becomes durable and nothing more is written until the store is reopened, because the
 //!   state of the disk is then unknown. The store is *poisoned*.
 //!
-//! Dropping a [`DurableFuture`] removes its waker. A [`DurableFuture`] that outlives the store does not keep the engine open and
-//! still receives its outcome, because the committer syncs once more when it is dropped. If the sync thread panics, the
-//! store is poisoned, so that no waiter blocks forever.
+//! Dropping a [`DurableFuture`] removes its waker. A [`DurableFuture`] that outlives the store does not keep the engine
+//! open and still receives its outcome, because the committer syncs once more when it is dropped. If the sync thread
+//! panics, the store is poisoned, so that no waiter blocks forever.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -134,7 +134,8 @@ impl Drop for Committer {
     }
 }
 
-/// A future that is ready when a write is durable, or can no longer become durable. Threads call [`DurableFuture::wait`].
+/// A future that is ready when a write is durable, or can no longer become durable. Threads call
+/// [`DurableFuture::wait`].
 #[must_use = "a write is durable only after this was awaited"]
 pub struct DurableFuture {
     log: Arc<CommitState>,
@@ -167,7 +168,9 @@ impl Future for DurableFuture {
         if let Some(outcome) = self.log.outcome_if_durable(self.ticket) {
             return Poll::Ready(outcome);
         }
-        let (log, ticket, place) = (Arc::clone(&self.log), self.ticket, self.waiter);
+        let log = Arc::clone(&self.log);
+        let ticket = self.ticket;
+        let place = self.waiter;
         let mut state = log.lock();
         if let Some(outcome) = state.outcome(ticket) {
             return Poll::Ready(outcome);
@@ -336,7 +339,8 @@ impl CommitState {
 }
 
 fn spawn(engine: &Arc<dyn Engine>, log: &Arc<CommitState>) -> Result<JoinHandle<()>> {
-    let (engine, log) = (Arc::clone(engine), Arc::clone(log));
+    let engine = Arc::clone(engine);
+    let log = Arc::clone(log);
     let body = move || {
         let _alarm = PanicGuard(&log);
         while let Some(target) = log.next_target() {

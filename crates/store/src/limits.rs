@@ -38,7 +38,8 @@ pub const BACKUPS_MAX: u32 = 1_000_000;
 /// third of a millisecond.
 pub const SKIPPED_TOMBSTONES_MAX: u32 = 4_000;
 
-/// Tombstones between two entries from which on a scan reports the range between them as a gap. Stepping over as many takes a microsecond.
+/// Tombstones between two entries from which on a scan reports the range between them as a gap. Stepping over as many
+/// takes a microsecond.
 pub const GAP_TOMBSTONES_MIN: u64 = 16;
 
 /// Gaps that are kept for each sixty-fourth of the databases, about 150 bytes each.

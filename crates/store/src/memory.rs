@@ -2,13 +2,13 @@
 //! a seed.
 //!
 //! Each value carries the sequence number of the batch that wrote it, and older values are kept while a reader may
-//! still see them. A snapshot is then just a sequence number, and so is a crash: [`MemoryEngine::crash`] returns a new engine
-//! that contains everything synced and a random prefix of the later batches, as a torn log would. Every value has a
-//! checksum. A bit flipped by [`MemoryEngine::damage`] is detected when the value is read, and reported as
+//! still see them. A snapshot is then just a sequence number, and so is a crash: [`MemoryEngine::crash`] returns a new
+//! engine that contains everything synced and a random prefix of the later batches, as a torn log would. Every value
+//! has a checksum. A bit flipped by [`MemoryEngine::damage`] is detected when the value is read, and reported as
 //! [`Error::Damaged`].
 //!
-//! Failures are controlled through [`MemoryEngine::faults`]. Several threads may use the engine. A run is reproducible from
-//! its seed if only one thread uses it.
+//! Failures are controlled through [`MemoryEngine::faults`]. Several threads may use the engine. A run is reproducible
+//! from its seed if only one thread uses it.
 //!
 //! Not a goal: speed. Every step of a scan takes the lock and searches the map.
 
@@ -208,7 +208,8 @@ impl Tables {
     }
 
     fn set(&mut self, table: Table, key: &[u8], value: Option<Stored>) {
-        let (sequence, floor) = (self.written, self.oldest_visible());
+        let sequence = self.written;
+        let floor = self.oldest_visible();
         if value.is_none() {
             if !self.maps[table as usize].contains_key(key) {
                 return;
@@ -430,7 +431,8 @@ impl Engine for MemoryEngine {
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
-        let (mut bytes, mut damage) = (0, Vec::new());
+        let mut bytes = 0;
+        let mut damage = Vec::new();
         for table in Table::ALL {
             let mut cursor = self.scan(table, &KeyRange::all(), Direction::Forward)?;
             loop {

@@ -140,7 +140,8 @@ impl RocksEngine {
     fn verify_table(&self, table: Table, bytes: &mut u64, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
         let files = self.db.live_files().map_err(|error| failure("list the files", &error))?;
         let of_table = || files.iter().filter(|file| file.column_family_name == table.name());
-        let (mut damage, mut start) = (Vec::new(), Vec::new());
+        let mut damage = Vec::new();
+        let mut start = Vec::new();
         // Scans do not use filters, so point lookups check them. The lookups come first: once a scan has failed to read
         // a filter, the engine works without it.
         let firsts = of_table().filter_map(|file| file.start_key.as_deref());
@@ -181,7 +182,8 @@ impl RocksEngine {
         progress: &mut dyn FnMut(u64),
     ) -> std::result::Result<(), (Vec<u8>, Error)> {
         let mut cursor = KeyCursor::start_whole(self, table, start);
-        let (mut reported, mut last) = (*bytes, start.to_vec());
+        let mut reported = *bytes;
+        let mut last = start.to_vec();
         loop {
             match cursor.next() {
                 Ok(Some((key, value))) => {
@@ -368,7 +370,8 @@ impl Engine for RocksEngine {
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
-        let (mut bytes, mut damage) = (0, Vec::new());
+        let mut bytes = 0;
+        let mut damage = Vec::new();
         for table in Table::ALL {
             damage.extend(self.verify_table(table, &mut bytes, progress)?);
         }

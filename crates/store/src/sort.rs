@@ -70,7 +70,8 @@ impl Sorter {
             return Ok(Sorted(Source::Memory { arena: self.arena, pairs: self.pairs.into_iter() }));
         }
         self.spill()?;
-        let (folder, runs) = (self.folder, self.runs);
+        let folder = self.folder;
+        let runs = self.runs;
         drop(self.arena);
         let mut merge = Merge { folder, runs: Vec::with_capacity(runs.len()), heads: BinaryHeap::new(), current: None };
         for file in runs {
@@ -97,7 +98,8 @@ impl Sorter {
         let file = unnamed_file(&self.folder).map_err(|error| unusable(&self.folder, &error))?;
         let mut out = BufWriter::with_capacity(SORT_BUFFER_BYTES, file);
         for pair in &self.pairs {
-            let (key_bytes, value_bytes) = (pair.key_bytes.to_be_bytes(), pair.value_bytes.to_be_bytes());
+            let key_bytes = pair.key_bytes.to_be_bytes();
+            let value_bytes = pair.value_bytes.to_be_bytes();
             let bytes = &self.arena[pair.start..pair.end()];
             let written = out.write_all(&key_bytes).and_then(|()| out.write_all(&value_bytes));
             written.and_then(|()| out.write_all(bytes)).map_err(|error| unusable(&self.folder, &error))?;

@@ -97,7 +97,9 @@ struct Known {
 impl WriteCache {
     pub(crate) fn new(inner: Arc<dyn Engine>) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (written, writes, sweeps_in_progress) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let written = AtomicU64::new(0);
+        let writes = AtomicU64::new(0);
+        let sweeps_in_progress = AtomicU64::new(0);
         Self { inner, shards, hasher: RandomState::default(), written, writes, sweeps_in_progress }
     }
 
@@ -310,7 +312,8 @@ impl Engine for WriteCache {
     }
 
     fn metrics(&self) -> Metrics {
-        let (mut asked, mut told) = (0, 0);
+        let mut asked = 0;
+        let mut told = 0;
         for shard in self.shards.iter().map(lock) {
             asked += shard.lookups;
             told += shard.hits;

@@ -133,7 +133,8 @@ impl Deflate {
     fn decompress_into(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<usize> {
         let mut space = [0; STEP_BYTES];
         let room = buffer.remaining().min(space.len());
-        let (before_in, before_out) = (self.decompress.total_in(), self.decompress.total_out());
+        let before_in = self.decompress.total_in();
+        let before_out = self.decompress.total_out();
         let input = self.input.get(self.taken..).unwrap_or_default();
         let status = self
             .decompress
@@ -178,7 +179,8 @@ impl Deflate {
     fn compress_step(&mut self, bytes: &[u8], flush: FlushCompress) -> io::Result<(usize, usize)> {
         let compress = self.compress.get_or_insert_with(|| Box::new(Compress::new(Compression::fast(), false)));
         let mut space = [0; STEP_BYTES];
-        let (before_in, before_out) = (compress.total_in(), compress.total_out());
+        let before_in = compress.total_in();
+        let before_out = compress.total_out();
         compress.compress(bytes, &mut space, flush).map_err(io::Error::other)?;
         let produced = count(compress.total_out(), before_out);
         self.output.extend_from_slice(space.get(..produced).unwrap_or_default());

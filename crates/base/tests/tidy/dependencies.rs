@@ -18,7 +18,7 @@ const INDIRECT_ONLY: &[(&str, &str)] = &[
     ("rand", "randomness is a parameter: base::Random"),
     ("fastrand", "randomness is a parameter: base::Random"),
     ("async-trait", "the edges are concrete types"),
-    ("anyhow", "one error enum per room"),
+    ("anyhow", "one error enum per crate"),
     ("log", "tracing"),
 ];
 
@@ -82,14 +82,14 @@ fn packages() -> Vec<Package> {
 
 /// Returns the third-party packages in the `[dependencies]` of this workspace's crates.
 fn direct() -> BTreeSet<String> {
-    let rooms: BTreeSet<String> = repository::crates().into_iter().collect();
-    let manifests = rooms.iter().map(|room| repository::read(&format!("crates/{room}/Cargo.toml")));
+    let crates: BTreeSet<String> = repository::crates().into_iter().collect();
+    let manifests = crates.iter().map(|crate_name| repository::read(&format!("crates/{crate_name}/Cargo.toml")));
     let tables = manifests.map(|text| text.parse::<toml::Table>().expect("cargo has read this manifest"));
     let names = tables.flat_map(|table| match table.get("dependencies").and_then(|d| d.as_table()) {
         Some(dependencies) => dependencies.keys().cloned().collect(),
         None => Vec::new(),
     });
-    names.filter(|name| !rooms.contains(name)).collect()
+    names.filter(|name| !crates.contains(name)).collect()
 }
 
 /// Reads a list of names from deny.toml. An entry is a string or a table with a `name`.

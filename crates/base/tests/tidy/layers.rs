@@ -26,16 +26,16 @@ const UNRESTRICTED_CRATES: &[&str] = &["fuzz"];
 /// Checks the manifests against the map, and the map against the folders.
 pub fn layer_violations() -> Vec<Finding> {
     let map = map(&repository::read("ARCHITECTURE.md"));
-    let rooms: BTreeSet<String> = repository::crates().into_iter().collect();
+    let crates: BTreeSet<String> = repository::crates().into_iter().collect();
     let mut findings = Vec::new();
-    for room in &rooms {
-        let manifest = format!("crates/{room}/Cargo.toml");
-        let Some(layer) = map.get(room) else {
-            findings.push(Finding::new("map", manifest, "ARCHITECTURE.md does not name this room"));
+    for crate_name in &crates {
+        let manifest = format!("crates/{crate_name}/Cargo.toml");
+        let Some(layer) = map.get(crate_name) else {
+            findings.push(Finding::new("map", manifest, "ARCHITECTURE.md does not name this crate"));
             continue;
         };
         for target in dependencies(&repository::read(&manifest)) {
-            if let Some(remark) = objection((room, *layer), &target, &map) {
+            if let Some(remark) = objection((crate_name, *layer), &target, &map) {
                 findings.push(Finding::new("layer", format!("{manifest}::{target}"), remark));
             }
         }
@@ -48,13 +48,13 @@ pub fn runtime() -> Vec<Finding> {
     let map = map(&repository::read("ARCHITECTURE.md"));
     let core = repository::crates()
         .into_iter()
-        .filter(|room| matches!(map.get(room), Some(Some(layer)) if *layer <= LAYER_WITHOUT_RUNTIME_MAX));
+        .filter(|crate_name| matches!(map.get(crate_name), Some(Some(layer)) if *layer <= LAYER_WITHOUT_RUNTIME_MAX));
     let mut findings = Vec::new();
-    for room in core {
+    for crate_name in core {
         let packages = repository::cargo(&[
             "tree",
             "--package",
-            &room,
+            &crate_name,
             "--edges",
             "normal",
             "--prefix",
@@ -65,7 +65,7 @@ pub fn runtime() -> Vec<Finding> {
         if packages.iter().any(|package| package.starts_with("tokio v")) {
             findings.push(Finding::new(
                 "runtime",
-                format!("crates/{room}"),
+                format!("crates/{crate_name}"),
                 "links tokio; the core is synchronous (`cargo tree -i tokio` says why)",
             ));
         }
@@ -75,20 +75,20 @@ pub fn runtime() -> Vec<Finding> {
 
 /// Returns the objection to a dependency of a crate on `target`, or `None` if it is allowed.
 fn objection(from: (&str, Option<u8>), target: &str, map: &BTreeMap<String, Option<u8>>) -> Option<String> {
-    let (room, layer) = from;
+    let (crate_name, layer) = from;
     let allowed = match (layer, map.get(target)?) {
-        _ if UNRESTRICTED_CRATES.contains(&room) => true,
+        _ if UNRESTRICTED_CRATES.contains(&crate_name) => true,
         (_, None) => false,
         (None, Some(_)) => UNLAYERED_DEPENDENCIES.contains(&target),
         (Some(5), Some(5)) => LAYER_5_SHARED.contains(&target),
         (Some(from), Some(to)) => to < &from,
     };
-    if allowed { None } else { Some(format!("{room} may not lean on {target} (layers in ARCHITECTURE.md)")) }
+    if allowed { None } else { Some(format!("{crate_name} may not lean on {target} (layers in ARCHITECTURE.md)")) }
 }
 
 /// Parses the rows `| layer | `crate` ... | ... |` of the code map.
 fn map(page: &str) -> BTreeMap<String, Option<u8>> {
-    let mut rooms = BTreeMap::new();
+    let mut crates = BTreeMap::new();
     for line in page.lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [_, layer, names, ..] = cells[..] else { continue };
@@ -100,10 +100,10 @@ fn map(page: &str) -> BTreeMap<String, Option<u8>> {
             },
         };
         for name in names.split('`').skip(1).step_by(2) {
-            rooms.insert(name.trim_end_matches('/').to_owned(), layer);
+            crates.insert(name.trim_end_matches('/').to_owned(), layer);
         }
     }
-    rooms
+    crates
 }
 
 /// Returns the dependencies of a manifest with a `path` or `workspace` entry, for the product, its tests or its build.
@@ -122,7 +122,7 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "| layer | room |\n|---|---|\n| 0 | `base` | ids |\n| 1 | `store` | files |\n| 5 | `wire` `client` | s |\n\
+    const PAGE: &str = "| layer | crate |\n|---|---|\n| 0 | `base` | ids |\n| 1 | `store` | files |\n| 5 | `wire` `client` | s |\n\
                         | 5 | `imap` `smtp` | p |\n| – | `bench` | load |\n";
 
     fn refused(from: &str, to: &str) -> bool {

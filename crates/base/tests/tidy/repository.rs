@@ -47,14 +47,14 @@ pub fn files(folder: &str, extensions: &[&str]) -> Vec<String> {
 
 /// Returns the crates: the folders in `crates/` that contain a manifest.
 pub fn crates() -> Vec<String> {
-    let mut rooms: Vec<String> = fs::read_dir(root().join("crates"))
+    let mut crates: Vec<String> = fs::read_dir(root().join("crates"))
         .expect("there are crates")
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .filter(|name| exists(&format!("crates/{name}/Cargo.toml")))
         .collect();
-    rooms.sort();
-    rooms
+    crates.sort();
+    crates
 }
 
 /// Runs cargo without network access and returns the lines of its output. Panics with cargo's error output if it fails.

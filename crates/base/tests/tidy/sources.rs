@@ -1,17 +1,20 @@
 //! Checks of the sources: every Rust file of the crates and of `fuzz/`, parsed.
 //!
-//! There are three groups of rules:
+//! There are four groups of rules:
 //!
+//! - *Language* ([`language`]): verbs of doc comments, banned words, width of comments, parameters, packed `let`s.
 //! - *Shape* ([`shape`]): module docs, doc comments on public items, length of functions and files, nesting, names,
 //!   markers of unfinished work.
-//! - *Reach* ([`reach`]): functions that only certain crates may call, for files, time, randomness and the environment.
-//! - *Care* (also [`reach`], since these are calls and attributes): unwraps, poisoned locks, sleeping tests, `unsafe`,
-//!   ignored tests.
+//! - *Reach* ([`banned_calls`]): functions that only certain crates may call, for files, time, randomness and the
+//!   environment.
+//! - *Care* (also [`banned_calls`], since these are calls and attributes): unwraps, poisoned locks, sleeping tests,
+//!   `unsafe`, ignored tests.
 //!
 //! Test code is code under `tests/` or `examples/` (measuring programs), in `tests.rs`, or in a module marked
 //! `#[cfg(test)]`. Build scripts (`build.rs`) are treated like test code, because they are not part of the product.
 
 mod banned_calls;
+mod language;
 mod shape;
 
 use syn::spanned::Spanned;
@@ -40,6 +43,12 @@ pub const RULES: &[&str] = &[
     "sleep",
     "unsafe",
     "ignore",
+    "verb",
+    "word",
+    "width",
+    "page",
+    "parameters",
+    "tuple",
 ];
 
 /// A parsed file and the properties that follow from its path.
@@ -68,10 +77,11 @@ fn file(path: &str, text: String) -> Vec<Finding> {
         Err(error) => return vec![Finding::new("docs", path, format!("does not parse: {error}"))],
     };
     let mut folders = path.split('/');
-    let room = if folders.next() == Some("crates") { folders.next().unwrap_or_default() } else { "fuzz" };
-    let source = Source { path: path.into(), crate_name: room.into(), test: is_test(path), text, syntax };
+    let crate_name = if folders.next() == Some("crates") { folders.next().unwrap_or_default() } else { "fuzz" };
+    let source = Source { path: path.into(), crate_name: crate_name.into(), test: is_test(path), text, syntax };
     let mut findings = shape::findings(&source);
     findings.extend(banned_calls::findings(&source));
+    findings.extend(language::findings(&source));
     findings
 }
 

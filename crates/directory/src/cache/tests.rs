@@ -34,7 +34,8 @@ fn commit(world: &World, value: u64) {
 
 #[test]
 fn the_second_look_up_does_not_load() {
-    let (cache, world) = (cache(), World::default());
+    let cache = cache();
+    let world = World::default();
     commit(&world, 1);
     assert_eq!(look_up(&cache, &world), 1);
     let again = cache.get("ann", || 1, || Err("the database was asked"));
@@ -46,7 +47,8 @@ fn the_second_look_up_does_not_load() {
 
 #[test]
 fn a_change_invalidates_what_was_held() {
-    let (cache, world) = (cache(), World::default());
+    let cache = cache();
+    let world = World::default();
     for value in 1..=3 {
         commit(&world, value);
         assert_eq!(look_up(&cache, &world), value);
@@ -74,7 +76,8 @@ fn the_budget_is_kept() {
 
 #[test]
 fn a_budget_of_zero_switches_the_cache_off() {
-    let (cache, world) = (NameCache::new(0), World::default());
+    let cache = NameCache::new(0);
+    let world = World::default();
     assert_eq!((look_up(&cache, &world), look_up(&cache, &world)), (0, 0));
     assert_eq!(cache.statistics().hits, 0);
 }
@@ -124,8 +127,10 @@ fn write(world: &World, step: usize, committed: &mut u64) {
 /// Plays one schedule, a sequence of actor numbers (0 writes, 1 and 2 read), and checks the values that the readers
 /// saw.
 fn play(schedule: &[usize]) {
-    let (cache, world) = (cache(), World::default());
-    let (mut writer_step, mut committed) = (0, 0);
+    let cache = cache();
+    let world = World::default();
+    let mut writer_step = 0;
+    let mut committed = 0;
     let mut readers = [Reader::default(), Reader::default()];
     for &actor in schedule {
         if actor == 0 {
@@ -170,8 +175,10 @@ fn no_interleaving_of_a_writer_and_two_readers_reads_stale() {
 
 #[test]
 fn threads_never_read_what_was_overwritten_before_they_asked() {
-    let (cache, world) = (cache(), World::default());
-    let (committed, done) = (Mutex::new(0), AtomicBool::new(false));
+    let cache = cache();
+    let world = World::default();
+    let committed = Mutex::new(0);
+    let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {

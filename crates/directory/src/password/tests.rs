@@ -126,7 +126,8 @@ fn without_iterations_no_scram_keys_are_stored() {
 #[test]
 fn no_more_than_the_limit_compute_at_once() {
     let turnstile = HashSemaphore::new(2);
-    let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let inside = AtomicUsize::new(0);
+    let most = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {

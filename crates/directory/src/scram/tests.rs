@@ -164,7 +164,8 @@ fn too_few_iterations_are_raised_to_the_minimum() {
 #[test]
 fn server_nonces_are_printable_and_differ() {
     let random = SeededRandom::new(1);
-    let (first, second) = (nonce(&random), nonce(&random));
+    let first = nonce(&random);
+    let second = nonce(&random);
     assert!(is_printable(&first) && first.len() >= 18);
     assert_ne!(first, second);
 }

@@ -68,7 +68,8 @@ fn renames_at_once_leave_the_owner_the_right_path() {
     let access = mail_file(&world, "mail/ann.nsf");
     std::thread::scope(|scope| {
         for thread in 0..4 {
-            let (directory, access) = (&world.directory, &access);
+            let directory = &world.directory;
+            let access = &access;
             scope.spawn(move || {
                 for number in 0..100 {
                     directory

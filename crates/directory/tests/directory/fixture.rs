@@ -126,7 +126,8 @@ impl World {
                 "full" => new.full_name = Some(value),
                 "name" => {
                     let (first, last) = value.split_once(' ').expect("two names");
-                    (new.first_name, new.last_name) = (first.to_owned(), last.to_owned());
+                    new.first_name = first.to_owned();
+                    new.last_name = last.to_owned();
                 }
                 _ => panic!("unknown word {word}"),
             }

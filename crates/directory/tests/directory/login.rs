@@ -269,7 +269,8 @@ fn the_salt_of_an_unknown_account_never_changes() {
         let (_, server_first) = world.directory.scram_begin(message.as_bytes(), home()).expect("well formed");
         server_first.split(',').filter(|attribute| !attribute.starts_with("r=")).collect::<Vec<_>>().join(",")
     };
-    let (nobody, ann) = (salt(&world, "nobody"), salt(&world, "ann"));
+    let nobody = salt(&world, "nobody");
+    let ann = salt(&world, "ann");
     assert_eq!(salt(&world, "NOBODY"), nobody);
     assert_eq!(nobody.len(), ann.len());
     assert_ne!(nobody, ann);

@@ -201,8 +201,10 @@ fn eval_one<'d>(run: &mut Evaluation<'d>, source: &str) -> FunctionResult<'d> {
     }
     let outcome = crate::machine::evaluate_within(&formula, &mut inner)?;
     let limits = inner.remaining();
-    let (value, deletion) = (outcome.value.into_owned(), outcome.deletion);
-    let (changes, effects) = (outcome.changes, outcome.effects);
+    let value = outcome.value.into_owned();
+    let deletion = outcome.deletion;
+    let changes = outcome.changes;
+    let effects = outcome.effects;
     run.set_remaining(limits);
     run.deletion = deletion;
     run.effects = effects;
@@ -216,7 +218,8 @@ fn check_syntax<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functi
     let source = arguments[0].text()?;
     run.charge(source.len())?;
     let Err(error) = Formula::compile(source, run.options) else { return Ok(Value::from("1")) };
-    let (start, end) = (error.span.start as usize, error.span.end as usize);
+    let start = error.span.start as usize;
+    let end = error.span.end as usize;
     let piece = source.get(start..end).unwrap_or_default().to_owned();
     let offset = source.get(..start).map_or(0, |before| before.chars().count()) + 1;
     let numbers = [error.place.line, error.place.column, offset, piece.chars().count()];

@@ -166,13 +166,17 @@ fn look_up<'d>(run: &mut Evaluation<'d>, lookup: &Lookup<'_>) -> FunctionResult<
 
 fn db_column<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (server, database) = server_and_database(&arguments[1])?;
-    let (class, view, column) = (arguments[0].text()?, arguments[2].text()?, column(&arguments[3])?);
+    let class = arguments[0].text()?;
+    let view = arguments[2].text()?;
+    let column = column(&arguments[3])?;
     look_up(run, &Lookup { class, server, database, view, key: None, column, keywords: Vec::new() })
 }
 
 fn db_lookup<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let (server, database) = server_and_database(&arguments[1])?;
-    let (class, view, column) = (arguments[0].text()?, arguments[2].text()?, column(&arguments[4])?);
+    let class = arguments[0].text()?;
+    let view = arguments[2].text()?;
+    let column = column(&arguments[4])?;
     let keywords = match arguments.get(5) {
         Some(keywords) => keywords.texts()?.iter().map(|keyword| keyword.trim_matches(['[', ']'])).collect(),
         None => Vec::new(),
@@ -214,20 +218,25 @@ fn user_of<'v>(arguments: &'v [Value<'_>], index: usize) -> Result<&'v str, Erro
 }
 
 fn get_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (profile, name, user) = (arguments[0].text()?, arguments[1].text()?, user_of(arguments, 2)?);
+    let profile = arguments[0].text()?;
+    let name = arguments[1].text()?;
+    let user = user_of(arguments, 2)?;
     Ok(run.host.profile_field(profile, name, user).map_or(Value::EMPTY, Value::normalized))
 }
 
 fn set_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (profile, name) = (arguments[0].text()?.to_string(), arguments[1].text()?.to_string());
-    let (value, user) = (arguments[2].clone().into_owned(), user_of(arguments, 3)?.to_owned());
+    let profile = arguments[0].text()?.to_string();
+    let name = arguments[1].text()?.to_string();
+    let value = arguments[2].clone().into_owned();
+    let user = user_of(arguments, 3)?.to_owned();
     run.charge_bytes(value.size_bytes())?;
     run.request_effect(Effect::ProfileField { profile, name, value, user })?;
     Ok(arguments[2].clone())
 }
 
 fn add_to_folder<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (add, remove) = (arguments[0].text()?.to_string(), arguments[1].text()?.to_string());
+    let add = arguments[0].text()?.to_string();
+    let remove = arguments[1].text()?.to_string();
     run.request_effect(Effect::Folder { add, remove })?;
     Ok(Value::TRUE)
 }

@@ -38,7 +38,8 @@ fn count<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<
 }
 
 fn subset<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (list, wanted) = (&arguments[0], arguments[1].integer()?);
+    let list = &arguments[0];
+    let wanted = arguments[1].integer()?;
     if wanted == 0 {
         return Err(ErrorValueKind::Subset.into());
     }

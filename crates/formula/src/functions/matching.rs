@@ -42,7 +42,8 @@ fn any_pair<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], test: fn(&str
     if let [Value::Text(text), Value::Text(part)] = arguments {
         return Ok(Value::from_bool(test(text, part)));
     }
-    let (texts, parts) = (arguments[0].texts()?, arguments[1].texts()?);
+    let texts = arguments[0].texts()?;
+    let parts = arguments[1].texts()?;
     charge_pairs(run, texts, parts)?;
     Ok(Value::from_bool(texts.iter().any(|text| parts.iter().any(|part| test(text, part)))))
 }
@@ -81,7 +82,8 @@ fn any_fits<'d>(
     arguments: &[Value<'d>],
     read: impl Fn(&str) -> Option<Pattern>,
 ) -> FunctionResult<'d> {
-    let (texts, patterns) = (arguments[0].texts()?, arguments[1].texts()?);
+    let texts = arguments[0].texts()?;
+    let patterns = arguments[1].texts()?;
     let bytes: usize = texts.iter().map(|text| text.len() + 1).sum();
     for pattern in patterns {
         let pattern = read(pattern).ok_or(ErrorValueKind::Argument("Invalid pattern"))?;
@@ -94,13 +96,15 @@ fn any_fits<'d>(
 }
 
 fn is_member<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (texts, list) = (arguments[0].texts()?, arguments[1].texts()?);
+    let texts = arguments[0].texts()?;
+    let list = arguments[1].texts()?;
     charge_pairs(run, texts, list)?;
     Ok(Value::from_bool(texts.iter().all(|text| list.contains(text))))
 }
 
 fn is_not_member<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (texts, list) = (arguments[0].texts()?, arguments[1].texts()?);
+    let texts = arguments[0].texts()?;
+    let list = arguments[1].texts()?;
     charge_pairs(run, texts, list)?;
     Ok(Value::from_bool(!texts.iter().any(|text| list.contains(text))))
 }

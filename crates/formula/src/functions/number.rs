@@ -64,7 +64,8 @@ fn each<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64
 }
 
 fn pairs<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], calculate: fn(f64, f64) -> f64) -> FunctionResult<'d> {
-    let (left, right) = (arguments[0].numbers()?, arguments[1].numbers()?);
+    let left = arguments[0].numbers()?;
+    let right = arguments[1].numbers()?;
     let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.charge_list(pairs.count())?;
     let results = pairs.iter().map(|(one, other)| finite(calculate(left[one], right[other])));
@@ -137,7 +138,8 @@ fn extreme_time<'d>(
 }
 
 fn float_eq<'d>(_: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (left, right) = (arguments[0].numbers()?, arguments[1].numbers()?);
+    let left = arguments[0].numbers()?;
+    let right = arguments[1].numbers()?;
     let near = match arguments.get(2) {
         Some(near) => near.number()?,
         None => 0.0001,

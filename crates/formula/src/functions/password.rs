@@ -42,7 +42,8 @@ fn hash<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
 }
 
 fn verify<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (text, hash) = (arguments[0].text()?, arguments[1].text()?);
+    let text = arguments[0].text()?;
+    let hash = arguments[1].text()?;
     run.charge(PASSWORD_STEPS)?;
     let is_it = run.host.password_verify(text, hash).ok_or::<EvaluationError>(ErrorValueKind::Context.into())?;
     Ok(if is_it { Value::TRUE } else { Value::Number(0.0) })

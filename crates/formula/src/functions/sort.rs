@@ -125,7 +125,8 @@ fn compare_elements<'d>(
 }
 
 fn compare<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (left, right) = (arguments[0].texts()?, arguments[1].texts()?);
+    let left = arguments[0].texts()?;
+    let right = arguments[1].texts()?;
     let options = options(arguments.get(2), Sensitivity::COMPARE)?;
     let pairs = IndexPairs::new(left.len(), right.len(), false);
     run.charge_list(pairs.count())?;

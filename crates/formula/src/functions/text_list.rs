@@ -125,7 +125,8 @@ fn explode_one<'d>(
 
 fn explode_times<'d>(run: &mut Evaluation<'d>, times: &[Moment]) -> FunctionResult<'d> {
     let format = time_text::Format::parse(["S0"]);
-    let (options, now) = (run.options, run.now());
+    let options = run.options;
+    let now = run.now();
     let mut collector = Collector { run, texts: Vec::new() };
     for time in times {
         let (from, to) = time.ends();
@@ -162,7 +163,9 @@ fn implode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
 }
 
 fn replace<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (list, old, new) = (arguments[0].texts()?, arguments[1].texts()?, arguments[2].texts()?);
+    let list = arguments[0].texts()?;
+    let old = arguments[1].texts()?;
+    let new = arguments[2].texts()?;
     run.charge_product(list.len(), old.len())?;
     run.charge_list(list.len())?;
     let replaced = list.iter().map(|text| match old.iter().position(|wanted| wanted == text) {
@@ -173,7 +176,8 @@ fn replace<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
 }
 
 fn replace_substring<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (old, new) = (arguments[1].texts()?, arguments[2].texts()?);
+    let old = arguments[1].texts()?;
+    let new = arguments[2].texts()?;
     each(run, &arguments[0], |run, text| {
         let mut text = text.clone();
         for (index, old) in old.iter().enumerate().filter(|(_, old)| !old.is_empty()) {
@@ -201,7 +205,8 @@ fn check_growth(run: &mut Evaluation<'_>, text: &str, old: &str, new: &str) -> R
 const KEYWORD_SEPARATORS: &str = "?. \t\r\n,!;:[](){}\"<>";
 
 fn keywords<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (texts, keywords) = (arguments[0].texts()?, arguments[1].texts()?);
+    let texts = arguments[0].texts()?;
+    let keywords = arguments[1].texts()?;
     let separators = match arguments.get(2) {
         Some(separators) => separators.text()?.as_str(),
         None => KEYWORD_SEPARATORS,

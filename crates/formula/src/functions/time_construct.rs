@@ -94,7 +94,8 @@ fn map_times<'d>(
 }
 
 fn merge<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (dates, times) = (arguments[0].times()?, arguments[1].times()?);
+    let dates = arguments[0].times()?;
+    let times = arguments[1].times()?;
     let zone = match arguments.get(2) {
         Some(name) => Some(Zone::named(name.text()?).ok_or(ErrorValueKind::Argument("Unknown time zone"))?),
         None => None,
@@ -103,7 +104,8 @@ fn merge<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResul
     run.charge_list(pairs.count())?;
     let local = &run.options.zone;
     let merged = |(date, time): (usize, usize)| {
-        let (date, clock) = (dates[date].date(local)?, times[time].clock(local)?);
+        let date = dates[date].date(local)?;
+        let clock = times[time].clock(local)?;
         let instant = zone.as_ref().unwrap_or(local).instant(date, clock)?;
         Some(match &zone {
             Some(zone) => Moment::Zoned(instant, zone.offset(instant)?),
@@ -179,7 +181,8 @@ fn shift_instant(instant: Timestamp, by: &Adjustment, zone: &Zone) -> Option<Tim
         return zone.civil(instant).map(|_| instant);
     }
     let before = Moment::At(instant);
-    let (date, clock) = (before.date(zone)?, before.clock(zone)?);
+    let date = before.date(zone)?;
+    let clock = before.clock(zone)?;
     let moved = shift_date(date, by)?;
     if by.keeps_local_time {
         return zone.instant(moved, clock);
@@ -189,7 +192,8 @@ fn shift_instant(instant: Timestamp, by: &Adjustment, zone: &Zone) -> Option<Tim
 }
 
 fn business_days<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    let (from, to) = (arguments[0].times()?, arguments[1].times()?);
+    let from = arguments[0].times()?;
+    let to = arguments[1].times()?;
     let weekdays = arguments.get(2).filter(|value| !value.is_empty()).map_or(Ok(&[][..]), Value::numbers)?;
     let holidays = arguments.get(3).filter(|value| !value.is_empty()).map_or(Ok(&[][..]), Value::times)?;
     let zone = &run.options.zone;
@@ -200,7 +204,8 @@ fn business_days<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Funct
     run.charge_list(pairs.count())?;
     let mut counts = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {
-        let (from, to) = (from[one].date(&run.options.zone), to[other].date(&run.options.zone));
+        let from = from[one].date(&run.options.zone);
+        let to = to[other].date(&run.options.zone);
         let count = match (from, to) {
             (Some(from), Some(to)) if from <= to => count_days(run, (from, to), weekdays, &free)?,
             _ => -1.0,

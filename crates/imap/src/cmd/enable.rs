@@ -6,7 +6,8 @@ use crate::session::{CommandOutcome, Reply, Session};
 
 /// Enables extensions and lists those that were not enabled before.
 pub fn enable(session: &mut Session, names: &[String], out: &mut Writer) -> Result<CommandOutcome> {
-    let (before, asked) = (session.enabled, |name: &str| names.iter().any(|asked| asked == name));
+    let before = session.enabled;
+    let asked = |name: &str| names.iter().any(|asked| asked == name);
     out.untagged().text("ENABLED");
     for (name, was) in [
         ("CONDSTORE", before.condstore),

@@ -264,7 +264,8 @@ impl FetchJob {
         };
         let condstore = session.enabled.condstore;
         let entry = (&*session.selected()?, view, &picked.entry);
-        let (start, mut next) = (out.len(), 0);
+        let start = out.len();
+        let mut next = 0;
         let mut is_empty = self.piece.is_none();
         if let Some(piece) = self.piece.take() {
             next = piece.attribute + 1;
@@ -366,7 +367,8 @@ pub fn write_flags(
     (number, entry, numbering): (u32, &FolderEntry, Numbering),
     out: &mut Writer,
 ) -> Result<()> {
-    let (condstore, rev2) = (session.enabled.condstore, session.enabled.rev2);
+    let condstore = session.enabled.condstore;
+    let rev2 = session.enabled.rev2;
     let selected = session.selected()?;
     write_head(number, out);
     if condstore || rev2 || numbering == Numbering::Uid {

@@ -38,7 +38,8 @@ pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
     mailboxes.extend(view.subscriptions()?.into_iter().map(|name| (name, subscribed_only.clone())));
     for folder in folders {
         let special_use = folder.special_use.and_then(|known| SpecialUse::from_name(known.name().as_bytes()));
-        let (exists, subscribed) = (folder.selectable, folder.subscribed);
+        let exists = folder.selectable;
+        let subscribed = folder.subscribed;
         mailboxes.push((folder.name, ListedMailbox { exists, subscribed, special_use, ..ListedMailbox::default() }));
     }
     Ok(Hierarchy::of(mailboxes))

@@ -44,7 +44,8 @@ struct SearchJob {
 
 impl SlicedCommand for SearchJob {
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
-        let (found, numbering) = (&mut self.found, self.answer.numbering);
+        let found = &mut self.found;
+        let numbering = self.answer.numbering;
         if !self.matching.slice(session, &mut |matched| found.add(matched, numbering))? {
             return Ok(None);
         }

@@ -90,7 +90,10 @@ impl SearchCursor {
         session.wait_for(view.ticket());
         let selected = session.selected()?;
         selected.record_vanished(&view)?;
-        let (plan, lacking, opens, mut opened) = (&self.plan, &self.lacking, self.opens, 0_usize);
+        let plan = &self.plan;
+        let lacking = &self.lacking;
+        let opens = self.opens;
+        let mut opened = 0_usize;
         self.walk.visit(selected, &view, limits::SLICE_MESSAGES, &mut |number, entry| {
             let facts = MessageEntry { entry: &entry, view: &view, selected, lacking };
             let decided = plan.decide(&facts);

@@ -88,7 +88,8 @@ fn write_item(item: StatusItem, status: &FolderStatus, out: &mut Writer) {
 
 /// Returns the total size of the messages with `\Deleted`. Reads the entries only if there are such messages.
 fn deleted_bytes(view: &MailSnapshot<'_>, folder: base::ViewId, status: &FolderStatus) -> Result<u64> {
-    let (mut bytes, mut left) = (0_u64, status.deleted);
+    let mut bytes = 0_u64;
+    let mut left = status.deleted;
     if left == 0 {
         return Ok(0);
     }

@@ -103,7 +103,8 @@ fn notify_verb() {
         set(true, vec![group(MailboxFilter::SelectedDelayed, &fresh), group(MailboxFilter::Inboxes, &messages)]),
     );
     let names = Events { names: true, subscriptions: true, ..Events::default() };
-    let (one, two) = (MailboxName::new("a"), MailboxName::new("b c"));
+    let one = MailboxName::new("a");
+    let two = MailboxName::new("b c");
     check(
         "NOTIFY SET (subtree a (MailboxName SubscriptionChange)) (mailboxes (a \"b c\") NONE) (subscribed NONE) (personal NONE)",
         set(

@@ -1,7 +1,8 @@
 //! Interfaces through which rendering and matching access a message.
 //!
-//! [`EntryData`] is the data that a folder keeps of each message, which is sufficient for most questions. [`MessageSource`] is an
-//! opened message: its bytes ([`Source`]) and its ids. The session implements both on top of the `mail` crate.
+//! [`EntryData`] is the data that a folder keeps of each message, which is sufficient for most questions.
+//! [`MessageSource`] is an opened message: its bytes ([`Source`]) and its ids. The session implements both on top of
+//! the `mail` crate.
 
 use base::Timestamp;
 use mail::mime::Source;

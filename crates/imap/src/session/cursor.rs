@@ -101,7 +101,8 @@ impl SliceState {
             Some(rank) => rank,
             None => selected.folder_in(view).rank(*uids.start()).map_err(mailbox_gone)?,
         };
-        let (first, last) = (Uid(*uids.start()), Uid(*uids.end()));
+        let first = Uid(*uids.start());
+        let last = Uid(*uids.end());
         let mut rest = None;
         let mut visit = |entry: FolderEntry| {
             if self.left == 0 || self.flow.is_break() {

@@ -173,7 +173,8 @@ impl Pattern {
 /// Only the last `*` matters, because it can compensate for any other choice of an earlier one. The same holds for `%`
 /// within a level. Steps are counted, so that the cost is bounded for every pattern.
 fn matches(pattern: &[u8], name: &[u8], equal: impl Fn(u8, u8) -> bool) -> bool {
-    let (mut at, mut place) = (0, 0);
+    let mut at = 0;
+    let mut place = 0;
     let mut star: Option<(usize, usize)> = None;
     let mut percent: Option<(usize, usize)> = None;
     for _ in 0..LIST_STEPS_MAX {
@@ -202,12 +203,14 @@ fn matches(pattern: &[u8], name: &[u8], equal: impl Fn(u8, u8) -> bool) -> bool 
         match (percent, star) {
             (Some((after, from)), _) if name.get(from).is_some_and(|byte| *byte != SEPARATOR as u8) => {
                 percent = Some((after, from + 1));
-                (at, place) = (after, from + 1);
+                at = after;
+                place = from + 1;
             }
             (_, Some((after, from))) if from < name.len() => {
                 star = Some((after, from + 1));
                 percent = None;
-                (at, place) = (after, from + 1);
+                at = after;
+                place = from + 1;
             }
             _ => return false,
         }

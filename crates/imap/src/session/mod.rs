@@ -5,8 +5,8 @@
 //! the output, waits until the client has received it, and calls [`Session::resume`] on any free worker. A slow client
 //! therefore occupies neither memory nor a worker. No snapshot of the store lives longer than a slice.
 //!
-//! Before any output is sent, the future from [`Session::take_durability_wait`] must be ready, because a client must not learn
-//! of a change that a power failure can undo.
+//! Before any output is sent, the future from [`Session::take_durability_wait`] must be ready, because a client must
+//! not learn of a change that a power failure can undo.
 //!
 //! - [`site`] holds the data that all sessions share, [`recent`] tracks recent messages.
 //! - [`roster`] maps the client's sequence numbers to messages, [`selected`] is the selected mailbox and resolves

@@ -52,7 +52,8 @@ impl NotifyWatch {
     ///
     /// Returns an error if too many mailboxes would be watched.
     pub fn new(groups: Vec<EventGroup>, view: &MailSnapshot<'_>) -> Result<Self> {
-        let (told, pushed) = (view.modseq(), view.modseq());
+        let told = view.modseq();
+        let pushed = view.modseq();
         let mut watch = Self {
             groups,
             mailboxes: BTreeMap::new(),

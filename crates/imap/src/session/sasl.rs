@@ -92,7 +92,9 @@ impl Sasl {
 /// names another user, because acting for another user is not supported.
 fn plain(message: &[u8]) -> Option<(&str, &[u8])> {
     let mut parts = message.splitn(3, |byte| *byte == 0);
-    let (authorization, login, password) = (parts.next()?, parts.next()?, parts.next()?);
+    let authorization = parts.next()?;
+    let login = parts.next()?;
+    let password = parts.next()?;
     let same = authorization.is_empty() || authorization == login;
     let login = std::str::from_utf8(login).ok().filter(|login| same && !login.is_empty())?;
     Some((login, password))

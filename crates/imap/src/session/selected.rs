@@ -103,7 +103,9 @@ impl Selected {
         let every_one = modseq.0.checked_sub(self.told.0) == Some(self.own.len() as u64);
         if every_one && self.own.last() == Some(&modseq) && self.counted == self.told {
             self.own.clear();
-            (self.looked, self.told, self.counted) = (modseq, modseq, modseq);
+            self.looked = modseq;
+            self.told = modseq;
+            self.counted = modseq;
         }
     }
 

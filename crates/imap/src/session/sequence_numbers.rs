@@ -4,9 +4,9 @@
 //! announced it (RFC 9051 §5.5, §7.5.1), although other sessions expunge and deliver in the meantime. Keeping all UIDs
 //! of a large mailbox for every connection would cost megabytes. The roster instead keeps three things: the number of
 //! messages reported to the client, the first UID that has not been reported, and the UIDs that have vanished but have
-//! not been reported as such. Everything else comes from the counted index of the folder ([`FolderPositions`]), which returns
-//! ranks and positions in logarithmic time. The index is not asked if the sequence number alone determines the result,
-//! as with `1:*`.
+//! not been reported as such. Everything else comes from the counted index of the folder ([`FolderPositions`]), which
+//! returns ranks and positions in logarithmic time. The index is not asked if the sequence number alone determines the
+//! result, as with `1:*`.
 //!
 //! Invariants: `gone` is strictly ascending, all its UIDs are below `uid_next`, and none of them exists in the folder.
 //! The client's list is therefore the folder's UIDs below `uid_next` merged with `gone`, and `count` is its length.
@@ -103,7 +103,8 @@ impl SequenceNumbers {
     pub fn uid_of<P: FolderPositions>(&self, folder: &P, number: u32) -> Result<Option<u32>, P::Error> {
         let Some(index) = number.checked_sub(1) else { return Ok(None) };
         // The client's position of the k-th vanished UID is its rank in the folder plus k, which increases with k.
-        let (mut low, mut high) = (0, self.vanished.len());
+        let mut low = 0;
+        let mut high = self.vanished.len();
         while low < high {
             let middle = low.midpoint(high);
             let uid = self.vanished[middle];
@@ -138,7 +139,8 @@ impl SequenceNumbers {
         folder: &P,
         numbers: &RangeInclusive<u32>,
     ) -> Result<Option<UidRange>, P::Error> {
-        let (start, end) = (*numbers.start(), *numbers.end());
+        let start = *numbers.start();
+        let end = *numbers.end();
         let whole_end = self.uid_next.saturating_sub(1);
         let first = if start <= 1 { Some(1) } else { self.uid_of(folder, start)? };
         let Some(first) = first else { return Ok(None) };

@@ -147,7 +147,8 @@ impl Session {
     }
 
     fn report_new_messages(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
-        let (rev2, site) = (self.enabled.rev2, std::sync::Arc::clone(&self.site));
+        let rev2 = self.enabled.rev2;
+        let site = std::sync::Arc::clone(&self.site);
         let mailbox = self.mailbox_key()?;
         let selected = self.selected()?;
         if view.modseq() <= selected.counted {
@@ -155,7 +156,8 @@ impl Session {
         }
         selected.counted = view.modseq();
         let status = view.status(selected.folder).map_err(selected::mailbox_gone)?;
-        let (known, uid_next) = (selected.roster.uid_next(), status.uid_next.0);
+        let known = selected.roster.uid_next();
+        let uid_next = status.uid_next.0;
         if uid_next <= known {
             return Ok(());
         }

@@ -34,7 +34,8 @@ fn spell(mut number: u64) -> String {
 /// Creates a message of 40 to 360 words.
 pub fn message(random: &SeededRandom) -> NewMessage {
     let words = |count: u64| (0..count).map(|_| word(random, 1, WORDS)).collect::<Vec<_>>();
-    let (from, to) = (word(random, 1_000, 9_000), word(random, 1_000, 9_000));
+    let from = word(random, 1_000, 9_000);
+    let to = word(random, 1_000, 9_000);
     let subject = words(3 + random.below(6)).join(" ");
     let body: Vec<String> = words(40 + random.below(320)).chunks(12).map(|line| line.join(" ")).collect();
     let id = random.below(1 << 48);

@@ -3,13 +3,13 @@
 //! Messages are imported in groups. Each group is one transaction, which also records the position of the import in its
 //! source. An interrupted import continues where it stopped, and no message is lost or imported twice. The record
 //! contains a check of the position ([`Position::check`]). If the source has changed, its reader starts again
-//! ([`Importer::restart`]). Messages that are already in their mailbox are then skipped, each as often as it is
-//! there.
+//! ([`Importer::restart`]). Messages that are already in their mailbox are then skipped, each as often as it is there.
 //!
 //! A completely read source stays in the record with its last position, until everything that was imported together
-//! with it has ended successfully ([`remove_progress`]). If the import is repeated before that, only the part that was added to
-//! the source since then is read. A source of which a part was skipped ([`Importer::mark_incomplete`]) is then read from its
-//! beginning. So is a source that is missing in a full record ([`is_progress_record_full`]), since it may have been dropped.
+//! with it has ended successfully ([`remove_progress`]). If the import is repeated before that, only the part that was
+//! added to the source since then is read. A source of which a part was skipped ([`Importer::mark_incomplete`]) is then
+//! read from its beginning. So is a source that is missing in a full record ([`is_progress_record_full`]), since it may
+//! have been dropped.
 //!
 //! Most of the work is the parsing of messages. It is shared between threads.
 

@@ -6,7 +6,8 @@
 //! Two facts are not visible in the bytes. A file with CRLFs throughout and a file with LFs become the same message. So
 //! [`from_file`] reports if the line ends of a file are not those of its format, and the caller stores this beside the
 //! message to write the same file again. A message that has LFs alone on the wire would receive CRLFs when it is read
-//! back. [`to_file`] reports this ([`FileMessage::needs_wire_mark`]), and each format has a place outside the message to note it.
+//! back. [`to_file`] reports this ([`FileMessage::needs_wire_mark`]), and each format has a place outside the message
+//! to note it.
 
 use std::borrow::Cow;
 

@@ -134,7 +134,8 @@ impl MessageFileName<'_> {
             }
         }
         letters.sort_unstable();
-        let (seconds, micros) = (self.received.seconds(), self.received.0.rem_euclid(1_000_000));
+        let seconds = self.received.seconds();
+        let micros = self.received.0.rem_euclid(1_000_000);
         let wire_size = if self.has_wire_line_ends { format!(",W={}", self.size) } else { String::new() };
         let letters: String = letters.into_iter().collect();
         // The zeros keep the order of messages that arrived within the same second.

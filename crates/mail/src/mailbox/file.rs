@@ -483,7 +483,8 @@ impl MailFile {
     ) -> Result<StoreOutcome> {
         let keywords = self.database();
         let ((changed, modified, modseq), ticket) = self.write(|writer| {
-            let (mut changed, mut modified) = (Vec::new(), Vec::new());
+            let mut changed = Vec::new();
+            let mut modified = Vec::new();
             for entry in entries_of(writer, folder, uids)? {
                 if unchanged_since.is_some_and(|since| entry.modseq > since) {
                     modified.push(entry.uid);

@@ -1,8 +1,8 @@
 //! In-memory cache of message heads: structure and header, which lists and searches read again and again.
 //!
 //! The key of a head contains its note and the version of its database's contents
-//! ([`notes::DateFields::contents_version`]). So the cache never returns a head that was built from other items. All mail
-//! files share a capacity of [`HEADS_BYTES_MAX`]. The least requested heads are evicted first.
+//! ([`notes::DateFields::contents_version`]). So the cache never returns a head that was built from other items. All
+//! mail files share a capacity of [`HEADS_BYTES_MAX`]. The least requested heads are evicted first.
 
 use std::sync::Arc;
 

@@ -57,7 +57,8 @@ fn flush(shifted: &mut Vec<u16>, encoded: &mut String) {
         return;
     }
     encoded.push('&');
-    let (mut bits, mut bit_count) = (0_u32, 0_u32);
+    let mut bits = 0_u32;
+    let mut bit_count = 0_u32;
     for unit in shifted.drain(..) {
         bits = (bits << 16) | u32::from(unit);
         bit_count += 16;
@@ -79,7 +80,8 @@ fn digit(bits: u32) -> char {
 
 fn decode_shifted(base64: &str, name: &mut String) -> Option<()> {
     let mut units: Vec<u16> = Vec::with_capacity(base64.len() * 3 / 8);
-    let (mut bits, mut bit_count) = (0_u32, 0_u32);
+    let mut bits = 0_u32;
+    let mut bit_count = 0_u32;
     for byte in base64.bytes() {
         bits = (bits << 6) | value(byte)?;
         bit_count += 6;

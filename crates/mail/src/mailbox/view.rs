@@ -1,7 +1,7 @@
 //! A snapshot of a mail file: mailboxes, counts, positions, entries, changes, messages.
 //!
-//! All data of one reply to a client comes from one [`MailSnapshot`], so the reply is consistent. [`MailSnapshot::ticket`] must
-//! be durable before the reply is sent.
+//! All data of one reply to a client comes from one [`MailSnapshot`], so the reply is consistent.
+//! [`MailSnapshot::ticket`] must be durable before the reply is sent.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -163,7 +163,8 @@ impl<'f> MailSnapshot<'f> {
     /// Returns the status of a mailbox.
     pub fn status(&self, folder: ViewId) -> Result<FolderStatus> {
         let reader = self.open(folder)?;
-        let (state, totals) = (reader.state(), reader.totals()?);
+        let state = reader.state();
+        let totals = reader.totals()?;
         let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         Ok(FolderStatus {
             messages: count(totals.count),

@@ -147,7 +147,8 @@ impl<'a> Tokens<'a> {
         if let [b':', ..] = self.rest {
             self.rest = &self.rest[1..];
             let (minutes, minute_digits) = self.number();
-            (value, digits) = (value.saturating_mul(100).saturating_add(minutes), digits + minute_digits);
+            value = value.saturating_mul(100).saturating_add(minutes);
+            digits = digits + minute_digits;
         }
         Token::Signed { sign, value, digits }
     }
@@ -219,7 +220,9 @@ impl DateFields {
     }
 
     fn finish(self) -> Option<Date> {
-        let (year, month, day) = (self.year?, self.month?, self.day?);
+        let year = self.year?;
+        let month = self.month?;
+        let day = self.day?;
         let [hour, minute, second] = self.time.unwrap_or_default();
         let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
         let days = match month {

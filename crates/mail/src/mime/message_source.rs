@@ -1,8 +1,8 @@
 //! Access to the bytes of a message, wherever they are stored.
 //!
 //! The header and the structure of a stored message are in memory, while the rest may be in several records. Code that
-//! renders or searches messages requests only the ranges that it needs from a [`Source`]. [`InMemoryMessage`] is a message that
-//! is entirely in memory.
+//! renders or searches messages requests only the ranges that it needs from a [`Source`]. [`InMemoryMessage`] is a
+//! message that is entirely in memory.
 
 use std::borrow::Cow;
 use std::convert::Infallible;

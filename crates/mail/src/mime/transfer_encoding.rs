@@ -37,7 +37,8 @@ pub fn base64_lenient(encoded: &[u8], size_bytes_max: usize) -> Vec<u8> {
         return decoded;
     }
     let mut decoded = Vec::new();
-    let (mut bits, mut count) = (0_u32, 0_u32);
+    let mut bits = 0_u32;
+    let mut count = 0_u32;
     for byte in encoded {
         if decoded.len() >= size_bytes_max {
             break;

@@ -1,7 +1,7 @@
 //! Acceptance of messages, and every other operation that puts messages into mailboxes and the queue.
 //!
-//! All of them go through [`Router::commit_routed`]: one transaction over the mail files concerned and one `mail.box`. So
-//! delivery, queueing, the removal of a queue entry and its report happen together or not at all.
+//! All of them go through [`Router::commit_routed`]: one transaction over the mail files concerned and one `mail.box`.
+//! So delivery, queueing, the removal of a queue entry and its report happen together or not at all.
 //!
 //! Only that transaction can determine whether a mailbox has space. So a report of success is written in the same
 //! transaction, after the deliveries that it reports. It can only report completed deliveries.
@@ -129,8 +129,8 @@ pub(crate) struct RoutedMessage<'a> {
     pub(crate) delivered_bytes: Option<Vec<u8>>,
     /// The local mailboxes. After [`Router::commit_routed`], only those that have received the message.
     pub(crate) local: Vec<(LocalMailbox, Recipient)>,
-    /// The recipients for which the message goes into the queue. After [`Router::commit_routed`], also those whose mailbox did
-    /// not accept it.
+    /// The recipients for which the message goes into the queue. After [`Router::commit_routed`], also those whose
+    /// mailbox did not accept it.
     pub(crate) queued: Vec<QueuedRecipient>,
     pub(crate) if_full: FullMailboxPolicy,
     /// The index of an earlier posting whose deliveries this posting reports. The report is written after those
@@ -149,7 +149,8 @@ pub(crate) enum FullMailboxPolicy {
 
 impl<'a> RoutedMessage<'a> {
     pub(crate) fn new(envelope: Envelope, raw: impl Into<Cow<'a, [u8]>>) -> Self {
-        let (local, queued) = (Vec::new(), Vec::new());
+        let local = Vec::new();
+        let queued = Vec::new();
         Self {
             envelope,
             raw: raw.into(),
@@ -307,7 +308,8 @@ impl Router {
         recipients: &[QueuedRecipient],
         now: Timestamp,
     ) -> Vec<u8> {
-        let (envelope, server) = (&about.envelope, self.options.server.as_str());
+        let envelope = &about.envelope;
+        let server = self.options.server.as_str();
         DsnReport { action, envelope, recipients, message: &about.raw, arrived: now, server, now }.render()
     }
 
@@ -506,7 +508,9 @@ pub(crate) fn with_return_path(envelope: &Envelope, raw: &[u8]) -> Vec<u8> {
     const NAME: &[u8] = b"return-path:";
     let mut form = format!("Return-Path: <{}>\r\n", envelope.reverse_path).into_bytes();
     form.reserve(raw.len());
-    let (mut copied, mut position, mut is_dropped) = (0, 0, false);
+    let mut copied = 0;
+    let mut position = 0;
+    let mut is_dropped = false;
     while let Some(rest) = raw.get(position..).filter(|rest| !matches!(rest, [] | [b'\r' | b'\n', ..])) {
         let is_folded = matches!(rest, [b' ' | b'\t', ..]);
         is_dropped = if is_folded {

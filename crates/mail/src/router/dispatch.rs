@@ -73,7 +73,8 @@ struct DestinationQueue {
     waiting: BTreeSet<(Timestamp, QueueKey)>,
     /// Number of pieces of work that are taken.
     busy: usize,
-    /// The time under which the lane is listed in [`Dispatcher::first`], or in [`Dispatcher::first_slow`] if it is slow.
+    /// The time under which the lane is listed in [`Dispatcher::first`], or in [`Dispatcher::first_slow`] if it is
+    /// slow.
     listed_at: Option<Timestamp>,
     /// `true` if the destination is slow.
     slow: bool,

@@ -180,7 +180,8 @@ impl DsnReport<'_> {
             }
             let reply = line(&queued.last_reply);
             let (kind, address) = self.typed(&queued.recipient.address);
-            let (action, status) = (self.action.name(), self.action.status(&reply));
+            let action = self.action.name();
+            let status = self.action.status(&reply);
             let _ = write!(out, "Final-Recipient: {kind}; {address}\r\nAction: {action}\r\nStatus: {status}\r\n");
             if queued.mail_file.is_none() && is_reply(&reply) {
                 let _ = write!(out, "Diagnostic-Code: smtp; {}\r\n", self.plain(&reply));
@@ -269,7 +270,8 @@ mod tests {
             QueuedRecipient { last_reply: reply.into(), ..QueuedRecipient::new(recipient, None, Timestamp(0)) };
         let message = "Subject: Grüße\r\n\r\n".as_bytes();
         let now = Timestamp(0);
-        let (action, server) = (Action::Failed, "mx.acme.test");
+        let action = Action::Failed;
+        let server = "mx.acme.test";
         let raw = DsnReport { action, envelope, recipients: &[queued], message, arrived: now, server, now }.render();
         String::from_utf8_lossy(&raw).lines().filter(|line| line.contains(": ")).map(str::to_owned).collect()
     }

@@ -4,8 +4,8 @@
 //! once at startup and updated after every transaction that changes a state.
 //!
 //! A change of a queued message reads its state, modifies it, and writes the whole state back. Changes of the same
-//! message wait for each other ([`Queue::lock_message`]), so concurrent transfers of one message to several domains do not
-//! overwrite each other's changes.
+//! message wait for each other ([`Queue::lock_message`]), so concurrent transfers of one message to several domains do
+//! not overwrite each other's changes.
 //!
 //! A remote transfer cannot be undone. If its outcome cannot be written, for instance because the disk is full, the
 //! outcome is kept in memory and written later. Until then nothing else is sent.
@@ -194,7 +194,9 @@ impl Queue {
                     && self.destination(queued) == destination
             };
             let recipients = entry.recipients.iter().filter(is_due).take(recipients_max).cloned().collect();
-            let (envelope, size, ticket) = (entry.envelope.clone(), entry.size, *ticket);
+            let envelope = entry.envelope.clone();
+            let size = entry.size;
+            let ticket = *ticket;
             let is_hurried = matches!(destination, Destination::Domain(_)) && !state.agenda.is_slow(&destination);
             let opening_max = is_hurried.then_some(CONNECT_TIME_MAX);
             jobs.push(Job { key, destination, envelope, recipients, size, ticket, connect_time_max: opening_max });
@@ -440,7 +442,9 @@ impl Router {
         let now = self.mail.notes().clock().now();
         let _turn = self.queue.lock_message(job.key);
         let Some(mut entry) = self.queue.get(job.key) else { return Ok(Ticket::NONE) };
-        let (mut relayed, mut late, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut relayed = Vec::new();
+        let mut late = Vec::new();
+        let mut failed = Vec::new();
         for (tried, outcome) in job.recipients.iter().zip(outcomes) {
             let Some(position) = entry.recipients.iter().position(|queued| queued.is_same(tried)) else { continue };
             let queued = &mut entry.recipients[position];

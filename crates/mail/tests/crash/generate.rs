@@ -86,7 +86,8 @@ impl OperationGenerator {
     pub fn file_operation(&mut self, file: &File, now: Timestamp) -> FileOperation {
         let selectable: Vec<&String> =
             file.folders.iter().filter(|(_, folder)| folder.selectable).map(|(name, _)| name).collect();
-        let (folder, target) = ((*self.pick(&selectable)).clone(), (*self.pick(&selectable)).clone());
+        let folder = (*self.pick(&selectable)).clone();
+        let target = (*self.pick(&selectable)).clone();
         let filled = file.folders.iter().filter(|(_, folder)| !folder.messages.is_empty()).map(|(name, _)| name);
         let filled = self.pick_of(filled).cloned();
         let uids = filled.as_ref().map_or_else(Vec::new, |name| self.uids(file, name));

@@ -236,7 +236,8 @@ fn check_accept(
     let route = route(envelope);
     let copy = content.delivered(&envelope.reverse_path);
     for path in after.files.keys().chain(&route.files) {
-        let (copies, waiting) = (flow.copies(path, &copy), flow.waiting(path, content));
+        let copies = flow.copies(path, &copy);
+        let waiting = flow.waiting(path, content);
         let expected = usize::from(route.files.contains(path));
         ensure(copies + waiting == expected, || format!("{path} has {copies} copies, {waiting} wait"))?;
         ensure(waiting == 0 || has_quota(path) || given.disk_full, || format!("{path} waits without a reason"))?;
@@ -285,7 +286,8 @@ fn arrivals_of(
     for recipient in &job.recipients {
         let path = recipient.mail_file.clone().unwrap_or_default().to_lowercase();
         let is_known = position(&queued.entry, recipient).is_some();
-        let (copies, waiting) = (flow.copies(&path, &copy), flow.waiting(&path, &queued.content));
+        let copies = flow.copies(&path, &copy);
+        let waiting = flow.waiting(&path, &queued.content);
         ensure(copies + waiting <= usize::from(is_known), || format!("{path} got {copies} copies, {waiting} wait"))?;
         let excused = has_quota(&path) || given.disk_full || !is_known;
         ensure(copies == 1 || excused, || format!("{path} did not get the message without a reason"))?;
@@ -349,7 +351,8 @@ fn check_settled(
 /// Applies the outcomes of a job to an entry. Returns the number of reports.
 fn settle(entry: &mut QueueEntry, job: &Job, outcomes: &[TransferOutcome], now: Timestamp) -> usize {
     let schedule = Schedule::default();
-    let (mut relayed, mut delayed) = (false, false);
+    let mut relayed = false;
+    let mut delayed = false;
     let mut failed = Vec::new();
     for (tried, outcome) in job.recipients.iter().zip(outcomes) {
         let Some(position) = position(entry, tried) else { continue };

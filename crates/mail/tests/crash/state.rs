@@ -153,7 +153,8 @@ fn read_messages(
         let flags = view.flags(&entry);
         let keywords = flags.keywords.iter().map(|keyword| keyword.to_lowercase()).collect();
         let shown = VisibleMessage { content, marks: flags.marks, keywords, received: entry.received };
-        let (modseq, saved) = (entry.modseq, entry.saved);
+        let modseq = entry.modseq;
+        let saved = entry.saved;
         let message = Message { note: entry.note, unid: message.unid()?, modseq, saved, shown };
         assert!(messages.insert(entry.uid, message).is_none(), "a UID is there once");
         Ok(ControlFlow::Continue(()))
@@ -167,7 +168,8 @@ pub fn difference(expected: &State, found: &State) -> Option<String> {
     diff(&mut lines, "file", &expected.files, &found.files, |lines, path, old, new| {
         diff(lines, &format!("{path}: mailbox"), &old.folders, &new.folders, |lines, name, old, new| {
             diff(lines, &format!("{path}/{name}: UID"), &old.messages, &new.messages, differ);
-            let (empty, path) = (BTreeMap::new(), format!("{path}/{name}"));
+            let empty = BTreeMap::new();
+            let path = format!("{path}/{name}");
             let without = |folder: &Folder| Folder { messages: empty.clone(), ..folder.clone() };
             differ(lines, &path, &without(old), &without(new));
         });

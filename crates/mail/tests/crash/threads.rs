@@ -47,7 +47,8 @@ fn at_once<'w>(world: &'w World, jobs: &'w [Job], run: impl Fn(&Job) + Sync) {
     let start = std::sync::Barrier::new(jobs.len());
     thread::scope(|scope| {
         for job in jobs {
-            let (start, run) = (&start, &run);
+            let start = &start;
+            let run = &run;
             scope.spawn(move || {
                 start.wait();
                 run(job);
@@ -162,7 +163,8 @@ fn crash_and_compare(world: &World, ledger: &Mutex<Ledger>) {
     let left = world.crashed();
     let issued = ledger.lock().unwrap().issued.clone();
     let state = observe(&left, &State::default()).expect("what a crash leaves can be read");
-    let (ann, bob) = (inbox(&state, "ann"), inbox(&state, "bob"));
+    let ann = inbox(&state, "ann");
+    let bob = inbox(&state, "bob");
     assert_eq!(ann, bob, "a message is delivered to both or to none");
     assert!(ann.values().all(|count| *count == 1), "and once");
     assert!(acknowledged.iter().all(|content| ann.contains_key(content)), "what was acknowledged is there");
@@ -179,7 +181,8 @@ fn a_crash_under_load_loses_nothing_acknowledged() {
     thread::scope(|scope| {
         let workers: Vec<_> = (0..3)
             .map(|thread| {
-                let (world, ledger) = (&world, &ledger);
+                let world = &world;
+                let ledger = &ledger;
                 scope.spawn(move || work(world, thread, ledger))
             })
             .collect();

@@ -79,7 +79,9 @@ impl Builder {
         assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection does not exceed its maximum size");
         let node = if self.last_key.is_none() { empty_node(self.sums) } else { self.finish_levels(batch)? };
         let totals = node.totals_before(node.len()).map_err(|why| damaged_node(self.id, ROOT, why))?;
-        let (sums, next_number, recents) = (self.sums, self.next_number, ChangeBuffer::default());
+        let sums = self.sums;
+        let next_number = self.next_number;
+        let recents = ChangeBuffer::default();
         let root = Root { sums, next_number, state: state.to_vec(), recents, node };
         batch.put(Table::Tree, &self.id.node_key(ROOT), &root.encode());
         Ok(totals)

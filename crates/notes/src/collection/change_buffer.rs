@@ -160,7 +160,8 @@ impl ChangeBuffer {
         for recent in &mut self.list {
             let start = self.keys.len();
             self.keys.extend_from_slice(&keys[recent.start..recent.end]);
-            (recent.start, recent.end) = (start, self.keys.len());
+            recent.start = start;
+            recent.end = self.keys.len();
         }
     }
 }

@@ -13,9 +13,9 @@
 //! | [`mod@shape`] | the size of a tree |
 //! | [`weight`] | the sums that a collection keeps in addition to its count |
 //!
-//! Entries are plain keys in [`Table::OpenView`]. *Fences* divide them into blocks of at most 256. A small tree over the
-//! fences, in [`Table::Tree`], contains the count and the sums of every block and of every subtree. A read by position
-//! descends the tree and scans part of one block. A change rewrites the entry and one narrow node per level.
+//! Entries are plain keys in [`Table::OpenView`]. *Fences* divide them into blocks of at most 256. A small tree over
+//! the fences, in [`Table::Tree`], contains the count and the sums of every block and of every subtree. A read by
+//! position descends the tree and scans part of one block. A change rewrites the entry and one narrow node per level.
 //!
 //! Invariants: the totals of a block are those of the entries from its fence to before the next; the totals of a child
 //! are those of its node's children; the fence of a node's first child is the node's own, and empty at the root, so

@@ -283,7 +283,8 @@ impl Node {
         match key.get(..prefix.len()) {
             Some(head) if head == prefix => {
                 let rest = &key[prefix.len()..];
-                let (mut low, mut high) = (0, fences);
+                let mut low = 0;
+                let mut high = fences;
                 while low < high {
                     let middle = low + (high - low) / 2;
                     if self.suffix(middle) <= rest { low = middle + 1 } else { high = middle }
@@ -450,7 +451,8 @@ impl Node {
         if width <= old {
             return;
         }
-        let (start, end) = (self.layout.columns_at[column], self.layout.columns_at[column] + self.len() * old);
+        let start = self.layout.columns_at[column];
+        let end = self.layout.columns_at[column] + self.len() * old;
         let mut wide = Vec::with_capacity(self.len() * width);
         for index in 0..self.len() {
             let cell = self.cell(column, index);

@@ -161,7 +161,8 @@ impl<'r> Reader<'r> {
     /// Returns the number of entries with smaller keys. This is the position of `key`, or the one at which it would be
     /// inserted.
     pub fn rank(&self, key: &[u8]) -> Result<u64> {
-        let (mut before, mut stored) = (0u64, 0u64);
+        let mut before = 0u64;
+        let mut stored = 0u64;
         let block = self.descend(&mut |node| {
             let index = node.child_index(key);
             before = before.checked_add(node.count_before(index)?).ok_or("its counts overflow")?;
@@ -244,7 +245,8 @@ impl<'r> Reader<'r> {
         }
         let (block, found) = self.descend_to(Measure::Count, position)?;
         assert!(found.rest < found.amount, "the descent ends in the block that contains the position");
-        let (before, after) = (found.rest, found.amount - 1 - found.rest);
+        let before = found.rest;
+        let after = found.amount - 1 - found.rest;
         // A scan from the other end of the block finds the entry faster, but then a second scan has to be started
         // there.
         let is_nearer = match direction {
@@ -282,7 +284,8 @@ impl<'r> Reader<'r> {
             return Ok(None);
         }
         let (block, found) = self.descend_to(Measure::Sum(sum), target)?;
-        let (mut position, mut rest) = (found.position, found.rest);
+        let mut position = found.position;
+        let mut rest = found.rest;
         let mut scan =
             self.scan_stored(&stored_range(self.id, &block.low, block.high.as_deref()), Direction::Forward)?;
         while let Some((key, value)) = scan.next()? {
@@ -324,7 +327,8 @@ impl<'r> Reader<'r> {
 
     /// Descends from the root to a block. `step` selects the child of each node.
     fn descend(&self, step: &mut dyn FnMut(&Node) -> std::result::Result<usize, DamageReason>) -> Result<Block> {
-        let (mut low, mut high) = (Vec::new(), None::<Vec<u8>>);
+        let mut low = Vec::new();
+        let mut high = None::<Vec<u8>>;
         let mut below: Option<Node> = None;
         let mut number = ROOT;
         loop {
@@ -367,7 +371,8 @@ fn find_child<'a>(
     const NEGATIVE: DamageReason = "a count or a searched sum is negative";
     let mut next = recents.first().map(|recent| node.child_index(all.key(recent)));
     for index in 0..node.len() {
-        let (mut length, mut change) = (0, Change::NONE);
+        let mut length = 0;
+        let mut change = Change::NONE;
         while next == Some(index) {
             change = change.checked_add(&recents[length].change).ok_or("its sums overflow")?;
             length += 1;

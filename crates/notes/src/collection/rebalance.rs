@@ -136,7 +136,8 @@ impl Writer<'_> {
     ///
     /// Returns its new children if they differ from the old ones. In that case the node itself is not written yet.
     fn settle_node(&mut self, number: u32, low: &[u8], high: Option<&[u8]>) -> Result<Option<Replacement>> {
-        let (level, children) = (self.node(number).level(), self.children(number, low)?);
+        let level = self.node(number).level();
+        let children = self.children(number, low)?;
         if level == 0 { self.settle_blocks(number, &children, high) } else { self.settle_nodes(level, &children, high) }
     }
 
@@ -436,7 +437,8 @@ mod tests {
 
     #[test]
     fn a_node_below_itself_is_damage_and_no_endless_descent() {
-        let (engine, id) = (MemoryEngine::new(1), CollectionId::new(DbNumber(1), ViewId(1)));
+        let engine = MemoryEngine::new(1);
+        let id = CollectionId::new(DbNumber(1), ViewId(1));
         let small = Tuning { block_entries_max: 2, node_children_max: 3, recent_max: 0, ..Tuning::default() };
         let fill = |start: &[u8], count: u8| {
             let mut writer = Writer::open_tuned(&engine, id, &CountOnly, small)?;

@@ -35,7 +35,8 @@ pub(super) struct Root {
 impl Root {
     /// Creates the root of a collection without entries: one block from the smallest key to the greatest.
     pub(super) fn empty(sums: usize) -> Self {
-        let (state, recents) = (Vec::new(), ChangeBuffer::default());
+        let state = Vec::new();
+        let recents = ChangeBuffer::default();
         Self { sums, next_number: ROOT + 1, state, recents, node: empty_node(sums) }
     }
 
@@ -48,7 +49,9 @@ impl Root {
     pub(super) fn decode(bytes: &[u8]) -> std::result::Result<Self, DamageReason> {
         let mut record = Decoder::new(bytes);
         let mut head = || {
-            let (version, sums, next_number) = (record.u8()?, usize::from(record.u8()?), record.u32()?);
+            let version = record.u8()?;
+            let sums = usize::from(record.u8()?);
+            let next_number = record.u32()?;
             Ok((version, sums, next_number, record.bytes()?))
         };
         let (version, sums, next_number, state) = head().map_err(|_: base::codec::InvalidRecord| "it is too short")?;

@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_change_counts_entries_that_come_and_go() {
-        let (light, heavy) = (Weight::new(&[1, 10]), Weight::new(&[0, 50]));
+        let light = Weight::new(&[1, 10]);
+        let heavy = Weight::new(&[0, 50]);
         let check = |before, after, count, sums: &[i64]| {
             assert_eq!(Change::between(before, after), Some(Change { count, sums: Weight::new(sums) }));
         };

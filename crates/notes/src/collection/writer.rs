@@ -250,7 +250,8 @@ impl<'r> Writer<'r> {
             batch.put(Table::Tree, &self.id.node_key(*number), slot.node.bytes());
         }
         if root.changed {
-            let (sums, next_number) = (self.weigh.sums(), self.next_number);
+            let sums = self.weigh.sums();
+            let next_number = self.next_number;
             let root = Root { sums, next_number, state: self.state, recents: self.recents, node: root.node };
             batch.put(Table::Tree, &self.id.node_key(ROOT), &root.encode());
         }
@@ -333,13 +334,15 @@ impl<'r> Writer<'r> {
     fn buffer_change(&mut self, key: &[u8], change: &Change) -> Result<()> {
         self.recents.add(key, change).map_err(|why| damaged_node(self.id, ROOT, why))?;
         self.slot_mut(ROOT).changed = true;
-        let (count_max, bytes_max) = (self.tuning.recent_max as usize, self.tuning.recent_bytes_max as usize);
+        let count_max = self.tuning.recent_max as usize;
+        let bytes_max = self.tuning.recent_bytes_max as usize;
         if !self.recents.exceed(count_max, bytes_max) {
             return Ok(());
         }
         while self.recents.exceed(count_max / 2, bytes_max / 2) {
             let root = self.node(ROOT).clone();
-            let (index, before) = (self.recents.crowded_child(&root), self.recents.list().len());
+            let index = self.recents.crowded_child(&root);
+            let before = self.recents.list().len();
             self.apply_below(&root, index)?;
             if self.recents.list().len() == before {
                 return Err(damaged_node(self.id, ROOT, "its fences are not ascending"));

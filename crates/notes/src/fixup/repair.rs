@@ -37,7 +37,8 @@ impl Survey<'_> {
         self.quarantine(&mut batch)?;
         self.recreate_notes(modseq, &mut batch);
         let mut counters = self.correct_counters(self.stored);
-        (counters.modseq, counters.design_modseq) = (modseq, modseq);
+        counters.modseq = modseq;
+        counters.design_modseq = modseq;
         if self.database.losses.counters {
             counters.uid_validity = self.greatest_uid_validity()?;
         }
@@ -232,8 +233,11 @@ impl Survey<'_> {
         };
         let mut header = left.cloned().unwrap_or_else(new);
         header.sequence = header.sequence.saturating_add(1);
-        (header.sequence_time, header.modified) = (now, now);
-        (header.modseq, header.size, header.crlf_growth) = (kind.1, record.len() as u64, 0);
+        header.sequence_time = now;
+        header.modified = now;
+        header.modseq = kind.1;
+        header.size = record.len() as u64;
+        header.crlf_growth = 0;
         batch.put(Table::Summary, &keys::summary(self.number, note, SummaryRecord::Header), &header.encode());
         batch.put(Table::Summary, &keys::summary(self.number, note, SummaryRecord::Summary), &record);
         self.leads_to.insert(header.unid, note);

@@ -169,7 +169,9 @@ fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Ti
     }
     let mut batch = Batch::new();
     index_record::remove_rows(database.number(), record.index, &mut batch);
-    (record.index, record.building, record.evaluated) = (index.id(), None, now);
+    record.index = index.id();
+    record.building = None;
+    record.evaluated = now;
     record.put(database.number(), view.info.note, &mut batch);
     let ticket = database.store.commit(&batch)?;
     // Readers of the new rows wait for this ticket before they reply, so the rows they report survive a crash.

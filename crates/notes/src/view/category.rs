@@ -1,7 +1,7 @@
 //! The counts and totals of a category, kept in a record of its own (`docs/views.md`, "Categories").
 //!
-//! The record changes with each document beneath the category. [`CategoryTotals::add`] and [`CategoryTotals::remove`] undo each other
-//! exactly, so the record always equals a fresh count of everything, even after years.
+//! The record changes with each document beneath the category. [`CategoryTotals::add`] and [`CategoryTotals::remove`]
+//! undo each other exactly, so the record always equals a fresh count of everything, even after years.
 //!
 //! The spellings of the category's name are counted exactly for the smallest ones only; all greater spellings share one
 //! count. The name of the category is the smallest spelling, so it does not depend on earlier changes. When few of the
@@ -133,7 +133,8 @@ impl CategoryTotals {
 
     /// Takes the spellings from another count of the same documents.
     pub fn set_spellings(&mut self, counted: &Self) {
-        (self.spellings, self.others) = (BTreeMap::new(), 0);
+        self.spellings = BTreeMap::new();
+        self.others = 0;
         counted.spellings.iter().for_each(|(spelling, count)| self.count_spelling(spelling, *count));
         self.others += counted.others;
     }
@@ -245,7 +246,8 @@ mod tests {
 
     #[test]
     fn adding_and_removing_undo_each_other() {
-        let (price, text) = (Cell::Numbers(vec![0.1, 0.2]), Cell::Texts(vec!["0.3".into()]));
+        let price = Cell::Numbers(vec![0.1, 0.2]);
+        let text = Cell::Texts(vec!["0.3".into()]);
         let mut tally = CategoryTotals::new(2);
         tally.add(Some("sales"), &[&price, &text]);
         tally.add(Some("Sales"), &[&Cell::Numbers(vec![1e9]), &Cell::None]);
@@ -284,7 +286,8 @@ mod tests {
     fn what_was_counted_before_does_not_matter() {
         for seed in 0..50 {
             let random = SeededRandom::new(seed);
-            let (mut tally, mut there) = (CategoryTotals::new(0), Vec::new());
+            let mut tally = CategoryTotals::new(0);
+            let mut there = Vec::new();
             for step in 0..2_000 {
                 // The number of documents grows and shrinks in phases.
                 if random.below(10) < if step / 400 % 2 == 0 { 7 } else { 3 } {
@@ -313,7 +316,8 @@ mod tests {
 
     #[test]
     fn what_is_hidden_is_taken_from_what_it_was_counted_in() {
-        let (mut all, mut hidden) = (CategoryTotals::new(0), CategoryTotals::exact(0));
+        let mut all = CategoryTotals::new(0);
+        let mut hidden = CategoryTotals::exact(0);
         for number in 0..200 {
             let spelling = format!("{number:03}");
             all.add(Some(&spelling), &[]);

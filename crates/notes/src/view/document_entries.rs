@@ -4,9 +4,9 @@
 //! at its beginning, and at the beginning of each later day that it reaches into, so the rows of some days include
 //! everything that happens in them.
 //!
-//! An [`FolderEntry`] borrows the cells of its document and records which single value of a column it has, so a thousand
-//! entries of a long document take no more memory than the document. Only written cells are copied, and these are cut
-//! ([`cells_within`]).
+//! An [`FolderEntry`] borrows the cells of its document and records which single value of a column it has, so a
+//! thousand entries of a long document take no more memory than the document. Only written cells are copied, and these
+//! are cut ([`cells_within`]).
 
 use base::Timestamp;
 
@@ -169,7 +169,8 @@ pub(super) fn cells_within(design: &ViewDesign, entry: &DocumentEntry<'_>, bytes
         let of_kind = move |(column, _): &(usize, &usize)| is_category(*column) == categories;
         sizes.iter().enumerate().filter(of_kind).map(|(_, size)| *size).collect::<Vec<_>>()
     };
-    let (categories, others) = (of(true), of(false));
+    let categories = of(true);
+    let others = of(false);
     let total: usize = sizes.iter().sum();
     let category_max = if total <= bytes_max { usize::MAX } else { cut_length(categories.clone(), bytes_max / 2) };
     let taken: usize = categories.iter().map(|size| (*size).min(category_max)).sum();

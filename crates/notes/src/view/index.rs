@@ -1,9 +1,9 @@
 //! The index of a view, and how it follows the documents (`docs/views.md`, "Following the documents").
 //!
-//! An [`ViewIndex`] knows where the rows are stored and how their keys are made. [`ViewIndex::apply_changes`] applies the changes
-//! since the last call, some hundred documents a batch. For each document it takes the old rows (from `viewback`),
-//! evaluates the view's [`ViewFormulas`] for the new ones, and writes the difference. The applied modseq is written in the
-//! same batch, so after a crash the index is late at most.
+//! An [`ViewIndex`] knows where the rows are stored and how their keys are made. [`ViewIndex::apply_changes`] applies
+//! the changes since the last call, some hundred documents a batch. For each document it takes the old rows (from
+//! `viewback`), evaluates the view's [`ViewFormulas`] for the new ones, and writes the difference. The applied modseq
+//! is written in the same batch, so after a crash the index is late at most.
 //!
 //! If responses stand under their parents, a document whose rows moved causes an update of its responses, level by
 //! level.
@@ -228,7 +228,8 @@ impl ViewIndex {
                 Some(_) => Progress { applied: changes[followed - 1].modseq, complete: false, changes: followed },
             }
         };
-        let (from, to) = (update.applied, progress.applied);
+        let from = update.applied;
+        let to = progress.applied;
         if to > from || progress.changes > 0 {
             let mut batch = Batch::new();
             let changes = update.finish(to, &mut batch)?;
@@ -412,7 +413,8 @@ impl<'u> IndexUpdate<'u> {
         let open = |collation| CollationUpdate::open(index, collation, store, is_watched);
         let orders = (0..index.collations.len()).map(open).collect::<Result<Vec<_>>>()?;
         let applied = index.applied(orders[0].rows.state())?;
-        let (backs, cycles) = (HashMap::new(), Cycles::default());
+        let backs = HashMap::new();
+        let cycles = Cycles::default();
         Ok(Self { index, database, store, question, orders, backs, cycles, applied, rows_are_derivable: false })
     }
 
@@ -582,7 +584,8 @@ impl<'u> IndexUpdate<'u> {
 
     /// Returns `true` if a document with the parent `parent` is a member of a cycle.
     fn is_in_cycle(&mut self, unid: Unid, parent: Unid) -> Result<bool> {
-        let (store, database) = (self.store, self.database);
+        let store = self.store;
+        let database = self.database;
         // The parent of most responses was just checked, or the response has no responses itself. In both cases the
         // chain of parents need not be followed.
         let is_new = self.cycles.cached(unid).is_none() && self.cycles.cached(parent).is_none();
@@ -679,7 +682,8 @@ impl DocumentRows {
     /// Returns the `viewback` record of the document.
     pub(crate) fn back(&self) -> ViewBackRecord {
         let keys_of = |rows: &Vec<KeyAndRow>| rows.iter().map(|(key, _)| key.clone()).collect();
-        let (selected, restricted) = (self.selected, self.is_restricted());
+        let selected = self.selected;
+        let restricted = self.is_restricted();
         ViewBackRecord { selected, restricted, cycle: self.cycle, keys: self.rows.iter().map(keys_of).collect() }
     }
 }

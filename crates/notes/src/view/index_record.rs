@@ -52,7 +52,8 @@ impl IndexRecord {
     /// Creates the record of a new index.
     #[must_use]
     pub fn new(index: ViewId, view: &ViewNote, told: Vec<u8>, now: Timestamp) -> Self {
-        let (selection, format) = (view.selection.clone(), view.design.encode());
+        let selection = view.selection.clone();
+        let format = view.design.encode();
         Self { index, selection, format, evaluated: now, building: None, rules: ROW_RULES, told }
     }
 
@@ -88,7 +89,8 @@ impl IndexRecord {
         if !is_index(index) || building.is_some_and(|building| !is_index(building) || building == index) {
             return Err(InvalidRecord);
         }
-        let (selection, format) = (input.text()?.to_owned(), input.bytes()?.to_vec());
+        let selection = input.text()?.to_owned();
+        let format = input.bytes()?.to_vec();
         let rules = if version == 1 { 0 } else { input.u32()? };
         let told = if version < 3 { Vec::new() } else { input.bytes()?.to_vec() };
         Ok(Self { index, selection, format, evaluated, building, rules, told })

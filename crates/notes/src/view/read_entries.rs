@@ -165,7 +165,7 @@ impl<'r> EntryReader<'r> {
     /// Reads entries. Fails if the request asks for more than [`VIEW_ANSWER_ROWS_MAX`] rows.
     pub fn read(&self, request: &Request) -> Result<Entries> {
         if request.limit > VIEW_REPLY_ROWS_MAX {
-            return Err(Error::Limit { what: "rows of one answer", max: VIEW_REPLY_ROWS_MAX });
+            return Err(Error::Limit { what: "rows of a reply", max: VIEW_REPLY_ROWS_MAX });
         }
         let mut looked_at = 0;
         let mut entries = Entries::default();
@@ -270,7 +270,8 @@ impl<'r> EntryReader<'r> {
             Start::Position(position) => self.rows.page(*position, 1)?.pop(),
         };
         if matches!(request.start, Start::Beginning | Start::End) && count > 0 {
-            (count, skipped) = (count - 1, 1);
+            count = count - 1;
+            skipped = 1;
         }
         if navigator == Navigator::Next && count > 0 {
             return self.skip_rows(current, count).map(|(row, more)| (row, skipped + more));
@@ -278,10 +279,11 @@ impl<'r> EntryReader<'r> {
         while let Some(row) = current.take_if(|_| count > 0) {
             *looked_at += 1;
             if *looked_at >= VIEW_EXAMINED_ROWS_MAX {
-                return Err(Error::Limit { what: "steps over rows of a view", max: VIEW_EXAMINED_ROWS_MAX as usize });
+                return Err(Error::Limit { what: "rows examined in one read", max: VIEW_EXAMINED_ROWS_MAX as usize });
             }
             current = self.step(&row.key, navigator, &request.expansion, looked_at)?;
-            (count, skipped) = (count - 1, skipped + u64::from(current.is_some()));
+            count = count - 1;
+            skipped = skipped + u64::from(current.is_some());
         }
         Ok((current, skipped))
     }

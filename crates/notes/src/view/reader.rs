@@ -87,7 +87,8 @@ impl<'r> ViewReader<'r> {
 
     /// Returns the order for the search of hidden rows.
     pub(crate) fn order(&self) -> Order<'_> {
-        let (index, collation) = (self.index, self.collation);
+        let index = self.index;
+        let collation = self.collation;
         Order { index, collation, rows: &self.rows.rows, categories: &self.categories }
     }
 

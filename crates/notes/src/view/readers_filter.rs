@@ -1,9 +1,9 @@
 //! The rows of a view that Readers items hide from one reader (`docs/views.md`, "Readers items").
 //!
-//! Hidden rows do not exist for the reader: not in pages, positions, counts or totals. [`HiddenEntries`] stores them as ranges
-//! of keys: a hidden document with the responses beneath it, or a category that contains only hidden documents.
-//! [`RowDigest`] reads a collection of rows as if these ranges did not exist. [`HiddenEntries`] also holds the amounts by which the
-//! categories count less.
+//! Hidden rows do not exist for the reader: not in pages, positions, counts or totals. [`HiddenEntries`] stores them as
+//! ranges of keys: a hidden document with the responses beneath it, or a category that contains only hidden documents.
+//! [`RowDigest`] reads a collection of rows as if these ranges did not exist. [`HiddenEntries`] also holds the amounts
+//! by which the categories count less.
 //!
 //! If no row has Readers items, which the sums of the collection show, no search takes place. Otherwise each row with
 //! Readers items is read once, and the access check runs once for all documents with the same readers.
@@ -328,7 +328,8 @@ impl Order<'_> {
     fn each_restricted(&self, range: &KeyRange, each: &mut dyn FnMut(&[u8], ReadersId) -> Result<()>) -> Result<()> {
         let (before, up_to) = totals_around(self.rows, range)?;
         let restricted = |totals: &Totals| totals.sums.value(RESTRICTED_SUM).cast_unsigned();
-        let (first, last) = (restricted(&before), restricted(&up_to));
+        let first = restricted(&before);
+        let last = restricted(&up_to);
         let mut look = |key: &[u8], value: &[u8]| match Row::decode(value) {
             Ok(Row::Document(row)) => row.readers.map_or(Ok(()), |readers| each(key, readers)),
             Ok(Row::Category) => Ok(()),

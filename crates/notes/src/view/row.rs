@@ -1,11 +1,11 @@
 //! The rows of a view and their keys (`docs/views.md`, "Rows and their keys").
 //!
-//! A key begins with the key of its parent, so a subtree is one range of keys directly behind its root. [`RowKeys`] makes
-//! the keys of one collation; it uses only the cells of documents.
+//! A key begins with the key of its parent, so a subtree is one range of keys directly behind its root. [`RowKeys`]
+//! makes the keys of one collation; it uses only the cells of documents.
 //!
 //! A key has at most [`KEY_BYTES_MAX`] bytes, however long the values are. The minimum for everything that may follow
-//! is reserved, and each component gets a share of the bytes that are left (`RowKeys::component_limit`). Rows with the same key up to
-//! a component have the same share for it, so the order of the kept parts is correct.
+//! is reserved, and each component gets a share of the bytes that are left (`RowKeys::component_limit`). Rows with the
+//! same key up to a component have the same share for it, so the order of the kept parts is correct.
 //!
 //! Invariants: the key of a category row is smaller than all keys beneath it, and the keys beneath it are those that
 //! begin with its path ([`Category::path`]); two rows have different keys, because keys of documents end with the
@@ -403,7 +403,8 @@ impl RowKeys {
     fn category_ends(&self, key: &[u8]) -> Option<(Vec<usize>, u8)> {
         let mut columns = self.categories.iter();
         let mut column = columns.next()?;
-        let (mut ends, mut start) = (Vec::new(), 0);
+        let mut ends = Vec::new();
+        let mut start = 0;
         loop {
             let end = start + sort_key::length(key.get(start..)?, column.order)?;
             ends.push(end);

@@ -195,10 +195,10 @@ impl CompiledView {
         let refuse = |what: String, formula: &Formula| {
             let refused = functions(formula).find_map(|name| match name {
                 name if POSITION_FUNCTIONS.contains(&name) => {
-                    Some(format!("{name} depends on where a document stands, which is not known when a view is indexed"))
+                    Some(format!("{name} depends on the position of a document in the view, which is not known when the view is indexed"))
                 }
                 name if LOOKUP_FUNCTIONS.contains(&name) => Some(format!(
-                    "{name} looks outside of the document, and an index follows nothing but the document; searches by formula can use it"
+                    "{name} reads data outside the document, whose changes a view index does not follow; it can be used in searches by formula"
                 )),
                 _ => None,
             });

@@ -346,7 +346,8 @@ mod tests {
         #[test]
         fn no_component_is_the_beginning_of_another(one in ".{0,12}", other in ".{0,12}", down: bool) {
             let order = if down { SortDirection::Descending } else { SortDirection::Ascending };
-            let (one, other) = (component(CellValue::Text(&one), order, PLAIN), component(CellValue::Text(&other), order, PLAIN));
+            let one = component(CellValue::Text(&one), order, PLAIN);
+            let other = component(CellValue::Text(&other), order, PLAIN);
             prop_assert!(one == other || !one.starts_with(&other) && !other.starts_with(&one));
         }
 

@@ -1,8 +1,8 @@
 //! The open views of a database: the design note, the index, and the update of the index.
 //!
-//! [`Access::view_refresh`] creates the index for a design and applies changes to it. [`DatabaseSnapshot::view`] returns the
-//! view as of a snapshot, and [`DatabaseSnapshot::view_rows`] its rows. A view is not found if the reader may not see its design
-//! note.
+//! [`Access::view_refresh`] creates the index for a design and applies changes to it. [`DatabaseSnapshot::view`]
+//! returns the view as of a snapshot, and [`DatabaseSnapshot::view_rows`] its rows. A view is not found if the reader
+//! may not see its design note.
 //!
 //! Compiled views are cached with their database, one for each design note, as long as design and index stay the same.
 
@@ -51,7 +51,8 @@ impl OpenView {
     fn new(database: &Database, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
         let question = info.view.question(info.id())?.at(record.evaluated, database, &info.view.title);
         let index = ViewIndex::new(database.number(), record.index, info.view.design.clone());
-        let (told, hidden) = (record.told.clone(), HiddenCache::default());
+        let told = record.told.clone();
+        let hidden = HiddenCache::default();
         Ok(Self { info, index, evaluated_at: record.evaluated, question, external_input_values: told, hidden })
     }
 
@@ -84,7 +85,9 @@ impl OpenView {
         let Some(clicked) = column else { return Ok(0) };
         let collations = self.info.view.design.collations();
         let found = collations.iter().position(|collation| collation.first() == Some(&clicked));
-        found.ok_or_else(|| Error::invalid(format!("column {}", clicked.0), "it cannot be sorted that way by a click"))
+        found.ok_or_else(|| {
+            Error::invalid(format!("column {}", clicked.0), "click-to-sort is not enabled for it in this direction")
+        })
     }
 
     /// Returns `true` if the index is to be built from all documents at once: it is new and there are many documents,
@@ -287,7 +290,8 @@ impl DatabaseSnapshot<'_> {
 
     /// Returns the way in which the index of a view is to be brought up to date.
     pub fn view_update_way(&self, note: NoteId) -> Result<UpdateMethod> {
-        let (notes, now) = (self.counters().notes, self.database().clock.now());
+        let notes = self.counters().notes;
+        let now = self.database().clock.now();
         let wants_build = match self.view(note) {
             Ok(view) => view.wants_build(&self.snapshot, notes, now)?,
             // The view has no index yet, or the reader may not see the view. In the second case the update fails too.
@@ -304,7 +308,7 @@ impl DatabaseSnapshot<'_> {
     /// Returns the rows of a view in one of its orders.
     pub fn view_rows<'v>(&'v self, view: &'v OpenView, collation: usize) -> Result<ViewReader<'v>> {
         if collation >= view.index.orders() {
-            return Err(Error::not_found(format!("order {collation} of view {:?}", view.info.view.title)));
+            return Err(Error::not_found(format!("sort order {collation} of view {:?}", view.info.view.title)));
         }
         let rows = ViewReader::open(&self.snapshot, &view.index, collation)?;
         if self.grant().is_server_itself() || !rows.has_restricted()? {

@@ -118,7 +118,7 @@ impl ViewDesign {
             return Err(Error::Limit { what: "columns of a view", max: VIEW_COLUMNS_MAX });
         }
         if self.collations().len() > VIEW_COLLATIONS_MAX {
-            return Err(Error::Limit { what: "sort sort orders of a view", max: VIEW_COLLATIONS_MAX });
+            return Err(Error::Limit { what: "sort sort sort orders of a view", max: VIEW_COLLATIONS_MAX });
         }
         self.check_locale()?;
         let mut is_behind = false;
@@ -268,8 +268,10 @@ impl Column {
     }
 
     fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, InvalidRecord> {
-        let (title, item) = (input.text()?.to_owned(), input.text()?.to_owned());
-        let (has_formula, formula) = (input.u8()? == 1, input.text()?.to_owned());
+        let title = input.text()?.to_owned();
+        let item = input.text()?.to_owned();
+        let has_formula = input.u8()? == 1;
+        let formula = input.text()?.to_owned();
         let sort = match input.u8()? {
             0 => None,
             1 => Some(SortDirection::Ascending),
@@ -391,7 +393,8 @@ mod tests {
 
     #[test]
     fn each_click_is_an_order_before_the_own_one() {
-        let (up, down) = (SortDirection::Ascending, SortDirection::Descending);
+        let up = SortDirection::Ascending;
+        let down = SortDirection::Descending;
         let expected: Vec<Collation> = vec![
             vec![(0, up), (1, down)],
             vec![(1, up), (0, up)],
@@ -421,7 +424,7 @@ mod tests {
         refused(vec![Column { formula: Some("a".repeat(FORMULA_BYTES_MAX + 1)), ..column("a") }], "formula");
         refused(vec![Column { format: vec![0; COLUMN_FORMAT_BYTES_MAX + 1], ..column("a") }], "format");
         let clicks = ClickSorts { ascending: true, descending: true };
-        refused(vec![Column { clicks, ..column("a") }; 8], "sort sort orders of a view");
+        refused(vec![Column { clicks, ..column("a") }; 8], "sort sort sort orders of a view");
     }
 
     #[test]

@@ -82,7 +82,8 @@ impl Scenario {
     /// Makes the changes as Bob, `at_once` in a transaction. Bob's unread marks are in a table of their own.
     fn run(&mut self, steps: &[Step], at_once: usize) {
         for some in steps.chunks(at_once) {
-            let (folders, mut notes) = (self.folders.clone(), self.notes.clone());
+            let folders = self.folders.clone();
+            let mut notes = self.notes.clone();
             let done = self.world.write(&self.database, BOB, |writer| {
                 some.iter().try_for_each(|step| apply(writer, step, &folders, &mut notes))?;
                 Ok(notes)
@@ -102,7 +103,8 @@ impl Scenario {
             let mut folders: Vec<ViewId> = header.folders.iter().map(|place| place.folder).collect();
             folders.sort_unstable();
             let is_read = reading.is_read(*number).expect("the mark is there");
-            let (sequence, marks) = (header.sequence, header.marks);
+            let sequence = header.sequence;
+            let marks = header.marks;
             NoteState { items: note.items, blobs: note.blobs, sequence, marks, folders, is_read }
         });
         told.collect()
@@ -174,7 +176,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn one_transaction_leaves_what_several_leave(steps in prop::collection::vec(step(), 1..12), at_once in 2_usize..6) {
-        let (mut each, mut together) = (Scenario::new(), Scenario::new());
+        let mut each = Scenario::new();
+        let mut together = Scenario::new();
         each.run(&steps, 1);
         together.run(&steps, at_once);
         prop_assert_eq!(each.note_states(), together.note_states());
@@ -191,7 +194,8 @@ proptest! {
 fn a_folder_that_gets_a_note_in_the_same_transaction_is_not_empty() {
     let mut play = Scenario::new();
     play.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
-    let (note, folder) = (play.notes[0].0, play.folders[0]);
+    let note = play.notes[0].0;
+    let folder = play.folders[0];
     let outcome = play.world.write(&play.database, ANN, |writer| {
         writer.folder_add(note, folder)?;
         writer.folder_delete(folder)
@@ -205,7 +209,9 @@ fn a_folder_that_gets_a_note_in_the_same_transaction_is_not_empty() {
 fn what_is_told_as_the_last_modseq_is_the_last() {
     let mut play = Scenario::new();
     play.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
-    let (note, folder, before) = (play.notes[0].0, play.folders[0], play.database.modseq());
+    let note = play.notes[0].0;
+    let folder = play.folders[0];
+    let before = play.database.modseq();
     let idle = play.world.write(&play.database, ANN, |writer| {
         assert!(!writer.note_delete(NoteId(9_999))?, "there is no such note");
         Ok(writer.modseq())

@@ -1,7 +1,7 @@
 //! Reads after many keys have come and gone cost what is alive, counted in the engine's own steps.
 //!
-//! Each test plays a history on the real engine and counts the tombstones that reads step over. The first read of a range may step over what was deleted since the
-//! last one; every later read must not.
+//! Each test plays a history on the real engine and counts the tombstones that reads step over. The first read of a
+//! range may step over what was deleted since the last one; every later read must not.
 
 use std::sync::Arc;
 

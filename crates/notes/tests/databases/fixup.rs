@@ -331,7 +331,9 @@ type RecordLoss = Box<dyn FnOnce(&TestServer)>;
 
 /// Returns the three ways in which a record can be lost.
 fn ways_to_lose(table: Table, key: Vec<u8>) -> [RecordLoss; 3] {
-    let (flipped, garbled, missing) = (key.clone(), key.clone(), key);
+    let flipped = key.clone();
+    let garbled = key.clone();
+    let missing = key;
     [
         Box::new(move |world| flip(world, table, &[flipped])),
         Box::new(move |world| damage(world, |batch| batch.put(table, &garbled, b"rubbish"))),
@@ -343,7 +345,8 @@ fn ways_to_lose(table: Table, key: Vec<u8>) -> [RecordLoss; 3] {
 fn a_database_without_its_counters_opens_again_and_gives_out_nothing_twice() {
     let (world, database) = full_database();
     let key = [&database.number().to_key()[..], b"c"].concat();
-    let (modseq, validity) = (database.modseq(), state(&database).uid_validity);
+    let modseq = database.modseq();
+    let validity = state(&database).uid_validity;
     for lose in ways_to_lose(Table::Meta, key) {
         let (world, found) = reopened(&world, lose);
         assert!(matches!(found[..], [Finding::TableDamaged { table: "meta", .. }]), "{found:?}");
@@ -401,7 +404,8 @@ fn a_database_without_its_access_control_list_lets_in_its_owner_alone() {
     let (world, database) = full_database();
     let record = |part| [&database.number().to_key()[..], &NoteId(1).to_key(), &[part]].concat();
     let both: [RecordLoss; 1] = {
-        let (header, summary) = (record(0), record(1));
+        let header = record(0);
+        let summary = record(1);
         [Box::new(move |world| {
             damage(world, |batch| [header, summary].iter().for_each(|key| batch.delete(Table::Summary, key)))
         })]

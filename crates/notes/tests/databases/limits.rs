@@ -121,7 +121,8 @@ fn a_note_has_so_many_items() {
     let body = |count: usize| NewNote::document(vec![Item::body("B", Value::Number(1.0)); count]);
     let note = create_and_reread(&world, &database, body(BODY_ITEMS_MAX));
     assert_eq!(note.items.len(), BODY_ITEMS_MAX);
-    let (items, sequence) = (body(BODY_ITEMS_MAX + 1).items, note.header.sequence);
+    let items = body(BODY_ITEMS_MAX + 1).items;
+    let sequence = note.header.sequence;
     check_limit(&world, &database, BODY_ITEMS_MAX, |writer| {
         writer.note_update(note.header.note, sequence, &items, &[])
     });
@@ -224,7 +225,8 @@ fn responses_have_so_many_levels_within_a_transaction_too() {
 fn nobody_but_the_server_closes_a_cycle() {
     let world = TestServer::new();
     let database = world.database(&[]);
-    let (one, other) = (Unid([1; 16]), Unid([2; 16]));
+    let one = Unid([1; 16]);
+    let other = Unid([2; 16]);
     let answer = |unid, parent| NewNote { unid: Some(unid), parent: Some(parent), ..NewNote::document(Vec::new()) };
     for chain in [vec![(one, one)], vec![(one, other), (other, one)]] {
         let made = world.write(&database, ANN, |writer| {

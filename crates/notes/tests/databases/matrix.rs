@@ -104,7 +104,8 @@ impl Case {
         let mut items = vec![Item::text("Subject", "x"), Item::body("Body", Value::RichText("text".into()))];
         items.extend(exposure.items());
         let made = world.write(&database, ANN, |writer| {
-            let (folder, other) = (writer.folder_create("F", &[])?, writer.folder_create("G", &[])?);
+            let folder = writer.folder_create("F", &[])?;
+            let other = writer.folder_create("G", &[])?;
             let view = writer.view_create(&view("All"))?;
             let first = NewNote { unid: Some(PARENT), folders: vec![folder], ..NewNote::document(Vec::new()) };
             writer.note_create(NewNote { marks: Marks::DELETED, ..first.clone() })?;

@@ -173,7 +173,8 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
         }
         Step::Move { note, from, to } => {
             let Some(note) = model.pick(note) else { return };
-            let (source, target) = (model.folders[from].0, model.folders[to].0);
+            let source = model.folders[from].0;
+            let target = model.folders[to].0;
             write(&mut |writer| {
                 writer.folder_remove(note, source)?;
                 writer.folder_add(note, target).map(drop)

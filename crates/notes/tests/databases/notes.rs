@@ -161,7 +161,9 @@ fn the_order_of_changes_tells_each_note_once() {
     let database = world.database(&[]);
     let since = database.modseq();
     let create = || world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
-    let (one, two, three) = (create(), create(), create());
+    let one = create();
+    let two = create();
+    let three = create();
     world.write(&database, ANN, |writer| writer.marks_set(one, Marks::SEEN, &[])).unwrap();
     world.write(&database, ANN, |writer| writer.note_delete(two)).unwrap();
     let unchanged = world.write(&database, ANN, |writer| writer.marks_set(one, Marks::SEEN, &[])).unwrap();
@@ -180,9 +182,11 @@ fn the_order_of_changes_tells_each_note_once() {
 fn unread_marks_are_kept_for_each_user() {
     let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Reader), ("Eve/Acme", AclLevel::Depositor)]);
-    let (ann, bob) = (Name::new(ANN), Name::new("bob/acme"));
+    let ann = Name::new(ANN);
+    let bob = Name::new("bob/acme");
     let create = || world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
-    let (one, two) = (create(), create());
+    let one = create();
+    let two = create();
     world.write(&database, "Bob/Acme", |writer| writer.mark_read(&[two, one])).unwrap();
     world.write(&database, "Bob/Acme", |writer| writer.mark_unread_by(&bob, &[one])).unwrap();
     world.write(&database, ANN, |writer| writer.mark_read(&[one])).unwrap();
@@ -206,7 +210,8 @@ fn unread_marks_are_kept_for_each_user() {
 fn nobody_touches_the_unread_marks_of_others() {
     let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Manager), ("Eve/Acme", AclLevel::Depositor)]);
-    let (ann, bob) = (Name::new(ANN), Name::new("Bob/Acme"));
+    let ann = Name::new(ANN);
+    let bob = Name::new("Bob/Acme");
     let create = |items| world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).unwrap();
     let open = create(Vec::new());
     let hidden = create(vec![Item::readers("Readers", vec![ANN.into()])]);
@@ -245,7 +250,8 @@ fn several_databases_change_together_or_not_at_all() {
     let new = notes::NewDatabase::new("two.nsf", "Two", notes::DatabaseKind::Standard, acl);
     let two = world.notes.database_create(&new).unwrap();
     let who = crate::fixture::identity(ANN);
-    let (first, second) = (one.authorize(&who).unwrap(), two.authorize(&who).unwrap());
+    let first = one.authorize(&who).unwrap();
+    let second = two.authorize(&who).unwrap();
     let before = (one.modseq(), two.modseq());
     let accesses = [&second, &first];
     let mut dropped = world.notes.transaction(&accesses).unwrap();
@@ -283,7 +289,8 @@ fn pages_of_changes_end_anywhere_and_miss_nothing() {
     let made: Vec<NoteId> = [1, 20, 3, 1, 7].into_iter().flat_map(make).collect();
     let access = reader(&database, ANN).unwrap();
     for limit in 1..40 {
-        let (mut place, mut found) = (ChangeCursor::default(), Vec::new());
+        let mut place = ChangeCursor::default();
+        let mut found = Vec::new();
         loop {
             let reading = access.read().unwrap();
             let page = reading.changes_page(place, limit).unwrap();

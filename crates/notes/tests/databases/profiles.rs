@@ -20,7 +20,8 @@ fn a_profile_is_there_once_and_found_by_its_name() {
     let set = |name: &str, user: Option<&Name>, text: &str| {
         world.write(&database, ANN, |writer| writer.profile_set(name, user, &items(text), &[])).expect("Ann may")
     };
-    let (shared, own) = (set("Settings", None, "1"), set("Settings", Some(&ann), "2"));
+    let shared = set("Settings", None, "1");
+    let own = set("Settings", Some(&ann), "2");
     assert_eq!((set("SETTINGS", None, "3"), set("settings", Some(&Name::new("ann/ACME")), "4")), (shared, own));
     let twice = world.write(&database, ANN, |writer| {
         let first = writer.profile_set("Twice", None, &items("1"), &[])?;
@@ -78,7 +79,8 @@ fn a_profile_is_no_document_and_no_design() {
 fn profile_rights(level: AclLevel) -> [bool; 10] {
     let world = TestServer::new();
     let database = world.database(&[(BOB, level)]);
-    let (ann, bob) = (Name::new(ANN), Name::new(BOB));
+    let ann = Name::new(ANN);
+    let bob = Name::new(BOB);
     let users = [None, Some(&bob), Some(&ann)];
     for user in users {
         world.write(&database, ANN, |writer| writer.profile_set("Old", user, &items("1"), &[])).expect("Ann may");

@@ -134,7 +134,8 @@ fn every_way_to_a_document_looks_whether_it_is_public() {
             reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("the mail file exists");
         (note, blob, header.unid)
     };
-    let (open, closed) = (make(public("x")), make(Vec::new()));
+    let open = make(public("x"));
+    let closed = make(Vec::new());
     let access: Access<level::Public> = database.authorize(&identity(BOB)).unwrap();
     let reading = access.read_public().unwrap();
     let check = |(note, blob, unid): (NoteId, store::BlobId, base::Unid), expected: bool| {

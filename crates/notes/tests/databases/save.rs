@@ -117,7 +117,9 @@ fn what_is_put_together_keeps_no_content_that_nothing_names() {
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let file = |writer: &mut Writer<'_, '_>, name: &str, note| {
         let blob = writer.blob_put_for(note, name.as_bytes()).unwrap();
-        let (file_name, media_type, length) = (name.to_owned(), String::new(), name.len() as u64);
+        let file_name = name.to_owned();
+        let media_type = String::new();
+        let length = name.len() as u64;
         Item::summary("$FILE", Value::Object { file_name, media_type, length, blob })
     };
     let first = items("$ConflictAction=1 a=1");

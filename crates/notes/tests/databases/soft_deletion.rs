@@ -74,7 +74,8 @@ impl Case {
         let reading = access.read().expect("a snapshot");
         let found = reading.deleted_notes(NoteId(0), 10).expect("a sound database");
         // Pages that read one record each return the same documents.
-        let (mut after, mut paged) = (Some(NoteId(0)), Vec::new());
+        let mut after = Some(NoteId(0));
+        let mut paged = Vec::new();
         while let Some(from) = after {
             let page = reading.deleted_page(from, 10, 1).expect("a sound database");
             assert!(page.next.is_none_or(|next| next > from), "a page goes on");
@@ -121,7 +122,8 @@ impl Case {
 #[test]
 fn what_is_deleted_is_gone_for_all_and_comes_back_as_it_was() {
     let case = case(AclLevel::Editor, Vec::new());
-    let (before, since) = (case.counters(), case.database.modseq());
+    let before = case.counters();
+    let since = case.database.modseq();
     case.delete();
     assert_eq!((case.readable_parts(false), case.readable_parts(true)), ([false; 6], [false; 6]));
     assert_eq!((case.counters().notes, case.counters().bytes), (before.notes - 1, before.bytes), "it takes its space");
@@ -234,7 +236,7 @@ fn what_readers_items_hid_stays_hidden_when_it_is_gone() {
         case.delete();
         match way {
             "for good, later" => {
-                drop(case.write(ANN, |writer| writer.note_delete_permanently(case.note)).expect("hers"))
+                case.write(ANN, |writer| writer.note_delete_permanently(case.note)).expect("hers");
             }
             "when its time was over" => {
                 case.world.clock.advance(3 * HOUR);

@@ -105,7 +105,8 @@ impl ViewFixture {
         let view = world.write(&database, ANN, |writer| writer.view_create(&design)).expect("the view is made");
         // The world uses the first seeds itself. A distant seed prevents equal UNIDs.
         let random = SeededRandom::new(seed + (1 << 40));
-        let (documents, unids_with_responses) = (BTreeMap::new(), Vec::new());
+        let documents = BTreeMap::new();
+        let unids_with_responses = Vec::new();
         Self { world, database, view, responses, inclusion, documents, unids_with_responses, is_staff: false, random }
     }
 
@@ -496,8 +497,10 @@ fn rows_that_follow_from_the_document_alone_are_no_others() {
 fn bench_of(inclusion: SelectedResponses, answers: &[(u8, Option<u8>, bool)]) -> ViewFixture {
     let mut bench = ViewFixture::new(1, false, SortDirection::Ascending, inclusion);
     for (number, parent, take) in answers {
-        let (unid, parent) = (Unid([*number; 16]), parent.map(|parent| Unid([parent; 16])));
-        let (kinds, name) = (Vec::new(), NAMES[usize::from(*number) % NAMES.len()]);
+        let unid = Unid([*number; 16]);
+        let parent = parent.map(|parent| Unid([parent; 16]));
+        let kinds = Vec::new();
+        let name = NAMES[usize::from(*number) % NAMES.len()];
         let mut document = Document {
             note: NoteId(0),
             unid,

@@ -175,7 +175,8 @@ pub(crate) fn check_before_content(
     let is_public = found.flags.has(NoteFlags::PUBLIC) && grant.may_write_public();
     let items = reading.summary(found.note)?.map(|summary| summary.items).unwrap_or_default();
     if !is_public && !grant.may_edit(&items) {
-        let (database, who) = (access.database().path(), grant.display_name().to_owned());
+        let database = access.database().path();
+        let who = grant.display_name().to_owned();
         return Err(notes::Error::NotAuthor { database, who, note: found.note }.into());
     }
     edit::check_expected(header.expected_sequence, found.sequence, found.unid)?;
@@ -198,7 +199,9 @@ pub(crate) fn attach(
             let before = blobs_of(&note.items);
             note.items.retain(|item| file_of(item, &header.file_name).is_none());
             let blob = writer.blob_put_for(note.header.note, content)?;
-            let (file_name, media_type, length) = (header.file_name, header.media_type, content.len() as u64);
+            let file_name = header.file_name;
+            let media_type = header.media_type;
+            let length = content.len() as u64;
             let value = Value::Object { file_name, media_type, length, blob };
             note.items.push(Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value });
             drop_unused_blobs(&mut note.blobs, &before, &note.items);
@@ -219,7 +222,8 @@ pub(crate) fn detach(desk: &CallContext, request: v1::DetachFileRequest) -> Resu
         request.note,
         edit::ExpectedVersion::refusing_conflicts(request.expected_sequence),
         |note, _| {
-            let (before, count) = (blobs_of(&note.items), note.items.len());
+            let before = blobs_of(&note.items);
+            let count = note.items.len();
             note.items.retain(|item| file_of(item, &request.file_name).is_none());
             if note.items.len() == count {
                 return Err(notes::Error::not_found(format!("the attachment {:?}", request.file_name)).into());

@@ -116,7 +116,8 @@ pub(crate) fn poll(desk: &CallContext, state: &[u8]) -> Result<CallOutcome<(v1::
     let is_inbox = |folder: &&FolderDesign| folder.title.eq_ignore_ascii_case(INBOX);
     let inbox = folders.iter().find(is_inbox).ok_or_else(|| Error::State("the mail file has no inbox".to_owned()))?;
     let reader = reading.folder(inbox.view)?;
-    let (folder, totals) = (reader.state(), reader.totals()?);
+    let folder = reader.state();
+    let totals = reader.totals()?;
     drop(reader);
     let now = [folder.uid_validity.to_be_bytes(), folder.uid_next.to_key()].concat();
     let new_mail = match state.len() {

@@ -21,7 +21,8 @@ pub(crate) fn list(
         0 => DATABASES_PER_PAGE_MAX,
         limit => limit.min(DATABASES_PER_PAGE_MAX),
     };
-    let (prefix, after) = (request.prefix.to_lowercase(), request.after.to_lowercase());
+    let prefix = request.prefix.to_lowercase();
+    let after = request.after.to_lowercase();
     let mut reply = v1::ListDatabasesReply::default();
     let records = desk.ground.notes.database_list()?;
     let is_meant = |path: &str| path.starts_with(&prefix) && (after.is_empty() || *path > *after);
@@ -60,7 +61,8 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenDatabaseRequest) -> Resu
     reply.modseq = counters.modseq.0;
     // The numbers include documents that Readers items hide, so only a Manager gets them.
     if grant.level() >= AclLevel::Manager {
-        (reply.notes, reply.size_bytes) = (counters.notes, counters.bytes);
+        reply.notes = counters.notes;
+        reply.size_bytes = counters.bytes;
     }
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }

@@ -48,7 +48,8 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateNoteRequest) -> Resu
 /// Returns the state of a note after saving.
 pub(crate) fn saved_note(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1::SavedNote> {
     let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
-    let (unid, modseq) = (header.unid.0.to_vec(), writer.modseq().0);
+    let unid = header.unid.0.to_vec();
+    let modseq = writer.modseq().0;
     Ok(v1::SavedNote { note_id: note.0, unid, sequence: header.sequence, modseq, ..v1::SavedNote::default() })
 }
 

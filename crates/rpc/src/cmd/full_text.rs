@@ -51,7 +51,8 @@ pub(crate) fn search(
         total_is_least: !found.is_exact,
         ..v1::SearchFullTextReply::default()
     };
-    let (mut bytes, mut passed) = (0, 0);
+    let mut bytes = 0;
+    let mut passed = 0;
     for hit in &found.hits {
         if bytes > STEP_BYTES {
             break;

@@ -32,7 +32,8 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Resul
 pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = desk.access_for_change::<level::Author>(request.database)?;
     let edit = Edit::new(request.items, request.remove, false)?;
-    let (profile, user) = (request.profile, owner(desk, &*access.grant()?, &request.user)?);
+    let profile = request.profile;
+    let user = owner(desk, &*access.grant()?, &request.user)?;
     desk.write(&access, |writer| {
         let (mut items, mut blobs, sequence) = match writer.profile(&profile, user.as_ref())? {
             Some(note) => (note.items, note.blobs, note.header.sequence),

@@ -160,7 +160,8 @@ impl Search {
         reply.end = self.at.is_at_transaction_boundary() && (self.left == 0 || self.at.modseq >= reading.modseq());
         if reply.end {
             reply.modseq = self.at.modseq.0;
-            (reply.failed, reply.failure) = (self.failed, std::mem::take(&mut self.failure));
+            reply.failed = self.failed;
+            reply.failure = std::mem::take(&mut self.failure);
         }
         let ticket = reading.ticket();
         let rest = (!reply.end).then_some(self);
@@ -177,7 +178,8 @@ impl Search {
     ) -> Result<HashMap<NoteId, Header>> {
         let began = desk.ground.clock.monotonic();
         let changed = entries.iter().filter(|entry| matches!(entry.change, Change::Changed { .. }));
-        let (selection, notes) = (self.selection.as_ref(), changed.map(|entry| entry.note));
+        let selection = self.selection.as_ref();
+        let notes = changed.map(|entry| entry.note);
         let Selected { notes, failed, failure } =
             reading.selected(selection, lookups, notes, &|header| self.is_meant(header))?;
         if let Some(fault) = lookups.take_fault() {

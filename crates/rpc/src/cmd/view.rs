@@ -65,7 +65,8 @@ impl CollectionRequest {
     /// a requested build has already ended.
     pub(crate) fn refresh(&self, desk: &CallContext, asked: bool) -> Result<CallOutcome<RefreshStep>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
-        let (database, indexer) = (access.database().number(), &desk.ground.indexer);
+        let database = access.database().number();
+        let indexer = &desk.ground.indexer;
         let (note, when, way) = {
             let reading = access.read()?;
             let Some(info) = find(&reading, self.view.as_ref())? else {
@@ -174,7 +175,8 @@ pub(crate) fn find_by_key(
     };
     let view = reading.view(info.note)?;
     let rows = reading.view_rows(&view, collation(request.collation))?;
-    let (keys, to_keys) = (ones(&request.keys)?, ones(&request.to_keys)?);
+    let keys = ones(&request.keys)?;
+    let to_keys = ones(&request.to_keys)?;
     let found = match to_keys.as_slice() {
         [] => rows.find_by_key(&keys, request.partial)?,
         to_keys => rows.find_range(&keys, to_keys)?,

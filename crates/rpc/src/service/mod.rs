@@ -1,8 +1,8 @@
 //! The tables of calls, grouped by the services of the protocol, and the execution of a call on a worker.
 //!
-//! A call with one message and one reply is a *verb*: a synchronous function that gets a [`CallContext`] and the message, runs
-//! on the worker pool, and returns a [`CallOutcome`]. The reply is sent when the ticket in the [`CallOutcome`] is durable. Streaming
-//! calls consist of such steps.
+//! A call with one message and one reply is a *verb*: a synchronous function that gets a [`CallContext`] and the
+//! message, runs on the worker pool, and returns a [`CallOutcome`]. The reply is sent when the ticket in the
+//! [`CallOutcome`] is durable. Streaming calls consist of such steps.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -96,7 +96,8 @@ impl Service {
     pub fn new(ground: Services, options: Options) -> Arc<Self> {
         let largest = usize::try_from(ground.depositor.message_bytes_max()).unwrap_or(usize::MAX);
         let share_bytes = ACCOUNT_MEMORY_BYTES_MAX.max(largest.saturating_add(2 * MESSAGE_BYTES_MAX));
-        let (clock, random) = (Arc::clone(&ground.clock), Arc::clone(&ground.random));
+        let clock = Arc::clone(&ground.clock);
+        let random = Arc::clone(&ground.random);
         let sessions = Sessions::new(options.sessions.clone(), share_bytes, clock, random);
         let shutdown = ground.shutdown.clone();
         Arc::new(Self {
@@ -189,7 +190,9 @@ where
 {
     let step = Arc::new(step);
     Box::pin(futures_util::stream::unfold(Some(start), move |state| {
-        let (service, caller, step) = (service.clone(), caller.clone(), Arc::clone(&step));
+        let service = service.clone();
+        let caller = caller.clone();
+        let step = Arc::clone(&step);
         async move {
             let next = step(service.clone(), caller.clone(), state?);
             let outcome = tokio::select! {

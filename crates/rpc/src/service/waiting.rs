@@ -22,7 +22,8 @@ pub(super) async fn open_collection(
     opening: CollectionRequest,
 ) -> Result<v1::Collection> {
     let until = Instant::now() + REFRESH_TIME_MAX;
-    let (mut asked, mut progress) = (false, None);
+    let mut asked = false;
+    let mut progress = None;
     let late = loop {
         let step = opening.clone();
         match service.run_on_worker(caller, move |desk| step.refresh(desk, asked)).await? {

@@ -24,7 +24,8 @@ pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let names = archive.file_names().filter_map(Result::ok);
     let mut members: Vec<String> = names.filter(|name| holds_text(name)).map(Into::into).collect();
     members.sort();
-    let (mut text, mut left) = (String::new(), UNPACKED_BYTES_MAX);
+    let mut text = String::new();
+    let mut left = UNPACKED_BYTES_MAX;
     for name in members {
         let mut unpacked = Vec::new();
         let Ok(member) = archive.by_name(&name) else { continue };

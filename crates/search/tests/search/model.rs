@@ -131,7 +131,8 @@ impl TestQuery {
                 in_one(&|words| words.windows(2).any(|window| window == pair))
             }
             Self::Near(one, two) => {
-                let (one, two) = (folded(one), folded(two));
+                let one = folded(one);
+                let two = folded(two);
                 let near =
                     |words: &[String]| words.windows(3).any(|window| window.contains(&one) && window.contains(&two));
                 // A text of two words has no window of three words.
@@ -156,7 +157,8 @@ struct Model {
 
 impl Model {
     fn new() -> Self {
-        let (memory, clock) = (Arc::new(MemoryEngine::new(3)), Arc::new(SimClock::new()));
+        let memory = Arc::new(MemoryEngine::new(3));
+        let clock = Arc::new(SimClock::new());
         let notes = notes_over(&memory, &clock, 0);
         let mut acl = Acl::private(&Name::new("Ann/Acme"));
         acl.entries.push(AclEntry::new("Bob/Acme", AclLevel::Reader));

@@ -76,7 +76,8 @@ fn note(world: &Fixture, database: &Arc<Database>, items: &[(&str, &str)]) -> u3
 #[test]
 fn words_within_are_whole_and_those_at_the_ends_are_pieces() {
     let world = world();
-    let (database, other) = (world.database("docs.nsf", &[]), world.database("other.nsf", &[]));
+    let database = world.database("docs.nsf", &[]);
+    let other = world.database("other.nsf", &[]);
     let a = note(&world, &database, &[("Text", "THE AIRPORT-BUS, GATE 42"), ("Head", "TO: JOE")]);
     // Words that queries find are not stored twice, which must not affect the result.
     let b = note(&world, &database, &[("Text", "A PORTRAIT OF GATE"), ("Subject", "a portrait of, ")]);
@@ -121,7 +122,8 @@ fn what_the_index_cannot_vouch_for_may_hold_anything() {
     let world = world();
     let database = world.database("docs.nsf", &[]);
     let doubtful = note(&world, &database, &[("Doubt", "yes")]);
-    let (most, much) = (SUBSTRING_WORD_BYTES_MAX.to_string(), SUBSTRING_TEXT_BYTES_MAX.to_string());
+    let most = SUBSTRING_WORD_BYTES_MAX.to_string();
+    let much = SUBSTRING_TEXT_BYTES_MAX.to_string();
     let longest = note(&world, &database, &[("Long", &most)]);
     let too_long = note(&world, &database, &[("Long", &(SUBSTRING_WORD_BYTES_MAX + 1).to_string())]);
     let too_much = note(&world, &database, &[("Much", &much), ("Text", "X")]);

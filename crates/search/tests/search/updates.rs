@@ -85,7 +85,8 @@ fn much_text_under_way_is_committed() {
             assert_eq!(visible, steps.iter().sum::<usize>() as u64, "what was applied is committed");
             steps.push(update().indexed);
         }
-        let (count, most) = (steps.len(), *steps.iter().max().expect("steps"));
+        let count = steps.len();
+        let most = *steps.iter().max().expect("steps");
         assert!(
             match waiting_bytes {
                 1 => (count, most) == (20, 1),
@@ -123,7 +124,8 @@ fn a_purge_that_the_index_missed_is_made_up_for() {
 #[test]
 fn a_dropped_database_is_forgotten() {
     let mut world = Fixture::new();
-    let (one, two) = (world.database("one.nsf", &[]), world.database("two.nsf", &[]));
+    let one = world.database("one.nsf", &[]);
+    let two = world.database("two.nsf", &[]);
     world.document(&one, "word", "");
     let kept = world.document(&two, "word", "");
     world.index(&one);

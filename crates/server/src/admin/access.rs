@@ -111,7 +111,8 @@ fn set_settings(core: &Core, path: &str, settings: &AclSettings) -> Outcome {
             ("entries", json!(acl.entries.len())),
         ]));
     }
-    let (added, removed) = (roles(add_role)?, roles(remove_role)?);
+    let added = roles(add_role)?;
+    let removed = roles(remove_role)?;
     edit(core, path, |acl| {
         acl.max_internet_access = max_internet_access.map_or(acl.max_internet_access, level_of);
         acl.enforce_consistent = enforce.map_or(acl.enforce_consistent, |switch| switch == OnOff::On);
@@ -204,7 +205,8 @@ fn remove(core: &Core, path: &str, who: &str) -> Outcome {
 /// Changes the list within a transaction, so that no other change comes in between.
 fn edit<T>(core: &Core, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, Failure>) -> Result<T, Failure> {
     let access = open(core, path)?;
-    let (reader, writer): (Access<level::Reader>, Access<level::Depositor>) = (access.downgrade(), access.downgrade());
+    let reader: Access<level::Reader> = access.downgrade();
+    let writer: Access<level::Depositor> = access.downgrade();
     let accesses = [&writer];
     let mut transaction = core.notes.transaction(&accesses)?;
     let mut acl = reader.read()?.acl().as_ref().clone();

@@ -117,9 +117,12 @@ pub fn timestamp_json(at: Option<Timestamp>) -> Value {
 /// Formats a timestamp according to RFC 3339, in UTC, with a precision of one second.
 #[must_use]
 pub fn rfc3339(at: Timestamp) -> String {
-    let (days, seconds) = (at.seconds().div_euclid(86_400), at.seconds().rem_euclid(86_400));
+    let days = at.seconds().div_euclid(86_400);
+    let seconds = at.seconds().rem_euclid(86_400);
     let (year, month, day) = civil_from_days(days);
-    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let hour = seconds / 3_600;
+    let minute = seconds / 60 % 60;
+    let second = seconds % 60;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 

@@ -314,7 +314,8 @@ fn upgrade(
     loop {
         let so_far = upgrade.step()?;
         if so_far.complete {
-            let (after, rewritten) = (json!(so_far.to.0), json!(so_far.rewritten));
+            let after = json!(so_far.to.0);
+            let rewritten = json!(so_far.rewritten);
             return Ok(vec![("structure_after", after), ("notes_rewritten", rewritten)]);
         }
         report_step(report, Progress { what: what.clone(), done: so_far.notes, total: None, unit: Unit::Notes })?;

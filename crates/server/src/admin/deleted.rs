@@ -62,7 +62,8 @@ fn change_all(
     each: impl Fn(&mut Writer<'_, '_>, NoteId) -> notes::Result<bool>,
 ) -> Result<(), Failure> {
     let access = open(core, path)?;
-    let (reader, writer): (Access<level::Reader>, Access<level::Depositor>) = (access.downgrade(), access.downgrade());
+    let reader: Access<level::Reader> = access.downgrade();
+    let writer: Access<level::Depositor> = access.downgrade();
     let accesses = [&writer];
     let mut transaction = core.notes.transaction(&accesses)?;
     let reading = reader.read()?;

@@ -81,7 +81,8 @@ fn list(core: &Core) -> Outcome {
 
 fn show(core: &Core, name: &str) -> Outcome {
     let domain = find(core, name)?;
-    let (host, own) = (&core.hostname, &domain.name);
+    let host = &core.hostname;
+    let own = &domain.name;
     let mut records = vec![format!("{own}. IN MX 10 {host}.")];
     records.extend(core.signing.records(own, host)?);
     records.push(format!("_imaps._tcp.{own}. IN SRV 0 1 993 {host}."));

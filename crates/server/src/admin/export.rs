@@ -153,7 +153,8 @@ impl Export<'_, '_, '_> {
         let Some(message) = self.view.message(entry.note)? else {
             return Ok(None);
         };
-        let (raw, form) = (message.raw()?, message.file_form()?);
+        let raw = message.raw()?;
+        let form = message.file_form()?;
         let flags = self.view.flags(entry);
         Ok(Some(OutgoingMessage { raw, form, uid: entry.uid, received: entry.received, flags }))
     }

@@ -1,8 +1,8 @@
 //! `doublet fixup`: finds damage and repairs derived data.
 //!
-//! The steps and their order are described in `docs/operating.md`. Every finding is a [`ReportedFinding`] of the answer, and the
-//! command succeeds if every row is repaired. Later steps keep the findings of earlier ones. They mark a finding as not
-//! repaired if that turns out, and add their own.
+//! The steps and their order are described in `docs/operating.md`. Every finding is a [`ReportedFinding`] of the
+//! answer, and the command succeeds if every row is repaired. Later steps keep the findings of earlier ones. They mark
+//! a finding as not repaired if that turns out, and add their own.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -309,7 +309,8 @@ impl Findings {
             let answer = Answer::list(rows).with_message(format!("{findings}, all repaired."));
             return Ok(self.messages.into_iter().fold(answer, Answer::with_message));
         }
-        let (left, next) = (lines.len(), self.next_step(check_only));
+        let left = lines.len();
+        let next = self.next_step(check_only);
         Err(Failure::Refused(format!("{findings}, {left} of them not repaired:\n{}\n{next}", lines.join("\n"))))
     }
 

@@ -189,7 +189,8 @@ mod tests {
     }
 
     fn search_for(query: &str) -> Request {
-        let (path, query) = ("mail/ann.nsf".to_owned(), query.to_owned());
+        let path = "mail/ann.nsf".to_owned();
+        let query = query.to_owned();
         Request::Db(DbRequest::Search(SearchRequest { path, query, sort: None, limit: 10, offset: 0 }))
     }
 

@@ -70,7 +70,8 @@ pub fn files_below(folder: &Path) -> Result<Vec<FileEntry>, Failure> {
 
 /// Returns the files and the subfolders of a folder. Symbolic links to folders are left out.
 fn listed(folder: &Path) -> Result<(Vec<FileEntry>, Vec<PathBuf>), Failure> {
-    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    let mut files = Vec::new();
+    let mut folders = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Failure::file(folder))? {
         let path = entry.map_err(Failure::file(folder))?.path();
         if path.is_dir() {

@@ -123,7 +123,8 @@ pub(super) fn rebuild_references(notes: &Notes) -> Result<String, Failure> {
 
 /// Removes unused attachments step by step. Returns their number and their size in bytes.
 pub(crate) fn collect_unused_blobs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<(u64, u64), Failure> {
-    let (mut count, mut bytes) = (0_u64, 0_u64);
+    let mut count = 0_u64;
+    let mut bytes = 0_u64;
     loop {
         let step_done = core.store.blobs().collect(&core.store, core.clock.now(), BLOB_COLLECTION_STEP)?;
         count = count.saturating_add(step_done.removed);

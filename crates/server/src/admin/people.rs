@@ -19,7 +19,8 @@ pub(super) fn execute(core: &Core, request: UserRequest) -> Outcome {
     match request {
         UserRequest::Add { address, name, aliases, quota, password, batch: _ } => {
             // The command line ensures that there is an address.
-            let (address, password) = (address.unwrap_or_default(), password.password);
+            let address = address.unwrap_or_default();
+            let password = password.password;
             add(core, &new_user(NewPerson { address, name, password, password_hash: None, quota, aliases })?)
         }
         UserRequest::AddMany { people } => add_many(core, people),
@@ -66,7 +67,8 @@ fn new_user(person: NewPerson) -> Result<NewUser, Failure> {
 /// Adds people in one transaction. The answer lists one value per person: null, or the text of the error. Their mail
 /// files are created at first use.
 fn add_many(core: &Core, people: Vec<NewPerson>) -> Outcome {
-    let (mut users, mut places) = (Vec::new(), Vec::new());
+    let mut users = Vec::new();
+    let mut places = Vec::new();
     let mut outcomes = Vec::new();
     for person in people {
         outcomes.push(match new_user(person) {
@@ -211,7 +213,8 @@ fn remove(core: &Core, who: &str, delete_mail: bool) -> Outcome {
         )));
     }
     delete_mail_file(core, &person).map_err(|failure| {
-        let (label, path) = (person.label(), &person.mail_file);
+        let label = person.label();
+        let path = &person.mail_file;
         failure.with_partial_result(format!(
             "{label} was removed, but the mail file was kept; `doublet db delete {path}` deletes it."
         ))

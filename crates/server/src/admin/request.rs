@@ -33,7 +33,8 @@ pub enum Request {
     Design(DesignRequest),
     /// Updates the indexes of views, or rebuilds them while the old ones stay in use.
     Updall(UpdallRequest),
-    /// Copies the whole store into a folder while the server runs. Later backups into the same folder copy only what is new.
+    /// Copies the whole store into a folder while the server runs. Later backups into the same folder copy only what is
+    /// new.
     Backup {
         /// Folder for backups; created if missing. It may hold any number of backups and cannot lie in the data folder.
         folder: PathBuf,

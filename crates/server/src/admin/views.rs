@@ -49,9 +49,11 @@ fn update_one(
     rebuild: bool,
     report: &mut ProgressCallback<'_>,
 ) -> Result<Value, Failure> {
-    let (path, title) = (access.database().path(), &info.view.title);
+    let path = access.database().path();
+    let title = &info.view.title;
     let mut tell = |done, total: u64| {
-        let (what, total) = (format!("indexing {title} of {path}"), Some(total.max(done)));
+        let what = format!("indexing {title} of {path}");
+        let total = Some(total.max(done));
         report(Progress { what, done, total, unit: Unit::Notes })
     };
     let started = core.clock.monotonic();

@@ -102,9 +102,11 @@ impl PendingPart {
         report: &mut dyn FnMut(u64),
     ) -> Result<(), Failure> {
         let mut columns: Option<Vec<String>> = None;
-        let (mut number, mut done) = (0_u64, 0_u64);
+        let mut number = 0_u64;
+        let mut done = 0_u64;
         while let Some((line, length)) = next_line(input)? {
-            (number, done) = (number + 1, done + length);
+            number = number + 1;
+            done = done + length;
             let read = match line {
                 Line::Empty => continue,
                 Line::NotUtf8 => Err("the line is not UTF-8".to_owned()),
@@ -170,7 +172,8 @@ enum Line {
 
 /// Reads a line and returns it with its length. A line that is too long is skipped without keeping it in memory.
 fn next_line(input: &mut dyn BufRead) -> Result<Option<(Line, u64)>, Failure> {
-    let (mut kept, mut length) = (Vec::new(), 0_u64);
+    let mut kept = Vec::new();
+    let mut length = 0_u64;
     loop {
         let buffer = input.fill_buf().map_err(|error| Failure(format!("cannot read the file: {error}")))?;
         if buffer.is_empty() {
@@ -287,7 +290,8 @@ mod tests {
 
     /// Processes a text. Returns the people, the number of parts, and the rejected lines.
     fn check(text: impl AsRef<[u8]>) -> (Vec<NewPerson>, usize, Vec<(u64, String)>) {
-        let (mut people, mut parts) = (Vec::new(), 0);
+        let mut people = Vec::new();
+        let mut parts = 0;
         let mut add = |part: Vec<NewPerson>| {
             parts += 1;
             let judge =

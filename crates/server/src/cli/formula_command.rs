@@ -134,7 +134,8 @@ fn eval(place: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> R
 }
 
 fn repl(arguments: &DocumentArguments) -> Result<(), Failure> {
-    let (mut paper, options) = (paper(arguments)?, options(arguments)?);
+    let mut paper = paper(arguments)?;
+    let options = options(arguments)?;
     let input = std::io::stdin();
     let is_terminal = input.is_terminal();
     if is_terminal {
@@ -261,7 +262,8 @@ mod tests {
     #[test]
     fn lines_are_evaluated_and_fields_stay() {
         let arguments = document(&["Price=3", "Price=4.5", "Name=Ann", "Due=2024-12-31T10:00:00Z"]);
-        let (mut paper, options) = (paper(&arguments).expect("items"), options(&arguments).expect("a zone"));
+        let mut paper = paper(&arguments).expect("items");
+        let options = options(&arguments).expect("a zone");
         let mut check = |line: &str, expected: &str| {
             let text = line_of(line, &mut paper, &options, Timestamp::from_seconds(0)).unwrap_or_else(|error| error);
             assert!(text.contains(expected), "{line}: {text}");

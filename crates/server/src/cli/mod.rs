@@ -5,8 +5,8 @@
 //! error message says what to do next.
 //!
 //! The options of the native protocol are parsed anywhere on the command line, but they are shown and effective only
-//! for commands that go to a server as a user ([`USER_COMMANDS`]). All other commands reject them before doing anything:
-//! `--user` asks for the rights of that user, while an operator has all rights.
+//! for commands that go to a server as a user ([`USER_COMMANDS`]). All other commands reject them before doing
+//! anything: `--user` asks for the rights of that user, while an operator has all rights.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

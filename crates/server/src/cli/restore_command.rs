@@ -66,7 +66,8 @@ fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
         let _: ControlFlow<()> = meter.step(&backup_progress("verifying", progress));
     });
     let checked = checked.map_err(Failure::of)?;
-    let (files, bytes) = (counted(checked.files, "file", "files"), counted(checked.bytes, "byte", "bytes"));
+    let files = counted(checked.files, "file", "files");
+    let bytes = counted(checked.bytes, "byte", "bytes");
     Ok(Answer::message(format!("Backup {} is intact: {files}, {bytes}.", checked.number)))
 }
 

@@ -63,7 +63,8 @@ fn record(fields: &Map<String, Value>) -> String {
     let columns = fields.keys().map(|name| width(&title(name))).max().unwrap_or(0);
     let mut text = String::new();
     for (name, value) in fields {
-        let (title, value) = (title(name), field(name, value));
+        let title = title(name);
+        let value = field(name, value);
         let _ = match value.starts_with('\n') {
             true => writeln!(text, "{title}{value}"),
             false => writeln!(text, "{}  {value}", pad(&title, columns)),

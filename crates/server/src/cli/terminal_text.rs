@@ -103,7 +103,8 @@ fn width_of(c: char) -> usize {
 /// Truncates a text to a maximum number of columns. A truncated text ends with `…`.
 #[must_use]
 pub fn truncate(text: String, columns_max: usize) -> String {
-    let (mut columns, mut kept) = (0, 0);
+    let mut columns = 0;
+    let mut kept = 0;
     for (at, c) in text.char_indices() {
         columns += width_of(c);
         if columns > columns_max {

@@ -13,7 +13,8 @@ use crate::log;
 /// Returns the contradictions in `config`, except those about keys that are in `known` already.
 pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
     let mut found = Contradictions { config, known, problems: Vec::new() };
-    let (tls, router) = (&config.tls, &config.router);
+    let tls = &config.tls;
+    let router = &config.router;
     if tls.certificate.0.is_some() != tls.key.0.is_some() {
         let key = if tls.key.0.is_some() { "tls.key" } else { "tls.certificate" };
         found.add(&[key], "certificate and key belong together: set both or neither");

@@ -107,7 +107,8 @@ impl fmt::Display for Source {
 /// Reads and checks a configuration. If it is not valid, the error lists all problems in the order of the file.
 pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
     let refuse = |problems| ConfigError { file: origin.file.clone(), problems };
-    let (mut raw, mut problems) = (RawValues::new(), Vec::new());
+    let mut raw = RawValues::new();
+    let mut problems = Vec::new();
     merge(&mut raw, &origin.preset, Source::Demo, &mut problems);
     if let Some(file) = &origin.file {
         let text = read_file(file).map_err(|problem| refuse(vec![problem]))?;

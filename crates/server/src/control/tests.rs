@@ -43,7 +43,8 @@ fn start() -> RunningServer {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("control.sock");
     let listener = UnixListener::bind(&socket).expect("the path is free");
-    let (heard, shutdown) = (Arc::default(), Shutdown::new());
+    let heard = Arc::default();
+    let shutdown = Shutdown::new();
     let tasks = Arc::new(CountingTask { heard: Arc::clone(&heard) });
     tokio::spawn(super::server::serve(listener, tasks, shutdown.clone()));
     RunningServer { socket, heard, shutdown, _folder: folder }

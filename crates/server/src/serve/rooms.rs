@@ -37,7 +37,8 @@ pub(super) struct ProtocolServices {
 
 impl ProtocolServices {
     pub(super) fn new(server: &Server, logins: &Arc<Logins>) -> Result<Self, ServeError> {
-        let (core, config) = (&server.core, &server.core.config);
+        let core = &server.core;
+        let config = &server.core.config;
         let reception = SmtpBackend::new(core, &server.queued);
         let hostname = core.hostname.as_str();
         let verifier = verifier(config)?;
@@ -94,7 +95,8 @@ impl ProtocolServices {
 
     /// Returns the agent that processes the queue.
     pub(super) fn agent(&self, server: &Server) -> Result<Arc<TransferAgent>, ServeError> {
-        let (core, keys) = (&server.core, &server.core.config.router);
+        let core = &server.core;
+        let keys = &server.core.config.router;
         let router: Arc<Router> = Arc::clone(&core.router);
         let transfer = if keys.outbound { Some(Arc::new(transfer(server)?)) } else { None };
         Ok(Arc::new(TransferAgent {
@@ -139,7 +141,8 @@ fn imap_options(config: &Config) -> imap::session::Options {
 }
 
 fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<SmtpBackend>) -> Arc<rpc::Service> {
-    let (core, keys) = (&server.core, &server.core.config.native);
+    let core = &server.core;
+    let keys = &server.core.config.native;
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let options = rpc::Options {
         hostname: core.hostname.clone(),
@@ -176,10 +179,14 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<SmtpBac
 /// Performs the handshake in the same task that then serves the connection. This costs nothing, because the HTTP/2
 /// state of a connection is larger than that of the handshake.
 fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection {
-    let (service, sessions, tls) = (Arc::clone(service), Arc::clone(&server.sessions), Arc::clone(&server.tls));
+    let service = Arc::clone(service);
+    let sessions = Arc::clone(&server.sessions);
+    let tls = Arc::clone(&server.tls);
     let organization = server.core.config.server.organization.clone();
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
-        let (service, tls, organization) = (Arc::clone(&service), Arc::clone(&tls), organization.clone());
+        let service = Arc::clone(&service);
+        let tls = Arc::clone(&tls);
+        let organization = organization.clone();
         spawn(&sessions, peer, admission, |peer, dismissal| async move {
             let stream = stream.accept_tls_h2(&tls).await?;
             let server = stream.peer_certificate().and_then(|certificate| server_name_in(certificate, &organization));
@@ -189,7 +196,8 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
 }
 
 fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> ServeConnection {
-    let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
+    let service = Arc::clone(service);
+    let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
         spawn(&sessions, peer, admission, |peer, dismissal| imap::serve(stream, peer, service, dismissal));
@@ -197,7 +205,8 @@ fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> ServeCo
 }
 
 fn serve_smtp(service: &Arc<smtp::connection::ListenerServices>, sessions: &Arc<Sessions>) -> ServeConnection {
-    let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
+    let service = Arc::clone(service);
+    let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
         spawn(&sessions, peer, admission, |peer, dismissal| smtp::connection::serve(stream, peer, service, dismissal));
@@ -205,7 +214,8 @@ fn serve_smtp(service: &Arc<smtp::connection::ListenerServices>, sessions: &Arc<
 }
 
 fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> ServeConnection {
-    let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
+    let service = Arc::clone(service);
+    let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
         spawn(&sessions, peer, admission, |peer, dismissal| pop3::serve(stream, peer, service, dismissal));
@@ -243,9 +253,12 @@ async fn dismissal_timeout(dismissal: &SessionTermination) {
 /// Performs the handshake in a separate task before calling `serve`, so that the state of the handshake is not part of
 /// the session's task.
 fn after_handshake(server: &Server, serve: ServeConnection) -> ServeConnection {
-    let (tls, shutdown) = (Arc::clone(&server.tls), server.shutdown.clone());
+    let tls = Arc::clone(&server.tls);
+    let shutdown = server.shutdown.clone();
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
-        let (tls, shutdown, serve) = (Arc::clone(&tls), shutdown.clone(), Arc::clone(&serve));
+        let tls = Arc::clone(&tls);
+        let shutdown = shutdown.clone();
+        let serve = Arc::clone(&serve);
         tokio::spawn(async move {
             tokio::select! {
                 encrypted = encrypt(stream, peer, &tls) => if let Some((stream, peer)) = encrypted {

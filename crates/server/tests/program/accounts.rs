@@ -92,7 +92,9 @@ fn scram_can_be_switched_off() {
     let mut place = TestFolder::with_people(&["ann@acme.test"]);
     let offers_scram = |place: &TestFolder| {
         let server = place.serve();
-        let (mut imap, mut pop3, mut smtp) = (server.dial("imap"), server.dial("pop3"), server.dial("submission"));
+        let mut imap = server.dial("imap");
+        let mut pop3 = server.dial("pop3");
+        let mut smtp = server.dial("submission");
         imap.expect("* OK");
         pop3.expect("+OK");
         smtp.expect("220 ");

@@ -83,7 +83,8 @@ fn a_list_is_cut_within_a_transaction_and_goes_on_there() {
     };
     let (first, _, has_more) = list("0", "1");
     assert_eq!((first.len(), has_more), (1, true));
-    let (mut all, mut since) = (Vec::new(), "0".to_owned());
+    let mut all = Vec::new();
+    let mut since = "0".to_owned();
     loop {
         let (notes, next, has_more) = list(&since, "150");
         assert!(notes.len() == 150 || !has_more, "{} documents", notes.len());

@@ -76,7 +76,8 @@ struct FixupCounts {
 
 fn flip_and_fix(place: &TestFolder, file: &Path, told: &mut FixupCounts) {
     let output = place.run(&["fixup"], "");
-    let (said, complaint) = (text(&output.stdout), text(&output.stderr));
+    let said = text(&output.stdout);
+    let complaint = text(&output.stderr);
     let name = file.display();
     if complaint.contains("cannot open the store") || complaint.contains("doublet: damaged record in table catalog") {
         told.refused += 1;
@@ -111,7 +112,8 @@ fn flip_and_fix(place: &TestFolder, file: &Path, told: &mut FixupCounts) {
 fn fixup_replaces_damaged_files_and_keeps_good_mail() {
     let place = filled();
     assert_eq!(mail(&place).len(), MESSAGES);
-    let (store, sound) = (place.data().join("store"), place.path("sound"));
+    let store = place.data().join("store");
+    let sound = place.path("sound");
     copy(&store, &sound);
     let mut told = FixupCounts::default();
     for file in sorted_files(&sound) {

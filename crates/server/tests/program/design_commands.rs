@@ -150,7 +150,8 @@ fn folders_are_filled_and_emptied() {
     let (place, server) = plan();
     let ann = |words: &[&str]| place.as_user("ann", words);
     let notes = [task(&place, "Attic", "Sweep"), task(&place, "Cellar", "Pump")];
-    let (number, unid) = (notes[0]["note"].to_string(), notes[1]["unid"].as_str().expect("a text"));
+    let number = notes[0]["note"].to_string();
+    let unid = notes[1]["unid"].as_str().expect("a text");
     let made = ann(&["folder", "create", PLAN, "Urgent/Today"]);
     assert_eq!((&made["name"], &made["personal"]), (&json!("Urgent/Today"), &json!(false)));
     place.fails_as_user("ann", &["folder", "create", PLAN, "Urgent/Today"], "exists already");

@@ -40,7 +40,8 @@ fn texts(said: &str) -> Vec<v1::Item> {
 }
 
 fn update(path: &str, number: u32, said: &str) -> v1::UpdateNoteRequest {
-    let (database, note) = (database(path), note(number));
+    let database = database(path);
+    let note = note(number);
     v1::UpdateNoteRequest { database, note, items: texts(said), ..Default::default() }
 }
 
@@ -101,7 +102,8 @@ fn a_conflict_is_resolved_as_the_document_wants() {
         assert_eq!(told(&two.ann, kept.note_id).await, "A=2 B=2 plan.bin");
         let open = |number| v1::OpenNoteRequest { database: database(PLAN), note: note(number), ..Default::default() };
         let header = async |number| two.ann.notes().open_note(open(number)).await.expect("hers").into_inner().header;
-        let (loser, winner) = (header(kept.note_id).await.expect("told"), header(winner).await.expect("told"));
+        let loser = header(kept.note_id).await.expect("told");
+        let winner = header(winner).await.expect("told");
         assert!(loser.conflict && !winner.conflict && loser.parent_unid == winner.unid, "{loser:?}");
         // The response has its own copy of the attachment, which remains after the winning document is deleted.
         let delete =

@@ -19,7 +19,8 @@ async fn make(client: &Client, items: Vec<v1::Item>) -> u32 {
 /// Runs a search to its end. Returns the found notes in order, and the maximum number of notes in one message.
 async fn search(client: &Client, request: v1::SearchNotesRequest) -> (Vec<u32>, usize) {
     let mut replies = client.notes().search_notes(request).await.expect("a reader").into_inner();
-    let (mut found, mut largest) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut largest = 0;
     while let Some(reply) = replies.message().await.expect("it goes to the end") {
         largest = largest.max(reply.notes.len());
         found.extend(reply.notes.into_iter().filter_map(|note| note.header).map(|header| header.note_id));
@@ -58,7 +59,8 @@ fn what_one_transaction_changed_comes_in_several_messages() {
         let watch =
             v1::WatchChangesRequest { database: database(PLAN), since_modseq, once: true, documents_only: true };
         let mut batches = client.changes().watch_changes(watch).await.expect("a reader").into_inner();
-        let (mut told, mut up_to) = (Vec::new(), 0);
+        let mut told = Vec::new();
+        let mut up_to = 0;
         while let Some(batch) = batches.message().await.expect("it goes to the end") {
             assert!(batch.changes.len() <= 500 && batch.modseq >= up_to);
             up_to = batch.modseq;
@@ -77,14 +79,16 @@ fn who_knows_a_later_state_than_the_database_begins_anew() {
         let opened = opened.expect("hers").into_inner();
         assert_eq!((opened.notes, opened.size_bytes), (0, 0), "they count hidden notes, too");
         let watch = |since_modseq| {
-            let (client, database) = (client.clone(), database(PLAN));
+            let client = client.clone();
+            let database = database(PLAN);
             let request = v1::WatchChangesRequest { database, since_modseq, once: true, documents_only: false };
             async move { client.changes().watch_changes(request).await?.into_inner().message().await }
         };
         watch(opened.modseq).await.expect("that is now");
         let purged = (Code::OutOfRange, "purged".to_owned());
         assert_eq!(reason_of(watch(opened.modseq + 100).await), purged);
-        let (database, since_modseq) = (database(PLAN), opened.modseq + 100);
+        let database = database(PLAN);
+        let since_modseq = opened.modseq + 100;
         let deletions = v1::SearchNotesRequest { database, since_modseq, deletions: true, ..Default::default() };
         let mut replies = client.notes().search_notes(deletions).await.expect("it begins").into_inner();
         assert_eq!(reason_of(replies.message().await), purged);
@@ -192,7 +196,8 @@ fn a_page_ends_where_a_message_does() {
         };
         let headers = list(0, v1::item_selection::Extent::Header).await;
         assert_eq!((headers.notes.len(), headers.next), (3, 0));
-        let (mut after, mut pages) = (0, Vec::new());
+        let mut after = 0;
+        let mut pages = Vec::new();
         loop {
             let page = list(after, v1::item_selection::Extent::All).await;
             assert!(page.notes.iter().all(|found| !found.items_left_out));
@@ -239,19 +244,23 @@ fn hits_come_by_time_and_page_by_page() {
         let made = made.borrow().clone();
         let search = |offset, sort: v1::search_full_text_request::Sort| {
             let items = vec!["Filler".to_owned()];
-            let (database, query) = (database(PLAN), "zebra".to_owned());
+            let database = database(PLAN);
+            let query = "zebra".to_owned();
             let request = v1::SearchFullTextRequest { database, query, limit: 0, offset, items, sort: sort.into() };
             let client = client.clone();
             async move { client.search().search_full_text(request).await.map(client::Response::into_inner) }
         };
         use v1::search_full_text_request::Sort;
         for (sort, expected) in [(Sort::Oldest, made.clone()), (Sort::Newest, made.iter().rev().copied().collect())] {
-            let (mut offset, mut found, mut pages) = (0, Vec::new(), 0);
+            let mut offset = 0;
+            let mut found = Vec::new();
+            let mut pages = 0;
             loop {
                 let reply = search(offset, sort).await.expect("it is indexed");
                 assert_eq!((reply.total, reply.total_is_least), (5, false));
                 found.extend(reply.hits.iter().map(|hit| hit.note_id));
-                (offset, pages) = (reply.next_offset, pages + 1);
+                offset = reply.next_offset;
+                pages = pages + 1;
                 if offset == 0 {
                     break;
                 }

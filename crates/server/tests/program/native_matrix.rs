@@ -182,7 +182,8 @@ fn every_call_asks_who_calls() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let connect = || async { Client::connect(&options).await.expect("the server is there") };
-        let (stranger, manager) = (connect().await, connect().await);
+        let stranger = connect().await;
+        let manager = connect().await;
         manager.login("manager", PASSWORD).await.expect("the password is right");
         make_folder(&manager).await;
         make_view(&manager).await;

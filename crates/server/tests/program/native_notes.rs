@@ -55,7 +55,8 @@ fn what_is_deleted_comes_back_where_the_database_keeps_it() {
     place.check(&["db", "set", PLAN, "--keep-deleted", "48h"], "");
     let kept = &std::cell::Cell::new(0);
     with_client(&place, &server, "ann", |client| async move {
-        let (first, second) = (create(&client).await, create(&client).await);
+        let first = create(&client).await;
+        let second = create(&client).await;
         let mut notes = client.notes();
         for saved in [&first, &second] {
             let reply = notes.delete_note(soft(saved.note_id, true, false)).await.expect("it is kept").into_inner();
@@ -197,7 +198,8 @@ fn of_those_who_save_at_once_one_wins_each_sequence() {
         let mut wins = [0; 3];
         for sequence in 1..=25_u32 {
             let saves = clients.iter().enumerate().map(|(number, client)| {
-                let (client, unid) = (client.clone(), made.unid.clone());
+                let client = client.clone();
+                let unid = made.unid.clone();
                 let request = v1::UpdateNoteRequest {
                     database: database(PLAN),
                     note: note(made.note_id),
@@ -213,7 +215,8 @@ fn of_those_who_save_at_once_one_wins_each_sequence() {
                         }
                         Err(status) => {
                             let detail = client::details::detail(&status).expect("it is told").detail;
-                            let (expected_sequence, found_sequence) = (sequence, sequence + 1);
+                            let expected_sequence = sequence;
+                            let found_sequence = sequence + 1;
                             let expected = v1::error_detail::Conflict { unid, expected_sequence, found_sequence };
                             assert_eq!(detail, Some(v1::error_detail::Detail::Conflict(expected)));
                             assert_eq!(status.code(), Code::Aborted);
@@ -321,7 +324,8 @@ fn access_lists_are_changed_by_managers_alone() {
         let mut databases = client.databases();
         let acl = databases.get_acl(get()).await.expect("a reader may").into_inner();
         let status = databases.set_acl(set(acl.clone(), acl.sequence)).await.expect_err("a designer may not");
-        let (needed, has) = (v1::AccessLevel::Manager.into(), v1::AccessLevel::Designer.into());
+        let needed = v1::AccessLevel::Manager.into();
+        let has = v1::AccessLevel::Designer.into();
         let told = client::details::detail(&status).and_then(|detail| detail.detail);
         let denied = v1::error_detail::AccessDenied { needed, has };
         assert_eq!(told, Some(v1::error_detail::Detail::AccessDenied(denied)));

@@ -123,7 +123,8 @@ fn a_view_is_read_by_pages_with_totals_and_counts() {
         let rows: Vec<u64> = all.entries.iter().map(|entry| entry.row).collect();
         assert_eq!(rows, (1..=7).collect::<Vec<_>>());
         // Pages of two entries yield the same result.
-        let (mut paged, mut page) = (Vec::new(), v1::ReadEntriesRequest { count: 2, ..by_category() });
+        let mut paged = Vec::new();
+        let mut page = v1::ReadEntriesRequest { count: 2, ..by_category() };
         loop {
             let reply = read(&client, page.clone()).await;
             assert!(reply.entries.len() <= 2);
@@ -392,7 +393,8 @@ async fn update_view(
     design: v1::ViewDesign,
     expected_sequence: u32,
 ) -> Result<v1::SavedNote, client::Status> {
-    let (database, view) = (database(LIBRARY), view(name));
+    let database = database(LIBRARY);
+    let view = view(name);
     let request = v1::UpdateViewRequest { database, view, design: Some(design), expected_sequence };
     client.views().update_view(request).await.map(client::Response::into_inner)
 }
@@ -563,7 +565,8 @@ fn what_cannot_be_designed_is_refused_with_its_place() {
             }
         };
         let with_column = |column| v1::ViewDesign { columns: vec![column], ..by_title() };
-        let (invalid, limit) = (Code::InvalidArgument, Code::ResourceExhausted);
+        let invalid = Code::InvalidArgument;
+        let limit = Code::ResourceExhausted;
         let selection = v1::ViewDesign { selection: "SELECT Form =".to_owned(), ..by_title() };
         refused(selection, invalid, "formula", "selection: line 1, column 14").await;
         let formula = v1::ColumnDesign { formula: "1 +\n@Zork(2)".to_owned(), ..column("Sum", "$Sum") };
@@ -575,7 +578,7 @@ fn what_cannot_be_designed_is_refused_with_its_place() {
         refused(many, limit, "limit", "at most 256 columns of a view").await;
         let clicked = v1::ColumnDesign { click_ascending: true, click_descending: true, ..column("a", "a") };
         let orders = v1::ViewDesign { columns: vec![clicked; 8], ..by_title() };
-        refused(orders, limit, "limit", "at most 16 sort orders of a view").await;
+        refused(orders, limit, "limit", "at most 16 sort sort orders of a view").await;
         let aliases = v1::ViewDesign { aliases: vec!["a".to_owned(); 17], ..by_title() };
         refused(aliases, limit, "limit", "at most 16 aliases of a view").await;
         let category = v1::ColumnDesign { category: true, ..column("Kind", "Kind") };

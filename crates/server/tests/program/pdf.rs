@@ -23,7 +23,8 @@ fn file(objects: &[Vec<u8>]) -> Vec<u8> {
         out.extend(object);
         out.extend(b"\nendobj\n");
     }
-    let (start, count) = (out.len(), objects.len() + 1);
+    let start = out.len();
+    let count = objects.len() + 1;
     out.extend(format!("xref\n0 {count}\n0000000000 65535 f \n{places}").into_bytes());
     out.extend(format!("trailer\n<< /Size {count} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n").into_bytes());
     out
@@ -189,7 +190,8 @@ fn a_pdf_that_comes_by_mail_is_found_by_what_it_says() {
         fs::write(&path, [head.as_bytes(), &lines].concat()).expect("the folder is writable");
         path.display().to_string()
     };
-    let (good, bad) = (letter("good", &saying("Zanzibar accounts")), letter("bad", &hostile().remove(2).1));
+    let good = letter("good", &saying("Zanzibar accounts"));
+    let bad = letter("bad", &hostile().remove(2).1);
     place.check(&["import", "eml", &bad, &good, "--user", "ann"], "");
     place.check(&["db", "index", "mail/ann.nsf", "--full-text", "immediate"], "2 documents");
     assert_eq!(place.json(&["db", "search", "mail/ann.nsf", "Zanzibar"])[0]["title"], "good");

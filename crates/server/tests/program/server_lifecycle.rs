@@ -16,7 +16,8 @@ fn mail_comes_in_and_is_read() {
     let server = place.serve();
     deliver(&server, "team@acme.test", "Subject: one\r\n\r\nHello all.");
     deliver(&server, "ann@acme.test", "Subject: two\r\n\r\n..Hello Ann.");
-    let (ann, bob) = (collect(&server, "ann@acme.test"), collect(&server, "bob"));
+    let ann = collect(&server, "ann@acme.test");
+    let bob = collect(&server, "bob");
     assert_eq!((ann.len(), bob.len()), (2, 1));
     assert!(
         ann[1].starts_with("Return-Path: <dora@elsewhere.test>\n") && ann[1].ends_with("\n\n.Hello Ann.\n"),

@@ -110,7 +110,8 @@ fn kill_in_the_middle(place: &TestFolder, server: Server, words: &[&str]) {
 fn a_table_of_many_rows_survives_a_killed_server() {
     let place = TestFolder::new();
     place.check(&["db", "create", PATH], "was made");
-    let (file, back) = (place.path("rows.csv"), place.path("back.csv"));
+    let file = place.path("rows.csv");
+    let back = place.path("back.csv");
     write_rows(&file);
     let source = file.display().to_string();
     let import = ["db", "import", PATH, &source, "--map", "Tags=Tags:text-list"];

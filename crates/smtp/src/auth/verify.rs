@@ -4,17 +4,17 @@
 //! rejection (`p=reject`), and the configured policy follows it. No other result leads to a refusal here, because SPF
 //! and DKIM alone break too often in transit (RFC 7489 §10.1).
 //!
-//! DMARC is about the domain of the author. Under [`DmarcEnforcement::Reject`] a message must therefore have one: exactly one
-//! `From` field, in which every address can be parsed (RFC 7489 §6.6.1). Otherwise a sender could evade the check by
-//! writing the field twice, or with a NUL. If the field names several domains, each of them is checked, and one that
-//! asks for rejection is enough.
+//! DMARC is about the domain of the author. Under [`DmarcEnforcement::Reject`] a message must therefore have one:
+//! exactly one `From` field, in which every address can be parsed (RFC 7489 §6.6.1). Otherwise a sender could evade the
+//! check by writing the field twice, or with a NUL. If the field names several domains, each of them is checked, and
+//! one that asks for rejection is enough.
 //!
 //! The checks run in their own task under one time limit. If they take too long, or if the library fails on the
-//! message, nothing is known. This is recorded as `temperror`, and under [`DmarcEnforcement::Reject`] the sender is asked to
-//! retry (451). The same happens in two other cases: if the policy of the author's domain cannot be looked up, or if
-//! that domain rejects and evidence for the message (SPF or DKIM of an aligned domain) cannot be looked up. Until that
-//! is known, a policy can be neither applied nor ignored (RFC 7489 §6.6.2, §6.6.3; RFC 6376 §6.3). A published record
-//! that cannot be parsed is the responsibility of its domain and asks for nothing.
+//! message, nothing is known. This is recorded as `temperror`, and under [`DmarcEnforcement::Reject`] the sender is
+//! asked to retry (451). The same happens in two other cases: if the policy of the author's domain cannot be looked up,
+//! or if that domain rejects and evidence for the message (SPF or DKIM of an aligned domain) cannot be looked up. Until
+//! that is known, a policy can be neither applied nor ignored (RFC 7489 §6.6.2, §6.6.3; RFC 6376 §6.3). A published
+//! record that cannot be parsed is the responsibility of its domain and asks for nothing.
 //!
 //! `mail-auth` treats SERVFAIL and REFUSED like a missing record. Records that it reports as missing are therefore
 //! looked up again, except for those that an SPF record includes: their result stays `permerror`.
@@ -484,8 +484,8 @@ mod tests {
 
     #[test]
     fn of_several_authors_the_hardest_word_counts() {
-        let (perhaps, reject) =
-            (|| DmarcVerdict::Undetermined("a.test".to_owned()), || DmarcVerdict::Reject("b.test".to_owned()));
+        let perhaps = || DmarcVerdict::Undetermined("a.test".to_owned());
+        let reject = || DmarcVerdict::Reject("b.test".to_owned());
         assert_eq!(DmarcVerdict::Nothing.stricter(perhaps()), perhaps());
         assert_eq!(perhaps().stricter(DmarcVerdict::Nothing), perhaps());
         assert_eq!(perhaps().stricter(reject()), reject());

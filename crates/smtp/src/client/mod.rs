@@ -1,9 +1,9 @@
 //! The SMTP client: sends one message to the servers of one destination and returns the outcome of each recipient.
 //!
 //! The router passes a [`Route`] and an [`Outgoing`]. [`SmtpClient::send`] finds the hosts ([`route`]), opens a session
-//! or reuses an idle one ([`connection`], [`idle`]), runs the transaction ([`transaction`]) and returns an [`VerificationResult`]
-//! for each recipient, in their order. It stores nothing on disk, schedules no retries and writes no bounces: retries
-//! and notifications are the responsibility of the router (`mail::router`).
+//! or reuses an idle one ([`connection`], [`idle`]), runs the transaction ([`transaction`]) and returns an
+//! [`VerificationResult`] for each recipient, in their order. It stores nothing on disk, schedules no retries and
+//! writes no bounces: retries and notifications are the responsibility of the router (`mail::router`).
 //!
 //! Guarantees:
 //!

@@ -75,7 +75,9 @@ impl Reply {
         let word = self.lines.first()?.split(' ').next()?;
         let mut parts = word.split('.');
         let mut number = || parts.next().filter(|part| part.len() <= 3)?.parse::<u16>().ok();
-        let (class, subject, detail) = (number()?, number()?, number()?);
+        let class = number()?;
+        let subject = number()?;
+        let detail = number()?;
         let fits = class == self.code / 100 && parts.next().is_none();
         fits.then_some(Status(u8::try_from(class).ok()?, subject, detail))
     }

@@ -44,8 +44,8 @@ pub(crate) async fn run(
         }
         let mut transaction = Transaction { connection, options, outgoing, plan: &plan, outcomes };
         if let Err(SessionFailure { problem, uncertain }) = transaction.send(&group, &text).await {
-            // Only recipients whose message data was sent are settled, because the server may change the ACL have accepted it. The
-            // others may be tried elsewhere.
+            // Only recipients whose message data was sent are settled, because the server may change the ACL have
+            // accepted it. The others may be tried elsewhere.
             if uncertain {
                 let outcome = problem.outcome(Some(&connection.name));
                 group.iter().for_each(|index| settle(outcomes, *index, || outcome.clone()));

@@ -171,7 +171,9 @@ struct Plain {
 /// Splits `authorization NUL authentication NUL password`.
 fn parse_plain(response: &[u8]) -> Option<Plain> {
     let mut parts = response.split(|byte| *byte == 0);
-    let (authorization, login, password) = (parts.next()?, parts.next()?, parts.next()?);
+    let authorization = parts.next()?;
+    let login = parts.next()?;
+    let password = parts.next()?;
     if parts.next().is_some() || login.is_empty() {
         return None;
     }

@@ -3,8 +3,8 @@
 //! The syntax is that of RFC 5321 §4.1.2 with the internationalization of RFC 6531. It is relaxed where real-world mail
 //! requires it: a space may precede the path, dots may occur anywhere in a local part (some providers assign such
 //! addresses), a local part may be longer than 64 bytes, and a domain may contain underscores. Source routes are
-//! dropped, as RFC 5321 §3.6.1 requires. Control characters are never accepted, so that an accepted address has no control characters
-//! of a trace field.
+//! dropped, as RFC 5321 §3.6.1 requires. Control characters are never accepted, so that an accepted address has no
+//! control characters of a trace field.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -193,7 +193,8 @@ fn compare(out: &[u8], expected: &[String]) -> Result<(), String> {
 
 fn begin(words: &str) -> SessionDriver {
     let mut words = words.split(' ');
-    let (host, domain) = ("mx.example", "b.example");
+    let host = "mx.example";
+    let domain = "b.example";
     let mut rules = match words.next() {
         Some("reception") => ListenerRules::reception(host, domain),
         Some("submission") => ListenerRules::submission(host, domain),

@@ -105,13 +105,16 @@ async fn start_listener(change: impl FnOnce(&mut ListenerRules), handshake: Hand
     let mut rules = ListenerRules::reception("mx.b.example", "b.example");
     change(&mut rules);
     let (service, backend, certificate) = service(rules, None);
-    let (shutdown, dismissal) = (service.shutdown.clone(), SessionTermination::default());
+    let shutdown = service.shutdown.clone();
+    let dismissal = SessionTermination::default();
     let everybody = dismissal.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     tokio::spawn(async move {
         while let Ok((stream, from)) = listener.accept().await {
-            let (service, everybody, mut stream) = (service.clone(), everybody.clone(), Stream::tcp(stream));
+            let service = service.clone();
+            let everybody = everybody.clone();
+            let mut stream = Stream::tcp(stream);
             tokio::spawn(async move {
                 let peer = Peer { tls: handshake == Handshake::First, ..Peer::network(from) };
                 if let Some(tls) = service.tls.as_ref().filter(|_| peer.tls) {
@@ -128,7 +131,8 @@ async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> S
     let mut options = Options::new("out.c.example");
     options.port = port;
     change(&mut options);
-    let (clock, random) = (Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
+    let clock = Arc::new(SimClock::new());
+    let random = Arc::new(SeededRandom::new(1));
     SmtpClient::new(options, zone.serve().await, clock, random).expect("a transfer")
 }
 
@@ -233,7 +237,8 @@ async fn certificates_are_checked_where_that_is_asked_for() {
     let to = recipients(&["x@elsewhere.example"]);
     for (name, expected) in [("mx.b.example", "+ 250"), ("other.b.example", "? 4.7.5 TLS failed")] {
         let login = Some(("a".to_owned(), "secret".to_owned()));
-        let (port, dialect) = (site.address.port(), ClientProtocol::Smtp);
+        let port = site.address.port();
+        let dialect = ClientProtocol::Smtp;
         let host = SmartHost { name: name.to_owned(), port, security: trust(), login, dialect };
         let outcomes = short(&transfer.send(&Route::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await);
         assert!(outcomes[0].starts_with(expected), "{name}: {outcomes:?}");

@@ -166,7 +166,8 @@ fn a_log_goes_where_the_store_will_look_for_it() {
     let store = Store::open(&world.path("store"), &apart).expect("a store");
     fill(&store, 1);
     world.backup(&store);
-    let (folder, wal_folder) = (world.path("restored"), world.path("log"));
+    let folder = world.path("restored");
+    let wal_folder = world.path("log");
     let destination = RestoreDestination { folder: &folder, wal_folder: Some(&wal_folder) };
     restore(&world.path("backup"), None, destination, &mut |_| {}).expect("restored");
     let options = Options { wal_folder: Some(wal_folder), ..small() };

@@ -116,7 +116,8 @@ impl Codec {
         stored: &[u8],
     ) -> std::result::Result<Vec<u8>, ChunkError> {
         let mut decoder = Decoder::new(stored);
-        let (version, flags) = (decoder.u8()?, decoder.u8()?);
+        let version = decoder.u8()?;
+        let flags = decoder.u8()?;
         let expected: [u8; 8] = decoder.array()?;
         let payload = decoder.rest();
         if version != VERSION || flags & !(COMPRESSED | ENCRYPTED) != 0 {

@@ -6,8 +6,8 @@
 //! content and its commit. The grace period counts from the recorded release, even if the content was used again for
 //! some time since.
 //!
-//! Invariant: nothing is removed from the moment at which references may be missing ([`Blobs::set_references_missing`]) until
-//! they are rebuilt from the notes.
+//! Invariant: nothing is removed from the moment at which references may be missing ([`Blobs::set_references_missing`])
+//! until they are rebuilt from the notes.
 
 use std::sync::PoisonError;
 

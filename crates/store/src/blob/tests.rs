@@ -127,7 +127,8 @@ fn a_range_takes_only_the_chunks_it_needs() {
         (10, 5),
     ] {
         let found = world.store.blobs().read_range(&world.store, &id, start..end).expect("sound");
-        let (from, to) = (start.min(length) as usize, end.min(length) as usize);
+        let from = start.min(length) as usize;
+        let to = end.min(length) as usize;
         assert_eq!(found, content[from..to.max(from)], "{start}..{end}");
     }
     world.engine.damage(Table::Blob, &chunk_key(&id, 0));
@@ -316,8 +317,10 @@ fn a_wrong_key_is_refused_at_once() {
 
 #[test]
 fn a_chunk_opens_only_in_its_place_and_with_its_key() {
-    let (cipher, other) = (BlobCipher::new(&[7; 32]), BlobCipher::new(&[8; 32]));
-    let (id, content) = (BlobId([1; 32]), text(1, 1_000));
+    let cipher = BlobCipher::new(&[7; 32]);
+    let other = BlobCipher::new(&[8; 32]);
+    let id = BlobId([1; 32]);
+    let content = text(1, 1_000);
     let stored = Codec::new(1).encode(&id, 3, Some(&cipher), &content).expect("encoded");
     let decode = |id: &BlobId, number, length, cipher| decode_chunk(id, number, length, cipher, &stored);
     assert_eq!(decode(&id, 3, 1_000, Some(&cipher)), Ok(content));
@@ -388,7 +391,8 @@ fn heads_and_keys_are_read_strictly() {
 #[test]
 fn the_reference_table_is_rebuilt_from_the_notes() {
     let mut world = world();
-    let (kept, lost) = (world.put(owner(1), &text(1, 5_000)), world.put(owner(2), &text(2, 5_000)));
+    let kept = world.put(owner(1), &text(1, 5_000));
+    let lost = world.put(owner(2), &text(2, 5_000));
     let unlisted = world.put(owner(3), &text(3, 5_000));
     let mut batch = Batch::new();
     batch.delete(Table::BlobRef, &user_key(&kept, owner(1)));
@@ -473,7 +477,8 @@ fn the_collector_waits_for_a_writer_that_has_found_content() {
 #[test]
 fn writers_and_the_collector_do_not_lose_content() {
     let world = world_over(Arc::new(MemoryEngine::new(1)), None).expect("a new store");
-    let (store, later) = (&world.store, world.now.after(GRACE * 3));
+    let store = &world.store;
+    let later = world.now.after(GRACE * 3);
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -517,7 +522,8 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (owner, content) = (1_u32..6, 0_u8..4);
+    let owner = 1_u32..6;
+    let content = 0_u8..4;
     prop_oneof![
         4 => (owner.clone(), content.clone()).prop_map(|(owner, content)| Step::Put { owner, content }),
         2 => (owner.clone(), content.clone()).prop_map(|(owner, content)| Step::Copy { owner, content }),

@@ -1,18 +1,23 @@
 //! Key ranges that are known to hold no entries, so that scans can skip them.
 //!
-//! A deleted key leaves a tombstone in the engine until files are merged, and a scan steps over every tombstone in its range. Mailboxes,
-//! queues, change logs and views are ranges from which keys go all the time: without help, reading thirty live entries costs as much as the
-//! thousands that were there before. So a scan that stepped over many tombstones between two entries reports the range between them as a *gap*, and later
-//! scans, of any snapshot for which the gap holds, seek past it.
+//! A deleted key leaves a tombstone in the engine until files are merged, and a scan steps over every tombstone in its
+//! range. Mailboxes, queues, change logs and views are ranges from which keys go all the time: without help, reading
+//! thirty live entries costs as much as the thousands that were there before. So a scan that stepped over many
+//! tombstones between two entries reports the range between them as a *gap*, and later scans, of any snapshot for which
+//! the gap holds, seek past it.
 //!
-//! A gap holds for a snapshot that shows at least the batches up to [`Gap::since`] and, of the later ones, none that has set a key within. Invariants:
-//! - Before a batch goes to the engine, the keys that it sets are taken out of the gaps. A scan takes its snapshot before it looks for gaps, so no
-//!   key of a gap that it finds has been set by a batch that the snapshot shows.
-//! - A batch gets its number after it can be read, and the last number is loaded before a snapshot is taken: the snapshot shows all batches up to that number.
-//! - A range that a snapshot found empty becomes a gap only if no batch that is in progress, or that ended after the snapshot was taken, has changed a key
-//!   within. To decide this, each slot lists its recent changes ([`Slot`]); where the list does not reach back far enough, nothing is learned.
+//! A gap holds for a snapshot that shows at least the batches up to [`Gap::since`] and, of the later ones, none that
+//! has set a key within. Invariants:
+//! - Before a batch goes to the engine, the keys that it sets are taken out of the gaps. A scan takes its snapshot
+//!   before it looks for gaps, so no key of a gap that it finds has been set by a batch that the snapshot shows.
+//! - A batch gets its number after it can be read, and the last number is loaded before a snapshot is taken: the
+//!   snapshot shows all batches up to that number.
+//! - A range that a snapshot found empty becomes a gap only if no batch that is in progress, or that ended after the
+//!   snapshot was taken, has changed a key within. To decide this, each slot lists its recent changes ([`Slot`]); where
+//!   the list does not reach back far enough, nothing is learned.
 //!
-//! Gaps are kept in memory only, at most [`GAPS_PER_SLOT_MAX`] a slot. After a restart the first scan of each range steps over its tombstones once more.
+//! Gaps are kept in memory only, at most [`GAPS_PER_SLOT_MAX`] a slot. After a restart the first scan of each range
+//! steps over its tombstones once more.
 
 mod slot;
 
@@ -58,7 +63,8 @@ impl Gaps {
         Self { slots, written: AtomicU64::new(0), begun: AtomicU64::new(0) }
     }
 
-    /// Returns the number of the last batch that can be read. A snapshot that is taken afterwards shows all batches up to it.
+    /// Returns the number of the last batch that can be read. A snapshot that is taken afterwards shows all batches up
+    /// to it.
     pub(super) fn last_visible_batch(&self) -> u64 {
         self.written.load(Ordering::SeqCst)
     }
@@ -69,7 +75,8 @@ impl Gaps {
         is_within.then(|| slot_number(table, &range.start))
     }
 
-    /// Returns the first gap at or after `position` in the direction of a scan whose snapshot shows the batches up to `at`.
+    /// Returns the first gap at or after `position` in the direction of a scan whose snapshot shows the batches up to
+    /// `at`.
     pub(super) fn next_gap(
         &self,
         (slot, table): (usize, Table),
@@ -171,12 +178,14 @@ impl Gaps {
     }
 }
 
-/// Returns `true` for the tables that are scanned in ranges from which keys go. Records of the others are found by their keys.
+/// Returns `true` for the tables that are scanned in ranges from which keys go. Records of the others are found by
+/// their keys.
 pub(super) const fn is_covered(table: Table) -> bool {
     !matches!(table, Table::Body | Table::Unid | Table::Tree | Table::Blob)
 }
 
-/// Returns how many bytes at the start of a table's keys name the database. Tables of the whole server have one slot each.
+/// Returns how many bytes at the start of a table's keys name the database. Tables of the whole server have one slot
+/// each.
 const fn home_bytes(table: Table) -> usize {
     match table {
         Table::Catalog | Table::Blob | Table::BlobRef | Table::BlobFree | Table::Store => 0,

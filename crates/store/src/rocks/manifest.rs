@@ -89,7 +89,8 @@ fn tables(manifest: &[u8]) -> Option<HashMap<String, u64>> {
 
 /// Assembles the edits from their records. Returns `None` if a record is damaged.
 fn edits(manifest: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let (mut edits, mut edit) = (Vec::new(), Vec::new());
+    let mut edits = Vec::new();
+    let mut edit = Vec::new();
     for block in manifest.chunks(BLOCK_BYTES) {
         let mut rest = block;
         while rest.len() >= HEADER_BYTES {
@@ -117,7 +118,8 @@ enum TableChange {
 /// Returns the number of the table that an edit concerns, and whether the edit adds or drops the table.
 fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), InvalidRecord> {
     let mut input = Decoder::new(edit);
-    let (mut table, mut change) = (0, None);
+    let mut table = 0;
+    let mut change = None;
     while !input.rest().is_empty() {
         match input.varint()? {
             TABLE => table = input.varint()?,
@@ -141,7 +143,8 @@ fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), 
 
 /// Appends a record to `added`, which will follow the first `length` bytes of a log. Splits the record at block ends.
 fn frame(payload: &[u8], length: usize, added: &mut Vec<u8>) {
-    let (mut rest, mut is_first) = (payload, true);
+    let mut rest = payload;
+    let mut is_first = true;
     while is_first || !rest.is_empty() {
         let left = BLOCK_BYTES - (length + added.len()) % BLOCK_BYTES;
         assert!((1..=BLOCK_BYTES).contains(&left), "the block has space left, or a new one begins");
@@ -157,7 +160,8 @@ fn frame(payload: &[u8], length: usize, added: &mut Vec<u8>) {
             (false, true) => LAST,
         };
         added.extend_from_slice(&log::frame(kind, piece));
-        (rest, is_first) = (behind, false);
+        rest = behind;
+        is_first = false;
     }
 }
 

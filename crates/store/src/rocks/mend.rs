@@ -149,11 +149,13 @@ fn first_readable(rocks: &RocksEngine, table: Table, gap: &KeyRange) -> Result<O
     let end = gap.end.as_ref().expect("the range of a file has an end");
     let is_readable = |key: &[u8]| is_readable(rocks, table, &KeyRange::between(key, end.clone()));
     // Bisect towards the start: `good` is the last readable key found, and `bad` an unreadable key before it.
-    let (mut good, mut bad) = (end.clone(), gap.start.clone());
+    let mut good = end.clone();
+    let mut bad = gap.start.clone();
     let mut near = end.clone();
     while let Some(key) = middle(&gap.start, &near) {
         if is_readable(&key)? {
-            (good, bad) = (key.clone(), gap.start.clone());
+            good = key.clone();
+            bad = gap.start.clone();
         } else if bad == gap.start {
             bad.clone_from(&key);
         }
@@ -165,7 +167,8 @@ fn first_readable(rocks: &RocksEngine, table: Table, gap: &KeyRange) -> Result<O
         }
         // There may be more readable keys before it.
         let Some((found, before)) = readable_between(&gap.start, &good, &is_readable)? else { break };
-        (good, bad) = (found, before);
+        good = found;
+        bad = before;
     }
     Ok((good < *end).then_some(good))
 }
@@ -212,7 +215,8 @@ fn middle(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
     let mut carry = 0;
     for place in (0..length).rev() {
         let total = digit(low, place) + digit(high, place) + carry;
-        (sum[place], carry) = (total & 0xFF, total >> 8);
+        sum[place] = total & 0xFF;
+        carry = total >> 8;
     }
     let mut half = Vec::with_capacity(length);
     for digit in sum {
@@ -244,9 +248,11 @@ mod tests {
         check(&[1], &[1, 2], Some(&[1, 1]));
         check(&[0, 255], &[2, 1], Some(&[1, 128]));
         check(&[255, 254], &[255, 255, 255], Some(&[255, 254, 255]));
-        let (mut low, mut steps) = (vec![0; 8], 0);
+        let mut low = vec![0; 8];
+        let mut steps = 0;
         while let Some(next) = middle(&low, &[255; 8]) {
-            (low, steps) = (next, steps + 1);
+            low = next;
+            steps = steps + 1;
         }
         assert!((60..70).contains(&steps), "{steps}");
     }

@@ -4,9 +4,9 @@
 //! and at most 192 MiB of memtables over all tables. The block cache also holds indexes and filters, so that memory
 //! does not grow with the data.
 //!
-//! [`RestartTradeOff`] chooses between few flushes and a fast restart. Everything written since the last flush of the memtables
-//! is replayed from the log at start, so the log's length determines the restart time. A short log means frequent
-//! flushes of small files and more compaction. Replay runs at 25 to 80 MB per second (`docs/store-format.md`).
+//! [`RestartTradeOff`] chooses between few flushes and a fast restart. Everything written since the last flush of the
+//! memtables is replayed from the log at start, so the log's length determines the restart time. A short log means
+//! frequent flushes of small files and more compaction. Replay runs at 25 to 80 MB per second (`docs/store-format.md`).
 
 use std::path::PathBuf;
 
@@ -237,7 +237,8 @@ const fn is_scanned_over_tombstones(table: Table) -> bool {
 /// and compaction then drops the tombstones. Otherwise reading a view whose newest documents come and go would become
 /// slower and slower.
 fn set_tombstone_flush_trigger(options: &mut rocksdb::Options) -> rocksdb::Options {
-    let (all, each) = (limits::SKIPPED_TOMBSTONES_MAX, limits::SKIPPED_TOMBSTONES_MAX / 100);
+    let all = limits::SKIPPED_TOMBSTONES_MAX;
+    let each = limits::SKIPPED_TOMBSTONES_MAX / 100;
     let said = format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each}");
     options.get_options_from_string(said).expect("the engine has these options")
 }

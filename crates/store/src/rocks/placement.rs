@@ -124,7 +124,8 @@ fn refuse_log_elsewhere(folder: &Path, logs: &Path) -> Result<()> {
     let recorded = recorded_wal_folder(folder)?.map_or_else(|| absolute(folder), Ok)?;
     for elsewhere in [recorded, absolute(folder)?] {
         if elsewhere != wanted && has_log(&elsewhere) {
-            let (from, to) = (elsewhere.display(), wanted.display());
+            let from = elsewhere.display();
+            let to = wanted.display();
             let why = format!("the log of this store is in {from}, but {to} is configured; move the files *.log there");
             return Err(refused(folder, why));
         }
@@ -277,7 +278,8 @@ fn record_wal_folder(folder: &Path, wal_folder: Option<&Path>) -> Result<()> {
 
 /// Writes a file atomically: after a crash the file is either complete or absent.
 fn write_small(folder: &Path, name: &str, content: &[u8]) -> Result<()> {
-    let (file, fresh) = (folder.join(name), folder.join(format!("{name}.new")));
+    let file = folder.join(name);
+    let fresh = folder.join(format!("{name}.new"));
     let write = || {
         let mut handle = fs::File::create(&fresh)?;
         handle.write_all(content)?;

@@ -118,7 +118,8 @@ impl<'rocks> KeyCursor<'rocks> {
         options.fill_cache(false);
         options.set_readahead_size(2 << 20);
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
-        let (direction, state) = (Direction::Forward, State::Fresh);
+        let direction = Direction::Forward;
+        let state = State::Fresh;
         Self { rocks, iterator, table, direction, state, start: start.to_vec(), gap_follower: None }
     }
 
@@ -241,7 +242,8 @@ impl<'rocks> GapFollower<'rocks> {
     }
 }
 
-/// Returns how many tombstones the scans of this thread have stepped over. Tests and benchmarks count the engine's work with it.
+/// Returns how many tombstones the scans of this thread have stepped over. Tests and benchmarks count the engine's work
+/// with it.
 #[must_use]
 pub fn tombstones_passed() -> u64 {
     thread_local! {

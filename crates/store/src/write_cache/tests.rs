@@ -65,7 +65,8 @@ fn an_older_snapshot_does_not_hear_of_a_newer_value() {
 #[test]
 fn long_keys_long_values_and_other_tables_are_left_to_the_engine() {
     let (_, cache) = cache();
-    let (key, value) = ([7; CACHED_KEY_BYTES_MAX + 1], [7; CACHED_VALUE_BYTES_MAX + 1]);
+    let key = [7; CACHED_KEY_BYTES_MAX + 1];
+    let value = [7; CACHED_VALUE_BYTES_MAX + 1];
     put(&cache, Table::Summary, &key, b"v");
     put(&cache, Table::Summary, b"k", b"short");
     put(&cache, Table::Summary, b"k", &value);
@@ -170,7 +171,8 @@ fn answers_are_those_of_the_engine() {
                 1 => delete(&cache, Table::Summary, &key()),
                 2 => {
                     let mut batch = Batch::new();
-                    let (one, other) = (key(), key());
+                    let one = key();
+                    let other = key();
                     batch.delete_range(Table::Summary, &one.min(other), &one.max(other));
                     cache.write(&batch).expect("written");
                 }
@@ -210,7 +212,8 @@ fn snapshots_are_whole_while_others_write() {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..3_u8)
             .map(|number| {
-                let (cache, written) = (&cache, &written[usize::from(number)]);
+                let cache = &cache;
+                let written = &written[usize::from(number)];
                 scope.spawn(move || {
                     for value in 1..=3_000_u64 {
                         let mut batch = Batch::new();
@@ -228,7 +231,8 @@ fn snapshots_are_whole_while_others_write() {
                     let before = written[usize::from(number)].load(Ordering::SeqCst);
                     let snapshot = cache.snapshot().expect("a snapshot");
                     let of = |table| snapshot.get(table, &[number]).expect("sound").map(|value| number_of(&value));
-                    let (one, other) = (of(Table::Summary), of(Table::Tree));
+                    let one = of(Table::Summary);
+                    let other = of(Table::Tree);
                     assert_eq!(one, other);
                     assert!(one.unwrap_or(0) >= before);
                 }

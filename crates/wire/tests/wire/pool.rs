@@ -77,7 +77,8 @@ async fn what_nobody_waits_for_is_skipped_where_that_was_asked_for() {
     let ran = Arc::new(AtomicUsize::new(0));
     let release = hold_worker(&pool);
     for depth in 1..=6 {
-        let (pool_of, ran) = (pool.clone(), Arc::clone(&ran));
+        let pool_of = pool.clone();
+        let ran = Arc::clone(&ran);
         let count = move || ran.fetch_add(1, Ordering::Relaxed);
         let caller = if depth <= 5 {
             tokio::spawn(async move { pool_of.run_awaited(count).await })

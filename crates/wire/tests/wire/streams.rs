@@ -21,7 +21,8 @@ fn tls(name: &str) -> Tls {
 }
 
 async fn encrypt(client: Stream, server: Stream) -> (Stream, Stream) {
-    let (tls, trust) = (tls("mail.test"), ClientTls::opportunistic().expect("valid settings"));
+    let tls = tls("mail.test");
+    let trust = ClientTls::opportunistic().expect("valid settings");
     let (client, server) = tokio::join!(client.connect_tls(&trust, "mail.test"), server.accept_tls(&tls));
     (client.expect("the client shakes hands"), server.expect("the server shakes hands"))
 }
@@ -59,7 +60,8 @@ fn uneven_text(length: usize) -> String {
 
 /// Exchanges texts without encryption, with TLS, and with compression.
 async fn check_upgrades(client: Stream, server: Stream) {
-    let (mut client, mut server) = (client, server);
+    let mut client = client;
+    let mut server = server;
     assert!(!client.is_tls() && client.tls_facts().is_none());
     check_talk(&mut client, &mut server).await;
     let (mut client, mut server) = encrypt(client, server).await;

@@ -14,7 +14,7 @@ use crate::ratchet::Finding;
 struct Ban {
     rule: &'static str,
     words: &'static [&'static [&'static str]],
-    rooms: &'static [&'static str],
+    crates: &'static [&'static str],
     instead: &'static str,
 }
 
@@ -22,7 +22,7 @@ const BANS: &[Ban] = &[
     Ban {
         rule: "files",
         words: &[&["std", "fs"], &["tokio", "fs"], &["File", "open"], &["File", "create"], &["OpenOptions", "new"]],
-        rooms: &["store", "search", "server", "bench", "fuzz"],
+        crates: &["store", "search", "server", "bench", "fuzz"],
         instead: "only `store` touches files; take a `Read` or `Write`",
     },
     Ban {
@@ -34,19 +34,19 @@ const BANS: &[Ban] = &[
             &["Zoned", "now"],
             &["Utc", "now"],
         ],
-        rooms: &["server", "bench"],
+        crates: &["server", "bench"],
         instead: "time is a parameter: base::Clock",
     },
     Ban {
         rule: "random",
         words: &[&["getrandom"], &["rand"], &["OsRng"], &["thread_rng"], &["fastrand"]],
-        rooms: &["server"],
+        crates: &["server"],
         instead: "randomness is a parameter: base::Random",
     },
     Ban {
         rule: "environment",
         words: &[&["env", "var"], &["env", "var_os"], &["env", "vars"], &["env", "args"]],
-        rooms: &["server", "bench", "fuzz"],
+        crates: &["server", "bench", "fuzz"],
         instead: "only `server` reads the environment",
     },
 ];
@@ -56,7 +56,7 @@ const SPAWNING: &[&str] = &[
     "crates/client/src/connection.rs",
     "crates/server/src/control/server.rs",
     "crates/server/src/listen.rs",
-    "crates/server/src/serve/rooms.rs",
+    "crates/server/src/serve/crates.rs",
     "crates/server/src/transfer.rs",
     "crates/smtp/src/auth/verify.rs",
 ];
@@ -98,7 +98,7 @@ impl BannedCallVisitor<'_> {
                 return;
             }
         }
-        for ban in BANS.iter().filter(|ban| !self.test && !ban.rooms.contains(&self.source.crate_name.as_str())) {
+        for ban in BANS.iter().filter(|ban| !self.test && !ban.crates.contains(&self.source.crate_name.as_str())) {
             if ban.words.iter().any(|banned| starts_somewhere(words, banned)) {
                 let what = words.join("::");
                 self.findings.push(Finding::new(ban.rule, format!("{}::{what}", self.source.path), ban.instead));
@@ -113,7 +113,7 @@ impl BannedCallVisitor<'_> {
             self.add(
                 "spawn",
                 &words.join("::"),
-                "a task needs an owner who ends it: await it, or give it to the room that starts the connections",
+                "a task needs an owner who ends it: await it, or give it to the crate that starts the connections",
             );
         }
     }

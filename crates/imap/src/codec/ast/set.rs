@@ -95,7 +95,8 @@ impl SequenceSet {
 
 impl SequenceRange {
     fn resolve(&self, last: u32) -> (u32, u32) {
-        let (first, last) = (self.first.resolve(last), self.last.resolve(last));
+        let first = self.first.resolve(last);
+        let last = self.last.resolve(last);
         (first.min(last), first.max(last))
     }
 }

@@ -66,7 +66,9 @@ fn date_time(scanner: &mut Scanner<'_>) -> Parsed<i64> {
 /// Parses `dd-Mon-yyyy`.
 pub fn date_of(text: &str) -> Option<Date> {
     let mut parts = text.split('-');
-    let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
+    let day = parts.next()?;
+    let month = parts.next()?;
+    let year = parts.next()?;
     if parts.next().is_some() || day.len() > 2 || year.len() != 4 || !all_digits(day) || !all_digits(year) {
         return None;
     }

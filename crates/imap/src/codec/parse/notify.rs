@@ -68,7 +68,9 @@ fn mailboxes(scanner: &mut Scanner<'_>) -> Parsed<Vec<MailboxName>> {
 }
 
 fn events(scanner: &mut Scanner<'_>, filter: &MailboxFilter) -> Parsed<Events> {
-    let (mut events, mut expunges, mut is_empty) = (Events::default(), false, true);
+    let mut events = Events::default();
+    let mut expunges = false;
+    let mut is_empty = true;
     scanner.list(limits::LIST_ITEMS_MAX, "events", |scanner| {
         is_empty = false;
         match scanner.word().to_ascii_uppercase().as_slice() {

@@ -59,7 +59,8 @@ impl Links {
         }
         for (index, letter) in letters.iter().enumerate() {
             for pair in letter.references.windows(2) {
-                let (parent, child) = (pair[0] as usize, pair[1] as usize);
+                let parent = pair[0] as usize;
+                let child = pair[1] as usize;
                 let is_free = match links.letters[child] {
                     None => true,
                     // In the RFC, a later message without references removes the link.
@@ -104,7 +105,8 @@ impl UnionFind {
 
     /// Links the tree of `child` below `parent`. Returns `false` if they are already connected.
     fn join(&mut self, parent: usize, child: usize) -> bool {
-        let (parent, child) = (self.top(parent), self.top(child));
+        let parent = self.top(parent);
+        let child = self.top(child);
         if parent == child {
             return false;
         }

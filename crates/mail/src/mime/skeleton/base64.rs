@@ -1,9 +1,9 @@
 //! Base64 that can be encoded again to exactly the same characters.
 //!
 //! Nearly every program writes lines of one length with one kind of line end, and either pads the end or does not. This
-//! is described by a [`Base64Layout`] of a few bytes. [`decode_reversibly`] determines the layout, decodes the text, encodes it
-//! again and compares. It rejects any text that it does not reproduce exactly. Blank lines before the region that it
-//! finds, and the text after its last line, are not part of the region. They stay in the skeleton unchanged.
+//! is described by a [`Base64Layout`] of a few bytes. [`decode_reversibly`] determines the layout, decodes the text,
+//! encodes it again and compares. It rejects any text that it does not reproduce exactly. Blank lines before the region
+//! that it finds, and the text after its last line, are not part of the region. They stay in the skeleton unchanged.
 //!
 //! All lines have the same length, so a range of the encoded text requires only the matching range of the content.
 
@@ -177,7 +177,8 @@ impl Base64Layout {
     /// Returns the length of the encoded text for a content of the given length. Returns `None` on overflow.
     #[must_use]
     pub fn encoded_length(&self, content_length: u64) -> Option<u64> {
-        let (triples, rest) = (content_length / 3, content_length % 3);
+        let triples = content_length / 3;
+        let rest = content_length % 3;
         let end = match (rest, self.padding) {
             (0, _) => 0,
             (_, Base64Padding::Present) => 4,

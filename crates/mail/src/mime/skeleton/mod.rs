@@ -129,13 +129,15 @@ fn split_body<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPa
     match encoding {
         Encoding::Base64 => {
             if let Some(region) = base64::decode_reversibly(body) {
-                let (content, length) = (Cow::Owned(region.content), region.range.len() as u64);
+                let content = Cow::Owned(region.content);
+                let length = region.range.len() as u64;
                 return (region.range, SplitPart { content, length, rebuild: ContentEncoding::Base64(region.layout) });
             }
         }
         Encoding::QuotedPrintable => {
             if let Some((content, style)) = quoted_printable::decode_reversibly(body) {
-                let (content, length) = (Cow::Owned(content), body.len() as u64);
+                let content = Cow::Owned(content);
+                let length = body.len() as u64;
                 return (
                     0..body.len(),
                     SplitPart { content, length, rebuild: ContentEncoding::QuotedPrintable(style) },
@@ -303,7 +305,8 @@ impl StoredPart {
     ) -> Result<(), E> {
         let needed = self.rebuild.content_range(&range, self.content_length);
         let content = read(&self.content, needed.clone())?;
-        let (before, wanted) = (raw.len() as u64, range.end - range.start);
+        let before = raw.len() as u64;
+        let wanted = range.end - range.start;
         if content.len() as u64 == needed.end - needed.start {
             self.rebuild.write(&content, needed.start, self.length, range, raw);
         }

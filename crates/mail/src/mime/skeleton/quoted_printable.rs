@@ -1,10 +1,10 @@
 //! Quoted-printable that can be encoded again to exactly the same characters.
 //!
-//! Programs differ in the bytes that they escape without need and in where they break lines. [`decode_reversibly`] derives
-//! both from the text: the bytes that are always escaped; whether white space at the end of a line, a dot or a `From `
-//! at its beginning is escaped; the case of the digits; and the longest line. Line breaks follow one of two usual
-//! rules, or else are stored as a list with one byte per line. Then the text is encoded again and compared. Any text
-//! that is not reproduced exactly is rejected.
+//! Programs differ in the bytes that they escape without need and in where they break lines. [`decode_reversibly`]
+//! derives both from the text: the bytes that are always escaped; whether white space at the end of a line, a dot or a
+//! `From ` at its beginning is escaped; the case of the digits; and the longest line. Line breaks follow one of two
+//! usual rules, or else are stored as a list with one byte per line. Then the text is encoded again and compared. Any
+//! text that is not reproduced exactly is rejected.
 //!
 //! Reading a range of the text requires encoding all of it, so long texts are rejected too.
 
@@ -472,7 +472,8 @@ mod tests {
 
     #[test]
     fn usual_breaks_are_a_rule() {
-        let (full, room) = ("x".repeat(76), "x".repeat(75));
+        let full = "x".repeat(76);
+        let room = "x".repeat(75);
         check(&format!("{room}=\r\nyy\r\n{full}\r\n"), &format!("{room}yy\r\n{full}\r\n"), &LineBreaks::Late(76));
         check(&format!("{room}=\r\nx\r\n"), &format!("{full}\r\n"), &LineBreaks::Early(76));
         let escaped = format!("{}=\r\n=C3=A9", "x".repeat(73));

@@ -127,7 +127,8 @@ impl Part {
     #[must_use]
     pub fn media(&self) -> (&[u8], &[u8]) {
         let content = &self.content;
-        let (media_type, subtype) = (&content.media_type[..], &content.subtype[..]);
+        let media_type = &content.media_type[..];
+        let subtype = &content.subtype[..];
         if self.kind != PartKind::Leaf {
             (media_type, subtype)
         } else if media_type.eq_ignore_ascii_case(b"multipart") {

@@ -115,7 +115,8 @@ impl<'a> Scanner<'a> {
 
     /// Opens a part and, if it is a message, the part within it, and so on. Returns the start of the body.
     fn open_part(&mut self, start: usize, place: PartContext) -> usize {
-        let (mut start, mut place) = (start, place);
+        let mut start = start;
+        let mut place = place;
         loop {
             let header = self.scan_header(start);
             let content = Content::of(&header.fields, place);
@@ -138,7 +139,8 @@ impl<'a> Scanner<'a> {
                 }
                 PartKind::Message => {
                     self.open.push(OpenContainer { part, boundary: None, place: PartContext::Other });
-                    (start, place) = (header.end, PartContext::Other);
+                    start = header.end;
+                    place = PartContext::Other;
                     continue;
                 }
             }

@@ -188,7 +188,8 @@ fn decode_parts(decoder: &mut Decoder<'_>) -> Read<Vec<Part>> {
         let body_start = sum(header_start, decoder.varint()?)?;
         let body_end = sum(body_start, decoder.varint()?)?;
         let lines = decoder.varint()?;
-        let (header, body) = (header_start..body_start, body_start..body_end);
+        let header = header_start..body_start;
+        let body = body_start..body_end;
         let content = decode_content(decoder, present)?;
         positions.push(&body);
         parts.push(Part { parent: around.last().copied(), depth, end: count, kind, header, body, lines, content });
@@ -221,11 +222,15 @@ fn decode_content(decoder: &mut Decoder<'_>, present: u8) -> Read<Content> {
         5 => Encoding::Other(decode_text(decoder)?),
         _ => return Err(InvalidRecord),
     };
-    let (media_type, subtype) = (decode_text(decoder)?, decode_text(decoder)?);
+    let media_type = decode_text(decoder)?;
+    let subtype = decode_text(decoder)?;
     let parameters = decode_parameters(decoder)?;
     let languages = (0..limited(decoder, LANGUAGES_MAX)?).map(|_| decode_text(decoder)).collect::<Read<_>>()?;
     let mut text = |bit| if present & bit == 0 { Ok(None) } else { decode_text(decoder).map(Some) };
-    let (id, description, md5, location) = (text(ID)?, text(DESCRIPTION)?, text(MD5)?, text(LOCATION)?);
+    let id = text(ID)?;
+    let description = text(DESCRIPTION)?;
+    let md5 = text(MD5)?;
+    let location = text(LOCATION)?;
     let disposition = if present & DISPOSITION == 0 {
         None
     } else {

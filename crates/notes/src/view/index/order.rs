@@ -67,7 +67,8 @@ impl CountChange {
     }
 
     fn apply(&self, tally: &mut CategoryTotals) {
-        let (spelling, cells) = (self.spelling.as_deref(), self.cells.iter().collect::<Vec<_>>());
+        let spelling = self.spelling.as_deref();
+        let cells = self.cells.iter().collect::<Vec<_>>();
         if self.is_added { tally.add(spelling, &cells) } else { tally.remove(spelling, &cells) }
     }
 }
@@ -168,7 +169,8 @@ impl<'u> CollationUpdate<'u> {
 
     /// Adds a row to the counts of its categories and of the whole view, or removes it.
     fn count(&mut self, key: &[u8], row: &DocumentRow, comes: bool) -> Result<()> {
-        let (keys, summing) = (self.keys, self.summing);
+        let keys = self.keys;
+        let summing = self.summing;
         each_count(keys, summing, key, row, &mut |record, spelling, cells| {
             let cells = cells.iter().map(|cell| (*cell).clone()).collect();
             self.tally(record, CountChange { is_added: comes, spelling: spelling.map(str::to_owned), cells })

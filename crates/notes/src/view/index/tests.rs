@@ -40,7 +40,8 @@ fn column(formula: &str, sort: Option<SortDirection>) -> Column {
 
 /// Returns designs of views whose columns use many functions of the formula language, in several locales.
 fn designs() -> Vec<ViewDesign> {
-    let (up, down) = (Some(SortDirection::Ascending), Some(SortDirection::Descending));
+    let up = Some(SortDirection::Ascending);
+    let down = Some(SortDirection::Descending);
     let category = Column { categorised: true, multi_value: true, ..column("Categories", up) };
     let texts = "@UpperCase(Subject) : @ProperCase(Subject) : @Left(Subject; 3) : @Right(Subject; \"e\") : @Text(@Length(Subject))";
     let times =
@@ -72,7 +73,8 @@ fn rows_follow_the_rules() {
         assert!(question.is_steady());
         let index = ViewIndex::new(DbNumber(1), ViewId(1), design);
         for number in 1..=24 {
-            let (header, items) = (header(number), items(number as usize));
+            let header = header(number);
+            let items = items(number as usize);
             let subject = Subject::new(&header, items.iter().map(Item::lend).collect());
             for (key, row) in index.place(&question, &subject, ParentPosition::Nothing).rows.into_iter().flatten() {
                 digest.update(&key).update(&row.encode());

@@ -107,9 +107,9 @@ impl HiddenCache {
 
     /// Adds a step to the log, and drops the oldest steps above [`VIEW_HIDDEN_CHANGES_MAX`] changes.
     pub(crate) fn log(&self, step: RowChangeStep) {
-        assert!(step.from < step.to, "a step leads on");
+        assert!(step.from < step.to, "each step advances");
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(log.steps.back().is_none_or(|last| last.to <= step.from), "steps are written down in their order");
+        assert!(log.steps.back().is_none_or(|last| last.to <= step.from), "steps are logged in order");
         log.changes += step.changes();
         log.steps.push_back(step);
         while log.changes.max(log.steps.len()) > VIEW_HIDDEN_CHANGES_MAX {

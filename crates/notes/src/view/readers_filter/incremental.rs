@@ -81,7 +81,11 @@ impl Changes {
     pub(crate) fn add(&mut self, change: &RowChange) {
         match self.0.get_mut(&change.key) {
             Some((_, after)) => {
-                assert_eq!(after.is_some(), change.before.is_some(), "a change begins where the one before it ended");
+                assert_eq!(
+                    after.is_some(),
+                    change.before.is_some(),
+                    "a change starts from the state after the previous one"
+                );
                 after.clone_from(&change.after);
             }
             None => drop(self.0.insert(change.key.clone(), (change.before.clone(), change.after.clone()))),
@@ -157,10 +161,7 @@ impl HiddenRows {
         let first = self.ranges.partition_point(|range| &range.prefix[..] < unit);
         let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(unit)).count();
         self.ranges.drain(first..first + beneath);
-        assert!(
-            beneath == 0 || self.range_of(unit).is_none(),
-            "what lies in a hidden category has no range of its own"
-        );
+        assert!(beneath == 0 || self.range_of(unit).is_none(), "rows in a hidden category have no separate range");
         let is_covered = self.range_of(unit).is_some();
         let found = order.hidden_documents(&KeyRange::prefix(unit), may_read)?;
         for (place, document) in found.iter().enumerate() {

@@ -207,7 +207,8 @@ fn files_come_out_of_their_format_as_they_went_in() {
         import(&sample, request(&sample, from, format));
         export(&sample, format, out, false);
     }
-    let (before, after) = (tree(&top.join("in-m")), tree(&top.join("m")));
+    let before = tree(&top.join("in-m"));
+    let after = tree(&top.join("m"));
     assert!(before.iter().all(|(way, content)| after.get(way) == Some(content)), "{after:?}");
     let contents = |way: &str| -> Vec<Vec<u8>> { tree(&top.join(way)).into_values().collect() };
     assert!(contents("in-d/.Entw&APw-rfe/cur") == contents("d/.Entw&APw-rfe/cur"));
@@ -467,7 +468,8 @@ fn what_went_in_stays_done_when_another_file_is_interrupted() {
 fn what_went_in_stays_done_while_something_is_left_out() {
     let sample = Sample::new();
     let top = sample.folder.path();
-    let (first, second) = (numbered(3)[..2].concat(), &numbered(3)[2]);
+    let first = numbered(3)[..2].concat();
+    let second = &numbered(3)[2];
     write(&top.join("profile/a"), &first);
     write(&top.join("profile/a.msf"), "rubbish");
     let plain = request(&sample, "profile", MailFormat::Mbox);

@@ -166,7 +166,8 @@ impl Mapping {
     /// Takes the type from the form, if the form has a field of this name.
     fn apply_form(&mut self, fields: &HashMap<String, String>) {
         if let Some(kind) = fields.get(&self.column.to_lowercase()).and_then(|kind| ColumnType::named(kind)) {
-            (self.kind, self.type_from) = (kind, TypeSource::Form);
+            self.kind = kind;
+            self.type_from = TypeSource::Form;
         }
     }
 
@@ -183,7 +184,8 @@ impl Mapping {
     /// Returns a sentence about a late column with its first row and its mapping, or `None` for a column of the sampled
     /// rows.
     fn late_message(&self) -> Option<String> {
-        let (name, row) = (quoted(&self.column), self.first_row?);
+        let name = quoted(&self.column);
+        let row = self.first_row?;
         let becomes = match &self.item {
             Some(_) => format!("its type is {}", self.reported_type().0.name()),
             None => "it is left out".to_owned(),
@@ -270,7 +272,8 @@ impl Columns {
         })?;
         mapping.item = said.item.map(str::to_owned);
         if let Some(kind) = said.kind {
-            (mapping.kind, mapping.type_from) = (kind, TypeSource::Map);
+            mapping.kind = kind;
+            mapping.type_from = TypeSource::Map;
         }
         Ok(())
     }

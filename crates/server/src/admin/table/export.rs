@@ -184,7 +184,8 @@ impl TableFile {
                 }
                 let mut types = Map::new();
                 for group in groups {
-                    let (name, value) = (group[0].name.clone(), joined(&group));
+                    let name = group[0].name.clone();
+                    let value = joined(&group);
                     self.written.values_left_out += count_nulls(&value);
                     types.extend(undetectable_type(&group).map(|kind| (name.clone(), json!(kind))));
                     object.insert(name, value);
@@ -273,6 +274,7 @@ fn json_of(value: &Value) -> Json {
 
 /// Formats a timestamp according to RFC 3339, in UTC, with a fraction of the second only if there is one.
 fn moment(at: base::Timestamp) -> Json {
-    let (whole, part) = (answer::rfc3339(at), at.0.rem_euclid(1_000_000));
+    let whole = answer::rfc3339(at);
+    let part = at.0.rem_euclid(1_000_000);
     json!(if part == 0 { whole } else { format!("{}.{part:06}Z", whole.trim_end_matches('Z')) })
 }

@@ -69,13 +69,17 @@ impl ImportProgress {
             Some(Value::Number(number)) if *number >= 0.0 => *number as u64,
             _ => 0,
         };
-        let (rows, documents, refused) = (number("Rows"), number("Documents"), number("Refused"));
+        let rows = number("Rows");
+        let documents = number("Documents");
+        let refused = number("Refused");
         let size = number("Bytes");
         Self { name: self.name.clone(), size, rows, documents, refused, is_stored: true }
     }
 
     fn resumed(self, request: &TableImport, size: u64) -> Result<Self, Failure> {
-        let (rows, documents, path) = (self.rows, self.documents, &request.path);
+        let rows = self.rows;
+        let documents = self.documents;
+        let path = &request.path;
         let file = request.file.display();
         if !request.resume {
             return Err(Failure::Refused(format!(

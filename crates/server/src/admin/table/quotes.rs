@@ -63,7 +63,8 @@ impl QuoteTracker {
 
     /// Counts the delimiters in the first row.
     fn delimiters(mut self, bytes: &[u8]) -> usize {
-        let (mut count, mut has_begun) = (0, false);
+        let mut count = 0;
+        let mut has_begun = false;
         for byte in bytes {
             let is_within = self.at == QuoteState::Quoted;
             self.step(*byte);

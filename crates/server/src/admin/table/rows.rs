@@ -1,9 +1,9 @@
 //! Reader for the rows of an imported file: texts of CSV, or objects of JSON lines.
 //!
 //! A row takes at most [`TABLE_LINE_BYTES_MAX`] bytes of the file in memory. An invalid row, or a line that is longer,
-//! is an error of this row only, and reading continues after it ([`RowError::ReportedFinding`]). After a CSV row that is longer, or a
-//! quote that is never closed, reading stops, because the beginning of the next row is unknown ([`RowError::Endless`]). An
-//! I/O error ends the import.
+//! is an error of this row only, and reading continues after it ([`RowError::ReportedFinding`]). After a CSV row that
+//! is longer, or a quote that is never closed, reading stops, because the beginning of the next row is unknown
+//! ([`RowError::Endless`]). An I/O error ends the import.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -220,7 +220,8 @@ impl CsvSource {
         if !read.map_err(|error| Failure::Refused(format!("cannot read the next row: {error}")))? {
             return Ok(None);
         }
-        let (found, wanted) = (row.len(), self.names.len());
+        let found = row.len();
+        let wanted = self.names.len();
         let lacking = if self.takes_short { wanted.saturating_sub(found) } else { 0 };
         row.extend(std::iter::repeat_n(b"", lacking));
         let fields = match found.cmp(&wanted) {
@@ -273,7 +274,8 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, Failure> {
         Ok(Json::Object(object)) => Ok(Row::Object(object)),
         Ok(_) => Err("it is not a JSON object".to_owned()),
         Err(error) => {
-            let (told, column) = (error.to_string(), error.column());
+            let told = error.to_string();
+            let column = error.column();
             // The parser was given a single line, so its line number is of no use.
             let what = told.rsplit_once(" at line ").map_or(told.as_str(), |(what, _)| what);
             Err(format!("it is not valid JSON: {what} (byte {column} of the line)"))

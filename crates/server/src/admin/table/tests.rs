@@ -27,7 +27,8 @@ fn import_of(file: PathBuf) -> TableImport {
 /// Imports a file with the given content. Returns the answer, and the documents in exported form.
 fn check(name: &str, content: &str, change: impl FnOnce(&mut TableImport)) -> (Result<Answer, String>, Vec<Json>) {
     let sample = with_table();
-    let (file, back) = (sample.folder.path().join(name), sample.folder.path().join("back.jsonl"));
+    let file = sample.folder.path().join(name);
+    let back = sample.folder.path().join("back.jsonl");
     std::fs::write(&file, content).expect("written");
     let mut request = import_of(file);
     change(&mut request);
@@ -180,7 +181,8 @@ fn late_columns_have_one_type_whatever_broke_the_import_off() {
 #[test]
 fn a_row_without_end_is_refused_and_those_before_it_are_taken() {
     let rows = |range: std::ops::Range<u32>| range.map(|row| format!("{row},x\n")).collect::<String>();
-    let (before, endless) = (rows(1..501), "and so on ".repeat(2 << 20));
+    let before = rows(1..501);
+    let endless = "and so on ".repeat(2 << 20);
     let long = format!("{before}501,{endless}\n");
     let cases = [
         // Within the sampled rows, and after them.
@@ -428,7 +430,9 @@ fn what_is_said_of_columns_holds_for_late_ones() {
 fn columns_are_so_many_and_their_names_so_long() {
     let fields =
         |range: std::ops::Range<usize>| range.map(|number| format!("\"C{number}\":1")).collect::<Vec<_>>().join(",");
-    let (some, more, long) = (fields(0..990), fields(990..1_000), "x".repeat(256));
+    let some = fields(0..990);
+    let more = fields(990..1_000);
+    let long = "x".repeat(256);
     let late = format!("{{{some}}}\n{{{more}}}\n{{\"{long}\":1}}\n{{\"C990\":5}}\n");
     let (answer, documents) = check("rows.jsonl", &(first_lines() + &late), |_| {});
     let answer = answer.expect("the others are taken");
@@ -452,7 +456,8 @@ fn rows_that_no_document_can_hold_are_told_and_leave_the_others_alone() {
     ];
     for is_dry in [true, false] {
         let (answer, documents) = check("rows.jsonl", &rows.join("\n"), |request| {
-            (request.form, request.dry_run) = (Some("A name of some length".to_owned()), is_dry);
+            request.form = Some("A name of some length".to_owned());
+            request.dry_run = is_dry;
         });
         let data = answer.expect("the others are taken").data;
         let refusals = data["refusals"].as_array().expect("a list");
@@ -470,7 +475,8 @@ fn rows_that_no_document_can_hold_are_told_and_leave_the_others_alone() {
 #[test]
 fn tables_of_commas_come_back() {
     let sample = with_table();
-    let (file, back) = (sample.folder.path().join("in.csv"), sample.folder.path().join("out.csv"));
+    let file = sample.folder.path().join("in.csv");
+    let back = sample.folder.path().join("out.csv");
     std::fs::write(&file, CSV).expect("written");
     let mut report = |_| ControlFlow::Continue(());
     let request = import_of(file);
@@ -644,7 +650,8 @@ fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
     let content = format!("$UNID,N\n{rows}");
     for is_dry in [true, false] {
         let (answer, documents) = check("rows.csv", &content, |request| {
-            (request.map, request.dry_run) = (names(&["$UNID=$UNID"]), is_dry);
+            request.map = names(&["$UNID=$UNID"]);
+            request.dry_run = is_dry;
         });
         let data = answer.expect("the others are taken").data;
         let refusals = data["refusals"].as_array().expect("a list");
@@ -688,8 +695,9 @@ fn what_a_person_should_know_of_columns_is_told() {
     let formula = |name: &str, better: &str| {
         format!("Formulas cannot refer to the item {name:?}; --map '{name}={better}' gives it another name.")
     };
-    let (on, price, select) =
-        (formula("Created On", "Created_On"), formula("Price €", "Price"), formula("Select", "Item_Select"));
+    let on = formula("Created On", "Created_On");
+    let price = formula("Price €", "Price");
+    let select = formula("Select", "Item_Select");
     check("rows.csv", "Created On,Price €,Select,Größe_1\n1,2,3,4\n", &[], &[&on, &price, &select]);
     let twins = "Columns 1 and 3 both become \"name\": each document gets two items of that name.";
     check("rows.csv", "Name,N,name\na,1,b\n", &[], &[twins]);
@@ -727,7 +735,8 @@ fn a_form_that_is_none_of_the_database_is_told() {
     std::fs::write(&file, "N,M\n0,x\n").expect("written");
     let warnings = |form: &str| {
         let form = Some(form.to_owned());
-        let (path, file) = (PATH.to_owned(), file.clone());
+        let path = PATH.to_owned();
+        let file = file.clone();
         let request = TableImport { path, file, form, list_separator: ';', ..TableImport::default() };
         let answer = import(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("taken");
         answer.data["warnings"].clone()

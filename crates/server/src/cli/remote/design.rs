@@ -26,7 +26,8 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
     let told = reply.map_err(|status| view_failure(status, &database, &view))?.into_inner();
     let design = view_in(told.design.unwrap_or_default()).map_err(Failure::of)?;
     let words = ViewText::of(&design);
-    let (number, sequence) = (told.view_id, told.sequence);
+    let number = told.view_id;
+    let sequence = told.sequence;
     let head = format!("# View {number} of {database}, sequence number {sequence} (--expect {sequence}).");
     let answer = Answer::record(vec![
         ("view", json!(told.view_id)),
@@ -41,7 +42,8 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
 pub(super) async fn create(client: &Client, database: String, file: &Path, personal: bool) -> Result<Answer, Failure> {
     let mut design = read(file)?;
     design.personal |= personal;
-    let (title, personal) = (design.title.clone(), design.personal);
+    let title = design.title.clone();
+    let personal = design.personal;
     let request = v1::CreateViewRequest { database: Some(key(database.clone())), design: Some(design) };
     let made = client.views().create_view(request).await;
     let made = made.map_err(|status| create_failure(status, &database, personal))?.into_inner();
@@ -57,7 +59,8 @@ pub(super) async fn change(
     file: &Path,
     expected_sequence: u32,
 ) -> Result<Answer, Failure> {
-    let (key, design) = (Some(key(database.clone())), Some(read(file)?));
+    let key = Some(key(database.clone()));
+    let design = Some(read(file)?);
     let request =
         v1::UpdateViewRequest { database: key, view: Some(view_key(view.clone())), design, expected_sequence };
     let outcome = client.views().update_view(request).await;
@@ -66,7 +69,8 @@ pub(super) async fn change(
 
 /// Deletes a view.
 pub(super) async fn delete(client: &Client, database: String, view: String, expect: u32) -> Result<Answer, Failure> {
-    let (key, expected_sequence) = (Some(key(database.clone())), expect);
+    let key = Some(key(database.clone()));
+    let expected_sequence = expect;
     let request = v1::DeleteViewRequest { database: key, view: Some(view_key(view.clone())), expected_sequence };
     match client.views().delete_view(request).await {
         Ok(_) => Ok(Answer::message("The view was deleted; its documents were kept.")),

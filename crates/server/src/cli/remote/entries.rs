@@ -145,7 +145,8 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
 
 /// Finds entries by the values of the sorted columns.
 pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKeys) -> Result<CommandOutput, Failure> {
-    let (keys, to_keys) = (read_keys(&wanted.keys)?, read_keys(&wanted.to)?);
+    let keys = read_keys(&wanted.keys)?;
+    let to_keys = read_keys(&wanted.to)?;
     let opened = OpenView::open(&client, &reading).await?;
     let said = |keys: &[SearchValue]| keys.iter().map(|key| key.said.clone()).collect();
     let as_said = v1::FindByKeyRequest {
@@ -211,7 +212,8 @@ impl OpenView {
     async fn open(client: &Client, reading: &ViewOptions) -> Result<Self, Failure> {
         let collection = open_when_current(client, reading).await?;
         let columns = collection.view.as_ref().map_or(&[][..], |view| &view.columns);
-        let (database, view) = (Some(key(reading.database.clone())), Some(view_key(reading.view.clone())));
+        let database = Some(key(reading.database.clone()));
+        let view = Some(view_key(reading.view.clone()));
         let collation = collation(columns, reading)?;
         let mask = v1::ReadMask { position: true, values: true, unread: true, marks: true, ..Default::default() };
         let request = v1::ReadEntriesRequest {
@@ -249,7 +251,8 @@ async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1:
     let wait = Duration::from_secs(reading.wait.into());
     let mut meter = ProgressDisplay::new();
     loop {
-        let (database, view) = (Some(key(reading.database.clone())), Some(view_key(reading.view.clone())));
+        let database = Some(key(reading.database.clone()));
+        let view = Some(view_key(reading.view.clone()));
         let request = v1::OpenCollectionRequest { database, view };
         let opened = client.views().open_collection(request).await.map_err(call_failure)?.into_inner();
         if !opened.late || clock.monotonic().saturating_sub(began) >= wait {
@@ -331,7 +334,8 @@ async fn pages(
         if !page.more || all.entries.len() >= limit || page.next == request.start_key {
             return Ok(all);
         }
-        (request.start_key, request.skip_count) = (page.next, 0);
+        request.start_key = page.next;
+        request.skip_count = 0;
     }
 }
 

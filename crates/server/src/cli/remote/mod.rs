@@ -151,7 +151,8 @@ pub fn create_database(
     title: Option<String>,
     template: Option<String>,
 ) -> Result<ExitStatus, Failure> {
-    let (title, template) = (title.unwrap_or_default(), template.unwrap_or_default());
+    let title = title.unwrap_or_default();
+    let template = template.unwrap_or_default();
     run_command(place, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
 }
 

@@ -241,12 +241,14 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             updated_note(client.notes().update_note(request).await)
         }
         NoteCommand::Delete { database, note, expect: expected_sequence, soft, for_good } => {
-            let (database, note) = (Some(key(database)), Some(parse_note_key(&note)?));
+            let database = Some(key(database));
+            let note = Some(parse_note_key(&note)?);
             delete(&client, v1::DeleteNoteRequest { database, note, expected_sequence, soft, for_good }).await
         }
         NoteCommand::Deleted { database, items, limit } => deleted(&client, database, shown_items(items), limit).await,
         NoteCommand::Restore { database, note } => {
-            let (database, note) = (Some(key(database)), Some(parse_note_key(&note)?));
+            let database = Some(key(database));
+            let note = Some(parse_note_key(&note)?);
             saved_note(client.notes().restore_note(v1::RestoreNoteRequest { database, note }).await)
         }
         NoteCommand::Profile(command) => profile::run(&client, command).await,
@@ -254,7 +256,8 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             attach(&client, database, &note, file, media_type).await
         }
         NoteCommand::Detach { database, note, name: file_name } => {
-            let (database, note) = (Some(key(database)), Some(parse_note_key(&note)?));
+            let database = Some(key(database));
+            let note = Some(parse_note_key(&note)?);
             let request = v1::DetachFileRequest { database, note, expected_sequence: 0, file_name };
             saved_note(client.notes().detach_file(request).await)
         }
@@ -263,7 +266,8 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
 }
 
 async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelection) -> Result<Answer, Failure> {
-    let (database, note) = (Some(key(database)), Some(parse_note_key(note)?));
+    let database = Some(key(database));
+    let note = Some(parse_note_key(note)?);
     let request = v1::OpenNoteRequest { database, note, items: Some(items), mark_read: false };
     Ok(note_answer(&client.notes().open_note(request).await.map_err(call_failure)?.into_inner()))
 }
@@ -318,7 +322,8 @@ async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answe
 
 async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u32) -> Result<Answer, Failure> {
     let limit = if limit == 0 { usize::MAX } else { limit as usize };
-    let (mut rows, mut after) = (Vec::new(), 0);
+    let mut rows = Vec::new();
+    let mut after = 0;
     loop {
         let request = v1::ListDeletedNotesRequest {
             database: Some(key(database.clone())),
@@ -410,7 +415,8 @@ async fn fetch(
     file_name: String,
     to: Option<PathBuf>,
 ) -> Result<Answer, Failure> {
-    let (database, note) = (Some(key(database)), Some(parse_note_key(note)?));
+    let database = Some(key(database));
+    let note = Some(parse_note_key(note)?);
     let request = v1::ReadAttachmentRequest { database, note, file_name: file_name.clone(), offset_bytes: 0 };
     let mut chunks = client.notes().read_attachment(request).await.map_err(call_failure)?.into_inner();
     let first = chunks.message().await.map_err(call_failure)?;

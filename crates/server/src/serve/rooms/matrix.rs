@@ -344,7 +344,8 @@ fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
 
 #[tokio::test]
 async fn every_verb_answers_everybody_as_the_table_says() {
-    let (own, any) = (TestServer::new("own"), TestServer::new("any"));
+    let own = TestServer::new("own");
+    let any = TestServer::new("any");
     let mut wrong = Vec::new();
     for (lines, replies) in rows() {
         assert_eq!(replies.len(), Caller::ALL.len(), "{lines}");

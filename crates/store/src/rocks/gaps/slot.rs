@@ -1,8 +1,8 @@
 //! The gaps of some databases, and the list of changes that were lately made there.
 //!
-//! The list answers one question: has a key between these two been changed by a batch that a snapshot may not show? It holds the last
-//! [`LISTED_CHANGES_PER_SLOT_MAX`] changes. Of what is no longer listed, or never was, only the number of the last batch is kept; for snapshots that are older
-//! than that batch every range counts as changed.
+//! The list answers one question: has a key between these two been changed by a batch that a snapshot may not show? It
+//! holds the last [`LISTED_CHANGES_PER_SLOT_MAX`] changes. Of what is no longer listed, or never was, only the number
+//! of the last batch is kept; for snapshots that are older than that batch every range counts as changed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -61,7 +61,8 @@ impl Slot {
         }
     }
 
-    /// Returns `true` if a key of the range may have been changed by a batch that a snapshot of `at` does not show, or shows only in part.
+    /// Returns `true` if a key of the range may have been changed by a batch that a snapshot of `at` does not show, or
+    /// shows only in part.
     pub(super) fn has_changed(&self, table: Table, (start, end): (&[u8], &[u8]), at: u64) -> bool {
         let is_within = |change: &Change| change.table == table && *start <= *change.key && *change.key < *end;
         let is_listed_since = || self.changes.iter().any(|change| change.number > at && is_within(change));
@@ -126,7 +127,8 @@ impl Slot {
         }
     }
 
-    /// Adds a key that batch `begun` deleted to the gaps beside it, unless another batch, or this one, may have set it meanwhile.
+    /// Adds a key that batch `begun` deleted to the gaps beside it, unless another batch, or this one, may have set it
+    /// meanwhile.
     pub(super) fn widen(&mut self, table: Table, key: &[u8], begun: u64, written_before: u64, number: u64) {
         let gaps = &self.gaps[table as usize];
         let next = next_key(key);

@@ -198,7 +198,8 @@ fn a_change_that_is_no_longer_listed_still_counts() {
 
 #[test]
 fn a_gap_is_not_widened_by_who_was_not_alone() {
-    let (setting, removing) = (setting(20), deleting(20));
+    let setting = setting(20);
+    let removing = deleting(20);
     for is_setting_first in [true, false] {
         let gaps = Gaps::new();
         assert!(learn(&gaps, 10, 20, 0));
@@ -312,7 +313,8 @@ fn random_scan(dice: &mut SeededRandom) -> (KeyRange, Direction) {
         0 => KeyRange::all(),
         1 => KeyRange::prefix(&home.to_be_bytes()),
         _ => {
-            let (first, count) = (dice.below(KEYS), dice.below(KEYS));
+            let first = dice.below(KEYS);
+            let count = dice.below(KEYS);
             KeyRange::between(key(home, first), key(home, first + count))
         }
     };
@@ -333,7 +335,8 @@ fn who_reads_while_others_write_misses_nothing() {
             })
         });
         let readers = [Direction::Forward, Direction::Backward].map(|direction| {
-            let (rocks, is_over) = (&rocks, &is_over);
+            let rocks = &rocks;
+            let is_over = &is_over;
             scope.spawn(move || {
                 let mut scans = 0_u64;
                 while !is_over.load(Ordering::SeqCst) || scans == 0 {

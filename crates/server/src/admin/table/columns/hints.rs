@@ -162,7 +162,8 @@ fn of_column_without_name(mapping: &Mapping) -> Option<String> {
 }
 
 fn object_as_text(mapping: &Mapping) -> Option<String> {
-    let (row, _) = (mapping.object_row?, mapping.item.as_ref()?);
+    let row = mapping.object_row?;
+    let _ = mapping.item.as_ref()?;
     let column = quoted(&mapping.column);
     Some(format!("Column {column} contains objects, first in row {row}; they become their JSON text."))
 }
@@ -179,7 +180,8 @@ fn unusable_name(mapping: &Mapping) -> Option<String> {
     let words = item.split(|c: char| !is_part(c)).filter(|word| !word.is_empty());
     let better = words.collect::<Vec<_>>().join("_");
     let better = if !is_plain && better.starts_with(is_begin) { better } else { format!("Item_{better}") };
-    let (column, item) = (&mapping.column, quoted(item));
+    let column = &mapping.column;
+    let item = quoted(item);
     let map = if column.contains('\'') { "--map".to_owned() } else { format!("--map '{column}={better}'") };
     Some(format!("Formulas cannot refer to the item {item}; {map} gives it another name."))
 }

@@ -1,0 +1,74 @@
+//! Tests of the mechanisms that a connection offers, of their names and properties, and of the names of protocols.
+
+use crate::tests::{bound_context, context};
+use crate::{Context, LoginError, LoginOrigin, LoginProtocol, Mechanism};
+
+fn check(context: &Context, expected: &str) {
+    let names: Vec<&str> = context.offered().map(Mechanism::name).collect();
+    assert_eq!(names.join(" "), expected);
+}
+
+#[test]
+fn a_connection_offers_what_it_can_carry() {
+    let open = Context::new(LoginOrigin::local(LoginProtocol::Imap), &Mechanism::ALL);
+    check(&open, "SCRAM-SHA-256");
+    check(&context(LoginProtocol::Imap), "SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN");
+    check(&bound_context(LoginProtocol::Imap), "SCRAM-SHA-256-PLUS SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN");
+    let certified = Context { certificate: Some(vec![1]), ..open };
+    check(&certified, "SCRAM-SHA-256 EXTERNAL");
+    let few = Context { mechanisms: vec![Mechanism::Login, Mechanism::Plain], ..context(LoginProtocol::Pop3) };
+    check(&few, "PLAIN LOGIN");
+    check(&Context { mechanisms: Vec::new(), ..few }, "");
+}
+
+#[test]
+fn the_reason_why_a_mechanism_is_not_offered_is_returned() {
+    let open = Context::new(LoginOrigin::local(LoginProtocol::Imap), &Mechanism::ALL);
+    let check = |context: &Context, mechanism: Mechanism, expected: Result<(), LoginError>| {
+        assert_eq!(context.check(mechanism), expected, "{mechanism}");
+    };
+    for mechanism in [Mechanism::Plain, Mechanism::Login, Mechanism::OAuthBearer, Mechanism::XOAuth2] {
+        check(&open, mechanism, Err(LoginError::TlsRequired));
+        check(&context(LoginProtocol::Imap), mechanism, Ok(()));
+    }
+    check(&open, Mechanism::ScramSha256, Ok(()));
+    check(&open, Mechanism::ScramSha256Plus, Err(LoginError::MechanismNotOffered));
+    check(&open, Mechanism::External, Err(LoginError::MechanismNotOffered));
+    let disabled = Context { mechanisms: vec![Mechanism::Plain], ..open };
+    check(&disabled, Mechanism::Login, Err(LoginError::MechanismNotOffered));
+}
+
+#[test]
+fn names_of_mechanisms_are_parsed_without_case() {
+    let check = |name: &str, expected: Option<Mechanism>| assert_eq!(Mechanism::parse(name), expected, "{name}");
+    for mechanism in Mechanism::ALL {
+        check(mechanism.name(), Some(mechanism));
+        check(&mechanism.name().to_ascii_lowercase(), Some(mechanism));
+        assert_eq!(mechanism.to_string(), mechanism.name());
+        assert!(mechanism.name().len() <= 20, "RFC 4422 §3.1 allows 20 characters");
+    }
+    check("oAuthBearer", Some(Mechanism::OAuthBearer));
+    check("", None);
+    check("PLAIN ", None);
+    check("SCRAM-SHA-1", None);
+    check("SCRAM-SHA-256-PLUS-PLUS", None);
+}
+
+#[test]
+fn names_of_protocols_are_unique() {
+    for protocol in LoginProtocol::ALL {
+        assert_eq!(LoginProtocol::parse(protocol.name()), Some(protocol));
+    }
+    assert_eq!(LoginProtocol::parse("IMAP"), None);
+}
+
+#[test]
+fn origins_are_shown_for_logs() {
+    let address = "192.0.2.1:4000".parse().expect("an address");
+    let remote = LoginOrigin { address: Some(address), ..LoginOrigin::local(LoginProtocol::Dav) };
+    assert_eq!(remote.to_string(), "dav from 192.0.2.1:4000");
+    assert_eq!(remote.ip(), address.ip());
+    let local = LoginOrigin::local(LoginProtocol::Ldap);
+    assert_eq!(local.to_string(), "ldap from this machine");
+    assert!(local.ip().is_loopback());
+}

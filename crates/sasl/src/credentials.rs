@@ -1,0 +1,89 @@
+//! The contract with the server: [`Credentials`] checks logins, [`ScramServer`] computes SCRAM.
+//!
+//! The `server` crate implements both over the directory; tests implement them in memory. All methods may block. An
+//! asynchronous caller runs them on a worker thread, or answers a [`crate::Pending`] check by its own means.
+//!
+//! An implementation must:
+//! - prepare names and passwords with SASLprep (RFC 4013);
+//! - throttle repeated failures, and take the same time for unknown and known names;
+//! - decide whether the login may act as the authorization identity, and otherwise return
+//!   [`LoginError::NotAuthorized`] or, if even that would reveal too much, [`LoginError::InvalidCredentials`];
+//! - return [`LoginError::AccountDisabled`] only after the credentials were verified.
+
+use crate::channel_binding::ChannelBindingType;
+use crate::error::LoginError;
+use crate::protocol::LoginOrigin;
+use crate::request::{CertificateRequest, ClientFinal, ClientFirst, PasswordRequest, TokenRequest};
+
+/// A successful login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// The authenticated identity, in its canonical spelling.
+    pub name: String,
+    /// The identity to act as, in its canonical spelling. Mostly the same as `name`.
+    pub authorization: String,
+}
+
+impl Login {
+    /// Creates the login of an identity that acts for itself.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { authorization: name.clone(), name }
+    }
+
+    /// Returns `true` if the login acts as another identity.
+    #[must_use]
+    pub fn acts_for_other(&self) -> bool {
+        self.name != self.authorization
+    }
+}
+
+/// Checks credentials.
+pub trait Credentials: Send + Sync {
+    /// Checks a password.
+    fn check_password(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError>;
+
+    /// Begins a SCRAM-SHA-256 exchange, which is bound to the TLS connection if a type of channel binding is given.
+    fn begin_scram(
+        &self,
+        _origin: &LoginOrigin,
+        _channel_binding: Option<ChannelBindingType>,
+    ) -> Result<Box<dyn ScramServer>, LoginError> {
+        Err(LoginError::MechanismNotOffered)
+    }
+
+    /// Checks a bearer token. Also checks host and port if the request names them.
+    fn check_token(&self, _origin: &LoginOrigin, _request: &TokenRequest) -> Result<Login, LoginError> {
+        Err(LoginError::MechanismNotOffered)
+    }
+
+    /// Returns the login of the identity in a certificate, which has been verified.
+    fn check_certificate(&self, _origin: &LoginOrigin, _request: &CertificateRequest) -> Result<Login, LoginError> {
+        Err(LoginError::MechanismNotOffered)
+    }
+}
+
+/// The server's side of one SCRAM exchange: accounts, keys and nonces, and the arithmetic of RFC 5802 §3.
+///
+/// The exchange has parsed the messages. It has also checked the GS2 header, the channel binding and the nonce of the
+/// final message.
+pub trait ScramServer: Send {
+    /// Returns the server's first message: `r=`, the client's nonce, the server's nonce, `,s=`, the salt, `,i=`, the
+    /// number of iterations.
+    ///
+    /// An unknown account gets a challenge like a known one.
+    fn challenge(&mut self, first: &ClientFirst) -> Result<String, LoginError>;
+
+    /// Verifies the client's proof.
+    fn verify(self: Box<Self>, last: &ClientFinal) -> Result<ScramSuccess, LoginError>;
+}
+
+/// Result of a SCRAM exchange whose proof was right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScramSuccess {
+    /// The login.
+    pub login: Login,
+    /// The server's final message: `v=` and the signature.
+    pub server_final: String,
+}

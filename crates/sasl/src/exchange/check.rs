@@ -1,0 +1,168 @@
+//! Checks: the questions of an exchange to the directory.
+//!
+//! A caller whose checks block moves the [`Check`] to a worker thread and calls [`Check::run`] there. An asynchronous
+//! caller matches on it, obtains the outcome by its own means, and calls the `answer` of the [`Pending`] check.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::scram::{ScramOpening, ScramVerification};
+use super::{Exchange, State, Step, refuse_token, succeed};
+use crate::context::Context;
+use crate::credentials::{Credentials, Login, ScramServer, ScramSuccess};
+use crate::error::LoginError;
+use crate::mechanism::Mechanism;
+use crate::protocol::LoginOrigin;
+use crate::request::{CertificateRequest, PasswordRequest, TokenRequest};
+
+/// A question of an exchange to the directory.
+#[derive(Debug)]
+pub enum Check {
+    /// Checks a password ([`Credentials::check_password`]).
+    Password(Pending<PasswordRequest>),
+    /// Checks a bearer token ([`Credentials::check_token`]).
+    Token(Pending<TokenRequest>),
+    /// Checks the identity of a certificate ([`Credentials::check_certificate`]).
+    Certificate(Pending<CertificateRequest>),
+    /// Begins a SCRAM exchange ([`Credentials::begin_scram`], [`ScramServer::challenge`]).
+    ScramFirst(Pending<ScramOpening>),
+    /// Verifies a SCRAM proof ([`ScramServer::verify`]).
+    ScramFinal(Pending<ScramVerification>),
+}
+
+impl Check {
+    /// Asks the directory and returns the next step. May block.
+    #[must_use]
+    pub fn run(self, credentials: &dyn Credentials) -> Step {
+        match self {
+            Self::Password(pending) => {
+                let outcome = credentials.check_password(pending.origin(), pending.request());
+                pending.answer(outcome)
+            }
+            Self::Token(pending) => {
+                let outcome = credentials.check_token(pending.origin(), pending.request());
+                pending.answer(outcome)
+            }
+            Self::Certificate(pending) => {
+                let outcome = credentials.check_certificate(pending.origin(), pending.request());
+                pending.answer(outcome)
+            }
+            Self::ScramFirst(pending) => {
+                let outcome = begin_scram(credentials, &pending);
+                pending.answer(outcome)
+            }
+            Self::ScramFinal(pending) => pending.verify(),
+        }
+    }
+
+    /// Returns the mechanism of the exchange.
+    #[must_use]
+    pub fn mechanism(&self) -> Mechanism {
+        match self {
+            Self::Password(pending) => pending.mechanism,
+            Self::Token(pending) => pending.mechanism,
+            Self::Certificate(pending) => pending.mechanism,
+            Self::ScramFirst(pending) => pending.mechanism,
+            Self::ScramFinal(pending) => pending.mechanism,
+        }
+    }
+}
+
+/// A request, and the exchange that waits for its answer.
+pub struct Pending<R> {
+    pub(super) request: R,
+    pub(super) mechanism: Mechanism,
+    pub(super) context: Arc<Context>,
+}
+
+impl<R> Pending<R> {
+    /// Returns the request.
+    #[must_use]
+    pub fn request(&self) -> &R {
+        &self.request
+    }
+
+    /// Returns the origin of the login.
+    #[must_use]
+    pub fn origin(&self) -> &LoginOrigin {
+        &self.context.origin
+    }
+}
+
+impl<R> fmt::Debug for Pending<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").field("mechanism", &self.mechanism).finish_non_exhaustive()
+    }
+}
+
+impl Pending<PasswordRequest> {
+    /// Continues the exchange with the outcome of the check.
+    #[must_use]
+    pub fn answer(self, outcome: Result<Login, LoginError>) -> Step {
+        done(outcome)
+    }
+}
+
+impl Pending<CertificateRequest> {
+    /// Continues the exchange with the outcome of the check.
+    #[must_use]
+    pub fn answer(self, outcome: Result<Login, LoginError>) -> Step {
+        done(outcome)
+    }
+}
+
+impl Pending<TokenRequest> {
+    /// Continues the exchange with the outcome of the check.
+    #[must_use]
+    pub fn answer(self, outcome: Result<Login, LoginError>) -> Step {
+        match outcome {
+            Err(error) => refuse_token(error, self.mechanism, self.context),
+            outcome => done(outcome),
+        }
+    }
+}
+
+impl Pending<ScramOpening> {
+    /// Continues the exchange with the server's side of SCRAM and its first message.
+    #[must_use]
+    pub fn answer(self, outcome: Result<(Box<dyn ScramServer>, String), LoginError>) -> Step {
+        let Self { request, mechanism, context } = self;
+        let challenged =
+            outcome.and_then(|(server, challenge)| Ok((request.challenged(server, &challenge)?, challenge)));
+        match challenged {
+            Ok((challenged, challenge)) => {
+                let exchange = Exchange { mechanism, context, state: State::ScramFinal(challenged) };
+                Step::Challenge { challenge: challenge.into_bytes(), exchange }
+            }
+            Err(error) => Step::Failed(error),
+        }
+    }
+}
+
+impl Pending<ScramVerification> {
+    /// Verifies the proof and continues the exchange. May block.
+    #[must_use]
+    pub fn verify(self) -> Step {
+        match self.request.server.verify(&self.request.message) {
+            Ok(ScramSuccess { login, server_final }) => succeed(login, server_final, self.mechanism, self.context),
+            Err(error) => Step::Failed(error),
+        }
+    }
+}
+
+fn done(outcome: Result<Login, LoginError>) -> Step {
+    match outcome {
+        Ok(login) => Step::Done { login, message: Vec::new() },
+        Err(error) => Step::Failed(error),
+    }
+}
+
+fn begin_scram(
+    credentials: &dyn Credentials,
+    pending: &Pending<ScramOpening>,
+) -> Result<(Box<dyn ScramServer>, String), LoginError> {
+    let opening = pending.request();
+    let mut server = credentials.begin_scram(pending.origin(), opening.channel_binding())?;
+    let challenge = server.challenge(opening.message())?;
+    Ok((server, challenge))
+}

@@ -1,0 +1,201 @@
+//! The server's side of an exchange: a pure state machine.
+//!
+//! [`Exchange::begin`] and [`Exchange::step`] take a message of the client and return a [`Step`]. A step that needs the
+//! directory is a [`Check`], which holds the rest of the exchange. Its answer is the next step; after a check there is
+//! never another check.
+//!
+//! | mechanism | messages of the client | checks |
+//! |---|---|---|
+//! | PLAIN | identities and password | password |
+//! | LOGIN | name; password | password |
+//! | SCRAM-SHA-256(-PLUS) | client-first; client-final; possibly empty | first and final message |
+//! | EXTERNAL | authorization identity | certificate |
+//! | OAUTHBEARER, XOAUTH2 | token; after a failure the dummy response | token |
+//!
+//! Cancelling an exchange means dropping it. In base64 line protocols, [`crate::decode_line`] recognizes the `*` of a
+//! client that cancels.
+
+mod check;
+mod gs2;
+mod oauth;
+mod password;
+mod scram;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use check::{Check, Pending};
+pub use scram::{ScramOpening, ScramVerification};
+
+use crate::context::Context;
+use crate::credentials::Login;
+use crate::error::LoginError;
+use crate::limits::RESPONSE_BYTES_MAX;
+use crate::mechanism::Mechanism;
+use crate::request::{CertificateRequest, authorization_text};
+
+/// The next action of the caller.
+#[derive(Debug)]
+pub enum Step {
+    /// Sends a challenge to the client and passes the response to [`Exchange::step`].
+    Challenge {
+        /// The challenge before base64. May be empty.
+        challenge: Vec<u8>,
+        /// The exchange that waits for the response.
+        exchange: Exchange,
+    },
+    /// Asks the directory, with [`Check::run`] or by other means.
+    Check(Check),
+    /// Tells the client that it is logged in.
+    Done {
+        /// The login.
+        login: Login,
+        /// The mechanism's message that goes with the reply. Empty unless the mechanism has one and the protocol can
+        /// carry it ([`crate::LoginProtocol::has_success_data`]).
+        message: Vec<u8>,
+    },
+    /// Tells the client that the login failed.
+    Failed(LoginError),
+}
+
+/// An exchange that waits for a message of the client.
+pub struct Exchange {
+    mechanism: Mechanism,
+    context: Arc<Context>,
+    state: State,
+}
+
+/// The message that an exchange waits for.
+enum State {
+    /// The first one.
+    First,
+    /// LOGIN: the password of this name.
+    Password(String),
+    /// SCRAM: the client's final message.
+    ScramFinal(scram::Challenged),
+    /// The empty response to the mechanism's last message.
+    Confirmation(Login),
+    /// OAUTHBEARER and XOAUTH2: the dummy response after a failure, whatever it is.
+    Refused(LoginError),
+}
+
+impl Exchange {
+    /// Begins an exchange, with the initial response if the client sent one. An empty initial response is `Some(b"")`.
+    ///
+    /// Returns [`Step::Failed`] if the connection does not offer the mechanism ([`Context::check`]).
+    ///
+    /// LOGIN accepts the name as initial response, although the server speaks first, because many clients send it so.
+    #[must_use]
+    pub fn begin(mechanism: Mechanism, initial_response: Option<&[u8]>, context: Arc<Context>) -> Step {
+        if let Err(error) = context.check(mechanism) {
+            return Step::Failed(error);
+        }
+        let exchange = Self { mechanism, context, state: State::First };
+        match initial_response {
+            Some(response) => exchange.step(response),
+            None => Step::Challenge { challenge: first_challenge(mechanism).to_vec(), exchange },
+        }
+    }
+
+    /// Processes a response of the client.
+    #[must_use]
+    pub fn step(self, response: &[u8]) -> Step {
+        if response.len() > RESPONSE_BYTES_MAX {
+            return Step::Failed(LoginError::TooLong);
+        }
+        self.advance(response).unwrap_or_else(Step::Failed)
+    }
+
+    /// Returns the mechanism.
+    #[must_use]
+    pub fn mechanism(&self) -> Mechanism {
+        self.mechanism
+    }
+
+    fn advance(self, response: &[u8]) -> Result<Step, LoginError> {
+        let Self { mechanism, context, state } = self;
+        match state {
+            State::First => first(mechanism, context, response),
+            State::Password(name) => {
+                let request = password::login(&name, response)?;
+                Ok(Step::Check(Check::Password(Pending { request, mechanism, context })))
+            }
+            State::ScramFinal(challenged) => {
+                let request = challenged.finish(response)?;
+                Ok(Step::Check(Check::ScramFinal(Pending { request, mechanism, context })))
+            }
+            State::Confirmation(login) if response.is_empty() => Ok(Step::Done { login, message: Vec::new() }),
+            State::Confirmation(_) => Err(LoginError::Malformed),
+            State::Refused(error) => Err(error),
+        }
+    }
+}
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").field("mechanism", &self.mechanism).finish_non_exhaustive()
+    }
+}
+
+/// Returns the challenge for a client that sent no initial response.
+fn first_challenge(mechanism: Mechanism) -> &'static [u8] {
+    if mechanism.server_speaks_first() { password::NAME_CHALLENGE } else { b"" }
+}
+
+/// Processes the client's first message.
+fn first(mechanism: Mechanism, context: Arc<Context>, response: &[u8]) -> Result<Step, LoginError> {
+    match mechanism {
+        Mechanism::Plain => {
+            let request = password::plain(response)?;
+            Ok(Step::Check(Check::Password(Pending { request, mechanism, context })))
+        }
+        Mechanism::Login => {
+            let state = State::Password(password::login_name(response)?);
+            let challenge = password::PASSWORD_CHALLENGE.to_vec();
+            Ok(Step::Challenge { challenge, exchange: Exchange { mechanism, context, state } })
+        }
+        Mechanism::ScramSha256 | Mechanism::ScramSha256Plus => {
+            let request = ScramOpening::parse(response, mechanism, &context)?;
+            Ok(Step::Check(Check::ScramFirst(Pending { request, mechanism, context })))
+        }
+        Mechanism::External => {
+            let authorization_id = authorization_text(response)?;
+            let certificate = context.certificate.clone().ok_or(LoginError::MechanismNotOffered)?;
+            let request = CertificateRequest { certificate, authorization_id };
+            Ok(Step::Check(Check::Certificate(Pending { request, mechanism, context })))
+        }
+        Mechanism::OAuthBearer => Ok(token(oauth::bearer(response)?, mechanism, context)),
+        Mechanism::XOAuth2 => Ok(token(oauth::xoauth2(response)?, mechanism, context)),
+    }
+}
+
+/// Returns the check of a token, or the refusal of a message without one.
+fn token(request: Option<crate::TokenRequest>, mechanism: Mechanism, context: Arc<Context>) -> Step {
+    match request {
+        Some(request) => Step::Check(Check::Token(Pending { request, mechanism, context })),
+        None => refuse_token(LoginError::InvalidCredentials, mechanism, context),
+    }
+}
+
+/// Ends an exchange with a refused token: with an error message and the client's dummy response (RFC 7628 §3.2.3).
+///
+/// Temporary errors end it at once, because the error message would make the client discard a token that may be valid.
+fn refuse_token(error: LoginError, mechanism: Mechanism, context: Arc<Context>) -> Step {
+    if error.is_temporary() {
+        return Step::Failed(error);
+    }
+    let challenge = oauth::error_message(mechanism, &context.oauth).into_bytes();
+    Step::Challenge { challenge, exchange: Exchange { mechanism, context, state: State::Refused(error) } }
+}
+
+/// Ends a successful exchange. The mechanism's message is sent as another challenge if the reply cannot carry it.
+fn succeed(login: Login, message: String, mechanism: Mechanism, context: Arc<Context>) -> Step {
+    let message = message.into_bytes();
+    if message.is_empty() || context.origin.protocol.has_success_data() {
+        return Step::Done { login, message };
+    }
+    Step::Challenge { challenge: message, exchange: Exchange { mechanism, context, state: State::Confirmation(login) } }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Tests of all mechanisms together: mechanisms that are not offered, limits, cancellation, and answers to checks. Also
+//! the tests of EXTERNAL.
+
+use super::*;
+use crate::tests::{Accounts, bound_context, context, play};
+use crate::{LoginOrigin, LoginProtocol, decode_line};
+
+const SECURE: Mechanism = Mechanism::ScramSha256Plus;
+
+fn check(mechanism: Mechanism, context: Context, messages: &[&str], expected: &[&str]) {
+    assert_eq!(play(mechanism, context, messages), expected, "{mechanism} {messages:?}");
+}
+
+#[test]
+fn mechanisms_that_are_not_offered_are_refused() {
+    let open = Context::new(LoginOrigin::local(LoginProtocol::Imap), &Mechanism::ALL);
+    for mechanism in [Mechanism::Plain, Mechanism::Login, Mechanism::OAuthBearer, Mechanism::XOAuth2] {
+        check(mechanism, open.clone(), &["-"], &["failed TlsRequired"]);
+        check(mechanism, open.clone(), &[""], &["failed TlsRequired"]);
+    }
+    check(SECURE, context(LoginProtocol::Imap), &["-"], &["failed MechanismNotOffered"]);
+    check(Mechanism::External, context(LoginProtocol::Imap), &["-"], &["failed MechanismNotOffered"]);
+    let none = Context { mechanisms: Vec::new(), ..context(LoginProtocol::Imap) };
+    check(Mechanism::Plain, none, &["\0ann\0secret"], &["failed MechanismNotOffered"]);
+}
+
+#[test]
+fn a_client_that_speaks_first_is_asked_with_an_empty_challenge() {
+    for mechanism in Mechanism::ALL {
+        let context = Context { certificate: Some(b"certificate".to_vec()), ..bound_context(LoginProtocol::Imap) };
+        let prompt = if mechanism.server_speaks_first() { "challenge Username:" } else { "challenge " };
+        check(mechanism, context, &["-"], &[prompt]);
+    }
+}
+
+#[test]
+fn long_responses_are_refused() {
+    let password = "x".repeat(RESPONSE_BYTES_MAX - 5);
+    let longest = format!("\0ann\0{password}");
+    let asked = format!("password ann - {password}");
+    let plain = |message: &str| play(Mechanism::Plain, context(LoginProtocol::Imap), &[message]);
+    assert_eq!(plain(&longest), [asked.as_str(), "failed InvalidCredentials"]);
+    assert_eq!(plain(&format!("{longest}x")), ["failed TooLong"]);
+    let scram = format!("n,,n=user,r={}", "x".repeat(crate::limits::SCRAM_MESSAGE_BYTES_MAX));
+    check(Mechanism::ScramSha256, context(LoginProtocol::Imap), &[&scram], &["failed TooLong"]);
+}
+
+#[test]
+fn external_names_an_identity_or_none() {
+    let external = |messages: &[&str], expected: &[&str]| {
+        let context = Context { certificate: Some(b"certificate".to_vec()), ..context(LoginProtocol::Ldap) };
+        check(Mechanism::External, context, messages, expected);
+    };
+    external(&[""], &["certificate -", "done ann/ann "]);
+    external(&["-", ""], &["challenge ", "certificate -", "done ann/ann "]);
+    external(&["boss"], &["certificate boss", "done ann/boss "]);
+    external(&["bob"], &["certificate bob", "failed NotAuthorized"]);
+    external(&["bo\0ss"], &["failed Malformed"]);
+}
+
+#[test]
+fn external_requires_utf_8() {
+    let context = Context { certificate: Some(b"certificate".to_vec()), ..context(LoginProtocol::Ldap) };
+    let step = Exchange::begin(Mechanism::External, Some(b"\xff"), Arc::new(context));
+    assert!(matches!(step, Step::Failed(LoginError::Malformed)));
+}
+
+#[test]
+fn a_check_can_be_moved_to_another_thread() {
+    let context = Arc::new(context(LoginProtocol::Imap));
+    let Step::Check(check) = Exchange::begin(Mechanism::Plain, Some(b"\0ann\0secret"), context) else {
+        panic!("a password is checked");
+    };
+    assert_eq!(check.mechanism(), Mechanism::Plain);
+    let step = std::thread::spawn(move || check.run(&Accounts)).join().expect("the thread ends");
+    assert!(matches!(step, Step::Done { login, message } if login == Login::new("ann") && message.is_empty()));
+}
+
+#[test]
+fn a_check_can_be_answered_without_credentials() {
+    let begin = || {
+        let context = Arc::new(context(LoginProtocol::Submission));
+        match Exchange::begin(Mechanism::Plain, Some(b"\0ann\0secret"), context) {
+            Step::Check(Check::Password(pending)) => pending,
+            step => panic!("a password is checked: {step:?}"),
+        }
+    };
+    assert_eq!(begin().origin().protocol, LoginProtocol::Submission);
+    assert!(matches!(begin().answer(Ok(Login::new("x"))), Step::Done { login, .. } if login.name == "x"));
+    let step = begin().answer(Err(LoginError::Unavailable));
+    assert!(matches!(step, Step::Failed(LoginError::Unavailable)));
+}
+
+#[test]
+fn a_client_cancels_between_challenge_and_response() {
+    let Step::Challenge { exchange, .. } =
+        Exchange::begin(Mechanism::Login, None, Arc::new(context(LoginProtocol::Pop3)))
+    else {
+        panic!("LOGIN asks for the name");
+    };
+    let step = decode_line(b"*").map_or_else(Step::Failed, |response| exchange.step(&response));
+    assert!(matches!(step, Step::Failed(LoginError::Cancelled)));
+}
+
+#[test]
+fn debug_forms_hide_the_messages() {
+    let context = Arc::new(context(LoginProtocol::Imap));
+    let step = Exchange::begin(Mechanism::Plain, Some(b"\0ann\0hidden"), Arc::clone(&context));
+    assert!(!format!("{step:?}").contains("hidden"));
+    let step = Exchange::begin(Mechanism::Login, Some(b"hidden"), context);
+    assert!(!format!("{step:?}").contains("hidden"));
+}
+
+#[test]
+fn temporary_errors_are_known() {
+    assert!(LoginError::Throttled.is_temporary() && LoginError::Unavailable.is_temporary());
+    assert!(!LoginError::InvalidCredentials.is_temporary() && !LoginError::AccountDisabled.is_temporary());
+}

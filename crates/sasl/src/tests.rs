@@ -1,0 +1,236 @@
+//! The fixture of this crate's tests: accounts in memory, and dialogues as text. Also the property tests of whole
+//! exchanges.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::limits::TLS_EXPORTER_BYTES;
+use crate::{
+    CertificateRequest, ChannelBinding, ChannelBindingType, Check, ClientFinal, ClientFirst, Context, Credentials,
+    Exchange, Login, LoginError, LoginOrigin, LoginProtocol, Mechanism, PasswordRequest, ScramServer, ScramSuccess,
+    Step, TokenRequest,
+};
+
+/// The server's messages of the example of RFC 7677 §3.
+pub(crate) const SERVER_FIRST: &str =
+    "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+pub(crate) const SERVER_FINAL: &str = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+
+pub(crate) const PROOF: &str = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+
+/// AuthMessage of that example: its messages without GS2 header and proof.
+const AUTH_MESSAGE: &str = "n=user,r=rOprNGfwEbeRWgbNEkqO,\
+                            r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,\
+                            c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+
+/// The client's nonce of that example.
+const CLIENT_NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
+
+/// The accounts of the tests.
+pub(crate) struct Accounts;
+
+/// The server's side of the example of RFC 7677 §3. It accepts the proof of that example from every client. Other
+/// nonces than that of the example are extended by `xyz`.
+struct Example {
+    login: Login,
+    bare: String,
+}
+
+impl Credentials for Accounts {
+    fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
+        match (request.authentication_id(), request.password()) {
+            ("tim", "tanstaaftanstaaf") | ("Kurt", "xipj3plmq") | ("ann", "secret") => {
+                act(request.authentication_id(), request.authorization_id())
+            }
+            ("dora", "secret") => Err(LoginError::AccountDisabled),
+            ("hasty", _) => Err(LoginError::Throttled),
+            ("offline", _) => Err(LoginError::Unavailable),
+            _ => Err(LoginError::InvalidCredentials),
+        }
+    }
+
+    fn begin_scram(&self, _: &LoginOrigin, _: Option<ChannelBindingType>) -> Result<Box<dyn ScramServer>, LoginError> {
+        Ok(Box::new(Example { login: Login::new("nobody"), bare: String::new() }))
+    }
+
+    fn check_token(&self, _: &LoginOrigin, request: &TokenRequest) -> Result<Login, LoginError> {
+        match request.token.reveal() {
+            "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==" => Ok(Login::new("user@example.com")),
+            "disabled" => Err(LoginError::AccountDisabled),
+            "offline" => Err(LoginError::Unavailable),
+            _ => Err(LoginError::InvalidCredentials),
+        }
+    }
+
+    fn check_certificate(&self, _: &LoginOrigin, request: &CertificateRequest) -> Result<Login, LoginError> {
+        assert_eq!(request.certificate, b"certificate");
+        act("ann", request.authorization_id.as_deref())
+    }
+}
+
+impl ScramServer for Example {
+    fn challenge(&mut self, first: &ClientFirst) -> Result<String, LoginError> {
+        self.login = act(&first.authentication_id, first.authorization_id.as_deref())?;
+        self.bare = first.bare.clone();
+        match (first.authentication_id.as_str(), first.nonce.as_str()) {
+            ("hasty", _) => Err(LoginError::Throttled),
+            ("broken", _) => Ok("r=other,s=c2FsdA==,i=4096".to_owned()),
+            ("repeating", nonce) => Ok(format!("r={nonce},s=c2FsdA==,i=4096")),
+            (_, CLIENT_NONCE) => Ok(SERVER_FIRST.to_owned()),
+            (_, nonce) => Ok(format!("r={nonce}xyz,s=c2FsdA==,i=4096")),
+        }
+    }
+
+    fn verify(self: Box<Self>, last: &ClientFinal) -> Result<ScramSuccess, LoginError> {
+        if self.bare.contains(CLIENT_NONCE) {
+            assert_eq!(format!("{},{SERVER_FIRST},{}", self.bare, last.without_proof), AUTH_MESSAGE);
+        }
+        if crate::encode_line(&last.proof) == PROOF {
+            return Ok(ScramSuccess { login: self.login, server_final: SERVER_FINAL.to_owned() });
+        }
+        Err(LoginError::InvalidCredentials)
+    }
+}
+
+/// Returns the login of a name, which may act as `boss` but as nobody else.
+fn act(name: &str, authorization_id: Option<&str>) -> Result<Login, LoginError> {
+    match authorization_id {
+        None => Ok(Login::new(name)),
+        Some("boss") => Ok(Login { name: name.to_owned(), authorization: "boss".to_owned() }),
+        Some(_) => Err(LoginError::NotAuthorized),
+    }
+}
+
+/// Returns the context of an encrypted connection without channel binding and certificate.
+pub(crate) fn context(protocol: LoginProtocol) -> Context {
+    let mut context = Context::new(LoginOrigin::local(protocol), &Mechanism::ALL);
+    context.is_private = true;
+    context
+}
+
+/// Returns the context of an encrypted connection with both channel bindings.
+pub(crate) fn bound_context(protocol: LoginProtocol) -> Context {
+    let mut context = context(protocol);
+    let exporter = ChannelBinding::TlsExporter([b'e'; TLS_EXPORTER_BYTES]);
+    context.channel_bindings = vec![exporter, ChannelBinding::TlsServerEndPoint(b"certificate hash".to_vec())];
+    context
+}
+
+/// Plays a dialogue and returns all steps as text. Checks are answered by [`Accounts`]. The first message is the
+/// initial response; `-` stands for none.
+pub(crate) fn play(mechanism: Mechanism, context: Context, messages: &[&str]) -> Vec<String> {
+    let mut messages = messages.iter().copied();
+    let initial_response = messages.next().filter(|message| *message != "-").map(str::as_bytes);
+    let mut step = Exchange::begin(mechanism, initial_response, Arc::new(context));
+    let mut shown = vec![show(&step)];
+    loop {
+        step = match step {
+            Step::Check(check) => check.run(&Accounts),
+            Step::Challenge { exchange, .. } => match messages.next() {
+                Some(message) => exchange.step(message.as_bytes()),
+                None => return shown,
+            },
+            Step::Done { .. } | Step::Failed(_) => {
+                assert_eq!(messages.next(), None, "the exchange ended early: {shown:?}");
+                return shown;
+            }
+        };
+        shown.push(show(&step));
+    }
+}
+
+fn show(step: &Step) -> String {
+    match step {
+        Step::Challenge { challenge, .. } => format!("challenge {}", challenge.escape_ascii()),
+        Step::Check(check) => show_check(check),
+        Step::Done { login, message } => {
+            format!("done {}/{} {}", login.name, login.authorization, message.escape_ascii())
+        }
+        Step::Failed(error) => format!("failed {error:?}"),
+    }
+}
+
+fn show_check(check: &Check) -> String {
+    match check {
+        Check::Password(pending) => {
+            let request = pending.request();
+            let authorization = request.authorization_id().unwrap_or("-");
+            format!("password {} {authorization} {}", request.authentication_id(), request.password())
+        }
+        Check::Token(pending) => {
+            let request = pending.request();
+            let host = request.host.as_deref().unwrap_or("-");
+            let port = request.port.unwrap_or_default();
+            let authorization = request.authorization_id.as_deref().unwrap_or("-");
+            format!("token {} {authorization} {host} {port}", request.token.reveal())
+        }
+        Check::Certificate(pending) => {
+            format!("certificate {}", pending.request().authorization_id.as_deref().unwrap_or("-"))
+        }
+        Check::ScramFirst(pending) => {
+            let message = pending.request().message();
+            let authorization = message.authorization_id.as_deref().unwrap_or("-");
+            let binding = pending.request().channel_binding().map_or("-", ChannelBindingType::name);
+            format!("first {} {authorization} {binding}", message.authentication_id)
+        }
+        Check::ScramFinal(_) => "final".to_owned(),
+    }
+}
+
+/// Pieces of messages, from which the property tests make nearly valid input.
+const PIECES: &[&str] = &[
+    "\n",
+    "\0",
+    "\x01",
+    "\x01\x01",
+    ",",
+    "=",
+    "*",
+    "n,,",
+    "y,,",
+    "p=tls-server-end-point,,",
+    "n,a=boss,",
+    "n=ann",
+    ",r=abc",
+    "r=abcx",
+    "m=1",
+    ",x=1",
+    "c=biws",
+    ",p=",
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    "user=ann",
+    "auth=Bearer t",
+    "host=h",
+    "port=25",
+    "ann",
+    "secret",
+    "AGFubgBzZWNyZXQ=",
+    "bixhPSw=",
+    "é",
+    "=2C",
+    "=3D",
+];
+
+fn pieces() -> impl Strategy<Value = Vec<u8>> {
+    let piece = proptest::sample::select(PIECES).prop_map(|piece| piece.as_bytes().to_vec());
+    let piece = prop_oneof![4 => piece, 1 => proptest::collection::vec(any::<u8>(), 0..4)];
+    proptest::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn exchanges_take_any_bytes(selector: u8, properties: u8, messages in pieces()) {
+        let input = [vec![selector, properties], messages].concat();
+        crate::fuzz::exchange(&input);
+    }
+
+    #[test]
+    fn messages_of_plain_are_taken_apart(name in "[^\0]{1,20}", other in "[^\0]{0,20}", password in "[^\0]{1,20}") {
+        let message = format!("{other}\0{name}\0{password}");
+        let context = Arc::new(context(LoginProtocol::Imap));
+        let step = Exchange::begin(Mechanism::Plain, Some(message.as_bytes()), context);
+        let shown = if other.is_empty() || other == name { "-" } else { &other };
+        prop_assert_eq!(show(&step), format!("password {name} {shown} {password}"));
+    }
+}
