@@ -103,7 +103,7 @@ fn fill(plan: &Plan, user: usize) -> Result<Counts> {
     Ok(Counts::default())
 }
 
-/// One client's rounds until the time is over.
+/// Runs the rounds of one client until the time is over.
 fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Result<Counts> {
     let mut client = Client::connect(&plan.address)?;
     client.login(user, &plan.password)?;

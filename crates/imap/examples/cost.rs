@@ -122,6 +122,6 @@ fn fill(file: &MailFile, count: usize) {
     };
     for start in (0..count).step_by(500) {
         let messages: Vec<_> = (start..count.min(start + 500)).map(message).collect();
-        file.append(inbox, &messages).expect("the mail file has no quota yet");
+        file.append(inbox, &messages).expect("there is room");
     }
 }

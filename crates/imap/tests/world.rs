@@ -65,7 +65,8 @@ impl TestServer {
             uses.fetch_add(1, Ordering::Relaxed);
             Ok(Some(Arc::clone(&found)))
         });
-        let (site, site_without_index) = (Arc::new(site().with_full_text(full_text)), Arc::new(site()));
+        let site_without_index = Arc::new(site());
+        let site = Arc::new(site().with_full_text(full_text));
         Self { clock, site, site_without_index, index_uses, mail, index, _index_folder: folder }
     }
 

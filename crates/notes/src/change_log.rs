@@ -107,17 +107,25 @@ pub(crate) fn delete_any(batch: &mut Batch, database: DbNumber, modseq: Modseq, 
     }
 }
 
-pub(crate) fn put_deleted(
-    batch: &mut Batch,
-    database: DbNumber,
-    entry: (Modseq, NoteId),
-    at: Timestamp,
-    folders: &[Membership],
-) {
+/// The note that a record is about, and the transaction that changed it.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordKey {
+    pub(crate) database: DbNumber,
+    pub(crate) modseq: Modseq,
+    pub(crate) note: NoteId,
+}
+
+impl RecordKey {
+    fn stored(self, kind: u8) -> Vec<u8> {
+        keys::bymod(self.database, self.modseq, self.note, kind).to_vec()
+    }
+}
+
+pub(crate) fn put_deleted(batch: &mut Batch, key: RecordKey, at: Timestamp, folders: &[Membership]) {
     let mut out = Encoder::with_capacity(9 + folders.len() * 8);
     out.i64(at.0);
     encode_memberships(&mut out, folders);
-    batch.put(Table::ByModseq, &keys::bymod(database, entry.0, entry.1, DELETED), &out.finish());
+    batch.put(Table::ByModseq, &key.stored(DELETED), &out.finish());
 }
 
 /// Deletes one record.
@@ -134,18 +142,11 @@ pub(crate) fn entry_exists(reader: &dyn Read, database: DbNumber, entry: &Change
 
 /// Writes a *left* record. If a note leaves several folders in one transaction, their records share modseq and note, so
 /// each gets its own kind number, from [`LEFT`] up.
-pub(crate) fn put_left(
-    batch: &mut Batch,
-    database: DbNumber,
-    entry: (Modseq, NoteId),
-    at: Timestamp,
-    from: (Membership, u8),
-) {
-    let (membership, index) = from;
+pub(crate) fn put_left(batch: &mut Batch, key: RecordKey, at: Timestamp, membership: Membership, index: u8) {
     let mut out = Encoder::with_capacity(16);
     out.i64(at.0).u32(membership.folder.0).u32(membership.uid.0);
     let kind = LEFT.saturating_add(index);
-    batch.put(Table::ByModseq, &keys::bymod(database, entry.0, entry.1, kind), &out.finish());
+    batch.put(Table::ByModseq, &key.stored(kind), &out.finish());
 }
 
 /// Calls `each` for every change after `since`, in order.

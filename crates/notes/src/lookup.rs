@@ -36,6 +36,14 @@ const BYTES_PER_ROW: usize = 4 << 10;
 /// The result of a look-up. The error is the text that the formula reports.
 type LookupResult = Result<Value<'static>, String>;
 
+/// The rows of a view from which a look-up takes its values.
+struct RowSpan {
+    start: Start,
+    rows: u64,
+    /// Responses are skipped.
+    main_documents_only: bool,
+}
+
 /// The context of formulas for a reader of a database, including look-ups.
 pub struct LookupContext<'r> {
     reading: &'r DatabaseSnapshot<'r>,
@@ -148,7 +156,8 @@ impl<'r> LookupContext<'r> {
             }
         };
         if let Some(start) = start {
-            self.read(&entries, (start, rows), lookup.key.is_some(), &wanted, &mut values)?;
+            let span = RowSpan { start, rows, main_documents_only: lookup.key.is_some() };
+            self.read(&entries, span, &wanted, &mut values)?;
         }
         match lookup.key {
             Some(_) if values.is_empty() && !has("FailSilent") => Err("Entry not found in index".to_owned()),
@@ -163,13 +172,13 @@ impl<'r> LookupContext<'r> {
     fn read(
         &self,
         entries: &EntryReader<'_>,
-        (mut start, rows): (Start, u64),
-        has_key: bool,
+        span: RowSpan,
         wanted: &Wanted<'_>,
         values: &mut Values,
     ) -> Result<(), String> {
         let most = if values.seen.is_some() { LOOKUP_COST_MAX } else { LOOKUP_ROWS_MAX };
         let expansion = Arc::new(Expansion::default());
+        let RowSpan { mut start, rows, main_documents_only } = span;
         let mut left = rows.min(most);
         while left > 0 {
             let request = Request {
@@ -184,7 +193,7 @@ impl<'r> LookupContext<'r> {
             self.spend(found.rows_read)?;
             for row in &found.rows {
                 let RowContents::Document { note, row } = &row.content else { continue };
-                if has_key && row.response_level > 0 {
+                if main_documents_only && row.response_level > 0 {
                     continue;
                 }
                 match wanted {

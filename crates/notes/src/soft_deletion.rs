@@ -335,7 +335,7 @@ fn clear_contents(header: &mut Header) {
     header.keywords.clear();
 }
 
-/// Permanently deletes documents whose time is over, or all soft-deleted ones if the database no longer keeps deleted
+/// Deletes for good the documents whose time is over, or all soft-deleted ones if the database no longer keeps deleted
 /// documents.
 ///
 /// Returns their number, which is bounded per call. Call again until it returns 0. Durable on return. The change log

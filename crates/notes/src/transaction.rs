@@ -18,7 +18,7 @@ use store::{Batch, Read, Table, Ticket};
 
 use crate::access::{Access, Grant, level};
 use crate::acl::Acl;
-use crate::change_log;
+use crate::change_log::{self, RecordKey};
 use crate::collection;
 use crate::counters::Counters;
 use crate::database::{Database, Notes};
@@ -388,8 +388,9 @@ impl<'t> DatabaseChanges<'t> {
             change_log::delete_last(batch, number, before);
         }
         let old: &[Membership] = pending.before.as_ref().map_or(&[], |before| &before.folders);
+        let record_key = RecordKey { database: number, modseq: self.modseq, note: after.note };
         if after.is_stub() {
-            change_log::put_deleted(batch, number, (self.modseq, after.note), self.now, old);
+            change_log::put_deleted(batch, record_key, self.now, old);
         } else {
             change_log::put_changed(batch, number, self.modseq, after.note, &after.folders);
         }
@@ -400,7 +401,7 @@ impl<'t> DatabaseChanges<'t> {
             folder.change.entries.push((place.uid, None));
             assert!(removed.is_some(), "every folder membership has an entry");
             if !after.is_stub() {
-                change_log::put_left(batch, number, (self.modseq, after.note), self.now, (*place, left));
+                change_log::put_left(batch, record_key, self.now, *place, left);
                 self.counters.stubs += 1;
                 left += 1;
             }

@@ -90,7 +90,7 @@ mod tests {
         check(&sample, "nobody@acme.test", &["550 5.1.1 no such user here: nobody@acme.test"]);
         check(&sample, "eve@acme.test", &["550 5.2.1 the mailbox is disabled: eve@acme.test"]);
         let empty = directory::NewGroup { addresses: vec!["empty@acme.test".to_owned()], ..Default::default() };
-        sample.core.directory.group_add(&empty).expect("the address is free");
+        sample.core.directory.group_add(&empty).expect("it is free");
         check(&sample, "empty@acme.test", &["550 5.2.4 this address has no recipients: empty@acme.test"]);
     }
 

@@ -375,7 +375,7 @@ mod tests {
         let overrides = assignments.iter().map(|text| (*text).to_owned()).collect();
         Arc::new(
             load(&ConfigSources { data: Some(folder.to_owned()), overrides, ..ConfigSources::default() })
-                .expect("the configuration is valid"),
+                .expect("it is valid"),
         )
     }
 
@@ -386,7 +386,7 @@ mod tests {
         let core = Core::open(Arc::clone(&config)).expect("it is made");
         assert_eq!(core.hostname, "mail.acme.test");
         assert!(matches!(DataFolder::new(&config.server.data).lock(), Err(DataError::InUse { .. })));
-        core.directory.domain_add("acme.test", &[]).expect("the domain is new");
+        core.directory.domain_add("acme.test", &[]).expect("it is new");
         drop(core);
         let core = Core::open(config).expect("the mail file exists");
         assert!(core.directory.domain_is_local("acme.test").expect("a look"));

@@ -304,11 +304,11 @@ mod tests {
         let ann = world.log_in("ann");
         let bob = world.log_in("bob");
         let new = NewGroup { name: "staff".to_owned(), members: vec!["bob".to_owned()], ..NewGroup::default() };
-        world.sample.core.directory.group_add(&new).expect("the address is free");
+        world.sample.core.directory.group_add(&new).expect("it is free");
         assert_eq!(world.look(), 0);
         let gone = ["ann", "staff"].map(str::to_owned).to_vec();
         let new = NewGroup { name: "gone".to_owned(), members: gone, ..NewGroup::default() };
-        world.sample.core.directory.group_add(&new).expect("the address is free");
+        world.sample.core.directory.group_add(&new).expect("it is free");
         assert_eq!(world.look(), 0, "a group of another kind");
         let deny = GroupChange { kind: Some(GroupKind::DenyList), ..GroupChange::default() };
         world.sample.core.directory.group_set("gone", &deny).expect("the mail file exists");
@@ -337,7 +337,7 @@ mod tests {
         let ann = world.person("ann");
         world.sample.core.directory.user_remove("ann").expect("the user exists");
         let new = NewUser { full_name: Some(ann.name.canonical().to_owned()), ..NewUser::new("ann@acme.test") };
-        world.sample.core.directory.user_add(&new).expect("the address is free");
+        world.sample.core.directory.user_add(&new).expect("it is free");
         assert_eq!(world.look(), 1);
     }
 }

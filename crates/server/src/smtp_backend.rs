@@ -298,7 +298,7 @@ mod tests {
             members,
             ..Default::default()
         };
-        sample.core.directory.group_add(&gone).expect("the address is free");
+        sample.core.directory.group_add(&gone).expect("it is free");
         assert_eq!(reception.expand(&sender(None), "gone"), None, "a deny list is no mailing list");
     }
 
@@ -313,8 +313,7 @@ mod tests {
         let message = mail::mailbox::NewMessage { raw: large.into_bytes(), flags: Default::default(), received: None };
         file.append(inbox, &[message]).expect("there is room for one");
         let bob = sample.core.directory.person("bob@acme.test").expect("a look").expect("he is there");
-        crate::admin::people::set_quota(&sample.core, &bob, Some(1_000))
-            .expect("a quota may be below the current size");
+        crate::admin::people::set_quota(&sample.core, &bob, Some(1_000)).expect("it can be lowered");
         assert_eq!(reception.check(&sender(None), "bob@acme.test"), RecipientReply::OverQuota);
     }
 
@@ -376,7 +375,7 @@ mod tests {
         let sample = Sample::new();
         let queued = Arc::new(Notify::new());
         let reception = SmtpBackend::new(&sample.core, &queued);
-        reception.check_capacity(1_000).expect("the mail file has no quota yet");
+        reception.check_capacity(1_000).expect("there is room");
         let accepted = reception.accept(envelope(&["team@acme.test"], None), b"Subject: x\r\n\r\n".to_vec());
         let accepted = accepted.expect("it is taken");
         accepted.durable.await.expect("the disk is sound");

@@ -55,8 +55,8 @@ pub trait Recipients: Send + Sync {
     /// Returns whether and how mail from `sender` to `address` can be delivered.
     fn check(&self, sender: &Sender, address: &str) -> RecipientReply;
 
-    /// Like [`Recipients::check`], but returns `None` if the reply would have to wait for anything. A reply saves the
-    /// call on a worker thread.
+    /// Checks as [`Recipients::check`] does, but returns `None` if the reply would have to wait for anything. A reply
+    /// saves the call on a worker thread.
     fn check_now(&self, _sender: &Sender, _address: &str) -> Option<RecipientReply> {
         None
     }

@@ -403,7 +403,7 @@ impl Session {
         NextAction::Continue
     }
 
-    /// Like [`Session::refuse`], for a [`Refusal`].
+    /// Refuses as [`Session::refuse`] does, with a [`Refusal`].
     pub(crate) fn refuse_with(&mut self, out: &mut Vec<u8>, refusal: &Refusal) -> NextAction {
         self.refuse(out, refusal.code, refusal.status, &refusal.text)
     }

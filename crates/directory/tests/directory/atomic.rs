@@ -15,7 +15,7 @@ const ACME: &str = "domain acme.test
 
 fn mail_file(world: &World, path: &str) -> Access<level::Manager> {
     let new = NewDatabase::new(path, path, DatabaseKind::Mail, Acl::open_to_all(AclLevel::NoAccess));
-    let database = world.notes.database_create(&new).expect("the domain is new");
+    let database = world.notes.database_create(&new).expect("it is new");
     database.authorize(&Arc::new(Identity::local_server("hub"))).expect("the server may change the ACL change the ACL")
 }
 
@@ -23,7 +23,7 @@ fn mail_file(world: &World, path: &str) -> Access<level::Manager> {
 fn a_mail_file_and_its_owner_get_the_new_path_in_one_step() {
     let world = World::new(ACME);
     let access = mail_file(&world, "mail/ann.nsf");
-    let moved = world.directory.mail_file_rename(&access, "mail/moved.nsf").expect("the address is free");
+    let moved = world.directory.mail_file_rename(&access, "mail/moved.nsf").expect("it is free");
     assert_eq!(moved.map(|person| person.mail_file.clone()).as_deref(), Some("mail/moved.nsf"));
     drop(access);
     let world = world.crash();
@@ -45,7 +45,7 @@ fn a_path_that_somebody_has_moves_nothing() {
     assert_eq!(access.database().path(), "mail/ann.nsf");
     assert!(world.notes.database_exists("mail/ann.nsf").expect("readable"));
     let other = mail_file(&world, "plans.nsf");
-    assert!(world.directory.mail_file_rename(&other, "plans/2026.nsf").expect("the address is free").is_none());
+    assert!(world.directory.mail_file_rename(&other, "plans/2026.nsf").expect("it is free").is_none());
     assert_eq!(other.database().path(), "plans/2026.nsf");
 }
 
@@ -59,7 +59,7 @@ fn a_mail_file_that_is_not_made_yet_is_not_made_of_something_else() {
     assert_eq!(error_text(world.directory.database_create(&new("mail/bob.nsf"))), taken);
     assert_eq!(plans.database().path(), "plans.nsf");
     assert!(!world.notes.database_exists("mail/bob.nsf").expect("readable"));
-    world.directory.database_create(&new("mail/carl.nsf")).expect("the address is free");
+    world.directory.database_create(&new("mail/carl.nsf")).expect("it is free");
 }
 
 #[test]
@@ -72,9 +72,7 @@ fn renames_at_once_leave_the_owner_the_right_path() {
             let access = &access;
             scope.spawn(move || {
                 for number in 0..100 {
-                    directory
-                        .mail_file_rename(access, &format!("mail/{thread}-{number}.nsf"))
-                        .expect("the address is free");
+                    directory.mail_file_rename(access, &format!("mail/{thread}-{number}.nsf")).expect("it is free");
                 }
             });
         }
@@ -102,7 +100,7 @@ fn a_user_is_changed_as_a_whole_or_not_at_all() {
     let old = stamp();
     world.directory.authenticate("ann", &password_of("ann@acme.test"), home()).expect("the password is the old one");
     let change = UserChange { addresses_add: vec!["ann2@acme.test".to_owned()], ..change };
-    world.directory.user_set("ann", &change).expect("the address is free");
+    world.directory.user_set("ann", &change).expect("it is free");
     world.directory.authenticate("ann", b"another password", home()).expect("the password is the new one");
     assert_ne!(stamp(), old);
 }

@@ -227,7 +227,7 @@ impl Selected {
         }
     }
 
-    /// Like [`Selected::resolve`], but silently omits numbers without a message, as searches require.
+    /// Resolves as [`Selected::resolve`] does, but silently omits numbers without a message, as searches require.
     pub fn resolve_existing(
         &self,
         view: &MailSnapshot<'_>,

@@ -112,7 +112,8 @@ impl<'a> EncodedWord<'a> {
             return WordParse::NoWord;
         }
         let Some(length) = memchr::memmem::find(encoded, b"?=") else { return WordParse::NoEnd };
-        let (encoded, after) = (&encoded[..length], &encoded[length + 2..]);
+        let after = &encoded[length + 2..];
+        let encoded = &encoded[..length];
         let bytes = match encoding {
             b'b' => transfer_encoding::base64_lenient(encoded, usize::MAX),
             _ => decode_q(encoded),

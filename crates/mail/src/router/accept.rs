@@ -224,15 +224,14 @@ impl Router {
         posting: &mut RoutedMessage<'_>,
         now: Timestamp,
     ) -> Result<UnroutedRecipients> {
-        let mut unreached = UnroutedRecipients::default();
+        let mut routing = Routing { posting, unreached: UnroutedRecipients::default(), seen: HashSet::new() };
         let mut groups = Vec::new();
-        let mut seen: HashSet<String> = HashSet::new();
         for recipient in recipients {
             let targets = self.addressing.targets(&recipient.address)?;
             if targets.len() > 1 {
                 groups.push((recipient, targets));
             } else {
-                add_targets(recipient, targets, (posting, &mut unreached, &mut seen), now);
+                routing.add(recipient, targets, now);
             }
         }
         for (recipient, targets) in groups {
@@ -240,11 +239,12 @@ impl Router {
             // The fate of the individual members is not reported to the sender. That the group was served is reported
             // at once (RFC 3461 §5.2.7.3).
             if let Some(notify) = recipient.notify.filter(|notify| notify.success) {
-                unreached.expanded.push(QueuedRecipient::new(recipient.clone(), None, now));
+                routing.unreached.expanded.push(QueuedRecipient::new(recipient.clone(), None, now));
                 recipient.notify = Some(Notify { success: false, ..notify });
             }
-            add_targets(&recipient, targets, (posting, &mut unreached, &mut seen), now);
+            routing.add(&recipient, targets, now);
         }
+        let Routing { posting, unreached, .. } = routing;
         if posting.local.len() > LOCAL_DELIVERIES_PER_TRANSACTION_MAX {
             let later = posting.local.split_off(LOCAL_DELIVERIES_PER_TRANSACTION_MAX);
             posting.queued.extend(
@@ -477,27 +477,32 @@ struct UnroutedRecipients {
     expanded: Vec<QueuedRecipient>,
 }
 
-/// Adds the targets of a recipient to the posting, unless they are already there.
-fn add_targets(
-    recipient: &Recipient,
-    targets: Vec<Target>,
-    (posting, unreached, seen): (&mut RoutedMessage<'_>, &mut UnroutedRecipients, &mut HashSet<String>),
-    now: Timestamp,
-) {
-    for target in targets {
-        match target {
-            Target::Local(mailbox) if seen.insert(mailbox.mail_file.to_lowercase()) => {
-                posting.local.push((mailbox, recipient.clone()));
+/// A message whose recipients are being resolved.
+struct Routing<'p, 'm> {
+    posting: &'p mut RoutedMessage<'m>,
+    unreached: UnroutedRecipients,
+    /// Mail files and addresses that have the message already, in lower case.
+    seen: HashSet<String>,
+}
+
+impl Routing<'_, '_> {
+    /// Adds the targets of a recipient to the posting, unless they are already there.
+    fn add(&mut self, recipient: &Recipient, targets: Vec<Target>, now: Timestamp) {
+        for target in targets {
+            match target {
+                Target::Local(mailbox) if self.seen.insert(mailbox.mail_file.to_lowercase()) => {
+                    self.posting.local.push((mailbox, recipient.clone()));
+                }
+                Target::Remote(address) if self.seen.insert(address.to_lowercase()) => {
+                    let recipient = Recipient { address, ..recipient.clone() };
+                    self.posting.queued.push(QueuedRecipient::new(recipient, None, now));
+                }
+                Target::Undeliverable(reply) => {
+                    let queued = QueuedRecipient::new(recipient.clone(), None, now);
+                    self.unreached.failed.push(QueuedRecipient { last_reply: reply, ..queued });
+                }
+                Target::Local(_) | Target::Remote(_) => {}
             }
-            Target::Remote(address) if seen.insert(address.to_lowercase()) => {
-                let recipient = Recipient { address, ..recipient.clone() };
-                posting.queued.push(QueuedRecipient::new(recipient, None, now));
-            }
-            Target::Undeliverable(reply) => {
-                let queued = QueuedRecipient::new(recipient.clone(), None, now);
-                unreached.failed.push(QueuedRecipient { last_reply: reply, ..queued });
-            }
-            Target::Local(_) | Target::Remote(_) => {}
         }
     }
 }

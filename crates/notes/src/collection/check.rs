@@ -270,7 +270,8 @@ pub fn rebuild(
     let mut builder = Builder::start(id, weigh.sums(), Tuning::default(), batch);
     let mut removed = Vec::new();
     let mut start = Vec::new();
-    while let Some(key) = add_entries(reader, weigh, &start, (&mut builder, batch), id)? {
+    let entries = EntryScan { reader, weigh, id };
+    while let Some(key) = entries.add_to(&mut builder, batch, &start)? {
         batch.delete(Table::View, &id.entry_key(&key));
         start.clone_from(&key);
         start.push(0);
@@ -280,24 +281,27 @@ pub fn rebuild(
     Ok(Rebuilt { totals, removed, state_lost: stored.is_none() })
 }
 
-/// Adds entries to the builder, from `start` on. Stops at an entry that cannot be read and returns its key.
-fn add_entries(
-    reader: &dyn Read,
-    weigh: &dyn Weigh,
-    start: &[u8],
-    (builder, batch): (&mut Builder, &mut Batch),
+/// The stored entries of a collection, from which a tree is rebuilt.
+struct EntryScan<'r> {
+    reader: &'r dyn Read,
+    weigh: &'r dyn Weigh,
     id: CollectionId,
-) -> Result<Option<Vec<u8>>> {
-    let mut cursor = reader.scan(Table::View, &stored_range(id, start, None), Direction::Forward)?;
-    loop {
-        let (key, value) = match cursor.next() {
-            Ok(Some((key, value))) => (strip_prefix(key), value),
-            Ok(None) => return Ok(None),
-            Err(error) => return damaged_key(error, id, start),
-        };
-        match weigh.weigh(key, value) {
-            Some(weight) if key.len() <= KEY_BYTES_MAX => builder.add(batch, key, weight)?,
-            _ => return Ok(Some(key.to_vec())),
+}
+
+impl EntryScan<'_> {
+    /// Adds entries to the builder, from `start` on. Stops at an entry that cannot be read and returns its key.
+    fn add_to(&self, builder: &mut Builder, batch: &mut Batch, start: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut cursor = self.reader.scan(Table::View, &stored_range(self.id, start, None), Direction::Forward)?;
+        loop {
+            let (key, value) = match cursor.next() {
+                Ok(Some((key, value))) => (strip_prefix(key), value),
+                Ok(None) => return Ok(None),
+                Err(error) => return damaged_key(error, self.id, start),
+            };
+            match self.weigh.weigh(key, value) {
+                Some(weight) if key.len() <= KEY_BYTES_MAX => builder.add(batch, key, weight)?,
+                _ => return Ok(Some(key.to_vec())),
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use base::{Modseq, NoteId, Uid, Unid, ViewId};
 use store::{Batch, Table};
 
 use super::{Survey, salvage};
-use crate::change_log::{self, Change};
+use crate::change_log::{self, Change, RecordKey};
 use crate::collection::{self, Builder, CollectionId, Tuning, Weigh};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE_ID, acl_item};
@@ -140,7 +140,8 @@ impl Survey<'_> {
         }
         for header in self.headers.values() {
             if header.is_stub() {
-                change_log::put_deleted(batch, self.number, (header.modseq, header.note), header.modified, &[]);
+                let key = RecordKey { database: self.number, modseq: header.modseq, note: header.note };
+                change_log::put_deleted(batch, key, header.modified, &[]);
             } else {
                 change_log::put_changed(batch, self.number, header.modseq, header.note, &header.folders);
             }

@@ -781,7 +781,8 @@ fn content_is_given_only_with_a_note_that_uses_it() {
             })
             .unwrap()
     };
-    let ((other, _), (note, blob)) = (make(None), make(Some(b"content")));
+    let (other, _) = make(None);
+    let (note, blob) = make(Some(b"content"));
     let blob = blob.expect("it was put");
     let access = reader(&database, BOB).unwrap();
     let reading = access.read().unwrap();

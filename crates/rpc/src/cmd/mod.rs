@@ -83,8 +83,8 @@ impl CallContext {
         Ok(self.database(key)?.authorize(&self.identity()?)?)
     }
 
-    /// Like `access`, for changes. The directory and mail.box databases are refused, because only administration may
-    /// change them.
+    /// Opens a database as `access` does, for changes. The directory and mail.box databases are refused, because only
+    /// administration may change them.
     pub(crate) fn access_for_change<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
         let access = self.access(key)?;
         let record = access.database().record();

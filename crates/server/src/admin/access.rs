@@ -338,7 +338,7 @@ mod tests {
     fn with_database() -> Sample {
         let sample = Sample::new();
         let create = DbRequest::Create { path: PATH.to_owned(), title: None, template: None };
-        sample.execute(Request::Db(create)).expect("the domain is new");
+        sample.execute(Request::Db(create)).expect("it is new");
         sample
     }
 

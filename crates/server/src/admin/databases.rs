@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn a_renamed_mailbox_stays_its_owners() {
         let sample = Sample::new();
-        db(&sample, rename("mail/ann.nsf", "mail/moved.nsf")).expect("the address is free");
+        db(&sample, rename("mail/ann.nsf", "mail/moved.nsf")).expect("it is free");
         let ann = super::super::people::find(&sample.core, "ann").expect("the user exists");
         assert_eq!(ann.mail_file, "mail/moved.nsf");
         check_refused(&sample, rename("mail/moved.nsf", "mail/bob.nsf"), "mail/bob.nsf");
@@ -392,10 +392,10 @@ mod tests {
     #[test]
     fn a_mailbox_that_is_not_made_yet_is_not_made_of_something_else() {
         let sample = Sample::new();
-        sample.core.directory.user_add(&directory::NewUser::new("zoe@acme.test")).expect("the address is free");
+        sample.core.directory.user_add(&directory::NewUser::new("zoe@acme.test")).expect("it is free");
         let create = |path: &str| DbRequest::Create { path: path.to_owned(), title: None, template: None };
         check_refused(&sample, create("mail/zoe.nsf"), "taken already by user zoe@acme.test");
-        db(&sample, create("x.nsf")).expect("the address is free");
+        db(&sample, create("x.nsf")).expect("it is free");
         check_refused(&sample, rename("x.nsf", "mail/zoe.nsf"), "taken already by user zoe@acme.test");
         check_refused(&sample, rename("mail/ann.nsf", "mail/zoe.nsf"), "taken already by user zoe@acme.test");
     }
@@ -412,16 +412,14 @@ mod tests {
         }
         assert_eq!(stop_reason(&sample.core, &delete("mail/ann.nsf", true)), None);
         db(&sample, delete("mail/ann.nsf", true)).expect("it was asked for");
-        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None })
-            .expect("the address is free");
+        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None }).expect("it is free");
         db(&sample, delete("x.nsf", false)).expect("nobody needs it");
     }
 
     /// Creates a database whose record has a different structure from that of the program.
     fn sample_with_structure(path: &str, structure: OdsVersion) -> Sample {
         let sample = Sample::new();
-        db(&sample, DbRequest::Create { path: path.to_owned(), title: None, template: None })
-            .expect("the address is free");
+        db(&sample, DbRequest::Create { path: path.to_owned(), title: None, template: None }).expect("it is free");
         let record = sample.core.notes.database_open(path).expect("the mail file exists").record().as_ref().clone();
         sample.core.notes.close_idle();
         let mut batch = store::Batch::new();
@@ -467,8 +465,7 @@ mod tests {
     #[test]
     fn title_and_options_are_changed() {
         let sample = Sample::new();
-        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None })
-            .expect("the address is free");
+        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None }).expect("it is free");
         let change = |change: DbChange| DbRequest::Set(DbChange { path: "x.nsf".to_owned(), ..change });
         let all = DbChange {
             title: Some("Plans".to_owned()),

@@ -113,8 +113,7 @@ mod tests {
     #[test]
     fn what_is_deleted_is_listed_restored_and_removed() {
         let sample = Sample::new();
-        db(&sample, DbRequest::Create { path: PATH.to_owned(), title: None, template: None })
-            .expect("the domain is new");
+        db(&sample, DbRequest::Create { path: PATH.to_owned(), title: None, template: None }).expect("it is new");
         let listed =
             |sample: &Sample| deleted(sample, DeletedRequest::List { first: 9 }).expect("the mail file exists");
         assert!(listed(&sample).says.iter().any(|text| text.contains("--keep-deleted")));

@@ -126,7 +126,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = list_path(&folder.path().join("a.mbox"));
         let flags: Flags = ["\\Seen", "Work"].into_iter().collect();
-        let mut out = FlagWriter::create(&path).expect("the domain is new");
+        let mut out = FlagWriter::create(&path).expect("it is new");
         out.write("0", &flags, Timestamp::from_seconds(7)).expect("writable");
         out.write("12", &Flags::none(), Timestamp::from_seconds(8)).expect("writable");
         out.finish().expect("writable");

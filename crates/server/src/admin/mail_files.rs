@@ -263,7 +263,7 @@ mod tests {
         for name in ["b", "a/z", "a/c/d", "c"] {
             let path = folder.path().join(name);
             make_folder(path.parent().expect("it has one")).expect("writable");
-            create(&path).expect("the domain is new");
+            create(&path).expect("it is new");
         }
         let found = files_below(folder.path()).expect("readable");
         let ways: Vec<_> = found.iter().map(|found| found.path.strip_prefix(folder.path()).expect("below")).collect();

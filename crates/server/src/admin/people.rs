@@ -337,7 +337,7 @@ mod tests {
     fn the_limit_of_a_mail_file_that_is_not_made_yet_is_that_of_the_directory() {
         let sample = Sample::new();
         let zoe = NewPerson { address: "zoe@acme.test".to_owned(), ..NewPerson::default() };
-        user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("the address is free");
+        user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("it is free");
         let change = UserChange { who: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
         user(&sample, UserRequest::Set(change)).expect("it makes sense");
         let zoe = find(&sample.core, "zoe").expect("the user exists");

@@ -60,8 +60,9 @@ async fn open(client: &Client, path: &str) -> Result<v1::Database, client::Statu
 #[test]
 fn servers_call_with_certificates_that_a_root_has_signed() {
     let mut place = TestFolder::with_people(&["ann@acme.test"]);
-    let (root, stranger) = (CertificateAuthority::new("Our root"), CertificateAuthority::new("Our root"));
-    std::fs::write(place.path("peers.pem"), &root.pem).expect("the mail file has no quota yet");
+    let root = CertificateAuthority::new("Our root");
+    let stranger = CertificateAuthority::new("Our root");
+    std::fs::write(place.path("peers.pem"), &root.pem).expect("there is room");
     for key in ["tls.peers", "router.roots"] {
         place.options.extend(["--set".to_owned(), format!("{key}={}", place.path("peers.pem").display())]);
     }

@@ -253,9 +253,9 @@ impl SmtpClient {
         self.send_until(None, route, outgoing).await
     }
 
-    /// Like [`SmtpClient::send`], but gives up on servers that are not ready for the message within `limit`. The limit
-    /// covers name resolution, connection, greeting and handshake. A transaction that has begun by then continues,
-    /// because the server may already have accepted the message.
+    /// Sends as [`SmtpClient::send`] does, but gives up on servers that are not ready for the message within `limit`.
+    /// The limit covers name resolution, connection, greeting and handshake. A transaction that has begun by then
+    /// continues, because the server may already have accepted the message.
     pub async fn send_with_open_timeout(
         &self,
         limit: Duration,

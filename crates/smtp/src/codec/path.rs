@@ -47,7 +47,8 @@ pub fn parse(input: &str) -> Result<(Path<'_>, &str), PathError> {
     let input = input.trim_start_matches(' ');
     let inner = input.strip_prefix('<').ok_or(PathError::Brackets)?;
     let end = closing_bracket(inner).ok_or(PathError::Brackets)?;
-    let (inner, rest) = (inner.get(..end).unwrap_or_default(), inner.get(end + 1..).unwrap_or_default());
+    let rest = inner.get(end + 1..).unwrap_or_default();
+    let inner = inner.get(..end).unwrap_or_default();
     if !rest.is_empty() && !rest.starts_with(' ') {
         return Err(PathError::Brackets);
     }

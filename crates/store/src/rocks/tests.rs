@@ -87,7 +87,8 @@ fn nobody_else_may_look_into_a_new_store() {
 
 #[test]
 fn a_log_in_another_place_is_refused() {
-    let (folder, logs) = (folder(), folder());
+    let logs = folder();
+    let folder = folder();
     let wal_folder = logs.path().join("log");
     let apart = Options { wal_folder: Some(wal_folder.clone()), ..small() };
     let fill = |options: &Options, key: &[u8]| {
@@ -131,7 +132,8 @@ fn check_refused(folder: &Path, options: &Options, expected: &[&str]) {
 #[test]
 fn a_store_without_its_log_is_refused() {
     for is_apart in [true, false] {
-        let (folder, logs) = (folder(), folder());
+        let logs = folder();
+        let folder = folder();
         let wal_folder = logs.path().join("log");
         let options = Options { wal_folder: is_apart.then(|| wal_folder.clone()), ..small() };
         let place = if is_apart { wal_folder.clone() } else { folder.path().to_path_buf() };
@@ -211,7 +213,8 @@ fn a_store_that_was_half_made_is_made_again() {
 
 #[test]
 fn a_new_store_beside_the_log_of_another_is_refused() {
-    let (folder, logs) = (folder(), folder());
+    let logs = folder();
+    let folder = folder();
     let options = Options { wal_folder: Some(logs.path().to_path_buf()), ..small() };
     acknowledged(&folder.path().join("store"), &options);
     check_refused(&folder.path().join("other"), &options, &["is the device of the store mounted?"]);

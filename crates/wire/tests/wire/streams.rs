@@ -152,7 +152,7 @@ fn files_that_are_no_certificates_are_refused() {
 async fn bytes_that_are_no_deflate_are_an_error() {
     let (mut client, mut server) = Stream::duplex(1 << 16);
     server.start_deflate();
-    client.write_all(&[0xFF; 64]).await.expect("the mail file has no quota yet");
+    client.write_all(&[0xFF; 64]).await.expect("there is room");
     let error = server.receive(&mut Vec::new()).await.expect_err("a reserved block type");
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
 }
@@ -160,7 +160,7 @@ async fn bytes_that_are_no_deflate_are_an_error() {
 #[tokio::test]
 async fn a_peer_that_does_not_shake_hands_is_an_error() {
     let (mut client, server) = Stream::duplex(1 << 16);
-    client.write_all(b"EHLO client.test\r\n").await.expect("the mail file has no quota yet");
+    client.write_all(b"EHLO client.test\r\n").await.expect("there is room");
     drop(client);
     assert!(server.accept_tls(&tls("mail.test")).await.is_err());
 }

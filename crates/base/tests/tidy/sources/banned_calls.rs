@@ -56,8 +56,8 @@ const SPAWNING: &[&str] = &[
     "crates/client/src/connection.rs",
     "crates/server/src/control/server.rs",
     "crates/server/src/listen.rs",
-    "crates/server/src/serve/crates.rs",
-    "crates/server/src/transfer.rs",
+    "crates/server/src/serve/rooms.rs",
+    "crates/server/src/transfer_agent.rs",
     "crates/smtp/src/auth/verify.rs",
 ];
 

@@ -51,7 +51,7 @@ fn check(raw: &str, size_bytes_min: usize) -> Vec<ContentEncoding> {
     let stored =
         Skeleton::of::<Damaged>(&segments, |part| Ok(contents.put(&part.content))).map(|skeleton| skeleton.encode());
     let stored = stored.expect("keeping in memory never fails");
-    let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded can be decoded");
+    let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded reads back");
     assert_eq!(skeleton.length(), raw.len() as u64);
     assert_eq!(skeleton.join(|id, range| contents.read(id, range)).as_deref(), Ok(raw.as_bytes()));
     skeleton.parts().map(|part| part.rebuild.clone()).collect()

@@ -83,8 +83,7 @@ fn a_boundary_that_begins_another_is_no_trouble() {
     let inner = "Content-Type: multipart/mixed; boundary=xy\n";
     let expected = ["multipart/mixed", ".multipart/mixed", "..text/plain \"1\"", ".text/plain \"2\""];
     check(&format!("{outer}\n--x\n{inner}\n--xy\n\n1\n--xy--\n--x\n\n2\n--x--"), &expected);
-    let (outer, inner) = (inner, outer);
-    check(&format!("{outer}\n--xy\n{inner}\n--x\n\n1\n--x--\n--xy\n\n2\n--xy--"), &expected);
+    check(&format!("{inner}\n--xy\n{outer}\n--x\n\n1\n--x--\n--xy\n\n2\n--xy--"), &expected);
     check(
         &format!("{MIXED}\n--b\n\n--bc\n--b-\n---b\n --b\n--b--"),
         &["multipart/mixed", ".text/plain \"--bc\\n--b-\\n---b\\n --b\""],

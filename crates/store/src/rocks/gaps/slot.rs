@@ -86,7 +86,7 @@ impl Slot {
         self.changes.push_back(change);
     }
 
-    /// Gives the changes of a batch its number.
+    /// Sets the number of the changes of a batch that has ended.
     pub(super) fn end_listed(&mut self, begun: u64, number: u64) {
         for change in self.changes.iter_mut().rev() {
             // Batches list their changes in the order in which they begin, but for those that begin at the same time.
@@ -203,12 +203,12 @@ fn ends_at(gaps: &BTreeMap<Vec<u8>, Gap>, key: &[u8]) -> bool {
     gaps.range::<[u8], _>(before(key)).next_back().is_some_and(|(_, gap)| gap.end == key)
 }
 
-/// The keys before a key.
+/// Returns the range of the keys before a key.
 fn before(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (Bound::Unbounded, Bound::Excluded(key))
 }
 
-/// The keys after a key.
+/// Returns the range of the keys after a key.
 fn after(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (Bound::Excluded(key), Bound::Unbounded)
 }
