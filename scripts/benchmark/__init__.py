@@ -1,1 +1,1 @@
-"""What `make bench` is made of: the peers, our server, the works that both do, and the report."""
+"""The parts of `make bench`: the peers, the Doublet server, the works that both do, and the report."""

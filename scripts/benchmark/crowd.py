@@ -1,7 +1,9 @@
-"""Many users in shared databases over the native protocol: large databases against small ones, and what a very large one costs the others.
+"""Many users in shared databases over the native protocol.
 
-The original's study of large databases found response times that grow exponentially with the documents in the opened view, and two users in a view of 500,000 documents
-that cost the others less than 5 %.
+The work compares large databases with small ones, and measures the effect of a very large one on the users of others.
+
+A study of large databases in Domino found response times that grow exponentially with the number of documents in the
+opened view. Two users in a view of 500,000 documents cost the others less than 5 %.
 """
 
 import json
@@ -13,14 +15,14 @@ import time
 USERS = 250
 DATABASES = 25
 VIEW = "All Documents"
-# The views of the template, and those that are made beside them: one whose order no change moves a document in, four in which it moves.
+# The views of the template and the additional ones. A change moves the document in four of them, and does not in one.
 VIEWS = (VIEW, "By Category", "By Author", "By Topic", "By Price")
 MADE_VIEWS = {"By Topic": ("Subject", "ascending"), "By Price": ("Price", "descending")}
 WORDS = ("minutes", "offer", "order", "contract", "invoice", "complaint", "plan", "review", "budget", "travel")
 
 
 def make(server, count, databases=DATABASES, name="shared{}.nsf", level="editor"):
-    """Makes databases with so many documents each from a template; everybody may write in them."""
+    """Creates databases with `count` documents each from a template. All users may write in them."""
     table = f"{server.folder}/documents.jsonl"
     dice = random.Random(count)
     with open(table, "w", encoding="utf-8") as out:
@@ -40,7 +42,7 @@ def make(server, count, databases=DATABASES, name="shared{}.nsf", level="editor"
 
 
 def make_viewed(server, count, name):
-    """Makes one database with so many documents and five views."""
+    """Creates one database with `count` documents and five views."""
     made = make(server, count, 1, name, "designer")
     design = f"{server.folder}/view.toml"
     for title, (item, order) in MADE_VIEWS.items():
@@ -54,13 +56,19 @@ def make_viewed(server, count, name):
 
 
 def change(server, driver, count, name, rounds):
-    """Lets one user change any of the documents and read the first screen of five views after each; gives the times."""
+    """Measures one user who changes random documents and reads the first screen of five views after each change.
+
+    Returns the times.
+    """
     told = _told(server, driver, "--users", "1", "--databases", "1", "--files", name, "--views", "|".join(VIEWS), "--changes", str(count), "--rounds", str(rounds))
     return {"p50_us": told["times_us"]["CHANGE_AND_SCREENS"]["p50"], "save_p50_us": told["times_us"]["UPDATE_NOTE"]["p50"]}
 
 
 def work(server, driver, rounds, users=USERS, databases=DATABASES, beside=None):
-    """Lets the users work, and two more in another database if one is named; gives throughput and response times of the former."""
+    """Measures the users, while two others work in the database `beside` if it is set.
+
+    Returns the throughput and the response times of the users without those two.
+    """
     guests = ["--guests", "2", "--guest-file", beside] if beside else []
     told = _told(server, driver, "--users", str(users), "--databases", str(databases), "--rounds", str(rounds), "--views", VIEW, *guests)
     mean = sum(times["mean"] * times["count"] for times in told["times_us"].values()) / told["count"]
@@ -70,7 +78,7 @@ def work(server, driver, rounds, users=USERS, databases=DATABASES, beside=None):
 
 
 def _told(server, driver, *options):
-    """Runs the driver and gives what it tells."""
+    """Runs the driver and returns its figures. Raises RuntimeError if a call failed."""
     told = json.loads(subprocess.run([*_drive(server, driver), *options], stdout=subprocess.PIPE, check=True).stdout)
     if told["failures"]:
         raise RuntimeError(f"native: {told['failures']} failures, the first: {told['first_failure']}")
@@ -78,7 +86,7 @@ def _told(server, driver, *options):
 
 
 def _drive(server, driver):
-    """Gives the command of the driver."""
+    """Returns the command of the driver."""
     certificate = os.path.join(server.data, "tls", "certificate.pem")
     host, port = server.address("native")
     return [driver, "native", "--address", f"{host}:{port}", "--password", server.password, "--certificate", certificate]

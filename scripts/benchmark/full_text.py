@@ -1,5 +1,8 @@
-"""What full-text search costs: the example `full_text_cost` of the room `mail`, which indexes generated mail on the real store and asks for words of it;
-and `search_cost` of the room `imap`, which searches a mailbox with the index and without."""
+"""The cost of full-text search.
+
+The example `full_text_cost` of the crate `mail` indexes generated mail in the real store and searches it. The example
+`search_cost` of the crate `imap` searches a mailbox with and without the index.
+"""
 
 import json
 import subprocess
@@ -8,25 +11,25 @@ FILE_MESSAGES = 10_000
 
 
 def ours(example, messages):
-    """Runs the example; gives its figures by name."""
+    """Runs the example `full_text_cost`. Returns its figures by name."""
     files = max(messages // FILE_MESSAGES, 1)
     done = subprocess.run([example, str(messages), str(files), "--imap", "--json"], stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
 def search(example, messages):
-    """Runs the example; gives the times of searches with and without the index by their kinds."""
+    """Runs the example `search_cost`. Returns the times of searches with and without the index, by kind of search."""
     done = subprocess.run([example, str(messages), "--json"], stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
 def search_rows(messages, figures):
-    """Makes the rows of the table: label, with the index, without."""
+    """Returns the rows of the table: label, time with the index, time without it."""
     return tuple((f"SEARCH {kind}, of {messages:,} messages, indexed (here as peer: not indexed)", found["with_ms"], found["without_ms"]) for kind, found in figures.items())
 
 
 def rows(messages, figures):
-    """Makes the rows of the table: label, value, unit, what is better, the aim."""
+    """Returns the rows of the table: label, value, unit, better value ("more" or "less"), aim."""
     asked, added = "two words, by relevance", "one message more, indexed and committed"
     return (
         (f"full text: {messages:,} messages of 1 KB indexed", figures["messages a second"], "/s", "more", 5_000),

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine and the commit of a measurement."""
 
 import os
 import platform
@@ -9,13 +9,13 @@ import time
 
 
 def facts(folder):
-    """Gives what to know about this machine; the disk is that of `folder`."""
+    """Returns the properties of this machine; the disk is that of `folder`."""
     return {"processor": _processor(), "cores": os.cpu_count(), "memory_gib": round(_memory_kb() / 1_048_576), "kernel": platform.release(),
             "file_system": _file_system(folder), "sync_us": round(_sync_us(folder))}
 
 
 def commit():
-    """Gives the commit that is measured, marked when the tree has changes."""
+    """Returns the measured commit, with a mark if the working tree has changes."""
     told = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True, check=False)
     return told.stdout.strip() or "unknown"
 
@@ -35,7 +35,7 @@ def _file_system(folder):
 
 
 def _sync_us(folder):
-    """Measures what it takes to make 4 KB durable, the median of some."""
+    """Returns the median time in microseconds to make 4 KB durable."""
     times = []
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         for _ in range(200):

@@ -1,4 +1,4 @@
-"""Our server as one that the works can measure."""
+"""The Doublet server, with the interface that the works need."""
 
 import time
 
@@ -8,7 +8,7 @@ from .peers import DOMAIN, PASSWORD, USERS
 
 
 class Ours(Doublet):
-    """A server with the 5,000 users; passwords are hashed cheaply, because the peers keep theirs in the clear."""
+    """A server with 5,000 users. Password hashing is set to its minimum, because the peers store clear passwords."""
 
     password = PASSWORD
 
@@ -16,29 +16,29 @@ class Ours(Doublet):
         super().__init__(program, folder, CHEAP_PASSWORDS | {"log.level": "warn"} | (settings or {}))
 
     def start_with_users(self, users=USERS):
-        """Starts the server and makes the users, all of them before anything is measured."""
+        """Starts the server and creates all users, before the measurement."""
         self.start()
         self.add_domain(DOMAIN)
         self.add_users([f"{number}bench@{DOMAIN}" for number in range(0, users + 1)], PASSWORD)
 
     def port(self, protocol):
-        """Gives the port of `smtp` or `imap`."""
+        """Returns the port of `smtp` or `imap`."""
         return self.listeners[protocol][1]
 
     def memory_kb(self):
-        """Gives the memory of the server."""
+        """Returns the memory of the server."""
         return self.family.memory_kb()
 
     def idle(self):
-        """Tells whether all accepted mail has reached its mailboxes: it was there before it was accepted."""
+        """Returns True if all accepted mail is in its mailboxes: it is there before it is accepted."""
         return True
 
     def settle(self):
-        """Lets the store write what is still only in its log, as it does by itself in time."""
+        """Writes data that is only in the transaction log to the files, as the store does by itself after some time."""
         self.command("db", "compact")
 
     def load(self, number, count, mbox):
-        """Imports an mbox; gives messages a second and processor time for each."""
+        """Imports an mbox. Returns the messages per second and the processor time of a message."""
         cpu, start = self.cpu_seconds(), time.monotonic()
         self.command("import", "mbox", mbox, "--user", f"{number}bench@{DOMAIN}")
         seconds = time.monotonic() - start

@@ -1,8 +1,8 @@
-"""The peers: Debian's Postfix and Dovecot, in a folder of their own, on loopback, on unprivileged ports.
+"""The peers: Debian's Postfix and Dovecot, in a folder of their own, on the loopback address, on unprivileged ports.
 
-They run with their own defaults (syncing, process model, logging) but for what a test needs: any of the 5,000 users is let in
-with one password, and the limits that would stop thousands of connections from one address are raised. Their users'
-look-ups are tables without cost, which favours them. Nothing of the system's own configuration is read or changed.
+They run with their defaults (syncing, process model, logging), with these exceptions: each of the 5,000 users logs in
+with the same password, and the limits that would stop thousands of connections from one address are raised. Their user
+lookups are tables without cost, which favours them. The configuration of the system is neither read nor changed.
 """
 
 import os
@@ -116,22 +116,22 @@ class Peers:
 
     @staticmethod
     def versions():
-        """Tells what the peers are."""
+        """Returns the versions of the peers."""
         dovecot = subprocess.run(["dovecot", "--version"], capture_output=True, text=True, check=True).stdout.split()[0]
         postfix = subprocess.run(["postconf", "-dh", "mail_version"], capture_output=True, text=True, check=True).stdout.strip()
         return f"Postfix {postfix}, Dovecot {dovecot}"
 
     @staticmethod
     def user(number):
-        """Gives the login of a user, counted from 1; numbers come first because `smtp-source -N` makes them so."""
+        """Returns the login of a user, counted from 1. The number comes first, as `smtp-source -N` requires."""
         return f"{number}bench"
 
     def maildir(self, number):
-        """Gives the folder of a user's mail."""
+        """Returns the mail folder of a user."""
         return f"{self.folder}/mail/{self.user(number)}"
 
     def start(self):
-        """Starts both and waits until they answer."""
+        """Starts both servers and waits until they answer."""
         dovecot = Family("dovecot", ["dovecot", "-F", "-c", f"{self.folder}/dovecot.conf"], f"{self.folder}/dovecot.out")
         postfix = Family("postfix", ["postfix", "-c", f"{self.folder}/postfix", "start-fg"], f"{self.folder}/postfix.out")
         self.families = [dovecot, postfix]
@@ -139,32 +139,32 @@ class Peers:
             wait_for(f"an answer on port {port}", lambda port=port: answers(port), 30)
 
     def start_with_users(self, _users):
-        """Starts both; any user is let in."""
+        """Starts both servers. They accept any user."""
         self.start()
 
     def stop(self):
-        """Stops both."""
+        """Stops both servers."""
         for family in self.families:
             family.stop()
         self.families = []
 
     def cpu_seconds(self):
-        """Gives the processor time of all their processes."""
+        """Returns the processor time of all their processes."""
         return sum(family.cpu_seconds() for family in self.families)
 
     def memory_kb(self):
-        """Gives the memory of the processes that serve IMAP."""
+        """Returns the memory of the processes that serve IMAP."""
         return self.families[0].memory_kb()
 
     def port(self, protocol):
-        """Gives the port of `smtp` or `imap`."""
+        """Returns the port of `smtp` or `imap`."""
         return self.ports[protocol]
 
     def settle(self):
-        """Leaves the mailboxes as they are: there is nothing more to be written."""
+        """Does nothing: all data is in the mailbox files already."""
 
     def load(self, number, count, mbox):
-        """Fills a user's inbox from an mbox, as files: what another program has delivered."""
+        """Fills a user's inbox with the messages of an mbox, as files that another program has delivered."""
         folder = f"{self.maildir(number)}/cur"
         for part in ("cur", "new", "tmp"):
             os.makedirs(f"{self.maildir(number)}/{part}", exist_ok=True)
@@ -174,7 +174,7 @@ class Peers:
         subprocess.run(["chown", "-R", f"{self.owner.pw_uid}:{self.owner.pw_gid}", self.maildir(number)], check=True)
 
     def idle(self):
-        """Tells whether all accepted mail has reached its mailboxes: then the queue holds no file."""
+        """Returns True if all accepted mail is in its mailboxes: the queue contains no file."""
         for queue in ("maildrop", "incoming", "active", "deferred"):
             for _, _, files in os.walk(f"{self.folder}/postfix-queue/{queue}"):
                 if files:
@@ -182,7 +182,7 @@ class Peers:
         return True
 
     def stored(self):
-        """Counts the messages in all mailboxes."""
+        """Returns the number of messages in all mailboxes."""
         count = 0
         for folder, _, files in os.walk(f"{self.folder}/mail"):
             if os.path.basename(folder) in ("new", "cur"):
@@ -190,7 +190,7 @@ class Peers:
         return count
 
     def disk_bytes(self):
-        """Tells how much disk the mailboxes take."""
+        """Returns the disk usage of the mailboxes in bytes."""
         out = subprocess.run(["du", "-s", "--block-size=1", f"{self.folder}/mail"], capture_output=True, text=True, check=True)
         return int(out.stdout.split()[0])
 
@@ -210,7 +210,7 @@ class Peers:
 
 
 def _master(smtp_port):
-    """Gives Debian's own master.cf, with that port, without folders of its own to change root to."""
+    """Returns Debian's master.cf with the given port and without chroot."""
     lines = []
     with open("/usr/share/postfix/master.cf.dist", encoding="ascii") as original:
         for line in original:
@@ -225,7 +225,7 @@ def _master(smtp_port):
 
 
 def messages(mbox):
-    """Gives the messages of an mbox one by one."""
+    """Yields the messages of an mbox."""
     with open(mbox, "rb") as lines:
         current = None
         for line in lines:
@@ -240,7 +240,7 @@ def messages(mbox):
 
 
 def free_ports(count):
-    """Finds ports that nobody listens on."""
+    """Returns unused ports."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -252,7 +252,7 @@ def free_ports(count):
 
 
 def answers(port):
-    """Tells whether somebody greets on a port."""
+    """Returns True if a server on the port sends a greeting."""
     try:
         with socket.create_connection(("127.0.0.1", port), 2) as peer:
             peer.settimeout(5)

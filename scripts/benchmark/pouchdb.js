@@ -1,13 +1,15 @@
-// The same view work in PouchDB: documents, a map over three columns, and a document saved followed by the first 50 rows of the view.
+// The view work in PouchDB: documents, a map over three columns, and saving a document and reading the first 50 rows of
+// the view.
 //
-// `node pouchdb.js MODULES FOLDER DOCUMENTS UPDATES` prints its figures as JSON. MODULES is the folder that `pouchdb` was installed into.
+// `node pouchdb.js MODULES FOLDER DOCUMENTS UPDATES` prints the figures as JSON. MODULES is the folder in which
+// `pouchdb` is installed.
 'use strict';
 const path = require('path');
 const [modules, folder, documents, updates] = process.argv.slice(2);
 const PouchDB = require(path.join(modules, 'node_modules', 'pouchdb'));
 const count = Number(documents), turns = Number(updates);
 
-// A generator that starts the same every time (mulberry32).
+// A pseudo-random generator with a fixed seed (mulberry32).
 let state = 7;
 function below(limit) {
   state = (state + 0x6d2b79f5) | 0;

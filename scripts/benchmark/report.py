@@ -1,4 +1,4 @@
-"""The table: rows with what we do, what the peer does, the ratio and the aim; as text, as JSON, and in docs/performance.md."""
+"""The table of figures of Doublet and the peer, with ratio and aim: as text, as JSON, and in docs/performance.md."""
 
 import json
 import re
@@ -16,14 +16,14 @@ class Report:
         self.commits = {}
 
     def recall(self, data):
-        """Takes the figures of an earlier run over, until this one has its own."""
+        """Loads the figures of an earlier run. New figures replace them."""
         with open(data, encoding="utf-8") as told:
             earlier = json.load(told)
         self.figures = earlier["figures"]
         self.commits = {name: earlier.get("commits", {}).get(name, earlier["commit"]) for name in self.figures}
 
     def note(self, name, who, figures):
-        """Keeps the figures of a work."""
+        """Stores the figures of a work."""
         if self.commits.get(name) != self.commit:
             self.figures.pop(name, None)
             self.commits[name] = self.commit
@@ -31,23 +31,23 @@ class Report:
         print(f"  {name}, {who}: {json.dumps(figures)}", flush=True)
 
     def row(self, work, ours, theirs, ratio, aim, reached):
-        """Adds a row; `reached` is nothing where there is no aim."""
+        """Adds a row. `reached` is None if there is no aim."""
         self.rows.append((work, ours, theirs, ratio, aim, {None: "", True: "yes", False: "no"}[reached]))
 
     def table(self):
-        """Gives the rows as Markdown."""
+        """Returns the rows as Markdown."""
         head = ("work", "Doublet", "peer", "ratio", "aim", "reached")
         lines = [head, ("---",) + ("---:",) * 3 + ("---",) * 2] + self.rows
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
     def page(self):
-        """Gives what stands between the marks of docs/performance.md."""
+        """Returns the text between the marks in docs/performance.md."""
         f = self.facts
         return (f"Commit {self.commit}{self._earlier()}. {f['cores']} cores ({f['processor']}), {f['memory_gib']} GiB, Linux {f['kernel']}, {f['file_system']}; "
                 f"making 4 KB durable takes {f['sync_us']} µs. Peers: {self.peers}.\n\n{self.table()}")
 
     def _earlier(self):
-        """Tells which works other commits have done."""
+        """Returns the works measured at other commits, with these commits."""
         works = {}
         for name, commit in self.commits.items():
             if commit != self.commit:
@@ -55,7 +55,7 @@ class Report:
         return "".join(f"; {', '.join(sorted(names))}: {commit}" for commit, names in works.items())
 
     def write(self, page, data):
-        """Puts the table into the page and everything into the JSON file."""
+        """Writes the table into the page, and all data into the JSON file."""
         with open(page, encoding="utf-8") as old:
             text = old.read()
         new = f"{BEGIN}\n\n{self.page()}\n\n{END}"

@@ -1,8 +1,10 @@
-"""What views cost, beside SQLite with an index of the same columns and PouchDB with the same map.
+"""The cost of views, compared with SQLite with an index on the same columns and with PouchDB with the same map.
 
-Ours is the example `view_cost` of the room `notes`, which runs in one process on the real engine, as SQLite does here. Both hold the same kind of documents; what SQLite
-answers is fetched in full. Both are asked for a page at a random position, which is what a scroll bar asks and what SQLite does by OFFSET, and for the page from a key on that is
-known, which is the best that an index without counts can do. Both draw from a thousand keys or more, so that neither finds its page in the processor's cache.
+Doublet is the example `view_cost` of the crate `notes`, which runs in one process on the real storage engine, as SQLite
+does here. Both hold the same kind of documents, and the results of SQLite are fetched completely. Two requests are
+measured. The first is a page at a random position, as a scroll bar requests it; SQLite implements it with OFFSET. The
+second is a page that starts at a known key, the best case for an index without counts. Both draw from at least a
+thousand keys, so that the page is not in the processor's cache.
 """
 
 import json
@@ -20,13 +22,13 @@ ORDER = "sender, date DESC, subject"
 
 
 def ours(example, count, folder):
-    """Runs the example; gives its figures by name."""
+    """Runs the example `view_cost`. Returns its figures by name."""
     done = subprocess.run([example, str(count), folder, "--json"], stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
 def sqlite(count, folder):
-    """Measures SQLite."""
+    """Measures SQLite. Returns its figures by name."""
     path = os.path.join(folder, "documents.sqlite")
     base = sqlite3.connect(path)
     base.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -262144;"
@@ -54,7 +56,7 @@ def sqlite(count, folder):
 
 
 def pouchdb(count, folder):
-    """Measures PouchDB, which is fetched from the package registry into the cache; nothing where that fails."""
+    """Measures PouchDB, which npm installs into the cache folder. Returns its figures, or None if that fails."""
     modules = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "doublet", "pouchdb")
     if not os.path.exists(os.path.join(modules, "node_modules", "pouchdb")):
         os.makedirs(modules, exist_ok=True)
@@ -68,20 +70,20 @@ def pouchdb(count, folder):
 
 
 def document(dice, number):
-    """Makes a document like those of the example."""
+    """Returns a document like those of the example."""
     subject = f"{dice.choice(('Minutes', 'Offer', 'Order', 'Contract', 'Invoice'))} of {dice.choice(('Paris', 'London', 'Zürich', 'Kyoto'))} number {number}"
     return (number + 1, "Order", subject, f"Customer {dice.randrange(1_000):04}", f"CN=User {dice.randrange(20_000):05}/OU=Sales/O=Acme",
             dice.choice(("open", "closed", "waiting", "lost")), dice.randrange(1_000_000) / 100, 1_600_000_000 + dice.randrange(100_000_000))
 
 
 def next_key(dice, keys):
-    """Draws the row behind which a page begins."""
+    """Returns the parameters of a random row after which a page begins."""
     sender, date, _, _ = dice.choice(keys)
     return sender, sender, date
 
 
 def times(look, count=LOOKS):
-    """Gives the median time of a look, in milliseconds."""
+    """Returns the median time of a request, in milliseconds."""
     found = []
     for _ in range(count):
         start = time.perf_counter()
@@ -91,7 +93,11 @@ def times(look, count=LOOKS):
 
 
 def rows(count, mine, theirs, pouch):
-    """Makes the rows of the table: label, ours, theirs, unit, what is better, the aim for ours alone, the aim for the ratio."""
+    """Returns the rows of the table.
+
+    A row has a label, the figure of Doublet, that of the peer, the unit, the better value ("more" or "less"), the aim for
+    the figure of Doublet, and the aim for the ratio.
+    """
     build = 'build of view \'Three\', documents a processor second'
     first, page = f"open and first 50 entries, of {count}: median", f"50 entries at a random position, of {count}: median"
     key = f"50 entries from a known key on, of {count}: median"

@@ -1,7 +1,7 @@
-"""The works that are measured: each is done by a server that the caller has started, and gives its figures as a dictionary.
+"""The measured works. Each one runs on a server that the caller has started, and returns its figures as a dictionary.
 
-A server has `port(protocol)`, `password`, `cpu_seconds()`, `memory_kb()`, `disk_bytes()`, `idle()`, `settle()` and `load(user, count, mbox)`; that is
-all that the works know of it, so that ours and the peers do exactly the same.
+A server has `port(protocol)`, `password`, `cpu_seconds()`, `memory_kb()`, `disk_bytes()`, `idle()`, `settle()` and
+`load(user, count, mbox)`. The works use nothing else of it, so Doublet and the peers do exactly the same.
 """
 
 import base64
@@ -23,9 +23,9 @@ FETCHES = 4
 
 
 def delivery(server, count, runs=1):
-    """Durable delivery: `smtp-source` hands in messages over 32 sessions to 5,000 users; done when all lie in their mailboxes.
+    """Durable delivery: `smtp-source` sends messages to 5,000 users over 32 sessions, until all are in their mailboxes.
 
-    That they do is asked of some users over IMAP: each must have one message more for each run.
+    The work checks some users over IMAP: each must have one message more for each run.
     """
     count = min(count, USERS)
     _source(server, SESSIONS * 4)
@@ -46,7 +46,7 @@ def delivery(server, count, runs=1):
 
 
 def mix(server, driver, clients, rounds, login):
-    """The mix of a mail program's session by many clients at once; fills the mailboxes before."""
+    """Concurrent clients with the command mix of a mail program's session. Fills the mailboxes before."""
     arguments = ["--clients", clients, "--login", login]
     _drive(server, driver, "mix", *arguments, "--rounds", 0)
     cpu = server.cpu_seconds()
@@ -59,7 +59,7 @@ def mix(server, driver, clients, rounds, login):
 
 
 def churn(server, driver, clients, seconds):
-    """Connected clients on small mailboxes through which messages come and go; fills the mailboxes before."""
+    """Connected clients on small mailboxes in which messages are added and removed. Fills the mailboxes before."""
     arguments = ["--clients", clients]
     _drive(server, driver, "churn", *arguments, "--seconds", 0)
     cpu = server.cpu_seconds()
@@ -74,7 +74,7 @@ def churn(server, driver, clients, seconds):
 
 
 def passage(server, driver, user, passed):
-    """Commands in a mailbox of 30 messages through which `passed` more messages have passed, and in a fresh one: median times."""
+    """Median times of commands in a mailbox of 30 messages after `passed` more have passed, and in a fresh mailbox."""
     told = _drive(server, driver, "passage", "--user", user, "--pass", passed)
     for case in told.values():
         _refuse_failures(case)
@@ -82,12 +82,12 @@ def passage(server, driver, user, passed):
 
 
 def large_mailbox(server, user, repeats=5):
-    """SELECT and FETCH 1:* (FLAGS) through Python's imaplib, warm: the first time is not counted.
+    """SELECT and FETCH 1:* (FLAGS) through Python's imaplib, warm: the first round is not counted.
 
-    SELECT is measured twice: with nothing new since the last one, and with one message that has arrived since. Before each the mailbox is
-    left alone for a while, because a maildir that was changed within the second is looked at more closely. FETCH is measured twice too: as imaplib
-    does it, whose own work is nearly all of the time and varies more than what is measured, and reading the bytes alone. The SELECTs' median and
-    the minimum of all FETCHes count.
+    SELECT is measured twice: with no new message since the last SELECT, and with one. Before each SELECT the mailbox is
+    left unchanged for a while, because Dovecot examines a Maildir that changed within the last second more closely.
+    FETCH is measured twice, too: through imaplib, whose own work takes nearly all of the time and varies more than the
+    server's, and reading the bytes only. The result is the median of the SELECTs and the minimum of the FETCHes.
     """
     times = {"select_ms": [], "fetch_ms": [], "fetch_bytes_ms": [], "select_new_ms": []}
     for _ in range(repeats + 1):
@@ -113,7 +113,7 @@ def large_mailbox(server, user, repeats=5):
 
 
 def _read_answer(client, command):
-    """Sends a command past imaplib, and reads what comes without looking at it."""
+    """Sends a command on the socket of imaplib, and reads the response without parsing it."""
     client.socket().sendall(b"bytes " + command + b"\r\n")
     tail = b""
     while b"\r\nbytes OK" not in tail:
@@ -127,7 +127,7 @@ def _timed(work):
 
 
 def append(server, driver, user, count):
-    """Appends to one mailbox, one after another."""
+    """Appends messages to one mailbox, one after another."""
     cpu = server.cpu_seconds()
     told = _drive(server, driver, "append", "--user", user, "--count", count)
     _refuse_failures(told)
@@ -137,7 +137,7 @@ def append(server, driver, user, count):
 
 
 def deliver_to_one(server, user, count):
-    """Delivers to one mailbox over one session, one after another."""
+    """Delivers messages to one mailbox over one session, one after another."""
     body = "x" * 60 + "\r\n"
     message = (f"From: sender@elsewhere.test\r\nSubject: one\r\n\r\n{body * (MESSAGE_BYTES // len(body))}").encode()
     with smtplib.SMTP("127.0.0.1", server.port("smtp")) as client:
@@ -149,9 +149,11 @@ def deliver_to_one(server, user, count):
 
 
 def shared_attachments(server, messages):
-    """Disk for mailboxes with files that 20 users have, each in a message with headers of its own, and as many small messages.
+    """Disk usage of mailboxes with files that 20 users have, each in a message with its own header, and as many small
+    messages.
 
-    (In one transaction with 20 recipients Dovecot links the copies of the whole message; a forwarded file it cannot share.)
+    (In one transaction with 20 recipients Dovecot links the copies of the whole message. It cannot share a file that was
+    forwarded.)
     """
     server.settle()
     before = server.disk_bytes()
@@ -169,7 +171,7 @@ def shared_attachments(server, messages):
 
 
 def idle_connections(server, driver, connections):
-    """Memory for connections that idle, each another user's."""
+    """Memory of idle connections, each of a different user."""
     before = server.memory_kb()
     command = _command(server, driver, "idle", "--connections", connections)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

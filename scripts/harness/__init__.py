@@ -1,1 +1,1 @@
-"""What the conformance tests and the measurements share: starting servers, ours among them, and watching what they cost."""
+"""Shared by the conformance tests and the measurements: starting servers (also Doublet) and measuring their cost."""

@@ -1,4 +1,4 @@
-"""Our server, in a folder of its own, on free ports of the loopback address."""
+"""The Doublet server, in a folder of its own, on free ports of the loopback address."""
 
 import concurrent.futures
 import json
@@ -10,12 +10,12 @@ import time
 from .processes import Family, wait_for
 
 LISTENERS = ("smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "admin")
-# Hashing thousands of passwords is not what any of this is about.
+# The cheapest password hash: the tests and measurements create thousands of users and do not concern hashing.
 CHEAP_PASSWORDS = {"directory.password_memory": "8KiB", "directory.password_rounds": "1"}
 
 
 class Doublet:
-    """A server of ours."""
+    """A Doublet server."""
 
     name = "Doublet"
 
@@ -32,19 +32,19 @@ class Doublet:
         self.settings.update(settings or {})
 
     def options(self):
-        """Gives the options that every command of the program takes."""
+        """Returns the options that every command of the program takes."""
         chosen = [part for key, value in self.settings.items() for part in ("--set", f"{key}={value}")]
         return ["--data", self.data] + chosen
 
     def command(self, *words, text=None):
-        """Runs an administration command and gives what it prints."""
+        """Runs an administration command and returns its output. Raises RuntimeError if it fails."""
         done = subprocess.run([self.program, *self.options(), *words], input=text, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"doublet {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 
     def start(self):
-        """Starts the server and waits until it has said where it listens."""
+        """Starts the server and waits until it has written its listeners to `listeners.json`."""
         where = f"{self.data}/listeners.json"
         if os.path.exists(where):
             os.remove(where)
@@ -61,27 +61,27 @@ class Doublet:
             self.family = None
 
     def kill(self):
-        """Ends the server as a power failure would, as far as its process is concerned."""
+        """Kills the server's process, as a power failure would."""
         self.family.process.kill()
         self.family.process.wait()
         self.family = None
 
     def kill_in_start(self, after_s):
-        """Starts the server and ends it so soon that it may not have got ready."""
+        """Starts the server and kills it after `after_s` seconds, when it may not be ready yet."""
         self.family = Family("doublet", [self.program, *self.options(), "serve"], f"{self.folder}/doublet.log")
         time.sleep(after_s)
         self.kill()
 
     def address(self, listener):
-        """Gives host and port of a listener."""
+        """Returns the host and the port of a listener."""
         return self.listeners[listener]
 
     def port(self, listener):
-        """Gives the port of a listener."""
+        """Returns the port of a listener."""
         return self.listeners[listener][1]
 
     def request(self, request):
-        """Asks the running server through its control socket, which is quicker than a command for each of thousands."""
+        """Sends a request to the control socket of the running server. This is faster than thousands of commands."""
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(60)
             control.connect(f"{self.data}/control.sock")
@@ -95,26 +95,26 @@ class Doublet:
         raise RuntimeError("doublet: the control socket gave no result")
 
     def add_domain(self, domain):
-        """Makes a domain local."""
+        """Adds a local domain."""
         self.command("domain", "add", domain)
 
     def add_user(self, address, password):
-        """Makes an account."""
+        """Adds a user."""
         self.request({"user": {"add": {"address": address, "name": None, "aliases": [], "quota": None, "password": password}}})
 
     def add_users(self, addresses, password):
-        """Makes many accounts, some at a time; the first through the command line, as people do."""
+        """Adds many users, eight at a time. The first one is added with the command line, as operators do."""
         first, *rest = addresses
         self.command("user", "add", first, "--password-stdin", text=password + "\n")
         with concurrent.futures.ThreadPoolExecutor(8) as hands:
             list(hands.map(lambda address: self.add_user(address, password), rest))
 
     def cpu_seconds(self):
-        """Gives the server's processor time."""
+        """Returns the processor time of the server."""
         return self.family.cpu_seconds()
 
     def disk_bytes(self):
-        """Tells how much disk the data folder takes."""
+        """Returns the disk usage of the data folder in bytes."""
         out = subprocess.run(["du", "-s", "--block-size=1", self.data], capture_output=True, text=True, check=True)
         return int(out.stdout.split()[0])
 

@@ -1,8 +1,8 @@
-"""Starting servers, and what they cost: processor time and memory of a whole family of processes.
+"""Starting servers, and measuring the processor time and memory of a family of processes.
 
-The processor time of a family is what its living members used (utime + stime) and what those members' dead and collected
-children used (cutime + cstime). Nothing escapes: `adopt_orphans` makes this program the parent of whatever a server leaves
-behind, and servers are started in the foreground.
+The processor time of a family is that of its living members (utime + stime) and of their terminated, collected children
+(cutime + cstime). No process escapes: `adopt_orphans` makes this program the parent of all processes that a server
+leaves behind, and servers are started in the foreground.
 """
 
 import ctypes
@@ -18,19 +18,19 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans():
-    """Makes this process the one that inherits the children of dead descendants, and that stops its servers when it is asked to end."""
+    """Makes this process the parent of orphaned descendants, and makes it stop its servers on SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def raise_file_limit():
-    """Raises the limit of open files as far as it goes, for this program and what it starts."""
+    """Raises the limit of open files to its maximum, for this program and its children."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Family:
-    """A server and everything that it starts, in the foreground."""
+    """A server in the foreground, and all processes that it starts."""
 
     def __init__(self, name, command, log, environment=None):
         self.name = name
@@ -40,7 +40,7 @@ class Family:
                                             env=environment, start_new_session=True)
 
     def members(self):
-        """Gives the process ids of the family, alive now."""
+        """Returns the process ids of the living members of the family."""
         children = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             stat = _stat(pid)
@@ -54,7 +54,7 @@ class Family:
         return found
 
     def cpu_seconds(self):
-        """Gives the processor time that the family has used since it was started."""
+        """Returns the processor time that the family has used since its start."""
         ticks = 0
         for pid in self.members():
             stat = _stat(pid)
@@ -63,7 +63,7 @@ class Family:
         return ticks / TICKS
 
     def memory_kb(self):
-        """Gives the family's memory, shared pages divided among those who share them (PSS)."""
+        """Returns the memory of the family as its proportional set size (PSS)."""
         total = 0
         for pid in self.members():
             try:
@@ -74,7 +74,7 @@ class Family:
         return total
 
     def stop(self, patience_s=30):
-        """Asks the server to end, waits for it, and ends by force what is left of the family."""
+        """Terminates the server, waits for it, and kills the remaining processes of the family."""
         members = self.members()
         if self.process.poll() is None:
             self.process.terminate()
@@ -89,7 +89,7 @@ class Family:
 
 
 def _end(pid):
-    """Ends a process that its server has left behind; it is our child by now."""
+    """Kills a process that its server has left behind. It is a child of this process now."""
     try:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -98,7 +98,7 @@ def _end(pid):
 
 
 def _stat(pid):
-    """Gives the fields of /proc/PID/stat behind the name: [0] is the state, [1] the parent, [11..15] the times."""
+    """Returns the fields of /proc/PID/stat after the name: [0] is the state, [1] the parent, [11..15] the times."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
             return stat.read().rpartition(")")[2].split()
@@ -107,7 +107,7 @@ def _stat(pid):
 
 
 def wait_for(what, condition, patience_s=60, pause_s=0.02):
-    """Waits for a condition, or fails saying what did not come."""
+    """Waits for a condition. Raises TimeoutError with its name if it is not met in time."""
     end = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > end:
