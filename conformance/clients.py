@@ -1,6 +1,7 @@
-"""Sessions with the clients of Python's library (imaplib, smtplib, poplib) and with swaks, the way programs use them.
+"""Sessions with the clients of Python's library (imaplib, smtplib, poplib) and with swaks, as programs use them.
 
-The server is fresh for each class of tests; the users are alice and bob of `demo.test`, with the password in `server`.
+All classes share one fresh server. The users are alice, bob, carol and dora of `demo.test`, with the password in
+`server`.
 """
 
 import email
@@ -21,7 +22,7 @@ PATIENCE_S = 20
 
 
 def trusting():
-    """Gives a TLS context that takes the certificate that nobody has signed."""
+    """Returns a TLS context that accepts a self-signed certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -29,7 +30,7 @@ def trusting():
 
 
 class Session(unittest.TestCase):
-    """What all sessions need."""
+    """The base class of all sessions."""
 
     server = None   # set by conformance/run: a harness.doublet.Doublet with the attributes `password` and `domain`
 
@@ -41,7 +42,7 @@ class Session(unittest.TestCase):
         return client
 
     def submit(self, message, sender="alice", recipients=("bob",), rejected=None):
-        """Sends a message through submission, with STARTTLS and a login."""
+        """Submits a message, with STARTTLS and a login."""
         with smtplib.SMTP(*self.server.address("submission"), timeout=PATIENCE_S) as client:
             client.starttls(context=trusting())
             client.login(f"{sender}@{self.server.domain}", self.server.password)
@@ -49,7 +50,7 @@ class Session(unittest.TestCase):
         self.assertEqual(refused, rejected or {})
 
     def newest(self, user, subject):
-        """Waits until a message with a subject is in the inbox, and gives it."""
+        """Waits until a message with the subject is in the inbox, and returns it."""
         client = self.imap(user)
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
@@ -61,13 +62,13 @@ class Session(unittest.TestCase):
         self.fail(f"{user} has got no message {subject!r}")
 
     def good(self, answer):
-        """Takes the data of an answer that must be OK."""
+        """Returns the data of a response, which must be OK."""
         self.assertEqual(answer[0], "OK", answer)
         return answer[1]
 
 
 def letter(subject, text="Hello.\r\n"):
-    """Makes a plain message."""
+    """Returns a plain message."""
     return f"From: alice@demo.test\r\nTo: bob@demo.test\r\nSubject: {subject}\r\n\r\n{text}".encode()
 
 
@@ -117,7 +118,10 @@ class ImapSession(Session):
         self.assertIn(b"COUNT 4", imap.response("ESEARCH")[1][0])
 
     def test_many_writers_to_one_inbox(self):
-        """Five IMAP sessions and two that deliver write to one inbox at once: they wait for each other, and nobody sees a NO or a 4xx."""
+        """Five IMAP sessions and two deliveries write to one inbox concurrently.
+
+        They wait for each other; no session gets a NO or a 4xx.
+        """
         rounds, troubles, kept = 30, [], []
 
         def change(number):
@@ -146,7 +150,7 @@ class ImapSession(Session):
         def attempt(work, number):
             try:
                 work(number)
-            except Exception as trouble:    # pylint: disable=broad-except   (it is told below)
+            except Exception as trouble:    # pylint: disable=broad-except   (asserted below)
                 troubles.append(f"{work.__name__} {number}: {trouble!r}")
 
         threads = [threading.Thread(target=attempt, args=(change, number)) for number in range(5)]
@@ -175,7 +179,7 @@ class ImapSession(Session):
 
 
 class SmtpSession(Session):
-    """smtplib and swaks, and what arrives."""
+    """smtplib and swaks, and the messages that arrive."""
 
     def test_a_message_with_an_attachment_arrives_whole(self):
         message = email.message.EmailMessage(policy=email.policy.SMTP)

@@ -1,14 +1,18 @@
-"""The crash loop: mail is delivered, sent on and changed over SMTP and IMAP while the server is killed at random, again and again.
+"""The crash loop: mail is delivered, relayed and changed over SMTP and IMAP while the server is killed at random times.
 
-What was acknowledged must be there after each restart, once; what was under way when the server died may be there or not, but whole. Every
-worker keeps a model of what it was told; an operation without an answer leaves two models, before and after, and the mailbox must be
-one of them. Numbers that clients were told hold for ever: a UID is never given to another message, UIDVALIDITY stays, UIDNEXT and
-HIGHESTMODSEQ never fall. Mail goes to people, to a group, and to another server of ours (the smart host), which is not killed and
-whose inbox is counted: nothing may be lost on the way, and a message may come twice only where a kill fell between the end of its text and our
-note of the reply (RFC 1047), which the logs of both prove. Letters are of 1 B to 200 KB, some with attachments that others have too, so that blobs
-are written, shared and collected. Some kills fall while the server starts. At the end `doublet fixup` must find nothing.
+After each restart, every acknowledged message must exist once. A message that was in progress at the kill may exist or
+not, but must be complete. Every worker keeps a model of its mailbox. An operation without a response leaves two models,
+before and after, and the mailbox must match one of them. Numbers that a client has received stay valid: a UID is never
+reused for another message, UIDVALIDITY does not change, UIDNEXT and HIGHESTMODSEQ never decrease.
 
-The moments of the kills come from a seed, but threads are not repeatable, so a failure prints what was expected and what was found.
+Mail is sent to users, to a group, and to another Doublet server (the smart host), which is not killed and whose inbox
+is counted. No message may be lost on the way. A message may arrive twice only if a kill fell between the end of its
+text and the moment when the reply was recorded (RFC 1047); the logs of both servers prove it. Messages have 1 B to
+200 KB, some with attachments that other messages have, too, so that blobs are written, shared and collected. Some kills
+fall while the server starts. At the end `doublet fixup` must find no damage.
+
+The times of the kills come from a seed, but threads are not repeatable. A failure therefore prints the expected and the
+actual state.
 """
 
 import base64
@@ -31,8 +35,9 @@ DOMAIN, FAR_DOMAIN = "crash.test", "far.test"
 RUN_S = (0.2, 1.5)
 START_S = (0.0, 0.25)
 DRAIN_S = 120
-# A kill explains that a message came twice if it fell close to the moment when the other server took it first: before it, when the text had left
-# already; after it, until the reply had come and was written down, which takes two syncs.
+# A kill explains a message that arrived twice if it fell close to the time at which the other server accepted it first:
+# before this time, if the text had been sent already, or after it, until the reply was received and recorded, which
+# takes two syncs.
 TAKE_S, COMMIT_S = 0.25, 0.5
 TRANSFERS_MAX = 5
 FLAGS = ("\\Flagged", "\\Answered", "\\Seen")
@@ -41,17 +46,17 @@ ATTACHMENTS = 8
 
 
 class Wrong(Exception):
-    """What was promised does not hold."""
+    """A guarantee is violated."""
 
 
 def lines_of(dice, size):
-    """Gives so many bytes of text, in lines."""
+    """Returns `size` bytes of text, in lines."""
     text = base64.b64encode(dice.randbytes(size * 3 // 4 + 3)).decode()[:size]
     return "\r\n".join(text[start:start + 76] for start in range(0, len(text), 76))
 
 
 def letter(number):
-    """Makes a message that says its number: of 1 B to 200 KB, and now and then with an attachment that others have too."""
+    """Returns a message that contains its number, of 1 B to 200 KB, sometimes with an attachment shared with others."""
     dice = random.Random(number)
     head = f"From: {USERS[0]}@{DOMAIN}\r\nTo: someone@{DOMAIN}\r\nSubject: number {number} end\r\nMessage-ID: <{number}@crash>\r\n"
     size = dice.choice((1, 1, 50, 500, 2_000, 4_000, 4_095, 4_096, 4_097, 9_000, 20_000, dice.randrange(1, 200_000)))
@@ -65,7 +70,7 @@ def letter(number):
 
 
 def number_of(raw):
-    """Gives the number of a message that was stored; it must be whole."""
+    """Returns the number of a stored message. Raises `Wrong` if the message is not complete."""
     found = re.search(rb"^Subject: number (\d+) end\r$", raw, re.MULTILINE)
     if not found:
         raise Wrong(f"this is no message of ours: {raw[:300]!r}")
@@ -76,7 +81,10 @@ def number_of(raw):
 
 
 class Sender(threading.Thread):
-    """Hands messages in over SMTP, each to some readers, to the group or to somebody on the other server, until the server is gone."""
+    """Submits messages over SMTP until the server is killed.
+
+    The recipients are readers, the group, or a user of the other server.
+    """
 
     def __init__(self, loop, numbers):
         super().__init__(daemon=True)
@@ -97,18 +105,21 @@ class Sender(threading.Thread):
                 self.error = error
 
     def send(self, client, number):
-        """Sends one message and notes to whom it was promised."""
+        """Sends one message and records its recipients when the server has acknowledged it."""
         to = self.random.choice(((USERS[0],), (USERS[2],), (USERS[1], USERS[2]), (GROUP,), (FAR,), (FAR, USERS[2]), (GROUP, USERS[0])))
         readers = {name for address in to for name in ((*GROUP_MEMBERS, FAR) if address == GROUP else (address,))}
         self.loop.possible |= {(reader, number) for reader in readers}
         addresses = [f"{name}@{FAR_DOMAIN if name == FAR else DOMAIN}" for name in to]
-        # The number in the reverse path lets the other server's log tell which message it took when.
+        # The number in the reverse path identifies the message in the log of the other server.
         client.sendmail(f"{USERS[0]}+n{number}@{DOMAIN}", addresses, letter(number))
         self.loop.promised |= {(reader, number) for reader in readers}
 
 
 class Worker(threading.Thread):
-    """Changes a mailbox of its own over IMAP: appends, flags, copies, moves, expunges. The model is {folder: {number: flags}}."""
+    """Changes a mailbox of its own over IMAP: appends, flags, copies, moves, expunges.
+
+    The model is {folder: {number: flags}}.
+    """
 
     def __init__(self, loop, user, model, numbers):
         super().__init__(daemon=True)
@@ -130,7 +141,7 @@ class Worker(threading.Thread):
             self.error = error
 
     def step(self, client):
-        """Does one thing, and moves the model on when it is acknowledged."""
+        """Executes one operation, and updates the model when the server has acknowledged it."""
         folder = self.random.choice(("INBOX", "Work"))
         held = self.model[folder]
         deed = self.random.choice(("append", "append", "flag", "flag", "copy", "move", "expunge"))
@@ -146,7 +157,7 @@ class Worker(threading.Thread):
         self.model, self.after = self.after, None
 
     def change(self, client, folder, deed, number):
-        """Does something to one message."""
+        """Executes an operation on one message."""
         self.good(client.select(folder))
         self.loop.told.of(self.user, folder).saw(client)
         uid = self.good(client.uid("search", "SUBJECT", f'"number {number} end"'))[0].decode()
@@ -177,14 +188,14 @@ class Worker(threading.Thread):
             self.loop.told.of(self.user, other).gave(int(validity), int(new), number)
 
     def good(self, answer):
-        """Takes what an answer says; anything but OK is wrong, for nothing that is asked here may fail."""
+        """Returns the data of a response. Raises `Wrong` unless it is OK, because no command of the loop may fail."""
         if answer[0] != "OK":
             raise Wrong(f"{self.user}: {answer}")
         return answer[1]
 
 
 class Numbers:
-    """What clients were told of the numbers of one mailbox."""
+    """The numbers of one mailbox that clients have received."""
 
     def __init__(self, name):
         self.name = name
@@ -193,7 +204,7 @@ class Numbers:
         self.of_uid = {}
 
     def gave(self, validity, uid, number):
-        """A message has this UID."""
+        """Records the UID of a message."""
         if self.validity not in (None, validity):
             raise Wrong(f"{self.name}: UIDVALIDITY was {self.validity} and is {validity}")
         if self.of_uid.setdefault(uid, number) != number:
@@ -202,7 +213,7 @@ class Numbers:
         self.next = max(self.next, uid + 1)
 
     def saw(self, client):
-        """The mailbox was selected."""
+        """Checks and records the numbers in the response to SELECT."""
         validity, following, modseq = (int(client.response(name)[1][0]) for name in ("UIDVALIDITY", "UIDNEXT", "HIGHESTMODSEQ"))
         if self.validity not in (None, validity) or following < self.next or modseq < self.modseq:
             raise Wrong(f"{self.name}: UIDVALIDITY, UIDNEXT, HIGHESTMODSEQ are {validity}, {following}, {modseq}, "
@@ -210,25 +221,25 @@ class Numbers:
         self.validity, self.next, self.modseq = validity, following, modseq
 
     def heard(self, answers):
-        """Mod-sequences came with answers."""
+        """Records the mod-sequences in responses."""
         for answer in answers:
             for modseq in re.findall(rb"MODSEQ \((\d+)\)", answer or b""):
                 self.modseq = max(self.modseq, int(modseq))
 
 
 class Told:
-    """What clients were told of all mailboxes."""
+    """The numbers of all mailboxes that clients have received."""
 
     def __init__(self):
         self.mailboxes = {}
 
     def of(self, user, folder):
-        """Gives what was told of one mailbox."""
+        """Returns the numbers of one mailbox."""
         return self.mailboxes.setdefault((user, folder), Numbers(f"{user}'s {folder}"))
 
 
 class Loop:
-    """The server, the one behind it, what they have promised, and the kills."""
+    """The server, its smart host, the messages that they have acknowledged, and the kills."""
 
     def __init__(self, server, far, password, kills, seed=1):
         self.server, self.far, self.password, self.kills = server, far, password, kills
@@ -241,7 +252,7 @@ class Loop:
         self.next_number = 1
 
     def run(self):
-        """Kills and checks; raises `Wrong`."""
+        """Kills the server and checks its data. Raises `Wrong` if a guarantee is violated."""
         self.prepare()
         for kill in range(self.kills):
             crew = self.crew()
@@ -270,7 +281,7 @@ class Loop:
                 raise Wrong(f"fixup finds: {told}")
 
     def prepare(self):
-        """Makes people, the group and folders."""
+        """Creates the users, the group and the folders."""
         self.server.add_domain(DOMAIN)
         self.far.add_domain(FAR_DOMAIN)
         self.far.add_users([f"{FAR}@{FAR_DOMAIN}"], self.password)
@@ -283,12 +294,12 @@ class Loop:
             client.logout()
 
     def crew(self):
-        """Makes the threads for one round."""
+        """Returns the threads for one round."""
         crew = [Sender(self, self.numbers()) for _ in range(SENDERS)]
         return crew + [Worker(self, user, model, self.numbers()) for user, model in self.models.items()]
 
     def numbers(self):
-        """Gives numbers that nobody else has."""
+        """Returns unused numbers."""
         self.next_number += 100_000
         return list(range(self.next_number, self.next_number + 100_000))
 
@@ -299,7 +310,10 @@ class Loop:
         return client
 
     def check(self, crew, whole):
-        """Compares what is there with what was promised. Messages that were whole before are read again only at the end."""
+        """Compares the stored data with the acknowledged changes.
+
+        Messages that were complete in an earlier round are read again only at the end.
+        """
         for hand in crew:
             if hand.error:
                 raise Wrong(f"{hand}: {hand.error!r}") from hand.error
@@ -309,7 +323,10 @@ class Loop:
             self.check_reader(self.server, reader, whole)
 
     def check_reader(self, server, reader, whole, again=()):
-        """Who only gets mail has all that was promised, and each message once, but for those that may have come again."""
+        """Checks a mailbox that only receives mail: it has every acknowledged message, and each one once.
+
+        The messages in `again` may exist twice.
+        """
         found = [number for number, _ in self.folder(server, reader, "INBOX", whole)]
         wanted = {number for who, number in self.promised if who == reader}
         twice = {n for n in found if found.count(n) > 1} if len(found) != len(set(found)) else set()
@@ -323,7 +340,7 @@ class Loop:
         return found
 
     def check_worker(self, worker, whole):
-        """The mailbox is as before or as after what was under way."""
+        """Checks that the mailbox of a worker is in the state before or after the operation in progress."""
         found = {}
         for folder in ("INBOX", "Work"):
             messages = self.folder(self.server, worker.user, folder, whole)
@@ -335,8 +352,11 @@ class Loop:
         self.models[worker.user] = found
 
     def folder(self, server, user, folder, whole):
-        """Gives number and flags of each message in a folder, and holds its numbers against what was told before. Messages that are new, or all
-        of them, must be whole."""
+        """Returns the number and the flags of each message in a folder.
+
+        Compares the UIDs and mod-sequences with those that clients have received. New messages must be complete; with
+        `whole`, all messages.
+        """
         client = self.login(server, user)
         client.enable("CONDSTORE")
         count = int(client.select(folder, readonly=True)[1][0])
@@ -367,7 +387,7 @@ class Loop:
             time.sleep(0.5)
 
     def check_far(self):
-        """The other server has everything, and twice only what a kill explains."""
+        """Checks that the other server has every message, and has one twice only if a kill explains it."""
         came = {}
         with open(f"{self.far.folder}/doublet.log", encoding="utf-8", errors="replace") as log:
             for line in log:
@@ -397,7 +417,7 @@ class Loop:
               f"{len(self.killed_at)} kills, {self.killed_in_start} of them in a start", flush=True)
 
     def check_lives(self):
-        """Between two starts our server sends no message to anybody twice."""
+        """Checks that the server sends no message twice to the same recipient between two starts."""
         sent = set()
         with open(f"{self.server.folder}/doublet.log", encoding="utf-8", errors="replace") as log:
             for line in log:
@@ -411,11 +431,11 @@ class Loop:
 
 
 def unlike(found, model):
-    """Names what differs: (folder, number, found, expected)."""
+    """Returns the differences: (folder, number, found, expected)."""
     return [(folder, number, found[folder].get(number), model[folder].get(number)) for folder in found
             for number in sorted(found[folder].keys() | model[folder].keys()) if found[folder].get(number) != model[folder].get(number)]
 
 
 def kills():
-    """Gives how often the server is killed."""
+    """Returns the number of kills."""
     return 50 if os.environ.get("DOUBLET_SOAK") else 3

@@ -1,7 +1,8 @@
-"""The container image: the context that `packaging/Dockerfile` copies must be all that the build reads.
+"""The container image: the context that `packaging/Dockerfile` copies must contain all files that the build reads.
 
-No Docker is needed. The files that the compiler read are taken from the dependency file beside the program, those of build scripts from their
-`rerun-if-changed` lines; each must lie under a `COPY` line of the build stage. The long form (`DOUBLET_SOAK=1`) copies that context into an empty folder and compiles it.
+The test does not need Docker. The files that the compiler read are in the dependency file beside the program, those of
+build scripts in their `rerun-if-changed` lines. Each of them must be below a path in a `COPY` line of the build stage.
+The long form (`DOUBLET_SOAK=1`) copies this context into an empty folder and compiles it.
 """
 
 import glob
@@ -38,12 +39,12 @@ def read_by_compiler(program):
 
 
 class Image(unittest.TestCase):
-    """What `docker build` would find."""
+    """The build context of `docker build`."""
 
     program = None
 
     def test_every_file_that_the_build_reads_is_copied(self):
-        """A file outside of the copied paths would be missing in the image."""
+        """Checks that no file outside the copied paths is read: it would be missing in the image build."""
         sources = copied()
         read = read_by_compiler(self.program)
         self.assertGreater(len(read), 100, "the dependency file names the sources")
@@ -52,7 +53,7 @@ class Image(unittest.TestCase):
 
     @unittest.skipUnless(os.environ.get("DOUBLET_SOAK"), "compiles the program once more: long form only")
     def test_the_copied_context_compiles(self):
-        """The long form: the build command of the image, in a folder that holds nothing else."""
+        """Runs the build command of the image in a folder that contains only the context (long form)."""
         with tempfile.TemporaryDirectory(prefix="doublet-image.") as folder:
             for source in copied():
                 target = os.path.join(folder, source)

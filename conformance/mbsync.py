@@ -1,8 +1,9 @@
-"""Debian's mbsync keeps a Maildir and a mailbox of ours the same, both ways, while both change.
+"""Debian's mbsync synchronizes a Maildir and a Doublet mailbox in both directions, while both change.
 
-Rounds of changes from a seed: new messages on either side (the far side through IMAP APPEND, the near side as files), flags set and taken,
-messages deleted; then a sync, sometimes with a session that changes the mailbox in the middle of it. After a last quiet sync both
-sides must hold the same messages with the same flags, byte for byte.
+A seed determines rounds of changes: new messages on either side (on the far side with IMAP APPEND, on the near side as
+files), flags set and cleared, messages deleted. A sync follows each round, sometimes with a session that changes the
+mailbox at the same time. After a last sync without other changes both sides must hold the same messages with the same
+flags, byte for byte.
 """
 
 import hashlib
@@ -99,13 +100,13 @@ class TwoWaySync(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def message(self):
-        """Makes a message that is unlike all others."""
+        """Returns a message that differs from all others."""
         self.made += 1
         body = "".join(f"line {self.numbers.random()}\r\n" for _ in range(self.numbers.randint(1, 40)))
         return f"From: a@b.test\r\nTo: c@d.test\r\nSubject: number {self.made}\r\nMessage-ID: <{self.made}@b.test>\r\n\r\n{body}".encode()
 
     def far_append(self, mailbox, count, imap=None):
-        """Puts messages into the mailbox."""
+        """Appends messages to the mailbox."""
         for _ in range(count):
             status, text = (imap or self.imap).append(mailbox, "", None, self.message())
             self.assertEqual(status, "OK", text)
@@ -124,7 +125,7 @@ class TwoWaySync(unittest.TestCase):
         self.imap.close()
 
     def far_meanwhile(self):
-        """Changes the mailbox while a sync runs."""
+        """Changes the mailbox during a sync."""
         imap = imaplib.IMAP4(self.server["host"], self.server["port"])
         imap.login(self.server["user"], self.server["password"])
         imap.select("INBOX")
@@ -135,12 +136,12 @@ class TwoWaySync(unittest.TestCase):
         imap.logout()
 
     def near_files(self, mailbox):
-        """Lists the messages of the Maildir."""
+        """Returns the message files of the Maildir."""
         return [f"{self.folder}/near/{mailbox}/{part}/{name}" for part in ("cur", "new")
                 for name in sorted(os.listdir(f"{self.folder}/near/{mailbox}/{part}"))]
 
     def near_add(self, path):
-        """Puts a message into a Maildir."""
+        """Adds a message to a Maildir."""
         content = self.message().replace(b"\r\n", b"\n")
         with open(f"{path}/cur/{self.made}.near:2,", "wb") as out:
             out.write(content)
@@ -159,7 +160,7 @@ class TwoWaySync(unittest.TestCase):
             os.remove(self.numbers.choice(files))
 
     def far_state(self, mailbox):
-        """Gives what the mailbox holds: digest and flags of each message, sorted."""
+        """Returns the digest and the flags of each message in the mailbox, sorted."""
         status, _ = self.imap.select(mailbox, readonly=True)
         self.assertEqual(status, "OK", mailbox)
         found = []
@@ -173,7 +174,7 @@ class TwoWaySync(unittest.TestCase):
         return sorted(found)
 
     def near_state(self, mailbox):
-        """Gives what the Maildir holds, in the same form."""
+        """Returns the digest and the flags of each message in the Maildir, sorted."""
         found = []
         for path in self.near_files(mailbox):
             with open(path, "rb") as content:
@@ -183,6 +184,6 @@ class TwoWaySync(unittest.TestCase):
 
 
 def digest(content):
-    """Gives a name for a content; files end their lines in LF, and mbsync adds a header of its own."""
+    """Returns a digest of a message, without the differences of files: LF line ends, and a header that mbsync adds."""
     lines = content.replace(b"\r\n", b"\n").split(b"\n")
     return hashlib.sha256(b"\n".join(line for line in lines if not line.startswith(b"X-TUID:"))).hexdigest()[:16]

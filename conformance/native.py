@@ -1,7 +1,7 @@
-"""The native protocol through a client that is not ours: the example in Python, with stubs that Python's own tool makes of the `.proto` files.
+"""The native protocol with an independent client: the Python example, with stubs that gRPC's Python tool generates.
 
-gRPC's packages are installed into a virtual environment in the cache folder of the builds, once a machine. Where that cannot be done the part is
-skipped and says why.
+The gRPC packages are installed once per machine, into a virtual environment in the cache folder of the builds. If the
+installation fails, the part is skipped and prints the reason.
 """
 
 import os
@@ -38,7 +38,7 @@ def run(server, count, password):
     server.add_users(["py@native.test"], password)
     host, port = server.address("native")
     words = [python, f"{ROOT}/examples/python/notes.py", f"{host}:{port}", f"{server.data}/tls/certificate.pem", "py", "mx.bench.test"]
-    # Proxies of the environment are not for servers of this machine.
+    # The proxies in the environment must not be used for servers on this machine.
     clean = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     done = subprocess.run(words, input=f"{password}\n", capture_output=True, text=True, timeout=60, check=False,
                           env=clean | {"PYTHONPATH": stubs})
@@ -52,7 +52,7 @@ def run(server, count, password):
 
 
 def environment():
-    """Gives a Python that has gRPC, or none and the reason."""
+    """Returns the path of a Python with gRPC and None, or None and the reason why there is none."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(cache, "doublet", "python-" + PACKAGES[0].replace("==", "-"))
     python = os.path.join(folder, "bin", "python3")
@@ -70,7 +70,7 @@ def environment():
 
 
 def has_grpc(python):
-    """Tells whether a Python is there and has what is needed."""
+    """Returns True if the Python exists and has gRPC."""
     try:
         return subprocess.run([python, "-c", "import grpc, grpc_tools"], capture_output=True, timeout=60, check=False).returncode == 0
     except OSError:

@@ -1,10 +1,20 @@
-"""Compares what a server answered with what a script expects, by meaning.
+"""Compares the responses of a server with those that a script expects, by meaning.
 
-What counts: the status of a command, response codes that the script asks for, and all data. What does not, because the RFCs leave it to the
-server: the words for people behind a status; NO or BAD for what cannot be done; the order of untagged answers and of the items
-in a FETCH; quotes where an atom would do; the order of flags; attributes of LIST beyond those expected; RECENT where only one side says it; flags
-that a server offers beyond those expected; the number of a UIDVALIDITY. Expunges are compared by which messages are gone and how many are left, because a server may
-count them from either end, and tell of new messages before or after.
+The comparison includes the status of a command, the response codes in the script, and all data. It excludes what the
+RFCs leave to the server:
+
+- the human-readable text after a status;
+- NO or BAD for a command that cannot be executed;
+- the order of untagged responses, and of the items in a FETCH response;
+- quotes around a string that could be an atom;
+- the order of flags;
+- attributes of LIST beyond the expected ones;
+- RECENT, if only one side has it;
+- flags that a server offers beyond the expected ones;
+- the number of a UIDVALIDITY.
+
+EXPUNGE responses are compared by the messages that they remove and the number of messages that remain, because a server
+may expunge in either direction, and report new messages before or after.
 """
 
 import itertools
@@ -14,17 +24,17 @@ LIST_ATTRIBUTES = {"\\noselect", "\\noinferiors", "\\haschildren", "\\hasnochild
                    "\\archive", "\\drafts", "\\junk", "\\sent", "\\trash"}
 TAGGED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9.\\]*) (OK\b|NO\b|BAD\b|\(\.\)\*|\.\*)(.*)$", re.S)
 STATUS = re.compile(r"^(\\\*|\\\+)( OK| NO| BAD| BYE| PREAUTH|)(?: (\\\[.*?\\\]))?", re.S)
-# Answers that a server may give beyond the expected ones.
+# Responses that a server may send beyond the expected ones.
 WELCOME = re.compile(r"\* (OK \[|CAPABILITY |FLAGS |\d+ RECENT|ENABLED|((LIST|LSUB|XLIST) \([^)]*\) \S+|STATUS) \"?(Sent|Drafts|Trash|Junk|Archive|Outbox)\b)", re.I)
 PERMUTED_ITEMS_MAX = 6
 
 
 class Unlike(Exception):
-    """The answers do not mean what the script expects."""
+    """The responses do not have the meaning that the script expects."""
 
 
 def group(lines):
-    """Puts lines of a script that belong to one answer together: literals go over lines."""
+    """Groups the lines of a script by response; a response with literals has several lines."""
     answers = []
     for line in lines:
         begins = re.match(r"(\\\*|\\\+)( |$)", line) or TAGGED.match(line) or line == ".*"
@@ -36,17 +46,17 @@ def group(lines):
 
 
 def tag_of(answer):
-    """Gives the tag that an expected answer begins with."""
+    """Returns the tag of an expected response, or None if it is untagged."""
     found = TAGGED.match(answer[0])
     return re.sub(r"\\(.)", r"\1", found.group(1)) if found else None
 
 
 def compare(expected, actual):
-    """Raises `Unlike` unless the answers mean what the script expects."""
+    """Raises `Unlike` unless the responses have the meaning that the script expects."""
     if expected == [[".*"]]:
         return
     if not any(is_recent(answer) for answer in actual):
-        # A server need not repeat RECENT, as when messages were expunged.
+        # A server need not repeat RECENT, for example after an expunge.
         expected = [answer for answer in expected if not is_recent(answer[0])]
     counted = any(is_expunge(answer[0]) for answer in expected)
     wanted = [answer for answer in expected if not is_expunge(answer[0]) and not (counted and is_exists(answer[0]))]
@@ -71,7 +81,10 @@ def compare(expected, actual):
 
 
 def compare_with_ours(pattern, expected, actual):
-    """Raises `Unlike` unless one of the answers is what this server is known to say, and the command ends as the script expects if it is another."""
+    """Raises `Unlike` unless one of the responses matches `pattern`, the known response of Doublet.
+
+    If that is not the tagged response, the tagged response must be the one that the script expects.
+    """
     fitting = [answer for answer in actual if re.fullmatch(pattern, answer, re.S)]
     if not fitting:
         raise Unlike(f"nothing like {pattern!r} among {shown(actual)}")
@@ -81,7 +94,10 @@ def compare_with_ours(pattern, expected, actual):
 
 
 def pair_up(fitting):
-    """Gives each expected answer one of those that fit it, as far as there are enough: answer taken -> expected (augmenting paths)."""
+    """Assigns to each expected response one that matches it, to as many as possible (augmenting paths).
+
+    Returns a map from the index of the assigned response to that of the expected one.
+    """
     taken = {}
 
     def place(wanted, seen):
@@ -99,29 +115,29 @@ def pair_up(fitting):
 
 
 def is_expunge(line):
-    """Tells whether a line, expected or given, is an EXPUNGE."""
+    """Returns True if a line, expected or actual, is an EXPUNGE response."""
     return re.match(r"\\?\* \d+ EXPUNGE", line, re.I) is not None
 
 
 def is_exists(line):
-    """Tells whether a line, expected or given, is an EXISTS with a number."""
+    """Returns True if a line, expected or actual, is an EXISTS response with a number."""
     return re.match(r"\\?\* \d+ EXISTS", line, re.I) is not None
 
 
 def is_recent(line):
-    """Tells whether a line, expected or given, is a RECENT."""
+    """Returns True if a line, expected or actual, is a RECENT response."""
     return re.match(r"\\?\* \S+ RECENT", line, re.I) is not None
 
 
 def without_recent(expected):
-    """Leaves RECENT and \\Recent out of what is expected."""
+    """Returns the expected responses without RECENT and \\Recent."""
     def plain(line):
         return re.sub(r" ?\\\\Recent(?= |\\\))", "", line).replace("\\( ", "\\(")
     return [[plain(line) for line in answer] for answer in expected if not is_recent(answer[0])]
 
 
 def final_size(lines):
-    """Gives how many messages there are after a row of EXISTS and EXPUNGE answers, if it says so."""
+    """Returns the number of messages after a sequence of EXISTS and EXPUNGE responses, or None without EXISTS."""
     size = None
     for line in lines:
         if is_exists(line):
@@ -132,7 +148,7 @@ def final_size(lines):
 
 
 def gone(lines):
-    """Gives which messages a row of EXPUNGE answers removes, by their numbers before the first."""
+    """Returns the messages that a sequence of EXPUNGE responses removes, by their numbers before the first one."""
     removed = []
     for line in lines:
         number = int(re.search(r"\d+", line).group())
@@ -144,7 +160,7 @@ def gone(lines):
 
 
 def matcher_for(answer):
-    """Gives a test for one expected answer."""
+    """Returns a predicate for one expected response."""
     first = re.sub(r"(?<=UIDVALIDITY )\d+", r"\\d+", answer[0])
     if first == ".*":
         return lambda given: True
@@ -152,27 +168,27 @@ def matcher_for(answer):
     if flags:
         wanted = set(re.sub(r"\\(.)", r"\1", re.sub(r"\(.*", "", flags.group(1))).lower().split()) - {"\\recent"}
         kind = "* FLAGS " if first.startswith("\\* FLAGS") else "* OK [PERMANENTFLAGS "
-        # A mailbox that is only looked at has no flags that would stay.
+        # A mailbox opened with EXAMINE has no permanent flags.
         return lambda given: given.startswith("* OK [PERMANENTFLAGS ()]" if kind.startswith("* OK") else "-") or given.startswith(kind) and wanted <= set(given.lower().replace("(", " ").replace(")", " ").split())
     patterns = [status_pattern(first)] + answer[1:]
     if patterns[0] is None:
         patterns[0] = data_pattern(first)
         patterns[1:] = [data_pattern(line) if i == len(answer) - 1 else line for i, line in enumerate(answer[1:], 1)]
-    # What announces a literal is no repetition.
+    # The length of a literal is not a repetition count of the regular expression.
     patterns = [re.sub(r"(?<!\\)\{(\d+)\}$", r"\\{\1\\}", pattern) for pattern in patterns]
     compiled = [re.compile(pattern, re.I | re.S) for pattern in patterns]
     return lambda given: any(lines_match(compiled, variant) for variant in variants(given))
 
 
 def lines_match(patterns, given):
-    """Tells whether an answer's lines match one by one."""
+    """Returns True if the lines of a response match one by one."""
     lines = given.split("\r\n")
-    # Some scripts hold text that should have been a pattern.
+    # Some scripts contain plain text in place of a pattern.
     return len(lines) == len(patterns) and all(line == p.pattern or p.fullmatch(line) for p, line in zip(patterns, lines))
 
 
 def status_pattern(line):
-    """Gives what a status means without its words for people, or nothing for a line of data."""
+    """Returns the pattern of a status without its human-readable text, or None for a line of data."""
     found = TAGGED.match(line)
     if found:
         tag, status, rest = found.groups()
@@ -187,12 +203,12 @@ def status_pattern(line):
 
 
 def data_pattern(line):
-    """Makes quotes optional."""
+    """Returns the pattern of a line of data, with optional quotes."""
     return re.sub(r'\\?"', '"?', line)
 
 
 def variants(given):
-    """Gives an answer in all the ways in which it could have been written."""
+    """Yields all equivalent forms of a response."""
     given = re.sub(r"FLAGS \(([^)]*)\)", lambda m: "FLAGS (" + " ".join(sorted(m.group(1).split(), key=lambda f: (f[0] != "\\", f))) + ")", given)
     listing = re.match(r"(\* (?:LIST|LSUB|XLIST) \()([^)]*)(\).*)", given, re.I | re.S)
     if listing:
@@ -213,7 +229,10 @@ def variants(given):
 
 
 def items_of(text):
-    """Cuts `NAME value NAME value` at the top level; names may carry a section, values may be lists, strings or literals."""
+    """Splits `NAME value NAME value` at the top level.
+
+    A name may have a section. A value may be a list, a string or a literal.
+    """
     words, start, depth, index = [], 0, 0, 0
     while index < len(text):
         char = text[index]
@@ -238,5 +257,5 @@ def items_of(text):
 
 
 def shown(answers):
-    """Shortens answers for a message."""
+    """Returns the responses, shortened for a message."""
     return [one if len(one) < 200 else one[:200] + "…" for one in answers]

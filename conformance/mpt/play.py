@@ -10,7 +10,7 @@ PATIENCE_S = 10
 
 
 class Connection:
-    """A connection that gives whole answers, literals included."""
+    """A connection that returns complete responses, including literals."""
 
     def __init__(self, address):
         self.socket = socket.create_connection(address, PATIENCE_S)
@@ -21,7 +21,7 @@ class Connection:
         self.socket.sendall("".join(line + "\r\n" for line in lines).encode("utf-8"))
 
     def answer(self):
-        """Reads one answer, or gives nothing at the end."""
+        """Reads one response. Returns None at the end of the connection."""
         parts = []
         while True:
             line = self.file.readline()
@@ -40,7 +40,7 @@ class Connection:
 
 
 class Player:
-    """The connections of a script; those that it has not named before are made, greeted and logged in as the setup says."""
+    """The connections of a script. New ones are opened, greeted and logged in as the setup requires."""
 
     def __init__(self, address, replace, greet, login):
         self.address = address
@@ -52,7 +52,7 @@ class Player:
         self.heard = Heard()
 
     def connection(self, session):
-        """Gives the connection of a number."""
+        """Returns the connection of a session number. Opens it if it does not exist."""
         if session not in self.connections:
             connection = self.connections[session] = Connection(self.address)
             if self.greet:
@@ -63,9 +63,10 @@ class Player:
         return self.connections[session]
 
     def play(self, steps, unlike=()):
-        """Plays steps, and raises `meaning.Unlike` with the place where an answer is not what is expected.
+        """Plays steps. Raises `meaning.Unlike` with the line at which a response is not the expected one.
 
-        `unlike` gives by line what this server answers instead. Those lines whose answers really are not what is expected are kept in `needed`.
+        `unlike` contains, by line, the patterns of responses in which Doublet differs. The lines at which it really
+        differs are recorded in `needed`.
         """
         unlike = dict(unlike)
         for step in steps:
@@ -88,7 +89,7 @@ class Player:
                 raise meaning.Unlike(f"line {step.line}: after {send[:1]}: {error}") from error
 
     def compare_difference(self, step, ours, expected, answers):
-        """Compares answers with what this server is known to say, and notes whether that is not what the script expects."""
+        """Compares responses with the known difference. Records the line if the script expects other responses."""
         meaning.compare_with_ours(ours, expected, answers)
         try:
             meaning.compare(expected, answers)
@@ -96,7 +97,7 @@ class Player:
             self.needed.add(step.line)
 
     def replaced(self, line):
-        """Puts the server's names in the place of the script's, also within messages of SASL PLAIN."""
+        """Replaces the names of the script with those of the server, also within SASL PLAIN messages."""
         for old, new in self.replace.items():
             line = line.replace(old, new)
         word = line.split(" ")[-1]
@@ -119,10 +120,10 @@ class Player:
 
 
 class Heard:
-    """How many messages each connection was told of in each mailbox.
+    """The number of messages that each connection has been notified of, by mailbox.
 
-    A connection that selects a mailbox again begins a new session in the sense of RFC 3501 section 1.2, in which messages that it was told of
-    are not recent any more. That other server counts them once more.
+    A connection that selects a mailbox again begins a new session in the sense of RFC 3501 section 1.2. In this session,
+    messages that it has been notified of before are not recent. Apache James counts them as recent again.
     """
 
     def __init__(self):
@@ -131,7 +132,10 @@ class Heard:
         self.again = set()
 
     def knows(self, session, send, answers):
-        """Takes a command and its answers; tells whether the connection has been told before of all messages of its mailbox."""
+        """Records a command and its responses.
+
+        Returns True if the connection had been notified of all messages of its mailbox before.
+        """
         counts = [int(number) for number in re.findall(r"^\* (\d+) EXISTS", "\n".join(answers), re.M | re.I)]
         renamed = re.match(r'\S+ RENAME +"?([^" ]+)"? +"?([^" ]+)"?', send[0], re.I) if send else None
         if renamed and "INBOX" not in renamed.group(1).upper():
@@ -149,13 +153,13 @@ class Heard:
 
 
 def initial_response_joined(lines):
-    """Writes `AUTHENTICATE "PLAIN" {n+}` with its literal as the grammar has it: atoms both (RFC 9051 section 9, auth-type; RFC 4959)."""
+    """Rewrites `AUTHENTICATE "PLAIN" {n+}` and its literal with two atoms (RFC 9051 section 9, auth-type; RFC 4959)."""
     found = re.fullmatch(r'(\S+ AUTHENTICATE) "(\w+)" \{\d+\+\}', lines[0] if len(lines) == 2 else "")
     return [f"{found.group(1)} {found.group(2)} {lines[1]}"] if found else lines
 
 
 def read_difference(connection, ours, send):
-    """Reads up to the tagged answer, or to the untagged BAD that there is instead."""
+    """Reads the responses up to the tagged one, or the untagged BAD in its place."""
     if not ours.startswith("\\* BAD"):
         return read_answers(connection, [[".*"]], send)
     answer = connection.answer()
@@ -163,7 +167,10 @@ def read_difference(connection, ours, send):
 
 
 def read_answers(connection, expected, send=()):
-    """Reads up to the last tagged answer that is expected; without one, a continuation or as many as are expected."""
+    """Reads the responses up to the last expected tagged one.
+
+    Without a tagged one it reads up to a continuation request, or the expected number of responses.
+    """
     tags = [meaning.tag_of(answer) for answer in expected]
     last = next((tag for tag in reversed(tags) if tag), None)
     anything = [answer for answer in expected if answer[0] == ".*"]

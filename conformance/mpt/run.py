@@ -1,8 +1,9 @@
-"""Plays all scripts, each in a mailbox of its own, and says how each went.
+"""Plays all scripts, each with a user of its own, and prints the failures.
 
-`scripts.txt` says how a script begins (`connect`: nothing; `greeted`; `login`; `selected`: logged in, with the mailbox that the suite's own
-setup script makes; `inbox`) or why it is skipped. `differences.txt` says which single answers are others here, what they are, and why. A
-difference that is not needed fails, so that none stays when it has gone.
+`scripts.txt` contains the initial state of each script, or the reason why it is skipped. The states are `connect` (a new
+connection), `greeted`, `login`, `selected` (logged in, with the mailbox that the setup script of the suite creates) and
+`inbox`. `differences.txt` contains the single responses in which Doublet differs, with the reason. A difference that no
+longer exists is a failure, so that the list contains no obsolete entries.
 """
 
 import os
@@ -16,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def plan():
-    """Reads scripts.txt: gives for each script how it begins, why it is skipped if it is, and the commands before it."""
+    """Reads scripts.txt. Returns for each script its initial state, the reason to skip it, and preceding commands."""
     result = {}
     with open(os.path.join(HERE, "scripts.txt"), encoding="utf-8") as lines:
         for line in lines:
@@ -29,7 +30,7 @@ def plan():
 
 
 def differences():
-    """Reads differences.txt: gives for the lines of each script what is answered here instead."""
+    """Reads differences.txt. Returns for each script and line the pattern of the response of Doublet."""
     result = {}
     with open(os.path.join(HERE, "differences.txt"), encoding="utf-8") as lines:
         for line in lines:
@@ -40,7 +41,7 @@ def differences():
 
 
 def run_one(folder, name, how, server):
-    """Plays one script; raises `meaning.Unlike`. Gives the lines of the differences that it needed."""
+    """Plays one script. Returns the lines at which Doublet differs. Raises `meaning.Unlike` on other differences."""
     login = (server["user"], SUITE_PASSWORD) if how in ("login", "selected", "inbox") else None
     player = play.Player(server["address"], {SUITE_USER: server["user"]}, how != "connect", login)
     try:
@@ -64,7 +65,7 @@ def read(folder, name):
 
 
 def run(folder, address, separator, user_for, only=None):
-    """Plays all scripts of a folder; `user_for` gives a fresh user for a script. Gives (passed, failed, skipped)."""
+    """Plays all scripts of a folder. `user_for` returns a new user for a script. Returns (passed, failed, skipped)."""
     names = sorted(os.path.relpath(os.path.join(place, file), folder).removesuffix(".test")
                    for place, _, files in os.walk(folder) for file in files if file.endswith(".test"))
     known = plan()

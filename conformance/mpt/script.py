@@ -1,8 +1,14 @@
-"""Reads a script into steps.
+"""Parses a script into steps.
 
-A script is lines: `C: ` what the client sends, `S: ` what the server answers (a regular expression for a line), `SUB {` ... `}` answers in any
-order, `SESSION: n` which connection the following lines are about, `REINIT` new connections from here on; `LOG`, `TIMER`, `WAIT`
-and `AWAIT` are about the other server's inner life and mean nothing here; `#` begins a comment.
+| line | meaning |
+|---|---|
+| `C: ` | a line that the client sends |
+| `S: ` | a line that the server sends, as a regular expression |
+| `SUB {` … `}` | responses in any order |
+| `SESSION: n` | the connection of the following lines |
+| `REINIT` | new connections from here on |
+| `LOG`, `TIMER`, `WAIT`, `AWAIT` | internals of Apache James, ignored |
+| `#` | a comment |
 """
 
 import dataclasses
@@ -15,7 +21,7 @@ NAMING_COMMANDS = ("CREATE|DELETE|RENAME|SELECT|EXAMINE|SUBSCRIBE|UNSUBSCRIBE|LI
 
 @dataclasses.dataclass
 class Step:
-    """Lines to send on a connection and the answers to them."""
+    """Lines to send on a connection, and the expected responses."""
 
     session: int
     line: int
@@ -25,11 +31,11 @@ class Step:
 
 
 class ScriptError(Exception):
-    """The script has a line of no known kind."""
+    """The script has a line of an unknown kind."""
 
 
 def parse(text, separator="."):
-    """Gives the steps of a script, its mailbox names written with the server's hierarchy separator."""
+    """Returns the steps of a script, with the server's hierarchy separator in mailbox names."""
     steps, session, reconnect, block = [], -1, False, False
     for number, line in enumerate(text.splitlines(), 1):
         if block and line.startswith("}"):
@@ -55,7 +61,7 @@ def parse(text, separator="."):
 
 
 def names_sent(line, separator):
-    """Rewrites the mailbox names of a command, and takes out spaces that the grammar does not have (RFC 9051 section 9)."""
+    """Rewrites the mailbox names of a command, and removes spaces that the grammar forbids (RFC 9051 section 9)."""
     found = re.match(rf"(\S+ (?:UID )?(?:{NAMING_COMMANDS}|STORE|SEARCH) +)(.*)$", line, re.I)
     if not found:
         return line
@@ -70,7 +76,7 @@ def names_sent(line, separator):
 
 
 def names_expected(line, separator):
-    """Rewrites the mailbox names of an answer."""
+    """Rewrites the mailbox names of an expected response."""
     if separator == "." or not re.match(r"\\\* (LIST|LSUB|XLIST|STATUS|QUOTAROOT|ACL|MYRIGHTS) ", line):
         return line
     line = re.sub(r'(\\?")\\?\.(\\?")', rf"\1{separator}\2", line)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """A client of the native protocol in Python: logs in, writes a document, finds it, follows the changes, sends mail.
 
-The stubs are generated from the `.proto` files by the ordinary tool:
+The standard tool of gRPC generates the stubs from the `.proto` files:
 
     pip install grpcio grpcio-tools
     python3 -m grpc_tools.protoc -I proto --python_out=OUT --grpc_python_out=OUT proto/doublet/v1/*.proto
     PYTHONPATH=OUT python3 examples/python/notes.py HOST:PORT CERTIFICATE LOGIN < FILE-WITH-PASSWORD
 
-CERTIFICATE is the server's own (`tls/certificate.pem` in its data folder) or a root that leads to it; the fourth argument, if there is one, is the name
-in it when that is not HOST.
+CERTIFICATE is the server's own certificate (`tls/certificate.pem` in its data folder) or the root that signed it. An
+optional fourth argument is the name in the certificate, if it is not HOST.
 """
 
 import sys
@@ -32,7 +32,7 @@ class Token(grpc.AuthMetadataPlugin):
 
 
 def connect(address, certificate, name):
-    """Opens a connection; TLS comes first, always."""
+    """Opens a connection. The native protocol always uses TLS."""
     with open(certificate, "rb") as file:
         roots = grpc.ssl_channel_credentials(file.read())
     options = [("grpc.ssl_target_name_override", name)] if name else []
@@ -40,17 +40,17 @@ def connect(address, certificate, name):
 
 
 def text(name, value):
-    """Makes an item that views and formulas see."""
+    """Returns a summary item, which views and formulas can read."""
     return types_pb2.Item(name=name, flags=types_pb2.ItemFlags(summary=True), value=types_pb2.Value(text=value))
 
 
 def first_text(note, name):
-    """Gives the text of an item."""
+    """Returns the text of an item."""
     return next(item.value.text for item in note.items if item.name == name)
 
 
 def letter(sender, recipient):
-    """Gives the messages of a deposit: the envelope, then the content in pieces."""
+    """Yields the messages of DepositMail: the envelope, then the content in pieces."""
     yield mail_pb2.DepositMailRequest(envelope=mail_pb2.DepositMailRequest.Envelope(recipients=[recipient]))
     content = f"From: {sender}\r\nTo: {recipient}\r\nSubject: From Python\r\n\r\nHello.\r\n".encode()
     for start in range(0, len(content), PIECE):
@@ -58,7 +58,7 @@ def letter(sender, recipient):
 
 
 def main():
-    """Does everything once and says what came of it."""
+    """Calls the main methods of the protocol and prints the results."""
     address, certificate, login = sys.argv[1:4]
     name = sys.argv[4] if len(sys.argv) > 4 else None
     password = sys.stdin.readline().rstrip("\n")
@@ -66,7 +66,7 @@ def main():
     reply = session_pb2_grpc.SessionsStub(channel).Login(session_pb2.LoginRequest(login=login, password=password))
     print("logged in as", reply.session.name)
 
-    # From here on every call carries the token.
+    # All further calls carry the token.
     credentials = grpc.composite_channel_credentials(roots, grpc.metadata_call_credentials(Token(reply.token)))
     channel = grpc.secure_channel(address, credentials, options)
     notes, database = note_pb2_grpc.NotesStub(channel), types_pb2.DatabaseKey(path=reply.session.mail_file)
