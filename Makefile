@@ -1,5 +1,5 @@
-# Every target installs what it needs where it may (scripts/need) and builds with one profile (docs/building.md).
-# `make help` lists them.
+# Every target installs its requirements if it is permitted to (scripts/need), and builds with one profile
+# (docs/building.md). `make help` lists the targets.
 
 CARGO := scripts/cargo
 TARGET := $(or $(CARGO_TARGET_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/doublet/target)
@@ -24,7 +24,7 @@ test: build ## run every test in its short form
 	conformance/run "$(DOUBLET)" crash
 	scripts/test
 
-check: ## format, lints, docs, licences and house rules, a short fuzz
+check: ## check format, lints, docs, licences and house rules, and fuzz briefly
 	@scripts/need test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
@@ -32,7 +32,7 @@ check: ## format, lints, docs, licences and house rules, a short fuzz
 	$(CARGO) test --release --locked --package base --test tidy
 	$(CARGO) run --release --locked --package fuzz -- --iterations 20000
 
-conformance: build ## play foreign test suites and real clients against the server
+conformance: build ## run third-party test suites and real clients against the server
 	@scripts/need conformance
 	conformance/run "$(DOUBLET)"
 
@@ -44,7 +44,7 @@ bench: build ## measure against Postfix and Dovecot, write docs/performance.md
 	$(CARGO) build --release --locked --package imap --example search_cost
 	scripts/bench "$(DOUBLET)"
 
-soak: build ## run the long forms: crash loop, thousands of seeds, long fuzz
+soak: build ## run the long forms: crash loop, thousands of seeds, long fuzzing
 	@scripts/need test
 	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash
 	DOUBLET_SOAK=1 scripts/test

@@ -1,4 +1,4 @@
-//! Feeds the target `collection` of crates/fuzz; its seeds lie in crates/fuzz/seeds/collection.
+//! Feeds the target `collection` of crates/fuzz; its seeds are in crates/fuzz/seeds/collection.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::run("collection", data));

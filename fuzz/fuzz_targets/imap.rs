@@ -1,4 +1,4 @@
-//! Feeds the target `imap` of crates/fuzz; its seeds lie in crates/fuzz/seeds/imap.
+//! Feeds the target `imap` of crates/fuzz; its seeds are in crates/fuzz/seeds/imap.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::run("imap", data));

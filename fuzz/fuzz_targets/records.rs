@@ -1,4 +1,4 @@
-//! Feeds the target `records` of crates/fuzz; its seeds lie in crates/fuzz/seeds/records.
+//! Feeds the target `records` of crates/fuzz; its seeds are in crates/fuzz/seeds/records.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::run("records", data));
