@@ -84,7 +84,7 @@ impl ServerProof {
             Ok(())
         } else {
             Err(Error::Login(
-                "the server's signature is wrong, so the server's signature is wrong, so it does not know the password",
+                "the server's signature is wrong, so it does not know the password",
             ))
         }
     }

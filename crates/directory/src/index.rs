@@ -205,7 +205,7 @@ impl<'t> IndexWriter<'t> {
     fn stored_keys(&self, note: NoteId, back: &[u8]) -> Result<Vec<String>> {
         let stored = self.store.get(Table::ViewBack, back)?;
         let keys = stored.as_deref().map_or_else(|| Ok(Vec::new()), decode_keys);
-        keys.map_err(|_| Error::Damaged { note, what: "its index keys".to_owned() })
+        keys.map_err(|_| Error::Damaged { note, what: "its index keys cannot be read".to_owned() })
     }
 
     fn back_key(&self, note: NoteId) -> Vec<u8> {

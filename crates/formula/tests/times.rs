@@ -201,7 +201,7 @@ fn times_in_brackets() {
     for source in
         ["[02/30/2024]", "[2/30]", "[25:00]", "[13/1]", "[1]", "[10:00 XYZ]", "[1/1/2024 - 25:00]", "[2/29/2023]"]
     {
-        let expected = Some("line 1, column 7: The date or time".to_owned());
+        let expected = Some("line 1, column 7: Invalid date or time".to_owned());
         assert_eq!(wrong(&format!("@Year({source})")), expected, "{source}");
     }
 }

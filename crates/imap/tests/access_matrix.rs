@@ -65,19 +65,19 @@ fn outcome(level: AclLevel, lines: &[&str]) -> bool {
     let database = file.database();
     let itself = std::sync::Arc::new(notes::Identity::local_server(""));
     let access: Access<level::Depositor> =
-        database.authorize(&itself).expect("the server may change the ACL change the ACL");
+        database.authorize(&itself).expect("the server may change the ACL");
     let reader: Access<level::Reader> =
-        database.authorize(&itself).expect("the server may change the ACL change the ACL");
+        database.authorize(&itself).expect("the server may change the ACL");
     let mut acl = reader.read().expect("the store works").acl().as_ref().clone();
     acl.entries.retain(|entry| entry.name != base::Name::new("alice@demo.test"));
     acl.entries.push(AclEntry::new("alice@demo.test", level));
     let manager: Access<level::Manager> =
-        database.authorize(&itself).expect("the server may change the ACL change the ACL");
+        database.authorize(&itself).expect("the server may change the ACL");
     let options = notes::DatabaseOptions { quota_bytes: Some(1 << 20), ..notes::DatabaseOptions::default() };
     file.mail().notes().database_options_set(&manager, "alice", options).expect("the store works");
     let accesses = [&access];
     let mut transaction = file.mail().notes().transaction(&accesses).expect("the store works");
-    transaction.writer(0).acl_set(acl).expect("the server may change the ACL change the ACL");
+    transaction.writer(0).acl_set(acl).expect("the server may change the ACL");
     transaction.commit().expect("the store works");
     let mut connection = Connection::new(&world, Peer::local());
     connection.receive(b"a0 LOGIN alice secret\r\n");

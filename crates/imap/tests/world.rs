@@ -81,7 +81,7 @@ impl TestServer {
         let access = file
             .database()
             .authorize(&Arc::new(Identity::local_server("")))
-            .expect("the server may change the ACL change the ACL");
+            .expect("the server may change the ACL");
         while !self.index.update(&access, 1_000, &|| false).expect("an update").complete {}
         self.index.commit().expect("a commit");
     }

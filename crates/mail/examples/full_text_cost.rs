@@ -154,7 +154,7 @@ fn index_all(search: &FullTextIndex, files: &[MailFile], bytes: usize, figures: 
 
 fn update(search: &FullTextIndex, file: &MailFile) {
     let access: Access<level::Reader> =
-        file.database().authorize(&server()).expect("the server may change the ACL change the ACL");
+        file.database().authorize(&server()).expect("the server may change the ACL");
     while !search.update(&access, 1_000, &|| false).expect("an update").complete {}
 }
 
@@ -192,7 +192,7 @@ fn measure_queries(
     for number in 0..QUERIES + FIRST_QUERIES {
         let file = &files[random.below(files.len() as u64) as usize];
         let access: Access<level::Reader> =
-            file.database().authorize(&server()).expect("the server may change the ACL change the ACL");
+            file.database().authorize(&server()).expect("the server may change the ACL");
         let one = word(random, 10, 2_000);
         let two = word(random, 10, 2_000);
         let query = if phrase { format!("\"{one} {two}\"") } else { format!("{one} {two}") };

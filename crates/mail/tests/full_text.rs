@@ -53,7 +53,7 @@ impl World {
         let database = notes.database_open("mail/ann.nsf").expect("it exists");
         let access = database
             .authorize(&Arc::new(Identity::local_server("")))
-            .expect("the server may change the ACL change the ACL");
+            .expect("the server may change the ACL");
         let progress = search.update(&access, 1_000, &|| false).expect("an update");
         assert!(progress.complete && progress.damaged == 0);
         search.commit().expect("a commit");

@@ -492,7 +492,7 @@ impl Acl {
         for entry in &self.entries {
             entry.check()?;
             if !names.insert(&entry.name) {
-                return Err(Error::invalid(format!("ACL entry {:?}", entry.name.canonical()), "there twice"));
+                return Err(Error::invalid(format!("ACL entry {:?}", entry.name.canonical()), "occurs twice"));
             }
             if let Some(role) = entry.roles.iter().find(|role| !self.roles.contains(*role)) {
                 return Err(Error::invalid(format!("role {role} of {}", entry.name), "the database has no such role"));

@@ -337,7 +337,7 @@ async fn passwords_are_taken_only_in_private() {
          C: AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1l
          S: +OK 0 messages (0 octets)
          C: STLS
-         S: -ERR logged in already";
+         S: -ERR you are logged in already";
     check(&world, stranger(), dialogue).await;
 }
 
@@ -432,7 +432,7 @@ async fn misplaced_and_broken_commands_are_refused() {
          S: +OK send PASS
          S: +OK 1 *
          C: USER bob
-         S: -ERR logged in already
+         S: -ERR you are logged in already
          C: RETR 0
          C: RETR 2
          C: RETR
@@ -563,12 +563,12 @@ fn set_acl_level(world: &World, level: AclLevel) {
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let itself = Arc::new(Identity::local_server(""));
     let access: Access<notes::level::Depositor> =
-        file.database().authorize(&itself).expect("the server may change the ACL change the ACL");
+        file.database().authorize(&itself).expect("the server may change the ACL");
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry::new("ann@acme.test", level));
     let accesses = [&access];
     let mut transaction = world.mail.notes().transaction(&accesses).expect("the store works");
-    transaction.writer(0).acl_set(acl).expect("the server may change the ACL change the ACL");
+    transaction.writer(0).acl_set(acl).expect("the server may change the ACL");
     transaction.commit().expect("the store works");
 }
 

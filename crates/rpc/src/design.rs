@@ -252,7 +252,7 @@ mod tests {
         refused(v1::ViewDesign { refresh: 9, ..Default::default() }, "9 is not a refresh mode");
         for hours in [0, 65_536] {
             let refresh = v1::ViewRefresh::Hours.into();
-            refused(v1::ViewDesign { refresh, hours, ..Default::default() }, "after 1 to 65,535 hours");
+            refused(v1::ViewDesign { refresh, hours, ..Default::default() }, "every 1 to 65,535 hours");
         }
         for end in [0, 257] {
             let calendar_columns = Some(v1::CalendarColumns { begin: 1, end });

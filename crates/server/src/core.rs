@@ -102,7 +102,7 @@ pub enum CoreError {
     #[error("{0} does not contain a key of {BLOB_KEY_BYTES} bytes in hexadecimal digits")]
     BlobKey(std::path::PathBuf),
     /// The file of the key of encrypted attachments is missing.
-    #[error("the key of the encrypted attachments, {}, is missing; restore it from a copy: without it they", .0.display())]
+    #[error("the key of the encrypted attachments, {}, is missing; restore it from a copy: without it they cannot be read", .0.display())]
     BlobKeyMissing(std::path::PathBuf),
 }
 

@@ -342,7 +342,7 @@ mod tests {
         let database = sample.core.notes.database_open("mail/ann.nsf").expect("it exists");
         let access = database
             .authorize::<level::Manager>(&Arc::new(Identity::local_server("")))
-            .expect("the server may change the ACL change the ACL");
+            .expect("the server may change the ACL");
         let record = database.record();
         let options = DatabaseOptions { full_text, ..record.options };
         sample.core.notes.database_options_set(&access, &record.title, options).expect("it is set");
@@ -352,7 +352,7 @@ mod tests {
     fn write(sample: &Sample, database: &Arc<notes::Database>) {
         let access = database
             .authorize::<level::Depositor>(&Arc::new(Identity::local_server("")))
-            .expect("the server may change the ACL change the ACL");
+            .expect("the server may change the ACL");
         let accesses = [&access];
         let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
         transaction.writer(0).note_create(NewNote::document(vec![Item::text("Subject", "word")])).expect("it is made");

@@ -359,7 +359,7 @@ mod tests {
         let refused = own.accept(envelope(&["ann@acme.test"], ann), b"From: bob@acme.test\r\n\r\n".to_vec());
         let refusal = refused.err().expect("it is not hers");
         assert_eq!(
-            (refusal.status, refusal.text.contains("bob@acme.test is not your address")),
+            (refusal.status, refusal.text.contains("bob@acme.test is not one of your addresses")),
             (Status(5, 7, 1), true)
         );
         let [smtp, submission, _] = &sample.core.mail_counts.by_protocol;

@@ -137,7 +137,7 @@ impl Statistics {
         count("full_text_failures_total", "Failed index updates of databases.", &counts.failures);
         let pdf = &self.core.full_text.pdf.counts;
         count("full_text_pdf_read_total", "PDFs whose text was extracted.", &pdf.read);
-        count("full_text_pdf_empty_total", "PDFs that have no text or.", &pdf.empty);
+        count("full_text_pdf_empty_total", "PDFs that have no text or cannot be read.", &pdf.empty);
         count(
             "full_text_pdf_lost_total",
             "PDFs given up because the process that read them failed or took too long.",

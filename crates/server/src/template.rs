@@ -122,10 +122,7 @@ impl Template {
         }
         let mut forms = HashSet::new();
         if let Some(form) = template.forms.iter().find(|form| !forms.insert(form.title.to_lowercase())) {
-            return Err(Failure::Refused(format!(
-                "template {:?} has two forms named named {:?}",
-                template.name, form.title
-            )));
+            return Err(Failure::Refused(format!("template {:?} has two forms named {:?}", template.name, form.title)));
         }
         Ok(template)
     }
@@ -395,17 +392,23 @@ mod tests {
         check("name=\"x\"\ntitle=\"\"\nabout=\"\"\nzork=1", "zork");
         let view = "[[view]]\ntitle=\"V\"\nselection=\"SELECT @All\"\ncolumns=[]\n";
         let twice = view.replace("\"V\"", "\"v\"");
-        check(&format!("name=\"x\"\ntitle=\"\"\nabout=\"\"\n{view}{twice}"), "is the name of another view");
+        check(
+            &format!("name=\"x\"\ntitle=\"\"\nabout=\"\"\n{view}{twice}"),
+            "the name \"v\" is already used in this template",
+        );
         let forms = "[[form]]\ntitle=\"F\"\n[[form]]\ntitle=\"f\"\n";
         check(&format!("name=\"x\"\ntitle=\"\"\nabout=\"\"\n{forms}"), "two forms");
-        check("name=\"../x\"\ntitle=\"\"\nabout=\"\"", "is no name of a template");
+        check("name=\"../x\"\ntitle=\"\"\nabout=\"\"", "is not a valid template name");
         check(
             "name=\"x\"\ntitle=\"\"\nabout=\"\"\n[[view]]\ntitle=\"V\"\nselection=\"SELECT (\"\ncolumns=[]",
             "view \"V\"",
         );
         for kind in ["personal", "folder"] {
             let view = format!("[[view]]\ntitle=\"V\"\nselection=\"SELECT @All\"\n{kind}=true\ncolumns=[]");
-            check(&format!("name=\"x\"\ntitle=\"\"\nabout=\"\"\n{view}"), "neither folders nor personal");
+            check(
+                &format!("name=\"x\"\ntitle=\"\"\nabout=\"\"\n{view}"),
+                "a template cannot contain folders or private views",
+            );
         }
     }
 

@@ -128,7 +128,7 @@ impl TransferAgent {
             Ok(Ok(message)) => message,
             Ok(Err(error)) => {
                 tracing::error!(target: "mail", id = %job.key, %error, "cannot read a queued message");
-                return temporary("451 4.3.0 the message");
+                return temporary("451 4.3.0 the message cannot be read");
             }
             Err(error) => return temporary(&format!("451 4.3.0 {error}")),
         };

@@ -411,7 +411,10 @@ x := "a";
         check("name = 1", "name");
         check("[[view]]\ntitle = \"A\"\ncolumns = []\nzork = 1", "line 4");
         check("[[view]]\ntitle = \"A\"", "columns");
-        check("[[view]]\ntitle=\"A\"\ncolumns=[]\n[[view]]\ntitle=\"B\"\ncolumns=[]", "2 are in it");
+        check(
+            "[[view]]\ntitle=\"A\"\ncolumns=[]\n[[view]]\ntitle=\"B\"\ncolumns=[]",
+            "exactly one view, but it contains 2",
+        );
         check("[[view]]\ntitle=\"A\"\ncolumns=[{ sort = \"up\" }]", "ascending");
         check("[[view]]\ntitle=\"A\"\ncolumns=[{ title = \"B\", format = \"?\" }]", "format of column \"B\"");
         for range in ["[1]", "[0, 1]", "[1, 257]"] {

@@ -110,7 +110,7 @@ fn unfit_users_are_refused() {
     let short = NewUser { password: Some(b"short".to_vec()), ..NewUser::new("carl@acme.test") };
     assert_eq!(add(short), "the password is too short: at least 8 characters are required");
     let odd = NewUser { short_name: Some("c@rl".into()), ..NewUser::new("carl@acme.test") };
-    assert_eq!(add(odd), "\"c@rl\": it contains an @, which is reserved for addresses");
+    assert_eq!(add(odd), "invalid name \"c@rl\": it contains an @, which is reserved for addresses");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const ACME: &str = "domain acme.test
 fn mail_file(world: &World, path: &str) -> Access<level::Manager> {
     let new = NewDatabase::new(path, path, DatabaseKind::Mail, Acl::open_to_all(AclLevel::NoAccess));
     let database = world.notes.database_create(&new).expect("it is new");
-    database.authorize(&Arc::new(Identity::local_server("hub"))).expect("the server may change the ACL change the ACL")
+    database.authorize(&Arc::new(Identity::local_server("hub"))).expect("the server may change the ACL")
 }
 
 #[test]

@@ -79,5 +79,5 @@ fn too_deep_nesting_is_an_error() {
     }
     let ann = world.directory.person("ann").expect("readable").expect("exists");
     let outcome = world.directory.identity(&ann);
-    assert_eq!(outcome.expect_err("too deep").to_string(), "group g32");
+    assert_eq!(outcome.expect_err("too deep").to_string(), "group g32 is nested too deeply");
 }

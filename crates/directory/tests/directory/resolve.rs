@@ -118,7 +118,7 @@ fn too_large_and_too_deep_groups_take_no_mail() {
         group large@acme.test: a@far.test, b@far.test, c@far.test, d@far.test, e@far.test, f@far.test",
     );
     check(&world, "g1@acme.test", "ann (g1)");
-    check(&world, "g0@acme.test", "group g3");
+    check(&world, "g0@acme.test", "group g3 is nested too deeply");
     check(&world, "large@acme.test", "the group has too many members");
 }
 

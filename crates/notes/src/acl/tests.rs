@@ -210,7 +210,7 @@ fn what_cannot_be_in_a_list_is_refused() {
     check(&role("[a]b]"), Some("brackets"));
     check(&role("[ a]"), Some("brackets"));
     let twice = |list: &mut Acl| list.roles.extend(["[A]".to_owned(), "[a]".to_owned()]);
-    check(&twice, Some("two spellings"));
+    check(&twice, Some("occurs twice; upper and lower case are not distinguished"));
     let unknown = |list: &mut Acl| list.entries[1].roles.extend(["[A]".to_owned()]);
     check(&unknown, Some("the database has no such role"));
     check(&named("*/Sales/Acme"), None);
@@ -222,7 +222,7 @@ fn what_cannot_be_in_a_list_is_refused() {
     check(&named("**/Acme"), Some("wildcard"));
     check(&named("Ann\u{7}"), Some("control characters"));
     check(&named(""), Some("not empty"));
-    check(&named("ANN/sales/ACME"), Some("there twice"));
+    check(&named("ANN/sales/ACME"), Some("occurs twice"));
     check(&|list| list.entries[0].kind = AclKind::Person, Some("has no kind"));
     check(&|list| list.entries.extend(vec![AclEntry::new("x", AclLevel::Reader); 10_000]), Some("at most"));
 }

@@ -95,7 +95,7 @@ impl ViewNote {
             return Err(Error::Limit { what: "readers of a view", max: VIEW_READERS_MAX });
         }
         if self.selection.len() > FORMULA_BYTES_MAX {
-            return Err(Error::Limit { what: "bytes of a selection formula formula", max: FORMULA_BYTES_MAX });
+            return Err(Error::Limit { what: "bytes of a selection formula", max: FORMULA_BYTES_MAX });
         }
         self.design.check()?;
         let question = self.question(view)?;

@@ -118,7 +118,7 @@ impl ViewDesign {
             return Err(Error::Limit { what: "columns of a view", max: VIEW_COLUMNS_MAX });
         }
         if self.collations().len() > VIEW_COLLATIONS_MAX {
-            return Err(Error::Limit { what: "sort sort sort orders of a view", max: VIEW_COLLATIONS_MAX });
+            return Err(Error::Limit { what: "sort orders of a view", max: VIEW_COLLATIONS_MAX });
         }
         self.check_locale()?;
         let mut is_behind = false;
@@ -415,7 +415,7 @@ mod tests {
             assert!(refusal.contains(text), "{refusal}");
         };
         refused(vec![sorted("Date", SortDirection::Ascending), category("Kind")], "\"Kind\"");
-        refused(vec![Column { categorised: true, ..column("Kind") }], "in which direction");
+        refused(vec![Column { categorised: true, ..column("Kind") }], "must be sorted; set its sort direction");
         refused(vec![Column { multi_value: true, ..column("Kind") }], "sorted");
         refused(vec![Column { total: Total::Sum, ..category("Kind") }], "total");
         refused(vec![column("a"); VIEW_COLUMNS_MAX + 1], "columns of a view");
@@ -424,7 +424,7 @@ mod tests {
         refused(vec![Column { formula: Some("a".repeat(FORMULA_BYTES_MAX + 1)), ..column("a") }], "formula");
         refused(vec![Column { format: vec![0; COLUMN_FORMAT_BYTES_MAX + 1], ..column("a") }], "format");
         let clicks = ClickSorts { ascending: true, descending: true };
-        refused(vec![Column { clicks, ..column("a") }; 8], "sort sort sort orders of a view");
+        refused(vec![Column { clicks, ..column("a") }; 8], "sort orders of a view");
     }
 
     #[test]

@@ -413,7 +413,7 @@ fn a_database_without_its_access_control_list_lets_in_its_owner_alone() {
     for lose in ways_to_lose(Table::Summary, record(1)).into_iter().chain(both) {
         let (world, found) = reopened(&world, lose);
         assert_eq!(found[0], Finding::AccessControlLost { manager: base::Name::new(ANN) });
-        assert!(!found[0].is_repairable() && found[0].to_string().contains("nobody has access but Ann/Acme"));
+        assert!(!found[0].is_repairable() && found[0].to_string().contains("only Ann/Acme has access, as the manager"));
         let database = world.notes.database_open("docs.nsf").unwrap();
         assert!(reader(&database, "Bob/Acme").is_err() && reader(&database, "").is_err());
         assert!(database.authorize::<notes::level::Manager>(&identity(ANN)).is_ok());

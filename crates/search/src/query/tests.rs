@@ -112,9 +112,9 @@ fn what_is_wrong_is_said() {
     check("NOT", "query, character 1: NOT must be followed by a search term");
     check("FIELD", "query, character 6: FIELD must be followed by the name of a field");
     check("FIELD a b", "query, character 9: the name of a field must be followed by CONTAINS, =, <, <=, > or >=");
-    check("date>x", "query, character 6: \"x\" is no date such as 2024-01-31");
+    check("date>x", "query, character 6: \"x\" is not a date such as 2024-01-31");
     check("[a]>x", "query, character 5: \"x\" is neither a number nor a date such as 2024-01-31");
-    check("\"a b\"~999", "query, character 7: expected a number up to 100 stands here");
+    check("\"a b\"~999", "query, character 7: expected a number up to 100");
     check("a NEAR (b c)", "query, character 1: NEAR needs a word or phrase of the same field on each side");
     check(&"(".repeat(100), "query, character 34: more than 32 levels");
     check(&"a ".repeat(300), "query, character 514: more than 256 words and operators");

@@ -194,7 +194,7 @@ impl Model {
             }
             Step::Update { limit } => {
                 let access =
-                    self.database().authorize(&server()).expect("the server may change the ACL change the ACL");
+                    self.database().authorize(&server()).expect("the server may change the ACL");
                 self.search.update(&access, *limit, &|| false).expect("an update");
             }
             Step::Commit => self.search.commit().expect("a commit"),
@@ -205,7 +205,7 @@ impl Model {
 
     fn write(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<()>) {
         let access: Access<level::Depositor> =
-            self.database().authorize(&server()).expect("the server may change the ACL change the ACL");
+            self.database().authorize(&server()).expect("the server may change the ACL");
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses).expect("it begins");
         change(&mut transaction.writer(0)).expect("the change is made");
@@ -293,7 +293,7 @@ impl Model {
     }
 
     fn catch_up(&self) {
-        let access = self.database().authorize(&server()).expect("the server may change the ACL change the ACL");
+        let access = self.database().authorize(&server()).expect("the server may change the ACL");
         while !self.search.update(&access, 7, &|| false).expect("an update").complete {}
         self.search.commit().expect("a commit");
     }

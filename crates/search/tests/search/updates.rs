@@ -49,7 +49,7 @@ fn what_was_not_committed_is_applied_again() {
         world.reopen();
         assert_eq!(world.search.applied(database.number()), None, "nothing was committed");
     }
-    let access = database.authorize(&server()).expect("the server may change the ACL change the ACL");
+    let access = database.authorize(&server()).expect("the server may change the ACL");
     world.search.update(&access, 5, &|| false).expect("an update");
     world.search.commit().expect("a commit");
     world.search.update(&access, 5, &|| false).expect("an update");
@@ -77,7 +77,7 @@ fn much_text_under_way_is_committed() {
         }
         let elsewhere = tempfile::tempdir().expect("a folder");
         let search = open_with(&world.notes, elsewhere.path(), waiting_bytes);
-        let access = database.authorize(&server()).expect("the server may change the ACL change the ACL");
+        let access = database.authorize(&server()).expect("the server may change the ACL");
         let update = || search.update(&access, 1_000, &|| false).expect("an update");
         let mut steps = vec![update().indexed];
         while steps.iter().sum::<usize>() < 20 {

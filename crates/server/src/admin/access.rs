@@ -172,7 +172,7 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
     if !change.flags.is_empty() && idle != AclFlags::NONE {
         let names = flag_names(idle).join(", ");
         answer = answer
-            .with_message(format!("At the access level {},, these flags make no difference: {names}.", entry.level));
+            .with_message(format!("At the access level {}, these flags make no difference: {names}.", entry.level));
     }
     Ok(match subject.is_known {
         true => answer,
@@ -184,8 +184,8 @@ fn remove(core: &Core, path: &str, who: &str) -> Outcome {
     let subject = EntryTarget::find(core, who)?;
     if subject.entry.name == base::Name::new(DEFAULT_ENTRY) {
         return Err(Failure::Refused(format!(
-            "{DEFAULT_ENTRY} is for everybody who is not named and stays; \
-             `doublet db acl {path} set -Default- --level no-access` keeps them out"
+            "{DEFAULT_ENTRY} applies to everybody without another entry and cannot be removed; \
+             `doublet db acl {path} set -Default- --level no-access` denies them access"
         )));
     }
     edit(core, path, |acl| {
@@ -351,7 +351,7 @@ mod tests {
         let told = acl(&sample, AclRequest::Set(ann(AccessLevel::Manager, "Planner"))).expect("it can be set").says;
         assert!(told.contains(&"Roles added to the list: [Planner].".to_owned()), "{told:?}");
         let hint = told.iter().find(|told| told.contains("--max-internet-access manager"));
-        assert!(hint.is_some_and(|hint| hint.contains("has Editor at most")), "{told:?}");
+        assert!(hint.is_some_and(|hint| hint.contains("have at most the access level Editor here")), "{told:?}");
         let told = acl(&sample, AclRequest::Set(ann(AccessLevel::Editor, "Planner"))).expect("it can be set").says;
         assert_eq!(told.len(), 1, "{told:?}");
     }
@@ -424,18 +424,24 @@ mod tests {
             let refused = acl(&sample, what).expect_err(expected).to_string();
             assert!(refused.contains(expected), "{refused}");
         };
-        check(AclRequest::Set(change("ann")), "nothing was said to change");
+        check(AclRequest::Set(change("ann")), "nothing to change; `doublet db acl PATH set --help`");
         let level = Some(AccessLevel::Reader);
-        check(AclRequest::Set(AclChange { level, ..change("nobody@acme.test") }), "nobody here has the address");
+        check(
+            AclRequest::Set(AclChange { level, ..change("nobody@acme.test") }),
+            "no user or group has the address nobody@acme.test",
+        );
         let roles = vec!["x".repeat(20)];
-        check(AclRequest::Set(AclChange { roles, ..change("ann") }), "a role stands in brackets");
-        check(AclRequest::Set(AclChange { level, ..change("*Acme") }), "a wildcard begins with *");
+        check(AclRequest::Set(AclChange { roles, ..change("ann") }), "a role must be enclosed in brackets");
+        check(
+            AclRequest::Set(AclChange { level, ..change("*Acme") }),
+            "a wildcard must be * alone, or * followed by /",
+        );
         let remove = AclSettings { remove_role: vec!["Nobody".to_owned()], ..AclSettings::default() };
         check(AclRequest::Settings(remove), "there is no role [Nobody]");
         check(AclRequest::Remove { who: "ann".to_owned() }, "acl plans.nsf list");
         check(AclRequest::Remove { who: "-Default-".to_owned() }, "--level no-access");
         let elsewhere = AclChange { level, ..change("Zoe/Elsewhere") };
         let answer = acl(&sample, AclRequest::Set(elsewhere)).expect("it may be of another server");
-        assert!(answer.says.iter().any(|text| text.contains("Nobody here")), "{answer:?}");
+        assert!(answer.says.iter().any(|text| text.contains("The directory does not contain the name")), "{answer:?}");
     }
 }

@@ -394,10 +394,10 @@ mod tests {
         let sample = Sample::new();
         sample.core.directory.user_add(&directory::NewUser::new("zoe@acme.test")).expect("it is free");
         let create = |path: &str| DbRequest::Create { path: path.to_owned(), title: None, template: None };
-        check_refused(&sample, create("mail/zoe.nsf"), "taken already by user zoe@acme.test");
+        check_refused(&sample, create("mail/zoe.nsf"), "already taken by user zoe@acme.test");
         db(&sample, create("x.nsf")).expect("it is free");
-        check_refused(&sample, rename("x.nsf", "mail/zoe.nsf"), "taken already by user zoe@acme.test");
-        check_refused(&sample, rename("mail/ann.nsf", "mail/zoe.nsf"), "taken already by user zoe@acme.test");
+        check_refused(&sample, rename("x.nsf", "mail/zoe.nsf"), "already taken by user zoe@acme.test");
+        check_refused(&sample, rename("mail/ann.nsf", "mail/zoe.nsf"), "already taken by user zoe@acme.test");
     }
 
     #[test]
@@ -486,8 +486,8 @@ mod tests {
         }
         let queue =
             DbChange { path: "mail.box".to_owned(), keep_deleted: Some("2d".to_owned()), ..DbChange::default() };
-        check_refused(&sample, DbRequest::Set(queue), "gone at once");
-        check_refused(&sample, change(DbChange::default()), "nothing was said to change");
+        check_refused(&sample, DbRequest::Set(queue), "deleted documents cannot be kept there");
+        check_refused(&sample, change(DbChange::default()), "nothing to change; `doublet db set --help`");
         for text in ["0", "1h", "36h", "soon", "200000d"] {
             let interval = DbChange { purge_interval: Some(text.to_owned()), ..DbChange::default() };
             assert!(db(&sample, change(interval)).is_err(), "{text}");

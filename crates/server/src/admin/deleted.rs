@@ -105,7 +105,7 @@ mod tests {
         let writer: Access<level::Depositor> = open(&sample.core, PATH).expect("the mail file exists").downgrade();
         let accesses = [&writer];
         let mut transaction = sample.core.notes.transaction(&accesses).expect("the mail file exists");
-        let outcome = change(&mut transaction.writer(0)).expect("the server may change the ACL change the ACL");
+        let outcome = change(&mut transaction.writer(0)).expect("the server may change the ACL");
         transaction.commit().expect("the store works");
         outcome
     }

@@ -329,8 +329,8 @@ impl Findings {
         }
         if self.unrepaired().count() > count(FindingKind::Block) + repairable {
             says.push(
-                "What a backup has of the rest, restoring it brings back; notes that cannot be read were or will be put \
-                 aside, so that the others work on."
+                "Restoring a backup brings back what it contains of the rest; notes that cannot be read were or will be set \
+                 aside, so that the others remain usable."
                     .to_owned(),
             );
         }
@@ -339,9 +339,9 @@ impl Findings {
         }
         if count(FindingKind::Block) > 0 {
             says.push(
-                "The damaged places stay in the store's files: it refuses changes when it meets them while tidying up. Stop the server and run \
-                 `doublet fixup` again, which replaces what files it can. If they are still there, export what is newer than the last backup, look at the disk, \
-                 and restore the backup."
+                "The damaged blocks remain in the store's files: the store refuses changes when it finds them during a compaction. Stop the \
+                 server and run `doublet fixup` again, which replaces the files that it can. If the damage remains, export what is newer than the last \
+                 backup, check the disk, and restore the backup."
                     .to_owned(),
             );
         }

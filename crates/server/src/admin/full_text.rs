@@ -196,7 +196,7 @@ mod tests {
 
     fn deliver(sample: &Sample, subject: &str) {
         let file = sample.core.mail.open("mail/ann.nsf", &std::sync::Arc::new(notes::Identity::local_server("")));
-        let file = file.expect("the server may change the ACL change the ACL");
+        let file = file.expect("the server may change the ACL");
         let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
         let raw = format!("Subject: {subject}\r\n\r\nwords\r\n").into_bytes();
         let new = mail::mailbox::NewMessage { raw, flags: mail::mailbox::Flags::none(), received: None };

@@ -329,7 +329,7 @@ mod tests {
         };
         let failure = user(&sample, zoe).expect_err("no database can be made");
         assert!(matches!(failure, Failure::Partial { .. }), "{failure}");
-        assert!(failure.to_string().contains("zoe@acme.test was added all the same"), "{failure}");
+        assert!(failure.to_string().contains("zoe@acme.test was added nevertheless"), "{failure}");
         find(&sample.core, "zoe").expect("she was added");
     }
 

@@ -696,8 +696,8 @@ pub struct FixupRequest {
 }
 
 const TABLE_HELP: &str = "\
-The first rows tell what each column holds: numbers, times (RFC 3339, or dates alone), lists, else text. The fields of the form,
-if the database has it, say it better; --map says it for good. Look at it with --dry-run first:
+The first rows determine the type of each column: numbers, times (RFC 3339, or dates alone), lists, otherwise text. The fields
+of the form, if the database has it, take precedence over that, and --map over both. Check the result with --dry-run first:
 
   doublet db import people.nsf people.csv --form Person --dry-run
   doublet db import people.nsf people.csv --form Person --map 'Tags=Categories:text-list' --map 'Internal='";

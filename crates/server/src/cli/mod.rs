@@ -169,8 +169,8 @@ fn reject_user_options(line: &CommandLine) -> Result<(), String> {
     let Some(option) = said else { return Ok(()) };
     let others = USER_COMMANDS.map(|path| format!("`doublet {}`", path.join(" "))).join(", ");
     Err(format!(
-        "{option} means nothing here: this command works on the data folder, as its operator, from whom nothing is hidden. \
-         Those that go to a server with the rights of a person are {others}"
+        "{option} cannot be used here: this command works on the data folder with the unrestricted rights of its operator. \
+         The commands that call a server with the rights of a user are {others}"
     ))
 }
 

@@ -114,7 +114,7 @@ fn what_only_its_user_could_refuse_is_refused_here() {
     );
     check_refused(
         "[listen]\npop3 = \"127.0.0.1:143\"\n",
-        "line 2: listen.pop3: 127.0.0.1:143 is taken by listen.imap already",
+        "line 2: listen.pop3: 127.0.0.1:143 is already used by listen.imap",
     );
     check_refused(
         "[router]\nretry_first = \"5h\"\n",

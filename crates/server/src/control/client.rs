@@ -35,7 +35,7 @@ pub fn call(socket: &Path, request: Request, report: &mut ProgressCallback<'_>) 
         match serde_json::from_slice(&line).map_err(|error| broken(&error))? {
             Reply::Progress(progress) => {
                 if report(progress) == ControlFlow::Break(()) {
-                    return Err("broken off".to_owned());
+                    return Err("interrupted".to_owned());
                 }
             }
             Reply::Result(answer) => return Ok(answer),

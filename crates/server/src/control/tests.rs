@@ -24,7 +24,7 @@ impl Execute for CountingTask {
         for done in 1..=10 {
             let progress = Progress { what: "counting".to_owned(), done, total: Some(10), unit: Unit::Notes };
             if report(progress).is_break() {
-                return Err("broken off".to_owned());
+                return Err("interrupted".to_owned());
             }
             *self.heard.lock().expect("one thread") = done;
         }

@@ -114,9 +114,10 @@ fn users_send_with_addresses_of_their_own() {
     let server = place.serve();
     let mut smtp = server.submission();
     smtp.ask("MAIL FROM:<bob@acme.test>", "553 5.7.1");
-    for (from, reply) in
-        [("Bob <bob@acme.test>", "550 5.7.1 bob@acme.test is not your address"), ("Ann <ann@acme.test>", "250 ")]
-    {
+    for (from, reply) in [
+        ("Bob <bob@acme.test>", "550 5.7.1 bob@acme.test is not one of your addresses"),
+        ("Ann <ann@acme.test>", "250 "),
+    ] {
         smtp.ask("MAIL FROM:<ann@acme.test>", "250 ");
         smtp.ask("RCPT TO:<bob@acme.test>", "250 ");
         smtp.ask("DATA", "354 ");
@@ -182,7 +183,7 @@ fn a_command_that_fails_changes_nothing() {
         "cannot be used with",
     );
     for command in [["user", "set", "ann"], ["group", "set", "team@acme.test"], ["domain", "set", "acme.test"]] {
-        place.check_fails(&command, "nothing was said to change");
+        place.check_fails(&command, "nothing to change");
     }
     place.check_fails(&["user", "remove", "ann"], "domain set third.test --catch-all none");
     place.check_fails(&["user", "add", "x@far.test"], "doublet domain add far.test");
@@ -204,7 +205,7 @@ fn access_is_listed_and_changed() {
         (&ann["level"], &ann["kind"], &ann["flags"][0]),
         (&"editor".into(), &"person".into(), &"no-delete".into())
     );
-    place.check(&["db", "acl", "plans.nsf", "remove", "ann"], "no entry");
+    place.check(&["db", "acl", "plans.nsf", "remove", "ann"], "The entry ann/acme.test was removed");
     place.check(&["db", "acl", "--help"], "depositor  may put documents in");
     place.check(
         &["db", "set", "plans.nsf", "--title", "Plans", "--purge-interval", "30d", "--unread-marks", "off"],

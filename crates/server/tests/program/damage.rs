@@ -90,13 +90,13 @@ fn flip_and_fix(place: &TestFolder, file: &Path, told: &mut FixupCounts) {
     }
     if complaint.contains("properties unsorted") {
         // The engine does not name the file whose properties are damaged, so the file stays, and fixup reports this.
-        assert!(complaint.contains("stay in the store's files"), "{name}: {complaint}");
+        assert!(complaint.contains("remain in the store's files"), "{name}: {complaint}");
         told.refused += 1;
         return;
     }
-    assert!(!complaint.contains("stay in the store's files"), "{name}: {said}{complaint}");
+    assert!(!complaint.contains("remain in the store's files"), "{name}: {said}{complaint}");
     let named = complaint.matches("cannot be read\n").count();
-    assert_eq!(output.status.success(), said.contains(", all mended"), "{name}: {said}{complaint}");
+    assert_eq!(output.status.success(), said.contains(", all repaired"), "{name}: {said}{complaint}");
     place.check(&["fixup"], "No damage was found");
     if complaint.contains("\n  names.nsf: note") {
         // Ann's person document is lost: her mail exists, but the directory has no owner for it.
@@ -140,7 +140,7 @@ fn fixup_keeps_damaged_files_that_a_server_works_on() {
     assert!(victim.exists());
     server.stop();
     let output = place.run(&["fixup"], "");
-    assert!(!text(&output.stderr).contains("stay in the store's files"), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("remain in the store's files"), "{}", text(&output.stderr));
     assert!(!victim.exists());
     place.check(&["fixup"], "No damage was found");
     let mut server = place.serve();

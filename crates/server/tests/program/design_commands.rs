@@ -23,7 +23,7 @@ columns = [
 /// Creates a database in which ann is Designer, and bob is Reader and may have private folders and views.
 fn plan() -> (TestFolder, Server) {
     let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    place.check(&["db", "create", PLAN], "was made");
+    place.check(&["db", "create", PLAN], "was created");
     place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
     place.check(&["db", "acl", PLAN, "set", "ann@acme.test", "--level", "designer"], "");
     let own = ["--level", "reader", "--flag", "create-personal-folders"];
@@ -72,13 +72,13 @@ fn a_view_is_made_shown_changed_and_deleted() {
     with_input(&place, "ann", &["view", "change", PLAN, "By Due", "-", "--expect", "1"], &changed);
     assert_eq!(field(&ann(&["view", "entries", PLAN, "By Due"]), "category"), ["Cellar", "", "Attic", ""]);
     let again = ["view", "change", PLAN, "By Due", "due.toml", "--expect", "1"];
-    place.fails_as_user("ann", &again, "`doublet view design` shows it as it is now");
+    place.fails_as_user("ann", &again, "`doublet view design` shows the current design");
 
     place.fails_as_user("bob", &["view", "delete", PLAN, "By Due"], "access");
     let expect = ["view", "delete", PLAN, "By Due", "--expect", "1"];
     place.fails_as_user("ann", &expect, "sequence number 2, not 1");
     with_input(&place, "ann", &["view", "delete", PLAN, "By Due"], "");
-    let gone = "\"By Due\" does not exist; `doublet view list plan.nsf` lists the existing notes";
+    let gone = "\"By Due\" does not exist; `doublet view list plan.nsf` lists the existing ones";
     place.fails_as_user("ann", &["view", "design", PLAN, "By Due"], gone);
     place.fails_as_user("ann", &["view", "change", PLAN, "By Due", "due.toml"], gone);
     server.stop();
@@ -91,14 +91,14 @@ fn files_that_are_no_view_are_told_with_their_place() {
         std::fs::write(place.path("wrong.toml"), file).expect("there is room");
         place.fails_as_user("ann", &["view", "create", PLAN, "wrong.toml"], expected);
     };
-    wrong("", "it begins with [[view]]");
+    wrong("", "a view begins with [[view]]");
     wrong(&BY_DUE.replace("collapsed", "colapsed"), "line 5");
-    wrong(&BY_DUE.replace("collapsed", "colapsed"), "docs/templates.md has all words");
+    wrong(&BY_DUE.replace("collapsed", "colapsed"), "docs/templates.md describes all keywords");
     wrong(&BY_DUE.replace("SELECT Form =", "SELECT Form"), "selection: line 1, column 13");
     wrong(&BY_DUE.replace("@If(", "@Iff("), "column \"Long\": line 1, column 1");
     wrong(
         &BY_DUE.replace("sort = \"ascending\", category", "category"),
-        "column \"Room\": a categorised column is sorted",
+        "column \"Room\": a categorised column must be sorted",
     );
     let many = format!("columns = [{}]\n", "{ title = \"a\" },".repeat(257));
     wrong(&format!("{}{many}", BY_DUE.split("columns").next().expect("it begins")), "at most 256 columns of a view");
@@ -120,7 +120,7 @@ fn ones_own_views_and_folders_are_for_oneself() {
     let told = with_input(&place, "bob", &["view", "design", PLAN, "By Due"], "");
     assert!(told.contains("\npersonal = true\n"), "{told}");
     let shared = ["view", "change", PLAN, "By Due", "due.toml"];
-    place.fails_as_user("bob", &shared, "stays so with `personal = true`");
+    place.fails_as_user("bob", &shared, "a personal view stays personal with `personal = true`");
     let own = told.replace("\"Task\", item", "\"What\", item");
     with_input(&place, "bob", &["view", "change", PLAN, "By Due", "-", "--expect", "1"], &own);
     assert_eq!(field(&bob(&["view", "list", PLAN]), "columns"), [json!(["Room", "What", "Long"])]);

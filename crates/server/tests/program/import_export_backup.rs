@@ -56,7 +56,7 @@ fn a_maildir_keeps_its_flags_and_folders() {
     assert!(work[0].ends_with(":2,R"), "{work:?}");
     let text = fs::read_to_string(place.path("out/.Work.2026/cur").join(&work[0])).expect("it was written");
     assert_eq!(text, "Subject: work\n\ntext\n");
-    place.check_fails(&["import", "maildir", "out/cur", "--user", "ann"], "is no Maildir");
+    place.check_fails(&["import", "maildir", "out/cur", "--user", "ann"], "is not a Maildir");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_backup_of_a_running_server_is_restored() {
     assert!(second["copied_bytes"].as_u64() < first["copied_bytes"].as_u64(), "{first} {second}");
     server.kill();
     place.check_fails(&["restore", "saved"], "restore into a new folder");
-    place.check(&["restore", "saved", "--verify"], "is whole");
+    place.check(&["restore", "saved", "--verify"], "is intact");
     assert_eq!(place.json(&["restore", "saved", "--list"]).as_array().map(Vec::len), Some(2));
     fs::remove_dir_all(place.data()).expect("it is ours");
     assert_eq!(place.json(&["restore", "saved", "--backup", "1"])["backup"], 1);
@@ -109,7 +109,7 @@ fn a_backup_of_a_running_server_is_restored() {
 fn backups_are_pruned_and_do_not_lie_among_the_data() {
     let place = TestFolder::with_people(&["ann@acme.test"]);
     for words in [&["backup", "saved"][..], &["backup", "saved"], &["backup", "saved", "--keep", "2"]] {
-        place.check(words, "brings it back");
+        place.check(words, "restores it");
     }
     let numbers: Vec<u64> = place
         .json(&["restore", "saved", "--list"])
@@ -197,7 +197,7 @@ fn flipped_bytes_in_the_files_of_the_store_are_mended_or_told_of() {
         let said = crate::text(&output.stderr);
         // Damage in files that the store needs to open, or in the catalog of databases, is not ignored: the error names
         // the table and the file.
-        let is_told = ["restore a backup", "stay in the store's files", "damaged record in table"];
+        let is_told = ["restore a backup", "remain in the store's files", "damaged record in table"];
         let is_told = is_told.iter().any(|words| said.contains(words));
         assert!(output.status.success() || is_told, "{}: {said}", file.display());
         fs::write(&file, &sound).expect("written");

@@ -171,7 +171,7 @@ fn attachments_are_encrypted_when_that_is_wanted_and_lost_without_the_key() {
     let key = place.data().join("keys/blobs.key");
     std::fs::rename(&key, place.path("away")).expect("it was made");
     for _ in 0..2 {
-        place.check_fails(&["blobs"], "bring its copy back");
+        place.check_fails(&["blobs"], "restore it from a copy: without it they cannot be read");
     }
     std::fs::write(&key, "7".repeat(64)).expect("another key");
     place.check_fails(&["blobs"], "cannot be decrypted");

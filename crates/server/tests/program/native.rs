@@ -71,7 +71,7 @@ pub fn reason_of<T: std::fmt::Debug>(outcome: Result<T, client::Status>) -> (Cod
 #[test]
 fn notes_live_on_the_command_line() {
     let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    place.check(&["db", "create", "plan.nsf"], "was made");
+    place.check(&["db", "create", "plan.nsf"], "was created");
     place.check(&["db", "acl", "plan.nsf", "set", "ann@acme.test", "--level", "editor"], "");
     let server = place.serve();
     let ann = |words: &[&str]| place.as_user("ann", words);

@@ -60,7 +60,7 @@ fn who_may_makes_databases_and_manages_them() {
     with_client(&place, &server, "bob", |client| async move {
         assert_eq!(made(&client, create("q3.nsf", "plan")).await.expect("he may").title, "The plan");
     });
-    place.check(&["db", "create", "q4.nsf", "--template", "plan"], "was made");
+    place.check(&["db", "create", "q4.nsf", "--template", "plan"], "was created");
     place.check(&["design", "add", &file], "was replaced");
     place.check(&["design", "refresh", "q4.nsf"], "has the design of plan");
     place.check(&["design", "remove", "plan"], "was removed");

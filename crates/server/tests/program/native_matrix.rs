@@ -168,7 +168,7 @@ fn every_call_asks_who_calls() {
     let people: Vec<String> = LEVELS.iter().map(|level| format!("{level}@acme.test")).collect();
     let addresses: Vec<&str> = people.iter().map(String::as_str).collect();
     let place = TestFolder::with_people(&addresses);
-    place.check(&["db", "create", PLAN], "was made");
+    place.check(&["db", "create", PLAN], "was created");
     place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
     for (level, address) in LEVELS.iter().zip(&addresses).skip(1) {
         place.check(&["db", "acl", PLAN, "set", address, "--level", level], "");

@@ -66,7 +66,7 @@ fn servers_call_with_certificates_that_a_root_has_signed() {
     for key in ["tls.peers", "router.roots"] {
         place.options.extend(["--set".to_owned(), format!("{key}={}", place.path("peers.pem").display())]);
     }
-    place.check(&["db", "create", "plan.nsf"], "was made");
+    place.check(&["db", "create", "plan.nsf"], "was created");
     place.check(&["db", "acl", "plan.nsf", "set", "Hub/Acme", "--kind", "server", "--level", "editor"], "");
     let server = place.serve();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

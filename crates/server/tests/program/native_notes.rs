@@ -13,7 +13,7 @@ pub const PLAN: &str = "plan.nsf";
 pub fn plan(people: &[(&str, &str)]) -> (TestFolder, Server) {
     let addresses: Vec<String> = people.iter().map(|(name, _)| format!("{name}@acme.test")).collect();
     let place = TestFolder::with_people(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
-    place.check(&["db", "create", PLAN], "was made");
+    place.check(&["db", "create", PLAN], "was created");
     place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
     for ((_, level), address) in people.iter().zip(&addresses) {
         place.check(&["db", "acl", PLAN, "set", address, "--level", level], "");

@@ -34,7 +34,7 @@ fn by_category() -> v1::ReadEntriesRequest {
 /// Creates a library in which ann is Editor and bob is Reader.
 fn library() -> (TestFolder, Server) {
     let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was made");
+    place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was created");
     place.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "editor"], "");
     place.check(&["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "reader"], "");
     let server = place.serve();
@@ -298,7 +298,7 @@ fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
     let mut place = TestFolder::with_people(&["ann@acme.test"]);
     // With this setting, only opening a view requests its update.
     place.options.extend(["--set".to_owned(), "views.suppression_time=1h".to_owned()]);
-    place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was made");
+    place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was created");
     place.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "reader"], "");
     let rows: String = (0..2_500).map(|row| format!("Title {row},Category {}\n", row % 10)).collect();
     std::fs::write(place.path("rows.csv"), format!("Subject,Categories\n{rows}")).expect("there is room");
@@ -577,7 +577,7 @@ fn what_cannot_be_designed_is_refused_with_its_place() {
         refused(many, limit, "limit", "at most 256 columns of a view").await;
         let clicked = v1::ColumnDesign { click_ascending: true, click_descending: true, ..column("a", "a") };
         let orders = v1::ViewDesign { columns: vec![clicked; 8], ..by_title() };
-        refused(orders, limit, "limit", "at most 16 sort sort orders of a view").await;
+        refused(orders, limit, "limit", "at most 16 sort orders of a view").await;
         let aliases = v1::ViewDesign { aliases: vec!["a".to_owned(); 17], ..by_title() };
         refused(aliases, limit, "limit", "at most 16 aliases of a view").await;
         let category = v1::ColumnDesign { category: true, ..column("Kind", "Kind") };

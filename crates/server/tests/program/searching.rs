@@ -23,7 +23,10 @@ fn what_is_delivered_is_found() {
     assert_eq!((&found[0]["title"], &found[1]["title"]), (&"another".into(), &"annual report".into()));
     place.check_fails(&["db", "search", "mail/ann.nsf", "(figures"], "the parenthesis is not closed");
     place.check_fails(&["db", "search", "names.nsf", "x"], "doublet db index names.nsf --full-text immediate");
-    place.check(&["db", "index", "mail/ann.nsf", "--full-text", "off"], "no full-text index any more");
+    place.check(
+        &["db", "index", "mail/ann.nsf", "--full-text", "off"],
+        "The full-text index of mail/ann.nsf was removed",
+    );
     let server = place.serve();
     place.check_fails(&["db", "search", "mail/ann.nsf", "figures"], "has no full-text index");
     server.stop();
@@ -35,7 +38,7 @@ fn what_attachments_of_documents_say_is_found() {
     for assignment in ["full_text.delay=0s", "log.filter=full_text=debug"] {
         place.options.extend(["--set".to_owned(), assignment.to_owned()]);
     }
-    place.check(&["db", "create", "plan.nsf"], "was made");
+    place.check(&["db", "create", "plan.nsf"], "was created");
     place.check(&["db", "acl", "plan.nsf", "set", "ann@acme.test", "--level", "editor"], "");
     place.check(&["db", "index", "plan.nsf", "--full-text", "immediate"], "0 documents");
     let mut server = place.serve();

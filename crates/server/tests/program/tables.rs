@@ -109,14 +109,14 @@ fn kill_in_the_middle(place: &TestFolder, server: Server, words: &[&str]) {
 #[test]
 fn a_table_of_many_rows_survives_a_killed_server() {
     let place = TestFolder::new();
-    place.check(&["db", "create", PATH], "was made");
+    place.check(&["db", "create", PATH], "was created");
     let file = place.path("rows.csv");
     let back = place.path("back.csv");
     write_rows(&file);
     let source = file.display().to_string();
     let import = ["db", "import", PATH, &source, "--map", "Tags=Tags:text-list"];
     kill_in_the_middle(&place, place.serve(), &import);
-    place.check_fails(&import, "--resume goes on behind that row, --restart begins with the first one");
+    place.check_fails(&import, "--resume continues after that row, --restart starts again with the first row");
     let left: u64 = place.json(&["db", "show", PATH])["notes"].as_u64().expect("a number");
     assert!((500..row_count()).contains(&left), "{left} notes after the server was killed");
     let server = place.serve();
@@ -141,7 +141,7 @@ fn a_table_of_many_rows_survives_a_killed_server() {
 #[test]
 fn a_table_is_taken_from_standard_input_whole() {
     let place = TestFolder::new();
-    place.check(&["db", "create", PATH], "was made");
+    place.check(&["db", "create", PATH], "was created");
     let rows: String = (0..1_500).map(|number| format!("{number},x\n")).collect();
     let lines: String = (0..1_500).map(|number| format!("{{\"Number\":{number}}}\n")).collect();
     place.check_input(
@@ -159,7 +159,7 @@ fn a_table_is_taken_from_standard_input_whole() {
 #[test]
 fn a_table_tells_what_comes_late_and_comes_back_whole() {
     let place = TestFolder::new();
-    place.check(&["db", "create", PATH], "was made");
+    place.check(&["db", "create", PATH], "was created");
     let file = place.path("rows.jsonl");
     let lines: String = (1..=1_000).map(|number| format!("{{\"Number\":{number}}}\n")).collect();
     let last = "{\"Number\":1001,\"Late\":\"x\",\"Body\":\"<b>rich</b>\"}\n";
@@ -183,7 +183,7 @@ fn a_table_tells_what_comes_late_and_comes_back_whole() {
 #[test]
 fn a_quote_that_is_never_closed_fails_the_import_behind_the_rows_before_it() {
     let place = TestFolder::new();
-    place.check(&["db", "create", PATH], "was made");
+    place.check(&["db", "create", PATH], "was created");
     let file = place.path("rows.csv");
     let rows = |end: u32, quote: &str| -> String {
         let row = |number| format!("{number},{}x\n", if number == 501 { quote } else { "" });

@@ -314,14 +314,14 @@ fn author_domains(text: &[u8], parsed: Option<&AuthenticatedMessage<'_>>) -> Res
     };
     let is_foreign = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t');
     if value.iter().any(is_foreign) || parsed.from.is_empty() {
-        return Err("The From field of the message");
+        return Err("The From field of the message is invalid");
     }
     let mut domains = Vec::new();
     for address in &parsed.from {
         let (local, domain) = split_address(address);
         let domain = ascii_domain(domain).unwrap_or_default().to_lowercase();
         if local.is_empty() || !is_domain(&domain) {
-            return Err("The From field of the message");
+            return Err("The From field of the message is invalid");
         }
         if !domains.contains(&domain) {
             domains.push(domain);

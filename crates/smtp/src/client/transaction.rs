@@ -186,7 +186,7 @@ impl Transaction<'_> {
         }
         let data = self.connection.reply(limits.data_begin).await?;
         if !mail.is_positive() && mail.code == 421 {
-            return Err(TransferError::broken("the server is closing the connection the connection"));
+            return Err(TransferError::broken("the server is closing the connection"));
         }
         Ok((accepted, Some(data)))
     }

@@ -98,7 +98,7 @@ async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
         let recorded = results(zone(), DmarcEnforcement::Record, client, &message).await;
         assert!(recorded.contains(&format!("; dmarc={dmarc} ")), "{from} {author}: {recorded}");
     };
-    let later = |domain: &str| format!("451 4.7.0 DMARC of {domain} now, try again later");
+    let later = |domain: &str| format!("451 4.7.0 Cannot look up the DMARC policy of {domain} now, try again later");
     let fails = |domain: &str| format!("550 5.7.1 Message fails DMARC, and {domain} asks");
     let taken = "Authentication-Results:";
     // The policy itself cannot be looked up. This includes a subdomain whose organization has a policy.
@@ -206,7 +206,7 @@ async fn an_author_cannot_be_hidden_from_dmarc() {
     let none = "550 5.6.0 The message has no From field";
     check("", none).await;
     check("Sender: ann@author.example\r\n", none).await;
-    let illegible = "550 5.6.0 The From field of the message";
+    let illegible = "550 5.6.0 The From field of the message is invalid";
     for from in [
         "ann@author.example\0",
         "ann@author.example\u{7}",

@@ -221,14 +221,14 @@ fn a_restore_that_was_killed_leaves_no_store() {
     fs::create_dir(&gathered).expect("made");
     fs::rename(folder.join("CURRENT"), gathered.join("CURRENT")).expect("moved back");
     for _ in 0..2 {
-        check_refused(Store::open(&folder, &small()).map(drop), "a restore into it was broken off");
+        check_refused(Store::open(&folder, &small()).map(drop), "a restore into it was interrupted");
         check_refused(world.restore(None, "restored").map(drop), "restore into a new folder");
     }
     // Simulates a restore that stopped earlier, before any file was moved.
     let folder = world.path("earlier");
     fs::create_dir_all(folder.join(crate::rocks::RESTORING_FOLDER)).expect("made");
     fs::write(folder.join(crate::rocks::RESTORING_FOLDER).join("CURRENT"), b"half").expect("written");
-    check_refused(Store::open(&folder, &small()).map(drop), "a restore into it was broken off");
+    check_refused(Store::open(&folder, &small()).map(drop), "a restore into it was interrupted");
     assert_eq!(all(&world.restore(None, "earlier").expect("restored again")), all(&store));
 }
 
@@ -252,7 +252,7 @@ fn refusals_tell_the_next_step() {
     fill(&store, 1);
     world.backup(&store);
     let target = world.path("backup");
-    check_refused(verify(&target, Some(7), &mut |_| {}), "no backup 7 in it, but 1");
+    check_refused(verify(&target, Some(7), &mut |_| {}), "it does not contain backup 7, only 1");
     let destination = RestoreDestination { folder: &world.path("store"), wal_folder: None };
     check_refused(restore(&target, None, destination, &mut |_| {}), "restore into a new folder");
     let manifest = target.join(BACKUPS).join("000001");

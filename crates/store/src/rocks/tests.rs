@@ -217,7 +217,7 @@ fn a_new_store_beside_the_log_of_another_is_refused() {
     let folder = folder();
     let options = Options { wal_folder: Some(logs.path().to_path_buf()), ..small() };
     acknowledged(&folder.path().join("store"), &options);
-    check_refused(&folder.path().join("other"), &options, &["is the device of the store mounted?"]);
+    check_refused(&folder.path().join("other"), &options, &["check that the device of the store is mounted"]);
 }
 
 #[test]

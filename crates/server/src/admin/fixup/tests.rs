@@ -40,7 +40,7 @@ fn a_block_that_stays_is_told_wherever_it_is_met() {
     found.merge_remaining_blocks(&[block(b"where the first reading met it")]);
     assert_eq!(left(&found), [&told]);
     found.merge_remaining_blocks(&[]);
-    assert!(found.answer(false).expect("mended").says[0].contains("1 finding, all mended"));
+    assert!(found.answer(false).expect("mended").says[0].contains("1 finding, all repaired."));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_is_derived_works_again_whatever_block_was_lost() {
         let closed = ClosedDataFolder::new();
         closed.flip(table);
         let answer = closed.fixup().unwrap_or_else(|failure| panic!("{table:?}: {failure}"));
-        assert!(answer.says[0].ends_with("findings, all mended."), "{table:?}: {answer:?}");
+        assert!(answer.says[0].ends_with("findings, all repaired."), "{table:?}: {answer:?}");
         let core = closed.reopen();
         for user in ["ann", "bob"] {
             assert!(core.directory.person(&format!("{user}@acme.test")).expect("a look").is_some(), "{table:?}");

@@ -322,7 +322,7 @@ fn what_cannot_be_read_is_named_and_does_not_stop_the_rest() {
     };
     check(request(&sample, "letters", MailFormat::Eml), 1, &[".DS_Store", "large.eml"]);
     check(request(&sample, "boxes", MailFormat::Mbox), 1, &["a.msf"]);
-    check(request(&sample, "letters/good.eml", MailFormat::Mbox), 0, &["good.eml: this is no mbox file"]);
+    check(request(&sample, "letters/good.eml", MailFormat::Mbox), 0, &["good.eml: not an mbox file"]);
     let two = ["missing.eml", "letters/good.eml"].map(|name| top.join(name)).to_vec();
     check(ImportRequest { files: two, ..request(&sample, "", MailFormat::Eml) }, 1, &["missing.eml"]);
 }
@@ -334,8 +334,8 @@ fn a_failed_import_says_what_went_in_and_goes_on_when_there_is_room() {
     write(&sample.folder.path().join("big.mbox"), text.repeat(1_500));
     let request = ImportRequest { user: "bob".to_owned(), ..request(&sample, "big.mbox", MailFormat::Mbox) };
     let failure = sample.execute(Request::Import(request.clone())).expect_err("bob has 1 MiB").to_string();
-    assert!(failure.contains("over quota") && failure.contains("raises the limit"), "{failure}");
-    assert!(failure.contains("Before that 1000 messages (1004000 bytes)"), "{failure}");
+    assert!(failure.contains("over quota") && failure.contains("raises the quota"), "{failure}");
+    assert!(failure.contains("Imported before that and kept: 1000 messages (1004000 bytes)"), "{failure}");
     let bob = people::find(&sample.core, "bob").expect("he is there");
     people::set_quota(&sample.core, &bob, None).expect("it can be raised");
     assert_eq!(import(&sample, request).data["messages"], json!(500));
@@ -349,7 +349,10 @@ fn break_off(sample: &Sample, request: &ImportRequest, steps: usize) {
         if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     let failure = outcome.expect_err("it is broken off").to_string();
-    assert!(failure.contains("broken off") && failure.contains("goes on where it stopped"), "{failure}");
+    assert!(
+        failure.contains("interrupted; what was done") && failure.contains("continues where it stopped"),
+        "{failure}"
+    );
 }
 
 fn numbered(count: u64) -> Vec<String> {

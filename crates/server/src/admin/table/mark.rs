@@ -83,15 +83,15 @@ impl ImportProgress {
         let file = request.file.display();
         if !request.resume {
             return Err(Failure::Refused(format!(
-                "an import of {file} into {path} was broken off after row {rows}, when {} made; --resume goes on behind that row, \
-                 --restart begins with the first one again and leaves what was made where it is",
-                counted(documents, "document was", "documents were")
+                "an import of {file} into {path} was interrupted after row {rows}, with {} created; --resume continues after that row, \
+                 --restart starts again with the first row and keeps what was created",
+                counted(documents, "document", "documents")
             )));
         }
         if size != self.size && self.size != 0 {
             return Err(Failure::Refused(format!(
-                "{file} has {size} bytes, and {} when the import was broken off: which of its rows are documents already cannot be \
-                 told; --restart begins with the first one",
+                "{file} has {size} bytes, but had {} when the import was interrupted, so it is unknown which of its rows were imported; \
+                 --restart starts again with the first row",
                 self.size
             )));
         }

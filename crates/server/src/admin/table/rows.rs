@@ -248,8 +248,8 @@ fn texts_of(row: &csv::ByteRecord, names: &[String]) -> Result<Vec<String>, Stri
             let column = names.get(index).map_or_else(|| (index + 1).to_string(), |name| quoted(name));
             let line = row.position().map_or(0, csv::Position::line);
             Err(format!(
-                "column {column} (line {line}) is no text in UTF-8; is the file a table? one in another encoding has to be \
-                 saved as UTF-8"
+                "column {column} (line {line}) is not UTF-8 text; if the file is a table in another encoding, save it \
+                 as UTF-8"
             ))
         }
     };

@@ -130,10 +130,10 @@ fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
     let resume = TableImport { resume: true, ..request.clone() };
     let restart = TableImport { restart: true, ..request.clone() };
     let told = import_again(&sample, &request, true).expect_err("it is broken off");
-    assert!(told.contains("1000 documents were made before; the same command with --resume"), "{told}");
+    assert!(told.contains("1000 documents were created before that; the same command with --resume"), "{told}");
     assert_eq!(numbers(&sample), (0..1_000).collect::<Vec<_>>());
     let told = import_again(&sample, &request, false).expect_err("it was not said what to do");
-    assert!(told.contains("broken off after row 1000, when 1000 documents were made"), "{told}");
+    assert!(told.contains("interrupted after row 1000, with 1000 documents created"), "{told}");
     let dry = TableImport { dry_run: true, ..request.clone() };
     assert_eq!(import_again(&sample, &dry, false), Ok(2_234), "a dry run reads everything");
     import_again(&sample, &resume, true).expect_err("it is broken off again");
@@ -143,16 +143,16 @@ fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
     assert!(told.contains("nothing to resume: no import of ") && told.contains("without --resume"), "{told}");
     assert_eq!(numbers(&sample).len(), 2_234, "no row is a document twice");
     let told = import_again(&sample, &request, true).expect_err("it is broken off");
-    assert!(told.contains("1000 documents were made before"), "from the first row: {told}");
+    assert!(told.contains("1000 documents were created before that"), "from the first row: {told}");
     assert_eq!(import_again(&sample, &restart, false), Ok(2_234));
     assert_eq!(numbers(&sample).len(), 2_234 + 1_000 + 2_234, "nothing is taken back");
     import_again(&sample, &request, true).expect_err("it is broken off");
     std::fs::write(&request.file, format!("N,M\n{}", rows(9_999))).expect("written");
     let told = import_again(&sample, &resume, false).expect_err("it has changed");
-    assert!(told.contains("--restart begins with the first one"), "{told}");
+    assert!(told.contains("--restart starts again with the first row"), "{told}");
     let input = TableImport { file: "-".into(), ..resume };
     let told = import_again(&sample, &input, false).expect_err("nobody knows what comes");
-    assert!(told.contains("wants a file"), "{told}");
+    assert!(told.contains("--resume requires a file"), "{told}");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_file_whose_quote_was_mended_is_gone_on_with() {
     assert_eq!(import_again(&sample, &request, false), Ok(1));
     std::fs::write(&request.file, "N,M\n0,x\n1,x\n2,x\n").expect("written");
     let told = import_again(&sample, &request, false).expect_err("it was not said what to do");
-    assert!(told.contains("broken off after row 1, when 1 document was made"), "{told}");
+    assert!(told.contains("interrupted after row 1, with 1 document created"), "{told}");
     let resume = TableImport { resume: true, ..request };
     assert_eq!(import_again(&sample, &resume, false), Ok(3));
     assert_eq!(numbers(&sample), [0, 1, 2]);
@@ -323,22 +323,22 @@ fn what_separates_fields_can_be_said() {
     assert_eq!((&documents[0]["A,B"], &documents[0]["C"]), (&json!("1,5"), &json!(2.0)));
     for delimiter in ['"', '\n', 'é'] {
         let (answer, _) = check("rows.csv", "A;B\n1;2\n", |request| request.delimiter = Some(delimiter));
-        assert!(answer.expect_err("it cannot").contains("cannot separate fields"));
+        assert!(answer.expect_err("it cannot").contains("cannot be a delimiter"));
     }
 }
 
 #[test]
 fn what_separates_fields_is_found_out_and_told() {
     for (content, told) in [
-        ("A;B\n1;\"x;y\"\n", Some("Fields were separated by ';' between its fields")),
-        ("\u{feff}\"A\"\tB\n1\tx;y\n", Some("Fields were separated by tabs between its fields")),
-        ("\nA|B\n1|x;y\n", Some("Fields were separated by '|' between its fields")),
+        ("A;B\n1;\"x;y\"\n", Some("Fields were separated by ';', as detected in the first line")),
+        ("\u{feff}\"A\"\tB\n1\tx;y\n", Some("Fields were separated by tabs, as detected in the first line")),
+        ("\nA|B\n1|x;y\n", Some("Fields were separated by '|', as detected in the first line")),
         ("A,\"B\"\n1,x;y\n", None),
     ] {
         let (answer, documents) = check("rows.csv", content, |_| {});
         let answer = answer.expect("taken");
         assert_eq!((&documents[0]["A"], &documents[0]["B"]), (&json!(1.0), &json!("x;y")), "{content:?}");
-        let sentence = answer.says.iter().find(|sentence| sentence.contains("between its fields"));
+        let sentence = answer.says.iter().find(|sentence| sentence.contains("Fields were separated"));
         assert_eq!(sentence.map(|sentence| sentence.split("; ").next().unwrap_or_default()), told);
     }
     let (_, documents) = check("rows.csv", "\"a;b;c\",B\n1,2\n", |_| {});
@@ -355,10 +355,10 @@ fn bytes_that_are_no_text_are_told_by_row_and_column() {
         import(&sample.core, &request, &mut |_| ControlFlow::Continue(())).map_err(|failure| failure.to_string())
     };
     let why = told(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
-    assert!(why.contains("the first row: column 2 (line 1) is no text in UTF-8"), "{why}");
+    assert!(why.contains("the first row: column 2 (line 1) is not UTF-8 text"), "{why}");
     let refusals = told(b"A,B\n1,x\n2,K\xF6ln\n").expect("the others are taken").data["refusals"].clone();
     let why = refusals[0]["why"].as_str().expect("a text");
-    assert!(refusals[0]["row"] == 2 && why.starts_with("column \"B\" (line 3) is no text in UTF-8"), "{why}");
+    assert!(refusals[0]["row"] == 2 && why.starts_with("column \"B\" (line 3) is not UTF-8 text"), "{why}");
 }
 
 #[test]
@@ -569,7 +569,7 @@ fn what_an_export_leaves_out_is_told() {
     };
     let (answer, text) = exported(documents(), "out.jsonl", |_| {});
     assert_eq!((&answer.data["documents"], &answer.data["values_left_out"]), (&json!(3), &json!(2)));
-    assert!(answer.says[1].starts_with("2 values have no form as text"), "{:?}", answer.says);
+    assert!(answer.says[1].starts_with("2 values have no text form"), "{:?}", answer.says);
     assert_eq!((&line(&text)["Part"], &line(&text)["At"]), (&Json::Null, &json!("1970-01-01T00:00:01.500000Z")));
     let (answer, text) = exported(documents(), "out.jsonl", |request| {
         request.formula = Some("SELECT @If(N = 2; @While(1; 1); N = 1)".to_owned());
@@ -616,20 +616,20 @@ fn an_export_restores_who_may_read() {
     assert_eq!((&who["type"], &who["type_from"]), (&json!("readers"), &json!("the file")));
     assert!(!columns.iter().any(|column| column["column"] == "$TYPES"), "it is no column");
     let warnings = answer.data["warnings"].to_string();
-    assert!(warnings.contains("Documents get UNIDs of their own") && !warnings.contains("hides"), "{warnings}");
+    assert!(warnings.contains("Documents get new UNIDs") && !warnings.contains("restrict"), "{warnings}");
     let (_, documents) = check("rows.jsonl", &text, |request| request.map = names(&["Who=Who:text-list"]));
     assert_eq!(documents[0]["$TYPES"].get("Who"), None, "what is said goes before");
     let wrong = "{\"Who\":\"a\",\"$TYPES\":{\"Who\":\"owner\"}}\n{\"Who\":\"a\",\"$TYPES\":7}\n";
     let (answer, documents) = check("rows.jsonl", wrong, |_| {});
     let refusals = answer.expect("read").data["refusals"].clone();
     assert_eq!(refusals[0]["why"], json!("$TYPES: \"\\\"owner\\\"\" is not a valid type for column \"Who\""));
-    assert_eq!((&refusals[1]["why"], documents.len()), (&json!("$TYPES is no object"), 0));
+    assert_eq!((&refusals[1]["why"], documents.len()), (&json!("$TYPES is not an object"), 0));
 }
 
 #[test]
 fn a_table_of_commas_says_how_to_import_who_may_read() {
     let (answer, text) = exported(guarded(), "out.csv", |_| {});
-    let told = answer.says.iter().find(|told| told.contains("CSV does not say")).expect("it is told");
+    let told = answer.says.iter().find(|told| told.contains("CSV does not record the types")).expect("it is told");
     let maps = ["Body=Body:rich-text", "Editors=Editors:authors", "From=From:names", "Who=Who:readers"];
     for map in maps {
         assert!(told.contains(&format!("--map '{map}'")), "{told}");
@@ -656,9 +656,9 @@ fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
         let data = answer.expect("the others are taken").data;
         let refusals = data["refusals"].as_array().expect("a list");
         let whys: Vec<&str> = refusals.iter().filter_map(|one| one["why"].as_str()).collect();
-        assert_eq!(whys[0], format!("a document with the UNID {} already", unid(5)));
+        assert_eq!(whys[0], format!("a document with the UNID {} already exists", unid(5)));
         assert_eq!(whys[1], "column \"$UNID\": \"zork\" is not a UNID of 32 hexadecimal digits");
-        assert!(whys[2].ends_with("is one of profile documents"), "{whys:?}");
+        assert!(whys[2].ends_with("is reserved for profile documents"), "{whys:?}");
         assert_eq!((whys.len(), &data["documents"]), (3, &json!(701)));
         assert!(!data["warnings"].to_string().contains("UNID"), "{data}");
         if !is_dry {
@@ -703,14 +703,15 @@ fn what_a_person_should_know_of_columns_is_told() {
     check("rows.csv", "Name,N,name\na,1,b\n", &[], &[twins]);
     check("rows.csv", "Name,N,name\na,1,b\n", &["Name="], &[]);
     let looks = |what: &str| format!("Column \"P\" is imported as text. It looks like {what}.");
-    let numbers = looks("numbers, as \"1.234,50\"; only numbers with a decimal point, such as 12.5, are recognized");
+    let numbers =
+        looks("numbers, such as \"1.234,50\"; only numbers with a decimal point, such as 12.5, are recognized");
     check("rows.csv", "P;N\n7;1\n1.234,50;2\n;3\n-1,5;4\n", &[], &[&numbers]);
     let thousands =
-        looks("numbers, as \"1,234,567.5\"; only numbers with a decimal point, such as 12.5, are recognized");
+        looks("numbers, such as \"1,234,567.5\"; only numbers with a decimal point, such as 12.5, are recognized");
     check("rows.csv", "P;N\n1,234,567.5;1\n", &[], &[&thousands]);
     check("rows.csv", "P;N\n1,2,3;1\n", &[], &[]);
     for date in ["31.12.2020", "12/31/2020", "1-2-20", "31.12.2020 23:59"] {
-        let dates = looks(&format!("dates, as {date:?}; only dates written as 2024-12-31 are recognized"));
+        let dates = looks(&format!("dates, such as {date:?}; only dates written as 2024-12-31 are recognized"));
         check("rows.csv", &format!("P,N\n{date},1\n"), &[], &[&dates]);
         check("rows.csv", &format!("P,N\n{date},1\nelse,2\n"), &[], &[]);
         check("rows.csv", &format!("P,N\n{date},1\n"), &["P=P:text"], &[]);
@@ -725,7 +726,7 @@ fn what_a_person_should_know_of_columns_is_told() {
     let many: Vec<String> = (0..12).map(|number| format!("A {number}")).collect();
     let (answer, _) = super::tests::check("rows.csv", &format!("{0}\n{0}\n", many.join(",")), |_| {});
     let warnings = answer.expect("taken").data["warnings"].clone();
-    assert_eq!(warnings[10], json!("The same applies to 2 more columns, too."));
+    assert_eq!(warnings[10], json!("The same applies to 2 more columns."));
 }
 
 #[test]

@@ -130,7 +130,7 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
     }
     let reply = pages(&client, request, limit_of(reading.limit)).await?;
     if let (Some(place), []) = (&part.at, &reply.entries[..]) {
-        return Err(Failure(format!("there is no entry at position position {}", position_text(place))));
+        return Err(Failure(format!("there is no entry at position {}", position_text(place))));
     }
     let all = counted(opened.collection.entries, "entry", "entries");
     let mut answer = match reply.entries.len() as u64 {
@@ -456,9 +456,9 @@ mod tests {
         check(&columns, "Cost", true, "2");
         check(&columns, "Cost", false, "only downwards: say --descending");
         check(&columns, "Task", true, "only upwards: omit --descending");
-        check(&columns, "Plain", false, "it can be by Task, Cost");
-        check(&columns, "Zork", false, "not sorted by a click on Zork");
-        check(&columns[3..], "Plain", false, "one order alone");
+        check(&columns, "Plain", false, "it can be sorted by Task, Cost");
+        check(&columns, "Zork", false, "the view cannot be sorted by Zork");
+        check(&columns[3..], "Plain", false, "it has only one sort order");
     }
 
     #[test]
@@ -485,7 +485,7 @@ mod tests {
             );
         };
         check(false, None, None);
-        check(true, None, Some("the last changes yet; --wait SECONDS"));
+        check(true, None, Some("the latest changes yet; --wait SECONDS"));
         check(true, Some(v1::BuildProgress { done: 0, documents: 0 }), Some("about to be built"));
         check(true, Some(v1::BuildProgress { done: 3, documents: 5 }), Some("3 of 5 documents so far"));
     }

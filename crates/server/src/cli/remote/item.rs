@@ -56,9 +56,7 @@ fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), Failure> {
         _ => match of_type(kind, value) {
             Some(kind) => (name, summary, kind.map_err(broken)?),
             None => {
-                return Err(broken(
-                    "unknown type; unknown type; the types are text, number, time, html, names, readers and authors",
-                ));
+                return Err(broken("unknown type; the types are text, number, time, html, names, readers and authors"));
             }
         },
     })

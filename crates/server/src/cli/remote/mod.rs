@@ -328,8 +328,8 @@ mod tests {
             let told = call_failure(client::Status::new(code, "what the library says")).to_string();
             assert!(told.contains(expected) && !told.contains("code: '"), "{told}");
         };
-        check(Code::DeadlineExceeded, "longer than the server lets a call take");
-        check(Code::Unavailable, "broke off: what the library says");
+        check(Code::DeadlineExceeded, "longer than the server's time limit for a call");
+        check(Code::Unavailable, "the connection to the server was lost: what the library says");
         check(Code::Internal, "what the library says (Internal)");
     }
 

@@ -167,7 +167,7 @@ fn timed_out_answer(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answ
     };
     let documents = counted(rows.len(), "document was", "documents were");
     let complaint = format!(
-        "the search took longer than {CALL_TIME}; {documents} found until then: --since {next}. \
+        "the search took longer than {CALL_TIME}; {documents} found until then, and --since {next} continues after them. \
          Otherwise, {narrower}"
     );
     Ok(Answer { complaint: Some(complaint), ..Answer::list(rows) })
@@ -237,9 +237,12 @@ mod tests {
         assert!(!has_more);
         let answer = timed_out_answer(list.rows, next).expect("it found some");
         let complaint = answer.complaint.expect("it is not all");
-        assert!(complaint.contains("5 documents were found") && complaint.contains("--since 8 goes on"), "{complaint}");
+        assert!(
+            complaint.contains("5 documents were found") && complaint.contains("--since 8 continues"),
+            "{complaint}"
+        );
         let nothing = timed_out_answer(Vec::new(), None).expect_err("it found nothing").to_string();
-        assert!(nothing.contains("native.call_timeout") && nothing.contains("nothing so far"), "{nothing}");
+        assert!(nothing.contains("native.call_timeout") && nothing.contains("found nothing in that time"), "{nothing}");
     }
 
     #[test]
