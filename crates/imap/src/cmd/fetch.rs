@@ -102,6 +102,8 @@ struct FetchJob {
     walk: MessageCursor,
     reads_contents: bool,
     marks_seen: bool,
+    /// `true` if responses may contain FLAGS.
+    sends_flags: bool,
     /// Messages to write next. Used only if message contents are read.
     batch: VecDeque<BatchMessage>,
     /// Unfinished section of the first message in the batch.
@@ -165,9 +167,11 @@ impl FetchJob {
     }
 
     fn of(attributes: Vec<FetchAttribute>, numbering: Numbering, walk: MessageCursor) -> Self {
+        let marks_seen = attributes.iter().any(FetchAttribute::marks_seen);
         Self {
             reads_contents: !attributes.iter().all(FetchAttribute::needs_entry_only),
-            marks_seen: attributes.iter().any(FetchAttribute::marks_seen),
+            marks_seen,
+            sends_flags: marks_seen || attributes.contains(&FetchAttribute::Flags),
             attributes,
             numbering,
             walk,
@@ -184,6 +188,10 @@ impl FetchJob {
         view: &MailSnapshot<'_>,
         out: &mut Writer,
     ) -> Result<Option<Reply>> {
+        // The messages in the batch have been picked from an earlier snapshot, and the first of them may be unfinished.
+        if self.sends_flags && self.batch.is_empty() {
+            session.tell_keywords(view, out)?;
+        }
         if self.reads_contents {
             self.write_contents(session, file, view, out)?;
         } else {
