@@ -144,6 +144,21 @@ async fn a_large_message_comes_back_in_pieces_and_whole() {
 }
 
 #[tokio::test]
+async fn a_large_message_with_nul_is_sent_without_it_unless_as_binary() {
+    let server = server().await;
+    let mut client = Client::logged_in(&server).await;
+    let message = format!("Subject: large\r\n\r\n{}", "\0 0123456789 \0\r\n".repeat(40_000));
+    deliver(&server.world.open_as_server("alice"), message.as_bytes());
+    client.command("a EXAMINE INBOX").await;
+    let said = client.command("b FETCH 1 BODY.PEEK[]").await;
+    let head = format!("* 1 FETCH (BODY[] {{{}}}\r\n", message.len());
+    assert!(said == format!("{head}{})\r\nb OK FETCH completed\r\n", message.replace('\0', "?")));
+    let said = client.command("c FETCH 1 BINARY.PEEK[]").await;
+    let head = format!("* 1 FETCH (BINARY[] ~{{{}}}\r\n", message.len());
+    assert!(said == format!("{head}{message})\r\nc OK FETCH completed\r\n"));
+}
+
+#[tokio::test]
 async fn an_idle_client_hears_of_what_others_do() {
     let server = server().await;
     let mut idle = Client::logged_in(&server).await;

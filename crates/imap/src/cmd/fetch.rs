@@ -337,7 +337,7 @@ impl FetchJob {
         out: &mut Writer,
     ) -> Result<WriteProgress> {
         let end = piece.octets.length().min(piece.written.saturating_add(limits::PIECE_BYTES));
-        out.raw(&piece.octets.read(message, piece.written..end)?);
+        out.literal_octets(&piece.octets.read(message, piece.written..end)?);
         piece.written = end;
         if end == piece.octets.length() {
             return Ok(WriteProgress::All);

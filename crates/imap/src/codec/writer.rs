@@ -181,13 +181,15 @@ impl Writer {
 
     /// Appends a literal, with NUL replaced by `?`.
     pub fn literal(&mut self, bytes: &[u8]) -> &mut Self {
-        self.literal_head(bytes.len());
+        self.literal_head(bytes.len()).literal_octets(bytes)
+    }
+
+    /// Appends octets of a literal, with NUL replaced by `?`. Only a literal8 can contain NUL (RFC 9051 §9, CHAR8).
+    pub fn literal_octets(&mut self, bytes: &[u8]) -> &mut Self {
         let start = self.buffer.len();
         self.buffer.extend_from_slice(bytes);
-        for byte in &mut self.buffer[start..] {
-            if *byte == 0 {
-                *byte = b'?';
-            }
+        for position in memchr::memchr_iter(0, bytes) {
+            self.buffer[start + position] = b'?';
         }
         self
     }

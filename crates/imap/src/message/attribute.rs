@@ -150,7 +150,11 @@ mod tests {
     const RAW: &str = "Subject: x\r\nContent-Transfer-Encoding: base64\r\n\r\naGkA\r\n";
 
     fn written(attribute: &FetchAttribute) -> String {
-        let message = memory_message::Message::of(RAW.as_bytes());
+        written_of(RAW, attribute)
+    }
+
+    fn written_of(raw: &str, attribute: &FetchAttribute) -> String {
+        let message = memory_message::Message::of(raw.as_bytes());
         let mut out = Writer::new();
         let outcome = match write_entry_attribute(attribute, &message.entry, &mut out) {
             Outcome::NotHandled => {
@@ -161,6 +165,30 @@ mod tests {
         };
         assert_eq!(outcome == Outcome::Written, !out.is_empty());
         String::from_utf8_lossy(&out.take()).into_owned()
+    }
+
+    #[test]
+    fn nul_is_sent_only_in_a_literal8() {
+        const BINARY: &str = "Subject: a\0b\r\nContent-Transfer-Encoding: binary\r\n\r\nc\0\0d";
+        let check = |attribute: FetchAttribute, expected: &str| {
+            assert_eq!(written_of(BINARY, &attribute), expected);
+        };
+        let section = |text| Section { part: PartPath::default(), text };
+        let body = |text, partial| FetchAttribute::BodySection { section: section(text), partial, peek: true };
+        check(body(SectionText::Text, None), "BODY[TEXT] {4}\r\nc??d");
+        check(body(SectionText::Text, Some(Partial { start: 2, length: 2 })), "BODY[TEXT]<2> {2}\r\n?d");
+        check(
+            body(SectionText::HeaderFields(vec!["Subject".into()]), None),
+            "BODY[HEADER.FIELDS (Subject)] {16}\r\nSubject: a?b\r\n\r\n",
+        );
+        check(FetchAttribute::Rfc822Text, "RFC822.TEXT {4}\r\nc??d");
+        check(
+            FetchAttribute::Binary { part: PartPath(vec![1]), partial: None, peek: true },
+            "BINARY[1] ~{4}\r\nc\0\0d",
+        );
+        let whole = FetchAttribute::Binary { part: PartPath::default(), partial: None, peek: true };
+        check(whole, &format!("BINARY[] ~{{{}}}\r\n{BINARY}", BINARY.len()));
+        check(FetchAttribute::Rfc822Size, &format!("RFC822.SIZE {}", BINARY.len()));
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub fn fuzz(data: &[u8]) {
         let mut out = Writer::new();
         let Ok(outcome) = attribute::write_attribute(&attribute, &message, &mut out);
         assert!(outcome != Outcome::NotHandled, "{attribute:?} can be derived from the message");
+        let is_binary = matches!(attribute, FetchAttribute::Binary { .. });
+        assert!(is_binary || !out.as_bytes().contains(&0), "{attribute:?} gives NUL");
         assert!(is_balanced(out.as_bytes()), "{attribute:?} gives {}", String::from_utf8_lossy(out.as_bytes()));
     }
     check_sections(&message, data);

@@ -1,8 +1,10 @@
 //! BODY[...]: the bytes of a message that a section denotes (RFC 9051 §6.4.5.1).
 //!
 //! A section is a range of the message, or a selection of header fields. [`Octets`] describes it without reading it, so
-//! that a large section can be sent in pieces. A section that does not exist has no octets. Octets are sent unchanged,
-//! including NULs, which IMAP does not allow, because an accepted message is returned byte for byte.
+//! that a large section can be sent in pieces. A section that does not exist has no octets.
+//!
+//! Octets are sent unchanged except for NUL, which becomes `?`: `BODY[...]` is a string, and a string cannot contain NUL
+//! (RFC 9051 §4.3.1). Sizes and offsets stay the same. BINARY returns the octets themselves.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -94,14 +96,14 @@ impl Octets {
         }
     }
 
-    /// Appends all octets as a literal.
+    /// Appends all octets as a literal, with NUL replaced.
     ///
     /// # Errors
     ///
     /// Returns the errors of the source.
     pub fn write<S: Source + ?Sized>(&self, source: &S, out: &mut Writer) -> Result<(), S::Error> {
         let bytes = self.read(source, 0..self.length())?;
-        out.literal_head(bytes.len()).raw(&bytes);
+        out.literal(&bytes);
         Ok(())
     }
 }
