@@ -22,12 +22,13 @@ pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut Writer) ->
     }
     if tells_status {
         let selected = session.selected.as_ref().map(|selected| selected.folder);
-        let mut items = vec![StatusItem::Messages, StatusItem::UidNext, StatusItem::UidValidity];
-        if session.enabled.condstore {
-            items.push(StatusItem::HighestModSeq);
-        }
-        for name in watch.names_with_messages(selected) {
-            status::write(session, &view, (&name, &items), out)?;
+        for (name, events) in watch.with_messages(selected) {
+            let mut items = vec![StatusItem::Messages, StatusItem::UidNext, StatusItem::UidValidity];
+            // With FlagChange it is required even if the client has not enabled CONDSTORE (RFC 5465 §3.1).
+            if session.enabled.condstore || events.flags {
+                items.push(StatusItem::HighestModSeq);
+            }
+            status::write(session, &view, (name, &items), out)?;
         }
     }
     session.watch = Some(Box::new(watch));

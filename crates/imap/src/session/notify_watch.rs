@@ -77,12 +77,13 @@ impl NotifyWatch {
         Ok(watch)
     }
 
-    /// Returns the names of the mailboxes, except the selected one, whose message events are watched.
-    pub fn names_with_messages(&self, selected: Option<ViewId>) -> Vec<String> {
-        let others = self.mailboxes.iter().filter(|(id, _)| Some(**id) != selected).map(|(_, known)| known);
-        let matter =
-            |known: &&ReportedMailbox| self.events(&known.name, known.subscribed).is_some_and(|events| events.messages);
-        others.filter(matter).map(|known| known.name.clone()).collect()
+    /// Returns the names and events of the mailboxes, except the selected one, whose message events are watched.
+    pub fn with_messages(&self, selected: Option<ViewId>) -> impl Iterator<Item = (&str, &Events)> {
+        let others = self.mailboxes.iter().filter(move |(id, _)| Some(**id) != selected).map(|(_, known)| known);
+        others.filter_map(|known| {
+            let events = self.events(&known.name, known.subscribed)?;
+            events.messages.then_some((known.name.as_str(), events))
+        })
     }
 
     /// Returns the watched events of a mailbox that is not selected: those of the first group that contains it, or
