@@ -4,9 +4,9 @@ use mail::mailbox::MailSnapshot;
 
 use super::status;
 use crate::codec::Writer;
-use crate::codec::ast::{ListCommand, ListReturns, ListSelection, SpecialUse};
+use crate::codec::ast::{ListCommand, ListSelection, SpecialUse};
 use crate::error::Result;
-use crate::session::hierarchy::{Hierarchy, ListEntry, ListedMailbox, Pattern};
+use crate::session::hierarchy::{Hierarchy, ListEntry, ListForm, ListedMailbox, Pattern};
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Lists mailboxes.
@@ -21,8 +21,13 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Resu
     let hierarchy = hierarchy(&view)?;
     let patterns: Vec<Pattern> =
         list.patterns.iter().map(|pattern| Pattern::new(list.reference.as_str(), pattern)).collect();
+    let form = ListForm {
+        selection: list.selection,
+        returns: &list.returns,
+        knows_nonexistent: list.extended || session.enabled.rev2,
+    };
     for listed in hierarchy.list(&patterns, list.selection) {
-        write(&listed, list.selection, &list.returns, out);
+        write(&listed, form, out);
         if let Some(items) = list.returns.status.as_ref().filter(|_| listed.mailbox.exists) {
             status::write(session, &view, (listed.name, items), out)?;
         }
@@ -46,9 +51,9 @@ pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
 }
 
 /// Writes the beginning of a LIST response, without its extended data and line end.
-pub fn write_name(listed: &ListEntry<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
+pub fn write_name(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut Writer) {
     out.untagged().text("LIST (");
-    for (index, attribute) in listed.attributes(selection, returns).enumerate() {
+    for (index, attribute) in listed.attributes(form).enumerate() {
         if index > 0 {
             out.space();
         }
@@ -57,11 +62,12 @@ pub fn write_name(listed: &ListEntry<'_>, selection: ListSelection, returns: &Li
     out.text(") \"/\" ").mailbox(listed.name);
 }
 
-fn write(listed: &ListEntry<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
-    write_name(listed, selection, returns, out);
+fn write(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut Writer) {
+    write_name(listed, form, out);
     if listed.child_info {
         out.text(" (\"CHILDINFO\" (");
-        let names = [(selection.subscribed, "\"SUBSCRIBED\""), (selection.special_use, "\"SPECIAL-USE\"")];
+        let ListSelection { subscribed, special_use, .. } = form.selection;
+        let names = [(subscribed, "\"SUBSCRIBED\""), (special_use, "\"SPECIAL-USE\"")];
         let mut names = names.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name);
         out.text(names.next().unwrap_or_default());
         names.for_each(|name| {

@@ -42,6 +42,18 @@ pub struct ListEntry<'h> {
     pub child_info: bool,
 }
 
+/// The form of LIST responses that a client asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct ListForm<'c> {
+    /// The selection options.
+    pub selection: ListSelection,
+    /// The return options.
+    pub returns: &'c ListReturns,
+    /// `true` if the client knows `\NonExistent` and that it implies `\Noselect` (RFC 5258 §3, RFC 9051 §7.3.1). RFC 3501
+    /// has only `\Noselect`.
+    pub knows_nonexistent: bool,
+}
+
 /// The names that a client can see.
 #[derive(Debug, Default)]
 pub struct Hierarchy {
@@ -118,12 +130,13 @@ fn select_for_list<'h>(name: &'h str, mailbox: &'h ListedMailbox, selection: Lis
 }
 
 impl ListEntry<'_> {
-    /// Returns the attributes to send in parentheses, for these selection and return options.
-    pub fn attributes(&self, selection: ListSelection, returns: &ListReturns) -> impl Iterator<Item = &'static str> {
+    /// Returns the attributes to send in parentheses.
+    pub fn attributes(&self, form: ListForm<'_>) -> impl Iterator<Item = &'static str> {
         let mailbox = self.mailbox;
         let missing = (!mailbox.exists).then_some("\\NonExistent");
-        let noselect = (!mailbox.exists).then_some("\\Noselect");
-        let subscribed = (mailbox.subscribed && (returns.subscribed || selection.subscribed)).then_some("\\Subscribed");
+        let noselect = (!mailbox.exists && !form.knows_nonexistent).then_some("\\Noselect");
+        let tells_subscribed = form.returns.subscribed || form.selection.subscribed;
+        let subscribed = (mailbox.subscribed && tells_subscribed).then_some("\\Subscribed");
         let children = match (mailbox.has_children, mailbox.exists) {
             (true, _) => Some("\\HasChildren"),
             (false, true) => Some("\\HasNoChildren"),
@@ -243,8 +256,10 @@ mod tests {
 
     fn listed(pattern: &str, selection: ListSelection) -> Vec<String> {
         let patterns = [Pattern::new("", pattern)];
+        let returns = ListReturns::default();
+        let form = ListForm { selection, returns: &returns, knows_nonexistent: selection != ListSelection::default() };
         let describe = |listed: ListEntry<'_>| {
-            let attributes: Vec<_> = listed.attributes(selection, &ListReturns::default()).collect();
+            let attributes: Vec<_> = listed.attributes(form).collect();
             let info = if listed.child_info { " +" } else { "" };
             format!("{} {}{info}", listed.name, attributes.join(" "))
         };
@@ -279,7 +294,7 @@ mod tests {
             listed("*", selection),
             [
                 "INBOX \\Subscribed \\HasChildren",
-                "Gone/Deep \\NonExistent \\Noselect \\Subscribed",
+                "Gone/Deep \\NonExistent \\Subscribed",
                 "Sent \\Subscribed \\HasNoChildren \\Sent",
                 "Work/2026/Old \\Subscribed \\HasNoChildren",
             ]
@@ -289,9 +304,9 @@ mod tests {
             listed("%", recursive),
             [
                 "INBOX \\Subscribed \\HasChildren",
-                "Gone \\NonExistent \\Noselect +",
+                "Gone \\NonExistent +",
                 "Sent \\Subscribed \\HasNoChildren \\Sent",
-                "Work \\NonExistent \\Noselect \\HasChildren +",
+                "Work \\NonExistent \\HasChildren +",
             ]
         );
         let special = ListSelection { special_use: true, ..ListSelection::default() };

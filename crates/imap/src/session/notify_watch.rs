@@ -16,7 +16,7 @@ use base::{Modseq, ViewId};
 use event_listener::EventListener;
 use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
 
-use super::hierarchy::{Hierarchy, ListEntry};
+use super::hierarchy::{Hierarchy, ListEntry, ListForm};
 use super::updates::ReportProgress;
 use super::{Effect, Session, SlicedCommand, Updates};
 use crate::cmd::{fetch, list};
@@ -176,10 +176,9 @@ fn is_selected(filter: &MailboxFilter) -> bool {
 /// Writes the current LIST response of a name.
 fn write_list(name: &str, old_name: Option<&str>, hierarchy: &Hierarchy, out: &mut Writer) {
     let returns = ListReturns { subscribed: true, ..ListReturns::default() };
+    let form = ListForm { selection: ListSelection::default(), returns: &returns, knows_nonexistent: true };
     match hierarchy.get(name) {
-        Some(mailbox) => {
-            list::write_name(&ListEntry { name, mailbox, child_info: false }, ListSelection::default(), &returns, out);
-        }
+        Some(mailbox) => list::write_name(&ListEntry { name, mailbox, child_info: false }, form, out),
         None => {
             out.untagged().text("LIST (\\NonExistent) \"/\" ").mailbox(name);
         }
