@@ -6,7 +6,7 @@
 //!
 //! The separator is `/`. INBOX comes first. All other names are in byte order, with each parent before its children.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::codec::ast::{ListReturns, ListSelection, SpecialUse};
 use crate::limits::LIST_STEPS_MAX;
@@ -27,8 +27,6 @@ pub struct ListedMailbox {
     pub has_children: bool,
     /// `true` if there is a subscribed name below the name.
     pub has_subscribed_children: bool,
-    /// `true` if there is a mailbox with a special use below the name.
-    pub has_special_children: bool,
 }
 
 /// A line of the response to LIST.
@@ -38,7 +36,7 @@ pub struct ListEntry<'h> {
     pub name: &'h str,
     /// The properties of the name.
     pub mailbox: &'h ListedMailbox,
-    /// `true` if a mailbox below the name matches the selection (RECURSIVEMATCH), so that CHILDINFO is sent.
+    /// `true` if a name below this one meets the selection criteria (RECURSIVEMATCH), so that CHILDINFO is sent.
     pub child_info: bool,
 }
 
@@ -70,7 +68,6 @@ impl Hierarchy {
                 let parent = names.entry(name[..end].to_owned()).or_default();
                 parent.has_children |= mailbox.exists;
                 parent.has_subscribed_children |= mailbox.subscribed;
-                parent.has_special_children |= mailbox.special_use.is_some();
             }
             let known = names.entry(name).or_default();
             known.exists = mailbox.exists;
@@ -80,15 +77,37 @@ impl Hierarchy {
         Self { names }
     }
 
-    /// Returns the response to LIST: the names that match a pattern and the selection.
+    /// Returns the response to LIST: the names that match a pattern and the selection. With RECURSIVEMATCH, also the names
+    /// that match a pattern and have a name below them that meets the selection criteria and is not in the response.
     pub fn list<'h>(
         &'h self,
         patterns: &'h [Pattern],
         selection: ListSelection,
     ) -> impl Iterator<Item = ListEntry<'h>> + 'h {
-        self.in_order()
-            .filter(|(name, _)| patterns.iter().any(|pattern| pattern.matches(name)))
-            .filter_map(move |(name, mailbox)| select_for_list(name, mailbox, selection))
+        let parents = if selection.recursive_match { self.parents(patterns, selection) } else { HashMap::new() };
+        self.in_order().filter(|(name, _)| matches_any(patterns, name)).filter_map(move |(name, mailbox)| {
+            let descendants = parents.get(name);
+            let is_listed = is_selected(mailbox, selection) || descendants == Some(&SelectedDescendants::SomeUnlisted);
+            is_listed.then_some(ListEntry { name, mailbox, child_info: descendants.is_some() })
+        })
+    }
+
+    /// Returns the names above a name that meets the selection criteria.
+    ///
+    /// A parent that does not meet them itself is not listed if all such names below it are listed anyway (RFC 5258
+    /// §3.5).
+    fn parents(&self, patterns: &[Pattern], selection: ListSelection) -> HashMap<&str, SelectedDescendants> {
+        let mut parents = HashMap::new();
+        for (name, _) in self.names.iter().filter(|(_, mailbox)| is_selected(mailbox, selection)) {
+            let is_listed = matches_any(patterns, name);
+            for (end, _) in name.match_indices(SEPARATOR) {
+                let descendants = parents.entry(&name[..end]).or_insert(SelectedDescendants::AllListed);
+                if !is_listed {
+                    *descendants = SelectedDescendants::SomeUnlisted;
+                }
+            }
+        }
+        parents
     }
 
     /// Returns the response to LSUB: the subscribed names that match and, for `%`, the first level above a subscribed
@@ -116,17 +135,26 @@ impl Hierarchy {
     }
 }
 
-fn select_for_list<'h>(name: &'h str, mailbox: &'h ListedMailbox, selection: ListSelection) -> Option<ListEntry<'h>> {
-    let selective = selection.subscribed || selection.special_use;
-    let matches_itself = if selective {
-        (!selection.subscribed || mailbox.subscribed) && (!selection.special_use || mailbox.special_use.is_some())
-    } else {
-        mailbox.exists || mailbox.has_children
-    };
-    let child_info = selection.recursive_match
-        && (!selection.subscribed || mailbox.has_subscribed_children)
-        && (!selection.special_use || mailbox.has_special_children);
-    (matches_itself || child_info).then_some(ListEntry { name, mailbox, child_info })
+/// The names below a name that meet the selection criteria.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SelectedDescendants {
+    /// All of them match a pattern and are in the response.
+    AllListed,
+    /// At least one of them matches no pattern.
+    SomeUnlisted,
+}
+
+/// Returns `true` if a name meets all selection criteria itself. Without criteria, names without a mailbox meet them if
+/// there is a mailbox below them.
+fn is_selected(mailbox: &ListedMailbox, selection: ListSelection) -> bool {
+    if !selection.subscribed && !selection.special_use {
+        return mailbox.exists || mailbox.has_children;
+    }
+    (!selection.subscribed || mailbox.subscribed) && (!selection.special_use || mailbox.special_use.is_some())
+}
+
+fn matches_any(patterns: &[Pattern], name: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(name))
 }
 
 impl ListEntry<'_> {
@@ -311,6 +339,69 @@ mod tests {
         );
         let special = ListSelection { special_use: true, ..ListSelection::default() };
         assert_eq!(listed("*", special), ["Sent \\HasNoChildren \\Sent"]);
+    }
+
+    /// Lists the names that match `patterns` and are selected, with a `+` for CHILDINFO.
+    fn check_recursive(names: &[&str], selection: ListSelection, patterns: &[&str], expected: &[&str]) {
+        // `!` marks a subscribed name, `*` one with a special use, and `?` one without a mailbox.
+        let mailbox = |name: &&str| {
+            let listed = ListedMailbox {
+                exists: !name.contains('?'),
+                subscribed: name.contains('!'),
+                special_use: name.contains('*').then_some(SpecialUse::Archive),
+                ..ListedMailbox::default()
+            };
+            (name.trim_end_matches(['!', '*', '?']).to_owned(), listed)
+        };
+        let hierarchy = Hierarchy::of(names.iter().map(mailbox));
+        let patterns: Vec<Pattern> = patterns.iter().map(|pattern| Pattern::new("", pattern)).collect();
+        let selection = ListSelection { recursive_match: true, ..selection };
+        let listed = hierarchy.list(&patterns, selection);
+        let found: Vec<String> =
+            listed.map(|listed| format!("{}{}", listed.name, if listed.child_info { " +" } else { "" })).collect();
+        assert_eq!(found, expected, "{patterns:?}");
+    }
+
+    #[test]
+    fn child_info_names_parents_of_names_that_are_not_listed() {
+        let subscribed = ListSelection { subscribed: true, ..ListSelection::default() };
+        let check = |names: &[&str], patterns: &[&str], expected: &[&str]| {
+            check_recursive(names, subscribed, patterns, expected);
+        };
+        // RFC 5258 §5, example 8.
+        check(&["Foo", "Foo/Bar", "Foo/Baz!", "Moo"], &["%"], &["Foo +"]);
+        check(&["Foo!", "Foo/Bar", "Foo/Baz!", "Moo"], &["%"], &["Foo +"]);
+        check(&["Foo!", "Foo/Bar", "Foo/Baz", "Moo!"], &["%"], &["Foo", "Moo"]);
+        // Example 9.
+        let names = [
+            "foo2",
+            "foo2/bar1!",
+            "foo2/bar2!",
+            "baz2",
+            "baz2/bar2!",
+            "baz2/bar22!",
+            "baz2/bar222!",
+            "eps2!",
+            "eps2/mamba!",
+            "qux2/bar2!",
+        ];
+        let expected = ["baz2/bar2", "baz2/bar22", "baz2/bar222", "eps2 +", "foo2 +", "foo2/bar2", "qux2/bar2"];
+        check(&names, &["*2"], &expected);
+        // A parent that is listed itself has CHILDINFO also if its children are listed (§3.5, the table).
+        check(&names[7..9], &["*"], &["eps2 +", "eps2/mamba"]);
+        check(&names[..3], &["*"], &["foo2/bar1", "foo2/bar2"]);
+        check(&names[..3], &["foo2", "foo2/bar1"], &["foo2 +", "foo2/bar1"]);
+        check(&names[..3], &["foo2", "foo2/%"], &["foo2/bar1", "foo2/bar2"]);
+        // Example 10.
+        check(&["foo", "foo/bar!?"], &["foo"], &["foo +"]);
+        check(&["a/b/c!"], &["%", "%/%"], &["a +", "a/b +"]);
+    }
+
+    #[test]
+    fn child_info_is_about_one_descendant_that_meets_all_criteria() {
+        let both = ListSelection { subscribed: true, special_use: true, ..ListSelection::default() };
+        check_recursive(&["a", "a/b!", "a/c*"], both, &["%"], &[]);
+        check_recursive(&["a", "a/b!*"], both, &["%"], &["a +"]);
     }
 
     #[test]
