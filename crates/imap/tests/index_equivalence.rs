@@ -87,7 +87,7 @@ fn messages() -> impl Strategy<Value = Vec<Vec<Part>>> {
     prop::collection::vec(prop::collection::vec(part, 1..5), 1..6)
 }
 
-const KINDS: usize = 10;
+const KINDS: usize = 11;
 
 /// Returns the bytes of a message.
 fn write(parts: &[Part]) -> Vec<u8> {
@@ -110,6 +110,7 @@ fn write(parts: &[Part]) -> Vec<u8> {
             8 => part("Content-Type: text/plain; charset=utf-16le\r\nContent-Transfer-Encoding: base64", &{
                 base64(&text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())
             }),
+            9 => header.push_str(&format!("From: {line} <joined({line})words @ ({line}) c. example>\r\n")),
             _ => part("Content-Disposition: attachment; filename=a.txt\r\nContent-Transfer-Encoding: x-odd", text),
         }
     }
@@ -205,7 +206,8 @@ proptest! {
         let file = world.open_as_server("alice");
         indexed.iter().for_each(|parts| deliver(&file, &write(parts)));
         world.index("alice");
-        let texts: Vec<&str> = indexed.iter().chain(&later).flatten().map(|part| part.text.as_str()).collect();
+        let mut texts: Vec<&str> = indexed.iter().chain(&later).flatten().map(|part| part.text.as_str()).collect();
+        texts.push("joinedwords");
         let needles: Vec<String> = cuts.iter().map(|cut| needle(cut, &texts)).collect();
         compare(&world, &needles);
         // At this point the index is out of date.
@@ -217,6 +219,25 @@ proptest! {
         compare(&world, &needles[4..8]);
         prop_assert!(world.index_uses.load(Ordering::Relaxed) > 0);
     }
+}
+
+#[test]
+fn addresses_without_their_comments_are_in_the_index() {
+    let world = world_with_others();
+    deliver(&world.open_as_server("alice"), b"From: Ann <ann(the)archer@ (x) example. org>\r\n\r\nx\r\n");
+    world.index("alice");
+    let mut client = Client::new(Connection::at(&world.site, Peer::local()));
+    for (key, needle, found) in [
+        ("FROM", "annarcher@example.org", true),
+        ("FROM", "narch", true),
+        ("FROM", "ann(the)", true),
+        ("FROM", "annthe", false),
+        ("CC", "ann", false),
+    ] {
+        let expected = if found { format!("* SEARCH {}", OTHERS + 1) } else { "* SEARCH".to_owned() };
+        assert_eq!(client.search(key, needle)[0], expected, "{key} {needle}");
+    }
+    assert_eq!(world.index_uses.load(Ordering::Relaxed), 5);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mime::structure::Part;
 use crate::mime::{PartKind, Source, text, transfer_encoding};
-use crate::search_texts::{INDEXED_FIELDS, find_in_body, find_in_field};
+use crate::search_texts::{ADDRESS_FIELDS, INDEXED_FIELDS, find_in_addresses, find_in_body, find_in_field};
 
 /// Name of the item under which the names of attachments are found.
 const FILE_ITEM: &str = search::text::FILE_ITEM;
@@ -70,7 +70,8 @@ fn read(message: &Message<'_>, elsewhere: Option<&dyn IsolatedReader>, out: &mut
 /// Passes on the texts that an IMAP search examines.
 fn read_imap_texts(message: &Message<'_>, out: &mut NoteText) -> Result<()> {
     for name in INDEXED_FIELDS {
-        find_in_field(message.header(), name, &mut |text| !out.add_substring_text(NotePart::Header, text));
+        let find = if ADDRESS_FIELDS.contains(&name) { find_in_addresses } else { find_in_field };
+        find(message.header(), name, &mut |text| !out.add_substring_text(NotePart::Header, text));
     }
     find_in_body(message, &mut |text| !out.add_substring_text(NotePart::Body, text))?;
     out.mark_complete();

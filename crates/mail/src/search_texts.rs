@@ -1,24 +1,44 @@
 //! The texts of a message that IMAP SEARCH examines (RFC 9051 §6.4.4), in the form in which they are compared.
 //!
 //! Searches in a message and the full-text index both take their texts from this module, so that they always use the
-//! same texts. The texts of the header are its decoded fields, with or without their names. The texts of the body are
-//! the decoded texts of the parts, the headers of messages within it and the names of its files. HTML is included
-//! twice, as source and as displayed text. At most [`SEARCH_PART_BYTES_MAX`] bytes of a part are decoded.
+//! same texts. The texts of the header are its decoded fields, with or without their names, and for the keys that search
+//! addresses also the addresses as ENVELOPE shows them. The texts of the body are the decoded texts of the parts, the
+//! headers of messages within it and the names of its files. HTML is included twice, as source and as displayed text. At
+//! most [`SEARCH_PART_BYTES_MAX`] bytes of a part are decoded.
 
 use crate::casemap::{fold, fold_field};
 use crate::limits::SEARCH_PART_BYTES_MAX;
+use crate::mime::address::{self, Entry, Mailbox};
 use crate::mime::structure::Part;
-use crate::mime::{PartKind, Source, header, text};
+use crate::mime::{PartKind, Source, encoded_word, header, text};
 
 /// The fields that have their own IMAP search keys. The index contains the words of these fields. Other fields are full
 /// of signatures and traces: each message has hundreds of words there that occur in no other message.
 pub const INDEXED_FIELDS: [&str; 5] = ["From", "To", "Cc", "Bcc", "Subject"];
+
+/// The fields of [`INDEXED_FIELDS`] that contain addresses.
+pub const ADDRESS_FIELDS: [&str; 4] = ["From", "To", "Cc", "Bcc"];
 
 /// Returns `true` if `is_right` accepts the value of a field with this name. It is called for one value after another
 /// until it returns `true`.
 pub fn find_in_field(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -> bool) -> bool {
     let mut fields = header::fields(header).filter(|field| field.is(name));
     fields.any(|field| is_right(&fold_field(&header::decoded(field.value))))
+}
+
+/// Returns `true` if `is_right` accepts the addresses of a field with this name. It is called for the value as written
+/// and, if it differs, for the addresses as ENVELOPE shows them: `name <local@domain>, ...`, without comments, quotes and
+/// white space within an address.
+pub fn find_in_addresses(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -> bool) -> bool {
+    let mut fields = header::fields(header).filter(|field| field.is(name));
+    fields.any(|field| {
+        let written = header::decoded(field.value);
+        if is_right(&fold_field(&written)) {
+            return true;
+        }
+        let addresses = addresses_text(field.value);
+        addresses != written && is_right(&fold_field(&addresses))
+    })
 }
 
 /// Returns `true` if `is_right` accepts the text of a header field. It is called for all fields, with their names,
@@ -77,4 +97,29 @@ fn part_matches<S: Source + ?Sized>(
 fn field_text(field: &header::Field<'_>) -> String {
     let value = header::decoded(field.value);
     if field.name.is_empty() { value } else { format!("{}: {value}", String::from_utf8_lossy(field.name)) }
+}
+
+/// Returns the addresses of a field in readable form, without comments.
+fn addresses_text(value: &[u8]) -> String {
+    let mut all = String::new();
+    let mut separator = "";
+    for entry in address::parse(value) {
+        let (text, next_separator) = match entry {
+            Entry::Mailbox(mailbox) => (mailbox_text(&mailbox), ", "),
+            Entry::GroupStart(name) => (format!("{}:", encoded_word::decode(&name)), " "),
+            Entry::GroupEnd => continue,
+        };
+        all.push_str(separator);
+        all.push_str(&text);
+        separator = next_separator;
+    }
+    all
+}
+
+fn mailbox_text(mailbox: &Mailbox) -> String {
+    let address = mailbox.address();
+    match mailbox.display_name() {
+        Some(name) => format!("{name} <{address}>"),
+        None => address,
+    }
 }

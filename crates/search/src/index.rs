@@ -135,8 +135,8 @@ pub struct Status {
 }
 
 /// The name of the folder that holds the index. Its number is the version of the format, which includes the rules for
-/// splitting words.
-const FOLDER: &str = "index-3";
+/// splitting words and the choice of texts for substring search.
+const FOLDER: &str = "index-4";
 
 impl FullTextIndex {
     /// Opens the index in a folder, or creates an empty one. An index that cannot be read or has another format is

@@ -150,7 +150,7 @@ fn an_index_that_cannot_be_read_is_made_anew() {
     let Fixture { notes, search, folder, clock } = world;
     drop(search);
     for damage in ["meta.json", "a segment", "another format"] {
-        let own = folder.path().join("index-3");
+        let own = folder.path().join("index-4");
         match damage {
             "meta.json" => std::fs::write(own.join("meta.json"), b"{").expect("written"),
             "another format" => std::fs::create_dir(folder.path().join("index-0")).expect("made"),

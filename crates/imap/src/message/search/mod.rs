@@ -19,7 +19,7 @@ use std::time::Duration;
 use base::Timestamp;
 use mail::casemap::Needle;
 use mail::mime::{date, header};
-use mail::search_texts::{INDEXED_FIELDS, find_in_field};
+use mail::search_texts::{INDEXED_FIELDS, find_in_addresses, find_in_field};
 
 use search::{NotePart, SubstringKey};
 
@@ -80,6 +80,7 @@ enum ContentTest {
     EmailId(String),
     ThreadId(String),
     Sent(Days),
+    Addresses { field: AddressField, sought: SoughtText },
     Field { name: String, sought: SoughtText },
     Body(SoughtText),
     Text(SoughtText),
@@ -183,7 +184,9 @@ impl Node {
             SearchKey::SentBefore(date) => Self::sent(Days::Before(day(date))),
             SearchKey::SentOn(date) => Self::sent(Days::On(day(date))),
             SearchKey::SentSince(date) => Self::sent(Days::Since(day(date))),
-            SearchKey::Address(field, text) => Self::field(address_field(*field), text),
+            SearchKey::Address(field, text) => {
+                Self::Content(ContentTest::Addresses { field: *field, sought: SoughtText::new(text) })
+            }
             SearchKey::Subject(text) => Self::field("Subject", text),
             SearchKey::Header { name, value } => Self::field(name, value),
             SearchKey::Body(text) if text.is_empty() => Self::Constant(true),
@@ -238,7 +241,10 @@ impl Node {
     fn number(&mut self, next: &mut usize) {
         match self {
             Self::Content(
-                ContentTest::Field { sought, .. } | ContentTest::Body(sought) | ContentTest::Text(sought),
+                ContentTest::Addresses { sought, .. }
+                | ContentTest::Field { sought, .. }
+                | ContentTest::Body(sought)
+                | ContentTest::Text(sought),
             ) => {
                 sought.number = *next;
                 *next += 1;
@@ -252,6 +258,7 @@ impl Node {
     /// Lists the sought texts in the order of their numbers.
     fn sought(&self, out: &mut Vec<Vec<SubstringKey>>) {
         match self {
+            Self::Content(ContentTest::Addresses { sought, .. }) => out.push(vec![sought.in_header()]),
             Self::Content(ContentTest::Field { name, sought }) => {
                 let is_indexed = INDEXED_FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name));
                 out.push(if is_indexed { vec![sought.in_header()] } else { Vec::new() });
@@ -376,6 +383,10 @@ impl ContentTest {
             Self::Sent(days) => header::first(message.header(), "Date")
                 .and_then(date::Date::parse)
                 .is_some_and(|date| days.contain(date.local_day())),
+            Self::Addresses { field, sought: SoughtText { needle, .. } } => {
+                let name = address_field(*field);
+                find_in_addresses(message.header(), name, &mut |text| needle.is_in_folded_field(text))
+            }
             Self::Field { name, sought: SoughtText { needle, .. } } => {
                 find_in_field(message.header(), name, &mut |text| needle.is_in_folded_field(text))
             }
@@ -389,7 +400,7 @@ impl ContentTest {
     /// Returns `true` if the message is known not to contain the text, without opening it.
     fn is_ruled_out(&self, entry: &impl EntryData) -> bool {
         match self {
-            Self::Field { sought, .. } | Self::Body(sought) => {
+            Self::Addresses { sought, .. } | Self::Field { sought, .. } | Self::Body(sought) => {
                 !sought.needle.is_empty() && entry.is_known_to_lack(sought.number)
             }
             Self::Text(_) | Self::EmailId(_) | Self::ThreadId(_) | Self::Sent(_) => false,

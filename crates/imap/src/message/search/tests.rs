@@ -57,6 +57,31 @@ fn texts_are_found_decoded_and_in_any_case() {
 }
 
 #[test]
+fn addresses_are_found_as_written_and_as_the_envelope_shows_them() {
+    const RAW: &str = "From: \"Doe, (J.)\" <john(his account)doe (c)@ (c) example.org>\r\n\
+        To: Friends(of mine): \"a\\b\" @ c . test (Ann), =?utf-8?q?J=C3=B6rg?=\r\n <j@x>;\r\n\r\n";
+    let message = Message::of(RAW.as_bytes());
+    let check = |key: SearchKey, expected: bool| {
+        let Ok(found) = Plan::new(&key, Timestamp::default()).matches(&message.entry, &message);
+        assert_eq!(found, expected, "{key:?}");
+    };
+    let from = |text: &str| SearchKey::Address(AddressField::From, text.into());
+    let to = |text: &str| SearchKey::Address(AddressField::To, text.into());
+    check(from("johndoe@example.org"), true);
+    check(from("Doe, (J.) <JOHNDOE@EXAMPLE.ORG>"), true);
+    check(from("john(his account)doe (c)@"), true);
+    check(from("\"Doe, (J.)\""), true);
+    check(from("his account@"), false);
+    check(to("ab@c.test"), true);
+    check(to("ann <ab@c.test>, j\u{f6}rg <j@x>"), true);
+    check(to("friends: "), true);
+    check(to("johndoe"), false);
+    // HEADER and TEXT search the text of the header.
+    check(SearchKey::Header { name: "From".into(), value: "johndoe@example.org".into() }, false);
+    check(SearchKey::Text("johndoe@example.org".into()), false);
+}
+
+#[test]
 fn header_keys_look_at_all_fields_of_the_name() {
     let header = |name: &str, value: &str| SearchKey::Header { name: name.into(), value: value.into() };
     assert!(matches(&header("x-empty", "")));
