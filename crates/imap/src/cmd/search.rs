@@ -8,6 +8,7 @@ use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, contains_modse
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
+use crate::session::sequence_numbers::ranges_of;
 use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a SEARCH.
@@ -149,7 +150,8 @@ impl SearchResponse {
         };
         let ends = sorted.first().copied().zip(sorted.last().copied());
         self.write_extended(tag, (returns, found), ends, out, |out| {
-            out.ranges(sorted.iter().map(|number| *number..=*number));
+            // Ranges stand for ascending numbers only (RFC 5267 §3.2).
+            out.ranges(ranges_of(sorted.iter().copied()));
         });
     }
 

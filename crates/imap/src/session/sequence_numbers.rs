@@ -200,7 +200,8 @@ impl SequenceNumbers {
     }
 }
 
-/// Joins ascending numbers to ranges.
+/// Joins numbers to ranges, without changing their order. A range consists of numbers that follow each other in the
+/// input, each one greater than the one before.
 #[must_use]
 pub fn ranges_of(numbers: impl IntoIterator<Item = u32>) -> Vec<RangeInclusive<u32>> {
     let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
