@@ -57,6 +57,7 @@ impl StatusSource for Statistics {
         self.listeners(&mut out);
         self.workers(&mut out);
         self.mail(&mut out);
+        self.name_cache(&mut out);
         self.transport(&mut out);
         self.logins(&mut out);
         self.store(&mut out);
@@ -120,9 +121,24 @@ impl Statistics {
         out.single(Kind::Gauge, "queue_messages", "Messages in the queue.", queue.messages as f64);
         out.single(Kind::Gauge, "queue_pending", "Queued messages with pending recipients.", queue.pending as f64);
         out.single(Kind::Gauge, "queue_transfers", "Transfers in progress.", queue.active as f64);
+    }
+
+    fn name_cache(&self, out: &mut Exposition) {
         let cache = self.core.directory.cache_statistics();
-        out.single(Kind::Counter, "name_cache_lookups_total", "Lookups in the name cache.", cache.lookups as f64);
-        out.single(Kind::Counter, "name_cache_hits_total", "Lookups answered by the name cache.", cache.hits as f64);
+        let counters = [
+            ("name_cache_lookups_total", "Lookups in the name cache.", cache.lookups),
+            ("name_cache_hits_total", "Lookups answered by the name cache.", cache.hits),
+            ("name_cache_misses_total", "Lookups answered by the directory.", cache.misses),
+            (
+                "name_cache_invalidations_total",
+                "Misses whose cached entry was older than the directory.",
+                cache.invalidations,
+            ),
+        ];
+        for (name, help, value) in counters {
+            out.single(Kind::Counter, name, help, value as f64);
+        }
+        out.single(Kind::Gauge, "name_cache_entries", "Entries in the name cache.", cache.entries as f64);
         out.single(Kind::Gauge, "name_cache_bytes", "Memory used by the name cache.", cache.bytes as f64);
     }
 
@@ -337,6 +353,9 @@ mod tests {
             "doublet_mail_queued_total",
             "doublet_store_poisoned",
             "doublet_blobs_stored_bytes",
+            "doublet_name_cache_misses_total",
+            "doublet_name_cache_invalidations_total",
+            "doublet_name_cache_entries",
             "doublet_store_disk_free_bytes",
             "doublet_store_log_written_bytes_total",
             "doublet_store_writes_stalled_seconds_total",
