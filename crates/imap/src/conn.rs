@@ -46,11 +46,21 @@ pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal:
     let work = Box::new(ConnectionState { session, decoder, out: Writer::new() });
     let shutdown = service.shutdown.clone();
     let mut connection = Connection { stream: Some(stream), work, service, dismissal };
-    tokio::select! {
+    tracing::debug!(target: "imap", connection = peer.connection, %peer, tls = peer.tls, "connection opened");
+    let outcome = tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
         outcome = connection.run(&shutdown) => outcome,
-    }
+    };
+    tracing::debug!(
+        target: "imap",
+        connection = peer.connection,
+        %peer,
+        login = connection.work.session.login(),
+        error = outcome.as_ref().err().map(tracing::field::display),
+        "connection closed"
+    );
+    outcome
 }
 
 struct Connection {

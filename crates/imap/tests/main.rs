@@ -1,9 +1,10 @@
 //! Tests of the `imap` crate from outside: dialogues as text files, played against real sessions over an in-memory
 //! store; several clients against a model; searches with an index against searches without; complete connections over
-//! loopback sockets.
+//! loopback sockets; debug events.
 
 mod access_matrix;
 mod connection;
+mod debug_log;
 mod dialogue;
 mod index_equivalence;
 mod model;

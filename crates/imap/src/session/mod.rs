@@ -13,8 +13,10 @@
 //!   message sets, [`walk`] visits messages in slices, [`updates`] reports the changes that other sessions made,
 //!   [`watch`] reports events without a request (NOTIFY).
 //! - [`hierarchy`] is the tree of mailboxes as LIST shows it, [`sasl`] the mechanisms of AUTHENTICATE.
+//! - `debug_events` reports commands and changes of state to the log.
 
 pub mod cursor;
+mod debug_events;
 pub mod hierarchy;
 pub mod notify_watch;
 pub mod recent;
@@ -43,6 +45,7 @@ pub use selected::Selected;
 pub use session_context::{Options, SessionContext};
 pub use updates::Updates;
 
+use debug_events::CommandStart;
 use sasl::Sasl;
 
 /// The connection's next action after a session has processed a command or a line.
@@ -101,6 +104,8 @@ pub struct Session {
     pub(crate) tag: String,
     /// The verb of the current command.
     verb: &'static str,
+    /// The beginning of the current command, for the log.
+    command_start: Option<CommandStart>,
     /// Number of commands answered with BAD since the last success.
     errors: u32,
     /// Number of failed logins.
@@ -135,6 +140,7 @@ impl Session {
             ticket: Ticket::NONE,
             tag: String::new(),
             verb: "",
+            command_start: None,
             errors: 0,
             login_failures: 0,
             task: None,
@@ -154,6 +160,7 @@ impl Session {
         out.set_encoding(self.encoding());
         self.tag = command.tag;
         self.verb = verb.name;
+        self.command_start = Some(CommandStart::now(self));
         let started = self.permit(verb).and_then(|()| cmd::start(self, command.body, out));
         self.proceed(started, out)
     }
@@ -165,6 +172,7 @@ impl Session {
         {
             selected.saved = Vec::new();
         }
+        self.log_refused(refusal);
         let text = refusal.error.to_string();
         let effect = self.count_failure(status, out);
         match &refusal.tag {
@@ -336,7 +344,9 @@ impl Session {
                 let effect = self.count_failure(reply.status, out);
                 out.text(&self.tag).space();
                 reply.write(self.verb, out);
-                if effect == Effect::Close { effect } else { reply.effect }
+                let effect = if effect == Effect::Close { effect } else { reply.effect };
+                self.log_completed(&reply, effect);
+                effect
             }
             Ok(updates::ReportProgress::Partial) => {
                 self.task = Some(Task::Finish(reply));
@@ -386,6 +396,7 @@ impl Session {
         if error.is_server_fault() {
             self.fault = Some(error.to_string());
         }
+        self.log_ended(error);
         self.task = None;
         if matches!(error, Error::ContentsGone) {
             return Effect::Close;
