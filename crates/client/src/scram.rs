@@ -83,9 +83,7 @@ impl ServerProof {
         if bool::from(proof.ct_eq(&self.signature)) {
             Ok(())
         } else {
-            Err(Error::Login(
-                "the server's signature is wrong, so it does not know the password",
-            ))
+            Err(Error::Login("the server's signature is wrong, so it does not know the password"))
         }
     }
 }

@@ -127,8 +127,7 @@ fn fill(mail: &Arc<MailStore>, random: &SeededRandom, count: usize) {
 fn update(index: &FullTextIndex, mail: &Arc<MailStore>) {
     let file = mail.open_as_server(PATH).expect("the mail file is there");
     let server = Arc::new(Identity::local_server(""));
-    let access: Access<level::Reader> =
-        file.database().authorize(&server).expect("the server may change the ACL");
+    let access: Access<level::Reader> = file.database().authorize(&server).expect("the server may change the ACL");
     while !index.update(&access, 1_000, &|| false).expect("an update").complete {}
     index.commit().expect("a commit");
 }

@@ -64,15 +64,12 @@ fn outcome(level: AclLevel, lines: &[&str]) -> bool {
     file.append(inbox.id, &[message]).expect("the inbox takes mail");
     let database = file.database();
     let itself = std::sync::Arc::new(notes::Identity::local_server(""));
-    let access: Access<level::Depositor> =
-        database.authorize(&itself).expect("the server may change the ACL");
-    let reader: Access<level::Reader> =
-        database.authorize(&itself).expect("the server may change the ACL");
+    let access: Access<level::Depositor> = database.authorize(&itself).expect("the server may change the ACL");
+    let reader: Access<level::Reader> = database.authorize(&itself).expect("the server may change the ACL");
     let mut acl = reader.read().expect("the store works").acl().as_ref().clone();
     acl.entries.retain(|entry| entry.name != base::Name::new("alice@demo.test"));
     acl.entries.push(AclEntry::new("alice@demo.test", level));
-    let manager: Access<level::Manager> =
-        database.authorize(&itself).expect("the server may change the ACL");
+    let manager: Access<level::Manager> = database.authorize(&itself).expect("the server may change the ACL");
     let options = notes::DatabaseOptions { quota_bytes: Some(1 << 20), ..notes::DatabaseOptions::default() };
     file.mail().notes().database_options_set(&manager, "alice", options).expect("the store works");
     let accesses = [&access];

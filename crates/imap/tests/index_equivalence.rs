@@ -234,7 +234,7 @@ fn addresses_without_their_comments_are_in_the_index() {
         ("FROM", "annthe", false),
         ("CC", "ann", false),
     ] {
-        let expected = if found { format!("* SEARCH {}", OTHERS + 1) } else { "* SEARCH".to_owned() };
+        let expected = if found { format!("* SEARCH {}", ADDITIONAL_MESSAGES + 1) } else { "* SEARCH".to_owned() };
         assert_eq!(client.search(key, needle)[0], expected, "{key} {needle}");
     }
     assert_eq!(world.index_uses.load(Ordering::Relaxed), 5);

@@ -78,10 +78,8 @@ impl TestServer {
     /// Updates the full-text index of a mail file.
     pub fn index(&self, login: &str) {
         let file = self.open_as_server(login);
-        let access = file
-            .database()
-            .authorize(&Arc::new(Identity::local_server("")))
-            .expect("the server may change the ACL");
+        let access =
+            file.database().authorize(&Arc::new(Identity::local_server(""))).expect("the server may change the ACL");
         while !self.index.update(&access, 1_000, &|| false).expect("an update").complete {}
         self.index.commit().expect("a commit");
     }

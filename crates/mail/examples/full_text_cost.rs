@@ -153,8 +153,7 @@ fn index_all(search: &FullTextIndex, files: &[MailFile], bytes: usize, figures: 
 }
 
 fn update(search: &FullTextIndex, file: &MailFile) {
-    let access: Access<level::Reader> =
-        file.database().authorize(&server()).expect("the server may change the ACL");
+    let access: Access<level::Reader> = file.database().authorize(&server()).expect("the server may change the ACL");
     while !search.update(&access, 1_000, &|| false).expect("an update").complete {}
 }
 

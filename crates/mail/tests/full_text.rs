@@ -51,9 +51,7 @@ impl World {
         };
         let search = FullTextIndex::open(Arc::clone(&notes), folder.path(), options).expect("the index opens");
         let database = notes.database_open("mail/ann.nsf").expect("it exists");
-        let access = database
-            .authorize(&Arc::new(Identity::local_server("")))
-            .expect("the server may change the ACL");
+        let access = database.authorize(&Arc::new(Identity::local_server(""))).expect("the server may change the ACL");
         let progress = search.update(&access, 1_000, &|| false).expect("an update");
         assert!(progress.complete && progress.damaged == 0);
         search.commit().expect("a commit");

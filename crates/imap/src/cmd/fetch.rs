@@ -190,7 +190,7 @@ impl FetchJob {
     ) -> Result<Option<Reply>> {
         // The messages in the batch have been picked from an earlier snapshot, and the first of them may be unfinished.
         if self.sends_flags && self.batch.is_empty() {
-            session.tell_keywords(view, out)?;
+            session.report_keywords(view, out)?;
         }
         if self.reads_contents {
             self.write_contents(session, file, view, out)?;
@@ -367,14 +367,26 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
     Ok(())
 }
 
+/// A message as a FETCH response names it.
+#[derive(Clone, Copy)]
+pub struct NumberedEntry<'e> {
+    /// The sequence number.
+    pub number: u32,
+    /// The entry in the folder.
+    pub entry: &'e FolderEntry,
+    /// How the command numbers messages.
+    pub numbering: Numbering,
+}
+
 /// Writes a FETCH response with flags, unsolicited or after STORE. The UID is included if the command numbers by UID,
 /// or if CONDSTORE or IMAP4rev2 is enabled.
 pub fn write_flags(
     session: &mut Session,
     view: &MailSnapshot<'_>,
-    (number, entry, numbering): (u32, &FolderEntry, Numbering),
+    message: &NumberedEntry<'_>,
     out: &mut Writer,
 ) -> Result<()> {
+    let NumberedEntry { number, entry, numbering } = *message;
     let condstore = session.enabled.condstore;
     let rev2 = session.enabled.rev2;
     let selected = session.selected()?;

@@ -110,6 +110,16 @@ pub struct SearchResponse {
     pub includes_modseq: bool,
 }
 
+/// What an ESEARCH response reports besides ALL (RFC 4731).
+#[derive(Clone, Copy)]
+struct ExtendedSummary<'f> {
+    tag: &'f str,
+    returns: SearchReturns,
+    found: &'f SearchResult,
+    /// The first and the last number found.
+    ends: Option<(u32, u32)>,
+}
+
 impl SearchResponse {
     /// Saves the matching messages for `$` if the command asks for SAVE.
     pub fn save(&self, session: &mut Session, found: &SearchResult) -> Result<()> {
@@ -138,7 +148,7 @@ impl SearchResponse {
             return self.write_plain(shown.iter().cloned().flatten(), found, out);
         };
         let ends = shown.first().map(|range| *range.start()).zip(shown.last().map(|range| *range.end()));
-        self.write_extended(tag, (returns, found), ends, out, |out| {
+        self.write_extended(&ExtendedSummary { tag, returns, found, ends }, out, |out| {
             out.ranges(shown.iter().cloned());
         });
     }
@@ -149,7 +159,7 @@ impl SearchResponse {
             return self.write_plain(sorted.iter().copied(), found, out);
         };
         let ends = sorted.first().copied().zip(sorted.last().copied());
-        self.write_extended(tag, (returns, found), ends, out, |out| {
+        self.write_extended(&ExtendedSummary { tag, returns, found, ends }, out, |out| {
             // Ranges stand for ascending numbers only (RFC 5267 §3.2).
             out.ranges(ranges_of(sorted.iter().copied()));
         });
@@ -166,14 +176,8 @@ impl SearchResponse {
         out.crlf();
     }
 
-    fn write_extended(
-        &self,
-        tag: &str,
-        (returns, found): (SearchReturns, &SearchResult),
-        ends: Option<(u32, u32)>,
-        out: &mut Writer,
-        write_all: impl FnOnce(&mut Writer),
-    ) {
+    fn write_extended(&self, summary: &ExtendedSummary<'_>, out: &mut Writer, write_all: impl FnOnce(&mut Writer)) {
+        let ExtendedSummary { tag, returns, found, ends } = *summary;
         if returns == (SearchReturns { save: true, ..SearchReturns::default() }) {
             return;
         }

@@ -161,7 +161,8 @@ impl StoreJob {
             if self.silent && entry.modseq == self.modseq {
                 fetch::write_modseq(number, &entry, out);
             } else {
-                fetch::write_flags(session, &view, (number, &entry, self.numbering), out)?;
+                let message = fetch::NumberedEntry { number, entry: &entry, numbering: self.numbering };
+                fetch::write_flags(session, &view, &message, out)?;
             }
             if is_full(out) {
                 break;

@@ -148,7 +148,8 @@ impl NotifyWatch {
             }
             if Some(folder.id) != selected {
                 let known = known.as_ref().map(|known| &known.status);
-                write_status(&folder.name, (known, &status), (events, condstore), out);
+                let change = StatusChange { name: &folder.name, known, now: &status };
+                change.write(events, condstore, out);
             }
             if self.mailboxes.len() < limits::WATCHED_MAILBOXES_MAX {
                 self.mailboxes
@@ -189,33 +190,38 @@ fn write_list(name: &str, old_name: Option<&str>, hierarchy: &Hierarchy, out: &m
     out.crlf();
 }
 
-/// Writes the changed numbers whose events are watched.
-fn write_status(
-    name: &str,
-    (known, now): (Option<&FolderStatus>, &FolderStatus),
-    (events, condstore): (&Events, bool),
-    out: &mut Writer,
-) {
-    let numbers = |status: &FolderStatus| (status.messages, status.uid_next, status.uid_validity);
-    let messages = match known {
-        Some(known) => events.messages && numbers(known) != numbers(now),
-        None => events.messages && now.messages > 0,
-    };
-    let flags = events.flags && known.is_some_and(|known| known.highest_modseq != now.highest_modseq);
-    if !messages && !flags {
-        return;
+/// The status of a mailbox as the client knows it, and as it is now.
+struct StatusChange<'s> {
+    name: &'s str,
+    known: Option<&'s FolderStatus>,
+    now: &'s FolderStatus,
+}
+
+impl StatusChange<'_> {
+    /// Writes the changed numbers whose events are watched.
+    fn write(&self, events: &Events, condstore: bool, out: &mut Writer) {
+        let Self { name, known, now } = *self;
+        let numbers = |status: &FolderStatus| (status.messages, status.uid_next, status.uid_validity);
+        let messages = match known {
+            Some(known) => events.messages && numbers(known) != numbers(now),
+            None => events.messages && now.messages > 0,
+        };
+        let flags = events.flags && known.is_some_and(|known| known.highest_modseq != now.highest_modseq);
+        if !messages && !flags {
+            return;
+        }
+        out.untagged().text("STATUS ").mailbox(name).text(" (UIDVALIDITY ").number(u64::from(now.uid_validity));
+        if messages {
+            out.text(" UIDNEXT ").number(u64::from(now.uid_next.0)).text(" MESSAGES ").number(u64::from(now.messages));
+        }
+        if flags {
+            out.text(" UNSEEN ").number(u64::from(now.unseen));
+        }
+        if flags || condstore {
+            out.text(" HIGHESTMODSEQ ").number(now.highest_modseq.0);
+        }
+        out.byte(b')').crlf();
     }
-    out.untagged().text("STATUS ").mailbox(name).text(" (UIDVALIDITY ").number(u64::from(now.uid_validity));
-    if messages {
-        out.text(" UIDNEXT ").number(u64::from(now.uid_next.0)).text(" MESSAGES ").number(u64::from(now.messages));
-    }
-    if flags {
-        out.text(" UNSEEN ").number(u64::from(now.unseen));
-    }
-    if flags || condstore {
-        out.text(" HIGHESTMODSEQ ").number(now.highest_modseq.0);
-    }
-    out.byte(b')').crlf();
 }
 
 impl Session {

@@ -198,7 +198,7 @@ impl Session {
             let selected = self.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid))? else { continue };
             let number = selected.roster.number_of(&selected.folder_in(view), uid)?;
-            fetch::write_flags(self, view, (number, &entry, numbering), out)?;
+            fetch::write_flags(self, view, &fetch::NumberedEntry { number, entry: &entry, numbering }, out)?;
             if is_full(out) {
                 break;
             }

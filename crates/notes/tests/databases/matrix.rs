@@ -256,8 +256,7 @@ impl Case {
         let options = DatabaseOptions { keep_deleted_hours: Some(1), ..DatabaseOptions::default() };
         self.world.notes.database_options_set(&access, "", options).expect("she may");
         let itself = crate::fixture::server();
-        let access: Access<level::Depositor> =
-            self.database.authorize(&itself).expect("the server may change the ACL");
+        let access: Access<level::Depositor> = self.database.authorize(&itself).expect("the server may change the ACL");
         let accesses = [&access];
         let mut transaction = self.world.notes.transaction(&accesses).expect("the store works");
         assert!(transaction.writer(0).note_delete(self.note).expect("the server may change the ACL"));

@@ -183,8 +183,7 @@ fn others_work_on_while_a_database_is_upgraded() {
     });
     let made = changed.expect("Ann may");
     assert_eq!(run(upgrade).rewritten, OLD_NOTES, "the new one has the present form");
-    let access: Access<level::Reader> =
-        database.authorize(&server()).expect("the server may change the ACL");
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may change the ACL");
     let reading = access.read().expect("a snapshot");
     for (note, marks) in [(note, Marks::FLAGGED), (made, Marks::NONE)] {
         let header = reading.header(note).expect("sound").expect("there");

@@ -58,8 +58,7 @@ impl Fixture {
         database: &Arc<Database>,
         change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
     ) -> T {
-        let access: Access<level::Depositor> =
-            database.authorize(&server()).expect("the server may change the ACL");
+        let access: Access<level::Depositor> = database.authorize(&server()).expect("the server may change the ACL");
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction begins");
         let outcome = change(&mut transaction.writer(0)).expect("the change is made");
@@ -133,8 +132,7 @@ pub fn open(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
 }
 
 pub fn header(database: &Arc<Database>, note: NoteId) -> notes::Header {
-    let access: Access<level::Reader> =
-        database.authorize(&server()).expect("the server may change the ACL");
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may change the ACL");
     let reading = access.read().expect("a snapshot");
     reading.header(note).expect("a sound database").expect("the note exists")
 }

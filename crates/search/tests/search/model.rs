@@ -193,8 +193,7 @@ impl Model {
                 notes::purge::purge(&self.database()).expect("a purge");
             }
             Step::Update { limit } => {
-                let access =
-                    self.database().authorize(&server()).expect("the server may change the ACL");
+                let access = self.database().authorize(&server()).expect("the server may change the ACL");
                 self.search.update(&access, *limit, &|| false).expect("an update");
             }
             Step::Commit => self.search.commit().expect("a commit"),

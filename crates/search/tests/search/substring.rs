@@ -50,8 +50,7 @@ fn world() -> Fixture {
 
 /// Returns the notes that may contain a text.
 fn candidates(world: &Fixture, database: &Arc<Database>, place: NotePart, text: &str) -> Vec<u32> {
-    let access: Access<level::Reader> =
-        database.authorize(&server()).expect("the server may change the ACL");
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may change the ACL");
     let reading = access.read().expect("a snapshot");
     let sought = vec![SubstringKey { place, folded: text.to_owned() }];
     let lacking = world.search.lacking(&reading, &[sought]).expect("the index is sound");
@@ -153,8 +152,7 @@ fn what_has_changed_since_may_hold_anything() {
     world.index(&database);
     check(&[notes[1]]);
     // The index makes no statement about a snapshot that is older than itself.
-    let access: Access<level::Reader> =
-        database.authorize(&server()).expect("the server may change the ACL");
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may change the ACL");
     let old = access.read().expect("a snapshot");
     world.update_items(&database, NoteId(notes[1]), &[Item::text("Text", "WORD")]);
     world.index(&database);

@@ -87,12 +87,12 @@ fn first_words(comment: &str) -> String {
 /// Returns the names of Markdown pages in a comment.
 fn pages(comment: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| !c.is_ascii_alphanumeric() && !"/._-".contains(c);
-    comment.split(is_end).map(|word| word.trim_matches('.')).filter(|word| word.ends_with(".md") && word.len() > 3)
+    comment.split(is_end).map(|word| word.trim_end_matches('.')).filter(|word| word.ends_with(".md") && word.len() > 3)
 }
 
 fn is_page(path: &str, page: &str) -> bool {
-    let beside = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/{page}"));
-    PAGE_FOLDERS.iter().any(|folder| repository::exists(&format!("{folder}{page}"))) || repository::exists(&beside)
+    let is_beside = path.rsplit_once('/').is_some_and(|(folder, _)| repository::exists(&format!("{folder}/{page}")));
+    is_beside || PAGE_FOLDERS.iter().any(|folder| repository::exists(&format!("{folder}{page}")))
 }
 
 struct Visitor<'a> {
