@@ -3,15 +3,15 @@
 //! | module | content |
 //! |---|---|
 //! | [`directory`] | opening the directory, and lookups |
-//! | [`people`], [`groups`], [`domains`] | adding, changing and removing |
-//! | [`bulk`] | adding many people at once |
+//! | [`person_edit`], [`group_edit`], [`domain_edit`] | adding, changing and removing |
+//! | [`bulk_add`] | adding many people at once |
 //! | [`resolve`] | resolving an address to the recipients of its mail |
 //! | [`identity`] | the identity of a person for access control lists |
 //! | [`login`] | login with a password or through SCRAM |
 //! | [`person`], [`group`], [`domain`], [`settings`] | the notes as values |
 //! | [`address`], [`key`] | normalization and comparison |
 //! | [`expansion`] | expansion of nested groups, a pure algorithm |
-//! | [`password`], [`scram`], [`throttle`], [`verified`] | the parts of a login |
+//! | [`password`], [`scram`], [`throttle`], [`password_cache`] | the parts of a login |
 //! | [`cache`] | the name lookup cache |
 //!
 //! Guarantees:

@@ -141,7 +141,7 @@ impl Directory {
     /// file, if there is one.
     ///
     /// Both happen in one transaction, because a login in between would create an empty mail file. Returns
-    /// [`Error::Taken`] if the path belongs to another person.
+    /// [`Error::AlreadyTaken`] if the path belongs to another person.
     pub fn mail_file_rename(&self, access: &Access<level::Manager>, path: &str) -> Result<Option<Arc<Person>>> {
         let mut holder = None;
         self.notes().database_rename_with(access, path, |catalog| {
@@ -162,7 +162,7 @@ impl Directory {
 
     /// Creates a database that is not a mail file.
     ///
-    /// Returns [`Error::Taken`] if the path is a person's mail file, even if that mail file is not created yet.
+    /// Returns [`Error::AlreadyTaken`] if the path is a person's mail file, even if that mail file is not created yet.
     /// Otherwise the new database would be treated as the mail file, but it has no inbox and the person has no access
     /// to it.
     pub fn database_create(&self, new: &NewDatabase) -> Result<Arc<Database>> {

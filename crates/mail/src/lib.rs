@@ -6,8 +6,8 @@
 //! | [`message`] | a message as the items of a note |
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
 //! | [`router`] | acceptance of messages, delivery, the queue |
-//! | [`transport`] | import and export: mbox, Maildir, single files |
-//! | [`casemap`], [`searched`] | text comparison; the texts of a message that IMAP SEARCH examines |
+//! | [`import_export`] | import and export: mbox, Maildir, single files |
+//! | [`casemap`], [`search_texts`] | text comparison; the texts of a message that IMAP SEARCH examines |
 //! | [`full_text`] | the texts of a message for the full-text index |
 //! | [`error`] | the errors of this crate, sorted by the party that must act |
 //! | [`limits`] | every limit of this crate |

@@ -7,7 +7,7 @@
 //! | `PostedDate` | summary | the Date field |
 //! | `$MessageID` | summary | the Message-ID field |
 //! | `$ThreadID` | summary | an identifier shared by all messages of a thread, as far as their References fields connect them |
-//! | `$FileForm`, `$FileSeparator` | summary | the unusual properties of the file that the message was imported from ([`crate::transport::form`]) |
+//! | `$FileForm`, `$FileSeparator` | summary | the unusual properties of the file that the message was imported from ([`crate::import_export::file_quirks`]) |
 //! | `$Head` | body 0 | structure and header, in the form needed to render a message |
 //! | `$MIME` | body 1 | the skeleton of everything after the header |
 //!

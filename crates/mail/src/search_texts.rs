@@ -1,10 +1,10 @@
 //! The texts of a message that IMAP SEARCH examines (RFC 9051 §6.4.4), in the form in which they are compared.
 //!
 //! Searches in a message and the full-text index both take their texts from this module, so that they always use the
-//! same texts. The texts of the header are its decoded fields, with or without their names, and for the keys that search
-//! addresses also the addresses as ENVELOPE shows them. The texts of the body are the decoded texts of the parts, the
-//! headers of messages within it and the names of its files. HTML is included twice, as source and as displayed text. At
-//! most [`SEARCH_PART_BYTES_MAX`] bytes of a part are decoded.
+//! same texts. The texts of the header are its decoded fields, with or without their names, and for the keys that
+//! search addresses also the addresses as ENVELOPE shows them. The texts of the body are the decoded texts of the
+//! parts, the headers of messages within it and the names of its files. HTML is included twice, as source and as
+//! displayed text. At most [`SEARCH_PART_BYTES_MAX`] bytes of a part are decoded.
 
 use crate::casemap::{fold, fold_field};
 use crate::limits::SEARCH_PART_BYTES_MAX;
@@ -27,8 +27,8 @@ pub fn find_in_field(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -
 }
 
 /// Returns `true` if `is_right` accepts the addresses of a field with this name. It is called for the value as written
-/// and, if it differs, for the addresses as ENVELOPE shows them: `name <local@domain>, ...`, without comments, quotes and
-/// white space within an address.
+/// and, if it differs, for the addresses as ENVELOPE shows them: `name <local@domain>, ...`, without comments, quotes
+/// and white space within an address.
 pub fn find_in_addresses(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -> bool) -> bool {
     let mut fields = header::fields(header).filter(|field| field.is(name));
     fields.any(|field| {

@@ -54,7 +54,7 @@ pub enum AclDifference {
     RoleRemoved(String),
     /// Enforcement of the ACL, turned on (`true`) or off (`false`).
     Uniform(bool),
-    /// A changed maximum level for passwords ([`Acl::internet_max`]).
+    /// A changed maximum level for passwords ([`Acl::max_internet_access`]).
     InternetMax { before: AclLevel, after: AclLevel },
 }
 

@@ -4,8 +4,8 @@
 //! update removes the earlier record. In addition, a note that leaves a folder without being deleted leaves a *left*
 //! record. Views, replication, CONDSTORE and QRESYNC (RFC 7162) read this log.
 //!
-//! Deleted and left records are purged with the deletion stubs. [`crate::reading::DatabaseSnapshot::is_complete_since`]
-//! returns `false` for a modseq before the purge.
+//! Deleted and left records are purged with the deletion stubs.
+//! [`crate::database_reader::DatabaseSnapshot::is_complete_since`] returns `false` for a modseq before the purge.
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};

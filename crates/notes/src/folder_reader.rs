@@ -1,10 +1,10 @@
 //! Reading a folder's index: counts, positions, entries.
 //!
 //! A [`FolderReader`] belongs to one snapshot and agrees with everything else that is read from it. If the folder's
-//! entries are in memory ([`crate::folder_image`]) as of the same change, they are read from there. A folder of at most
+//! entries are in memory ([`crate::folder_cache`]) as of the same change, they are read from there. A folder of at most
 //! [`FOLDER_IMAGE_LOADED_ENTRIES_MAX`] entries is loaded as a whole by the first question about positions, because that
 //! reads a block of the index anyway; larger folders are kept after they were listed as a whole. What Readers items
-//! hide is left out of all of it ([`crate::hidden`]).
+//! hide is left out of all of it ([`crate::readers_filter`]).
 
 use std::sync::{Arc, OnceLock};
 

@@ -6,14 +6,14 @@
 //! | [`catalog`] | the list of databases |
 //! | [`acl`], [`access`], [`acl_history`] | access rights, the proof of them, and the history of their changes |
 //! | [`item`], [`note`] | the parts of a note, and their stored forms |
-//! | [`reading`], [`public`] | snapshots of everything readable, and of public documents only |
+//! | [`database_reader`], [`public`] | snapshots of everything readable, and of public documents only |
 //! | [`transaction`], [`writer`] | changes |
-//! | [`save`], [`deleted`], [`profile`] | save conflicts and the record of editors; soft deletion; profile documents |
-//! | [`change`] | the change log |
-//! | [`follow`] | notification of changed databases |
+//! | [`save`], [`soft_deletion`], [`profile`] | save conflicts and the record of editors; soft deletion; profile documents |
+//! | [`change_log`] | the change log |
+//! | [`change_subscription`] | notification of changed databases |
 //! | [`evaluate`] | formulas over notes |
 //! | [`fixup`], [`purge`] | check and repair; purge of old deletions |
-//! | [`structure`] | version of the on-disk structure, and upgrades from older ones |
+//! | [`ods`] | version of the on-disk structure, and upgrades from older ones |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
 //! | [`unread`] | unread marks per user |
 //! | [`collection`] | the counted index below folders and views |

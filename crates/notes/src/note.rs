@@ -62,8 +62,8 @@ impl NoteFlags {
     pub const HAS_READERS: Self = Self(0x0002);
     /// The note is the losing version of a save conflict, kept as a response to the winner.
     pub const CONFLICT: Self = Self(0x0004);
-    /// The document is deleted, but can be restored until its retention ends ([`crate::deleted`]). It is a stub that
-    /// keeps its contents.
+    /// The document is deleted, but can be restored until its retention ends ([`crate::soft_deletion`]). It is a stub
+    /// that keeps its contents.
     pub const SOFT_DELETED: Self = Self(0x0008);
     /// The document is public ([`crate::public`]). The bit 0x0010 is reserved for the stored form.
     pub const PUBLIC: Self = Self(0x0020);

@@ -2,8 +2,8 @@
 //!
 //! Deletion stubs and the records of notes that left folders are kept for the purge interval of their database, so that
 //! replicas and IMAP clients learn of them. Domino keeps its deletion stubs the same way. A replica or client that
-//! comes later learns that the order of changes is incomplete ([`crate::reading::DatabaseSnapshot::is_complete_since`])
-//! and compares everything.
+//! comes later learns that the order of changes is incomplete
+//! ([`crate::database_reader::DatabaseSnapshot::is_complete_since`]) and compares everything.
 
 use std::time::Duration;
 

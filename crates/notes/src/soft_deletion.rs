@@ -113,7 +113,7 @@ impl DatabaseSnapshot<'_> {
             let note = keys::split_deletion(key).ok_or_else(|| damaged(Table::Meta, key))?;
             let deletion = DeletionRecord::decode(value).map_err(|_| damaged(Table::Meta, key))?;
             page.next = Some(note);
-            looks = looks + 1;
+            looks += 1;
             if let Some((header, _)) = self.restorable(note)? {
                 page.notes.push(DeletedNote { header, deletion });
             }

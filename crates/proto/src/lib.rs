@@ -2,8 +2,8 @@
 //! specification.
 //!
 //! Little here is written by hand: [`details`], the small envelope for error details that gRPC uses everywhere, and
-//! [`shape`], which determines from the bytes of a message how much memory it takes. The server (`rpc`) and the client
-//! (`client`) share only this crate.
+//! [`decode_cost`], which determines from the bytes of a message how much memory it takes. The server (`rpc`) and the
+//! client (`client`) share only this crate.
 
 pub mod decode_cost;
 pub mod details;

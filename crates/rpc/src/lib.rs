@@ -9,10 +9,10 @@
 //! | module | content |
 //! |---|---|
 //! | [`conn`] | one connection: HTTP/2, its limits and its end; the only code with sockets |
-//! | [`gate`] | the checks before every call: caller, time limit and memory |
+//! | [`admission`] | the checks before every call: caller, time limit and memory |
 //! | [`memory`] | the memory budget of all calls |
-//! | [`incoming`] | request bodies: messages are measured before they are decoded |
-//! | [`outgoing`] | reply bodies: the data that waits for a peer to read it |
+//! | [`request_body`] | request bodies: messages are measured before they are decoded |
+//! | [`response_body`] | reply bodies: the data that waits for a peer to read it |
 //! | [`session`] | tokens and their sessions |
 //! | [`service`] | the tables of calls, and how a call is passed to a worker |
 //! | `cmd` | the implementation of the calls, one file per topic; synchronous code over `notes` and `directory` |

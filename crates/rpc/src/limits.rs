@@ -8,7 +8,7 @@ pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 /// Maximum size of a decompressed message in a call without a session, in bytes.
 pub const LOGIN_MESSAGE_BYTES_MAX: usize = 8 << 10;
 
-/// Maximum memory of a decoded request in bytes, as counted by [`proto::shape`].
+/// Maximum memory of a decoded request in bytes, as counted by [`proto::decode_cost`].
 pub const DECODED_BYTES_MAX: usize = 96 << 20;
 
 /// Maximum number of bytes allocated ahead of incoming content.

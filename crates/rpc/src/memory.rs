@@ -6,7 +6,7 @@
 //! account can lock out the others. Content that arrives in pieces is collected in a [`MeteredBuffer`], which takes
 //! memory as the pieces arrive and not as they announced.
 //!
-//! [`crate::incoming`] accounts for requests, [`crate::outgoing`] for replies.
+//! [`crate::request_body`] accounts for requests, [`crate::response_body`] for replies.
 
 use std::sync::{Arc, OnceLock};
 
@@ -42,7 +42,7 @@ impl Budget {
         self.all.available_permits()
     }
 
-    /// Takes `bytes` bytes. Returns [`Error::Full`] if the budget or the share has fewer left.
+    /// Takes `bytes` bytes. Returns [`Error::Exhausted`] if the budget or the share has fewer left.
     pub fn take(&self, bytes: usize) -> Result<MemoryPermit, Error> {
         let share = self.share.as_ref().map(|share| take(&share.0, bytes, SHARE_FULL)).transpose()?;
         Ok(MemoryPermit { all: take(&self.all, bytes, FULL)?, share })

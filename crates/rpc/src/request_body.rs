@@ -1,10 +1,10 @@
 //! The body of a request: splits it into gRPC messages, so that each message is measured before it is decoded.
 //!
 //! A message is held back until it is complete. Then it is decompressed if necessary, and its fields are counted
-//! ([`proto::shape`]). The memory of its bytes and of its decoded form is taken from the budget. Only then is it passed
-//! on, always uncompressed. If a call takes one message, the message is passed on when the request has ended, and the
-//! code that serves the call keeps its memory ([`RequestMemory`]). If a call takes several messages, the memory of one
-//! is kept until the next.
+//! ([`proto::decode_cost`]). The memory of its bytes and of its decoded form is taken from the budget. Only then is it
+//! passed on, always uncompressed. If a call takes one message, the message is passed on when the request has ended,
+//! and the code that serves the call keeps its memory ([`RequestMemory`]). If a call takes several messages, the memory
+//! of one is kept until the next.
 //!
 //! Promises: no decompressed message is larger than its call allows, and no message is passed on without being counted;
 //! a body that receives nothing for [`READ_TIME_MAX`] ends with an error; a request that is cut off is never mistaken

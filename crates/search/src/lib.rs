@@ -3,9 +3,9 @@
 //! | module | contents |
 //! |---|---|
 //! | [`index`] | the index of a server: opening, updates, commits |
-//! | [`find`] | execution of queries, with access control |
+//! | [`query_execution`] | execution of queries, with access control |
 //! | [`query`] | the query language |
-//! | [`contents`], [`text`] | the indexed text of a note |
+//! | [`content_reader`], [`text`] | the indexed text of a note |
 //! | [`extract`], [`html`] | text of attachments and of HTML |
 //! | [`substring`] | notes that cannot contain a text |
 //! | [`words`] | splitting of texts into words |

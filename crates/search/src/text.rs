@@ -1,8 +1,8 @@
 //! The text of a note as it is collected for the index.
 //!
-//! The readers of a note's contents ([`crate::contents::ContentReader`]) add the text that users search for: items
-//! under their names, the body, the names and texts of attachments, numbers and times. At most [`TEXT_BYTES_MAX`] bytes
-//! are taken and later text is left out, so the items shown in lists are added first.
+//! The readers of a note's contents ([`crate::content_reader::ContentReader`]) add the text that users search for:
+//! items under their names, the body, the names and texts of attachments, numbers and times. At most [`TEXT_BYTES_MAX`]
+//! bytes are taken and later text is left out, so the items shown in lists are added first.
 
 use base::{DbNumber, Timestamp};
 

@@ -101,8 +101,8 @@ impl DataFolder {
         }
     }
 
-    /// Locks the folder for this program. If another program holds the lock, waits for up to [`LOCK_WAIT`]: the system
-    /// releases the lock of a killed program only when its process is gone, which may be after its successor has
+    /// Locks the folder for this program. If another program holds the lock, waits for up to [`LOCK_WAIT_MAX`]: the
+    /// system releases the lock of a killed program only when its process is gone, which may be after its successor has
     /// started.
     pub fn lock_wait(&self, pause: &mut dyn FnMut(Duration)) -> Result<DataLock, DataError> {
         retry_while_held(|| self.lock(), |error| matches!(error, DataError::InUse { .. }), pause)

@@ -1,7 +1,7 @@
 //! Logging: writes `tracing` events to standard error, as text or as JSON.
 //!
 //! The crates log with their own names as targets, so that `log.filter` can select one. Standard output is reserved for
-//! the results of commands. Broken invariants that the program survives ([`base::check`]) are logged as errors.
+//! the results of commands. Broken invariants that the program survives ([`base::assertions`]) are logged as errors.
 
 use std::io::IsTerminal;
 

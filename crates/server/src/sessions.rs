@@ -3,9 +3,9 @@
 //!
 //! A connection has a number, which the protocol crates pass back with every login ([`wire::Peer::connection`]). A task
 //! waits for changes of the directory and compares the logged-in accounts with the people that were changed. Sessions
-//! whose account no longer matches are dismissed ([`wire::Dismissal`]): they notify the client and end, and the task
-//! that serves them cuts off a session that does not. The cost depends on the number of changed notes, not on the
-//! number of sessions. Only changes of groups and domains, which may affect deny lists, require a check of all
+//! whose account no longer matches are dismissed ([`wire::SessionTermination`]): they notify the client and end, and
+//! the task that serves them cuts off a session that does not. The cost depends on the number of changed notes, not on
+//! the number of sessions. Only changes of groups and domains, which may affect deny lists, require a check of all
 //! logged-in accounts.
 //!
 //! A login that starts before a change and ends after it is detected, because an account is compared once more after

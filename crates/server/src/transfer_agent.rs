@@ -1,12 +1,12 @@
 //! The transfer agent: takes due jobs from the router, sends or delivers them, and reports the outcomes to the router.
 //!
 //! The router decides which jobs are due and holds the queue; the agent only runs them. Local jobs run on the worker
-//! pool, remote ones through [`smtp::client::Transfer`]. Each kind has its own limit of concurrent jobs, so slow remote
-//! servers do not delay local mail. Slow servers do not delay mail to fast ones either: the router gives slow
+//! pool, remote ones through [`smtp::client::SmtpClient`]. Each kind has its own limit of concurrent jobs, so slow
+//! remote servers do not delay local mail. Slow servers do not delay mail to fast ones either: the router gives slow
 //! destinations half of the remote jobs, and limits for each job the time until its servers respond
-//! ([`Job::opening_max`]). No message is sent before it is durable in this server's store, because its sender may still
-//! receive an error for it. A job that is running when the server closes is returned to the router without an attempt
-//! being counted.
+//! ([`Job::connect_time_max`]). No message is sent before it is durable in this server's store, because its sender may
+//! still receive an error for it. A job that is running when the server closes is returned to the router without an
+//! attempt being counted.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The services that this crate needs from the rest of the server, as three narrow traits.
 //!
 //! `server` implements them over `directory` and `mail`; the tests implement them in memory. All methods may block and
-//! are called on worker threads, except [`Recipients::check_now`] and [`Acceptor::room`], which must return
+//! are called on worker threads, except [`Recipients::check_now`] and [`Acceptor::check_capacity`], which must return
 //! immediately.
 
 use std::future::Future;

@@ -2,9 +2,9 @@
 //!
 //! | peer | purpose | entry point |
 //! |---|---|---|
-//! | other servers | reception, port 25 | [`conn::serve`] with [`rules::ListenerRules::reception`] |
-//! | clients of local users | submission, ports 587 and 465 | [`conn::serve`] with [`rules::ListenerRules::submission`] |
-//! | a front-end server | LMTP | [`conn::serve`] with [`rules::ListenerRules::lmtp`] |
+//! | other servers | reception, port 25 | [`connection::serve`] with [`listener_rules::ListenerRules::reception`] |
+//! | clients of local users | submission, ports 587 and 465 | [`connection::serve`] with [`listener_rules::ListenerRules::submission`] |
+//! | a front-end server | LMTP | [`connection::serve`] with [`listener_rules::ListenerRules::lmtp`] |
 //! | the router of this server | transfer to other servers | [`client::SmtpClient`] |
 //!
 //! The crate implements SMTP (RFC 5321), LMTP (2033), submission (6409), STARTTLS (3207), AUTH (4954) with PLAIN, LOGIN
@@ -16,8 +16,8 @@
 //! The crate leaves out BINARYMIME (most servers accept such a message only after its parts are rewritten, which breaks
 //! its signatures), ETRN and TURN (obsolete), REQUIRETLS, MTA-STS and DANE (planned), and BURL.
 //!
-//! [`codec`] and [`session`] are pure. `cmd` has one file per verb. [`conn`] is the only user of tokio on the server
-//! side. [`backend`] defines the services that the crate needs from the rest of the server.
+//! [`codec`] and [`session`] are pure. `cmd` has one file per verb. [`connection`] is the only user of tokio on the
+//! server side. [`backend`] defines the services that the crate needs from the rest of the server.
 
 pub mod auth;
 pub mod backend;

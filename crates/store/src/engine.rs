@@ -235,7 +235,7 @@ pub trait Engine: Read + Send + Sync {
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>>;
 
     /// Rewrites the readable content of damaged files of a table, so that the files can be removed from the closed
-    /// store with [`crate::rocks::take_out`]. Returns these files.
+    /// store with [`crate::rocks::remove_files`]. Returns these files.
     ///
     /// Further damage behind these files becomes visible only after they are removed. Lost content cannot be determined
     /// afterwards, so a check must come first. `known` is the damage that [`Engine::verify`] found in that check; an

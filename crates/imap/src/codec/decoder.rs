@@ -182,7 +182,7 @@ impl Decoder {
     }
 
     /// Returns the next command, or the reason why there is none yet. The caller must repeat the call until it returns
-    /// [`DecodedPart::Incomplete`].
+    /// [`Decoded::Incomplete`].
     pub fn decode(&mut self) -> Decoded {
         loop {
             let step = match self.state {

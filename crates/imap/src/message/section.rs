@@ -3,8 +3,8 @@
 //! A section is a range of the message, or a selection of header fields. [`Octets`] describes it without reading it, so
 //! that a large section can be sent in pieces. A section that does not exist has no octets.
 //!
-//! Octets are sent unchanged except for NUL, which becomes `?`: `BODY[...]` is a string, and a string cannot contain NUL
-//! (RFC 9051 §4.3.1). Sizes and offsets stay the same. BINARY returns the octets themselves.
+//! Octets are sent unchanged except for NUL, which becomes `?`: `BODY[...]` is a string, and a string cannot contain
+//! NUL (RFC 9051 §4.3.1). Sizes and offsets stay the same. BINARY returns the octets themselves.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -47,8 +47,8 @@ pub struct ListForm<'c> {
     pub selection: ListSelection,
     /// The return options.
     pub returns: &'c ListReturns,
-    /// `true` if the client knows `\NonExistent` and that it implies `\Noselect` (RFC 5258 §3, RFC 9051 §7.3.1). RFC 3501
-    /// has only `\Noselect`.
+    /// `true` if the client knows `\NonExistent` and that it implies `\Noselect` (RFC 5258 §3, RFC 9051 §7.3.1). RFC
+    /// 3501 has only `\Noselect`.
     pub knows_nonexistent: bool,
 }
 
@@ -77,8 +77,9 @@ impl Hierarchy {
         Self { names }
     }
 
-    /// Returns the response to LIST: the names that match a pattern and the selection. With RECURSIVEMATCH, also the names
-    /// that match a pattern and have a name below them that meets the selection criteria and is not in the response.
+    /// Returns the response to LIST: the names that match a pattern and the selection. With RECURSIVEMATCH, also the
+    /// names that match a pattern and have a name below them that meets the selection criteria and is not in the
+    /// response.
     pub fn list<'h>(
         &'h self,
         patterns: &'h [Pattern],

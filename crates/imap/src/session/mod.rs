@@ -8,10 +8,10 @@
 //! Before any output is sent, the future from [`Session::take_durability_wait`] must be ready, because a client must
 //! not learn of a change that a power failure can undo.
 //!
-//! - [`site`] holds the data that all sessions share, [`recent`] tracks recent messages.
-//! - [`roster`] maps the client's sequence numbers to messages, [`selected`] is the selected mailbox and resolves
-//!   message sets, [`walk`] visits messages in slices, [`updates`] reports the changes that other sessions made,
-//!   [`watch`] reports events without a request (NOTIFY).
+//! - [`session_context`] holds the data that all sessions share, [`recent`] tracks recent messages.
+//! - [`sequence_numbers`] maps the client's sequence numbers to messages, [`selected`] is the selected mailbox and
+//!   resolves message sets, [`cursor`] visits messages in slices, [`updates`] reports the changes that other sessions
+//!   made, [`notify_watch`] reports events without a request (NOTIFY).
 //! - [`hierarchy`] is the tree of mailboxes as LIST shows it, [`sasl`] the mechanisms of AUTHENTICATE.
 //! - `debug_events` reports commands and changes of state to the log.
 

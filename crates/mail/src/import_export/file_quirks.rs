@@ -5,7 +5,7 @@
 //!
 //! | item | contents |
 //! |---|---|
-//! | `$FileForm` | words: `LF` or `CRLF`, if the file's line ends are not those of its format; the [`BoundaryLineEnd`] in an mbox file |
+//! | `$FileForm` | words: `LF` or `CRLF`, if the file's line ends are not those of its format; the [`MessageTrailer`] in an mbox file |
 //! | `$FileSeparator` | the line before the message in an mbox file, if it is not the one that would be generated |
 //!
 //! Unknown values in these items are ignored. The file is then written in the usual form.

@@ -5,8 +5,8 @@
 //! | [`mbox`] | reading and writing of the mbox format (RFC 4155, with the quoting of `mboxrd`) |
 //! | [`maildir`] | the information in the file and folder names of a Maildir |
 //! | [`status`] | flags in header fields |
-//! | [`line_ends`] | LF in files, CRLF in mail files |
-//! | [`form`] | the properties of a file beside the message's bytes |
+//! | [`line_endings`] | LF in files, CRLF in mail files |
+//! | [`file_quirks`] | the properties of a file beside the message's bytes |
 //! | [`import`] | resumable import of many messages into a mail file |
 //!
 //! The `server` crate opens the files; this module only handles bytes. A message that is exported in any format and

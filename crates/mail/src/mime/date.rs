@@ -148,7 +148,7 @@ impl<'a> Tokens<'a> {
             self.rest = &self.rest[1..];
             let (minutes, minute_digits) = self.number();
             value = value.saturating_mul(100).saturating_add(minutes);
-            digits = digits + minute_digits;
+            digits += minute_digits;
         }
         Token::Signed { sign, value, digits }
     }

@@ -5,10 +5,10 @@
 //! | [`structure`] | the tree of parts with exact byte ranges, created by [`parse`]; its stored form |
 //! | [`header`] | header fields as they stand in the message, unfolded and decoded |
 //! | [`skeleton`] | a message without its large parts, which are stored decoded; restored byte for byte |
-//! | [`transfer`] | base64 and quoted-printable, as leniently as mail requires |
+//! | [`transfer_encoding`] | base64 and quoted-printable, as leniently as mail requires |
 //! | [`text`] | texts of parts in Unicode, and the preview |
-//! | [`address`], [`date`], [`word`] | the contents of header fields |
-//! | [`source`] | access to the bytes of a stored message |
+//! | [`address`], [`date`], [`encoded_word`] | the contents of header fields |
+//! | [`message_source`] | access to the bytes of a stored message |
 //!
 //! No input makes any of this panic, nest deeper than `base::limits::MIME_DEPTH_MAX`, or take more time than its length
 //! warrants. A malformed message is parsed as far as possible, and a section that cannot be divided stays within one

@@ -6,9 +6,9 @@
 //! | [`schedule`] | the times of retries, of the warning and of giving up |
 //! | [`entry`] | the state of a queued message and its stored form |
 //! | [`accept`] | acceptance: the first deliveries and queue entries of a message are one batch |
-//! | [`agenda`] | the time and the destination of the next attempts |
+//! | [`dispatch`] | the time and the destination of the next attempts |
 //! | [`queue`] | the queue: due jobs, their outcomes, the operator's commands |
-//! | [`report`] | delivery status notifications (RFC 3464) |
+//! | [`dsn`] | delivery status notifications (RFC 3464) |
 //!
 //! One batch puts an accepted message into the mailboxes of its local recipients and into the queue for the others. At
 //! no moment can a crash lose the message or deliver it twice. A change of the queue and the report that it causes are

@@ -12,7 +12,7 @@
 //!
 //! A [`Job`] is one message for one destination. While it is in progress, no second job of that message for that
 //! destination is given out. So nothing is sent twice as long as the server runs. A crash between the remote server's
-//! reply and the local commit repeats that one transfer, which SMTP cannot exclude (RFC 1047). [`super::agenda`]
+//! reply and the local commit repeats that one transfer, which SMTP cannot exclude (RFC 1047). [`super::dispatch`]
 //! determines the order of jobs.
 //!
 //! A message may be given out before it is durable. Before it is sent elsewhere, the transfer waits for
@@ -58,7 +58,7 @@ pub struct Job {
     /// The ticket of the last write of the message's state.
     pub ticket: Ticket,
     /// Maximum time until a server accepts the connection for mail, or `None` for as long as the protocol allows. See
-    /// [`OPENING_TIME_MAX`].
+    /// [`CONNECT_TIME_MAX`].
     pub connect_time_max: Option<Duration>,
 }
 

@@ -13,7 +13,7 @@
 //! | [`mod@shape`] | the size of a tree |
 //! | [`weight`] | the sums that a collection keeps in addition to its count |
 //!
-//! Entries are plain keys in [`Table::OpenView`]. *Fences* divide them into blocks of at most 256. A small tree over
+//! Entries are plain keys in [`Table::View`]. *Fences* divide them into blocks of at most 256. A small tree over
 //! the fences, in [`Table::Tree`], contains the count and the sums of every block and of every subtree. A read by
 //! position descends the tree and scans part of one block. A change rewrites the entry and one narrow node per level.
 //!
@@ -82,7 +82,7 @@ impl CollectionId {
         prefix
     }
 
-    /// Returns the key of an entry in [`Table::OpenView`].
+    /// Returns the key of an entry in [`Table::View`].
     #[must_use]
     pub fn entry_key(self, key: &[u8]) -> Vec<u8> {
         let mut stored = Vec::with_capacity(PREFIX_BYTES + key.len());

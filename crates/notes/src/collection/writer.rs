@@ -7,9 +7,9 @@
 //! collection must have no other writer. Dropping a writer without finishing it changes nothing.
 //!
 //! `put` and `remove` change the totals on the path to the entry in place. If that path is longer than the root, they
-//! buffer the change in the root record until it has too many of them ([`super::recent`]). Blocks that became too large
-//! or too small are split and merged at the end ([`super::settle`]), so that a block is read at most once per
-//! transaction.
+//! buffer the change in the root record until it has too many of them ([`super::change_buffer`]). Blocks that became
+//! too large or too small are split and merged at the end ([`super::rebalance`]), so that a block is read at most once
+//! per transaction.
 //!
 //! Invariants: a node in memory differs from the stored one only if it is marked as changed; the totals of a node's
 //! children equal those that its parent has for it, before and after each operation; blocks are split and merged only

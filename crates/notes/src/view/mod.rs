@@ -2,9 +2,9 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`note`](mod@note), [`design`] | the design note of a view |
-//! | [`record`] | the record that names a view's index |
-//! | [`question`] | selection and column formulas |
+//! | [`note`](mod@note), [`view_format`] | the design note of a view |
+//! | [`index_record`] | the record that names a view's index |
+//! | [`selection`] | selection and column formulas |
 //! | [`cell`] | the value of a column in a row |
 //! | [`row`] | rows and their keys |
 //! | [`category`] | counts and totals of a category |
@@ -12,8 +12,8 @@
 //! | `cycle` | detection of response cycles |
 //! | [`build`] | bulk build of an index over many documents |
 //! | [`reader`] | rows and their positions |
-//! | [`navigate`], [`find`], [`entries`] | steps from row to row; search by values; entries for clients |
-//! | [`served`] | cache of open views |
+//! | [`navigate`], [`find_by_key`], [`read_entries`] | steps from row to row; search by values; entries for clients |
+//! | [`view_cache`] | cache of open views |
 //! | [`sort_key`] | bytes that sort like the values |
 //! | [`exact_sum`] | totals without rounding drift |
 //! | [`limits`] | limits to which rows are cut |

@@ -162,7 +162,7 @@ impl<'r> EntryReader<'r> {
         &self.rows
     }
 
-    /// Reads entries. Fails if the request asks for more than [`VIEW_ANSWER_ROWS_MAX`] rows.
+    /// Reads entries. Fails if the request asks for more than [`VIEW_REPLY_ROWS_MAX`] rows.
     pub fn read(&self, request: &Request) -> Result<Entries> {
         if request.limit > VIEW_REPLY_ROWS_MAX {
             return Err(Error::Limit { what: "rows of a reply", max: VIEW_REPLY_ROWS_MAX });
@@ -270,7 +270,7 @@ impl<'r> EntryReader<'r> {
             Start::Position(position) => self.rows.page(*position, 1)?.pop(),
         };
         if matches!(request.start, Start::Beginning | Start::End) && count > 0 {
-            count = count - 1;
+            count -= 1;
             skipped = 1;
         }
         if navigator == Navigator::Next && count > 0 {
@@ -282,8 +282,8 @@ impl<'r> EntryReader<'r> {
                 return Err(Error::Limit { what: "rows examined in one read", max: VIEW_EXAMINED_ROWS_MAX as usize });
             }
             current = self.step(&row.key, navigator, &request.expansion, looked_at)?;
-            count = count - 1;
-            skipped = skipped + u64::from(current.is_some());
+            count -= 1;
+            skipped += u64::from(current.is_some());
         }
         Ok((current, skipped))
     }

@@ -85,7 +85,11 @@ impl Fixture {
             let first = folder.unseen_at(0).expect("sound").expect("a message");
             assert!(!first.marks.has(Marks::SEEN));
             let mut listed = Vec::new();
-            folder.for_each_entry(Uid(1), &mut |entry| Ok(listed.push(entry.note) == ())).expect("sound");
+            let list = &mut |entry: notes::FolderEntry| {
+                listed.push(entry.note);
+                Ok(true)
+            };
+            folder.for_each_entry(Uid(1), list).expect("sound");
             assert_eq!(listed, self.alive);
         })
     }

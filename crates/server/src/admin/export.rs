@@ -1,9 +1,9 @@
 //! `doublet export`: writes a mailbox into mbox files, a Maildir or single files.
 //!
 //! `doublet import` turns these files back into the same messages, byte for byte as they are on the wire. Messages that
-//! were imported from such a file are written in the form they had in it; see [`mail::transport`]. Maildirs hold flags
-//! and keywords; for the other formats these are written to a list beside the files if requested. A file that holds a
-//! single message has the time of the message as its modification time.
+//! were imported from such a file are written in the form they had in it; see [`mail::import_export`]. Maildirs hold
+//! flags and keywords; for the other formats these are written to a list beside the files if requested. A file that
+//! holds a single message has the time of the message as its modification time.
 //!
 //! An existing file is never overwritten. Damaged messages are left out and named; the command writes the rest and then
 //! fails.

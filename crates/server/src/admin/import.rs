@@ -1,9 +1,9 @@
 //! `doublet import`: imports mail from mbox files, Maildirs and single files into a mailbox.
 //!
-//! This module opens the files and passes their bytes to [`mail::transport`]. An interrupted import of the same files
-//! into the same folder continues where it stopped if the files are unchanged: in an mbox file the message imported
-//! last must be at the same offset, and in a folder all imported files must still exist. Otherwise the import starts
-//! again from the beginning and skips messages that the mailbox already has.
+//! This module opens the files and passes their bytes to [`mail::import_export`]. An interrupted import of the same
+//! files into the same folder continues where it stopped if the files are unchanged: in an mbox file the message
+//! imported last must be at the same offset, and in a folder all imported files must still exist. Otherwise the import
+//! starts again from the beginning and skips messages that the mailbox already has.
 //!
 //! An mbox file, a folder of a Maildir or of single files, and a run of single files named one after another are one
 //! *source* each. The progress of each source is recorded until the whole command has ended without a complaint.

@@ -3,7 +3,7 @@
 //! An import samples the first rows to determine the content of each column and reports the result. With `--dry-run` it
 //! stops after reading the whole file. Options can set the types of columns, rename them or leave them out. Rejected
 //! rows are reported with their numbers and reasons; all others are imported, some hundred per transaction. Each
-//! transaction also records the progress ([`progress`]), so that an interrupted import has added a known part of the
+//! transaction also records the progress ([`mark`]), so that an interrupted import has added a known part of the
 //! rows and can continue after it. A row without an end stops the import: the rows before it are imported, and the
 //! command fails.
 

@@ -105,8 +105,8 @@ impl PendingPart {
         let mut number = 0_u64;
         let mut done = 0_u64;
         while let Some((line, length)) = next_line(input)? {
-            number = number + 1;
-            done = done + length;
+            number += 1;
+            done += length;
             let read = match line {
                 Line::Empty => continue,
                 Line::NotUtf8 => Err("the line is not UTF-8".to_owned()),

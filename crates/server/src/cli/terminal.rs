@@ -2,7 +2,7 @@
 //!
 //! A list becomes a table with columns as wide as needed, up to a limit beyond which cells are truncated. A record
 //! becomes lines of names and complete values. Fields whose name ends in `_bytes` are shown as sizes, other numbers as
-//! the formula language writes them. No output moves the cursor ([`super::display_width`]). Progress goes to standard
+//! the formula language writes them. No output moves the cursor ([`super::terminal_text`]). Progress goes to standard
 //! error, as a bar on a terminal and as one line every [`STEP`] elsewhere.
 
 use std::fmt::Write;

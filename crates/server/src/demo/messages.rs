@@ -1,6 +1,6 @@
 //! The demo's mail: messages of many kinds, generated from a clock and a random number generator.
 //!
-//! Each [`OutgoingMessage`] is a complete message with its envelope. Together they contain what a mail client has to
+//! Each [`DemoMessage`] is a complete message with its envelope. Together they contain what a mail client has to
 //! handle: plain text, HTML, alternatives, small and large attachments, subjects in several scripts, a thread, a
 //! forwarded message, an invitation, and mail to a group. No message comes from a real mailbox.
 

@@ -260,7 +260,7 @@ fn hits_come_by_time_and_page_by_page() {
                 assert_eq!((reply.total, reply.total_is_least), (5, false));
                 found.extend(reply.hits.iter().map(|hit| hit.note_id));
                 offset = reply.next_offset;
-                pages = pages + 1;
+                pages += 1;
                 if offset == 0 {
                     break;
                 }

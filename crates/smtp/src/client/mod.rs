@@ -1,8 +1,8 @@
 //! The SMTP client: sends one message to the servers of one destination and returns the outcome of each recipient.
 //!
 //! The router passes a [`Route`] and an [`Outgoing`]. [`SmtpClient::send`] finds the hosts ([`route`]), opens a session
-//! or reuses an idle one ([`connection`], [`idle`]), runs the transaction ([`transaction`]) and returns an
-//! [`VerificationResult`] for each recipient, in their order. It stores nothing on disk, schedules no retries and
+//! or reuses an idle one ([`connection`], [`idle_pool`]), runs the transaction ([`transaction`]) and returns an
+//! [`Outcome`] for each recipient, in their order. It stores nothing on disk, schedules no retries and
 //! writes no bounces: retries and notifications are the responsibility of the router (`mail::router`).
 //!
 //! Guarantees:
@@ -10,7 +10,7 @@
 //! - A recipient is `Delivered` only if the server confirmed it after the end of the message data.
 //! - If the result is unknown because the connection broke before that reply, the outcome is `Temporary`: the message
 //!   may arrive twice, but it is not lost.
-//! - No bare CR or LF and no undoubled leading dot is sent ([`text`]).
+//! - No bare CR or LF and no undoubled leading dot is sent ([`message_data`]).
 //! - Nothing is sent in the clear if the requested security forbids it.
 
 pub mod connection;

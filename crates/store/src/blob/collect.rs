@@ -43,7 +43,7 @@ pub struct CollectionReport {
 impl Blobs {
     /// Removes content without users. Examines at most `budget` releases.
     ///
-    /// Returns [`Error::ReferencesLost`] if references may be missing.
+    /// Returns [`Error::ReferencesMissing`] if references may be missing.
     pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<CollectionReport> {
         if self.are_references_missing(store)? {
             return Err(Error::ReferencesMissing);

@@ -252,7 +252,7 @@ mod tests {
         let mut steps = 0;
         while let Some(next) = middle(&low, &[255; 8]) {
             low = next;
-            steps = steps + 1;
+            steps += 1;
         }
         assert!((60..70).contains(&steps), "{steps}");
     }

@@ -3,7 +3,8 @@
 //! A [`Plan`] is created once from the client's keys. [`Plan::decide`] answers from the folder's entry alone if the
 //! entry is sufficient. Only otherwise the message is opened and [`Plan::matches`] is called. It examines the header
 //! before the body, and the body only as far as necessary. Keys are ordered by their cost, and a key that cannot change
-//! the result is not evaluated. An index can state in advance which texts a message lacks ([`EntryData::lacks`]).
+//! the result is not evaluated. An index can state in advance which texts a message lacks
+//! ([`EntryData::is_known_to_lack`]).
 //!
 //! Days are days in UTC, because dates are shown in UTC. Texts are compared with [`mail::casemap`]. The BODY of a
 //! message consists of the decoded text of its parts, the headers of the messages within it, and the names of its

@@ -3,7 +3,7 @@
 //! A [`Threader`] takes the messages one by one, in mailbox order, and keeps only the data that threading needs:
 //! message ids as numbers, the base subject, and the date. [`Threader::finish`] builds the [`Forest`].
 //!
-//! - [`subjects`]: ORDEREDSUBJECT, the simple algorithm that uses only subjects;
+//! - [`ordered_subject`]: ORDEREDSUBJECT, the simple algorithm that uses only subjects;
 //! - [`references`]: REFERENCES, by message ids and then by subject;
 //! - [`forest`]: threads in their output form.
 
