@@ -221,8 +221,8 @@ fn what_cannot_be_in_a_list_is_refused() {
     check(&named("Ann*/Acme"), Some("wildcard"));
     check(&named("**/Acme"), Some("wildcard"));
     check(&named("Ann\u{7}"), Some("control characters"));
-    check(&named(""), Some("not empty"));
+    check(&named(""), Some("is empty, too long or contains control characters"));
     check(&named("ANN/sales/ACME"), Some("occurs twice"));
-    check(&|list| list.entries[0].kind = AclKind::Person, Some("has no kind"));
+    check(&|list| list.entries[0].kind = AclKind::Person, Some("cannot have a user type"));
     check(&|list| list.entries.extend(vec![AclEntry::new("x", AclLevel::Reader); 10_000]), Some("at most"));
 }

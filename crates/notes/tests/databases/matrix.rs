@@ -354,7 +354,7 @@ const READING: &[Row] = &[
     }),
     ("DatabaseSnapshot::find", Note(Reader), |c| c.read(|r| Ok(r.find(UNID)?.is_some()))),
     ("DatabaseSnapshot::children", Note(Reader), |c| c.read(|r| Ok(r.children(PARENT)?.contains(&c.note)))),
-    ("DatabaseSnapshot::for_each_note", Note(Reader), Case::listed),
+    ("DatabaseSnapshot::each_note", Note(Reader), Case::listed),
     ("DatabaseSnapshot::each_note_bounded", Note(Reader), |c| {
         c.read(|r| c.is_among(|each| r.each_note_bounded(NoteId(0), 1_000, each).map(drop)))
     }),
@@ -429,7 +429,7 @@ const READING: &[Row] = &[
     ("PublicSnapshot::summary", Public, |c| c.read_public(|r| Ok(r.summary(c.note)?.is_some()))),
     ("PublicSnapshot::note", Public, |c| c.read_public(|r| Ok(r.note(c.note)?.is_some()))),
     ("PublicSnapshot::body_item", Public, |c| c.read_public(|r| Ok(r.body_item(c.note, 0)?.is_some()))),
-    ("PublicSnapshot::rights_from_entries", Public, |c| c.read_public(|r| Ok(r.find(UNID)?.is_some()))),
+    ("PublicSnapshot::find", Public, |c| c.read_public(|r| Ok(r.find(UNID)?.is_some()))),
     ("PublicSnapshot::children", Public, |c| c.read_public(|r| Ok(r.children(PARENT)?.contains(&c.note)))),
     ("PublicSnapshot::for_each_note", Public, Case::listed_as_public),
     ("PublicSnapshot::blob", Public, |c| c.read_public(|r| Ok(r.blob(c.note, &c.blob)?.len() == 10_000))),
@@ -447,7 +447,7 @@ const READING: &[Row] = &[
         c.folder(|f| Ok(f.unseen_at(1)?.is_some_and(|entry| entry.uid == Uid(2)) && f.unseen_at(2)?.is_some()))
     }),
     ("FolderReader::deleted_at", Note(Reader), |c| c.folder(|f| Ok(f.deleted_at(1)?.is_some()))),
-    ("FolderReader::each_entry", Note(Reader), Case::in_folder),
+    ("FolderReader::for_each_entry", Note(Reader), Case::in_folder),
 ];
 
 const WRITING: &[Row] = &[

@@ -116,7 +116,7 @@ fn what_is_wrong_is_said() {
     check("[a]>x", "query, character 5: \"x\" is neither a number nor a date such as 2024-01-31");
     check("\"a b\"~999", "query, character 7: expected a number up to 100");
     check("a NEAR (b c)", "query, character 1: NEAR needs a word or phrase of the same field on each side");
-    check(&"(".repeat(100), "query, character 34: more than 32 levels");
+    check(&"(".repeat(100), "query, character 34: more than 32 nested levels");
     check(&"a ".repeat(300), "query, character 514: more than 256 words and operators");
     check(&"a".repeat(10_000), "query, character 1: longer than 8192 bytes");
 }

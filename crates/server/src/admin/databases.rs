@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(ann.mail_file, "mail/moved.nsf");
         check_refused(&sample, rename("mail/moved.nsf", "mail/bob.nsf"), "mail/bob.nsf");
         check_refused(&sample, rename("names.nsf", "people.nsf"), "the directory");
-        check_refused(&sample, rename("mail.box", "queue.box"), "the queue");
+        check_refused(&sample, rename("mail.box", "queue.box"), "the mail queue");
     }
 
     #[test]

@@ -355,7 +355,7 @@ fn bytes_that_are_no_text_are_told_by_row_and_column() {
         import(&sample.core, &request, &mut |_| ControlFlow::Continue(())).map_err(|failure| failure.to_string())
     };
     let why = told(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
-    assert!(why.contains("the first row: column 2 (line 1) is not UTF-8 text"), "{why}");
+    assert!(why.contains("the first row cannot be read: column 2 (line 1) is not UTF-8 text"), "{why}");
     let refusals = told(b"A,B\n1,x\n2,K\xF6ln\n").expect("the others are taken").data["refusals"].clone();
     let why = refusals[0]["why"].as_str().expect("a text");
     assert!(refusals[0]["row"] == 2 && why.starts_with("column \"B\" (line 3) is not UTF-8 text"), "{why}");
