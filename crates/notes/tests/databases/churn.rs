@@ -17,6 +17,9 @@ const ANN: &str = "Ann/Acme";
 /// Tombstones that a read may step over in each place where something lives; the engine learns of longer runs.
 const NEAR_TOMBSTONES_MAX: u64 = 16;
 
+/// Messages of a mailbox that is listed as a whole.
+const LISTED_MAX: usize = 100;
+
 /// A database with one folder in a store on disk.
 struct Fixture {
     _folder: tempfile::TempDir,
@@ -84,13 +87,16 @@ impl Fixture {
             }
             let first = folder.unseen_at(0).expect("sound").expect("a message");
             assert!(!first.marks.has(Marks::SEEN));
-            let mut listed = Vec::new();
-            let list = &mut |entry: notes::FolderEntry| {
-                listed.push(entry.note);
-                Ok(true)
-            };
-            folder.for_each_entry(Uid(1), list).expect("sound");
-            assert_eq!(listed, self.alive);
+            // A large folder that is listed as a whole stays in memory; then the index would not be read again.
+            if self.alive.len() <= LISTED_MAX {
+                let mut listed = Vec::new();
+                let list = &mut |entry: notes::FolderEntry| {
+                    listed.push(entry.note);
+                    Ok(true)
+                };
+                folder.for_each_entry(Uid(1), list).expect("sound");
+                assert_eq!(listed, self.alive);
+            }
         })
     }
 
