@@ -14,7 +14,7 @@ help: ## list the targets
 
 build: ## compile the program
 	@scripts/need build
-	$(CARGO) build --release --locked --package server
+	$(CARGO) build --release --locked --package doublet
 
 run: build ## start a demo server: domain demo.test with users and mail (DATA=folder)
 	"$(DOUBLET)" demo --data "$(DATA)"
@@ -24,13 +24,14 @@ test: build ## run every test in its short form
 	conformance/run "$(DOUBLET)" crash
 	scripts/test
 
-check: ## check format, lints, docs, licences and house rules, and fuzz briefly
+check: ## check format, lints, docs, licences and house rules, fuzz briefly, list newer dependencies
 	@scripts/need test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --release --locked --workspace --no-deps --quiet
 	$(CARGO) test --release --locked --package base --test tidy
 	$(CARGO) run --release --locked --package fuzz -- --iterations 20000
+	@scripts/behind
 
 conformance: build ## run third-party test suites and real clients against the server
 	@scripts/need conformance
@@ -41,6 +42,7 @@ bench: build ## measure against Postfix and Dovecot, write docs/performance.md
 	$(CARGO) build --release --locked --package bench
 	$(CARGO) build --release --locked --package notes --example view_cost
 	$(CARGO) build --release --locked --package mail --example full_text_cost
+	$(CARGO) build --release --locked --package mail --example churn_cost
 	$(CARGO) build --release --locked --package imap --example search_cost
 	scripts/bench "$(DOUBLET)"
 

@@ -1,4 +1,7 @@
-//! Checks of the dependencies: licences, bans and number.
+//! Checks of the dependencies: licences, bans, number, and one place for versions.
+//!
+//! The manifest of the workspace states the version of each dependency and lists no unused third-party crate; the
+//! manifests of the crates refer to it and add features. `fuzz/` is a workspace of its own.
 //!
 //! `deny.toml` lists the allowed licences and the banned crates. Cargo's resolver lists the packages that are built for
 //! this machine, so dependencies for other systems only are not checked. This is a test and not a separate program,
@@ -26,6 +29,9 @@ const INDIRECT_ONLY: &[(&str, &str)] = &[
 const DIRECT_MAX: usize = 70;
 const ALL_MAX: usize = 400;
 
+/// The sections of a manifest that list dependencies.
+const SECTIONS: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
+
 /// Checks all dependencies of the workspace.
 pub fn findings() -> Vec<Finding> {
     let rules: toml::Table = repository::read("deny.toml").parse().expect("deny.toml is TOML");
@@ -44,6 +50,38 @@ pub fn findings() -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Checks that the versions are in the manifest of the workspace only, and that a crate uses each of its dependencies.
+pub fn versions() -> Vec<Finding> {
+    let paths = repository::crates().into_iter().map(|crate_name| format!("crates/{crate_name}/Cargo.toml"));
+    let manifests: Vec<_> = paths.map(|path| (repository::manifest(&path), path)).collect();
+    version_findings(&repository::manifest("Cargo.toml"), &manifests)
+}
+
+fn version_findings(workspace: &toml::Table, manifests: &[(toml::Table, String)]) -> Vec<Finding> {
+    let table = workspace.get("workspace").and_then(|w| w.get("dependencies")).and_then(|d| d.as_table());
+    let third_party = table.into_iter().flatten().filter(|(_, value)| value.get("path").is_none());
+    let mut unused: BTreeSet<&String> = third_party.map(|(name, _)| name).collect();
+    let mut findings = Vec::new();
+    for (manifest, path) in manifests {
+        for (name, value) in dependencies(manifest) {
+            unused.remove(name);
+            if value.get("workspace").is_none() {
+                let remark = "state its version in the manifest of the workspace, and here `workspace = true`";
+                findings.push(Finding::new("version", format!("{path}::{name}"), remark));
+            }
+        }
+    }
+    findings.extend(unused.into_iter().map(|name| {
+        Finding::new("version", format!("Cargo.toml::{name}"), "no crate depends on it; remove it from the table")
+    }));
+    findings
+}
+
+/// Returns the dependencies of a manifest for the product, its tests and its build.
+pub fn dependencies(manifest: &toml::Table) -> impl Iterator<Item = (&String, &toml::Value)> {
+    SECTIONS.iter().filter_map(|section| manifest.get(*section)?.as_table()).flatten()
 }
 
 /// A dependency of the workspace.
@@ -83,8 +121,7 @@ fn packages() -> Vec<Package> {
 /// Returns the third-party packages in the `[dependencies]` of this workspace's crates.
 fn direct() -> BTreeSet<String> {
     let crates: BTreeSet<String> = repository::crates().into_iter().collect();
-    let manifests = crates.iter().map(|crate_name| repository::read(&format!("crates/{crate_name}/Cargo.toml")));
-    let tables = manifests.map(|text| text.parse::<toml::Table>().expect("cargo has read this manifest"));
+    let tables = crates.iter().map(|crate_name| repository::manifest(&format!("crates/{crate_name}/Cargo.toml")));
     let names = tables.flat_map(|table| match table.get("dependencies").and_then(|d| d.as_table()) {
         Some(dependencies) => dependencies.keys().cloned().collect(),
         None => Vec::new(),
@@ -154,6 +191,22 @@ mod tests {
         let allowed = ["MIT", "Apache-2.0", "Unicode-3.0", "Apache-2.0 WITH LLVM-exception"];
         let allowed = allowed.iter().map(|name| (*name).to_owned()).collect();
         assert_eq!(satisfied(expression, &allowed), expected, "{expression}");
+    }
+
+    #[test]
+    fn versions_in_crates_and_unused_entries_are_found() {
+        let parse = |text: &str| text.parse::<toml::Table>().expect("TOML");
+        let workspace =
+            parse("[workspace.dependencies]\nbase = { path = \"crates/base\" }\nmemchr = \"2\"\nzip = \"9\"\n");
+        let places = |manifest: &str| {
+            let findings = version_findings(&workspace, &[(parse(manifest), "x".to_owned())]);
+            findings.into_iter().map(|finding| finding.place).collect::<Vec<_>>()
+        };
+        let inherited = "[dependencies]\nbase.workspace = true\nzip = { workspace = true, features = [\"deflate\"] }\n";
+        assert_eq!(places(&format!("{inherited}[dev-dependencies]\nmemchr.workspace = true\n")), [""; 0]);
+        assert_eq!(places(inherited), ["Cargo.toml::memchr"]);
+        assert_eq!(places(&format!("{inherited}[build-dependencies]\nmemchr = \"2\"\n")), ["x::memchr"]);
+        assert_eq!(places(&format!("{inherited}memchr = {{ path = \"../memchr\" }}\n")), ["x::memchr"]);
     }
 
     #[test]
