@@ -1,4 +1,4 @@
-//! The basis of all crates: identifiers, time, names, limits, byte codecs and the simulator.
+//! The basis of all crates: identifiers, time, names, limits, byte codecs, line ends, locks and the simulator.
 //!
 //! Nothing here accesses a file, a socket, the system clock or the system's randomness. The two traits [`Clock`] and
 //! [`Random`] are implemented by `server` (the real ones) and by [`sim`] (the simulated ones), so that any test can be
@@ -10,10 +10,14 @@ pub mod assertions;
 pub mod codec;
 pub mod id;
 pub mod limits;
+pub mod line_ends;
 pub mod name;
 pub mod random;
 pub mod sim;
+pub mod sync;
 pub mod time;
+
+pub use jiff::civil;
 
 pub use id::{DbNumber, Modseq, NoteId, ReplicaId, Uid, Unid, ViewId};
 pub use name::Name;

@@ -3,11 +3,11 @@
 //! A failing test prints its seed. A run with that seed repeats the failure exactly, provided that the test is
 //! single-threaded.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::random::Random;
+use crate::sync::Mutex;
 use crate::time::{Clock, Timestamp};
 
 /// A clock that stands still until [`SimClock::advance`] is called.
@@ -60,7 +60,7 @@ impl SeededRandom {
     }
 
     fn step(&self) -> u64 {
-        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = self.state.lock();
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = *state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
