@@ -20,8 +20,8 @@ pub const RULES: &[&str] = &["link", "path", "target", "command", "machine"];
 const OUR_FOLDERS: &[&str] = &["crates/", "docs/", "scripts/", "conformance/", "fuzz/", "packaging/", ".ci/"];
 const MACHINE_FOLDERS: &[&str] = &["/root/", "/work/", "/home/"];
 
-/// Folder with the sources of the command line.
-const COMMAND_LINE: &str = "crates/server/src";
+/// Folders with the sources of the command line: commands, requests, and keys of the configuration.
+const COMMAND_LINE: &[&str] = &["crates/cli/src", "crates/admin/src", "crates/config/src"];
 
 /// The names that pages may use.
 struct Known {
@@ -33,8 +33,8 @@ struct Known {
 
 /// Checks all pages.
 pub fn findings() -> Vec<Finding> {
-    let sources = repository::files(COMMAND_LINE, &["rs"]);
-    let words = sources.iter().flat_map(|path| words(&repository::read(path))).collect();
+    let sources = COMMAND_LINE.iter().flat_map(|folder| repository::files(folder, &["rs"]));
+    let words = sources.flat_map(|path| words(&repository::read(&path))).collect();
     let known = Known { targets: targets(&repository::read("Makefile")), words };
     repository::files(".", &["md"]).iter().flat_map(|path| page(path, &repository::read(path), &known)).collect()
 }

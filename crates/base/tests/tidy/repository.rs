@@ -20,6 +20,11 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// Reads a manifest of the repository.
+pub fn manifest(path: &str) -> toml::Table {
+    read(path).parse().unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
 /// Returns `true` if the file or folder exists.
 pub fn exists(path: &str) -> bool {
     root().join(path).exists()

@@ -22,7 +22,9 @@ const BANS: &[Ban] = &[
     Ban {
         rule: "files",
         words: &[&["std", "fs"], &["tokio", "fs"], &["File", "open"], &["File", "create"], &["OpenOptions", "new"]],
-        crates: &["store", "search", "server", "bench", "fuzz"],
+        crates: &[
+            "store", "search", "config", "instance", "design", "admin", "server", "cli", "doublet", "bench", "fuzz",
+        ],
         instead: "only `store` touches files; take a `Read` or `Write`",
     },
     Ban {
@@ -34,29 +36,35 @@ const BANS: &[Ban] = &[
             &["Zoned", "now"],
             &["Utc", "now"],
         ],
-        crates: &["server", "bench"],
+        crates: &["instance", "bench"],
         instead: "time is a parameter: base::Clock",
     },
     Ban {
         rule: "random",
         words: &[&["getrandom"], &["rand"], &["OsRng"], &["thread_rng"], &["fastrand"]],
-        crates: &["server"],
+        crates: &["instance"],
         instead: "randomness is a parameter: base::Random",
     },
     Ban {
         rule: "environment",
         words: &[&["env", "var"], &["env", "var_os"], &["env", "vars"], &["env", "args"]],
-        crates: &["server", "bench", "fuzz"],
-        instead: "only `server` reads the environment",
+        crates: &["cli", "doublet", "bench", "fuzz"],
+        instead: "only `cli` reads the environment",
+    },
+    Ban {
+        rule: "lock",
+        words: &[&["std", "sync", "Mutex"], &["std", "sync", "RwLock"], &["std", "sync", "Condvar"]],
+        crates: &[],
+        instead: "a panic elsewhere must not take this request along: use the locks of base::sync",
     },
 ];
 
 /// Files that may start tasks. Each of them documents how its tasks end.
 const SPAWNING: &[&str] = &[
+    "crates/admin/src/control/server.rs",
     "crates/client/src/connection.rs",
-    "crates/server/src/control/server.rs",
     "crates/server/src/listen.rs",
-    "crates/server/src/serve/rooms.rs",
+    "crates/server/src/serve/protocols.rs",
     "crates/server/src/transfer_agent.rs",
     "crates/smtp/src/auth/verify.rs",
 ];
@@ -145,11 +153,6 @@ fn starts_somewhere(words: &[String], banned: &[&str]) -> bool {
     places.into_iter().any(|window| window.iter().zip(banned).all(|(word, banned)| word == banned))
 }
 
-fn is_lock(receiver: &syn::Expr) -> bool {
-    let syn::Expr::MethodCall(call) = receiver else { return false };
-    call.args.is_empty() && ["lock", "read", "write"].iter().any(|name| call.method == name)
-}
-
 impl<'a> Visit<'a> for BannedCallVisitor<'_> {
     fn visit_item_mod(&mut self, module: &'a syn::ItemMod) {
         let outside = self.test;
@@ -169,14 +172,7 @@ impl<'a> Visit<'a> for BannedCallVisitor<'_> {
     }
 
     fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
-        let unwraps = call.method == "unwrap" || call.method == "expect";
-        if unwraps && !self.test && is_lock(&call.receiver) {
-            self.add(
-                "lock",
-                "lock",
-                "a panic elsewhere must not take this request along: unwrap_or_else(PoisonError::into_inner)",
-            );
-        } else if call.method == "unwrap" && call.args.is_empty() && !self.test {
+        if call.method == "unwrap" && call.args.is_empty() && !self.test {
             self.add("unwrap", "unwrap", "`?`, or expect(\"why it holds\") where the same block proves it");
         }
         visit::visit_expr_method_call(self, call);
