@@ -10,18 +10,25 @@
 //! reads every byte of a backup. [`restore`] verifies every byte while it copies. It writes only into an empty folder,
 //! which contains no valid store until everything is copied. A target cannot lie within the store.
 //!
-//! Not included: encryption of backups (attachments are encrypted if the store's are) and scheduling.
+//! A backup also holds files of the data folder beside the store, which the caller passes. Files with keys are
+//! encrypted with a passphrase first ([`encrypt_key_files`]). The manifest names the fingerprint of the key of
+//! encrypted attachments, so that a wrong key is recognized without restoring the store.
+//!
+//! Not included: encryption of the store's files (attachments are encrypted if the store's are) and scheduling.
 
 mod files;
+mod key_files;
 mod manifest;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+pub use key_files::{KeyFilesError, PassphraseCost, decrypt_key_files, encrypt_key_files};
 pub use manifest::{Manifest, ManifestEntry, decode_manifest};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::limits::{DATA_FILE_BYTES_MAX, DATA_FILES_MAX};
 use crate::rocks::{CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 use crate::store::Store;
 
@@ -29,6 +36,9 @@ use crate::store::Store;
 const OBJECTS: &str = "objects";
 /// Name of the folder that holds the manifests.
 const BACKUPS: &str = "backups";
+
+/// Name of the encrypted key files among the files beside the store.
+pub const KEY_FILES: &str = "key-files";
 
 /// Progress of a long operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,12 +64,61 @@ pub struct Backup {
     pub bytes: u64,
     /// Number of bytes that had to be copied.
     pub copied_bytes: u64,
+    /// Set if attachments of the store are encrypted.
+    pub encrypted: bool,
+    /// Set if the backup contains key files, encrypted with a passphrase.
+    pub has_keys: bool,
 }
 
-/// Copies a running store into a target. Creates the target if it does not exist.
+impl Backup {
+    fn of(number: u32, manifest: &Manifest, copied_bytes: u64) -> Self {
+        Self {
+            number,
+            files: manifest.files.len() as u64,
+            bytes: manifest.bytes(),
+            copied_bytes,
+            encrypted: manifest.key_fingerprint.is_some(),
+            has_keys: manifest.data_files.iter().any(|entry| entry.name == KEY_FILES),
+        }
+    }
+}
+
+/// A file of the data folder beside the store.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DataFile {
+    /// Path relative to the data folder, or [`KEY_FILES`].
+    pub name: String,
+    /// Content of the file.
+    pub content: Vec<u8>,
+}
+
+impl std::fmt::Debug for DataFile {
+    /// Formats the file without its content, which may be a key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DataFile({}, {} bytes)", self.name, self.content.len())
+    }
+}
+
+/// The parts of a backup beside the files of the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DataFiles {
+    /// Number of the backup.
+    pub number: u32,
+    /// The files.
+    pub files: Vec<DataFile>,
+    /// The fingerprint of the key of encrypted attachments, or `None` if they are not encrypted.
+    pub key_fingerprint: Option<[u8; 32]>,
+}
+
+/// Copies a running store and files beside it into a target. Creates the target if it does not exist.
 ///
 /// The backup contains everything that was durable at the time of the call.
-pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Backup> {
+pub fn backup(
+    store: &Store,
+    target: &Path,
+    data_files: &[DataFile],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Backup> {
     if store.engine().folder().is_some_and(|folder| lies_within(target, folder)) {
         let why =
             "a backup cannot be inside the store that it backs up; name a folder elsewhere, preferably on another disk";
@@ -100,17 +159,16 @@ pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) 
         entries.push(ManifestEntry { name: source.name, length: source.length, modified_ns: source.modified_ns, hash });
     }
     let number = numbers.last().map_or(1, |last| last + 1);
-    target.write_manifest(number, &Manifest { files: entries })?;
-    Ok(Backup { number, files: state.files_total, bytes: state.bytes_total, copied_bytes })
+    let data_files = target.write_data_files(data_files)?;
+    let manifest = Manifest { files: entries, data_files, key_fingerprint: store.blobs().key_fingerprint() };
+    target.write_manifest(number, &manifest)?;
+    Ok(Backup::of(number, &manifest, copied_bytes))
 }
 
 /// Returns the backups of a target, oldest first.
 pub fn list(target: &Path) -> Result<Vec<Backup>> {
     let target = Target::open(target)?;
-    let describe = |number| {
-        let manifest = target.manifest(number)?;
-        Ok(Backup { number, files: manifest.files.len() as u64, bytes: manifest.bytes(), copied_bytes: 0 })
-    };
+    let describe = |number| Ok(Backup::of(number, &target.manifest(number)?, 0));
     target.numbers()?.into_iter().map(describe).collect()
 }
 
@@ -124,7 +182,21 @@ pub fn verify(target: &Path, number: Option<u32>, progress: &mut dyn FnMut(Progr
         manifest::advance(&mut state, entry);
         progress(state);
     }
-    Ok(Backup { number, files: state.files, bytes: state.bytes, copied_bytes: 0 })
+    manifest.data_files.iter().try_for_each(|entry| files::check(&target.object(entry), entry))?;
+    Ok(Backup::of(number, &manifest, 0))
+}
+
+/// Reads the parts of a backup beside the files of the store, and compares them with their hashes. If `number` is
+/// `None`, reads those of the last backup.
+pub fn data_files(target: &Path, number: Option<u32>) -> Result<DataFiles> {
+    let target = Target::open(target)?;
+    let (number, manifest) = target.choose(number)?;
+    let read = |entry: &ManifestEntry| {
+        let content = files::read_checked(&target.object(entry), entry)?;
+        Ok(DataFile { name: entry.name.clone(), content })
+    };
+    let files = manifest.data_files.iter().map(read).collect::<Result<_>>()?;
+    Ok(DataFiles { number, files, key_fingerprint: manifest.key_fingerprint })
 }
 
 /// The destination of a restore.
@@ -134,6 +206,12 @@ pub struct RestoreDestination<'a> {
     pub folder: &'a Path,
     /// The folder of the write-ahead log, if the store will be opened with a separate one. It must not contain a log.
     pub wal_folder: Option<&'a Path>,
+}
+
+/// Checks that a restore would find its destination empty. Creates nothing.
+pub fn check_destination(destination: RestoreDestination<'_>) -> Result<()> {
+    let folders = destination.wal_folder.into_iter().chain([destination.folder]);
+    folders.filter(|folder| folder.exists()).try_for_each(files::ensure_empty_folder)
 }
 
 /// Copies a backup into an empty folder and compares every byte with its hash. If `number` is `None`, restores the last
@@ -158,7 +236,7 @@ pub fn restore(
         progress(state);
     }
     place.finish()?;
-    Ok(Backup { number, files: state.files, bytes: state.bytes, copied_bytes: state.bytes })
+    Ok(Backup::of(number, &manifest, state.bytes))
 }
 
 /// Removes all but the last `keep` backups and every object that no remaining backup needs. Returns the number of bytes
@@ -170,7 +248,8 @@ pub fn prune(target: &Path, keep: usize) -> Result<u64> {
     let (old, kept) = numbers.split_at(numbers.len().saturating_sub(keep.max(1)));
     let mut needed = HashSet::new();
     for number in kept {
-        needed.extend(target.manifest(*number)?.files.iter().map(|entry| entry.object_name()));
+        let manifest = target.manifest(*number)?;
+        needed.extend(manifest.files.iter().chain(&manifest.data_files).map(ManifestEntry::object_name));
     }
     old.iter().try_for_each(|number| files::remove(&target.manifest_path(*number)))?;
     files::sync_folder(&target.folder.join(BACKUPS))?;
@@ -236,6 +315,21 @@ impl Target {
         let path = self.manifest_path(number);
         let bytes = files::read(&path)?;
         decode_manifest(&bytes).map_err(|error| Error::Unusable { path, why: format!("{error}; use another backup") })
+    }
+
+    fn write_data_files(&self, data_files: &[DataFile]) -> Result<Vec<ManifestEntry>> {
+        let is_too_large = |file: &DataFile| file.content.len() as u64 > DATA_FILE_BYTES_MAX;
+        if data_files.len() > DATA_FILES_MAX || data_files.iter().any(is_too_large) {
+            let why = format!(
+                "a backup holds at most {DATA_FILES_MAX} files beside the store, of at most {DATA_FILE_BYTES_MAX} bytes; remove files from `keys`, `tls` and `templates`"
+            );
+            return Err(Error::Unusable { path: self.folder.clone(), why });
+        }
+        let write = |file: &DataFile| {
+            let hash = files::write_object(&file.content, &self.folder.join(OBJECTS))?;
+            Ok(ManifestEntry { name: file.name.clone(), length: file.content.len() as u64, modified_ns: 0, hash })
+        };
+        data_files.iter().map(write).collect()
     }
 
     fn write_manifest(&self, number: u32, manifest: &Manifest) -> Result<()> {

@@ -34,6 +34,21 @@ pub const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 /// Maximum number of backups in one target.
 pub const BACKUPS_MAX: u32 = 1_000_000;
 
+/// Maximum size of a file beside the store in a backup.
+pub const DATA_FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Maximum number of files beside the store in a backup.
+pub const DATA_FILES_MAX: usize = 1_000;
+
+/// Minimum length of the passphrase that encrypts the key files of a backup.
+pub const PASSPHRASE_CHARACTERS_MIN: usize = 12;
+
+/// Maximum memory that turning a passphrase into a key may require, in KiB.
+pub const PASSPHRASE_MEMORY_KIB_MAX: u32 = 1 << 20;
+
+/// Maximum number of passes over that memory.
+pub const PASSPHRASE_PASSES_MAX: u32 = 64;
+
 /// Number of invisible entries of one memtable that a scan skips before that memtable is flushed. Skipping them takes a
 /// third of a millisecond.
 pub const SKIPPED_TOMBSTONES_MAX: u32 = 4_000;

@@ -56,6 +56,22 @@ pub(super) fn copy_into(source: &Path, objects: &Path) -> Result<[u8; 32]> {
     Ok(hash)
 }
 
+/// Writes bytes into the folder of objects. Returns their hash, which is also their name there.
+pub(super) fn write_object(bytes: &[u8], objects: &Path) -> Result<[u8; 32]> {
+    let hash = blake3::hash(bytes);
+    write_whole(&objects.join(hex(hash.as_bytes())), bytes)?;
+    Ok(*hash.as_bytes())
+}
+
+/// Reads an object of at most `DATA_FILE_BYTES_MAX` and compares it with its manifest entry.
+pub(super) fn read_checked(object: &Path, entry: &ManifestEntry) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = with_path(object, File::open(object))?;
+    with_path(object, file.take(limits::DATA_FILE_BYTES_MAX).read_to_end(&mut bytes))?;
+    compare(object, *blake3::hash(&bytes).as_bytes(), entry)?;
+    Ok(bytes)
+}
+
 /// Copies an object to its restore path and compares the copy with its manifest entry.
 pub(super) fn copy_checked(object: &Path, target: &Path, entry: &ManifestEntry) -> Result<()> {
     let hash = copy(object, target)?;

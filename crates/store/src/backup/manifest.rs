@@ -1,8 +1,9 @@
 //! The manifest of a backup: the files of the store, their lengths and their hashes.
 //!
-//! A manifest consists of a magic number, a version, the files, and the BLAKE3 hash of everything before it. A
-//! truncated or changed manifest is refused. File names are plain names without a path, so that a restore cannot write
-//! outside its folder.
+//! A manifest consists of a magic number, a version, the files of the store, the files beside it, the fingerprint of
+//! the key of encrypted attachments, and the BLAKE3 hash of everything before it. A truncated or changed manifest is
+//! refused. Names of the store's files are plain names, and names of the files beside it are relative paths without
+//! `..`, so that a restore cannot write outside its folder. Version 1 ended after the files of the store.
 
 use std::fmt;
 
@@ -12,13 +13,14 @@ use super::Progress;
 use crate::error::hex;
 
 const MAGIC: &[u8; 8] = b"doubletb";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const VERSION_WITHOUT_DATA_FILES: u8 = 1;
 const NAME_BYTES_MAX: usize = 255;
 
 /// A file of a backup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ManifestEntry {
-    /// Name of the file in the folder of the store.
+    /// Name of the file in the folder of the store, or path of a file beside it.
     pub name: String,
     /// Length of the file in bytes.
     pub length: u64,
@@ -41,6 +43,10 @@ impl ManifestEntry {
 pub struct Manifest {
     /// The files of the store.
     pub files: Vec<ManifestEntry>,
+    /// The files of the data folder beside the store, and the encrypted key files.
+    pub data_files: Vec<ManifestEntry>,
+    /// The fingerprint of the key of encrypted attachments, or `None` if they are not encrypted.
+    pub key_fingerprint: Option<[u8; 32]>,
 }
 
 impl Manifest {
@@ -48,10 +54,10 @@ impl Manifest {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
-        encoder.raw(MAGIC).u8(VERSION).varint(self.files.len() as u64);
-        for file in &self.files {
-            encoder.text(&file.name).u64(file.length).i64(file.modified_ns).raw(&file.hash);
-        }
+        encoder.raw(MAGIC).u8(VERSION);
+        encode_entries(&mut encoder, &self.files);
+        encode_entries(&mut encoder, &self.data_files);
+        encoder.bytes(self.key_fingerprint.as_ref().map_or(&[], |fingerprint| fingerprint));
         let mut bytes = encoder.finish();
         let hash = blake3::hash(&bytes);
         bytes.extend_from_slice(hash.as_bytes());
@@ -104,24 +110,55 @@ impl From<InvalidRecord> for ManifestError {
 /// Parses a manifest. Accepts arbitrary bytes and does not panic.
 pub fn decode_manifest(bytes: &[u8]) -> Result<Manifest, ManifestError> {
     let mut decoder = Decoder::new(bytes);
-    if decoder.raw(MAGIC.len()) != Ok(&MAGIC[..]) || decoder.u8() != Ok(VERSION) {
+    if decoder.raw(MAGIC.len()) != Ok(&MAGIC[..]) {
+        return Err(ManifestError::Unknown);
+    }
+    let version = decoder.u8().map_err(|_| ManifestError::Unknown)?;
+    if version != VERSION && version != VERSION_WITHOUT_DATA_FILES {
         return Err(ManifestError::Unknown);
     }
     let (content, hash) = bytes.split_last_chunk::<32>().ok_or(ManifestError::Damaged)?;
     if blake3::hash(content).as_bytes() != hash {
         return Err(ManifestError::Damaged);
     }
+    let mut manifest = Manifest { files: decode_entries(&mut decoder, is_plain)?, ..Manifest::default() };
+    if version == VERSION {
+        manifest.data_files = decode_entries(&mut decoder, is_relative_path)?;
+        manifest.key_fingerprint = match decoder.bytes()? {
+            [] => None,
+            bytes => Some(bytes.try_into().map_err(|_| ManifestError::Damaged)?),
+        };
+    }
+    if decoder.rest().len() == hash.len() { Ok(manifest) } else { Err(ManifestError::Damaged) }
+}
+
+/// Returns `true` if a name is a relative path that stays within its folder.
+pub(super) fn is_relative_path(name: &str) -> bool {
+    name.split('/').all(is_plain)
+}
+
+fn encode_entries(encoder: &mut Encoder, entries: &[ManifestEntry]) {
+    encoder.varint(entries.len() as u64);
+    for entry in entries {
+        encoder.text(&entry.name).u64(entry.length).i64(entry.modified_ns).raw(&entry.hash);
+    }
+}
+
+fn decode_entries(
+    decoder: &mut Decoder<'_>,
+    is_valid_name: fn(&str) -> bool,
+) -> Result<Vec<ManifestEntry>, ManifestError> {
     let count = decoder.count()?;
-    let mut files = Vec::new();
+    let mut entries = Vec::new();
     for _ in 0..count {
         let name = decoder.text()?.to_owned();
         let entry = ManifestEntry { name, length: decoder.u64()?, modified_ns: decoder.i64()?, hash: decoder.array()? };
-        if !is_plain(&entry.name) {
+        if !is_valid_name(&entry.name) {
             return Err(ManifestError::Damaged);
         }
-        files.push(entry);
+        entries.push(entry);
     }
-    if decoder.rest().len() == hash.len() { Ok(Manifest { files }) } else { Err(ManifestError::Damaged) }
+    Ok(entries)
 }
 
 fn is_plain(name: &str) -> bool {

@@ -12,6 +12,7 @@ use crate::batch::Batch;
 use crate::blob::{BlobId, BlobOwner};
 use crate::engine::tests::{scan_all, small};
 use crate::engine::{Direction, KeyRange, Read, Table};
+use crate::error::hex;
 use crate::memory::MemoryEngine;
 use crate::rocks::Options;
 
@@ -33,7 +34,7 @@ impl World {
     }
 
     fn backup(&self, store: &Store) -> Backup {
-        backup(store, &self.path("backup"), &mut |_| {}).expect("backed up")
+        backup(store, &self.path("backup"), &[], &mut |_| {}).expect("backed up")
     }
 
     fn restore(&self, number: Option<u32>, name: &str) -> Result<Store> {
@@ -78,7 +79,7 @@ fn a_restored_store_is_equal() {
     let store = world.store();
     let ids: Vec<_> = (1..=50).map(|number| fill(&store, number)).collect();
     let mut steps = Vec::new();
-    let done = backup(&store, &world.path("backup"), &mut |step| steps.push(step)).expect("backed up");
+    let done = backup(&store, &world.path("backup"), &[], &mut |step| steps.push(step)).expect("backed up");
     assert_eq!((done.number, done.copied_bytes), (1, done.bytes));
     let last = steps.last().expect("progress is told");
     assert_eq!((last.files, last.bytes), (last.files_total, last.bytes_total));
@@ -238,7 +239,7 @@ fn a_backup_cannot_lie_within_the_store() {
     let store = world.store();
     std::os::unix::fs::symlink(world.path("store"), world.path("link")).expect("linked");
     for name in ["store", "store/backup", "store/deep/backup", "link/backup", "store/../store/x"] {
-        check_refused(backup(&store, &world.path(name), &mut |_| {}), "name a folder elsewhere");
+        check_refused(backup(&store, &world.path(name), &[], &mut |_| {}), "name a folder elsewhere");
         assert!(!world.path("store/backup").exists() && !world.path("store/objects").exists());
     }
     assert!(!lies_within(&world.path("store-2"), &world.path("store")));
@@ -269,7 +270,7 @@ fn only_one_backup_goes_into_a_target_at_a_time() {
     world.backup(&store);
     let target = world.path("backup");
     let lock = files::lock(&target).expect("nobody else");
-    check_refused(backup(&store, &target, &mut |_| {}), "another backup into it is running");
+    check_refused(backup(&store, &target, &[], &mut |_| {}), "another backup into it is running");
     check_refused(prune(&target, 1), "another backup into it is running");
     assert!(verify(&target, None, &mut |_| {}).is_ok(), "reading goes on");
     drop(lock);
@@ -314,6 +315,37 @@ fn the_engine_in_memory_is_backed_up_too() {
     assert_eq!(all(&MemoryEngine::open(&folder, 2).expect("opened")), all(&store));
 }
 
+#[test]
+fn files_beside_the_store_are_in_a_backup() {
+    let world = World::new();
+    let options = Options {
+        blobs: crate::BlobOptions { encryption_key: Some([7; 32]), ..crate::BlobOptions::default() },
+        ..small()
+    };
+    let store = Store::open(&world.path("store"), &options).expect("a store");
+    let file = |name: &str, content: &[u8]| DataFile { name: name.into(), content: content.to_vec() };
+    let first = vec![file("templates/a.toml", b"one"), file(KEY_FILES, b"sealed")];
+    let second = vec![file("templates/a.toml", b"two")];
+    let target = world.path("backup");
+    let done = backup(&store, &target, &first, &mut |_| {}).expect("backed up");
+    assert!(done.encrypted && done.has_keys);
+    assert!(!backup(&store, &target, &second, &mut |_| {}).expect("backed up").has_keys);
+    let found = data_files(&target, Some(1)).expect("read");
+    assert_eq!((found.number, &found.files), (1, &first));
+    assert_eq!(found.key_fingerprint, Some(crate::blob::BlobCipher::new(&[7; 32]).fingerprint()));
+    assert_eq!(data_files(&target, None).expect("read").files, second);
+    prune(&target, 1).expect("pruned");
+    assert_eq!(data_files(&target, None).expect("read").files, second, "pruning keeps what is needed");
+    let object = target.join(OBJECTS).join(hex(blake3::hash(b"two").as_bytes()));
+    fs::write(&object, b"owt").expect("written");
+    check_refused(data_files(&target, None), "use another backup");
+    check_refused(verify(&target, None, &mut |_| {}), "use another backup");
+    let many = vec![file("templates/a.toml", b""); DATA_FILES_MAX + 1];
+    check_refused(backup(&store, &target, &many, &mut |_| {}), "at most 1000 files");
+    let large = file("tls/key.pem", &vec![0; DATA_FILE_BYTES_MAX as usize + 1]);
+    check_refused(backup(&store, &target, &[large], &mut |_| {}), "remove files");
+}
+
 fn entry() -> impl Strategy<Value = ManifestEntry> {
     ("[a-z0-9.-]{1,20}", any::<u64>(), any::<i64>(), any::<[u8; 32]>())
         .prop_filter("a plain name", |(name, ..)| name != "." && name != "..")
@@ -322,8 +354,14 @@ fn entry() -> impl Strategy<Value = ManifestEntry> {
 
 proptest! {
     #[test]
-    fn a_manifest_reads_back(files in prop::collection::vec(entry(), 0..20), place: prop::sample::Index, bit in 0_u8..8) {
-        let manifest = Manifest { files };
+    fn a_manifest_reads_back(
+        files in prop::collection::vec(entry(), 0..20),
+        data_files in prop::collection::vec(entry(), 0..3),
+        key_fingerprint: Option<[u8; 32]>,
+        place: prop::sample::Index,
+        bit in 0_u8..8,
+    ) {
+        let manifest = Manifest { files, data_files, key_fingerprint };
         let bytes = manifest.encode();
         prop_assert_eq!(decode_manifest(&bytes), Ok(manifest));
         let mut broken = bytes.clone();
@@ -335,19 +373,41 @@ proptest! {
     #[test]
     fn the_manifest_decoder_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let _ = decode_manifest(&bytes);
-        let mut framed = b"doubletb\x01".to_vec();
-        framed.extend_from_slice(&bytes);
-        let hash = *blake3::hash(&framed).as_bytes();
-        framed.extend_from_slice(&hash);
-        let _ = decode_manifest(&framed);
+        for version in [1, 2] {
+            let _ = decode_manifest(&framed(version, &bytes));
+        }
     }
 }
 
+/// Returns a manifest with valid magic number, version and hash around the given content.
+fn framed(version: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = [b"doubletb", &[version][..], content].concat();
+    let hash = *blake3::hash(&bytes).as_bytes();
+    bytes.extend_from_slice(&hash);
+    bytes
+}
+
 #[test]
-fn a_manifest_names_no_path() {
-    for name in ["..", ".", "a/b", "/etc/passwd", "a\\b", "a\0b", ""] {
+fn a_manifest_of_version_1_names_only_the_store() {
+    let bytes = Manifest::default().encode();
+    assert_eq!(bytes[8..12], [2, 0, 0, 0], "no files, none beside the store, no fingerprint");
+    assert_eq!(decode_manifest(&framed(1, &[0])), Ok(Manifest::default()));
+    assert_eq!(decode_manifest(&framed(1, &[0, 0, 0])), Err(ManifestError::Damaged));
+    assert_eq!(decode_manifest(&framed(3, &[0, 0, 0])), Err(ManifestError::Unknown));
+}
+
+#[test]
+fn a_manifest_names_no_path_outside_its_folder() {
+    let check = |name: &str, is_file: bool, is_data_file: bool| {
         let entry = ManifestEntry { name: name.into(), length: 0, modified_ns: 0, hash: [0; 32] };
-        let bytes = Manifest { files: vec![entry] }.encode();
-        assert_eq!(decode_manifest(&bytes), Err(ManifestError::Damaged), "{name}");
+        let of_store = Manifest { files: vec![entry.clone()], ..Manifest::default() };
+        assert_eq!(decode_manifest(&of_store.encode()).is_ok(), is_file, "{name}");
+        let beside = Manifest { data_files: vec![entry], ..Manifest::default() };
+        assert_eq!(decode_manifest(&beside.encode()).is_ok(), is_data_file, "{name}");
+    };
+    check("a", true, true);
+    check("a/b", false, true);
+    for name in ["..", ".", "/etc/passwd", "a\\b", "a\0b", "", "a/../b", "a//b", "a/"] {
+        check(name, false, false);
     }
 }
