@@ -22,12 +22,14 @@ mod chunk;
 mod collect;
 mod encryption;
 mod head;
+mod options;
 mod writer;
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use base::sync::RwLock;
 use base::{DbNumber, NoteId};
 use quick_cache::sync::Cache;
 
@@ -36,6 +38,7 @@ pub use chunk::{ChunkError, decode_chunk};
 pub use collect::CollectionReport;
 pub use encryption::BlobCipher;
 pub use head::{BlobHead, decode_head};
+pub use options::BlobOptions;
 pub use writer::BlobWriter;
 
 use crate::batch::Batch;
@@ -70,35 +73,6 @@ pub struct BlobOwner {
     pub note: NoteId,
 }
 
-/// Options for storing attachments.
-#[derive(Clone)]
-pub struct BlobOptions {
-    /// Key that encrypts the content and hides its hash, if set. A store that was written with a key opens only with
-    /// the same key.
-    pub encryption_key: Option<[u8; 32]>,
-    /// zstd compression level: 1 is fast, 3 compresses better, negative levels are faster still.
-    pub compression_level: i32,
-    /// Time for which content without users is kept.
-    pub grace: Duration,
-}
-
-impl Default for BlobOptions {
-    fn default() -> Self {
-        Self { encryption_key: None, compression_level: 1, grace: Duration::from_hours(24) }
-    }
-}
-
-impl std::fmt::Debug for BlobOptions {
-    /// Formats the options without the key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BlobOptions")
-            .field("encrypted", &self.encryption_key.is_some())
-            .field("compression_level", &self.compression_level)
-            .field("grace", &self.grace)
-            .finish()
-    }
-}
-
 /// The attachments of a store.
 pub struct Blobs {
     engine: Arc<dyn Engine>,
@@ -127,10 +101,16 @@ impl Blobs {
         })
     }
 
+    /// Returns the fingerprint of the key that encrypts attachments, or `None` if they are not encrypted.
+    #[must_use]
+    pub fn key_fingerprint(&self) -> Option<[u8; 32]> {
+        self.cipher.as_ref().map(BlobCipher::fingerprint)
+    }
+
     /// Creates a writer that adds and releases attachments in one batch. Keep the writer until the batch is committed
     /// or dropped.
     pub fn writer(&self) -> BlobWriter<'_> {
-        BlobWriter::new(self, self.gate.read().unwrap_or_else(PoisonError::into_inner))
+        BlobWriter::new(self, self.gate.read())
     }
 
     /// Reads an attachment.

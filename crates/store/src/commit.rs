@@ -18,10 +18,12 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
+
+use base::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::batch::Batch;
 use crate::engine::Engine;
@@ -270,7 +272,7 @@ impl State {
 
 impl CommitState {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Issues the next ticket for a batch that has just reached the engine.
@@ -329,7 +331,7 @@ impl CommitState {
         let mut state = self.lock();
         while state.written == state.durable && !state.closing && state.poisoned.is_none() {
             state.idle = true;
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.work.wait(&mut state);
         }
         state.idle = false;
         assert!(state.durable <= state.written, "nothing is durable before it is written");

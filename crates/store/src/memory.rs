@@ -17,11 +17,11 @@ mod faults;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use base::Random;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::sim::SeededRandom;
+use base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use faults::Faults;
 
@@ -162,11 +162,11 @@ impl MemoryEngine {
     }
 
     fn read_lock(&self) -> RwLockReadGuard<'_, Tables> {
-        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+        self.tables.read()
     }
 
     fn write_lock(&self) -> RwLockWriteGuard<'_, Tables> {
-        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+        self.tables.write()
     }
 
     fn read_view(&self) -> ReadView<'_> {

@@ -28,8 +28,8 @@ mod space;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use base::sync::Mutex;
 use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
 
 pub use manifest::remove_files;
@@ -310,7 +310,7 @@ impl Engine for RocksEngine {
         assert!(synced <= self.db.latest_sequence_number(), "only written batches are synced");
         // The sync itself has succeeded. If the update fails, the recorded log number stays older, which only detects
         // less, and the next sync tries again.
-        let _ = self.last_log.lock().unwrap_or_else(PoisonError::into_inner).update();
+        let _ = self.last_log.lock().update();
         Ok(())
     }
 
@@ -320,7 +320,7 @@ impl Engine for RocksEngine {
     }
 
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
-        let _turn = self.ingestion.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.ingestion.lock();
         let file = self.folder.join(placement::INGEST_FILE);
         let options = self.tuning.sorted_file(table);
         let mut writer = rocksdb::SstFileWriter::create(&options);

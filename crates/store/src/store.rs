@@ -1,7 +1,9 @@
 //! The store as the crates above see it: an engine, its committer and its blobs.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use base::sync::{Mutex, MutexGuard};
 
 use crate::batch::Batch;
 use crate::blob::Blobs;
@@ -84,7 +86,7 @@ impl Store {
     }
 
     pub(crate) fn lock_checkpoint(&self) -> MutexGuard<'_, ()> {
-        self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
+        self.checkpoint.lock()
     }
 
     /// Returns the committer, for statistics and health checks.

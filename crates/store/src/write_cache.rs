@@ -20,9 +20,10 @@
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base::sync::{Mutex, MutexGuard};
 use foldhash::fast::RandomState;
 
 use crate::batch::{Batch, Operation};
@@ -392,7 +393,7 @@ fn byte_count(full: &[u8], state: &State) -> usize {
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock()
 }
 
 #[cfg(test)]

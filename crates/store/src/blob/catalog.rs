@@ -5,7 +5,6 @@
 //! write side of the gate throughout. No attachment can be added meanwhile, so it is a maintenance operation.
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
 
 use base::{DbNumber, Timestamp};
 
@@ -129,7 +128,7 @@ impl Blobs {
         uses: &mut dyn Iterator<Item = Result<(BlobOwner, BlobId)>>,
         now: Timestamp,
     ) -> Result<RebuildReport> {
-        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let _gate = self.gate.write();
         let mut rebuilt = RebuildReport::default();
         let fingerprints = add_missing_references(store, uses, &mut rebuilt)?;
         remove_stale_references(store, &fingerprints, &mut rebuilt)?;

@@ -5,9 +5,8 @@
 //! a misplaced chunk reaches the decompressor. [`decode_chunk`] accepts arbitrary bytes: it does not panic and does not
 //! allocate more than the raw length that the caller expects.
 
-use std::sync::{Mutex, PoisonError};
-
 use base::codec::{Decoder, InvalidRecord};
+use base::sync::Mutex;
 use zstd_safe::{CCtx, DCtx};
 
 use super::{BlobCipher, BlobId};
@@ -169,11 +168,11 @@ pub(super) fn seal(id: &BlobId, number: u32, flags: u8, stored: &mut [u8]) {
 }
 
 fn take<T>(pool: &Mutex<Vec<T>>) -> Option<T> {
-    pool.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    pool.lock().pop()
 }
 
 fn give_back<T>(pool: &Mutex<Vec<T>>, context: T) {
-    let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pool = pool.lock();
     if pool.len() < POOLED_CONTEXTS_MAX {
         pool.push(context);
     }

@@ -9,8 +9,6 @@
 //! Invariant: nothing is removed from the moment at which references may be missing ([`Blobs::set_references_missing`])
 //! until they are rebuilt from the notes.
 
-use std::sync::PoisonError;
-
 use base::Timestamp;
 use base::codec::Decoder;
 
@@ -74,7 +72,7 @@ impl Blobs {
     /// Records that references may be missing, before damage is removed from their table. The record is durable on
     /// return.
     pub fn set_references_missing(&self, store: &Store) -> Result<()> {
-        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let _gate = self.gate.write();
         let mut batch = Batch::new();
         batch.put(Table::Store, REFERENCES_LOST_KEY, &[]);
         store.durable(store.commit(&batch)?).wait()
@@ -84,7 +82,7 @@ impl Blobs {
         if keys.is_empty() {
             return Ok(());
         }
-        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let _gate = self.gate.write();
         let mut batch = Batch::new();
         let mut removed = Vec::new();
         for key in keys {

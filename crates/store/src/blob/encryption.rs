@@ -45,6 +45,12 @@ impl BlobCipher {
         BlobId(*blake3::keyed_hash(&self.names, content).as_bytes())
     }
 
+    /// Returns the fingerprint of the key, by which a store and its backups recognize it.
+    #[must_use]
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
+    }
+
     pub(super) fn encrypt(&self, id: &BlobId, number: u32, plain: &[u8]) -> Result<Vec<u8>> {
         let place = place(id, number);
         let sealed = self.content.encrypt(&self.nonce(&place), Payload { msg: plain, aad: &place });
@@ -76,7 +82,9 @@ pub(super) fn check_key(engine: &dyn Engine, cipher: Option<&BlobCipher>) -> Res
             engine.write(&batch)?;
             engine.sync()
         }
-        (Some(_), None) => Err(Error::AttachmentKey("they were written with a key, but none is configured")),
+        (Some(_), None) => Err(Error::AttachmentKey(
+            "they were written with a key, but none is configured; set blobs.encryption = true",
+        )),
         (Some(known), Some(cipher)) if known == cipher.fingerprint => Ok(()),
         (Some(_), Some(_)) => Err(Error::AttachmentKey("the configured key is not the one they were written with")),
     }

@@ -334,6 +334,36 @@ fn a_chunk_opens_only_in_its_place_and_with_its_key() {
     assert_eq!(decode_chunk(&id, 3, 0, None, &[9; 20]), Err(ChunkError::Unknown));
 }
 
+/// Returns the bytes of a hexadecimal text, ignoring white space.
+fn from_hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
+}
+
+/// The stored bytes are those of zstd-safe 7.4, aes-gcm-siv 0.11 and blake3 1.8. Other versions must read them.
+#[test]
+fn chunks_of_older_versions_can_be_read() {
+    let cipher = BlobCipher::new(&[7; 32]);
+    let content = text(1, 200);
+    let id = cipher.id_of(&content);
+    let compressed = from_hex(COMPRESSED_CHUNK);
+    let encrypted = from_hex(ENCRYPTED_CHUNK);
+    assert_eq!(decode_chunk(&id, 3, 200, None, &compressed).as_ref(), Ok(&content));
+    assert_eq!(decode_chunk(&id, 3, 200, Some(&cipher), &encrypted).as_ref(), Ok(&content));
+    let written = Codec::new(1).encode(&id, 3, Some(&cipher), b"short").expect("encoded");
+    assert_eq!(written, from_hex(ENCRYPTED_SHORT_CHUNK), "equal content is written once, in every version");
+}
+
+const COMPRESSED_CHUNK: &str = "01017d4f21c6c464759a28b52ffd20c86d0300824c1a0be06d79774fdf0d050601160529f70825f9767367e7855b7dac\
+    31b6c001f15bf8a3a95820011639846a871070e6abd241d58579e0a184c938569a1741b533cac54592b4e0da5419d1bc\
+    0354b0a6a8d22f0162c6e115121846e7ae37ac39fe73ab83c7262c9ba0ec6d00";
+
+const ENCRYPTED_CHUNK: &str = "0103eb9297e79d463e94445150416cdf6df85dd7e745459c3ae51b789f12cfd6ff0beded378a1571032be1385381f8b6\
+    12d7087f7aff043c2e4b2d08e6e3c8c0e15748ea4417dc35ec12ce89a4471fb8c2bea36a1b1517d184088ae5a62f2bce\
+    cd58ec4c920c6c998cc8f8a48a23035ec6fcb7d5f4d835877952b6b3ad90f602df9952f8f9b82ed20dd52f28174d8f4a";
+
+const ENCRYPTED_SHORT_CHUNK: &str = "010206b4933a3ea890e4dd399050f56662d2e2cac90d34f13926b647a9a65f";
+
 #[test]
 fn a_wrong_byte_is_damage_and_names_the_blob() {
     let world = world();

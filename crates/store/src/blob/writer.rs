@@ -6,9 +6,9 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::sync::RwLockReadGuard;
 
 use base::Timestamp;
+use base::sync::RwLockReadGuard;
 
 use super::head::user_key;
 use super::{BlobId, BlobOwner, Blobs, collect, missing};

@@ -5,10 +5,10 @@
 //! sync without sleeping.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::Random;
 use base::sim::SeededRandom;
+use base::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 
@@ -91,7 +91,7 @@ impl Faults {
     pub fn wait_for_held_sync(&self) {
         let mut door = self.lock();
         while door.waiting == 0 {
-            door = self.moved.wait(door).unwrap_or_else(PoisonError::into_inner);
+            self.moved.wait(&mut door);
         }
     }
 
@@ -138,12 +138,12 @@ impl Faults {
         door.waiting += 1;
         self.moved.notify_all();
         while door.closed {
-            door = self.moved.wait(door).unwrap_or_else(PoisonError::into_inner);
+            self.moved.wait(&mut door);
         }
         door.waiting -= 1;
     }
 
     fn lock(&self) -> MutexGuard<'_, SyncGate> {
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+        self.door.lock()
     }
 }

@@ -22,7 +22,8 @@
 mod slot;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base::sync::{Mutex, MutexGuard};
 
 use self::slot::Slot;
 use crate::batch::{Batch, Operation};
@@ -174,7 +175,7 @@ impl Gaps {
     }
 
     fn lock(&self, slot: usize) -> MutexGuard<'_, Slot> {
-        self.slots[slot].lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots[slot].lock()
     }
 }
 

@@ -266,7 +266,7 @@ fn random_histories_look_as_they_would_without_gaps() {
                 let found = scan_all(reader.as_ref(), TABLE, &range, direction);
                 assert_eq!(found, expected, "seed {seed}: {range:?} {direction:?}");
             }
-            jumped += rocks.gaps.slots.iter().map(|slot| slot.lock().expect("sound").len()).sum::<usize>();
+            jumped += rocks.gaps.slots.iter().map(|slot| slot.lock().len()).sum::<usize>();
         }
         assert!(jumped > 1_000, "seed {seed}: there were gaps to be jumped over");
     }

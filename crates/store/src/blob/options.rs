@@ -1,0 +1,32 @@
+//! Options of the blob store.
+
+use std::time::Duration;
+
+/// Options for storing attachments.
+#[derive(Clone)]
+pub struct BlobOptions {
+    /// Key that encrypts the content and hides its hash, if set. A store that was written with a key opens only with
+    /// the same key.
+    pub encryption_key: Option<[u8; 32]>,
+    /// zstd compression level: 1 is fast, 3 compresses better, negative levels are faster still.
+    pub compression_level: i32,
+    /// Time for which content without users is kept.
+    pub grace: Duration,
+}
+
+impl Default for BlobOptions {
+    fn default() -> Self {
+        Self { encryption_key: None, compression_level: 1, grace: Duration::from_hours(24) }
+    }
+}
+
+impl std::fmt::Debug for BlobOptions {
+    /// Formats the options without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlobOptions")
+            .field("encrypted", &self.encryption_key.is_some())
+            .field("compression_level", &self.compression_level)
+            .field("grace", &self.grace)
+            .finish()
+    }
+}
