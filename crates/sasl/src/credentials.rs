@@ -10,7 +10,6 @@
 //!   [`LoginError::NotAuthorized`] or, if even that would reveal too much, [`LoginError::InvalidCredentials`];
 //! - return [`LoginError::AccountDisabled`] only after the credentials were verified.
 
-use crate::channel_binding::ChannelBindingType;
 use crate::error::LoginError;
 use crate::protocol::LoginOrigin;
 use crate::request::{CertificateRequest, ClientFinal, ClientFirst, PasswordRequest, TokenRequest};
@@ -44,12 +43,15 @@ pub trait Credentials: Send + Sync {
     /// Checks a password.
     fn check_password(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError>;
 
-    /// Begins a SCRAM-SHA-256 exchange, which is bound to the TLS connection if a type of channel binding is given.
+    /// Begins a SCRAM-SHA-256 exchange with the client's first message. Returns the exchange and the server's first
+    /// message: `r=`, the client's nonce, the server's nonce, `,s=`, the salt, `,i=`, the number of iterations.
+    ///
+    /// An unknown account gets a message like a known one.
     fn begin_scram(
         &self,
         _origin: &LoginOrigin,
-        _channel_binding: Option<ChannelBindingType>,
-    ) -> Result<Box<dyn ScramServer>, LoginError> {
+        _first: &ClientFirst,
+    ) -> Result<(Box<dyn ScramServer>, String), LoginError> {
         Err(LoginError::MechanismNotOffered)
     }
 
@@ -64,17 +66,11 @@ pub trait Credentials: Send + Sync {
     }
 }
 
-/// The server's side of one SCRAM exchange: accounts, keys and nonces, and the arithmetic of RFC 5802 §3.
+/// The server's side of a SCRAM exchange that waits for the client's proof: the keys and the arithmetic of RFC 5802 §3.
 ///
 /// The exchange has parsed the messages. It has also checked the GS2 header, the channel binding and the nonce of the
 /// final message.
 pub trait ScramServer: Send {
-    /// Returns the server's first message: `r=`, the client's nonce, the server's nonce, `,s=`, the salt, `,i=`, the
-    /// number of iterations.
-    ///
-    /// An unknown account gets a challenge like a known one.
-    fn challenge(&mut self, first: &ClientFirst) -> Result<String, LoginError>;
-
     /// Verifies the client's proof.
     fn verify(self: Box<Self>, last: &ClientFinal) -> Result<ScramSuccess, LoginError>;
 }

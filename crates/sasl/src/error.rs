@@ -19,7 +19,10 @@ pub enum LoginError {
     /// Too many logins have failed recently.
     #[error("too many failed logins, try again later")]
     Throttled,
-    /// The client's message violates the grammar of the mechanism or of base64.
+    /// The client's line is not base64.
+    #[error("the line is not base64")]
+    NotBase64,
+    /// The client's message violates the grammar of the mechanism.
     #[error("the message violates the rules of the mechanism")]
     Malformed,
     /// The client's message is longer than allowed.
@@ -48,5 +51,27 @@ impl LoginError {
     #[must_use]
     pub const fn is_temporary(self) -> bool {
         matches!(self, Self::Throttled | Self::Unavailable)
+    }
+
+    /// Returns `true` if the failure counts as a failed login of the client. Protocols close a connection with too
+    /// many of them.
+    ///
+    /// Messages out of grammar count, because the directory does not see them and so cannot throttle the client. An
+    /// exchange that could not begin, was cancelled or contained a line that is not base64 is an error in the use of
+    /// the protocol, and [`LoginError::Unavailable`] is a failure of the server.
+    #[must_use]
+    pub const fn is_failed_attempt(self) -> bool {
+        match self {
+            Self::InvalidCredentials
+            | Self::AccountDisabled
+            | Self::NotAuthorized
+            | Self::Throttled
+            | Self::Malformed
+            | Self::TooLong
+            | Self::ChannelBinding => true,
+            Self::NotBase64 | Self::MechanismNotOffered | Self::TlsRequired | Self::Cancelled | Self::Unavailable => {
+                false
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::channel_binding::{ChannelBinding, ChannelBindingType};
+use crate::channel_binding::ChannelBinding;
 use crate::context::Context;
 use crate::credentials::{Credentials, Login, ScramServer, ScramSuccess};
 use crate::error::LoginError;
@@ -36,10 +36,7 @@ pub fn exchange(bytes: &[u8]) {
                 assert!(challenges <= CHALLENGES_MAX, "an exchange has few messages");
                 assert_eq!(decode_line(encode_line(&challenge).as_bytes()), Ok(challenge), "a challenge is one line");
                 let Some(message) = messages.next() else { return };
-                match if is_base64 { decode_line(message) } else { Ok(message.to_vec()) } {
-                    Ok(response) => exchange.step(&response),
-                    Err(error) => Step::Failed(error),
-                }
+                if is_base64 { exchange.step_line(message) } else { exchange.step(message) }
             }
             Step::Done { login, .. } => {
                 assert!(!login.name.is_empty() && !login.authorization.is_empty(), "a login has a name");
@@ -73,8 +70,10 @@ impl Credentials for Everybody {
         login(request.authentication_id(), request.authorization_id())
     }
 
-    fn begin_scram(&self, _: &LoginOrigin, _: Option<ChannelBindingType>) -> Result<Box<dyn ScramServer>, LoginError> {
-        Ok(Box::new(EveryProof(String::new())))
+    fn begin_scram(&self, _: &LoginOrigin, first: &ClientFirst) -> Result<(Box<dyn ScramServer>, String), LoginError> {
+        assert!(first.bare.contains(&first.nonce), "the nonce is part of the message");
+        let Login { name, .. } = login(&first.authentication_id, first.authorization_id.as_deref())?;
+        Ok((Box::new(EveryProof(name)), format!("r={}x,s=c2FsdA==,i=4096", first.nonce)))
     }
 
     fn check_token(&self, _: &LoginOrigin, request: &TokenRequest) -> Result<Login, LoginError> {
@@ -89,13 +88,6 @@ impl Credentials for Everybody {
 }
 
 impl ScramServer for EveryProof {
-    fn challenge(&mut self, first: &ClientFirst) -> Result<String, LoginError> {
-        assert!(first.bare.contains(&first.nonce), "the nonce is part of the message");
-        let Login { name, .. } = login(&first.authentication_id, first.authorization_id.as_deref())?;
-        self.0 = name;
-        Ok(format!("r={}x,s=c2FsdA==,i=4096", first.nonce))
-    }
-
     fn verify(self: Box<Self>, last: &ClientFinal) -> Result<ScramSuccess, LoginError> {
         assert!(last.without_proof.starts_with("c="), "the channel binding comes first");
         Ok(ScramSuccess { login: Login::new(self.0), server_final: "v=c2lnbmF0dXJl".to_owned() })

@@ -11,6 +11,7 @@
 //! | [`exchange`] | the state machine of an exchange |
 //! | [`mod@line`] | base64 lines, as IMAP, POP3 and SMTP exchange them |
 //! | [`limits`], [`secret`] | named limits, and texts that are never shown |
+//! | [`sim`] | a SCRAM exchange with fixed messages, for tests |
 //!
 //! An [`Exchange`] never calls [`Credentials`]. It returns a [`Check`], which the caller runs on a worker thread
 //! ([`Check::run`]) or answers itself, asynchronously. Each step consumes the state before it, so that no step can be
@@ -61,6 +62,7 @@ pub mod mechanism;
 pub mod protocol;
 pub mod request;
 pub mod secret;
+pub mod sim;
 
 #[cfg(test)]
 mod tests;

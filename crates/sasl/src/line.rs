@@ -18,7 +18,7 @@ const EMPTY_INITIAL_RESPONSE: &[u8] = b"=";
 /// Decodes a line that answers a challenge. An empty line is an empty response.
 ///
 /// Returns [`LoginError::Cancelled`] for `*`, [`LoginError::TooLong`] for a line or response that is too long, and
-/// [`LoginError::Malformed`] for other lines that are not base64.
+/// [`LoginError::NotBase64`] for other lines that are not base64.
 pub fn decode_line(line: &[u8]) -> Result<Vec<u8>, LoginError> {
     if line == CANCEL {
         return Err(LoginError::Cancelled);
@@ -26,18 +26,18 @@ pub fn decode_line(line: &[u8]) -> Result<Vec<u8>, LoginError> {
     if line.len() > LINE_BYTES_MAX {
         return Err(LoginError::TooLong);
     }
-    let response = STANDARD.decode(line).map_err(|_| LoginError::Malformed)?;
+    let response = STANDARD.decode(line).map_err(|_| LoginError::NotBase64)?;
     if response.len() > RESPONSE_BYTES_MAX { Err(LoginError::TooLong) } else { Ok(response) }
 }
 
 /// Decodes an initial response, which was sent with the command. `=` is an empty response (RFC 4422 §4).
 ///
-/// Returns the errors of [`decode_line`], except that `*` is malformed here, and so is an empty text: without a text
-/// there is no initial response.
+/// Returns the errors of [`decode_line`], except that `*` is not base64 here, and neither is an empty text: without a
+/// text there is no initial response.
 pub fn decode_initial_response(text: &[u8]) -> Result<Vec<u8>, LoginError> {
     match text {
         EMPTY_INITIAL_RESPONSE => Ok(Vec::new()),
-        b"" | CANCEL => Err(LoginError::Malformed),
+        b"" | CANCEL => Err(LoginError::NotBase64),
         text => decode_line(text),
     }
 }

@@ -33,6 +33,9 @@ impl Mechanism {
         Self::Login,
     ];
 
+    /// The mechanisms that authenticate with a password and without channel binding, the best first.
+    pub const WITH_PASSWORD: [Self; 3] = [Self::ScramSha256, Self::Plain, Self::Login];
+
     /// Returns the registered name.
     #[must_use]
     pub const fn name(self) -> &'static str {

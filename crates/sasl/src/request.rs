@@ -22,12 +22,21 @@ pub struct PasswordRequest {
 impl PasswordRequest {
     /// Creates a request.
     ///
-    /// Returns [`LoginError::Malformed`] if the authentication identity or the password is empty or contains NUL, or if
-    /// one of the two is not UTF-8 (RFC 4616 §2).
+    /// Returns [`LoginError::Malformed`] if the authentication identity or the password is empty or contains NUL, or
+    /// if one of the two is not UTF-8 (RFC 4616 §2).
     pub fn new(authentication_id: &[u8], password: &[u8]) -> Result<Self, LoginError> {
         let authentication_id = required_text(authentication_id)?.to_owned();
         let password = Secret::new(required_text(password)?);
         Ok(Self { authentication_id, authorization_id: None, password })
+    }
+
+    /// Creates the request of a login without SASL. A name or password that no account can have is wrong like any
+    /// other, since no mechanism is violated.
+    ///
+    /// Returns [`LoginError::InvalidCredentials`] in the cases in which [`PasswordRequest::new`] returns
+    /// [`LoginError::Malformed`].
+    pub fn without_sasl(name: &[u8], password: &[u8]) -> Result<Self, LoginError> {
+        Self::new(name, password).map_err(|_| LoginError::InvalidCredentials)
     }
 
     /// Returns the same request for another authorization identity. An empty one, and one that equals the

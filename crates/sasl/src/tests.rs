@@ -6,36 +6,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::limits::TLS_EXPORTER_BYTES;
+use crate::sim::ExampleScram;
 use crate::{
-    CertificateRequest, ChannelBinding, ChannelBindingType, Check, ClientFinal, ClientFirst, Context, Credentials,
-    Exchange, Login, LoginError, LoginOrigin, LoginProtocol, Mechanism, PasswordRequest, ScramServer, ScramSuccess,
-    Step, TokenRequest,
+    CertificateRequest, ChannelBinding, ChannelBindingType, Check, ClientFirst, Context, Credentials, Exchange, Login,
+    LoginError, LoginOrigin, LoginProtocol, Mechanism, PasswordRequest, ScramServer, Step, TokenRequest,
 };
-
-/// The server's messages of the example of RFC 7677 §3.
-pub(crate) const SERVER_FIRST: &str =
-    "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
-pub(crate) const SERVER_FINAL: &str = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
-
-pub(crate) const PROOF: &str = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
-
-/// AuthMessage of that example: its messages without GS2 header and proof.
-const AUTH_MESSAGE: &str = "n=user,r=rOprNGfwEbeRWgbNEkqO,\
-                            r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,\
-                            c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
-
-/// The client's nonce of that example.
-const CLIENT_NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
 
 /// The accounts of the tests.
 pub(crate) struct Accounts;
-
-/// The server's side of the example of RFC 7677 §3. It accepts the proof of that example from every client. Other
-/// nonces than that of the example are extended by `xyz`.
-struct Example {
-    login: Login,
-    bare: String,
-}
 
 impl Credentials for Accounts {
     fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
@@ -50,8 +28,15 @@ impl Credentials for Accounts {
         }
     }
 
-    fn begin_scram(&self, _: &LoginOrigin, _: Option<ChannelBindingType>) -> Result<Box<dyn ScramServer>, LoginError> {
-        Ok(Box::new(Example { login: Login::new("nobody"), bare: String::new() }))
+    fn begin_scram(&self, _: &LoginOrigin, first: &ClientFirst) -> Result<(Box<dyn ScramServer>, String), LoginError> {
+        let login = act(&first.authentication_id, first.authorization_id.as_deref())?;
+        let (server, challenge) = ExampleScram::begin(first, login);
+        match first.authentication_id.as_str() {
+            "hasty" => Err(LoginError::Throttled),
+            "broken" => Ok((server, "r=other,s=c2FsdA==,i=4096".to_owned())),
+            "repeating" => Ok((server, format!("r={},s=c2FsdA==,i=4096", first.nonce))),
+            _ => Ok((server, challenge)),
+        }
     }
 
     fn check_token(&self, _: &LoginOrigin, request: &TokenRequest) -> Result<Login, LoginError> {
@@ -66,30 +51,6 @@ impl Credentials for Accounts {
     fn check_certificate(&self, _: &LoginOrigin, request: &CertificateRequest) -> Result<Login, LoginError> {
         assert_eq!(request.certificate, b"certificate");
         act("ann", request.authorization_id.as_deref())
-    }
-}
-
-impl ScramServer for Example {
-    fn challenge(&mut self, first: &ClientFirst) -> Result<String, LoginError> {
-        self.login = act(&first.authentication_id, first.authorization_id.as_deref())?;
-        self.bare = first.bare.clone();
-        match (first.authentication_id.as_str(), first.nonce.as_str()) {
-            ("hasty", _) => Err(LoginError::Throttled),
-            ("broken", _) => Ok("r=other,s=c2FsdA==,i=4096".to_owned()),
-            ("repeating", nonce) => Ok(format!("r={nonce},s=c2FsdA==,i=4096")),
-            (_, CLIENT_NONCE) => Ok(SERVER_FIRST.to_owned()),
-            (_, nonce) => Ok(format!("r={nonce}xyz,s=c2FsdA==,i=4096")),
-        }
-    }
-
-    fn verify(self: Box<Self>, last: &ClientFinal) -> Result<ScramSuccess, LoginError> {
-        if self.bare.contains(CLIENT_NONCE) {
-            assert_eq!(format!("{},{SERVER_FIRST},{}", self.bare, last.without_proof), AUTH_MESSAGE);
-        }
-        if crate::encode_line(&last.proof) == PROOF {
-            return Ok(ScramSuccess { login: self.login, server_final: SERVER_FINAL.to_owned() });
-        }
-        Err(LoginError::InvalidCredentials)
     }
 }
 

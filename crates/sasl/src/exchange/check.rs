@@ -24,7 +24,7 @@ pub enum Check {
     Token(Pending<TokenRequest>),
     /// Checks the identity of a certificate ([`Credentials::check_certificate`]).
     Certificate(Pending<CertificateRequest>),
-    /// Begins a SCRAM exchange ([`Credentials::begin_scram`], [`ScramServer::challenge`]).
+    /// Begins a SCRAM exchange ([`Credentials::begin_scram`]).
     ScramFirst(Pending<ScramOpening>),
     /// Verifies a SCRAM proof ([`ScramServer::verify`]).
     ScramFinal(Pending<ScramVerification>),
@@ -48,7 +48,7 @@ impl Check {
                 pending.answer(outcome)
             }
             Self::ScramFirst(pending) => {
-                let outcome = begin_scram(credentials, &pending);
+                let outcome = credentials.begin_scram(pending.origin(), pending.request().message());
                 pending.answer(outcome)
             }
             Self::ScramFinal(pending) => pending.verify(),
@@ -155,14 +155,4 @@ fn done(outcome: Result<Login, LoginError>) -> Step {
         Ok(login) => Step::Done { login, message: Vec::new() },
         Err(error) => Step::Failed(error),
     }
-}
-
-fn begin_scram(
-    credentials: &dyn Credentials,
-    pending: &Pending<ScramOpening>,
-) -> Result<(Box<dyn ScramServer>, String), LoginError> {
-    let opening = pending.request();
-    let mut server = credentials.begin_scram(pending.origin(), opening.channel_binding())?;
-    let challenge = server.challenge(opening.message())?;
-    Ok((server, challenge))
 }

@@ -1,8 +1,8 @@
 //! The server's side of an exchange: a pure state machine.
 //!
-//! [`Exchange::begin`] and [`Exchange::step`] take a message of the client and return a [`Step`]. A step that needs the
-//! directory is a [`Check`], which holds the rest of the exchange. Its answer is the next step; after a check there is
-//! never another check.
+//! [`Exchange::begin`] and [`Exchange::step`] take a message of the client and return a [`Step`]. A step that needs
+//! the directory is a [`Check`], which holds the rest of the exchange. Its answer is the next step; after a check
+//! there is never another check.
 //!
 //! | mechanism | messages of the client | checks |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | EXTERNAL | authorization identity | certificate |
 //! | OAUTHBEARER, XOAUTH2 | token; after a failure the dummy response | token |
 //!
-//! Cancelling an exchange means dropping it. In base64 line protocols, [`crate::decode_line`] recognizes the `*` of a
+//! Cancelling an exchange means dropping it. In base64 line protocols, [`Exchange::step_line`] recognizes the `*` of a
 //! client that cancels.
 
 mod check;
@@ -31,6 +31,7 @@ use crate::context::Context;
 use crate::credentials::Login;
 use crate::error::LoginError;
 use crate::limits::RESPONSE_BYTES_MAX;
+use crate::line::{decode_initial_response, decode_line};
 use crate::mechanism::Mechanism;
 use crate::request::{CertificateRequest, authorization_text};
 
@@ -95,6 +96,30 @@ impl Exchange {
             Some(response) => exchange.step(response),
             None => Step::Challenge { challenge: first_challenge(mechanism).to_vec(), exchange },
         }
+    }
+
+    /// Begins an exchange in a protocol with base64 lines, with the name of the mechanism and the initial response as
+    /// they were sent with the command.
+    ///
+    /// Returns [`Step::Failed`] for the reasons of [`Exchange::begin`] and [`decode_initial_response`]. The mechanism
+    /// is checked first.
+    #[must_use]
+    pub fn begin_line(mechanism: &str, initial_response: Option<&[u8]>, context: Arc<Context>) -> Step {
+        let Some(mechanism) = Mechanism::parse(mechanism) else {
+            return Step::Failed(LoginError::MechanismNotOffered);
+        };
+        let response =
+            context.check(mechanism).and_then(|()| initial_response.map(decode_initial_response).transpose());
+        match response {
+            Ok(response) => Self::begin(mechanism, response.as_deref(), context),
+            Err(error) => Step::Failed(error),
+        }
+    }
+
+    /// Processes a line of the client in base64. Returns [`Step::Failed`] for the reasons of [`decode_line`].
+    #[must_use]
+    pub fn step_line(self, line: &[u8]) -> Step {
+        decode_line(line).map_or_else(Step::Failed, |response| self.step(&response))
     }
 
     /// Processes a response of the client.

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::tests::{Accounts, bound_context, context, play};
-use crate::{LoginOrigin, LoginProtocol, decode_line};
+use crate::{LoginOrigin, LoginProtocol};
 
 const SECURE: Mechanism = Mechanism::ScramSha256Plus;
 
@@ -98,8 +98,24 @@ fn a_client_cancels_between_challenge_and_response() {
     else {
         panic!("LOGIN asks for the name");
     };
-    let step = decode_line(b"*").map_or_else(Step::Failed, |response| exchange.step(&response));
-    assert!(matches!(step, Step::Failed(LoginError::Cancelled)));
+    assert!(matches!(exchange.step_line(b"*"), Step::Failed(LoginError::Cancelled)));
+}
+
+#[test]
+fn exchanges_begin_with_the_line_of_a_command() {
+    let check = |mechanism: &str, initial_response: Option<&str>, expected: LoginError| {
+        let context = Context { mechanisms: vec![Mechanism::Plain], ..context(LoginProtocol::Imap) };
+        let step = Exchange::begin_line(mechanism, initial_response.map(str::as_bytes), Arc::new(context));
+        assert!(matches!(&step, Step::Failed(error) if *error == expected), "{mechanism}: {step:?}");
+    };
+    check("PLAIN", Some("!"), LoginError::NotBase64);
+    check("PLAIN", Some("="), LoginError::Malformed);
+    check("LOGIN", Some("!"), LoginError::MechanismNotOffered);
+    check("CRAM-MD5", Some("!"), LoginError::MechanismNotOffered);
+    let step = Exchange::begin_line("plain", Some(b"AGFubgBzZWNyZXQ="), Arc::new(context(LoginProtocol::Imap)));
+    assert!(matches!(step, Step::Check(Check::Password(_))));
+    let step = Exchange::begin_line("plain", None, Arc::new(context(LoginProtocol::Imap)));
+    assert!(matches!(step, Step::Challenge { .. }));
 }
 
 #[test]

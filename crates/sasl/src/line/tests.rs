@@ -20,15 +20,15 @@ fn lines_are_decoded() {
 #[test]
 fn an_asterisk_cancels() {
     check_line("*", Err(LoginError::Cancelled));
-    check_line("**", Err(LoginError::Malformed));
-    check_line("* ", Err(LoginError::Malformed));
-    check_initial("*", Err(LoginError::Malformed));
+    check_line("**", Err(LoginError::NotBase64));
+    check_line("* ", Err(LoginError::NotBase64));
+    check_initial("*", Err(LoginError::NotBase64));
 }
 
 #[test]
 fn lines_that_are_not_base64_are_refused() {
     for line in ["=", "A", "AQ", "AQ=", "AR==", "AQ==AQ==", " AQ==", "AQ== ", "A-_=", "AQ\r\n==", "é"] {
-        check_line(line, Err(LoginError::Malformed));
+        check_line(line, Err(LoginError::NotBase64));
     }
 }
 
@@ -36,8 +36,8 @@ fn lines_that_are_not_base64_are_refused() {
 fn an_equals_sign_is_an_empty_initial_response() {
     check_initial("=", Ok(b""));
     check_initial("AQ==", Ok(b"\x01"));
-    check_initial("", Err(LoginError::Malformed));
-    check_initial("==", Err(LoginError::Malformed));
+    check_initial("", Err(LoginError::NotBase64));
+    check_initial("==", Err(LoginError::NotBase64));
 }
 
 #[test]

@@ -8,6 +8,8 @@ fn passwords_are_checked_before_the_directory_is_asked() {
         let error = PasswordRequest::new(name, password).err();
         assert_eq!(error.is_none(), is_accepted, "{}", name.escape_ascii());
         assert!(matches!(error, None | Some(LoginError::Malformed)));
+        let error = PasswordRequest::without_sasl(name, password).err();
+        assert_eq!(error, if is_accepted { None } else { Some(LoginError::InvalidCredentials) });
     };
     check(b"ann", b"secret", true);
     check("jürgen".as_bytes(), "pässword".as_bytes(), true);

@@ -2,11 +2,9 @@
 
 use super::*;
 use crate::LoginProtocol;
-use crate::tests::{PROOF, SERVER_FINAL, SERVER_FIRST, bound_context, context, play};
+use crate::sim::{CLIENT_FINAL, CLIENT_FIRST, PROOF, SERVER_FINAL, SERVER_FIRST};
+use crate::tests::{bound_context, context, play};
 
-const CLIENT_FIRST: &str = "n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
-const CLIENT_FINAL: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
-                            p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
 const PLAIN: Mechanism = Mechanism::ScramSha256;
 const PLUS: Mechanism = Mechanism::ScramSha256Plus;
 
