@@ -136,6 +136,13 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Returns the generation of the directory, a number that every change increases. A result is current as long as
+    /// the generation equals the one that was read before the lookup.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.database().modseq().0
+    }
+
     /// Returns the person with the given login name, name or address.
     pub fn person(&self, login_or_address: &str) -> Result<Option<Arc<Person>>> {
         if login_or_address.len() > LOGIN_BYTES_MAX {
@@ -307,12 +314,12 @@ impl Directory {
         text: &str,
         load: impl FnOnce() -> Result<CachedLookup>,
     ) -> Result<CachedLookup> {
-        self.cache.get(text, || self.database().modseq().0, load)
+        self.cache.get(text, || self.generation(), load)
     }
 
     /// Returns the cached values of several keys, all from one state of the directory. Loads nothing.
     pub(crate) fn cached_values<const N: usize>(&self, keys: [&Key; N]) -> [Option<CachedLookup>; N] {
-        let generation = Generation::before_snapshot(self.database().modseq().0);
+        let generation = Generation::before_snapshot(self.generation());
         keys.map(|key| self.cache.find(key.text(), generation))
     }
 

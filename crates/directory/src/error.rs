@@ -9,7 +9,6 @@ use base::NoteId;
 
 use crate::address::AddressError;
 use crate::password::PasswordError;
-use crate::scram::ScramError;
 
 /// The result of an operation on the directory.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -150,9 +149,6 @@ pub enum AuthError {
         /// Name of the deny list.
         list: String,
     },
-    /// The peer violated the SCRAM protocol.
-    #[error(transparent)]
-    Protocol(#[from] ScramError),
     /// The directory is temporarily unavailable.
     #[error("the directory is not available")]
     Unavailable(#[source] Error),

@@ -17,8 +17,8 @@ use std::collections::HashMap;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
+use collection::{CollectionId, CountOnly, Reader, Writer};
 use notes::change_log::Change;
-use notes::collection::{CollectionId, CountOnly, Reader, Writer};
 use notes::{DatabaseSnapshot, Item, NewNote, NoteClass, Transaction};
 use store::engine::prefix_end;
 use store::{Batch, Direction, KeyRange, Read, Store, Table};

@@ -73,7 +73,10 @@ pub(crate) fn set_texts(items: &mut Vec<Item>, name: &str, values: &[String]) {
 /// Sets an item to a list of hierarchical names.
 pub(crate) fn set_names(items: &mut Vec<Item>, name: &str, values: &[String]) {
     set_texts(items, name, values);
-    items.iter_mut().filter(|item| item.is_named(name)).for_each(|item| item.flags = item.flags.with(ItemFlags::NAMES));
+    items
+        .iter_mut()
+        .filter(|item| item.is_named(name))
+        .for_each(|item| item.flags = item.flags.union(ItemFlags::NAMES));
 }
 
 /// Sets a protected item outside the summary, so that no view and no search shows it, or removes it if `value` is

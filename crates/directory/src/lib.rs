@@ -56,7 +56,7 @@ pub use domain_edit::{DomainChange, NewDomain};
 pub use error::{AuthError, Error, Result};
 pub use group::{Group, GroupKind};
 pub use group_edit::{GroupChange, NewGroup};
-pub use login::{LoginStatistics, ScramLogin};
+pub use login::{LoginStatistics, ScramExchange};
 pub use person::Person;
 pub use person_edit::{NewUser, UserChange};
 pub use resolve::{Recipients, Resolution};

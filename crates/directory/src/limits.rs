@@ -38,9 +38,6 @@ pub const ARGON2_PASSES_MAX: u32 = 64;
 /// Default maximum number of password hashes computed concurrently. Each needs its own memory.
 pub const HASHES_AT_ONCE_MAX: usize = 4;
 
-/// Maximum length of an accepted SCRAM message, in bytes.
-pub const SCRAM_MESSAGE_BYTES_MAX: usize = 4_096;
-
 /// Minimum number of SCRAM iterations (RFC 7677 §4).
 pub const SCRAM_ITERATIONS_MIN: u32 = 4_096;
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::{Clock, Random};
+use sasl::{ClientFinal, ClientFirst};
 
 use crate::address::fold;
 use crate::directory::{Directory, Options};
@@ -21,7 +22,7 @@ use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAUL
 use crate::password::{self, Decoy, HashSemaphore};
 use crate::password_cache::{PasswordCache, Proof};
 use crate::person::Person;
-use crate::scram::{self, AwaitingProof, ClientFirst, Keys, ScramError};
+use crate::scram::{self, Keys, ProofCheck};
 use crate::throttle::{Network, Throttle, Throttled};
 
 /// The state that logins need in addition to the directory.
@@ -41,7 +42,7 @@ pub(crate) struct LoginState {
 pub struct LoginStatistics {
     /// Number of successful logins.
     pub succeeded: u64,
-    /// Number of logins with an unknown name, a wrong proof or a SCRAM protocol error.
+    /// Number of logins with an unknown name or a wrong proof.
     pub refused: u64,
     /// Number of logins refused without a check because of too many failures.
     pub throttled: u64,
@@ -68,7 +69,7 @@ impl Counts {
     fn add<T>(&self, outcome: &Result<T, AuthError>) {
         let count = match outcome {
             Ok(_) => &self.succeeded,
-            Err(AuthError::Refused | AuthError::Protocol(_)) => &self.refused,
+            Err(AuthError::Refused) => &self.refused,
             Err(AuthError::Throttled { .. }) => &self.throttled,
             Err(AuthError::Disabled | AuthError::DenyListed { .. }) => &self.disabled,
             Err(AuthError::Unavailable(_)) => &self.unavailable,
@@ -177,40 +178,52 @@ impl Directory {
     }
 
     /// Begins a SCRAM-SHA-256 login with the client's first message. Returns the login in progress and the server's
-    /// first message.
-    pub fn scram_begin(&self, client_first: &[u8], from: IpAddr) -> Result<(ScramLogin, String), AuthError> {
-        let outcome = self.open_scram(client_first, from);
+    /// first message. The caller checks the authorization identity after [`Directory::verify_scram`].
+    pub fn begin_scram(&self, first: &ClientFirst, from: IpAddr) -> Result<(ScramExchange, String), AuthError> {
+        let outcome = self.challenge_scram(first, from);
         if outcome.is_err() {
             self.credentials().counts.add(&outcome);
         }
         outcome
     }
 
-    fn open_scram(&self, client_first: &[u8], from: IpAddr) -> Result<(ScramLogin, String), AuthError> {
-        let opened = ClientFirst::read(client_first)?;
-        let person = self.person(opened.username())?;
-        let account = throttle_account(person.as_deref(), opened.username());
+    fn challenge_scram(&self, first: &ClientFirst, from: IpAddr) -> Result<(ScramExchange, String), AuthError> {
+        let login = first.authentication_id.as_str();
+        if login.len() > LOGIN_BYTES_MAX {
+            return Err(AuthError::Refused);
+        }
+        let person = self.person(login)?;
+        let account = throttle_account(person.as_deref(), login);
         let credentials = self.credentials();
         credentials.throttle.check(&account, from).map_err(throttled)?;
-        let authorized = match (opened.authorization(), &person) {
-            (Some(authorization), Some(person)) => self.is_name_of(authorization, person)?,
-            _ => true,
-        };
-        let known = person.as_ref().filter(|_| authorized).and_then(|person| person.scram.clone());
-        let keys = known.unwrap_or_else(|| {
-            Keys::decoy(&credentials.scram_secret, &fold(opened.username()), credentials.scram_iterations)
-        });
-        let (exchange, server_first) = opened.challenge(keys, &scram::nonce(self.random()));
-        let throttle = Arc::clone(&credentials.throttle);
-        Ok((ScramLogin { exchange, person, account, from, throttle }, server_first))
+        let keys = person.as_ref().and_then(|person| person.scram.clone());
+        let keys =
+            keys.unwrap_or_else(|| Keys::decoy(&credentials.scram_secret, &fold(login), credentials.scram_iterations));
+        let (check, server_first) = keys.challenge(first, &scram::nonce(self.random()));
+        Ok((ScramExchange { check, person, account, from }, server_first))
     }
 
-    /// Completes a SCRAM login with the client's final message. Returns the person and the server's final message.
-    pub fn scram_finish(&self, login: ScramLogin, client_final: &[u8]) -> Result<(Arc<Person>, String), AuthError> {
-        let proved = login.check(client_final);
+    /// Completes a SCRAM login with the client's proof. Returns the person and the server's final message.
+    pub fn verify_scram(
+        &self,
+        exchange: ScramExchange,
+        last: &ClientFinal,
+    ) -> Result<(Arc<Person>, String), AuthError> {
+        let proved = self.check_proof(exchange, last);
         let outcome = proved.and_then(|(person, server_final)| Ok((self.admit(person)?, server_final)));
         self.credentials().counts.add(&outcome);
         outcome
+    }
+
+    fn check_proof(&self, exchange: ScramExchange, last: &ClientFinal) -> Result<(Arc<Person>, String), AuthError> {
+        let ScramExchange { check, person, account, from } = exchange;
+        let attempt = self.credentials().throttle.begin(&account, from).map_err(throttled)?;
+        if let (Some(server_final), Some(person)) = (check.verify(last), person) {
+            attempt.succeeded();
+            return Ok((person, server_final));
+        }
+        attempt.failed();
+        Err(AuthError::Refused)
     }
 
     /// Returns the keys for checking SCRAM proofs of an account, or `None` if it has none.
@@ -220,7 +233,7 @@ impl Directory {
 
     /// Returns `true` if a text is a name, login name or address of a person.
     pub fn is_name_of(&self, text: &str, person: &Person) -> Result<bool> {
-        Ok(self.person(text)?.is_some_and(|other| other.note == person.note))
+        Ok(text.len() <= LOGIN_BYTES_MAX && self.person(text)?.is_some_and(|other| other.note == person.note))
     }
 
     /// Returns the login statistics.
@@ -248,32 +261,11 @@ impl Directory {
 }
 
 /// A SCRAM login that waits for the client's proof.
-pub struct ScramLogin {
-    exchange: AwaitingProof,
+pub struct ScramExchange {
+    check: ProofCheck,
     person: Option<Arc<Person>>,
     account: String,
     from: IpAddr,
-    throttle: Arc<Throttle>,
-}
-
-impl ScramLogin {
-    fn check(self, client_final: &[u8]) -> Result<(Arc<Person>, String), AuthError> {
-        let attempt = self.throttle.begin(&self.account, self.from).map_err(throttled)?;
-        match (self.exchange.finish(client_final), self.person) {
-            (Ok(server_final), Some(person)) => {
-                attempt.succeeded();
-                Ok((person, server_final))
-            }
-            (Ok(_) | Err(ScramError::Proof), _) => {
-                attempt.failed();
-                Err(AuthError::Refused)
-            }
-            (Err(error), _) => {
-                attempt.failed();
-                Err(AuthError::Protocol(error))
-            }
-        }
-    }
 }
 
 /// Returns the account name under which failures are counted. It is the same for all login names of a person.

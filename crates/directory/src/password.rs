@@ -12,11 +12,10 @@
 //! one. [`HashSemaphore`] bounds the number of hashes computed concurrently.
 
 use std::borrow::Cow;
-use std::sync::{Condvar, Mutex, PoisonError};
 
-use argon2::password_hash::{PasswordHash, SaltString};
-use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
+use argon2::{Algorithm, Argon2, Params, PasswordHash, PasswordHasher, PasswordVerifier, Version};
 use base::Random;
+use base::sync::{Condvar, Mutex};
 
 use crate::limits::{
     ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, HASHES_AT_ONCE_MAX, PASSWORD_BYTES_MAX, PASSWORD_CHARACTERS_MIN,
@@ -113,7 +112,7 @@ pub fn verify(hash: &str, password: &[u8]) -> Result<bool, PasswordError> {
     check_costs(&parsed)?;
     match Argon2::default().verify_password(&prepare(password), &parsed) {
         Ok(()) => Ok(true),
-        Err(argon2::password_hash::Error::Password) => Ok(false),
+        Err(argon2::password_hash::Error::PasswordInvalid) => Ok(false),
         Err(error) => Err(PasswordError::Stored(error.to_string())),
     }
 }
@@ -121,7 +120,7 @@ pub fn verify(hash: &str, password: &[u8]) -> Result<bool, PasswordError> {
 /// Checks whether a text is a hash that [`verify`] accepts. Used for imported hashes.
 pub fn check_hash(hash: &str) -> Result<(), PasswordError> {
     let parsed = PasswordHash::new(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
-    Algorithm::try_from(parsed.algorithm).map_err(|error| PasswordError::Stored(error.to_string()))?;
+    Algorithm::try_from(parsed.algorithm.as_str()).map_err(|error| PasswordError::Stored(error.to_string()))?;
     check_costs(&parsed)
 }
 
@@ -174,8 +173,8 @@ impl HashSemaphore {
 
     /// Waits for a permit, which is held until it is dropped.
     pub fn acquire(&self) -> HashPermit<'_> {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
+        self.freed.wait_while(&mut free, |free| *free == 0);
         *free -= 1;
         HashPermit { turnstile: self }
     }
@@ -190,7 +189,7 @@ pub struct HashPermit<'t> {
 
 impl Drop for HashPermit<'_> {
     fn drop(&mut self) {
-        *self.turnstile.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.turnstile.free.lock() += 1;
         self.turnstile.freed.notify_one();
     }
 }
@@ -220,14 +219,13 @@ fn hash(prepared: &[u8], options: &Options, random: &dyn Random) -> Result<Strin
         Params::new(options.memory_kib, options.passes, options.lanes, None).map_err(|error| refuse(&error))?;
     let mut salt = [0; SALT_BYTES];
     random.fill(&mut salt);
-    let salt = SaltString::encode_b64(&salt).map_err(|error| refuse(&error))?;
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-    let hash = argon2.hash_password(prepared, &salt).map_err(|error| refuse(&error))?;
+    let hash = argon2.hash_password_with_salt(prepared, &salt).map_err(|error| refuse(&error))?;
     Ok(hash.to_string())
 }
 
 /// Refuses a stored hash that is too expensive to verify and could take the server down.
-fn check_costs(hash: &PasswordHash<'_>) -> Result<(), PasswordError> {
+fn check_costs(hash: &PasswordHash) -> Result<(), PasswordError> {
     let params = Params::try_from(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
     let too_costly = params.m_cost() > ARGON2_MEMORY_KIB_MAX || params.t_cost() > ARGON2_PASSES_MAX;
     if too_costly {

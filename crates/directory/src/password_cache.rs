@@ -13,9 +13,10 @@
 //! The cache is bounded in number and in time. The time counts from the verification, not from the last use.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use base::sync::{Condvar, Mutex, MutexGuard};
 use base::{Clock, Random};
 use quick_cache::sync::Cache;
 
@@ -135,16 +136,16 @@ impl<V: Clone> PasswordCache<V> {
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<Proof, Arc<SharedVerdict<V>>>> {
-        self.in_progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_progress.lock()
     }
 }
 
 impl<V: Clone> SharedVerdict<V> {
     fn wait(&self) -> Option<V> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         loop {
             match &*state {
-                State::Pending => state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
+                State::Pending => self.ended.wait(&mut state),
                 State::Ended(outcome) => return Some(outcome.clone()),
                 State::Abandoned => return None,
             }
@@ -155,7 +156,7 @@ impl<V: Clone> SharedVerdict<V> {
 impl<V> SharedVerdict<V> {
     /// Sets the outcome and wakes the waiters. Has no effect if the outcome is already set.
     fn end(&self, outcome: State<V>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if matches!(*state, State::Pending) {
             *state = outcome;
             self.ended.notify_all();
@@ -172,7 +173,7 @@ struct VerificationGuard<'a, V> {
 
 impl<V> Drop for VerificationGuard<'_, V> {
     fn drop(&mut self) {
-        self.verified.in_progress.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.proof);
+        self.verified.in_progress.lock().remove(&self.proof);
         self.verdict.end(State::Abandoned);
     }
 }

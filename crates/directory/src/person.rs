@@ -305,7 +305,7 @@ mod tests {
         let mut items = Vec::new();
         ann().write(&mut items);
         let in_summary =
-            |name| items.iter().any(|item| item.is_named(name) && item.flags.has(notes::ItemFlags::SUMMARY));
+            |name| items.iter().any(|item| item.is_named(name) && item.flags.contains(notes::ItemFlags::SUMMARY));
         assert!(!in_summary(items::HTTP_PASSWORD) && !in_summary(items::SCRAM_SHA_256));
         assert!(in_summary(items::FULL_NAME));
     }

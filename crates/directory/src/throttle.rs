@@ -24,10 +24,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::Clock;
+use base::sync::{Mutex, MutexGuard};
 
 use crate::limits::{
     ACCOUNT_FAILURES_FREE, ACCOUNT_FORGIVE_AFTER, ADDRESS_FAILURES_FREE, ADDRESS_FORGIVE_AFTER, THROTTLE_DELAY_FIRST,
@@ -169,7 +170,7 @@ impl Throttle {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock()
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use base64ct::{Base64, Encoding};
 use directory::limits::{ACCOUNT_FAILURES_FREE, VERIFIED_TTL};
 use directory::{AuthError, GroupChange, GroupKind, LoginStatistics, NewUser, UserChange};
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
+use sasl::{ClientFinal, ClientFirst};
 use sha2::{Digest, Sha256};
 
 use crate::fixture::{World, elsewhere, home, password_of};
@@ -25,7 +26,6 @@ fn show<T>(outcome: &Result<T, AuthError>) -> String {
         Err(AuthError::Refused) => "refused".to_owned(),
         Err(AuthError::Disabled) => "disabled".to_owned(),
         Err(AuthError::DenyListed { list }) => format!("kept out by {list}"),
-        Err(AuthError::Protocol(error)) => error.to_string(),
         Err(AuthError::Unavailable(error)) => format!("unavailable: {error}"),
     }
 }
@@ -175,20 +175,28 @@ fn logins_are_counted() {
     check(&world, "carl", &password_of("carl@acme.test"), "disabled");
     check_scram(&world, "bob", &password_of("bob@acme.test"), "welcome");
     check_scram(&world, "bob", b"wrong", "refused");
-    assert!(world.directory.scram_begin(b"nonsense", home()).is_err());
     let counted = world.directory.login_statistics();
-    let expected = LoginStatistics { succeeded: 4, refused: 4, disabled: 1, hashes: 4, ..LoginStatistics::default() };
+    let expected = LoginStatistics { succeeded: 4, refused: 3, disabled: 1, hashes: 4, ..LoginStatistics::default() };
     assert_eq!(counted, expected);
 }
 
-fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
-    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("keys of every length");
+fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("keys of every length");
     mac.update(message);
-    mac.finalize().into_bytes().to_vec()
+    mac.finalize().into_bytes().into()
+}
+
+fn client_first(name: &str) -> ClientFirst {
+    ClientFirst {
+        authentication_id: name.to_owned(),
+        authorization_id: None,
+        nonce: "client-nonce".to_owned(),
+        bare: format!("n={name},r=client-nonce"),
+    }
 }
 
 /// Returns a client's final message.
-fn client_final(first_bare: &str, server_first: &str, password: &[u8], gs2_header: &str) -> String {
+fn client_final(first: &ClientFirst, server_first: &str, password: &[u8]) -> ClientFinal {
     let attribute = |name: &str| {
         let found = server_first.split(',').find_map(|attribute| attribute.strip_prefix(name));
         found.expect("the server sends it").to_owned()
@@ -196,27 +204,26 @@ fn client_final(first_bare: &str, server_first: &str, password: &[u8], gs2_heade
     let salt = Base64::decode_vec(&attribute("s=")).expect("base64");
     let iterations = attribute("i=").parse().expect("a number");
     let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password, &salt, iterations);
-    let client_key = hmac(&salted, b"Client Key");
-    let without_proof = format!("c={},r={}", Base64::encode_string(gs2_header.as_bytes()), attribute("r="));
-    let signature =
-        hmac(&Sha256::digest(&client_key), format!("{first_bare},{server_first},{without_proof}").as_bytes());
-    let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(key, mask)| key ^ mask).collect();
-    format!("{without_proof},p={}", Base64::encode_string(&proof))
+    let mut proof = hmac(&salted, b"Client Key");
+    let without_proof = format!("c=biws,r={}", attribute("r="));
+    let signed = format!("{},{server_first},{without_proof}", first.bare);
+    let signature = hmac(&Sha256::digest(proof), signed.as_bytes());
+    proof.iter_mut().zip(signature).for_each(|(byte, mask)| *byte ^= mask);
+    ClientFinal { without_proof, proof }
 }
 
 /// Plays the client side of a SCRAM login.
-fn scram(world: &World, login: &str, password: &[u8], gs2_header: &str) -> Result<String, AuthError> {
-    let first_bare = format!("n={login},r=client-nonce");
-    let client_first = format!("{gs2_header}{first_bare}");
-    let (exchange, server_first) = world.directory.scram_begin(client_first.as_bytes(), home())?;
-    let message = client_final(&first_bare, &server_first, password, gs2_header);
-    let (person, server_final) = world.directory.scram_finish(exchange, message.as_bytes())?;
+fn scram(world: &World, login: &str, password: &[u8]) -> Result<String, AuthError> {
+    let first = client_first(login);
+    let (exchange, server_first) = world.directory.begin_scram(&first, home())?;
+    let last = client_final(&first, &server_first, password);
+    let (person, server_final) = world.directory.verify_scram(exchange, &last)?;
     assert!(server_final.starts_with("v="));
     Ok(person.short_names[0].clone())
 }
 
 fn check_scram(world: &World, login: &str, password: &[u8], expected: &str) {
-    assert_eq!(show(&scram(world, login, password, "n,,")), expected, "{login}");
+    assert_eq!(show(&scram(world, login, password)), expected, "{login}");
 }
 
 #[test]
@@ -226,20 +233,12 @@ fn scram_lets_in_whom_the_password_lets_in() {
     check_scram(&world, "ann@acme.test", &password_of(ANN), "welcome");
     check_scram(&world, "ann", b"wrong", "refused");
     check_scram(&world, "nobody", b"wrong", "refused");
+    check_scram(&world, &"x".repeat(100_000), b"wrong", "refused");
     check_scram(&world, "carl", &password_of("carl@acme.test"), "disabled");
     world.directory.password_set("ann", b"another password").expect("acceptable");
     check_scram(&world, "ann", &password_of(ANN), "refused");
     check_scram(&world, "ann", b"another password", "welcome");
     assert!(world.directory.scram_sha_256("ann").expect("readable").is_some());
-}
-
-#[test]
-fn nobody_acts_as_somebody_else_through_scram() {
-    let world = World::new(ACME);
-    let act_as = |authorization: &str| show(&scram(&world, "ann", &password_of(ANN), &format!("n,a={authorization},")));
-    assert_eq!(act_as("Ann@acme.test"), "welcome");
-    assert_eq!(act_as("bob"), "refused");
-    assert_eq!(act_as("nobody"), "refused");
 }
 
 #[test]
@@ -255,7 +254,7 @@ fn guessing_through_scram_is_slowed_down_too() {
 #[test]
 fn exchanges_that_are_left_open_lock_nobody_out() {
     let world = World::new(ACME);
-    let open = || world.directory.scram_begin(b"n,,n=ann,r=client-nonce", elsewhere());
+    let open = || world.directory.begin_scram(&client_first("ann"), elsewhere());
     let left_open: Vec<_> = (0..100).map(|_| open().map(|(exchange, _)| exchange)).collect();
     assert!(left_open.iter().all(Result::is_ok));
     check(&world, "ann", &password_of(ANN), "welcome");
@@ -265,8 +264,7 @@ fn exchanges_that_are_left_open_lock_nobody_out() {
 fn the_salt_of_an_unknown_account_never_changes() {
     let world = World::new(ACME);
     let salt = |world: &World, login: &str| {
-        let message = format!("n,,n={login},r=client-nonce");
-        let (_, server_first) = world.directory.scram_begin(message.as_bytes(), home()).expect("well formed");
+        let (_, server_first) = world.directory.begin_scram(&client_first(login), home()).expect("a challenge");
         server_first.split(',').filter(|attribute| !attribute.starts_with("r=")).collect::<Vec<_>>().join(",")
     };
     let nobody = salt(&world, "nobody");
