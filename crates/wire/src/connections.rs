@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use base::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::peer::Peer;
@@ -108,7 +109,7 @@ impl Connections {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 }
 

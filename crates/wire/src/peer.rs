@@ -6,6 +6,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use sasl::{Context, LoginOrigin, LoginProtocol, Mechanism};
+
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
@@ -51,6 +53,19 @@ impl Peer {
         self.tls || self.loopback
     }
 
+    /// Returns the origin of a login over this connection.
+    #[must_use]
+    pub fn login_origin(&self, protocol: LoginProtocol) -> LoginOrigin {
+        LoginOrigin { protocol, address: self.address, connection: self.connection }
+    }
+
+    /// Returns the context of logins over this connection. Without [`Peer::is_private`] it offers no mechanism.
+    #[must_use]
+    pub fn login_context(&self, protocol: LoginProtocol, mechanisms: &[Mechanism]) -> Context {
+        let enabled = if self.is_private() { mechanisms } else { &[] };
+        Context { is_private: self.is_private(), ..Context::new(self.login_origin(protocol), enabled) }
+    }
+
     /// Returns the IP address, or the loopback address for a peer without an address.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
@@ -84,6 +99,18 @@ mod tests {
         check("[::ffff:127.0.0.9]:25", true, "127.0.0.9:25");
         check("[::ffff:192.0.2.1]:25", false, "192.0.2.1:25");
         check("192.0.2.1:25", false, "192.0.2.1:25");
+    }
+
+    #[test]
+    fn mechanisms_are_offered_only_in_private() {
+        let stranger = Peer::network("192.0.2.1:25".parse().expect("an address")).numbered(7);
+        let offered = |peer: &Peer| {
+            let context = peer.login_context(LoginProtocol::Imap, &Mechanism::ALL);
+            assert_eq!((context.origin.address, context.origin.connection), (stranger.address, 7));
+            context.offered().map(Mechanism::name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(offered(&stranger), "");
+        assert_eq!(offered(&stranger.encrypted()), "SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN");
     }
 
     #[test]

@@ -18,11 +18,12 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::Clock;
+use base::sync::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::limits::{POOL_QUEUE_MAX, POOL_WORKERS_MAX};
@@ -289,7 +290,7 @@ impl Shared {
                     return;
                 }
                 state.sleeping += 1;
-                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.work.wait(&mut state);
                 continue;
             };
             state.report.busy += 1;
@@ -337,5 +338,5 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
