@@ -4,9 +4,9 @@
 use base::Timestamp;
 
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
-use crate::formula::Options;
 use crate::host::{Document, Host, HostText};
 use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX};
+use crate::options::Options;
 use crate::outcome::{DeletionRequest, Effect, FieldChange};
 use crate::text::Text;
 use crate::time::Moment;

@@ -8,11 +8,11 @@ use base::Timestamp;
 
 use crate::error::EvaluationError;
 use crate::evaluation::Evaluation;
-use crate::formula::Options;
 use crate::functions::{self, Attributes, Function, Implementation};
 use crate::host::{Document, Host};
 use crate::limits::{FOLDED_BYTES_MAX, FOLDING_STEPS_MAX, Limits};
 use crate::operators::{join_lists, negate, not, operate, subscript};
+use crate::options::Options;
 use crate::source::Span;
 use crate::time_text::{self, Literal};
 use crate::token::{Operation, Operator};

@@ -2,9 +2,10 @@
 
 use base::Timestamp;
 
-use crate::formula::{Formula, Options};
+use crate::formula::Formula;
 use crate::host::{Document, Host};
 use crate::limits::Limits;
+use crate::options::Options;
 use crate::parser::parse;
 use crate::print::print;
 use crate::value::Value;

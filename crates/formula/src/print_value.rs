@@ -2,8 +2,8 @@
 
 use base::Timestamp;
 
-use crate::formula::Options;
 use crate::number_text;
+use crate::options::Options;
 use crate::time_text;
 use crate::value::Value;
 

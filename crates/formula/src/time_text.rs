@@ -3,8 +3,8 @@
 use base::Timestamp;
 use jiff::civil;
 
-use crate::formula::Options;
 use crate::locale::{DateOrder, Locale};
+use crate::options::Options;
 use crate::time::{Moment, Offset, Zone, add_days, clock, date};
 
 /// The meaning of a bracketed literal.
