@@ -1,6 +1,6 @@
 //! Benchmark of collection operations at different sizes, on the real engine.
 //!
-//! `cargo run --release -p notes --example collection_cost [-- [folder|view] [BLOCK NODE ROOT RECENT]]`
+//! `cargo run --release -p collection --example collection_cost [-- [folder|view] [BLOCK NODE ROOT RECENT]]`
 //!
 //! For each size, two collections are loaded, one in ascending and one in random order, and compacted, so that small
 //! and large collections alike lie in sorted files. They resemble folders (keys are UIDs, values have 40 bytes) or
@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
-use notes::collection::{CollectionId, Reader, Tuning, Weigh, Weight, Writer, shape};
+use collection::{CollectionId, Reader, Tuning, Weigh, Weight, Writer, shape};
 use store::rocks::{Options, RocksEngine};
 use store::{Batch, Engine, KeyRange, Table};
 

@@ -12,13 +12,13 @@
 
 use store::{Batch, Error, Result, Table};
 
-use super::CollectionId;
-use super::change_buffer::ChangeBuffer;
-use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
-use super::node::{Child, Node};
-use super::rebalance::separator;
-use super::root::{ROOT, Root, damaged_node, empty_node};
-use super::weight::{Totals, Weight};
+use crate::change_buffer::ChangeBuffer;
+use crate::id::CollectionId;
+use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
+use crate::node::{Child, Node};
+use crate::rebalance::separator;
+use crate::root::{ROOT, Root, damaged_node, empty_node};
+use crate::weight::{Totals, Weight};
 
 /// A builder for the tree of a collection.
 pub struct Builder {

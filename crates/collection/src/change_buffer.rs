@@ -10,22 +10,22 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 
-use super::limits::{BUFFERED_CHANGES_MAX, KEY_BYTES_MAX, SUMS_MAX};
-use super::node::{DamageReason, Node};
-use super::weight::{Change, Weight};
+use crate::limits::{BUFFERED_CHANGES_MAX, KEY_BYTES_MAX, SUMS_MAX};
+use crate::node::{DamageReason, Node};
+use crate::weight::{Change, Weight};
 
 /// A change of the totals at a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BufferedChange {
+pub(crate) struct BufferedChange {
     /// Start of the key within [`ChangeBuffer::keys`].
     start: usize,
     end: usize,
-    pub(super) change: Change,
+    pub(crate) change: Change,
 }
 
 /// The buffered changes, by key.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ChangeBuffer {
+pub(crate) struct ChangeBuffer {
     list: Vec<BufferedChange>,
     /// The bytes of the keys, unordered. Bytes that no change refers to stay until changes are taken out or the record
     /// is written.
@@ -34,38 +34,38 @@ pub(super) struct ChangeBuffer {
 
 impl ChangeBuffer {
     /// Returns the changes in the order of their keys.
-    pub(super) fn list(&self) -> &[BufferedChange] {
+    pub(crate) fn list(&self) -> &[BufferedChange] {
         &self.list
     }
 
     /// Returns the key of a change.
-    pub(super) fn key(&self, recent: &BufferedChange) -> &[u8] {
+    pub(crate) fn key(&self, recent: &BufferedChange) -> &[u8] {
         &self.keys[recent.start..recent.end]
     }
 
     /// Returns the changes of keys before `key`.
-    pub(super) fn before(&self, key: &[u8]) -> &[BufferedChange] {
+    pub(crate) fn before(&self, key: &[u8]) -> &[BufferedChange] {
         &self.list[..self.lower_bound(key)]
     }
 
     /// Returns the changes of keys from `low` to before `high`.
-    pub(super) fn within(&self, low: &[u8], high: Option<&[u8]>) -> &[BufferedChange] {
+    pub(crate) fn within(&self, low: &[u8], high: Option<&[u8]>) -> &[BufferedChange] {
         let (start, end) = self.index_range(low, high);
         &self.list[start..end]
     }
 
     /// Returns the approximate size of the changes in bytes.
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         self.keys.len() + 8 * self.list.len()
     }
 
     /// Returns `true` if there are more than `count` changes, or if they take more than `size_bytes` bytes.
-    pub(super) fn exceed(&self, count: usize, size_bytes: usize) -> bool {
+    pub(crate) fn exceed(&self, count: usize, size_bytes: usize) -> bool {
         self.list.len() > count || self.size_bytes() > size_bytes
     }
 
     /// Adds a change to the buffer.
-    pub(super) fn add(&mut self, key: &[u8], change: &Change) -> Result<(), DamageReason> {
+    pub(crate) fn add(&mut self, key: &[u8], change: &Change) -> Result<(), DamageReason> {
         let place = self.lower_bound(key);
         match self.list.get(place) {
             Some(recent) if self.key(recent) == key => {
@@ -87,7 +87,7 @@ impl ChangeBuffer {
     }
 
     /// Returns the index of the root's child with most changes below it.
-    pub(super) fn crowded_child(&self, root: &Node) -> usize {
+    pub(crate) fn crowded_child(&self, root: &Node) -> usize {
         let mut best = (0, 0);
         let mut rest = self.list.as_slice();
         while let Some(first) = rest.first() {
@@ -103,7 +103,7 @@ impl ChangeBuffer {
     }
 
     /// Removes the changes of keys from `low` to before `high` and returns them.
-    pub(super) fn take(&mut self, low: &[u8], high: Option<&[u8]>) -> Vec<(Vec<u8>, Change)> {
+    pub(crate) fn take(&mut self, low: &[u8], high: Option<&[u8]>) -> Vec<(Vec<u8>, Change)> {
         let (start, end) = self.index_range(low, high);
         let taken = self.list[start..end].iter().map(|recent| (self.key(recent).to_vec(), recent.change)).collect();
         self.list.drain(start..end);
@@ -111,7 +111,7 @@ impl ChangeBuffer {
         taken
     }
 
-    pub(super) fn encode(&self, sums: usize, record: &mut Encoder) {
+    pub(crate) fn encode(&self, sums: usize, record: &mut Encoder) {
         assert!(self.list.len() <= BUFFERED_CHANGES_MAX, "the decoder must accept everything that can be written");
         record.varint(self.list.len() as u64);
         for recent in &self.list {
@@ -123,7 +123,7 @@ impl ChangeBuffer {
         }
     }
 
-    pub(super) fn decode(sums: usize, record: &mut Decoder<'_>) -> Result<Self, DamageReason> {
+    pub(crate) fn decode(sums: usize, record: &mut Decoder<'_>) -> Result<Self, DamageReason> {
         const SHORT: &str = "it is too short";
         let count = record.count().map_err(|_| SHORT)?;
         if count > BUFFERED_CHANGES_MAX {
@@ -189,7 +189,7 @@ fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8],
 }
 
 /// Returns the sum of the changes.
-pub(super) fn sum(recents: &[BufferedChange]) -> Result<Change, DamageReason> {
+pub(crate) fn sum(recents: &[BufferedChange]) -> Result<Change, DamageReason> {
     let sum = recents.iter().try_fold(Change::NONE, |sum, recent| sum.checked_add(&recent.change));
     sum.ok_or("the sum of its buffered changes overflows")
 }

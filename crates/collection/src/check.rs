@@ -13,14 +13,14 @@ use std::fmt;
 
 use store::{Batch, Direction, Error, KeyRange, Read, Result, Table};
 
-use super::builder::Builder;
-use super::change_buffer::{self, ChangeBuffer};
-use super::limits::{FINDINGS_MAX, KEY_BYTES_MAX, Tuning};
-use super::node::Node;
-use super::reader::{stored_range, strip_prefix};
-use super::root::{ROOT, Root};
-use super::weight::{Totals, Weigh};
-use super::{CollectionId, PREFIX_BYTES};
+use crate::builder::Builder;
+use crate::change_buffer::{self, ChangeBuffer};
+use crate::id::{CollectionId, PREFIX_BYTES};
+use crate::limits::{FINDINGS_MAX, KEY_BYTES_MAX, Tuning};
+use crate::node::Node;
+use crate::reader::{stored_range, strip_prefix};
+use crate::root::{ROOT, Root};
+use crate::weight::{Totals, Weigh};
 
 /// A violation of a collection's invariants.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,9 +4,9 @@
 //! apart and written again without a panic. The fuzz target and its corpus live outside of this crate. A property test
 //! runs the same entry point for a short time.
 
-use super::node::{Child, Node};
-use super::root::Root;
-use super::weight::{Change, Totals, Weight};
+use crate::node::{Child, Node};
+use crate::root::Root;
+use crate::weight::{Change, Totals, Weight};
 
 /// Decodes the bytes as a root record and as a node, and applies the operations of readers and writers to the result.
 pub fn decode(bytes: &[u8]) {

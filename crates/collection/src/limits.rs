@@ -61,7 +61,7 @@ impl Default for Tuning {
 
 impl Tuning {
     /// Checks that a tree under this tuning can grow and shrink.
-    pub(super) fn validate(&self) {
+    pub(crate) fn validate(&self) {
         assert!(self.block_entries_max >= 2, "splitting a block must leave entries on both sides");
         assert!(self.node_children_max >= 3, "splitting a node must leave two children on one side");
         assert!(self.root_bytes_max <= self.node_bytes_max, "children that leave the root must fit into a node");

@@ -14,12 +14,12 @@
 //! but cannot make it panic. Callers that descend the tree check the relations to the parent: fences within the
 //! parent's, and totals equal to the parent's.
 
-use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, NODE_BYTES_MAX, NODE_CHILDREN_MAX, SUMS_MAX};
-use super::weight::{Change, Totals, Weight};
+use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, NODE_BYTES_MAX, NODE_CHILDREN_MAX, SUMS_MAX};
+use crate::weight::{Change, Totals, Weight};
 use base::codec::{Decoder, InvalidRecord};
 
 /// Version of the format that this program writes, and the newest that it reads.
-pub(super) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 
 /// Number of bytes before the column widths.
 const HEAD_BYTES: usize = 10;
@@ -30,22 +30,22 @@ const BELOW: usize = 0;
 const COUNT: usize = 1;
 
 /// The reason why bytes are not a valid node, or why a sum overflows.
-pub(super) type DamageReason = &'static str;
+pub(crate) type DamageReason = &'static str;
 
 /// A decoded child of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Child {
+pub(crate) struct Child {
     /// The smallest key that may lie below.
-    pub(super) fence: Vec<u8>,
+    pub(crate) fence: Vec<u8>,
     /// Number of the node below, or 0 for a block.
-    pub(super) node_number: u32,
+    pub(crate) node_number: u32,
     /// Totals of all entries below.
-    pub(super) totals: Totals,
+    pub(crate) totals: Totals,
 }
 
 /// A node in its stored form.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     bytes: Vec<u8>,
     layout: Layout,
 }
@@ -236,7 +236,7 @@ fn common_prefix_length(left: &[u8], right: &[u8]) -> usize {
 
 impl Node {
     /// Takes stored bytes after checking them.
-    pub(super) fn decode(bytes: Vec<u8>, sums: usize) -> Result<Self, DamageReason> {
+    pub(crate) fn decode(bytes: Vec<u8>, sums: usize) -> Result<Self, DamageReason> {
         assert!(sums <= SUMS_MAX, "the number of sums was checked with the root record");
         check_version(bytes.first().copied())?;
         let layout = Layout::read(&bytes, sums).map_err(|_| "it is too short")?;
@@ -245,7 +245,7 @@ impl Node {
     }
 
     /// Builds a node from children in ascending order. The fence of the first child is not stored.
-    pub(super) fn encode(level: u8, sums: usize, children: &[Child]) -> Self {
+    pub(crate) fn encode(level: u8, sums: usize, children: &[Child]) -> Self {
         assert!(level <= LEVEL_MAX && sums <= SUMS_MAX);
         assert!((1..=NODE_CHILDREN_MAX).contains(&children.len()), "the number of children is within the limits");
         assert!(children.windows(2).all(|pair| pair[0].fence < pair[1].fence), "fences are strictly ascending");
@@ -257,27 +257,27 @@ impl Node {
     }
 
     /// Returns the size in bytes of a node with these children.
-    pub(super) fn size_bytes(level: u8, sums: usize, children: &[Child]) -> usize {
+    pub(crate) fn size_bytes(level: u8, sums: usize, children: &[Child]) -> usize {
         Layout::of(level, sums, children).length
     }
 
     /// Returns the stored form.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Returns the height above the blocks.
-    pub(super) fn level(&self) -> u8 {
+    pub(crate) fn level(&self) -> u8 {
         self.layout.level
     }
 
     /// Returns the number of children, which is at least one.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.layout.children
     }
 
     /// Returns the index of the child below which a key belongs.
-    pub(super) fn child_index(&self, key: &[u8]) -> usize {
+    pub(crate) fn child_index(&self, key: &[u8]) -> usize {
         let fences = self.layout.children - 1;
         let prefix = self.prefix();
         match key.get(..prefix.len()) {
@@ -298,7 +298,7 @@ impl Node {
 
     /// Returns the fence of a child. Returns `None` for the first child, whose fence is not stored, and beyond the
     /// last.
-    pub(super) fn fence(&self, index: usize) -> Option<Vec<u8>> {
+    pub(crate) fn fence(&self, index: usize) -> Option<Vec<u8>> {
         if index == 0 || index >= self.layout.children {
             return None;
         }
@@ -306,30 +306,30 @@ impl Node {
     }
 
     /// Returns `true` if all stored fences lie between `low` and `high`, the fences around the node.
-    pub(super) fn lies_within(&self, low: &[u8], high: Option<&[u8]>) -> bool {
+    pub(crate) fn lies_within(&self, low: &[u8], high: Option<&[u8]>) -> bool {
         let first_is = self.fence(1).is_none_or(|first| low < first.as_slice());
         let last_is = self.fence(self.len() - 1).is_none_or(|last| high.is_none_or(|high| last.as_slice() < high));
         first_is && last_is
     }
 
     /// Returns the number of the node below a child, or 0 for a block.
-    pub(super) fn below(&self, index: usize) -> u32 {
+    pub(crate) fn below(&self, index: usize) -> u32 {
         read_unsigned(self.cell(BELOW, index)) as u32
     }
 
     /// Returns the count of a child.
-    pub(super) fn count(&self, index: usize) -> u64 {
+    pub(crate) fn count(&self, index: usize) -> u64 {
         read_unsigned(self.cell(COUNT, index))
     }
 
     /// Returns one of the sums of a child.
-    pub(super) fn sum(&self, sum: usize, index: usize) -> i64 {
+    pub(crate) fn sum(&self, sum: usize, index: usize) -> i64 {
         assert!(sum < self.layout.sums, "the collection has no such sum");
         read_signed(self.cell(COLUMNS_FIXED + sum, index))
     }
 
     /// Returns the totals of a child.
-    pub(super) fn totals(&self, index: usize) -> Totals {
+    pub(crate) fn totals(&self, index: usize) -> Totals {
         let mut sums = Weight::ZERO;
         for sum in 0..self.layout.sums {
             sums.set(sum, self.sum(sum, index));
@@ -338,7 +338,7 @@ impl Node {
     }
 
     /// Returns the sum of the counts of the children before `index`.
-    pub(super) fn count_before(&self, index: usize) -> Result<u64, DamageReason> {
+    pub(crate) fn count_before(&self, index: usize) -> Result<u64, DamageReason> {
         let cells = self.cells(COUNT, index);
         match self.layout.widths[COUNT] {
             0 => Ok(0),
@@ -353,7 +353,7 @@ impl Node {
     }
 
     /// Returns the sum of the totals of the children before `index`.
-    pub(super) fn totals_before(&self, index: usize) -> Result<Totals, DamageReason> {
+    pub(crate) fn totals_before(&self, index: usize) -> Result<Totals, DamageReason> {
         let mut sums = Weight::ZERO;
         for sum in 0..self.layout.sums {
             sums.set(sum, self.sum_before(sum, index)?);
@@ -362,7 +362,7 @@ impl Node {
     }
 
     /// Returns one of the sums, added up over the children before `index`.
-    pub(super) fn sum_before(&self, sum: usize, index: usize) -> Result<i64, DamageReason> {
+    pub(crate) fn sum_before(&self, sum: usize, index: usize) -> Result<i64, DamageReason> {
         let width = self.layout.widths[COLUMNS_FIXED + sum];
         if width == 0 {
             return Ok(0);
@@ -374,7 +374,7 @@ impl Node {
     }
 
     /// Adds a change to the totals of a child.
-    pub(super) fn add(&mut self, index: usize, change: &Change) -> Result<(), DamageReason> {
+    pub(crate) fn add(&mut self, index: usize, change: &Change) -> Result<(), DamageReason> {
         assert!(change.sums.fits(self.layout.sums), "a weight has no more values than the collection has sums");
         if change.count != 0 {
             let count = self.count(index).checked_add_signed(change.count).ok_or("a count would be negative")?;
@@ -394,7 +394,7 @@ impl Node {
 
     /// Decodes the children. `low` is the fence that the parent has for this node. Checks that the fences ascend from
     /// there.
-    pub(super) fn children(&self, low: &[u8]) -> Result<Vec<Child>, DamageReason> {
+    pub(crate) fn children(&self, low: &[u8]) -> Result<Vec<Child>, DamageReason> {
         let mut children: Vec<Child> = Vec::with_capacity(self.layout.children);
         let mut end = 0;
         for index in 0..self.layout.children {

@@ -8,18 +8,18 @@
 //! Positions count from zero. Keys are the caller's keys, without the collection's prefix.
 //!
 //! A tree that contradicts itself or its entries yields [`store::Error::Damaged`] where this is noticed. Not every read
-//! can notice it, but [`super::check()`] does.
+//! can notice it, but [`crate::check()`] does.
 
 use std::sync::Arc;
 
 use store::engine::prefix_end;
 use store::{Cursor, Direction, KeyRange, Read, Result, Table};
 
-use super::change_buffer::{self, BufferedChange, ChangeBuffer};
-use super::node::{DamageReason, Node};
-use super::root::{NodeRef, ROOT, Root, damaged_entry, damaged_node, load_node};
-use super::weight::{Change, Totals, Weigh};
-use super::{CollectionId, PREFIX_BYTES};
+use crate::change_buffer::{self, BufferedChange, ChangeBuffer};
+use crate::id::{CollectionId, PREFIX_BYTES};
+use crate::node::{DamageReason, Node};
+use crate::root::{NodeRef, ROOT, Root, damaged_entry, damaged_node, load_node};
+use crate::weight::{Change, Totals, Weigh};
 
 /// An entry of a collection.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,13 +54,13 @@ impl Scan<'_> {
 }
 
 /// Removes the collection's prefix from a stored key.
-pub(super) fn strip_prefix(stored: &[u8]) -> &[u8] {
+pub(crate) fn strip_prefix(stored: &[u8]) -> &[u8] {
     assert!(stored.len() >= PREFIX_BYTES, "the engine returns only keys of the requested range");
     &stored[PREFIX_BYTES..]
 }
 
 /// Converts a range of the caller's keys into a range of stored keys.
-pub(super) fn stored_range(id: CollectionId, start: &[u8], end: Option<&[u8]>) -> KeyRange {
+pub(crate) fn stored_range(id: CollectionId, start: &[u8], end: Option<&[u8]>) -> KeyRange {
     let end = end.map_or_else(|| prefix_end(&id.prefix()), |end| Some(id.entry_key(end)));
     KeyRange { start: id.entry_key(start), end }
 }

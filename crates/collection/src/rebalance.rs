@@ -13,15 +13,15 @@
 
 use store::Result;
 
-use super::limits::LEVEL_MAX;
-use super::node::{Child, Node};
-use super::root::{NodeRef, ROOT, damaged_node, empty_node};
-use super::weight::Totals;
-use super::writer::{CachedNode, Writer};
+use crate::limits::LEVEL_MAX;
+use crate::node::{Child, Node};
+use crate::root::{NodeRef, ROOT, damaged_node, empty_node};
+use crate::weight::Totals;
+use crate::writer::{CachedNode, Writer};
 
 /// The part of a block or node where it grew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Growth {
+pub(crate) enum Growth {
     Start,
     Middle,
     End,
@@ -34,7 +34,7 @@ struct Replacement {
 }
 
 /// Returns the sizes of the pieces into which `count` elements are split if no piece may have more than `most`.
-pub(super) fn piece_sizes(count: usize, most: usize, growth: Growth) -> Vec<usize> {
+pub(crate) fn piece_sizes(count: usize, most: usize, growth: Growth) -> Vec<usize> {
     assert!(most >= 2 && count >= 1);
     if growth == Growth::Middle {
         // The pieces are three quarters full, which leaves space where entries arrive in any order.
@@ -51,7 +51,7 @@ pub(super) fn piece_sizes(count: usize, most: usize, growth: Growth) -> Vec<usiz
 }
 
 /// Returns a short key that is greater than `left` and not greater than `right`.
-pub(super) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
+pub(crate) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
     assert!(left < right, "entries ascend");
     // Short keys are not shortened: a node whose fences have equal lengths needs no column of suffix ends.
     if right.len() <= 8 {
@@ -72,7 +72,7 @@ fn growth_of(cut: &[usize], count: usize) -> Growth {
 
 impl Writer<'_> {
     /// Splits and merges blocks and nodes so that their sizes are within the limits again.
-    pub(super) fn settle(&mut self) -> Result<()> {
+    pub(crate) fn settle(&mut self) -> Result<()> {
         self.apply_buffer_of_changed()?;
         self.uneven = false;
         let Some(Replacement { mut children, mut growth }) = self.settle_node(ROOT, &[], None)? else { return Ok(()) };
@@ -368,8 +368,8 @@ impl Writer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collection::root::{Root, load_node};
-    use crate::collection::{CollectionId, CountOnly, Tuning};
+    use crate::root::{Root, load_node};
+    use crate::{CollectionId, CountOnly, Tuning};
     use base::{DbNumber, ViewId};
     use store::memory::MemoryEngine;
     use store::{Batch, Engine, Error, Table};

@@ -2,51 +2,51 @@
 //!
 //! Every operation on a collection begins with this record. With both parts in one record, totals and state need one
 //! look-up, a small collection is one record, and a change of an entry and of the state is one write. If there are
-//! nodes below, the record also buffers the last changes ([`super::recent`]). `docs/collections.md`, "Root record",
-//! describes the bytes.
+//! nodes below, the record also buffers the last changes ([`crate::change_buffer`]). `docs/collections.md`, "Root
+//! record", describes the bytes.
 
 use base::codec::{Decoder, Encoder};
 use store::{Error, Read, Result, Table};
 
-use super::CollectionId;
-use super::change_buffer::{self, ChangeBuffer};
-use super::limits::{STATE_BYTES_MAX, SUMS_MAX};
-use super::node::{Child, DamageReason, Node, VERSION};
-use super::weight::Totals;
+use crate::change_buffer::{self, ChangeBuffer};
+use crate::id::CollectionId;
+use crate::limits::{STATE_BYTES_MAX, SUMS_MAX};
+use crate::node::{Child, DamageReason, Node, VERSION};
+use crate::weight::Totals;
 
 /// Number of the root record. The other nodes are numbered from 1.
-pub(super) const ROOT: u32 = 0;
+pub(crate) const ROOT: u32 = 0;
 
 /// A decoded root record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Root {
+pub(crate) struct Root {
     /// Number of sums that the collection keeps.
-    pub(super) sums: usize,
+    pub(crate) sums: usize,
     /// Number of the next new node. Numbers are never reused.
-    pub(super) next_number: u32,
+    pub(crate) next_number: u32,
     /// The state that the owner stores with the collection.
-    pub(super) state: Vec<u8>,
+    pub(crate) state: Vec<u8>,
     /// Changes that are not yet applied to the tree.
-    pub(super) recents: ChangeBuffer,
+    pub(crate) recents: ChangeBuffer,
     /// The top node of the tree.
-    pub(super) node: Node,
+    pub(crate) node: Node,
 }
 
 impl Root {
     /// Creates the root of a collection without entries: one block from the smallest key to the greatest.
-    pub(super) fn empty(sums: usize) -> Self {
+    pub(crate) fn empty(sums: usize) -> Self {
         let state = Vec::new();
         let recents = ChangeBuffer::default();
         Self { sums, next_number: ROOT + 1, state, recents, node: empty_node(sums) }
     }
 
     /// Reads the root record. Returns `None` if the collection was never written.
-    pub(super) fn load(reader: &dyn Read, id: CollectionId) -> Result<Option<Self>> {
+    pub(crate) fn load(reader: &dyn Read, id: CollectionId) -> Result<Option<Self>> {
         let Some(bytes) = reader.get(Table::Tree, &id.node_key(ROOT))? else { return Ok(None) };
         Self::decode(&bytes).map(Some).map_err(|why| damaged_node(id, ROOT, why))
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> std::result::Result<Self, DamageReason> {
+    pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Self, DamageReason> {
         let mut record = Decoder::new(bytes);
         let mut head = || {
             let version = record.u8()?;
@@ -69,7 +69,7 @@ impl Root {
         Ok(Self { sums, next_number, state: state.to_vec(), recents, node })
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         assert!(self.sums <= SUMS_MAX && self.next_number != ROOT && self.state.len() <= STATE_BYTES_MAX);
         assert!(self.node.level() > 0 || self.recents.list().is_empty(), "an encoded root record can be decoded");
         let capacity = 16 + self.state.len() + 2 * self.recents.size_bytes() + self.node.bytes().len();
@@ -81,24 +81,24 @@ impl Root {
     }
 
     /// Returns the totals of the whole collection.
-    pub(super) fn totals(&self) -> std::result::Result<Totals, DamageReason> {
+    pub(crate) fn totals(&self) -> std::result::Result<Totals, DamageReason> {
         collection_totals(&self.node, &self.recents)
     }
 }
 
 /// Returns the totals of the whole collection from the top node of its tree and the buffered changes.
-pub(super) fn collection_totals(top: &Node, recents: &ChangeBuffer) -> std::result::Result<Totals, DamageReason> {
+pub(crate) fn collection_totals(top: &Node, recents: &ChangeBuffer) -> std::result::Result<Totals, DamageReason> {
     let stored = top.totals_before(top.len())?;
     stored.changed(&change_buffer::sum(recents.list())?).ok_or("it has more buffered removals than entries")
 }
 
 /// Creates the top node of a tree without entries.
-pub(super) fn empty_node(sums: usize) -> Node {
+pub(crate) fn empty_node(sums: usize) -> Node {
     Node::encode(0, sums, &[Child { fence: Vec::new(), node_number: 0, totals: Totals::ZERO }])
 }
 
 /// Reads a node other than the root and checks its level and count against its parent.
-pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted: NodeRef) -> Result<Node> {
+pub(crate) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted: NodeRef) -> Result<Node> {
     let number = wanted.number;
     let Some(bytes) = reader.get(Table::Tree, &id.node_key(number))? else {
         return Err(damaged_node(id, number, "its parent refers to it, but it does not exist"));
@@ -110,20 +110,20 @@ pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted
 
 /// The number, level and count that a parent has for a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NodeRef {
-    pub(super) number: u32,
-    pub(super) level: u8,
-    pub(super) count: u64,
+pub(crate) struct NodeRef {
+    pub(crate) number: u32,
+    pub(crate) level: u8,
+    pub(crate) count: u64,
 }
 
 impl NodeRef {
     /// Returns the data that `parent` has for a child. `parent` must not be on level 0.
-    pub(super) fn of(parent: &Node, index: usize) -> Self {
+    pub(crate) fn of(parent: &Node, index: usize) -> Self {
         assert!(parent.level() > 0, "the children of level 0 are blocks, not nodes");
         Self { number: parent.below(index), level: parent.level() - 1, count: parent.count(index) }
     }
 
-    pub(super) fn check(&self, node: &Node) -> std::result::Result<(), DamageReason> {
+    pub(crate) fn check(&self, node: &Node) -> std::result::Result<(), DamageReason> {
         if node.level() != self.level {
             return Err("it is not one level below its parent");
         }
@@ -135,7 +135,7 @@ impl NodeRef {
 }
 
 /// Creates the error for a damaged node.
-pub(super) fn damaged_node(id: CollectionId, number: u32, why: DamageReason) -> Error {
+pub(crate) fn damaged_node(id: CollectionId, number: u32, why: DamageReason) -> Error {
     Error::Damaged {
         table: Table::Tree,
         key: id.node_key(number).to_vec(),
@@ -144,7 +144,7 @@ pub(super) fn damaged_node(id: CollectionId, number: u32, why: DamageReason) -> 
 }
 
 /// Creates the error for a damaged entry.
-pub(super) fn damaged_entry(id: CollectionId, key: &[u8]) -> Error {
+pub(crate) fn damaged_entry(id: CollectionId, key: &[u8]) -> Error {
     let why = "entry of a collection: its value cannot be read".to_owned();
     Error::Damaged { table: Table::View, key: id.entry_key(key), why }
 }

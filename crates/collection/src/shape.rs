@@ -1,13 +1,13 @@
 //! The size and height of a collection's tree, for measurements and reports.
 //!
-//! The measurement reads every node and no entry. A damaged tree is an error. [`super::check()`] reports the damage in
+//! The measurement reads every node and no entry. A damaged tree is an error. [`crate::check()`] reports the damage in
 //! detail.
 
 use store::{Read, Result};
 
-use super::CollectionId;
-use super::node::Node;
-use super::root::{NodeRef, ROOT, Root, damaged_node, load_node};
+use crate::id::CollectionId;
+use crate::node::Node;
+use crate::root::{NodeRef, ROOT, Root, damaged_node, load_node};
 
 /// Size of a tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

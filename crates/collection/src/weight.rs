@@ -7,7 +7,7 @@
 //!
 //! All arithmetic is checked. Sums outside of the range of `i64` are an error, because weights come from stored bytes.
 
-use super::limits::SUMS_MAX;
+use crate::limits::SUMS_MAX;
 
 /// The contribution of one entry to each sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,11 +35,11 @@ impl Weight {
         self.values[sum]
     }
 
-    pub(super) fn set(&mut self, sum: usize, value: i64) {
+    pub(crate) fn set(&mut self, sum: usize, value: i64) {
         self.values[sum] = value;
     }
 
-    pub(super) fn checked_add(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn checked_add(&self, other: &Self) -> Option<Self> {
         let mut values = self.values;
         for (value, more) in values.iter_mut().zip(&other.values) {
             *value = value.checked_add(*more)?;
@@ -47,7 +47,7 @@ impl Weight {
         Some(Self { values })
     }
 
-    pub(super) fn checked_sub(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn checked_sub(&self, other: &Self) -> Option<Self> {
         let mut values = self.values;
         for (value, less) in values.iter_mut().zip(&other.values) {
             *value = value.checked_sub(*less)?;
@@ -56,7 +56,7 @@ impl Weight {
     }
 
     /// Returns `true` if only the first `sums` values are used.
-    pub(super) fn fits(&self, sums: usize) -> bool {
+    pub(crate) fn fits(&self, sums: usize) -> bool {
         self.values[sums..].iter().all(|value| *value == 0)
     }
 }
@@ -75,7 +75,7 @@ impl Totals {
     pub const ZERO: Self = Self { count: 0, sums: Weight::ZERO };
 
     /// Creates the totals of one entry.
-    pub(super) fn one(weight: Weight) -> Self {
+    pub(crate) fn one(weight: Weight) -> Self {
         Self { count: 1, sums: weight }
     }
 
@@ -87,7 +87,7 @@ impl Totals {
         Some(Self { count: self.count.checked_sub(other.count)?, sums: self.sums.checked_sub(&other.sums)? })
     }
 
-    pub(super) fn changed(&self, change: &Change) -> Option<Self> {
+    pub(crate) fn changed(&self, change: &Change) -> Option<Self> {
         let count = self.count.checked_add_signed(change.count)?;
         Some(Self { count, sums: self.sums.checked_add(&change.sums)? })
     }
@@ -95,27 +95,27 @@ impl Totals {
 
 /// A change of totals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Change {
-    pub(super) count: i64,
-    pub(super) sums: Weight,
+pub(crate) struct Change {
+    pub(crate) count: i64,
+    pub(crate) sums: Weight,
 }
 
 impl Change {
-    pub(super) const NONE: Self = Self { count: 0, sums: Weight::ZERO };
+    pub(crate) const NONE: Self = Self { count: 0, sums: Weight::ZERO };
 
     /// Creates the change for an entry whose weight changes from `before` to `after`. `None` stands for an absent
     /// entry.
-    pub(super) fn between(before: Option<Weight>, after: Option<Weight>) -> Option<Self> {
+    pub(crate) fn between(before: Option<Weight>, after: Option<Weight>) -> Option<Self> {
         let count = i64::from(after.is_some()) - i64::from(before.is_some());
         let sums = after.unwrap_or_default().checked_sub(&before.unwrap_or_default())?;
         Some(Self { count, sums })
     }
 
-    pub(super) fn checked_add(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn checked_add(&self, other: &Self) -> Option<Self> {
         Some(Self { count: self.count.checked_add(other.count)?, sums: self.sums.checked_add(&other.sums)? })
     }
 
-    pub(super) fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.count == 0 && self.sums == Weight::ZERO
     }
 }

@@ -7,8 +7,8 @@
 //! collection must have no other writer. Dropping a writer without finishing it changes nothing.
 //!
 //! `put` and `remove` change the totals on the path to the entry in place. If that path is longer than the root, they
-//! buffer the change in the root record until it has too many of them ([`super::change_buffer`]). Blocks that became
-//! too large or too small are split and merged at the end ([`super::rebalance`]), so that a block is read at most once
+//! buffer the change in the root record until it has too many of them ([`crate::change_buffer`]). Blocks that became
+//! too large or too small are split and merged at the end ([`crate::rebalance`]), so that a block is read at most once
 //! per transaction.
 //!
 //! Invariants: a node in memory differs from the stored one only if it is marked as changed; the totals of a node's
@@ -20,19 +20,19 @@ use std::ops::Bound;
 
 use store::{Batch, Direction, Read, Result, Table};
 
-use super::CollectionId;
-use super::change_buffer::ChangeBuffer;
-use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
-use super::node::Node;
-use super::reader::{stored_range, strip_prefix};
-use super::root::{NodeRef, ROOT, Root, collection_totals, damaged_entry, damaged_node, load_node};
-use super::weight::{Change, Totals, Weigh, Weight};
+use crate::change_buffer::ChangeBuffer;
+use crate::id::CollectionId;
+use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
+use crate::node::Node;
+use crate::reader::{stored_range, strip_prefix};
+use crate::root::{NodeRef, ROOT, Root, collection_totals, damaged_entry, damaged_node, load_node};
+use crate::weight::{Change, Totals, Weigh, Weight};
 
 /// A node in memory.
-pub(super) struct CachedNode {
-    pub(super) node: Node,
+pub(crate) struct CachedNode {
+    pub(crate) node: Node,
     /// `true` if the node differs from the stored one.
-    pub(super) changed: bool,
+    pub(crate) changed: bool,
 }
 
 /// The new state of a key in this transaction.
@@ -44,26 +44,26 @@ struct Pending {
 }
 
 /// An entry including the changes of the transaction.
-pub(super) struct VisibleEntry<'a> {
-    pub(super) key: &'a [u8],
-    pub(super) value: &'a [u8],
+pub(crate) struct VisibleEntry<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
     /// `true` if the entry did not exist before the transaction.
-    pub(super) is_new: bool,
+    pub(crate) is_new: bool,
 }
 
 /// The changes of one transaction to one collection.
 pub struct Writer<'r> {
-    pub(super) reader: &'r dyn Read,
-    pub(super) weigh: &'r dyn Weigh,
-    pub(super) id: CollectionId,
-    pub(super) tuning: Tuning,
+    pub(crate) reader: &'r dyn Read,
+    pub(crate) weigh: &'r dyn Weigh,
+    pub(crate) id: CollectionId,
+    pub(crate) tuning: Tuning,
     /// The nodes that were read or created, by number. The root is always present.
-    pub(super) nodes: BTreeMap<u32, CachedNode>,
+    pub(crate) nodes: BTreeMap<u32, CachedNode>,
     /// Numbers of the nodes that no longer exist.
-    pub(super) freed: Vec<u32>,
+    pub(crate) freed: Vec<u32>,
     /// Nodes that lost children and became small.
-    pub(super) shrunk: BTreeSet<u32>,
-    pub(super) next_number: u32,
+    pub(crate) shrunk: BTreeSet<u32>,
+    pub(crate) next_number: u32,
     state: Vec<u8>,
     /// Changes that are not yet applied to the tree.
     recents: ChangeBuffer,
@@ -72,7 +72,7 @@ pub struct Writer<'r> {
     /// it.
     looked_up: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// `true` if a block became too large or too small.
-    pub(super) uneven: bool,
+    pub(crate) uneven: bool,
     /// `true` if an operation failed half-way.
     broken: bool,
 }
@@ -258,7 +258,7 @@ impl<'r> Writer<'r> {
     }
 
     /// Visits entries including the changes so far, and marks those that are new.
-    pub(super) fn visit_entries(
+    pub(crate) fn visit_entries(
         &self,
         start: &[u8],
         end: Option<&[u8]>,
@@ -284,16 +284,16 @@ impl<'r> Writer<'r> {
         pending.try_for_each(|next| each_pending(next, each))
     }
 
-    pub(super) fn node(&self, number: u32) -> &Node {
+    pub(crate) fn node(&self, number: u32) -> &Node {
         &self.nodes.get(&number).expect("the node was loaded before").node
     }
 
-    pub(super) fn slot_mut(&mut self, number: u32) -> &mut CachedNode {
+    pub(crate) fn slot_mut(&mut self, number: u32) -> &mut CachedNode {
         self.nodes.get_mut(&number).expect("the node was loaded before")
     }
 
     /// Reads a node unless it is already in memory.
-    pub(super) fn load(&mut self, wanted: NodeRef) -> Result<()> {
+    pub(crate) fn load(&mut self, wanted: NodeRef) -> Result<()> {
         match self.nodes.entry(wanted.number) {
             btree_map::Entry::Occupied(occupied) => {
                 wanted.check(&occupied.get().node).map_err(|why| damaged_node(self.id, wanted.number, why))
@@ -306,7 +306,7 @@ impl<'r> Writer<'r> {
         }
     }
 
-    pub(super) fn weight_of(&self, key: &[u8], value: &[u8]) -> Result<Weight> {
+    pub(crate) fn weight_of(&self, key: &[u8], value: &[u8]) -> Result<Weight> {
         self.weigh.weigh(key, value).ok_or_else(|| damaged_entry(self.id, key))
     }
 
@@ -352,7 +352,7 @@ impl<'r> Writer<'r> {
     }
 
     /// Applies the buffered changes below a child of the root.
-    pub(super) fn apply_below(&mut self, root: &Node, index: usize) -> Result<()> {
+    pub(crate) fn apply_below(&mut self, root: &Node, index: usize) -> Result<()> {
         let low = root.fence(index).unwrap_or_default();
         for (key, change) in self.recents.take(&low, root.fence(index + 1).as_deref()) {
             self.apply(&key, &change)?;
@@ -416,7 +416,7 @@ impl<'r> Writer<'r> {
     }
 
     /// Returns `true` if two neighbouring blocks with these counts should be merged.
-    pub(super) fn should_merge(&self, left: u64, right: u64) -> bool {
+    pub(crate) fn should_merge(&self, left: u64, right: u64) -> bool {
         left.saturating_add(right) <= u64::from(self.tuning.block_entries_max) / 2
     }
 

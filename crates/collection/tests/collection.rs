@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
-use notes::collection::{
+use collection::{
     Builder, CollectionId, CountOnly, Entry, Finding, Reader, Shape, Totals, Tuning, Weigh, Weight, Writer, check,
     rebuild, shape,
 };

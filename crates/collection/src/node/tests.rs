@@ -1,8 +1,8 @@
 //! Tests of nodes against their decoded children, and against bytes that are not valid nodes.
 
 use super::*;
-use crate::collection::fuzz;
-use crate::collection::root::Root;
+use crate::fuzz;
+use crate::root::Root;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
