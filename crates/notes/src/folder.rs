@@ -1,6 +1,6 @@
 //! Folders: ordered, counted sets of notes with UIDs and marks.
 //!
-//! A folder is a design note (class VIEW, `$Flags` contains `F`). Its index is a collection ([`crate::collection`],
+//! A folder is a design note (class VIEW, `$Flags` contains `F`). Its index is a collection ([`collection`],
 //! collation [`UID_COLLATION`]) whose key is the UID. An entry repeats the data that lists and IMAP's `FETCH (FLAGS)`
 //! need, so that these read one range and nothing else. The index changes in the batch that changes the note, so it is
 //! never stale and needs no rebuild after a crash.
@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
+use collection::{CollectionId, Weigh, Weight};
 
-use crate::access::Grant;
-use crate::collection::{CollectionId, Weigh, Weight};
+use crate::grant::Grant;
 use crate::item::{Item, ItemFlags};
 use crate::limits::KEYWORDS_PER_NOTE_MAX;
 use crate::note::{Header, Keyword, Marks, NoteFlags};
@@ -94,7 +94,7 @@ impl FolderEntry {
             uid,
             note: header.note,
             marks: header.marks,
-            restricted: header.flags.has(NoteFlags::HAS_READERS),
+            restricted: header.flags.contains(NoteFlags::HAS_READERS),
             modseq: header.modseq,
             size: header.size,
             crlf_growth: header.crlf_growth,
@@ -105,8 +105,8 @@ impl FolderEntry {
     }
 
     pub(crate) fn weight(&self) -> Weight {
-        let unseen = i64::from(!self.marks.has(Marks::SEEN));
-        let deleted = i64::from(self.marks.has(Marks::DELETED));
+        let unseen = i64::from(!self.marks.contains(Marks::SEEN));
+        let deleted = i64::from(self.marks.contains(Marks::DELETED));
         let size = i64::try_from(self.size).unwrap_or(i64::MAX);
         Weight::new(&[unseen, deleted, size, i64::from(self.restricted)])
     }
@@ -239,7 +239,7 @@ impl FolderDesign {
 /// any, also those in Authors items.
 pub(crate) fn readers_of(items: &[Item]) -> Vec<String> {
     let names = |flag: ItemFlags| {
-        let flagged = items.iter().filter(move |item| item.flags.has(flag));
+        let flagged = items.iter().filter(move |item| item.flags.contains(flag));
         flagged.flat_map(|item| item.value.texts()).filter(|name| !name.trim().is_empty()).cloned()
     };
     let mut readers: Vec<String> = names(ItemFlags::READERS).collect();
@@ -271,7 +271,7 @@ mod tests {
         FolderEntry {
             uid: Uid(9),
             note: NoteId(77),
-            marks: Marks::SEEN.with(Marks::FLAGGED),
+            marks: Marks::SEEN.union(Marks::FLAGGED),
             restricted: true,
             modseq: Modseq(1234),
             size: 10_240,

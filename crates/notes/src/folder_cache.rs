@@ -14,9 +14,10 @@
 //! total per server. Images that were not used for a while are dropped ([`FolderCache::sweep`]).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base::sync::{Mutex, MutexGuard};
 use base::{Modseq, Uid, ViewId};
 
 use crate::folder::FolderEntry;
@@ -173,7 +174,7 @@ impl FolderCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ViewId, CacheSlot>> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.folders.lock()
     }
 }
 

@@ -11,12 +11,11 @@ use std::sync::{Arc, OnceLock};
 use base::{Uid, ViewId};
 use store::{Direction, Read, Table};
 
-use crate::access::Grant;
-use crate::collection;
-use crate::database::{Database, damaged};
-use crate::error::{Error, Result};
+use crate::database::Database;
+use crate::error::{Error, Result, damaged};
 use crate::folder::{self, FolderEntry, FolderState, FolderTotals};
 use crate::folder_cache::CachedFolder;
+use crate::grant::Grant;
 use crate::limits::{FOLDER_CACHE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
 use crate::note::Marks;
 use crate::readers_filter::HiddenEntries;
@@ -125,7 +124,7 @@ impl<'r> FolderReader<'r> {
 
     /// Returns entry number `position`, counted from 0, of those that the owner has not read.
     pub fn unseen_at(&self, position: u64) -> Result<Option<FolderEntry>> {
-        let is_unseen = |marks: Marks| !marks.has(Marks::SEEN);
+        let is_unseen = |marks: Marks| !marks.contains(Marks::SEEN);
         let any = |number| {
             let found = self.nth(0, number, |entry| is_unseen(entry.marks))?;
             Ok(found.map(|entry| (entry.uid, entry)))
@@ -135,7 +134,7 @@ impl<'r> FolderReader<'r> {
 
     /// Returns entry number `position`, counted from 0, of those that are marked as deleted.
     pub fn deleted_at(&self, position: u64) -> Result<Option<FolderEntry>> {
-        let is_deleted = |marks: Marks| marks.has(Marks::DELETED);
+        let is_deleted = |marks: Marks| marks.contains(Marks::DELETED);
         let any = |number| {
             let found = self.nth(1, number, |entry| is_deleted(entry.marks))?;
             Ok(found.map(|entry| (entry.uid, entry)))

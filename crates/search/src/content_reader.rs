@@ -96,7 +96,7 @@ fn read_attachment(note: &OpenNote<'_>, file: &Value, text: &mut NoteText) -> Re
 fn take_item(item: &Item, text: &mut NoteText) {
     let name = &item.name;
     match &item.value {
-        Value::Text(one) if item.flags.has(ItemFlags::SUMMARY) || !is_body(name) => text.add_item(name, one),
+        Value::Text(one) if item.flags.contains(ItemFlags::SUMMARY) || !is_body(name) => text.add_item(name, one),
         Value::Text(one) => text.add_body(one),
         Value::TextList(several) => several.iter().for_each(|one| text.add_item(name, one)),
         Value::RichText(source) if is_body(name) => text.add_body(&html::to_text(source)),

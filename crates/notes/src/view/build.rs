@@ -15,25 +15,24 @@ use std::path::PathBuf;
 
 use base::codec::Decoder;
 use base::{Modseq, NoteId, Unid};
+use collection::{Builder, CollectionId, CountOnly, Tuning, Weigh, Weight};
 use store::sort::{Sorted, Sorter};
 use store::{Batch, Cursor, Direction, KeyRange, Read, Table};
 
 use crate::access::{Access, AtLeast, level};
-use crate::collection::{Builder, CollectionId, CountOnly, Tuning, Weigh, Weight};
-use crate::database::{Database, damaged};
-use crate::database_reader;
-use crate::error::{Error, Result};
-use crate::evaluate::subject;
+use crate::database::Database;
+use crate::error::{Error, Result, damaged};
+use crate::evaluate::stored_subject;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
 use crate::note::Header;
+use crate::records;
 use crate::view::category::CategoryTotals;
 use crate::view::cycle::Cycles;
-use crate::view::index::{
-    DocumentRows, ParentPosition, RowWeights, ViewBackRecord, ViewIndex, encode_state, is_document,
-};
+use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex, encode_state, is_document};
 use crate::view::index_record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Row, RowKeys, mark};
+use crate::view::row_change::RowWeights;
 use crate::view::selection::ViewFormulas;
 use crate::view::view_cache::OpenView;
 
@@ -117,7 +116,7 @@ fn build(
     turn.set_index(index);
     let index = ViewIndex::new(database.number(), index, view.index.design().clone());
     let now = database.clock.now();
-    let question = view.formulas_at(now, database);
+    let question = view.formulas_at(now, &database.record());
     let outcome = fill(database, &index, &question, options, report).and_then(|built| match built {
         Some(built) => {
             while index
@@ -161,7 +160,7 @@ fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Ti
     let lock = database.lock();
     database.check_not_dropped()?;
     let mut record = load_record(database.store.as_ref(), database, view.info.note)?;
-    if record.building != Some(index.id()) || !record.follows(&view.info, database) {
+    if record.building != Some(index.id()) || !record.follows(&view.info, &database.record()) {
         return Err(Error::invalid(
             format!("view {:?}", view.info.view.title),
             "its design changed while the index was being built",
@@ -204,7 +203,7 @@ fn fill(
     report: &mut BuildProgress<'_>,
 ) -> Result<Option<BuildReport>> {
     let snapshot = database.store.snapshot()?;
-    let counters = database_reader::load_counters(&snapshot, database.number())?;
+    let counters = records::load_counters(&snapshot, database.number())?;
     let mut survey = BuildPass::new(database, &snapshot, index, question, options)?;
     if survey.all_documents(counters.notes, report)?.is_break() {
         return Ok(None);
@@ -274,7 +273,7 @@ impl<'s> BuildPass<'s> {
             let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
             if part == SummaryRecord::Header as u8 {
                 let read = Header::decode(note, value);
-                let read = read.map_err(|_| database_reader::damaged_note(self.database, note, "header"))?;
+                let read = read.map_err(|_| records::damaged_note(self.database, note, "header"))?;
                 header = Some(read).filter(is_document);
                 continue;
             }
@@ -302,7 +301,7 @@ impl<'s> BuildPass<'s> {
             },
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.place(self.question, &subject(header, summary, self.database)?, above);
+        let placed = self.index.place(self.question, &stored_subject(header, summary, self.database)?, above);
         self.push_rows(header, placed)
     }
 
@@ -350,15 +349,15 @@ impl<'s> BuildPass<'s> {
 
     /// Places a response beneath its parent, if the parent was placed.
     fn place_waiting(&mut self, late: WaitingResponse, is_in_cycle: bool) -> Result<()> {
-        let header = database_reader::load_header(self.reader, self.database, late.note)?;
-        let summary = database_reader::load_summary_bytes(self.reader, self.database, late.note)?;
+        let header = records::load_header(self.reader, self.database, late.note)?;
+        let summary = records::load_summary_bytes(self.reader, self.database, late.note)?;
         let Some((header, summary)) = header.zip(summary) else { return Ok(()) };
         let above = match self.placed.get(&late.parent) {
             _ if is_in_cycle => ParentPosition::CycleMember,
             Some(back) => ParentPosition::Document(back),
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.place(self.question, &subject(&header, &summary, self.database)?, above);
+        let placed = self.index.place(self.question, &stored_subject(&header, &summary, self.database)?, above);
         self.push_rows(&header, placed)
     }
 

@@ -7,9 +7,9 @@ use base::Timestamp;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use formula::Zone;
 
-use crate::evaluate;
 use crate::item::{ValueRef, decode_list, encode_list};
 use crate::limits::CELL_VALUES_MAX;
+use crate::subject;
 use crate::view::limits::CELL_BYTES_MAX;
 
 /// Number of bytes by which a text counts more than its length.
@@ -74,7 +74,7 @@ impl Cell {
     /// Creates the cell that shows the result of a formula.
     #[must_use]
     pub fn of_operand(value: &formula::Value<'_>, zone: &Zone) -> Self {
-        match evaluate::as_item_value(value, zone) {
+        match subject::as_item_value(value, zone) {
             Ok(value) => Self::of_item(&value.lend()),
             Err(failure) => Self::of_failure(&failure),
         }

@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use base::NoteId;
+use collection::{CountOnly, Reader};
 use store::{Direction, KeyRange, Read, Table};
 
-use crate::collection::{self, CountOnly, Reader};
 use crate::error::Result;
 use crate::keys;
 use crate::view::category::CategoryTotals;
-use crate::view::index::{RowWeights, ViewBackRecord, ViewIndex};
+use crate::view::index::{ViewBackRecord, ViewIndex};
 use crate::view::row::{self, Row};
+use crate::view::row_change::RowWeights;
 
 /// A summary of a set of document rows, independent of their order: the number of rows, and the sum of their digests.
 ///

@@ -11,8 +11,8 @@ use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::engine::prefix_end;
 use store::{Batch, KeyRange, Read, Table};
 
-use crate::database::{Database, damaged};
-use crate::error::Result;
+use crate::catalog::DatabaseRecord;
+use crate::error::{Result, damaged};
 use crate::keys;
 use crate::view::note::{ViewInfo, ViewNote};
 
@@ -60,7 +60,7 @@ impl IndexRecord {
     /// Returns `true` if the index matches this design, the rules of this program, and the current inputs of its
     /// formulas.
     #[must_use]
-    pub fn follows(&self, info: &ViewInfo, database: &Database) -> bool {
+    pub fn follows(&self, info: &ViewInfo, database: &DatabaseRecord) -> bool {
         self.follows_design(&info.view) && self.told == info.external_input_values(database)
     }
 

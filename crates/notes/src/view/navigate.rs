@@ -10,8 +10,7 @@ use std::collections::HashSet;
 use store::engine::next_key;
 use store::{Direction, KeyRange};
 
-use crate::database::damaged;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, damaged};
 use crate::limits::VIEW_EXPANSIONS_MAX;
 use crate::view::reader::{ViewReader, ViewRow};
 use crate::view::row::mark;

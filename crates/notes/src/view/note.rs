@@ -7,7 +7,7 @@
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{NoteId, Unid, ViewId};
 
-use crate::database::Database;
+use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
 use crate::item::{self, Item, Value};
@@ -197,7 +197,7 @@ impl ViewInfo {
     }
 
     /// Returns the values of the inputs that the formulas use, encoded for comparison ([`ExternalInputs`]).
-    pub(crate) fn external_input_values(&self, database: &Database) -> Vec<u8> {
+    pub(crate) fn external_input_values(&self, database: &DatabaseRecord) -> Vec<u8> {
         self.external_inputs.values(database, &self.view.title)
     }
 }

@@ -13,6 +13,7 @@ use store::{Direction, KeyRange};
 
 use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
+use crate::folder::FolderEntry;
 use crate::limits::{VIEW_EXAMINED_ROWS_MAX, VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROWS_MAX};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
@@ -69,6 +70,15 @@ pub struct Mask {
     pub unread: bool,
 }
 
+/// The contents of a row of the reply.
+#[derive(Clone, PartialEq, Debug)]
+pub enum EntryContents {
+    /// A row of a view.
+    Row(RowContents),
+    /// An entry of a folder without columns.
+    FolderEntry(FolderEntry),
+}
+
 /// A row of the reply.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EntryRow {
@@ -77,7 +87,7 @@ pub struct EntryRow {
     /// Number of rows above it in the hierarchy.
     pub depth: usize,
     /// The contents of the row.
-    pub content: RowContents,
+    pub content: EntryContents,
     /// The totals of a category, each with the index of its column.
     pub totals: Vec<(usize, f64)>,
     /// The tumbler, if requested.
@@ -378,7 +388,7 @@ impl<'r> EntryReader<'r> {
             counts: if mask.counts { Some(self.counts(&row, depth, position, before)?) } else { None },
             unread: if mask.unread { self.is_unread(&row)? } else { None },
             key: row.key,
-            content: row.contents,
+            content: EntryContents::Row(row.contents),
         })
     }
 

@@ -13,16 +13,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use base::{Modseq, NoteId};
+use collection::Scan;
 use store::{Direction, KeyRange, Read};
 
-use crate::collection::{self, Scan};
-use crate::database::damaged;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, damaged};
 use crate::limits::POSITION_LEVELS_MAX;
 use crate::view::category::CategoryTotals;
-use crate::view::index::{COUNTED_LEVELS, ViewIndex};
+use crate::view::index::ViewIndex;
 use crate::view::readers_filter::{HiddenRows, Order, VisibleRowCursor, VisibleRows};
 use crate::view::row::{DocumentRow, Row, RowKeys, mark, note_of};
+use crate::view::row_change::COUNTED_LEVELS;
 
 /// A position in a view: the number of a row among its siblings, for the row and each row above it, from the outermost
 /// inwards; counted from 1.
@@ -106,7 +106,7 @@ impl<'r> ViewReader<'r> {
 
     /// Returns `true` if any row has Readers items.
     pub(crate) fn has_restricted(&self) -> Result<bool> {
-        Ok(self.rows.rows.totals()?.sums.value(crate::view::index::RESTRICTED_SUM) > 0)
+        Ok(self.rows.rows.totals()?.sums.value(crate::view::row_change::RESTRICTED_SUM) > 0)
     }
 
     /// Returns the index that holds the rows.

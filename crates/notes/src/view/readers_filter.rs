@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::NoteId;
+use collection::Totals;
+use collection::reader::{Entry, Scan};
 use store::engine::prefix_end;
 use store::{Direction, KeyRange};
 
-use crate::access::ReadersId;
-use crate::collection::reader::{Entry, Scan};
-use crate::collection::{self, Totals};
-use crate::database::damaged;
-use crate::error::Result;
+use crate::error::{Result, damaged};
+use crate::grant::ReadersId;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
-use crate::view::index::{COUNTED_LEVELS, RESTRICTED_SUM, RowWeights, ViewIndex, document};
-use crate::view::row::{DocumentRow, Row, RowKeys, note_of};
+use crate::view::index::ViewIndex;
+use crate::view::row::{DocumentRow, Row, RowKeys, document, note_of};
+use crate::view::row_change::{COUNTED_LEVELS, RESTRICTED_SUM, RowWeights};
 
 pub(crate) mod cache;
 pub(crate) mod incremental;

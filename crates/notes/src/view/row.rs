@@ -13,10 +13,10 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{NoteId, Unid};
+use collection::limits::KEY_BYTES_MAX;
 
-use crate::access::ReadersId;
-use crate::collection::limits::KEY_BYTES_MAX;
-use crate::database::damaged;
+use crate::error::damaged;
+use crate::grant::ReadersId;
 use crate::limits::{CATEGORY_LEVELS_MAX, RESPONSE_LEVELS_MAX, VIEW_COLUMNS_MAX};
 use crate::view::cell::{Cell, CellValue, prefix_of};
 use crate::view::limits::{
@@ -483,6 +483,14 @@ fn category_name(value: CellValue<'_>) -> String {
         CellValue::Number(number) => number.to_string(),
         CellValue::Time(time) => time.0.to_string(),
         CellValue::Error => "@ERROR".to_owned(),
+    }
+}
+
+/// Decodes the row of a document.
+pub(crate) fn document(key: &[u8], value: &[u8]) -> crate::error::Result<DocumentRow> {
+    match Row::decode(value) {
+        Ok(Row::Document(row)) => Ok(row),
+        _ => Err(damaged(store::Table::View, key)),
     }
 }
 

@@ -16,10 +16,11 @@ use formula::outcome::SelectedResponses;
 use formula::program::Instruction;
 use formula::{CompileError, Formula, Options, Permissions};
 
-use crate::database::Database;
+use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
-use crate::evaluate::{EvaluationContext, Subject};
+use crate::evaluation_context::EvaluationContext;
 use crate::limits::DOCUMENT_LIMITS;
+use crate::subject::Subject;
 use crate::view::cell::Cell;
 use crate::view::view_format::{Column, ViewDesign};
 
@@ -91,19 +92,18 @@ impl ExternalInputs {
 
     /// Returns the values of the inputs for a database and a view with the title `view`, encoded for comparison. They
     /// are empty if no input is used.
-    pub(crate) fn values(self, database: &Database, view: &str) -> Vec<u8> {
+    pub(crate) fn values(self, database: &DatabaseRecord, view: &str) -> Vec<u8> {
         if self == Self::default() {
             return Vec::new();
         }
-        let record = database.record();
         let mut out = Encoder::new();
         let mut told = |is_asked: bool, answer: &str| {
             out.u8(u8::from(is_asked)).text(if is_asked { answer } else { "" });
         };
         told(self.view_title, view);
-        told(self.title, &record.title);
-        told(self.path, &record.path);
-        told(self.replica_id, &record.replica_id.to_string());
+        told(self.title, &database.title);
+        told(self.path, &database.path);
+        told(self.replica_id, &database.replica_id.to_string());
         out.finish()
     }
 }
@@ -164,7 +164,7 @@ impl CompiledView {
 
     /// Returns the formulas prepared for evaluation at a moment, in a database, for a view with the title `view`.
     #[must_use]
-    pub fn at(&self, now: Timestamp, database: &Database, view: &str) -> Self {
+    pub fn at(&self, now: Timestamp, database: &DatabaseRecord, view: &str) -> Self {
         let surroundings = EvaluationContext { view: view.to_owned(), ..EvaluationContext::of(database, now) };
         Self { surroundings, ..self.clone() }
     }

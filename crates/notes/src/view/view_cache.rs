@@ -1,33 +1,26 @@
-//! The open views of a database: the design note, the index, and the update of the index.
+//! The cache of the views of a database: the designs, and for each view the compiled formulas with the index.
 //!
-//! [`Access::view_refresh`] creates the index for a design and applies changes to it. [`DatabaseSnapshot::view`]
-//! returns the view as of a snapshot, and [`DatabaseSnapshot::view_rows`] its rows. A view is not found if the reader
-//! may not see its design note.
-//!
-//! Compiled views are cached with their database, one for each design note, as long as design and index stay the same.
+//! A compiled view is kept as long as its design and its index stay the same. The cache does not read the store;
+//! [`crate::view::open`] fills it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
-use store::{Batch, Read};
+use base::sync::Mutex;
+use base::{Modseq, NoteId, Timestamp, ViewId};
+use store::Read;
 
-use crate::access::{Access, AtLeast, Grant, ReadersId, level};
-use crate::database::Database;
-use crate::database_reader::{self, DatabaseSnapshot};
+use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
-use crate::item::{Item, ItemRef};
 use crate::limits::{TIME_REFRESH_MIN, VIEW_BUILD_NOTES_MIN};
-use crate::note::{Header, NoteClass, NoteFlags, summary_items};
-use crate::view::index::{Progress, ViewIndex};
-use crate::view::index_record::{self, IndexRecord};
-use crate::view::note::{ViewInfo, ViewNote};
-use crate::view::reader::ViewReader;
-use crate::view::readers_filter::HiddenRows;
-use crate::view::readers_filter::cache::{HiddenCache, HiddenKey};
+use crate::view::index::ViewIndex;
+use crate::view::index_record::IndexRecord;
+use crate::view::note::ViewInfo;
+use crate::view::readers_filter::cache::HiddenCache;
 use crate::view::selection::CompiledView;
+use crate::view::sort_key::SortDirection;
 use crate::view::view_format::Refresh;
 
 /// Number of seconds in a day.
@@ -41,16 +34,16 @@ pub struct OpenView {
     pub index: ViewIndex,
     /// The moment for which the index was evaluated, if its formulas depend on the time.
     pub evaluated_at: Timestamp,
-    question: CompiledView,
+    pub(crate) question: CompiledView,
     /// The values of the inputs that the formulas used, from the record of the index.
     external_input_values: Vec<u8>,
-    hidden: HiddenCache,
+    pub(crate) hidden: HiddenCache,
 }
 
 impl OpenView {
-    fn new(database: &Database, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
+    fn new(database: &DatabaseRecord, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
         let question = info.view.question(info.id())?.at(record.evaluated, database, &info.view.title);
-        let index = ViewIndex::new(database.number(), record.index, info.view.design.clone());
+        let index = ViewIndex::new(database.number, record.index, info.view.design.clone());
         let told = record.told.clone();
         let hidden = HiddenCache::default();
         Ok(Self { info, index, evaluated_at: record.evaluated, question, external_input_values: told, hidden })
@@ -81,7 +74,7 @@ impl OpenView {
     }
 
     /// Returns the number of the view's own order, or of the order that a click on a column selects.
-    pub fn collation(&self, column: Option<(usize, crate::view::sort_key::SortDirection)>) -> Result<usize> {
+    pub fn collation(&self, column: Option<(usize, SortDirection)>) -> Result<usize> {
         let Some(clicked) = column else { return Ok(0) };
         let collations = self.info.view.design.collations();
         let found = collations.iter().position(|collation| collation.first() == Some(&clicked));
@@ -99,13 +92,8 @@ impl OpenView {
         Ok(self.is_outdated(now))
     }
 
-    /// Applies at most about `limit` changes to the index. Returns `None` if another index has replaced it.
-    pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<Progress>> {
-        self.index.apply_changes(database, &self.question, limit, Some(&self.hidden))
-    }
-
     /// Returns the formulas prepared for evaluation at a moment.
-    pub(crate) fn formulas_at(&self, now: Timestamp, database: &Database) -> CompiledView {
+    pub(crate) fn formulas_at(&self, now: Timestamp, database: &DatabaseRecord) -> CompiledView {
         self.question.at(now, database, &self.info.view.title)
     }
 
@@ -115,17 +103,6 @@ impl OpenView {
             && self.index.id() == record.index
             && self.evaluated_at == record.evaluated
     }
-}
-
-/// The way in which the index of a view is brought up to date.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum UpdateMethod {
-    /// By applying the changes: [`Access::view_refresh`].
-    Changes,
-    /// By building it from all documents: [`Access::view_update`].
-    Build,
-    /// By waiting, because a build is running.
-    Wait,
 }
 
 /// The cache of the compiled views of a database.
@@ -149,13 +126,13 @@ pub(crate) struct BuildGuard<'v> {
 impl BuildGuard<'_> {
     /// Sets the number of the index that is being built.
     pub(crate) fn set_index(&self, index: ViewId) {
-        self.views.building.lock().unwrap_or_else(PoisonError::into_inner).insert(self.note, Some(index));
+        self.views.building.lock().insert(self.note, Some(index));
     }
 }
 
 impl Drop for BuildGuard<'_> {
     fn drop(&mut self) {
-        self.views.building.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.note);
+        self.views.building.lock().remove(&self.note);
     }
 }
 
@@ -169,7 +146,7 @@ struct ViewList {
 impl ViewCache {
     /// Acquires the right to build the index of a view. Returns `None` while another build has it.
     pub(crate) fn begin_build(&self, note: NoteId) -> Option<BuildGuard<'_>> {
-        match self.building.lock().unwrap_or_else(PoisonError::into_inner).entry(note) {
+        match self.building.lock().entry(note) {
             Entry::Occupied(_) => None,
             Entry::Vacant(vacant) => {
                 vacant.insert(None);
@@ -178,26 +155,26 @@ impl ViewCache {
         }
     }
 
-    fn is_being_built(&self, note: NoteId) -> bool {
-        self.building.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&note)
+    pub(crate) fn is_being_built(&self, note: NoteId) -> bool {
+        self.building.lock().contains_key(&note)
     }
 
     /// Returns a view with its current index. The caller holds the lock of the database.
-    fn current(&self, info: &ViewInfo, database: &Database) -> Option<Arc<OpenView>> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
+    pub(crate) fn current(&self, info: &ViewInfo, database: &DatabaseRecord) -> Option<Arc<OpenView>> {
+        let current = self.current.lock().get(&info.note).cloned();
         current.filter(|view| {
             view.info.sequence == info.sequence && view.external_input_values == info.external_input_values(database)
         })
     }
 
-    fn set_current(&self, view: &Arc<OpenView>) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn set_current(&self, view: &Arc<OpenView>) {
+        let mut current = self.current.lock();
         current.insert(view.info.note, Arc::clone(view));
     }
 
     /// Removes the current index of a view, or of all views, from the cache. The caller holds the lock of the database.
     pub(crate) fn forget(&self, note: Option<NoteId>) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         match note {
             Some(note) => drop(current.remove(&note)),
             None => current.clear(),
@@ -207,253 +184,54 @@ impl ViewCache {
     /// Returns `true` if an index is in use or being built, so that changes may be applied to it. The caller holds the
     /// lock of the database.
     pub(crate) fn is_in_use(&self, index: ViewId) -> bool {
-        let building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        let building = self.building.lock();
         building.values().any(|building| *building == Some(index))
-            || self.current.lock().unwrap_or_else(PoisonError::into_inner).values().any(|view| view.index.id() == index)
+            || self.current.lock().values().any(|view| view.index.id() == index)
     }
 
     /// Returns `true` if any view was opened, so that its index follows the documents.
     pub(crate) fn is_any_open(&self) -> bool {
-        !self.current.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self.current.lock().is_empty()
     }
 
     /// Returns the modseq up to which all indexes in use have followed the documents exactly.
     pub(crate) fn followed_modseq(&self) -> Modseq {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.lock();
         current.values().map(|view| view.index.followed_modseq()).min().unwrap_or(Modseq(u64::MAX))
     }
 
-    fn list(&self, design: Modseq, load: impl FnOnce() -> Result<Vec<Arc<ViewInfo>>>) -> Result<Arc<[Arc<ViewInfo>]>> {
-        let known = self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    /// Returns the views as of a modseq of the design, from memory or with `load`.
+    pub(crate) fn list(
+        &self,
+        design: Modseq,
+        load: impl FnOnce() -> Result<Vec<Arc<ViewInfo>>>,
+    ) -> Result<Arc<[Arc<ViewInfo>]>> {
+        let known = self.list.lock().clone();
         if let Some(known) = known.filter(|known| known.design == design) {
             return Ok(known.views);
         }
         let list: Arc<[Arc<ViewInfo>]> = Arc::from(load()?);
         let kept = ViewList { design, views: Arc::clone(&list) };
-        *self.list.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        *self.list.lock() = Some(kept);
         self.compiled
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
             .retain(|note, view| list.iter().any(|info| info.note == *note && info.sequence == view.info.sequence));
         Ok(list)
     }
 
-    fn view(&self, database: &Database, info: &Arc<ViewInfo>, record: &IndexRecord) -> Result<Arc<OpenView>> {
-        let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
+    /// Returns a view with the index that a record names.
+    pub(crate) fn view(
+        &self,
+        database: &DatabaseRecord,
+        info: &Arc<ViewInfo>,
+        record: &IndexRecord,
+    ) -> Result<Arc<OpenView>> {
+        let known = self.compiled.lock().get(&info.note).cloned();
         if let Some(view) = known.filter(|view| view.is_of(info, record)) {
             return Ok(view);
         }
         let view = Arc::new(OpenView::new(database, Arc::clone(info), record)?);
-        self.compiled.lock().unwrap_or_else(PoisonError::into_inner).insert(info.note, Arc::clone(&view));
+        self.compiled.lock().insert(info.note, Arc::clone(&view));
         Ok(view)
     }
-}
-
-impl DatabaseSnapshot<'_> {
-    /// Returns the views that the reader may see, in the order of their creation.
-    pub fn views(&self) -> Result<Vec<Arc<ViewInfo>>> {
-        let list = self.all_views()?;
-        let mut visible = Vec::with_capacity(list.len());
-        for info in list.iter() {
-            if self.sees(info)? {
-                visible.push(Arc::clone(info));
-            }
-        }
-        Ok(visible)
-    }
-
-    /// Finds a view by its name, an alias, or the UNID of its design note.
-    pub fn view_find(&self, name: &str) -> Result<Arc<ViewInfo>> {
-        let unid = name.parse::<Unid>().ok();
-        for info in self.all_views()?.iter() {
-            if (info.view.is_named(name) || Some(info.unid) == unid) && self.sees(info)? {
-                return Ok(Arc::clone(info));
-            }
-        }
-        Err(Error::not_found(format!("view {name:?} of {}", self.database().path())))
-    }
-
-    /// Opens a view as of this snapshot. Fails with "not found" unless [`Access::view_refresh`] has created its index.
-    pub fn view(&self, note: NoteId) -> Result<Arc<OpenView>> {
-        let list = self.all_views()?;
-        let info = list.iter().find(|info| info.note == note);
-        let not_found = || Error::not_found(format!("view {note} of {}", self.database().path()));
-        let info = info.ok_or_else(not_found)?;
-        if !self.sees(info)? {
-            return Err(not_found());
-        }
-        let record = IndexRecord::load(&self.snapshot, self.database().number(), note)?;
-        let record = record.filter(|record| record.follows(info, self.database()));
-        let record = record.ok_or_else(|| Error::not_found(format!("index of view {:?}", info.view.title)))?;
-        self.database().views.view(self.database(), info, &record)
-    }
-
-    /// Returns the way in which the index of a view is to be brought up to date.
-    pub fn view_update_way(&self, note: NoteId) -> Result<UpdateMethod> {
-        let notes = self.counters().notes;
-        let now = self.database().clock.now();
-        let wants_build = match self.view(note) {
-            Ok(view) => view.wants_build(&self.snapshot, notes, now)?,
-            // The view has no index yet, or the reader may not see the view. In the second case the update fails too.
-            Err(Error::NotFound { .. }) => notes > VIEW_BUILD_NOTES_MIN,
-            Err(error) => return Err(error),
-        };
-        Ok(match wants_build {
-            false => UpdateMethod::Changes,
-            true if self.database().views.is_being_built(note) => UpdateMethod::Wait,
-            true => UpdateMethod::Build,
-        })
-    }
-
-    /// Returns the rows of a view in one of its orders.
-    pub fn view_rows<'v>(&'v self, view: &'v OpenView, collation: usize) -> Result<ViewReader<'v>> {
-        if collation >= view.index.orders() {
-            return Err(Error::not_found(format!("sort order {collation} of view {:?}", view.info.view.title)));
-        }
-        let rows = ViewReader::open(&self.snapshot, &view.index, collation)?;
-        if self.grant().is_server_itself() || !rows.has_restricted()? {
-            return Ok(rows);
-        }
-        let seen = HiddenKey { collation, applied: rows.applied()?, names: self.grant().names_digest() };
-        if let Some(hidden) = view.hidden.get(&seen) {
-            return Ok(rows.hiding(hidden));
-        }
-        let may_read = &mut |note, readers: &ReadersId| self.may_read(view, note, readers, seen.names);
-        let hidden = match view.hidden.take_older(&seen) {
-            Some((mut hidden, changes)) => {
-                Arc::make_mut(&mut hidden).apply_changes(&rows.order(), &changes, may_read)?;
-                hidden
-            }
-            None => Arc::new(HiddenRows::find(&rows.order(), may_read)?),
-        };
-        // Until the index has removed the notes whose stubs were purged, its states have no modseqs of their own and
-        // are not cached.
-        if seen.applied >= self.counters().purged_modseq {
-            view.hidden.keep(seen, Arc::clone(&hidden));
-        }
-        Ok(rows.hiding(hidden))
-    }
-
-    /// Returns `true` if the reader may read a note with these readers in its row.
-    fn may_read(&self, view: &OpenView, note: NoteId, readers: &ReadersId, names: [u8; 16]) -> Result<bool> {
-        if let Some(known) = view.hidden.known(names, readers) {
-            return Ok(known);
-        }
-        // The note may have changed since the index followed it. Then the result is not cached for other notes with the
-        // readers of the row.
-        let Some(bytes) = database_reader::load_summary_bytes(&self.snapshot, self.database(), note)? else {
-            return Ok(false);
-        };
-        let items =
-            summary_items(&bytes).map_err(|_| database_reader::damaged_note(self.database(), note, "summary"))?;
-        let owned: Vec<Item> = items.iter().map(ItemRef::to_item).collect();
-        // The row of a note whose readers changed may show contents for other readers. It is hidden until the index
-        // follows.
-        let may_read = self.grant().may_read(&owned);
-        let is_as_before = ReadersId::of(&items) == *readers;
-        if is_as_before {
-            view.hidden.cache_may_read(names, *readers, may_read);
-        }
-        Ok(may_read && is_as_before)
-    }
-
-    fn all_views(&self) -> Result<Arc<[Arc<ViewInfo>]>> {
-        let load = || load_views(&self.snapshot, self.database());
-        self.database().views.list(self.counters().design_modseq, load)
-    }
-
-    fn sees(&self, info: &ViewInfo) -> Result<bool> {
-        Ok(!info.restricted || self.header(info.note)?.is_some())
-    }
-}
-
-impl<L: AtLeast<level::Reader>> Access<L> {
-    /// Creates the index of a view, without rows, if there is none for its design. The view can then be read while its
-    /// index is built.
-    pub fn view_begin(&self, view: NoteId) -> Result<()> {
-        self.database().view_with_index(view, &*self.grant()?).map(drop)
-    }
-
-    /// Applies at most about `limit` changes to the index of a view. Creates the index if there is none for its design.
-    ///
-    /// The caller repeats the call until the progress is complete; others may write in between.
-    pub fn view_refresh(&self, view: NoteId, limit: usize) -> Result<Progress> {
-        let grant = self.grant()?;
-        let database = self.database();
-        // A build may replace the index that was found.
-        loop {
-            let found = database.view_with_index(view, &grant)?;
-            if let Some(progress) = found.catch_up(database, limit)? {
-                return Ok(progress);
-            }
-        }
-    }
-}
-
-impl Database {
-    /// Returns a view with its index, or with a new one without rows.
-    pub(crate) fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<OpenView>> {
-        let lock = self.lock();
-        self.check_not_dropped()?;
-        let reader: &dyn Read = self.store.as_ref();
-        let list = self.views.list(lock.design_modseq, || load_views(reader, self))?;
-        let info = list.iter().find(|info| info.note == note);
-        let not_found = || Error::not_found(format!("view {note} of {}", self.path()));
-        let info = info.ok_or_else(not_found)?;
-        if info.restricted {
-            let header = database_reader::load_header(reader, self, note)?.ok_or_else(not_found)?;
-            if database_reader::is_hidden(reader, self, grant, &header)? {
-                return Err(not_found());
-            }
-        }
-        if let Some(view) = self.views.current(info, self) {
-            return Ok(view);
-        }
-        let stored = IndexRecord::load(reader, self.number, note)?;
-        if let Some(record) = stored.as_ref().filter(|record| record.follows(info, self)) {
-            let view = self.views.view(self, info, record)?;
-            self.views.set_current(&view);
-            return Ok(view);
-        }
-        let mut batch = Batch::new();
-        if let Some(old) = stored {
-            old.remove(self.number, note, &mut batch);
-        }
-        let index = index_record::next_index(reader, self.number, &mut batch)?;
-        let record = IndexRecord::new(index, &info.view, info.external_input_values(self), self.clock.now());
-        record.put(self.number, note, &mut batch);
-        self.store.commit(&batch)?;
-        let view = self.views.view(self, info, &record)?;
-        self.views.set_current(&view);
-        drop(lock);
-        Ok(view)
-    }
-}
-
-/// Reads the design notes of all views, without checking access. Views of an unknown format are skipped.
-fn load_views(reader: &dyn Read, database: &Database) -> Result<Vec<Arc<ViewInfo>>> {
-    let mut found = Vec::new();
-    for note in database_reader::load_design_notes(reader, database, NoteClass::VIEW)? {
-        let header = database_reader::load_header(reader, database, note)?;
-        let summary = database_reader::load_summary(reader, database, note)?;
-        let (Some(header), Some(summary)) = (header, summary) else {
-            return Err(database_reader::damaged_note(database, note, "summary"));
-        };
-        found.extend(view_info(&header, &summary.items).map(Arc::new));
-    }
-    Ok(found)
-}
-
-fn view_info(header: &Header, items: &[Item]) -> Option<ViewInfo> {
-    let view = ViewNote::of_items(items)?;
-    let restricted = header.flags.has(NoteFlags::HAS_READERS);
-    let asks = view.external_inputs(ViewId(header.note.0));
-    Some(ViewInfo {
-        note: header.note,
-        unid: header.unid,
-        sequence: header.sequence,
-        restricted,
-        view,
-        external_inputs: asks,
-    })
 }

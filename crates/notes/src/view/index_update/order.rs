@@ -6,21 +6,20 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use collection::{CollectionId, CountOnly};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
-use super::{KeyAndRow, RowWeights, ViewIndex, document};
-use crate::collection::{self, CollectionId, CountOnly};
-use crate::database::damaged;
-use crate::error::Result;
+use crate::error::{Result, damaged};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
-use crate::view::readers_filter::incremental::{RowChange, RowContent};
-use crate::view::row::{DocumentRow, Row, RowKeys};
+use crate::view::index::{KeyAndRow, ViewIndex};
+use crate::view::row::{DocumentRow, Row, RowKeys, document};
+use crate::view::row_change::{RowChange, RowContent, RowWeights};
 
 /// The changes to the rows and categories of one order.
 pub(super) struct CollationUpdate<'u> {
-    keys: &'u RowKeys,
-    summing: &'u [usize],
+    index: &'u ViewIndex,
+    collation: usize,
     store: &'u dyn Read,
     pub(super) rows: collection::Writer<'u>,
     /// The category records, opened at the first use. Most changed documents stay in their categories, whose records
@@ -77,8 +76,8 @@ impl<'u> CollationUpdate<'u> {
     pub(super) fn open(index: &'u ViewIndex, collation: usize, store: &'u dyn Read, is_watched: bool) -> Result<Self> {
         let rows = collection::Writer::open(store, index.rows(collation), &RowWeights)?;
         Ok(Self {
-            keys: &index.collations[collation],
-            summing: &index.summing,
+            index,
+            collation,
             store,
             rows,
             categories: None,
@@ -87,6 +86,10 @@ impl<'u> CollationUpdate<'u> {
             changes: is_watched.then(Vec::new),
             bytes: 0,
         })
+    }
+
+    fn keys(&self) -> &'u RowKeys {
+        self.index.keys(self.collation)
     }
 
     /// Returns the size of the rows that were written so far, in bytes.
@@ -109,7 +112,7 @@ impl<'u> CollationUpdate<'u> {
         restricted: bool,
         new: &[KeyAndRow],
     ) -> Result<Vec<(Vec<u8>, RowContent)>> {
-        let is_shown = self.keys.has_categories() || !self.summing.is_empty();
+        let is_shown = self.keys().has_categories() || !self.index.summing().is_empty();
         let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -117,7 +120,7 @@ impl<'u> CollationUpdate<'u> {
                 let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
                 RowContent::Document(Arc::new(document(key, &value)?))
             } else {
-                let documents = self.keys.documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
+                let documents = self.keys().documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
                 RowContent::Counted { response_level: (documents.len() - 1) as u8, restricted }
             };
             found.push((key.clone(), content));
@@ -169,9 +172,8 @@ impl<'u> CollationUpdate<'u> {
 
     /// Adds a row to the counts of its categories and of the whole view, or removes it.
     fn count(&mut self, key: &[u8], row: &DocumentRow, comes: bool) -> Result<()> {
-        let keys = self.keys;
-        let summing = self.summing;
-        each_count(keys, summing, key, row, &mut |record, spelling, cells| {
+        let index = self.index;
+        index.each_count(self.collation, key, row, &mut |record, spelling, cells| {
             let cells = cells.iter().map(|cell| (*cell).clone()).collect();
             self.tally(record, CountChange { is_added: comes, spelling: spelling.map(str::to_owned), cells })
         })
@@ -197,7 +199,7 @@ impl<'u> CollationUpdate<'u> {
             let stored = self.categories()?.find(key)?;
             let tally = match &stored {
                 Some(value) => CategoryTotals::decode(value).map_err(|_| damaged(Table::View, key))?,
-                None => CategoryTotals::new(self.summing.len()),
+                None => CategoryTotals::new(self.index.summing().len()),
             };
             entry.loaded = Some((tally, stored.is_some()));
         }
@@ -255,7 +257,7 @@ pub(super) fn find_spellings(index: &ViewIndex, collation: usize, store: &dyn Re
     let mut scan = rows.scan(&KeyRange::prefix(path), Direction::Forward)?;
     while let Some((key, value)) = scan.next()? {
         if Row::head(value).is_ok_and(|head| head.is_some_and(|(level, _)| level == 0)) {
-            let names = index.collations[collation].spellings(&document(key, value)?.cells[..]);
+            let names = index.keys(collation).spellings(&document(key, value)?.cells[..]);
             let name = usize::from(*level).checked_sub(1).and_then(|level| names.get(level));
             counted.add(name.map(String::as_str), &[]);
         }
@@ -268,27 +270,4 @@ pub(super) fn find_spellings(index: &ViewIndex, collation: usize, store: &dyn Re
     categories.put(record, &tally.encode())?;
     categories.finish(&mut batch)?;
     Ok(batch)
-}
-
-/// A callback for each record in which a row counts. It receives the key of the record, the row's spelling of the
-/// category, and the cells of the columns with totals.
-pub(crate) type CountVisitor<'f> = dyn FnMut(Vec<u8>, Option<&str>, &[&Cell]) -> Result<()> + 'f;
-
-pub(super) fn each_count(
-    keys: &RowKeys,
-    summing: &[usize],
-    key: &[u8],
-    row: &DocumentRow,
-    each: &mut CountVisitor<'_>,
-) -> Result<()> {
-    let paths = keys.paths_above(key).ok_or_else(|| damaged(Table::View, key))?;
-    let is_main = row.response_level == 0;
-    let names = if is_main { keys.spellings(&row.cells) } else { Vec::new() };
-    let cells: Vec<&Cell> = summing.iter().map(|column| &row.cells[*column]).collect();
-    each(vec![0], None, &cells)?;
-    for (index, path) in paths.into_iter().enumerate() {
-        let spelling = names.get(index).map(String::as_str);
-        each([&[index as u8 + 1], path].concat(), spelling, &cells)?;
-    }
-    Ok(())
 }

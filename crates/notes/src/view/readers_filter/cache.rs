@@ -1,14 +1,16 @@
 //! Cache of the hidden rows of a view by reader, and a log of the changes of its rows since.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base::Modseq;
+use base::sync::Mutex;
 
 use super::HiddenRows;
-use super::incremental::{Changes, RowChange};
-use crate::access::ReadersId;
+use super::incremental::Changes;
+use crate::grant::ReadersId;
 use crate::limits::{VIEW_HIDDEN_CACHE_MAX, VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_CACHE_MAX};
+use crate::view::row_change::RowChange;
 
 /// The key of a cache entry: an order of the view, its state, and the reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,14 +58,14 @@ impl RowChangeStep {
 
 impl HiddenCache {
     pub(crate) fn get(&self, seen: &HiddenKey) -> Option<Arc<HiddenRows>> {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.found.lock();
         found.iter().find(|(known, _)| known == seen).map(|(_, hidden)| Arc::clone(hidden))
     }
 
     /// Removes and returns the same reader's entry for an older state, with the changes of the rows since. Returns
     /// `None` if there is no such entry, or if the changes are no longer in the log.
     pub(crate) fn take_older(&self, seen: &HiddenKey) -> Option<(Arc<HiddenRows>, Changes)> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.found.lock();
         let is_older = |known: &HiddenKey| known.is_by_the_same(seen) && known.applied < seen.applied;
         let place = found.iter().position(|(known, _)| is_older(known))?;
         let changes = self.changes(found[place].0.applied, seen)?;
@@ -73,7 +75,7 @@ impl HiddenCache {
 
     /// Returns the changes of the rows of an order since `from`, or `None` if they are no longer in the log.
     fn changes(&self, from: Modseq, seen: &HiddenKey) -> Option<Changes> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = self.log.lock();
         let mut changes = Changes::default();
         let mut at = from;
         for step in log.steps.iter().skip_while(|step| step.from < from) {
@@ -90,7 +92,7 @@ impl HiddenCache {
     }
 
     pub(crate) fn keep(&self, seen: HiddenKey, hidden: Arc<HiddenRows>) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.found.lock();
         // The new entry replaces the same reader's entries for other states of the order.
         found.retain(|(known, _)| !known.is_by_the_same(&seen));
         found.push_back((seen, hidden));
@@ -102,13 +104,13 @@ impl HiddenCache {
 
     /// Returns `true` if an entry is cached, so that changes of the rows are worth logging.
     pub(crate) fn is_watched(&self) -> bool {
-        !self.found.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self.found.lock().is_empty()
     }
 
     /// Adds a step to the log, and drops the oldest steps above [`VIEW_HIDDEN_CHANGES_MAX`] changes.
     pub(crate) fn log(&self, step: RowChangeStep) {
         assert!(step.from < step.to, "each step advances");
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.lock();
         assert!(log.steps.back().is_none_or(|last| last.to <= step.from), "steps are logged in order");
         log.changes += step.changes();
         log.steps.push_back(step);
@@ -120,15 +122,15 @@ impl HiddenCache {
 
     /// Removes the hidden rows of all readers.
     pub(crate) fn forget(&self) {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.found.lock().clear();
     }
 
     pub(crate) fn known(&self, names: [u8; 16], readers: &ReadersId) -> Option<bool> {
-        self.may_read_results.lock().unwrap_or_else(PoisonError::into_inner).get(&(names, *readers)).copied()
+        self.may_read_results.lock().get(&(names, *readers)).copied()
     }
 
     pub(crate) fn cache_may_read(&self, names: [u8; 16], readers: ReadersId, may_read: bool) {
-        let mut known = self.may_read_results.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.may_read_results.lock();
         if known.len() >= VIEW_READERS_CACHE_MAX {
             known.clear();
         }

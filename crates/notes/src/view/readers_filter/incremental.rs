@@ -12,23 +12,10 @@ use base::Unid;
 use store::KeyRange;
 
 use super::{HiddenRange, HiddenRows, MayRead, Order, RowCounts};
-use crate::database::damaged;
-use crate::error::Result;
+use crate::error::{Result, damaged};
 use crate::view::category::CategoryTotals;
-use crate::view::index::COUNTED_LEVELS;
 use crate::view::row::DocumentRow;
-
-/// The content of a key before or after a change.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum RowContent {
-    Category,
-    Document(Arc<DocumentRow>),
-    /// A document in a view without categories and totals. No other data of the row are kept.
-    Counted {
-        response_level: u8,
-        restricted: bool,
-    },
-}
+use crate::view::row_change::{COUNTED_LEVELS, RowChange, RowContent};
 
 impl RowContent {
     fn counts(&self) -> RowCounts {
@@ -62,14 +49,6 @@ impl RowContent {
             })),
         }
     }
-}
-
-/// The contents of a key before a change and after it.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct RowChange {
-    pub(crate) key: Vec<u8>,
-    pub(crate) before: Option<RowContent>,
-    pub(crate) after: Option<RowContent>,
 }
 
 /// The combined effect of several changes, by row key.

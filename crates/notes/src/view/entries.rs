@@ -1,0 +1,194 @@
+//! Views and folders as clients read them: one list, one search by name, and one read for both.
+//!
+//! A folder is a view. If it has columns, it has an index like every view. A folder without columns, as in mail files,
+//! shows its entries in the order of their UIDs. [`ViewOrFolder`] is either, [`OpenEntries`] its state in a snapshot,
+//! and [`EntrySource`] reads its entries. Left out: creating, renaming and filling folders, which are changes.
+
+use std::sync::Arc;
+
+use base::{Modseq, NoteId, ViewId};
+
+use crate::database_reader::DatabaseSnapshot;
+use crate::error::{Error, Result};
+use crate::folder::FolderDesign;
+use crate::view::folder_entries::FolderEntryReader;
+use crate::view::note::ViewInfo;
+use crate::view::read_entries::{Entries, EntryReader, Request};
+use crate::view::reader::{Tumbler, ViewReader};
+use crate::view::view_cache::OpenView;
+
+/// A view, or a folder.
+#[derive(Clone, Debug)]
+pub enum ViewOrFolder {
+    /// A view, or a folder with columns.
+    View(Arc<ViewInfo>),
+    /// A folder without columns.
+    Folder(FolderDesign),
+}
+
+impl ViewOrFolder {
+    /// Returns the number of the view or folder.
+    #[must_use]
+    pub fn id(&self) -> ViewId {
+        match self {
+            Self::View(info) => info.id(),
+            Self::Folder(folder) => folder.view,
+        }
+    }
+
+    /// Returns the number of columns.
+    #[must_use]
+    pub fn column_count(&self) -> usize {
+        match self {
+            Self::View(info) => info.view.design.columns.len(),
+            Self::Folder(_) => 0,
+        }
+    }
+
+    /// Opens the view or folder in a snapshot. Fails with "not found" if the view has no index yet.
+    pub fn open(&self, reading: &DatabaseSnapshot<'_>) -> Result<OpenEntries> {
+        match self {
+            Self::View(info) => reading.view(info.note).map(OpenEntries::View),
+            Self::Folder(folder) => Ok(OpenEntries::Folder(folder.view)),
+        }
+    }
+}
+
+/// A view or folder as of a snapshot.
+pub enum OpenEntries {
+    /// A view with its index.
+    View(Arc<OpenView>),
+    /// A folder without columns.
+    Folder(ViewId),
+}
+
+impl OpenEntries {
+    /// Opens an order of the view. A folder without columns has only order 0.
+    pub fn source<'r>(&'r self, reading: &'r DatabaseSnapshot<'r>, collation: usize) -> Result<EntrySource<'r>> {
+        match self {
+            Self::View(view) => EntryReader::open(reading, view, collation).map(EntrySource::View),
+            Self::Folder(folder) if collation == 0 => {
+                FolderEntryReader::open(reading, reading.folder(*folder)?).map(EntrySource::Folder)
+            }
+            Self::Folder(folder) => Err(Error::not_found(format!("sort order {collation} of folder {folder}"))),
+        }
+    }
+}
+
+/// The entries of a view or folder.
+pub enum EntrySource<'r> {
+    /// Those of a view.
+    View(EntryReader<'r>),
+    /// Those of a folder without columns.
+    Folder(FolderEntryReader<'r>),
+}
+
+impl<'r> EntrySource<'r> {
+    /// Returns the modseq that the entries reflect.
+    pub fn modseq(&self) -> Result<Modseq> {
+        match self {
+            Self::View(entries) => entries.rows().applied(),
+            Self::Folder(entries) => Ok(entries.modseq()),
+        }
+    }
+
+    /// Returns the number of entries.
+    pub fn count(&self) -> Result<u64> {
+        match self {
+            Self::View(entries) => entries.rows().count(),
+            Self::Folder(entries) => Ok(entries.totals().count),
+        }
+    }
+
+    /// Returns the number of entries that are documents.
+    pub fn document_count(&self) -> Result<u64> {
+        match self {
+            Self::View(entries) => Ok(entries.rows().total()?.documents),
+            Self::Folder(entries) => Ok(entries.totals().count),
+        }
+    }
+
+    /// Returns the number of entries that the owner of the database has not read. Only folders without columns count
+    /// them; for views it is 0.
+    #[must_use]
+    pub fn unseen_count(&self) -> u64 {
+        match self {
+            Self::View(_) => 0,
+            Self::Folder(entries) => entries.totals().unseen,
+        }
+    }
+
+    /// Returns the totals of the whole view, each with the index of its column.
+    pub fn grand_totals(&self) -> Result<Vec<(usize, f64)>> {
+        match self {
+            Self::View(entries) => entries.grand_totals(),
+            Self::Folder(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the key of the entry with a tumbler.
+    pub fn key_at(&self, tumbler: &Tumbler) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::View(entries) => entries.rows().key_at(tumbler),
+            Self::Folder(entries) => entries.key_at(tumbler),
+        }
+    }
+
+    /// Returns the rows for a search by the values of sorted columns. Fails for a folder without columns.
+    pub fn sorted_rows(&self) -> Result<&ViewReader<'r>> {
+        match self {
+            Self::View(entries) => Ok(entries.rows()),
+            Self::Folder(_) => Err(Error::invalid("the folder", "it has no columns to search by")),
+        }
+    }
+
+    /// Reads entries.
+    pub fn read(&self, request: &Request) -> Result<Entries> {
+        match self {
+            Self::View(entries) => entries.read(request),
+            Self::Folder(entries) => entries.read(request),
+        }
+    }
+}
+
+impl DatabaseSnapshot<'_> {
+    /// Returns the views and folders that the reader may see: first those with columns, then the other folders, each in
+    /// the order of their creation.
+    pub fn views_and_folders(&self) -> Result<Vec<ViewOrFolder>> {
+        let views = self.views()?;
+        let folders = self.folders()?;
+        let is_plain = |folder: &&FolderDesign| views.iter().all(|info| info.id() != folder.view);
+        let plain: Vec<_> = folders.iter().filter(is_plain).cloned().map(ViewOrFolder::Folder).collect();
+        Ok(views.into_iter().map(ViewOrFolder::View).chain(plain).collect())
+    }
+
+    /// Returns the view or folder with a number.
+    pub fn view_or_folder(&self, id: ViewId) -> Result<ViewOrFolder> {
+        if let Some(info) = self.view_info(NoteId(id.0))? {
+            return Ok(ViewOrFolder::View(info));
+        }
+        self.plain_folder(|folder| folder.view == id, || format!("the view or folder {id}"))
+    }
+
+    /// Finds a view or folder by its name. Views are found by an alias or their UNID, too.
+    pub fn view_or_folder_find(&self, name: &str) -> Result<ViewOrFolder> {
+        match self.view_find(name) {
+            Ok(info) => Ok(ViewOrFolder::View(info)),
+            Err(Error::NotFound { .. }) => {
+                let is_named = |folder: &FolderDesign| folder.title.eq_ignore_ascii_case(name);
+                self.plain_folder(is_named, || format!("the view or folder {name:?}"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn plain_folder(
+        &self,
+        is_wanted: impl Fn(&FolderDesign) -> bool,
+        what: impl FnOnce() -> String,
+    ) -> Result<ViewOrFolder> {
+        let folders = self.folders()?;
+        let found = folders.iter().find(|folder| is_wanted(folder)).cloned();
+        found.map(ViewOrFolder::Folder).ok_or_else(|| Error::not_found(what()))
+    }
+}

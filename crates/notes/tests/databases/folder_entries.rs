@@ -1,0 +1,143 @@
+//! Tests of folders without columns, which are found and read like views.
+
+use std::sync::Arc;
+
+use base::{NoteId, ViewId};
+use notes::view::entries::{EntrySource, ViewOrFolder};
+use notes::view::navigate::Navigator;
+use notes::view::note::{ViewKind, ViewNote};
+use notes::view::read_entries::{Entries, EntryContents, Mask, Request, Start};
+use notes::view::reader::Tumbler;
+use notes::view::view_format::ViewDesign;
+use notes::{AclLevel, Database, Error, Item, NewNote};
+
+use crate::fixture::{TestServer, column, reader};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+
+/// Creates a database with the folder `Mine`, which contains five notes with the UIDs 1 to 5.
+fn world() -> (TestServer, Arc<Database>, Vec<NoteId>) {
+    let world = TestServer::new();
+    let database = world.database(&[(BOB, AclLevel::Reader)]);
+    let made = world.write(&database, ANN, |writer| {
+        let folder = writer.folder_create("Mine", &[])?;
+        let mut notes = Vec::new();
+        for number in 0..5 {
+            let note = writer.note_create(NewNote::document(vec![Item::text("Subject", format!("{number}"))]))?;
+            writer.folder_add(note, folder)?;
+            notes.push(note);
+        }
+        Ok(notes)
+    });
+    (world, database, made.expect("made"))
+}
+
+/// Calls `check` with the entries of `Mine` as Bob sees them.
+fn with_entries<T>(database: &Arc<Database>, check: impl FnOnce(&EntrySource<'_>) -> T) -> T {
+    let access = reader(database, BOB).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let opened = reading.view_or_folder_find("mine").expect("a folder").open(&reading).expect("it opens");
+    check(&opened.source(&reading, 0).expect("entries"))
+}
+
+fn request(start: Start, skip: (Navigator, u64), navigator: Navigator, limit: usize) -> Request {
+    Request { start, skip, navigator, limit, expansion: Arc::default(), mask: Mask::default() }
+}
+
+/// Returns the UIDs of the entries, the number of skipped steps and the UID at which to continue.
+fn told(entries: &Entries) -> (Vec<u32>, u64, Option<u8>) {
+    let uid = |content: &EntryContents| match content {
+        EntryContents::FolderEntry(entry) => entry.uid.0,
+        EntryContents::Row(row) => panic!("{row:?} is a row of a view"),
+    };
+    let next = entries.continue_at.as_ref().map(|key| *key.last().expect("four bytes"));
+    (entries.rows.iter().map(|row| uid(&row.content)).collect(), entries.skipped, next)
+}
+
+#[test]
+fn entries_are_read_by_start_skip_and_navigator() {
+    use Navigator::{Current, Next, NextExpanded, Previous};
+    let (_world, database, _) = world();
+    let check = |start: Start, skip, navigator, limit, expected: (&[u32], u64, Option<u8>)| {
+        let request = request(start, skip, navigator, limit);
+        let entries = with_entries(&database, |entries| entries.read(&request)).expect("entries");
+        assert_eq!(told(&entries), (expected.0.to_vec(), expected.1, expected.2), "{request:?}");
+    };
+    let none = (Current, 0);
+    check(Start::Beginning, none, Next, 9, (&[1, 2, 3, 4, 5], 0, None));
+    check(Start::Beginning, none, NextExpanded, 2, (&[1, 2], 0, Some(3)));
+    check(Start::Key(vec![0, 0, 0, 3]), none, Next, 2, (&[3, 4], 0, Some(5)));
+    check(Start::Key(vec![0, 0, 0, 9]), none, Next, 2, (&[], 0, None));
+    check(Start::End, none, Previous, 3, (&[5, 4, 3], 0, Some(2)));
+    check(Start::Position(1), none, Current, 9, (&[2], 0, None));
+    check(Start::Position(5), none, Next, 9, (&[], 0, None));
+    check(Start::Tumbler(Tumbler(vec![4])), none, Next, 9, (&[4, 5], 0, None));
+    check(Start::Tumbler(Tumbler(vec![4, 1])), none, Next, 9, (&[], 0, None));
+    check(Start::Beginning, (Next, 2), Next, 1, (&[2], 2, Some(3)));
+    check(Start::Position(1), (Next, 2), Next, 9, (&[4, 5], 2, None));
+    check(Start::Position(1), (Next, 9), Next, 9, (&[], 3, None));
+    check(Start::Position(3), (Previous, 2), Previous, 9, (&[2, 1], 2, None));
+    check(Start::Position(3), (Previous, 4), Previous, 9, (&[], 3, None));
+    check(Start::End, (Previous, 1), Previous, 1, (&[5], 1, Some(4)));
+}
+
+#[test]
+fn requested_details_are_returned() {
+    let (world, database, notes) = world();
+    world.write(&database, BOB, |writer| writer.mark_read(&notes[1..2])).expect("he may");
+    let mask = Mask { tumbler: true, position: true, counts: true, unread: true };
+    let request = Request { mask, ..request(Start::Position(1), (Navigator::Current, 0), Navigator::Next, 2) };
+    with_entries(&database, |source| {
+        let entries = source.read(&request).expect("entries");
+        let row = &entries.rows[0];
+        assert_eq!((row.tumbler.clone(), row.position, row.depth), (Some(Tumbler(vec![2])), Some(1), 0));
+        assert_eq!(row.counts.map(|counts| (counts.siblings, counts.children, counts.descendants)), Some((5, 0, 0)));
+        assert_eq!(entries.rows.iter().map(|row| row.unread).collect::<Vec<_>>(), [Some(false), Some(true)]);
+        assert_eq!((source.count().expect("sound"), source.document_count().expect("sound")), (5, 5));
+        assert_eq!(source.key_at(&Tumbler(vec![3])).expect("sound"), Some(vec![0, 0, 0, 3]));
+        assert_eq!(source.key_at(&Tumbler(vec![0])).expect("sound"), None);
+    });
+}
+
+#[test]
+fn requests_that_need_a_view_are_refused() {
+    let (_world, database, _) = world();
+    with_entries(&database, |source| {
+        let refused = |request: Request| source.read(&request).expect_err("refused").to_string();
+        let none = (Navigator::Current, 0);
+        assert!(refused(request(Start::Beginning, none, Navigator::Child, 1)).contains("navigator"));
+        assert!(refused(request(Start::Beginning, (Navigator::Parent, 2), Navigator::Next, 1)).contains("navigator"));
+        assert!(refused(request(Start::Key(vec![1]), none, Navigator::Next, 1)).contains("4 bytes"));
+        assert!(refused(request(Start::Beginning, none, Navigator::Next, usize::MAX)).contains("limit"));
+        assert!(source.sorted_rows().is_err());
+    });
+    let access = reader(&database, BOB).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let opened = reading.view_or_folder_find("Mine").expect("a folder").open(&reading).expect("it opens");
+    assert!(matches!(opened.source(&reading, 1), Err(Error::NotFound { .. })));
+    let missing = |found: notes::Result<ViewOrFolder>| found.expect_err("there is none").to_string();
+    assert_eq!(missing(reading.view_or_folder_find("Zork")), "the view or folder \"Zork\" does not exist");
+    assert!(missing(reading.view_or_folder(ViewId(999))).contains("does not exist"));
+}
+
+#[test]
+fn views_and_folders_are_one_list() {
+    let (world, database, _) = world();
+    let kind = ViewKind { folder: true, ..ViewKind::default() };
+    let design = ViewDesign { columns: vec![column("Subject")], ..ViewDesign::default() };
+    let shown = ViewNote { title: "Shown".into(), kind, design: design.clone(), ..ViewNote::default() };
+    let view = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
+    let made = world.write(&database, ANN, |writer| Ok((writer.view_create(&shown)?, writer.view_create(&view)?)));
+    let (shown, view) = made.expect("made");
+    let access = reader(&database, BOB).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let list = reading.views_and_folders().expect("sound");
+    let columns: Vec<usize> = list.iter().map(ViewOrFolder::column_count).collect();
+    assert_eq!(columns, [1, 1, 0], "each is listed once");
+    assert_eq!([list[0].id().0, list[1].id().0], [shown.0, view.0]);
+    for found in &list {
+        let again = reading.view_or_folder(found.id()).expect("it is listed");
+        assert_eq!((again.id(), again.column_count()), (found.id(), found.column_count()));
+    }
+}
