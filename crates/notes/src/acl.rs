@@ -17,60 +17,24 @@
 //! Roles are united over all matching entries. The effect of Readers and Authors items is decided where notes are read
 //! and written ([`crate::access`]). `docs/access-control.md` describes access control as a whole.
 
+mod level;
+
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::str::FromStr;
 
-use base::Name;
 use base::codec::{Decoder, Encoder, InvalidRecord};
+use base::{Name, NoteId};
 
+pub use self::level::AclLevel;
 use crate::error::{Error, Result};
+use crate::item::{Item, Value};
 use crate::limits::{ACL_ENTRIES_MAX, ACL_NAME_BYTES_MAX, ACL_ROLES_MAX, ROLE_BYTES_MAX};
 
-/// Access level of an identity, in ascending order. Each level includes the ones before it, except that a `Reader` does
-/// not create documents as a `Depositor` does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-#[repr(u8)]
-pub enum AclLevel {
-    /// No access.
-    NoAccess = 0,
-    /// The right to add documents, without seeing any.
-    Depositor = 1,
-    /// The right to read documents.
-    Reader = 2,
-    /// The right to create documents, and to change those that name the identity in an Authors item.
-    Author = 3,
-    /// The right to change all documents.
-    Editor = 4,
-    /// The right to change the design.
-    Designer = 5,
-    /// The right to change the ACL, and to delete the database.
-    Manager = 6,
-}
+/// The note that contains the ACL. It is the first note of every database.
+pub const ACL_NOTE_ID: NoteId = NoteId(1);
 
-impl AclLevel {
-    /// All levels, lowest first.
-    pub const ALL: [Self; 7] =
-        [Self::NoAccess, Self::Depositor, Self::Reader, Self::Author, Self::Editor, Self::Designer, Self::Manager];
-
-    fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
-    }
-}
-
-impl fmt::Display for AclLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoAccess => "No Access",
-            Self::Depositor => "Depositor",
-            Self::Reader => "Reader",
-            Self::Author => "Author",
-            Self::Editor => "Editor",
-            Self::Designer => "Designer",
-            Self::Manager => "Manager",
-        })
-    }
-}
+/// The item of the ACL note that contains the list.
+pub(crate) const ACL_ITEM: &str = "$ACL";
 
 impl FromStr for AclLevel {
     type Err = Error;
@@ -91,27 +55,31 @@ impl FromStr for AclLevel {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AclFlags(pub u16);
 
-impl AclFlags {
-    /// No flag.
-    pub const NONE: Self = Self(0);
-    /// Flag that forbids an Author to create documents.
-    pub const AUTHOR_NO_CREATE: Self = Self(0x0001);
-    /// Flag that forbids deleting documents.
-    pub const NO_DELETE: Self = Self(0x0004);
-    /// Flag that permits creating personal agents. It has no effect, because there are no personal agents yet.
-    pub const CREATE_PERSONAL_AGENT: Self = Self(0x0008);
-    /// Flag that permits creating personal folders and views.
-    pub const CREATE_PERSONAL_FOLDER: Self = Self(0x0010);
-    /// Flag that permits creating, changing and deleting shared folders and views.
-    pub const CREATE_FOLDER: Self = Self(0x0080);
-    /// Flag that permits reading public documents, whatever the level.
-    pub const PUBLIC_READER: Self = Self(0x0200);
-    /// Flag that permits creating and changing public documents, whatever the level.
-    pub const PUBLIC_WRITER: Self = Self(0x0400);
+bitflags::bitflags! {
+    impl AclFlags: u16 {
+        /// No flag.
+        const NONE = 0;
+        /// Flag that forbids an Author to create documents.
+        const AUTHOR_NO_CREATE = 0x0001;
+        /// Flag that forbids deleting documents.
+        const NO_DELETE = 0x0004;
+        /// Flag that permits creating personal agents. It has no effect, because there are no personal agents yet.
+        const CREATE_PERSONAL_AGENT = 0x0008;
+        /// Flag that permits creating personal folders and views.
+        const CREATE_PERSONAL_FOLDER = 0x0010;
+        /// Flag that permits creating, changing and deleting shared folders and views.
+        const CREATE_FOLDER = 0x0080;
+        /// Flag that permits reading public documents, whatever the level.
+        const PUBLIC_READER = 0x0200;
+        /// Flag that permits creating and changing public documents, whatever the level.
+        const PUBLIC_WRITER = 0x0400;
+    }
+}
 
-    const FORBIDDING: Self = Self(Self::AUTHOR_NO_CREATE.0 | Self::NO_DELETE.0);
-    const PERSONAL: Self = Self(Self::CREATE_PERSONAL_AGENT.0 | Self::CREATE_PERSONAL_FOLDER.0);
-    const PUBLIC: Self = Self(Self::PUBLIC_READER.0 | Self::PUBLIC_WRITER.0);
+impl AclFlags {
+    const FORBIDDING: Self = Self::AUTHOR_NO_CREATE.union(Self::NO_DELETE);
+    const PERSONAL: Self = Self::CREATE_PERSONAL_AGENT.union(Self::CREATE_PERSONAL_FOLDER);
+    const PUBLIC: Self = Self::PUBLIC_READER.union(Self::PUBLIC_WRITER);
 
     /// Returns the flags that make a difference at a level. At lower levels, the permitted operation is out of reach.
     /// At higher levels, the level includes it.
@@ -119,9 +87,9 @@ impl AclFlags {
     pub fn meaningful_at(level: AclLevel) -> Self {
         match level {
             AclLevel::NoAccess | AclLevel::Depositor => Self::PUBLIC,
-            AclLevel::Reader => Self::PERSONAL.with(Self::PUBLIC_WRITER),
-            AclLevel::Author => Self::FORBIDDING.with(Self::PERSONAL).with(Self::PUBLIC_WRITER),
-            AclLevel::Editor => Self::NO_DELETE.with(Self::PERSONAL).with(Self::CREATE_FOLDER),
+            AclLevel::Reader => Self::PERSONAL.union(Self::PUBLIC_WRITER),
+            AclLevel::Author => Self::FORBIDDING.union(Self::PERSONAL).union(Self::PUBLIC_WRITER),
+            AclLevel::Editor => Self::NO_DELETE.union(Self::PERSONAL).union(Self::CREATE_FOLDER),
             AclLevel::Designer | AclLevel::Manager => Self::NO_DELETE,
         }
     }
@@ -133,30 +101,8 @@ impl AclFlags {
             AclLevel::NoAccess | AclLevel::Depositor => Self::NONE,
             AclLevel::Reader | AclLevel::Author => Self::PUBLIC_READER,
             AclLevel::Editor => Self::PUBLIC,
-            AclLevel::Designer | AclLevel::Manager => Self::PUBLIC.with(Self::PERSONAL).with(Self::CREATE_FOLDER),
+            AclLevel::Designer | AclLevel::Manager => Self::PUBLIC.union(Self::PERSONAL).union(Self::CREATE_FOLDER),
         }
-    }
-
-    /// Returns `true` if all flags of `other` are set.
-    #[must_use]
-    pub fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Returns the union of both sets of flags.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Returns these flags without those of `other`.
-    #[must_use]
-    pub fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    fn common_with(self, other: Self) -> Self {
-        Self(self.0 & other.0)
     }
 
     fn unite_within_level(self, other: Self) -> Self {
@@ -253,8 +199,8 @@ impl AclEntry {
     /// Returns the rights that the entry grants: its flags that are meaningful at its level, and those that the level
     /// includes.
     fn rights(&self) -> Rights {
-        let flags = self.flags.common_with(AclFlags::meaningful_at(self.level));
-        let flags = flags.with(AclFlags::included_in(self.level));
+        let flags = self.flags.intersection(AclFlags::meaningful_at(self.level));
+        let flags = flags.union(AclFlags::included_in(self.level));
         Rights { level: self.level, flags, roles: self.roles.clone() }
     }
 
@@ -380,8 +326,8 @@ impl Rights {
         if self.level <= max {
             return self;
         }
-        let kept = self.flags.common_with(AclFlags::meaningful_at(max)).without(AclFlags::PUBLIC);
-        Self { level: max, flags: kept.with(AclFlags::included_in(max)), ..self }
+        let kept = self.flags.intersection(AclFlags::meaningful_at(max)).difference(AclFlags::PUBLIC);
+        Self { level: max, flags: kept.union(AclFlags::included_in(max)), ..self }
     }
 }
 
@@ -538,6 +484,11 @@ impl Acl {
         let name = Name::new(name);
         self.entries.iter().find(|entry| entry.name == name)
     }
+}
+
+/// Creates the item of the ACL note that contains a list.
+pub(crate) fn acl_item(acl: &Acl) -> Item {
+    Item::summary(ACL_ITEM, Value::MimePart(acl.encode()))
 }
 
 /// Checks that a text is a valid role, such as `[HRStaff]`.

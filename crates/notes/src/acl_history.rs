@@ -16,9 +16,8 @@ use base::{DbNumber, Modseq, Name, Timestamp};
 use store::{Batch, Direction, Read, Table};
 
 use crate::acl::{Acl, AclEntry, AclFlags, AclLevel, decode_entry, encode_entry};
-use crate::database::damaged;
 use crate::database_reader::DatabaseSnapshot;
-use crate::error::Result;
+use crate::error::{Result, damaged};
 use crate::keys;
 use crate::limits::{ACL_DIFFERENCES_MAX, ACL_HISTORY_MAX};
 

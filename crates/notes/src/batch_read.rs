@@ -7,13 +7,15 @@ use base::NoteId;
 use formula::{Formula, Host, Value};
 use store::{Direction, KeyRange, Read, Table};
 
-use crate::database::{Database, damaged};
-use crate::database_reader::{self, DatabaseSnapshot, damaged_note};
-use crate::error::Result;
-use crate::evaluate::{Subject, subject};
+use crate::database::Database;
+use crate::database_reader::DatabaseSnapshot;
+use crate::error::{Result, damaged};
+use crate::evaluate::stored_subject;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::note::Header;
+use crate::records::{self, damaged_note};
+use crate::subject::Subject;
 
 /// Maximum distance of two note ids that a scan covers together.
 const GAP_MAX: u32 = 8;
@@ -45,8 +47,8 @@ fn each_record(
         }
         for note in run {
             let (header, summary) = match part {
-                SummaryRecord::Header => (database_reader::load_header(reader, database, *note)?, None),
-                SummaryRecord::Summary => database_reader::load_header_and_summary_bytes(reader, database, *note)?,
+                SummaryRecord::Header => (records::load_header(reader, database, *note)?, None),
+                SummaryRecord::Summary => records::load_header_and_summary_bytes(reader, database, *note)?,
             };
             if let Some(header) = header {
                 each(header, summary.as_deref())?;
@@ -161,7 +163,7 @@ impl DatabaseSnapshot<'_> {
                 (None, _) => true,
                 (Some(_), None) => false,
                 (Some(selection), Some(bytes)) => {
-                    taken.selects(selection, &subject(&header, bytes, self.database())?, host)
+                    taken.selects(selection, &stored_subject(&header, bytes, self.database())?, host)
                 }
             };
             if is_taken {

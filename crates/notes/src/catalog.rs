@@ -201,6 +201,14 @@ impl DatabaseRecord {
         out.finish()
     }
 
+    /// Fails if a newer program has written the database.
+    pub(crate) fn check_ods(&self) -> Result<()> {
+        if self.ods <= OdsVersion::CURRENT {
+            return Ok(());
+        }
+        Err(Error::NewerOds { database: self.path.clone(), structure: self.ods, known: OdsVersion::CURRENT })
+    }
+
     /// Parses the stored form of any version. Data that a newer structure appends is ignored, so that such a database
     /// is listed and can be refused by its structure version.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {

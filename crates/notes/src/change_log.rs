@@ -11,8 +11,7 @@ use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
-use crate::database::damaged;
-use crate::error::Result;
+use crate::error::{Result, damaged};
 use crate::keys;
 use crate::note::{Header, Membership, decode_memberships, encode_memberships};
 

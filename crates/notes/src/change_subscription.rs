@@ -5,9 +5,10 @@
 //! has already processed. The size is bounded by the number of databases.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
 use base::DbNumber;
+use base::sync::{Mutex, RwLock};
 use event_listener::{Event, EventListener};
 
 /// The databases that changed since they were last taken.
@@ -21,7 +22,7 @@ impl ChangeSubscriber {
     /// Returns the databases that changed, in the order of their numbers, and clears the set.
     #[must_use]
     pub fn take(&self) -> Vec<DbNumber> {
-        let taken = std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner));
+        let taken = std::mem::take(&mut *self.changed.lock());
         let mut taken: Vec<DbNumber> = taken.into_iter().collect();
         taken.sort_unstable();
         taken
@@ -45,7 +46,7 @@ impl ChangeSubscribers {
     /// Adds a follower, which is active until it is dropped.
     pub(crate) fn add(&self) -> Arc<ChangeSubscriber> {
         let follower = Arc::new(ChangeSubscriber::default());
-        let mut followers = self.followers.write().unwrap_or_else(PoisonError::into_inner);
+        let mut followers = self.followers.write();
         followers.retain(|follower| follower.strong_count() > 0);
         followers.push(Arc::downgrade(&follower));
         follower
@@ -53,8 +54,8 @@ impl ChangeSubscribers {
 
     /// Notifies all followers that a database changed.
     pub(crate) fn notify(&self, database: DbNumber) {
-        for follower in self.followers.read().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade) {
-            let is_new = follower.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(database);
+        for follower in self.followers.read().iter().filter_map(Weak::upgrade) {
+            let is_new = follower.changed.lock().insert(database);
             if is_new {
                 follower.notified.notify(usize::MAX);
             }

@@ -4,8 +4,8 @@ use base::DbNumber;
 use store::blob::{BlobOwner, BlobWriter};
 use store::{Batch, Direction, KeyRange, Read, Store, Table};
 
-use crate::database::{Database, Notes, damaged};
-use crate::error::Result;
+use crate::database::Database;
+use crate::error::{Result, damaged};
 use crate::keys;
 use crate::note::Summary;
 
@@ -24,15 +24,10 @@ pub(crate) const TABLES: [Table; 10] = [
 ];
 
 /// Releases the references of all notes to their blobs.
-pub(crate) fn release_blobs(
-    notes: &Notes,
-    database: &Database,
-    gate: &BlobWriter<'_>,
-    batch: &mut Batch,
-) -> Result<()> {
-    let now = notes.clock().now();
+pub(crate) fn release_blobs(database: &Database, gate: &BlobWriter<'_>, batch: &mut Batch) -> Result<()> {
+    let now = database.clock.now();
     let range = KeyRange::prefix(&database.number.to_key());
-    let mut cursor = notes.store().scan(Table::Summary, &range, Direction::Forward)?;
+    let mut cursor = database.store.scan(Table::Summary, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
         let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
         if part != keys::SummaryRecord::Summary as u8 {

@@ -7,24 +7,26 @@
 //! Notes that Readers items hide are treated as absent by every method; only the counters of the database include them.
 //! The server itself sees everything, and only the server itself has access to the snapshot beneath.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
+use base::sync::Mutex;
+use base::{Modseq, NoteId, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner};
-use store::{Cursor, Direction, Read, Snapshot, Table, Ticket};
+use store::{Direction, Read, Snapshot, Table, Ticket};
 
-use crate::access::Grant;
+use crate::access::{Access, AtLeast, level};
 use crate::acl::Acl;
 use crate::change_log::{self, ChangeCursor, ChangeEntry};
 use crate::counters::Counters;
-use crate::database::{ACL_ITEM, ACL_NOTE_ID, Database, damaged};
-use crate::error::{Error, Result};
+use crate::database::Database;
+use crate::error::{Error, Result, damaged};
 use crate::folder::{self, FolderDesign};
 use crate::folder_reader::{self, FolderReader};
-use crate::item::{self, Item, Value};
+use crate::grant::Grant;
+use crate::item::Item;
 use crate::keys::{self, SummaryRecord};
-use crate::keyword::Keywords;
-use crate::note::{Header, Note, NoteClass, NoteFlags, Summary};
+use crate::note::{Header, Note, NoteClass, Summary};
+use crate::records;
 
 /// A page of changes in their order, with the place where the next page begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,7 +125,7 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Returns the number of the note or stub with a universal identifier.
     pub fn find(&self, unid: Unid) -> Result<Option<NoteId>> {
-        match find(&self.snapshot, self.database.number, unid)? {
+        match records::find(&self.snapshot, self.database.number, unid)? {
             Some(note) if self.is_hidden(note)? => Ok(None),
             other => Ok(other),
         }
@@ -132,7 +134,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Returns the direct responses of a note.
     pub fn children(&self, parent: Unid) -> Result<Vec<NoteId>> {
         let mut found = Vec::new();
-        for note in load_children(&self.snapshot, self.database.number, parent)? {
+        for note in records::load_children(&self.snapshot, self.database.number, parent)? {
             if !self.is_hidden(note)? {
                 found.push(note);
             }
@@ -185,7 +187,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// A transaction is included completely or not at all. There are fewer than `limit` changes only if no more exist.
     /// Fails unless the reader is the server itself.
     pub fn changes_by_transaction(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
-        require_server_itself(self.database, &self.grant)?;
+        records::require_server_itself(self.database, &self.grant)?;
         change_log::scan_transactions(&self.snapshot, self.database.number, since, limit)
     }
 
@@ -205,7 +207,7 @@ impl<'d> DatabaseSnapshot<'d> {
     pub fn design_notes(&self) -> Result<Vec<NoteId>> {
         let mut found = Vec::new();
         for class in [NoteClass::VIEW, NoteClass::FORM, NoteClass::ICON, NoteClass::INFO, NoteClass::FILTER] {
-            for note in load_design_notes(&self.snapshot, self.database, class)? {
+            for note in records::load_design_notes(&self.snapshot, self.database, class)? {
                 if !self.is_hidden(note)? {
                     found.push(note);
                 }
@@ -220,7 +222,7 @@ impl<'d> DatabaseSnapshot<'d> {
     }
 
     fn all_folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
-        let load = || load_folders(&self.snapshot, self.database);
+        let load = || records::load_folders(&self.snapshot, self.database);
         self.database.designs(self.counters.design_modseq, load)
     }
 
@@ -246,7 +248,7 @@ impl<'d> DatabaseSnapshot<'d> {
         if !self.grant.is_server_itself() && folder::is_hidden_from(&self.grant, &self.all_folders()?, folder) {
             return Err(Error::not_found(format!("folder {folder}")));
         }
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.lock();
         if let Some((_, opening)) = opened.as_ref().filter(|(view, _)| *view == folder) {
             return Ok(FolderReader::reopen(&self.snapshot, self.database, opening));
         }
@@ -278,12 +280,12 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Returns the snapshot, for crates of the server that keep collections of their own in a database. Fails unless
     /// the reader is the server itself.
     pub fn snapshot(&self) -> Result<&Snapshot<'d>> {
-        require_server_itself(self.database, &self.grant).map(|()| &self.snapshot)
+        records::require_server_itself(self.database, &self.grant).map(|()| &self.snapshot)
     }
 
     /// Returns `true` if Readers items hide the note with this header.
     pub(crate) fn hides(&self, header: &Header) -> Result<bool> {
-        is_hidden(&self.snapshot, self.database, &self.grant, header)
+        records::is_hidden(&self.snapshot, self.database, &self.grant, header)
     }
 
     fn is_hidden(&self, note: NoteId) -> Result<bool> {
@@ -300,13 +302,13 @@ impl<'d> DatabaseSnapshot<'d> {
     }
 
     fn header_and_visibility(&self, note: NoteId) -> Result<Option<CachedHeader>> {
-        let known = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.last.lock().clone();
         if let Some(known) = known.filter(|last| last.header.note == note) {
             return Ok(Some(known));
         }
-        let Some(header) = load_header(&self.snapshot, self.database, note)? else { return Ok(None) };
+        let Some(header) = records::load_header(&self.snapshot, self.database, note)? else { return Ok(None) };
         let looked = CachedHeader { is_hidden: self.hides(&header)?, header: Arc::new(header) };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked.clone());
+        *self.last.lock() = Some(looked.clone());
         Ok(Some(looked))
     }
 
@@ -317,42 +319,28 @@ impl<'d> DatabaseSnapshot<'d> {
         if self.grant.is_server_itself() || self.database.store.blobs().has_user(&self.snapshot, id, owner)? {
             return Ok(true);
         }
-        Ok(load_summary(&self.snapshot, self.database, note)?.is_some_and(|summary| summary.blobs.contains(id)))
+        Ok(records::load_summary(&self.snapshot, self.database, note)?
+            .is_some_and(|summary| summary.blobs.contains(id)))
     }
 
     fn load_summary(&self, note: NoteId) -> Result<Summary> {
-        load_summary(&self.snapshot, self.database, note)?.ok_or_else(|| self.damaged(note, "summary"))
+        records::load_summary(&self.snapshot, self.database, note)?.ok_or_else(|| self.damaged(note, "summary"))
     }
 
     fn load_body(&self, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
-        load_body(&self.snapshot, self.database, note, ordinal)
+        records::load_body(&self.snapshot, self.database, note, ordinal)
     }
 
     fn damaged(&self, note: NoteId, record: &'static str) -> Error {
-        damaged_note(self.database, note, record)
+        records::damaged_note(self.database, note, record)
     }
 }
 
-/// Returns `true` if Readers items hide the note with this header from the holder of a grant.
-pub(crate) fn is_hidden(reader: &dyn Read, database: &Database, grant: &Grant, header: &Header) -> Result<bool> {
-    if grant.is_server_itself() || !header.flags.has(NoteFlags::HAS_READERS) {
-        return Ok(false);
+impl<L: AtLeast<level::Reader>> Access<L> {
+    /// Takes a snapshot of the database for reading.
+    pub fn read(&self) -> Result<DatabaseSnapshot<'_>> {
+        DatabaseSnapshot::begin(self.database(), self.grant()?)
     }
-    let summary = load_summary(reader, database, header.note)?;
-    match summary {
-        Some(summary) => Ok(!grant.may_read(&summary.items)),
-        // The Readers items are lost with the summary, so the stub is hidden from everybody: the existence of the note
-        // must not leak.
-        None if header.is_stub() => Ok(true),
-        None => Err(damaged_note(database, header.note, "summary")),
-    }
-}
-
-pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Result<()> {
-    if grant.is_server_itself() {
-        return Ok(());
-    }
-    Err(Error::ServerOnly { database: database.path(), who: grant.display_name().to_owned() })
 }
 
 /// Reads the counters of a snapshot.
@@ -360,7 +348,7 @@ pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Resul
 /// The counters are gone if the database was deleted after its existence was checked. The deleting transaction holds
 /// the lock until the database is marked as deleted.
 fn counters_of(database: &Database, snapshot: &Snapshot<'_>) -> Result<Counters> {
-    load_counters(snapshot, database.number).or_else(|error| {
+    records::load_counters(snapshot, database.number).or_else(|error| {
         drop(database.lock());
         database.check_not_dropped()?;
         refuse_when_poisoned(database)?;
@@ -389,149 +377,4 @@ fn ticket_for(database: &Database, modseq: Modseq) -> Result<Ticket> {
 
 fn refuse_when_poisoned(database: &Database) -> Result<()> {
     database.store.committer().poisoned().map_or(Ok(()), |why| Err(store::Error::Poisoned(why).into()))
-}
-
-pub(crate) fn load_counters(reader: &dyn Read, database: DbNumber) -> Result<Counters> {
-    let key = keys::counters(database);
-    let value = reader.get(Table::Meta, &key)?.ok_or_else(|| damaged(Table::Meta, &key))?;
-    Counters::decode(&value).map_err(|_| damaged(Table::Meta, &key))
-}
-
-/// Returns the direct responses of a note, without checking access.
-pub(crate) fn load_children(reader: &dyn Read, database: DbNumber, parent: Unid) -> Result<Vec<NoteId>> {
-    let mut cursor = reader.scan(Table::Children, &keys::children_of(database, parent), Direction::Forward)?;
-    let mut found = Vec::new();
-    while let Some((key, _)) = cursor.next()? {
-        let note = key.get(20..24).and_then(|bytes| bytes.try_into().ok());
-        found.push(NoteId::from_key(note.ok_or_else(|| damaged(Table::Children, key))?));
-    }
-    Ok(found)
-}
-
-pub(crate) fn load_header(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Header>> {
-    let Some(value) = reader.get(Table::Summary, &keys::summary(database.number, note, SummaryRecord::Header))? else {
-        return Ok(None);
-    };
-    Header::decode(note, &value).map(Some).map_err(|_| damaged_note(database, note, "header"))
-}
-
-pub(crate) fn load_summary(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Summary>> {
-    let Some(value) = load_summary_bytes(reader, database, note)? else { return Ok(None) };
-    Summary::decode(&value).map(Some).map_err(|_| damaged_note(database, note, "summary"))
-}
-
-/// Returns the header and the summary of a note with one look-up. Both records are adjacent.
-pub(crate) fn load_header_and_summary(
-    reader: &dyn Read,
-    database: &Database,
-    note: NoteId,
-) -> Result<(Option<Header>, Option<Summary>)> {
-    let (header, summary) = load_header_and_summary_bytes(reader, database, note)?;
-    let summary = summary.map(|value| Summary::decode(&value)).transpose();
-    Ok((header, summary.map_err(|_| damaged_note(database, note, "summary"))?))
-}
-
-/// Returns the header of a note and its summary record as stored.
-pub(crate) fn load_header_and_summary_bytes(
-    reader: &dyn Read,
-    database: &Database,
-    note: NoteId,
-) -> Result<(Option<Header>, Option<Vec<u8>>)> {
-    let [header, summary] =
-        [SummaryRecord::Header, SummaryRecord::Summary].map(|part| keys::summary(database.number, note, part));
-    let found = reader.multi_get(Table::Summary, &[&header, &summary])?;
-    let [header, summary] = <[_; 2]>::try_from(found).expect("multi_get returns one value per key");
-    let header = header.map(|value| Header::decode(note, &value)).transpose();
-    Ok((header.map_err(|_| damaged_note(database, note, "header"))?, summary))
-}
-
-/// Returns a summary record as stored, for callers that read it without copying its texts.
-pub(crate) fn load_summary_bytes(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Vec<u8>>> {
-    Ok(reader.get(Table::Summary, &keys::summary(database.number, note, SummaryRecord::Summary))?)
-}
-
-pub(crate) fn load_body(reader: &dyn Read, database: &Database, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
-    let first = keys::body(database.number, note, ordinal, 0);
-    let Some(mut bytes) = reader.get(Table::Body, &first)? else { return Ok(None) };
-    if bytes.len() >= crate::limits::BODY_CHUNK_BYTES {
-        append_chunks(reader, &keys::body_of_item(database.number, note, ordinal), &mut bytes)?;
-    }
-    let mut input = base::codec::Decoder::new(&bytes);
-    Item::decode(&mut input).map(Some).map_err(|_| damaged_note(database, note, "body"))
-}
-
-fn append_chunks(reader: &dyn Read, range: &store::KeyRange, bytes: &mut Vec<u8>) -> Result<()> {
-    let mut cursor: Box<dyn Cursor> = reader.scan(Table::Body, range, Direction::Forward)?;
-    let mut first = true;
-    while let Some((_, value)) = cursor.next()? {
-        if !std::mem::take(&mut first) {
-            bytes.extend_from_slice(value);
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn find(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<Option<NoteId>> {
-    let key = keys::unid(database, unid);
-    let Some(value) = reader.get(Table::Unid, &key)? else { return Ok(None) };
-    let bytes = value.as_slice().try_into().map_err(|_| damaged(Table::Unid, &key))?;
-    Ok(Some(NoteId::from_key(bytes)))
-}
-
-/// Returns the keywords. The table is empty if no keyword was ever defined.
-pub(crate) fn load_keywords(reader: &dyn Read, database: DbNumber) -> Result<Keywords> {
-    let key = keys::keywords(database);
-    let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(Keywords::default()) };
-    Keywords::decode(&value).map_err(|_| damaged(Table::Meta, &key))
-}
-
-pub(crate) fn load_acl(reader: &dyn Read, database: &Database) -> Result<Acl> {
-    let summary = load_summary(reader, database, ACL_NOTE_ID)?;
-    let summary = summary.ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))?;
-    match item::find_item(&summary.items, ACL_ITEM).map(|item| &item.value) {
-        Some(Value::MimePart(bytes)) => Acl::decode(bytes).ok(),
-        _ => None,
-    }
-    .ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))
-}
-
-/// Returns the design notes of a class, in the order of their creation.
-pub(crate) fn load_design_notes(reader: &dyn Read, database: &Database, class: NoteClass) -> Result<Vec<NoteId>> {
-    let mut cursor = reader.scan(Table::Meta, &keys::designs(database.number), Direction::Forward)?;
-    let mut notes = Vec::new();
-    while let Some((key, value)) = cursor.next()? {
-        let note = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| damaged(Table::Meta, key))?;
-        let stored: [u8; 2] = value.try_into().map_err(|_| damaged(Table::Meta, key))?;
-        if NoteClass(u16::from_be_bytes(stored)) == class {
-            notes.push(NoteId::from_key(note));
-        }
-    }
-    Ok(notes)
-}
-
-pub(crate) fn load_folders(reader: &dyn Read, database: &Database) -> Result<Vec<FolderDesign>> {
-    let mut folders = Vec::new();
-    for note in load_design_notes(reader, database, NoteClass::VIEW)? {
-        let summary = load_summary(reader, database, note)?;
-        let summary = summary.ok_or_else(|| damaged_note(database, note, "summary"))?;
-        folders.extend(folder_design(note, &summary.items));
-    }
-    Ok(folders)
-}
-
-fn folder_design(note: NoteId, items: &[Item]) -> Option<FolderDesign> {
-    let flags = item::find_item(items, folder::FLAGS_ITEM)?.value.text()?.to_owned();
-    if !flags.contains('F') {
-        return None;
-    }
-    let title = item::find_item(items, folder::TITLE_ITEM)?.value.text()?.to_owned();
-    let own = [folder::FLAGS_ITEM, folder::TITLE_ITEM, folder::READERS_ITEM];
-    let is_attribute = |item: &&Item| own.iter().all(|name| !item.is_named(name));
-    let pair = |item: &Item| Some((item.name.clone(), item.value.text()?.to_owned()));
-    let attributes = items.iter().filter(is_attribute).filter_map(pair).collect();
-    Some(FolderDesign { view: ViewId(note.0), title, flags, attributes, readers: folder::readers_of(items) })
-}
-
-pub(crate) fn damaged_note(database: &Database, note: NoteId, record: &'static str) -> Error {
-    Error::Damaged { database: database.path(), note, record }
 }

@@ -4,8 +4,6 @@ use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{Name, NoteId, Uid, ViewId};
 
 use crate::acl::{AclFlags, AclLevel};
-use crate::collection;
-use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign, FolderState, FolderWeights};
 use crate::folder_reader::FolderReader;
@@ -13,6 +11,7 @@ use crate::item::Item;
 use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
 use crate::note::{NewNote, NoteClass};
 use crate::private_design;
+use crate::records;
 use crate::transaction::OpenFolder;
 use crate::view::note::{self, FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
 use crate::writer::Writer;
@@ -144,7 +143,7 @@ impl Writer<'_, '_> {
             self.check_may_design_folders()?;
             None
         };
-        let count = database_reader::load_design_notes(self.store, self.part.database, NoteClass::VIEW)?.len();
+        let count = records::load_design_notes(self.store, self.part.database, NoteClass::VIEW)?.len();
         if count >= VIEWS_PER_DATABASE_MAX {
             return Err(Error::Limit { what: "views of a database", max: VIEWS_PER_DATABASE_MAX });
         }
@@ -206,8 +205,8 @@ impl Writer<'_, '_> {
     }
 
     fn check_view_name(&self, view: &ViewNote, own: Option<NoteId>) -> Result<()> {
-        for note in database_reader::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
-            let Some(summary) = database_reader::load_summary(self.store, self.part.database, note)? else { continue };
+        for note in records::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
+            let Some(summary) = records::load_summary(self.store, self.part.database, note)? else { continue };
             let other = ViewNote::of_items(&summary.items).filter(|other| !other.kind.folder && Some(note) != own);
             let other = other.filter(|_| self.blocks_title(private_design::owner_of(&summary.items).as_ref()));
             if other.is_some_and(|other| other.is_named(&view.title)) {
@@ -241,7 +240,7 @@ impl Writer<'_, '_> {
 
     /// Returns `true` if the caller may create, change and delete shared folders and views.
     pub(crate) fn may_design_folders(&self) -> bool {
-        self.part.grant.flags().has(AclFlags::CREATE_FOLDER) || self.part.grant.level() >= AclLevel::Designer
+        self.part.grant.flags().contains(AclFlags::CREATE_FOLDER) || self.part.grant.level() >= AclLevel::Designer
     }
 
     fn new_folder_state(&mut self) -> FolderState {

@@ -2,6 +2,7 @@
 
 use base::{NoteId, Unid};
 use formula::source::LineColumn;
+use store::Table;
 
 use crate::acl::AclLevel;
 use crate::ods::OdsVersion;
@@ -77,4 +78,9 @@ impl Error {
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Store(_))
     }
+}
+
+/// Creates the error for a record that does not match its format.
+pub(crate) fn damaged(table: Table, key: &[u8]) -> Error {
+    Error::Store(store::Error::Damaged { table, key: key.to_vec(), why: "not in the expected format".into() })
 }

@@ -26,20 +26,22 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::{DbNumber, Modseq, Name, NoteId, Uid, Unid, ViewId};
+use collection::{CollectionId, CountOnly};
 use store::blob::{BlobId, BlobOwner};
 use store::{Direction, KeyRange, Read, Table};
 
+use crate::acl::ACL_NOTE_ID;
 use crate::change_log::{self, Change};
-use crate::collection::{self, CollectionId, CountOnly};
 use crate::counters::Counters;
-use crate::database::{ACL_NOTE_ID, Database, Notes};
-use crate::database_reader;
+use crate::database::Database;
+use crate::databases::Notes;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
 use crate::note::{Header, NoteClass};
+use crate::records;
 use crate::soft_deletion::DeletionRecord;
 use crate::view::check as view_check;
 use crate::view::index::ViewIndex;
@@ -199,7 +201,7 @@ fn check_with_progress(database: &Database, heard: &mut ProgressCallback<'_>) ->
     database.store.clear_write_cache();
     let keywords = database.keywords();
     let snapshot = database.store.snapshot()?;
-    let stored = database_reader::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
+    let stored = records::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
     let mut survey = Survey::new(database, &snapshot, stored, keywords);
     let outcome = survey.run(heard);
     if outcome.is_err() || !survey.report.findings.is_empty() {
@@ -255,7 +257,7 @@ pub fn blob_uses(database: &Database, each: &mut dyn FnMut(BlobOwner, BlobId)) -
     survey.read_headers()?;
     let mut unread: HashSet<BlobOwner> = survey.damaged.iter().map(|note| owner(*note)).collect();
     for note in survey.headers.values().filter(|header| header.has_contents()).map(|header| header.note) {
-        match salvage::split_damage(database_reader::load_summary(reader, database, note))? {
+        match salvage::split_damage(records::load_summary(reader, database, note))? {
             Ok(Some(summary)) => summary.blobs.iter().for_each(|blob| each(owner(note), *blob)),
             Ok(None) | Err(_) => drop(unread.insert(owner(note))),
         }
@@ -468,7 +470,7 @@ impl<'s> Survey<'s> {
     fn check_note(&mut self, note: NoteId) -> Result<()> {
         let Some(header) = self.headers.get(&note).cloned() else { return Ok(()) };
         if !self.is_superseded(&header) && !self.unreadable.contains(&Table::Unid) {
-            match salvage::split_damage(database_reader::find(self.reader, self.number, header.unid))? {
+            match salvage::split_damage(records::find(self.reader, self.number, header.unid))? {
                 Ok(found) if found == Some(note) => {}
                 Ok(_) => self.report_finding(Finding::UnidIndex { unid: header.unid }),
                 Err(why) => self.give_up(Table::Unid, why),
@@ -495,12 +497,12 @@ impl<'s> Survey<'s> {
         if !self.headers.get(&note).is_some_and(Header::has_contents) {
             return Ok(());
         }
-        let summary = match salvage::split_damage(database_reader::load_summary(self.reader, self.database, note))? {
+        let summary = match salvage::split_damage(records::load_summary(self.reader, self.database, note))? {
             Ok(Some(summary)) => summary,
             Ok(None) | Err(_) => return self.give_up_note(note, "summary"),
         };
         for body in &summary.body {
-            match salvage::split_damage(database_reader::load_body(self.reader, self.database, note, body.ordinal))? {
+            match salvage::split_damage(records::load_body(self.reader, self.database, note, body.ordinal))? {
                 Ok(Some(item)) if item.name == body.name => {}
                 Ok(_) | Err(_) => return self.give_up_note(note, "body"),
             }
@@ -729,7 +731,7 @@ impl<'s> Survey<'s> {
     }
 
     fn is_folder(&self, view: ViewId) -> Result<bool> {
-        let summary = database_reader::load_summary(self.reader, self.database, NoteId(view.0))?.unwrap_or_default();
+        let summary = records::load_summary(self.reader, self.database, NoteId(view.0))?.unwrap_or_default();
         let flags = crate::item::find_item(&summary.items, folder::FLAGS_ITEM).and_then(|item| item.value.text());
         Ok(flags.is_some_and(|flags| flags.contains('F')))
     }

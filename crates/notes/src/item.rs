@@ -13,38 +13,27 @@ use store::blob::BlobId;
 
 use crate::error::{Error, Result};
 use crate::limits::{BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, LIST_VALUES_MAX};
-use crate::note::Summary;
 
 /// Properties of an item in addition to its value. The flags are those of Domino.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ItemFlags(pub u16);
 
-impl ItemFlags {
-    /// No flag.
-    pub const NONE: Self = Self(0);
-    /// The item is part of the digital signature.
-    pub const SIGNED: Self = Self(0x0001);
-    /// The item is stored in the summary record. Views and formulas see only such items.
-    pub const SUMMARY: Self = Self(0x0004);
-    /// An Authors item: its names may change the document although their level is only Author.
-    pub const AUTHORS: Self = Self(0x0020);
-    /// The value is a list of names.
-    pub const NAMES: Self = Self(0x0040);
-    /// Changing the item requires Editor access.
-    pub const PROTECTED: Self = Self(0x0200);
-    /// A Readers item: only its names may read the document.
-    pub const READERS: Self = Self(0x0400);
-
-    /// Returns `true` if all flags of `other` are set.
-    #[must_use]
-    pub fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Returns the union of both sets of flags.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+bitflags::bitflags! {
+    impl ItemFlags: u16 {
+        /// No flag.
+        const NONE = 0;
+        /// The item is part of the digital signature.
+        const SIGNED = 0x0001;
+        /// The item is stored in the summary record. Views and formulas see only such items.
+        const SUMMARY = 0x0004;
+        /// An Authors item: its names may change the document although their level is only Author.
+        const AUTHORS = 0x0020;
+        /// The value is a list of names.
+        const NAMES = 0x0040;
+        /// Changing the item requires Editor access.
+        const PROTECTED = 0x0200;
+        /// A Readers item: only its names may read the document.
+        const READERS = 0x0400;
     }
 }
 
@@ -323,14 +312,14 @@ impl Item {
     /// Creates a Readers item.
     #[must_use]
     pub fn readers(name: impl Into<String>, names: Vec<String>) -> Self {
-        let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES).with(ItemFlags::READERS);
+        let flags = ItemFlags::SUMMARY.union(ItemFlags::NAMES).union(ItemFlags::READERS);
         Self { name: name.into(), flags, value: Value::TextList(names) }
     }
 
     /// Creates an Authors item.
     #[must_use]
     pub fn authors(name: impl Into<String>, names: Vec<String>) -> Self {
-        let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES).with(ItemFlags::AUTHORS);
+        let flags = ItemFlags::SUMMARY.union(ItemFlags::NAMES).union(ItemFlags::AUTHORS);
         Self { name: name.into(), flags, value: Value::TextList(names) }
     }
 
@@ -344,7 +333,7 @@ impl Item {
     /// to a note is decided from that record alone.
     #[must_use]
     pub fn is_summary(&self) -> bool {
-        [ItemFlags::SUMMARY, ItemFlags::READERS, ItemFlags::AUTHORS].iter().any(|flag| self.flags.has(*flag))
+        [ItemFlags::SUMMARY, ItemFlags::READERS, ItemFlags::AUTHORS].iter().any(|flag| self.flags.contains(*flag))
     }
 
     /// Returns the size of the stored form in bytes, without creating it.
@@ -427,10 +416,21 @@ pub fn check_items(items: &[Item]) -> Result<()> {
     if body().any(|item| item.encoded_len() > BODY_ITEM_BYTES_MAX) {
         return Err(Error::Limit { what: "bytes of an item", max: BODY_ITEM_BYTES_MAX });
     }
-    if Summary::encoded_len(items) > SUMMARY_BYTES_MAX {
+    if summary_len(items) > SUMMARY_BYTES_MAX {
         return Err(Error::Limit { what: "bytes of the summary items of a note", max: SUMMARY_BYTES_MAX });
     }
     Ok(())
+}
+
+/// Returns the size in bytes of the summary record for these items, if the note uses no blobs.
+#[must_use]
+pub fn summary_len(items: &[Item]) -> usize {
+    let (summary, body): (Vec<&Item>, Vec<&Item>) = items.iter().partition(|item| item.is_summary());
+    let of_summary: usize = summary.iter().map(|item| item.encoded_len()).sum();
+    let entry = |item: &&Item| 2 + bytes_len(item.name.len()) + varint_len(item.encoded_len() as u64);
+    let of_body: usize = body.iter().map(entry).sum();
+    let counts = varint_len(summary.len() as u64) + varint_len(body.len() as u64) + varint_len(0);
+    1 + counts + of_summary + of_body
 }
 
 /// Returns the first item with this name.

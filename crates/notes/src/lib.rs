@@ -2,21 +2,20 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`database`] | all databases of a server, and one open database |
+//! | [`databases`], [`database`] | all databases of a server, and one open database |
 //! | [`catalog`] | the list of databases |
-//! | [`acl`], [`access`], [`acl_history`] | access rights, the proof of them, and the history of their changes |
+//! | [`acl`], [`grant`], [`access`], [`acl_history`] | access rights, their effect on notes, the proof of them, and the history of their changes |
 //! | [`item`], [`note`] | the parts of a note, and their stored forms |
 //! | [`database_reader`], [`public`] | snapshots of everything readable, and of public documents only |
 //! | [`transaction`], [`writer`] | changes |
 //! | [`save`], [`soft_deletion`], [`profile`] | save conflicts and the record of editors; soft deletion; profile documents |
 //! | [`change_log`] | the change log |
 //! | [`change_subscription`] | notification of changed databases |
-//! | [`evaluate`] | formulas over notes |
+//! | [`subject`], [`evaluation_context`], [`evaluate`] | documents and the context as formulas see them; searches by formula |
 //! | [`fixup`], [`purge`] | check and repair; purge of old deletions |
 //! | [`ods`] | version of the on-disk structure, and upgrades from older ones |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
 //! | [`unread`] | unread marks per user |
-//! | [`collection`] | the counted index below folders and views |
 //!
 //! Promises: one transaction is one atomic batch; writers to one database queue, and a conflict is reported only to
 //! callers that asked for the check; readers never wait; all data is reached through an [`access::Access`].
@@ -30,15 +29,17 @@ pub mod batch_read;
 pub mod catalog;
 pub mod change_log;
 pub mod change_subscription;
-pub mod collection;
 pub mod counters;
 pub mod database;
 pub mod database_reader;
+pub mod databases;
 pub mod error;
 pub mod evaluate;
+pub mod evaluation_context;
 pub mod fixup;
 pub mod folder;
 pub mod folder_reader;
+pub mod grant;
 pub mod item;
 pub mod keyword;
 pub mod limits;
@@ -50,6 +51,7 @@ pub mod public;
 pub mod purge;
 pub mod save;
 pub mod soft_deletion;
+pub mod subject;
 pub mod transaction;
 pub mod unread;
 pub mod view;
@@ -62,17 +64,20 @@ mod keys;
 mod private_design;
 mod readers_filter;
 mod recent_changes;
+mod records;
 
-pub use access::{Access, AtLeast, Grant, Level, level};
+pub use access::{Access, AtLeast, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identity};
 pub use acl_history::{AclChange, AclDifference};
 pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase};
 pub use change_subscription::ChangeSubscriber;
-pub use database::{Database, Notes};
+pub use database::Database;
 pub use database_reader::DatabaseSnapshot;
+pub use databases::Notes;
 pub use error::{Error, Result};
 pub use folder::{FolderDesign, FolderEntry, FolderState, FolderTotals};
 pub use folder_reader::FolderReader;
+pub use grant::Grant;
 pub use item::{Item, ItemFlags, Value};
 pub use keyword::Keywords;
 pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};

@@ -14,17 +14,19 @@ use base::{Name, NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Access, HostText, Lookup, LookupColumn};
 use formula::{Host, Moment, Text, Value};
 
-use crate::database_reader::{DatabaseSnapshot, damaged_note, load_summary_bytes};
+use crate::database_reader::DatabaseSnapshot;
 use crate::error::Error;
-use crate::evaluate::{EvaluationContext, as_operand};
+use crate::evaluation_context::EvaluationContext;
 use crate::limits::{
     LOOKUP_BYTES_MAX, LOOKUP_CACHE_BYTES_MAX, LOOKUP_COST_MAX, LOOKUP_FIXED_COST_ROWS, LOOKUP_KEY_BYTES_MAX,
     LOOKUP_ROWS_MAX,
 };
 use crate::note::summary_items;
+use crate::records::{damaged_note, load_summary_bytes};
+use crate::subject::as_operand;
 use crate::view::cell::{self, CellValue};
 use crate::view::navigate::{Expansion, Navigator};
-use crate::view::read_entries::{EntryReader, Mask, Request, Start};
+use crate::view::read_entries::{EntryContents, EntryReader, Mask, Request, Start};
 use crate::view::reader::RowContents;
 
 /// Number of bytes that a value takes in memory in addition to its text.
@@ -192,7 +194,7 @@ impl<'r> LookupContext<'r> {
             let found = self.report_error(entries.read(&request))?;
             self.spend(found.rows_read)?;
             for row in &found.rows {
-                let RowContents::Document { note, row } = &row.content else { continue };
+                let EntryContents::Row(RowContents::Document { note, row }) = &row.content else { continue };
                 if main_documents_only && row.response_level > 0 {
                     continue;
                 }

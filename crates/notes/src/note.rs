@@ -7,7 +7,7 @@
 //! A deleted note leaves a *stub*: a header with [`NoteFlags::STUB`] and nothing else, kept for the purge interval so
 //! that replicas and IMAP clients learn of the deletion.
 
-use base::codec::{Decoder, Encoder, InvalidRecord, bytes_len, varint_len};
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
 use store::blob::BlobId;
 
@@ -55,35 +55,19 @@ impl NoteClass {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NoteFlags(pub u16);
 
-impl NoteFlags {
-    /// A deletion stub.
-    pub const STUB: Self = Self(0x0001);
-    /// The note has Readers items. Reading it requires a check of the summary.
-    pub const HAS_READERS: Self = Self(0x0002);
-    /// The note is the losing version of a save conflict, kept as a response to the winner.
-    pub const CONFLICT: Self = Self(0x0004);
-    /// The document is deleted, but can be restored until its retention ends ([`crate::soft_deletion`]). It is a stub
-    /// that keeps its contents.
-    pub const SOFT_DELETED: Self = Self(0x0008);
-    /// The document is public ([`crate::public`]). The bit 0x0010 is reserved for the stored form.
-    pub const PUBLIC: Self = Self(0x0020);
-
-    /// Returns `true` if all flags of `other` are set.
-    #[must_use]
-    pub fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Returns the union of both sets of flags.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Returns these flags without those of `other`.
-    #[must_use]
-    pub fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+bitflags::bitflags! {
+    impl NoteFlags: u16 {
+        /// A deletion stub.
+        const STUB = 0x0001;
+        /// The note has Readers items. Reading it requires a check of the summary.
+        const HAS_READERS = 0x0002;
+        /// The note is the losing version of a save conflict, kept as a response to the winner.
+        const CONFLICT = 0x0004;
+        /// The document is deleted, but can be restored until its retention ends ([`crate::soft_deletion`]). It is a
+        /// stub that keeps its contents.
+        const SOFT_DELETED = 0x0008;
+        /// The document is public ([`crate::public`]). The bit 0x0010 is reserved for the stored form.
+        const PUBLIC = 0x0020;
     }
 }
 
@@ -91,36 +75,20 @@ impl NoteFlags {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Marks(pub u8);
 
-impl Marks {
-    /// No mark.
-    pub const NONE: Self = Self(0);
-    /// `\Seen`: read by the owner. The unread marks of other users are in [`crate::unread`].
-    pub const SEEN: Self = Self(0x01);
-    /// `\Answered`.
-    pub const ANSWERED: Self = Self(0x02);
-    /// `\Flagged`.
-    pub const FLAGGED: Self = Self(0x04);
-    /// `\Deleted`.
-    pub const DELETED: Self = Self(0x08);
-    /// `\Draft`.
-    pub const DRAFT: Self = Self(0x10);
-
-    /// Returns `true` if all marks of `other` are set.
-    #[must_use]
-    pub fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Returns the union of both sets of marks.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Returns these marks without those of `other`.
-    #[must_use]
-    pub fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+bitflags::bitflags! {
+    impl Marks: u8 {
+        /// No mark.
+        const NONE = 0;
+        /// `\Seen`: read by the owner. The unread marks of other users are in [`crate::unread`].
+        const SEEN = 0x01;
+        /// `\Answered`.
+        const ANSWERED = 0x02;
+        /// `\Flagged`.
+        const FLAGGED = 0x04;
+        /// `\Deleted`.
+        const DELETED = 0x08;
+        /// `\Draft`.
+        const DRAFT = 0x10;
     }
 }
 
@@ -210,13 +178,13 @@ impl Header {
     /// Returns `true` for a deletion stub, including one that keeps its contents.
     #[must_use]
     pub fn is_stub(&self) -> bool {
-        self.flags.has(NoteFlags::STUB)
+        self.flags.contains(NoteFlags::STUB)
     }
 
     /// Returns `true` for a deletion stub whose document can be restored.
     #[must_use]
     pub fn is_soft_deleted(&self) -> bool {
-        self.flags.has(NoteFlags::STUB.with(NoteFlags::SOFT_DELETED))
+        self.flags.contains(NoteFlags::STUB.union(NoteFlags::SOFT_DELETED))
     }
 
     /// Returns `true` if the note has contents.
@@ -350,17 +318,6 @@ impl Summary {
             out.raw(&blob.0);
         }
         out.finish()
-    }
-
-    /// Returns the size in bytes of the summary record for these items, if the note uses no blobs.
-    #[must_use]
-    pub fn encoded_len(items: &[Item]) -> usize {
-        let (summary, body): (Vec<&Item>, Vec<&Item>) = items.iter().partition(|item| item.is_summary());
-        let of_summary: usize = summary.iter().map(|item| item.encoded_len()).sum();
-        let entry = |item: &&Item| 2 + bytes_len(item.name.len()) + varint_len(item.encoded_len() as u64);
-        let of_body: usize = body.iter().map(entry).sum();
-        let counts = varint_len(summary.len() as u64) + varint_len(body.len() as u64) + varint_len(0);
-        1 + counts + of_summary + of_body
     }
 
     /// Parses the stored form.

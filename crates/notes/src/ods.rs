@@ -11,36 +11,22 @@
 //! program wrote in between. An upgrade changes the contents of no note, so modseqs and sequence numbers stay, and
 //! neither clients nor indexes are notified.
 
+mod version;
+
 use base::NoteId;
 use store::{Batch, Cursor, Direction, Read, Table};
 
+pub use self::version::OdsVersion;
 use crate::access::{Access, level};
-use crate::acl::Acl;
-use crate::database::{ACL_ITEM, Notes, acl_item};
-use crate::database_reader;
-use crate::error::{Error, Result};
+use crate::acl::{ACL_ITEM, ACL_NOTE_ID, Acl, acl_item};
+use crate::databases::Notes;
+use crate::error::Result;
 use crate::item;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{UPGRADE_BYTES_PER_STEP, UPGRADE_NOTES_PER_STEP};
 use crate::note::{Header, NoteFlags, Summary};
 use crate::public;
-
-/// The version of the record formats of a database.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct OdsVersion(pub u16);
-
-impl OdsVersion {
-    /// The oldest version that this program reads: that of databases created before version numbers existed.
-    pub const OLDEST: Self = Self(1);
-    /// The version that this program writes.
-    pub const CURRENT: Self = Self(2);
-}
-
-impl std::fmt::Display for OdsVersion {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::records;
 
 /// The progress of an upgrade, or of the plan for one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,13 +146,12 @@ impl UpgradeStep {
         let database = access.database();
         let Some((key, value)) = cursor.next()? else { return Ok(false) };
         let Some((note, part)) = keys::split_summary(key) else {
-            return Err(crate::database::damaged(Table::Summary, key));
+            return Err(crate::error::damaged(Table::Summary, key));
         };
         if part != SummaryRecord::Header as u8 {
             return Ok(true);
         }
-        let header =
-            Header::decode(note, value).map_err(|_| database_reader::damaged_note(database, note, "header"))?;
+        let header = Header::decode(note, value).map_err(|_| records::damaged_note(database, note, "header"))?;
         self.notes += 1;
         self.last = note;
         let Some(summary) = contents(store, access, &header)? else { return Ok(true) };
@@ -195,37 +180,29 @@ fn contents(store: &dyn Read, access: &Access<level::Manager>, header: &Header) 
     if !header.has_contents() {
         return Ok(None);
     }
-    database_reader::load_summary(store, access.database(), header.note)
+    records::load_summary(store, access.database(), header.note)
 }
 
 /// Returns the header in the format of structure 2, which flags public documents, or `None` if it has that format
 /// already.
 fn upgraded_header(header: &Header, summary: &Summary) -> Option<Header> {
-    let is_old = public::is_public(&summary.items) && !header.flags.has(NoteFlags::PUBLIC);
-    is_old.then(|| Header { flags: header.flags.with(NoteFlags::PUBLIC), ..header.clone() })
+    let is_old = public::is_public(&summary.items) && !header.flags.contains(NoteFlags::PUBLIC);
+    is_old.then(|| Header { flags: header.flags.union(NoteFlags::PUBLIC), ..header.clone() })
 }
 
 /// Returns the ACL note's summary in the format of structure 2, which stores the maximum level for password logins, or
 /// `None` if it has that format already.
 fn upgraded_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summary) -> Result<Option<Summary>> {
-    if note != crate::database::ACL_NOTE_ID {
+    if note != ACL_NOTE_ID {
         return Ok(None);
     }
     let Some(stored) = item::find_item(&summary.items, ACL_ITEM) else { return Ok(None) };
     let item::Value::MimePart(bytes) = &stored.value else { return Ok(None) };
-    let damaged = |_| database_reader::damaged_note(access.database(), note, "access control list");
+    let damaged = |_| records::damaged_note(access.database(), note, "access control list");
     let renewed = acl_item(&Acl::decode(bytes).map_err(damaged)?);
     if renewed.value == stored.value {
         return Ok(None);
     }
     let items = summary.items.iter().map(|item| if item.is_named(ACL_ITEM) { renewed.clone() } else { item.clone() });
     Ok(Some(Summary { items: items.collect(), ..summary.clone() }))
-}
-
-/// Fails if a newer program has written the database.
-pub(crate) fn refuse_newer(path: &str, structure: OdsVersion) -> Result<()> {
-    if structure <= OdsVersion::CURRENT {
-        return Ok(());
-    }
-    Err(Error::NewerOds { database: path.to_owned(), structure, known: OdsVersion::CURRENT })
 }

@@ -7,12 +7,12 @@
 use base::{Name, NoteId};
 
 use crate::acl::{AclFlags, AclLevel};
-use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, FolderDesign};
 use crate::item::{self, Item};
 use crate::limits::PERSONAL_VIEWS_MAX;
 use crate::note::NoteClass;
+use crate::records;
 use crate::view::note::{READERS_ITEM, ViewKind};
 use crate::writer::Writer;
 
@@ -41,13 +41,13 @@ impl Writer<'_, '_> {
     /// one.
     pub(crate) fn require_may_create_personal(&self) -> Result<Name> {
         self.require_level(AclLevel::Reader)?;
-        if !self.part.grant.flags().has(AclFlags::CREATE_PERSONAL_FOLDER) {
+        if !self.part.grant.flags().contains(AclFlags::CREATE_PERSONAL_FOLDER) {
             self.require_level(AclLevel::Designer)?;
         }
         let nobody = || Error::invalid("a personal folder or view", "only authenticated users can create one");
         let owner = self.part.grant.name().ok_or_else(nobody)?.clone();
         let mut count = 0;
-        for note in database_reader::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
+        for note in records::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
             count += usize::from(self.design_is_owned_by_caller(note)?);
         }
         if count >= PERSONAL_VIEWS_MAX {
@@ -63,11 +63,11 @@ impl Writer<'_, '_> {
 
     /// Returns `true` if a stored design note describes a personal folder or view of the caller.
     pub(crate) fn design_is_owned_by_caller(&self, note: NoteId) -> Result<bool> {
-        let header = database_reader::load_header(self.store, self.part.database, note)?;
+        let header = records::load_header(self.store, self.part.database, note)?;
         if header.is_none_or(|header| header.class != NoteClass::VIEW) {
             return Ok(false);
         }
-        let summary = database_reader::load_summary(self.store, self.part.database, note)?;
+        let summary = records::load_summary(self.store, self.part.database, note)?;
         Ok(summary.is_some_and(|summary| self.is_owned_by_caller(&summary.items)))
     }
 

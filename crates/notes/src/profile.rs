@@ -15,11 +15,12 @@ use base::{Name, NoteId, Unid};
 use store::blob::BlobId;
 
 use crate::acl::AclLevel;
-use crate::database_reader::{self, DatabaseSnapshot};
+use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::item::Item;
 use crate::limits::PROFILE_NAME_BYTES_MAX;
 use crate::note::{NewNote, Note, NoteClass};
+use crate::records;
 use crate::writer::Writer;
 
 /// The item with the name of the profile.
@@ -81,7 +82,7 @@ impl DatabaseSnapshot<'_> {
 impl Writer<'_, '_> {
     /// Returns a profile in its state before this transaction.
     pub fn profile(&mut self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
-        let found = database_reader::find(self.store, self.part.database.number, profile_unid(name, user))?;
+        let found = records::find(self.store, self.part.database.number, profile_unid(name, user))?;
         let Some(note) = found else { return Ok(None) };
         Ok(self.note(note)?.filter(|note| note.header.class == NoteClass::PROFILE))
     }
@@ -136,7 +137,7 @@ impl Writer<'_, '_> {
         if let Some(made) = self.part.made(unid).filter(|made| !made.is_stub()) {
             return Ok(Some(made.note));
         }
-        let Some(note) = database_reader::find(self.store, self.part.database.number, unid)? else { return Ok(None) };
+        let Some(note) = records::find(self.store, self.part.database.number, unid)? else { return Ok(None) };
         let is_there = self.part.pending(note)?.is_some_and(|pending| pending.after.class == NoteClass::PROFILE);
         Ok(is_there.then_some(note))
     }

@@ -14,10 +14,11 @@ use base::{NoteId, Unid};
 use store::Ticket;
 use store::blob::BlobId;
 
-use crate::access::{Access, AtLeast, Grant, level};
+use crate::access::{Access, AtLeast, level};
 use crate::database::Database;
 use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
+use crate::grant::Grant;
 use crate::item::{self, Item};
 use crate::note::{Header, Note, NoteFlags, Summary};
 
@@ -63,7 +64,7 @@ impl<'d> PublicSnapshot<'d> {
 
     /// Returns the header of a public document.
     pub fn header(&self, note: NoteId) -> Result<Option<Header>> {
-        Ok(self.reading.header(note)?.filter(|header| header.flags.has(NoteFlags::PUBLIC) && !header.is_stub()))
+        Ok(self.reading.header(note)?.filter(|header| header.flags.contains(NoteFlags::PUBLIC) && !header.is_stub()))
     }
 
     /// Returns the summary record of a public document.
@@ -100,7 +101,7 @@ impl<'d> PublicSnapshot<'d> {
     /// Calls `each` for every public document after `after`, in the order of note ids, until it returns `false`.
     pub fn for_each_note(&self, after: NoteId, each: &mut dyn FnMut(Header) -> Result<bool>) -> Result<()> {
         self.reading.each_note(after, &mut |header| {
-            let is_seen = header.flags.has(NoteFlags::PUBLIC) && !header.is_stub();
+            let is_seen = header.flags.contains(NoteFlags::PUBLIC) && !header.is_stub();
             if is_seen { each(header) } else { Ok(true) }
         })
     }

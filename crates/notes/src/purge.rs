@@ -4,18 +4,23 @@
 //! replicas and IMAP clients learn of them. Domino keeps its deletion stubs the same way. A replica or client that
 //! comes later learns that the order of changes is incomplete
 //! ([`crate::database_reader::DatabaseSnapshot::is_complete_since`]) and compares everything.
+//!
+//! A `mail.box` has neither replicas nor IMAP clients, and every message that passes through it leaves stubs. So its
+//! records are removed by the next purge, whatever its interval. Views and the full-text index that have not followed
+//! the deletions by then compare everything.
 
 use std::time::Duration;
 
 use base::{Modseq, Timestamp};
 use store::{Batch, Read, Table};
 
+use crate::catalog::{DatabaseKind, DatabaseRecord};
 use crate::change_log::{self, Change, ChangeEntry};
 use crate::database::Database;
-use crate::database_reader;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
 use crate::note::Header;
+use crate::records;
 
 /// Maximum number of records that one call removes, so that the database's lock is held briefly.
 const RECORDS_MAX: usize = 10_000;
@@ -24,8 +29,7 @@ const RECORDS_MAX: usize = 10_000;
 ///
 /// The caller repeats the call while it returns [`RECORDS_MAX`]. The removal is durable on return.
 pub fn purge(database: &Database) -> Result<usize> {
-    let days = u64::from(database.record().options.purge_interval_days);
-    let limit = database.clock.now().before(Duration::from_secs(days * 86_400));
+    let limit = database.clock.now().before(interval(&database.record()));
     database.check_not_dropped()?;
     if database.lock().stubs == 0 {
         return Ok(0);
@@ -44,7 +48,7 @@ pub fn purge(database: &Database) -> Result<usize> {
             continue;
         }
         if matches!(entry.change, Change::Deleted { .. }) {
-            let header = database_reader::load_header(store, database, entry.note)?;
+            let header = records::load_header(store, database, entry.note)?;
             // A document that can still be restored keeps its stub until `crate::deleted` has removed its contents.
             if header.as_ref().is_some_and(Header::is_soft_deleted) {
                 continue;
@@ -53,7 +57,7 @@ pub fn purge(database: &Database) -> Result<usize> {
                 batch.delete(Table::Summary, &keys::summary(database.number, entry.note, part));
             }
             if let Some(header) = header
-                && database_reader::find(store, database.number, header.unid)? == Some(entry.note)
+                && records::find(store, database.number, header.unid)? == Some(entry.note)
             {
                 batch.delete(Table::Unid, &keys::unid(database.number, header.unid));
             }
@@ -79,12 +83,22 @@ pub fn purge(database: &Database) -> Result<usize> {
     Ok(removed)
 }
 
+/// Returns the time for which a database keeps its records of deletions.
+fn interval(record: &DatabaseRecord) -> Duration {
+    match record.kind {
+        DatabaseKind::MailBox => Duration::ZERO,
+        DatabaseKind::Standard | DatabaseKind::Mail | DatabaseKind::Directory => {
+            Duration::from_secs(u64::from(record.options.purge_interval_days) * 86_400)
+        }
+    }
+}
+
 /// Returns the first [`RECORDS_MAX`] records of deletions and of notes that left folders before `limit`.
 fn older_than(reader: &dyn Read, database: &Database, limit: Timestamp) -> Result<Vec<ChangeEntry>> {
     let mut found = Vec::new();
     change_log::scan_while(reader, database.number, Modseq(0), &mut |entry| {
         let is_soft = || -> Result<bool> {
-            let header = database_reader::load_header(reader, database, entry.note)?;
+            let header = records::load_header(reader, database, entry.note)?;
             Ok(header.is_some_and(|header| header.is_soft_deleted()))
         };
         match &entry.change {

@@ -8,13 +8,12 @@
 use base::Uid;
 use store::Read;
 
-use crate::access::Grant;
-use crate::collection;
-use crate::database::{Database, damaged};
-use crate::database_reader;
-use crate::error::Result;
+use crate::database::Database;
+use crate::error::{Result, damaged};
 use crate::folder::{self, FolderEntry, FolderTotals, FolderWeights};
+use crate::grant::Grant;
 use crate::note::Marks;
+use crate::records;
 
 /// Index of the sum that counts entries with Readers items.
 const RESTRICTED: usize = 3;
@@ -42,10 +41,10 @@ impl HiddenEntries {
             let Some((_, found)) = index.entry_at_sum(RESTRICTED, number, &FolderWeights)? else { break };
             let entry = folder::uid_of_key(&found.key).and_then(|uid| FolderEntry::decode(uid, &found.value).ok());
             let entry = entry.ok_or_else(|| damaged(store::Table::View, &found.key))?;
-            let header = database_reader::load_header(reader, database, entry.note)?;
+            let header = records::load_header(reader, database, entry.note)?;
             // An entry whose note is missing is damage. `fixup` reports it, and there is nothing to hide.
             if let Some(header) = header
-                && database_reader::is_hidden(reader, database, grant, &header)?
+                && records::is_hidden(reader, database, grant, &header)?
             {
                 entries.push(entry);
             }
@@ -72,8 +71,8 @@ impl HiddenEntries {
     pub(crate) fn subtract_from(&self, mut totals: FolderTotals) -> FolderTotals {
         for entry in &self.entries {
             totals.count = totals.count.saturating_sub(1);
-            totals.unseen = totals.unseen.saturating_sub(u64::from(!entry.marks.has(Marks::SEEN)));
-            totals.deleted = totals.deleted.saturating_sub(u64::from(entry.marks.has(Marks::DELETED)));
+            totals.unseen = totals.unseen.saturating_sub(u64::from(!entry.marks.contains(Marks::SEEN)));
+            totals.deleted = totals.deleted.saturating_sub(u64::from(entry.marks.contains(Marks::DELETED)));
             totals.size = totals.size.saturating_sub(entry.size);
             totals.restricted = totals.restricted.saturating_sub(1);
         }

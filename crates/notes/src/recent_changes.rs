@@ -10,10 +10,10 @@ use std::sync::Arc;
 use base::codec::{Decoder, Encoder};
 use base::{Modseq, NoteId};
 
-use crate::evaluate::Subject;
 use crate::item::{self, Item};
 use crate::limits::{RECENT_CHANGES_MAX, RECENT_VERSIONS_BYTES_MAX};
 use crate::note::Header;
+use crate::subject::Subject;
 
 /// A change of a note.
 #[derive(Clone, Debug)]

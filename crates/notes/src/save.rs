@@ -22,11 +22,11 @@ use std::collections::BTreeSet;
 use base::{Name, NoteId, Timestamp};
 use store::blob::BlobId;
 
-use crate::database_reader;
 use crate::error::{Error, Result};
 use crate::item::{self, Item, ItemFlags, Value, drop_unused_blobs};
 use crate::limits::{CONFLICTS_PER_NOTE_MAX, REVISIONS_MAX, UPDATED_BY_MAX};
 use crate::note::{Header, NewNote, NoteFlags};
+use crate::records;
 use crate::writer::Writer;
 
 /// Name of the item that lists the editors of the document, the first one first.
@@ -149,7 +149,7 @@ impl Writer<'_, '_> {
         let new = NewNote { parent: Some(unid), blobs: blobs.to_vec(), ..NewNote::document(tracked(self, items)) };
         let loser = self.create_unchecked(new)?;
         let header = &mut self.pending_header(loser)?.after;
-        header.flags = header.flags.with(NoteFlags::CONFLICT);
+        header.flags = header.flags.union(NoteFlags::CONFLICT);
         Ok(SaveOutcome::Conflict { note: loser })
     }
 
@@ -157,12 +157,12 @@ impl Writer<'_, '_> {
     fn conflicts_of(&mut self, note: NoteId) -> Result<usize> {
         let unid = self.pending_header(note)?.after.unid;
         let is_loser = |header: &crate::note::Header| {
-            header.flags.has(NoteFlags::CONFLICT) && header.parent == Some(unid) && !header.is_stub()
+            header.flags.contains(NoteFlags::CONFLICT) && header.parent == Some(unid) && !header.is_stub()
         };
         let made = self.part.pending.values().filter(|pending| pending.before.is_none() && is_loser(&pending.after));
         let mut count = made.count();
-        for child in database_reader::load_children(self.store, self.part.database.number, unid)? {
-            let header = database_reader::load_header(self.store, self.part.database, child)?;
+        for child in records::load_children(self.store, self.part.database.number, unid)? {
+            let header = records::load_header(self.store, self.part.database, child)?;
             count += usize::from(header.is_some_and(|header| is_loser(&header)));
         }
         Ok(count)
@@ -211,7 +211,7 @@ pub(crate) fn with_edit_history(old: &[Item], new: &[Item], by: Option<&Name>, a
         // The first name is the author of the document and stays.
         names.drain(1..=names.len() - UPDATED_BY_MAX);
     }
-    let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES);
+    let flags = ItemFlags::SUMMARY.union(ItemFlags::NAMES);
     items.push(Item { name: UPDATED_BY_ITEM.to_owned(), flags, value: Value::TextList(names) });
     let mut times = match item::find_item(old, REVISIONS_ITEM).map(|item| &item.value) {
         Some(Value::TimeList(times)) => times.clone(),

@@ -23,12 +23,13 @@ use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::blob::BlobOwner;
 use store::{Batch, Direction, KeyRange, Read, Table};
 
-use crate::database::{Database, damaged};
-use crate::database_reader::{self, DatabaseSnapshot};
-use crate::error::{Error, Result};
+use crate::database::Database;
+use crate::database_reader::DatabaseSnapshot;
+use crate::error::{Error, Result, damaged};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
 use crate::note::{BodyDirectoryEntry, Header, Marks, Note, NoteClass, NoteFlags, Summary};
+use crate::records;
 use crate::view::index_record::IndexRecord;
 use crate::writer::{self, Writer};
 
@@ -131,16 +132,16 @@ impl DatabaseSnapshot<'_> {
         let Some((header, summary)) = self.restorable(note)? else { return Ok(None) };
         let mut items = summary.items;
         for body in summary.body.iter().filter(|body| wants(body)) {
-            let item = database_reader::load_body(&self.snapshot, self.database(), note, body.ordinal)?;
-            items.push(item.ok_or_else(|| database_reader::damaged_note(self.database(), note, "body"))?);
+            let item = records::load_body(&self.snapshot, self.database(), note, body.ordinal)?;
+            items.push(item.ok_or_else(|| records::damaged_note(self.database(), note, "body"))?);
         }
         Ok(Some(Note { header, items, blobs: summary.blobs }))
     }
 
     fn restorable(&self, note: NoteId) -> Result<Option<(Header, Summary)>> {
         let Some(header) = self.header(note)?.filter(Header::is_soft_deleted) else { return Ok(None) };
-        let summary = database_reader::load_summary(&self.snapshot, self.database(), note)?;
-        let summary = summary.ok_or_else(|| database_reader::damaged_note(self.database(), note, "summary"))?;
+        let summary = records::load_summary(&self.snapshot, self.database(), note)?;
+        let summary = summary.ok_or_else(|| records::damaged_note(self.database(), note, "summary"))?;
         Ok(self.grant().may_delete(&summary.items).then_some((header, summary)))
     }
 }
@@ -192,7 +193,7 @@ impl Writer<'_, '_> {
             self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         let unid = stored.after.unid;
         if self.part.made(unid).is_some_and(|made| made.note != note)
-            || database_reader::find(self.store, number, unid)? != Some(note)
+            || records::find(self.store, number, unid)? != Some(note)
         {
             return Err(Error::Exists { what: format!("another note with UNID {unid}") });
         }
@@ -213,7 +214,7 @@ impl Writer<'_, '_> {
         counters.stubs = counters.stubs.saturating_sub(1);
         let header =
             &mut self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
-        header.flags = header.flags.without(NoteFlags::STUB.with(NoteFlags::SOFT_DELETED));
+        header.flags = header.flags.difference(NoteFlags::STUB.union(NoteFlags::SOFT_DELETED));
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;
         header.folders = places;
@@ -245,7 +246,7 @@ impl Writer<'_, '_> {
             self.drop_unchanged(note);
             return Ok(None);
         };
-        let summary = summary.ok_or_else(|| database_reader::damaged_note(self.part.database, note, "summary"))?;
+        let summary = summary.ok_or_else(|| records::damaged_note(self.part.database, note, "summary"))?;
         let is_seen = self.part.grant.may_see(flags, &summary.items);
         if !is_seen {
             self.drop_unchanged(note);
@@ -260,7 +261,7 @@ impl Writer<'_, '_> {
         let header = &mut self.pending_header(note)?.after;
         let folders = header.folders.drain(..).map(|place| place.folder).collect();
         let parent = header.parent;
-        header.flags = header.flags.with(NoteFlags::STUB).with(NoteFlags::SOFT_DELETED);
+        header.flags = header.flags.union(NoteFlags::STUB).union(NoteFlags::SOFT_DELETED);
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = at;
         let record = DeletionRecord { at, by, folders }.encode();
@@ -317,7 +318,7 @@ impl Writer<'_, '_> {
 /// that decide on access are kept, so that its stub stays restricted to the same identities.
 fn delete_summary_keeping_access_items(batch: &mut Batch, of: (DbNumber, NoteId), flags: NoteFlags, summary: &Summary) {
     let key = keys::summary(of.0, of.1, Record::Summary);
-    if flags.has(NoteFlags::HAS_READERS) {
+    if flags.contains(NoteFlags::HAS_READERS) {
         let items = writer::access_items(&summary.items).cloned().collect();
         batch.put(Table::Summary, &key, &Summary { items, ..Summary::default() }.encode());
     } else {
@@ -327,8 +328,8 @@ fn delete_summary_keeping_access_items(batch: &mut Batch, of: (DbNumber, NoteId)
 
 /// Changes the header into that of a stub without contents.
 fn clear_contents(header: &mut Header) {
-    let is_restricted = header.flags.has(NoteFlags::HAS_READERS);
-    header.flags = if is_restricted { NoteFlags::STUB.with(NoteFlags::HAS_READERS) } else { NoteFlags::STUB };
+    let is_restricted = header.flags.contains(NoteFlags::HAS_READERS);
+    header.flags = if is_restricted { NoteFlags::STUB.union(NoteFlags::HAS_READERS) } else { NoteFlags::STUB };
     header.size = 0;
     header.crlf_growth = 0;
     header.marks = Marks::NONE;
@@ -362,9 +363,9 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
         }
         batch.delete(Table::Meta, key);
         removed += 1;
-        let header = database_reader::load_header(store, database, note)?.filter(Header::is_soft_deleted);
+        let header = records::load_header(store, database, note)?.filter(Header::is_soft_deleted);
         let Some(mut header) = header else { continue };
-        let summary = database_reader::load_summary(store, database, note)?.unwrap_or_default();
+        let summary = records::load_summary(store, database, note)?.unwrap_or_default();
         let owner = BlobOwner { database: database.number, note };
         summary.blobs.iter().for_each(|blob| gate.release(&mut batch, owner, blob, database.clock.now()));
         for body in &summary.body {

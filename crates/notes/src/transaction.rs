@@ -10,34 +10,35 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
+use base::sync::MutexGuard;
 use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
 use store::blob::BlobWriter;
-use store::{Batch, Read, Table, Ticket};
+use store::{Batch, Read, Store, Table, Ticket};
 
-use crate::access::{Access, Grant, level};
+use crate::access::{Access, level};
 use crate::acl::Acl;
 use crate::change_log::{self, RecordKey};
-use crate::collection;
 use crate::counters::Counters;
-use crate::database::{Database, Notes};
-use crate::database_reader;
+use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::folder_cache::FolderChange;
+use crate::grant::Grant;
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord as Record};
 use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{Header, Membership, NoteClass, NoteFlags, Summary};
 use crate::recent_changes::{PreviousState, RecentChange};
+use crate::records;
 use crate::writer::Writer;
 
 /// A set of uncommitted changes.
 #[must_use = "a transaction changes nothing until it is committed"]
 pub struct Transaction<'t> {
-    notes: &'t Notes,
+    store: &'t Store,
     /// Prevents the collection of blobs between their storage and the first reference to them. Taken before any
     /// database's lock.
     pub(crate) blob_writer: BlobWriter<'t>,
@@ -47,19 +48,19 @@ pub struct Transaction<'t> {
 }
 
 impl<'t> Transaction<'t> {
-    pub(crate) fn begin(notes: &'t Notes, accesses: &[&'t Access<level::Depositor>]) -> Result<Self> {
-        Self::begin_with(notes, accesses, Batch::new())
+    pub(crate) fn begin(store: &'t Store, accesses: &[&'t Access<level::Depositor>]) -> Result<Self> {
+        Self::begin_with(store, accesses, Batch::new())
     }
 
     pub(crate) fn begin_with(
-        notes: &'t Notes,
+        store: &'t Store,
         accesses: &[&'t Access<level::Depositor>],
         batch: Batch,
     ) -> Result<Self> {
         if accesses.len() > DATABASES_PER_TRANSACTION_MAX {
             return Err(Error::Limit { what: "databases of a transaction", max: DATABASES_PER_TRANSACTION_MAX });
         }
-        let gate = notes.store().blobs().writer();
+        let gate = store.blobs().writer();
         let mut order: Vec<usize> = (0..accesses.len()).collect();
         order.sort_by_key(|index| accesses[*index].database().number());
         let mut parts: Vec<Option<DatabaseChanges<'t>>> = accesses.iter().map(|_| None).collect();
@@ -72,17 +73,12 @@ impl<'t> Transaction<'t> {
             database.check_not_dropped()?;
             parts[index] = Some(DatabaseChanges::new(database, accesses[index].grant()?, guard));
         }
-        Ok(Self { notes, blob_writer: gate, batch, parts: parts.into_iter().flatten().collect() })
+        Ok(Self { store, blob_writer: gate, batch, parts: parts.into_iter().flatten().collect() })
     }
 
     /// Returns the writer of the database at position `index` in the caller's list.
     pub fn writer(&mut self, index: usize) -> Writer<'_, 't> {
-        Writer {
-            part: &mut self.parts[index],
-            batch: &mut self.batch,
-            gate: &self.blob_writer,
-            store: self.notes.store(),
-        }
+        Writer { part: &mut self.parts[index], batch: &mut self.batch, gate: &self.blob_writer, store: self.store }
     }
 
     /// Returns the size of the changes so far, in bytes.
@@ -95,7 +91,6 @@ impl<'t> Transaction<'t> {
     ///
     /// A transaction without changes returns the ticket of the state that it may have read.
     pub fn commit(mut self) -> Result<Ticket> {
-        let store = self.notes.store();
         for part in &mut self.parts {
             if part.is_spoiled {
                 return Err(Error::invalid(
@@ -108,7 +103,7 @@ impl<'t> Transaction<'t> {
         if self.batch.is_empty() {
             return Ok(self.parts.iter().map(|part| part.database.last().1).max().unwrap_or(Ticket::NONE));
         }
-        let ticket = store.commit(&self.batch)?;
+        let ticket = self.store.commit(&self.batch)?;
         for part in self.parts {
             part.publish(ticket);
         }
@@ -182,7 +177,7 @@ impl PendingHeader {
         assert!(after.keywords.is_sorted_by(|one, next| one < next), "keywords rise");
         assert!(!after.is_stub() || after.folders.is_empty(), "a deletion stub is in no folder");
         assert!(
-            after.is_stub() || !after.flags.has(NoteFlags::SOFT_DELETED),
+            after.is_stub() || !after.flags.contains(NoteFlags::SOFT_DELETED),
             "only deletion stubs have the soft-deleted flag"
         );
         assert!(after.sequence > 0, "sequence numbers start at 1");
@@ -281,7 +276,7 @@ impl<'t> DatabaseChanges<'t> {
         if let Some(looked) = self.looked.as_ref().filter(|looked| looked.note == note) {
             return Ok(looked.header.clone());
         }
-        let header = database_reader::load_header(self.database.store.as_ref(), self.database, note)?;
+        let header = records::load_header(self.database.store.as_ref(), self.database, note)?;
         self.looked = Some(StoredNote { note, header: header.clone(), summary: None });
         Ok(header)
     }
@@ -293,10 +288,10 @@ impl<'t> DatabaseChanges<'t> {
         let (header, summary) = match self.looked.take_if(|looked| looked.note == note) {
             Some(StoredNote { header, summary: Some(summary), .. }) => (header, summary),
             Some(StoredNote { header, summary: None, .. }) => {
-                (header, database_reader::load_summary(store, self.database, note)?.map(Arc::new))
+                (header, records::load_summary(store, self.database, note)?.map(Arc::new))
             }
             None => {
-                let (header, summary) = database_reader::load_header_and_summary(store, self.database, note)?;
+                let (header, summary) = records::load_header_and_summary(store, self.database, note)?;
                 (header, summary.map(Arc::new))
             }
         };

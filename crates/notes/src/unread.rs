@@ -11,12 +11,13 @@
 use base::{Name, NoteId};
 use store::{Read, Table};
 
-use crate::access::Grant;
 use crate::acl::AclLevel;
 use crate::database::Database;
-use crate::database_reader::{self, DatabaseSnapshot};
+use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
+use crate::grant::Grant;
 use crate::note::Marks;
+use crate::records;
 use crate::writer::Writer;
 
 /// Number of notes whose bits share one record.
@@ -56,7 +57,7 @@ impl DatabaseSnapshot<'_> {
     /// itself.
     pub fn is_read_by(&self, user: &Name, note: NoteId) -> Result<bool> {
         if !self.grant().is_own(user) {
-            database_reader::require_server_itself(self.database(), self.grant())?;
+            records::require_server_itself(self.database(), self.grant())?;
         }
         self.is_marked(user, note)
     }
@@ -68,7 +69,7 @@ impl DatabaseSnapshot<'_> {
             return Ok(true);
         }
         if is_owner(database, user) {
-            return Ok(header.marks.has(Marks::SEEN));
+            return Ok(header.marks.contains(Marks::SEEN));
         }
         let bits = self.snapshot.get(Table::Unread, &key(database, user, note))?.unwrap_or_default();
         let (byte, mask) = bit(note);
@@ -108,7 +109,7 @@ impl Writer<'_, '_> {
 
     fn require_own(&self, user: &Name) -> Result<()> {
         let grant = &self.part.grant;
-        if grant.is_own(user) { Ok(()) } else { database_reader::require_server_itself(self.part.database, grant) }
+        if grant.is_own(user) { Ok(()) } else { records::require_server_itself(self.part.database, grant) }
     }
 
     fn mark(&mut self, user: &Name, notes: &[NoteId], seen: Marks) -> Result<()> {
@@ -123,7 +124,7 @@ impl Writer<'_, '_> {
         if is_owner(self.part.database, user) {
             for note in visible {
                 if let Some(pending) = self.part.pending(note)? {
-                    let marks = pending.after.marks.without(Marks::SEEN).with(seen);
+                    let marks = pending.after.marks.difference(Marks::SEEN).union(seen);
                     pending.after.marks = marks;
                 }
             }

@@ -12,10 +12,9 @@ use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
 
-use crate::acl::{Acl, AclFlags, AclLevel};
+use crate::acl::{ACL_NOTE_ID, Acl, AclFlags, AclLevel, acl_item};
 use crate::acl_history::{self, AclChange};
-use crate::database::{ACL_NOTE_ID, Database, acl_item};
-use crate::database_reader;
+use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign, FolderEntry, FolderState};
 use crate::folder_reader::FolderReader;
@@ -27,6 +26,7 @@ use crate::note::{
 };
 use crate::profile::is_profile_unid;
 use crate::public;
+use crate::records;
 use crate::save;
 use crate::transaction::{DatabaseChanges, PendingHeader};
 use crate::view::index_record::INDEX_BIT;
@@ -71,7 +71,7 @@ impl Writer<'_, '_> {
     /// in the database. Fails unless the caller is the server itself. The keys must begin with the number of the
     /// database.
     pub fn batch(&mut self) -> Result<&mut Batch> {
-        database_reader::require_server_itself(self.part.database, &self.part.grant)?;
+        records::require_server_itself(self.part.database, &self.part.grant)?;
         self.part.touched = true;
         Ok(self.batch)
     }
@@ -183,7 +183,7 @@ impl Writer<'_, '_> {
 
     /// Reads a note as the last transaction left it.
     pub fn note(&mut self, note: NoteId) -> Result<Option<Note>> {
-        if !self.part.grant.flags().has(AclFlags::PUBLIC_READER) {
+        if !self.part.grant.flags().contains(AclFlags::PUBLIC_READER) {
             self.require_level(AclLevel::Reader)?;
         }
         let reader = self.store;
@@ -196,7 +196,7 @@ impl Writer<'_, '_> {
         }
         let mut items = summary.items.clone();
         for body in &summary.body {
-            items.extend(database_reader::load_body(reader, database, note, body.ordinal)?);
+            items.extend(records::load_body(reader, database, note, body.ordinal)?);
         }
         Ok(Some(Note { header, items, blobs: summary.blobs.clone() }))
     }
@@ -240,8 +240,8 @@ impl Writer<'_, '_> {
         let header = &mut self.pending_header(note)?.after;
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;
-        let others = header.flags.0 & !NoteFlags::HAS_READERS.with(NoteFlags::PUBLIC).0;
-        header.flags = NoteFlags(others).with(flags_of(items));
+        let others = header.flags.0 & !NoteFlags::HAS_READERS.union(NoteFlags::PUBLIC).0;
+        header.flags = NoteFlags(others).union(flags_of(items));
         header.size = stored;
         header.crlf_growth = 0;
         let sequence = header.sequence;
@@ -332,7 +332,7 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn all_folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
-        let load = || database_reader::load_folders(self.store, self.part.database);
+        let load = || records::load_folders(self.store, self.part.database);
         self.part.database.designs(self.part.stored_design_modseq(), load)
     }
 
@@ -350,8 +350,8 @@ impl Writer<'_, '_> {
         let change = AclChange::between(&before, &acl, &by, self.part.now, self.part.modseq);
         acl_history::record_change(store, database.number, &change, self.batch)?;
         let sequence = self.pending_header(ACL_NOTE_ID)?.after.sequence;
-        let old = database_reader::load_summary(store, database, ACL_NOTE_ID)?;
-        let old = old.ok_or_else(|| database_reader::damaged_note(database, ACL_NOTE_ID, "summary"))?;
+        let old = records::load_summary(store, database, ACL_NOTE_ID)?;
+        let old = old.ok_or_else(|| records::damaged_note(database, ACL_NOTE_ID, "summary"))?;
         self.replace_items(ACL_NOTE_ID, sequence, &old, (&[acl_item(&acl)], &[]))?;
         self.part.counters.design_modseq = self.part.modseq;
         self.part.acl = Some(acl);
@@ -390,7 +390,7 @@ impl Writer<'_, '_> {
         if is_new {
             return Ok(Some(Arc::default()));
         }
-        let summary = summary.ok_or_else(|| database_reader::damaged_note(self.part.database, note, "summary"))?;
+        let summary = summary.ok_or_else(|| records::damaged_note(self.part.database, note, "summary"))?;
         let flags = self.pending_header(note)?.after.flags;
         Ok(Some(summary).filter(|summary| self.part.grant.may_see(flags, &summary.items)))
     }
@@ -400,7 +400,7 @@ impl Writer<'_, '_> {
     pub(crate) fn is_visible(&mut self, note: NoteId) -> Result<bool> {
         match self.part.pending(note)? {
             None => Ok(false),
-            Some(pending) if !pending.after.flags.has(NoteFlags::HAS_READERS) => Ok(true),
+            Some(pending) if !pending.after.flags.contains(NoteFlags::HAS_READERS) => Ok(true),
             Some(_) => Ok(self.visible_summary(note)?.is_some()),
         }
     }
@@ -412,7 +412,7 @@ impl Writer<'_, '_> {
         if class == NoteClass::VIEW && self.is_owned_by_caller(&summary.items) {
             return Ok(summary);
         }
-        let is_public = flags.has(NoteFlags::PUBLIC) && self.part.grant.may_write_public();
+        let is_public = flags.contains(NoteFlags::PUBLIC) && self.part.grant.may_write_public();
         if !is_public && !self.part.grant.may_edit(&summary.items) {
             return Err(self.not_author(note));
         }
@@ -462,7 +462,7 @@ impl Writer<'_, '_> {
         if grant.level() >= AclLevel::Editor {
             return Ok(());
         }
-        let protected = old.iter().filter(|item| item.flags.has(ItemFlags::PROTECTED));
+        let protected = old.iter().filter(|item| item.flags.contains(ItemFlags::PROTECTED));
         let is_kept = |item: &Item| item::find_item(new, &item.name) == Some(item);
         let mut is_right = protected.into_iter().all(is_kept);
         if !grant.may_edit(old) && public::is_public(old) {
@@ -489,9 +489,9 @@ impl Writer<'_, '_> {
                     "it is the new note itself or one of its responses",
                 ));
             }
-            above = match database_reader::find(self.store, self.number(), unid)? {
+            above = match records::find(self.store, self.number(), unid)? {
                 Some(note) => {
-                    database_reader::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent)
+                    records::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent)
                 }
                 None => self.part.made(unid).and_then(|header| header.parent),
             };
@@ -501,8 +501,8 @@ impl Writer<'_, '_> {
 
     /// Returns the sequence number of the stub with a UNID. A note that reuses the UNID continues its sequence numbers.
     fn sequence_of_stub(&self, unid: Unid) -> Result<Option<u32>> {
-        let Some(note) = database_reader::find(self.store, self.number(), unid)? else { return Ok(None) };
-        let Some(header) = database_reader::load_header(self.store, self.part.database, note)? else { return Ok(None) };
+        let Some(note) = records::find(self.store, self.number(), unid)? else { return Ok(None) };
+        let Some(header) = records::load_header(self.store, self.part.database, note)? else { return Ok(None) };
         if header.is_stub() { Ok(Some(header.sequence)) } else { Err(Error::Exists { what: format!("note {unid}") }) }
     }
 
@@ -657,14 +657,14 @@ fn check_folder_limit(header: &Header) -> Result<()> {
 
 /// Returns the Readers and Authors items, which determine who may read and change a note.
 pub(crate) fn access_items(items: &[Item]) -> impl Iterator<Item = &Item> {
-    items.iter().filter(|item| item.flags.has(ItemFlags::READERS) || item.flags.has(ItemFlags::AUTHORS))
+    items.iter().filter(|item| item.flags.contains(ItemFlags::READERS) || item.flags.contains(ItemFlags::AUTHORS))
 }
 
 /// Returns the flags of a note that follow from its items.
 fn flags_of(items: &[Item]) -> NoteFlags {
     let restricts = |item: &Item| {
-        item.flags.has(ItemFlags::READERS) && item.value.texts().iter().any(|name| !name.trim().is_empty())
+        item.flags.contains(ItemFlags::READERS) && item.value.texts().iter().any(|name| !name.trim().is_empty())
     };
     let readers = if items.iter().any(restricts) { NoteFlags::HAS_READERS } else { NoteFlags::default() };
-    readers.with(if public::is_public(items) { NoteFlags::PUBLIC } else { NoteFlags::default() })
+    readers.union(if public::is_public(items) { NoteFlags::PUBLIC } else { NoteFlags::default() })
 }

@@ -42,11 +42,11 @@ fn a_person_entry_does_not_serve_a_server() {
 #[test]
 fn forbidding_flags_hold_only_when_all_groups_have_them() {
     let mut list = acl(&[("Staff", AclLevel::Editor), ("Board", AclLevel::Editor)]);
-    list.entries[0].flags = AclFlags::NO_DELETE.with(AclFlags::CREATE_FOLDER);
+    list.entries[0].flags = AclFlags::NO_DELETE.union(AclFlags::CREATE_FOLDER);
     let flags = |groups: &[&str]| {
-        list.evaluate(&ann(groups)).flags.without(AclFlags::PUBLIC_READER).without(AclFlags::PUBLIC_WRITER)
+        list.evaluate(&ann(groups)).flags.difference(AclFlags::PUBLIC_READER).difference(AclFlags::PUBLIC_WRITER)
     };
-    assert_eq!(flags(&["Staff"]), AclFlags::NO_DELETE.with(AclFlags::CREATE_FOLDER));
+    assert_eq!(flags(&["Staff"]), AclFlags::NO_DELETE.union(AclFlags::CREATE_FOLDER));
     assert_eq!(flags(&["Staff", "Board"]), AclFlags::CREATE_FOLDER);
 }
 
@@ -115,7 +115,7 @@ fn flags_count_where_they_mean_something() {
         list.entries[0].flags = flags;
         assert_eq!(list.evaluate(&ann(&[])).flags, expected, "{level}");
     };
-    let public = AclFlags::PUBLIC_READER.with(AclFlags::PUBLIC_WRITER);
+    let public = AclFlags::PUBLIC_READER.union(AclFlags::PUBLIC_WRITER);
     check(AclLevel::NoAccess, all, public);
     check(AclLevel::Depositor, all, public);
     check(AclLevel::Reader, all, AclFlags(0x0618));
@@ -138,7 +138,7 @@ fn a_password_gives_at_most_what_the_list_says() {
         let by_key = list.evaluate(&ann(&[]));
         let by_password = list.evaluate(&ann(&[]).authenticated(Authentication::Password));
         assert_eq!((by_key.level, by_password.level), (has, expected), "{has} at most {max}");
-        assert_eq!(by_password.flags.has(AclFlags::CREATE_FOLDER), makes_folders, "{has} at most {max}");
+        assert_eq!(by_password.flags.contains(AclFlags::CREATE_FOLDER), makes_folders, "{has} at most {max}");
     };
     check(Manager, Manager, Manager, true);
     check(Manager, Editor, Editor, true);

@@ -19,17 +19,17 @@ use base::{DbNumber, Modseq, NoteId};
 use store::{Direction, KeyRange, Read, Table};
 
 use super::{Finding, Survey, salvage};
-use crate::acl::{Acl, AclLevel};
+use crate::acl::{ACL_NOTE_ID, Acl, AclLevel};
 use crate::catalog::DatabaseRecord;
-use crate::collection;
 use crate::counters::Counters;
-use crate::database::{ACL_NOTE_ID, Database, LostRecords, Notes};
-use crate::database_reader;
+use crate::database::{Database, LostRecords};
+use crate::databases::Notes;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderState};
 use crate::keys;
 use crate::keyword::Keywords;
 use crate::limits::{KEYWORDS_PER_DATABASE_MAX, MODSEQS_SKIPPED, NOTE_IDS_SKIPPED};
+use crate::records;
 
 /// Opens a database, with substitutes for those of its own records that cannot be read.
 pub(super) fn open_damaged(notes: &Notes, path: &str) -> Result<Database> {
@@ -37,7 +37,7 @@ pub(super) fn open_damaged(notes: &Notes, path: &str) -> Result<Database> {
     let reader = notes.store().as_ref();
     let number = record.number;
     let mut losses = LostRecords::default();
-    let counters = match salvage::split_damage(database_reader::load_counters(reader, number))? {
+    let counters = match salvage::split_damage(records::load_counters(reader, number))? {
         Ok(counters) => counters,
         Err(_) => {
             losses.counters = true;
@@ -45,12 +45,12 @@ pub(super) fn open_damaged(notes: &Notes, path: &str) -> Result<Database> {
         }
     };
     let private = substitute_acl(&record);
-    let mut database = Database::new(notes, record, counters, private);
-    match salvage::split_damage(database_reader::load_acl(reader, &database))? {
+    let mut database = Database::new(notes.services(), record, counters, private);
+    match salvage::split_damage(records::load_acl(reader, &database))? {
         Ok(acl) => database.set_acl(acl),
         Err(_) => losses.acl = true,
     }
-    database.set_keywords(match salvage::split_damage(database_reader::load_keywords(reader, number))? {
+    database.set_keywords(match salvage::split_damage(records::load_keywords(reader, number))? {
         Ok(keywords) => keywords,
         Err(_) => readable_keywords(reader, number)?,
     });
@@ -116,7 +116,7 @@ impl Survey<'_> {
     /// kept.
     pub(super) fn check_access_control(&mut self) -> Result<()> {
         if !self.damaged.contains(&ACL_NOTE_ID) {
-            if salvage::split_damage(database_reader::load_acl(self.reader, self.database))?.is_ok() {
+            if salvage::split_damage(records::load_acl(self.reader, self.database))?.is_ok() {
                 return Ok(());
             }
             self.damaged.push(ACL_NOTE_ID);
@@ -130,7 +130,7 @@ impl Survey<'_> {
     }
 
     pub(super) fn check_keywords(&mut self) -> Result<()> {
-        let stored = salvage::split_damage(database_reader::load_keywords(self.reader, self.number))?.ok();
+        let stored = salvage::split_damage(records::load_keywords(self.reader, self.number))?.ok();
         let used = self.used_keyword_numbers();
         let missing_from = |known: &Keywords| used.iter().filter(|number| **number >= known.names().len()).count();
         let is_right =
@@ -156,7 +156,7 @@ impl Survey<'_> {
     }
 
     pub(super) fn check_counters(&mut self) -> Result<()> {
-        let stored = match salvage::split_damage(database_reader::load_counters(self.reader, self.number))? {
+        let stored = match salvage::split_damage(records::load_counters(self.reader, self.number))? {
             Ok(stored) => stored,
             Err(why) => {
                 self.give_up(Table::Meta, format!("counters: {why}"));

@@ -5,13 +5,13 @@
 //! it cannot be read.
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
+use collection::{Builder, CollectionId, Tuning, Weigh};
 use store::{Batch, Table};
 
 use super::{Survey, salvage};
+use crate::acl::{ACL_NOTE_ID, acl_item};
 use crate::change_log::{self, Change, RecordKey};
-use crate::collection::{self, Builder, CollectionId, Tuning, Weigh};
 use crate::counters::Counters;
-use crate::database::{ACL_NOTE_ID, acl_item};
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::item::Item;

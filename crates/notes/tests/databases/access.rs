@@ -93,7 +93,7 @@ fn an_editor_changes_no_design_and_nobody_the_list_but_as_a_whole() {
         Ok((form, writer.folder_create("F", &[])?))
     });
     let (form, folder) = made.unwrap();
-    let list = notes::database::ACL_NOTE_ID;
+    let list = notes::acl::ACL_NOTE_ID;
     for note in [form, base::NoteId(folder.0), list] {
         assert!(world.write(&database, BOB, |writer| writer.note_update(note, 1, &[], &[])).is_err(), "{note}");
         assert!(world.write(&database, BOB, |writer| writer.note_delete(note)).is_err(), "{note}");
@@ -156,7 +156,7 @@ fn protected_items_need_an_editor() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Author)]);
     let mut protected = Item::text("Salary", "10");
-    protected.flags = protected.flags.with(notes::ItemFlags::PROTECTED);
+    protected.flags = protected.flags.union(notes::ItemFlags::PROTECTED);
     let authors = Item::authors("Authors", vec![BOB.into()]);
     let items = vec![protected.clone(), authors.clone()];
     let note = world.write(&database, ANN, |writer| writer.note_create(document(items))).unwrap();

@@ -7,11 +7,16 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Modseq, Name, NoteId, Random, Uid, ViewId};
-use notes::{Access, Acl, Database, DatabaseKind, DatabaseSnapshot, Item, Marks, NewDatabase, NewNote, Notes, level};
+use notes::view::note::ViewNote;
+use notes::view::sort_key::SortDirection;
+use notes::view::view_format::{Column, ViewDesign};
+use notes::{
+    Access, Acl, Database, DatabaseKind, DatabaseSnapshot, Item, Marks, NewDatabase, NewNote, Notes, Value, level,
+};
 use store::rocks::tombstones_passed;
-use store::{Options, Store, SyncMode};
+use store::{KeyRange, Options, Store, SyncMode, Table};
 
-use crate::fixture::identity;
+use crate::fixture::{column, identity};
 
 const ANN: &str = "Ann/Acme";
 /// Tombstones that a read may step over in each place where something lives; the engine learns of longer runs.
@@ -86,7 +91,7 @@ impl Fixture {
                 assert_eq!(folder.rank(uid).expect("sound"), position);
             }
             let first = folder.unseen_at(0).expect("sound").expect("a message");
-            assert!(!first.marks.has(Marks::SEEN));
+            assert!(!first.marks.contains(Marks::SEEN));
             // A large folder that is listed as a whole stays in memory; then the index would not be read again.
             if self.alive.len() <= LISTED_MAX {
                 let mut listed = Vec::new();
@@ -148,7 +153,83 @@ fn changes_since_a_moment_cost_the_documents_that_changed() {
     assert!(again <= NEAR_TOMBSTONES_MAX, "{again} steps");
 }
 
+#[test]
+fn a_folder_costs_what_is_left_of_it_after_its_oldest_half_was_deleted() {
+    let mut fixture = Fixture::new(2_000);
+    (0..1_000).for_each(|_| fixture.expunge(0));
+    let first = fixture.read_mailbox();
+    assert!(first <= 2_000, "the first read steps over each deletion once or twice: {first}");
+    let again = fixture.read_mailbox();
+    assert!(again <= 10 * NEAR_TOMBSTONES_MAX, "{again} steps");
+    fixture.compact();
+    let compacted = fixture.read_mailbox();
+    assert!(compacted <= 10 * NEAR_TOMBSTONES_MAX, "{compacted} steps after a compaction");
+}
+
+#[test]
+fn a_view_costs_its_documents_however_often_they_moved() {
+    let fixture = Fixture::new(200);
+    let column = Column { sort: Some(SortDirection::Ascending), ..column("Number") };
+    let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
+    let view = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
+    let view = fixture.write(|writer| writer.view_create(&view));
+    let dice = SeededRandom::new(5);
+    let mut moved = 0;
+    for _ in 0..20 {
+        for notes in fixture.alive.clone().chunks(20) {
+            fixture.move_documents(notes, &dice);
+            fixture.follow(view);
+            moved += notes.len() as u64;
+        }
+    }
+    let first = fixture.read_view(view);
+    assert!(first <= 4 * moved, "the first read steps over each place a few times: {first} of {moved}");
+    let again = fixture.read_view(view);
+    assert!(again <= 200 + 10 * NEAR_TOMBSTONES_MAX, "{again} steps");
+    fixture.compact();
+    let compacted = fixture.read_view(view);
+    assert!(compacted <= 10 * NEAR_TOMBSTONES_MAX, "{compacted} steps after a compaction");
+}
+
 impl Fixture {
+    fn compact(&self) {
+        let all = KeyRange::all();
+        Table::ALL.iter().for_each(|table| self.notes.store().engine().compact(*table, &all).expect("compacted"));
+    }
+
+    fn reader(&self) -> Access<level::Reader> {
+        self.database.authorize(&identity(ANN)).expect("Ann may read")
+    }
+
+    /// Gives documents a random number, by which the view sorts.
+    fn move_documents(&self, notes: &[NoteId], dice: &SeededRandom) {
+        self.write(|writer| {
+            for note in notes {
+                let sequence = writer.header(*note)?.expect("the document exists").sequence;
+                let number = Item::summary("Number", Value::Number(dice.below(1_000_000) as f64));
+                writer.note_update(*note, sequence, &[number], &[])?;
+            }
+            Ok(())
+        });
+    }
+
+    fn follow(&self, view: NoteId) {
+        assert!(self.reader().view_refresh(view, 1_000).expect("refreshed").complete);
+    }
+
+    /// Reads a page at the beginning, in the middle and at the end of a view.
+    fn read_view(&self, view: NoteId) -> u64 {
+        self.steps(|reading| {
+            let opened = reading.view(view).expect("the view");
+            let rows = reading.view_rows(&opened, 0).expect("rows");
+            let count = rows.count().expect("sound");
+            assert_eq!(count, self.alive.len() as u64);
+            for position in [0, count / 2, count - 20] {
+                assert_eq!(rows.page(position, 20).expect("sound").len(), 20);
+            }
+        })
+    }
+
     fn steps_modseq(&self) -> Modseq {
         let access: Access<level::Reader> = self.database.authorize(&identity(ANN)).expect("Ann may read");
         access.read().expect("a snapshot").modseq()

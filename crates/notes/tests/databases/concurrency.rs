@@ -205,7 +205,7 @@ fn read_folder(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> FolderC
         .expect("entries can be read");
     let totals = reader.totals().expect("counts can be read");
     assert_eq!(totals.count, entries.len() as u64);
-    let having = |mark: Marks| entries.iter().filter(|entry| entry.marks.has(mark)).count() as u64;
+    let having = |mark: Marks| entries.iter().filter(|entry| entry.marks.contains(mark)).count() as u64;
     assert_eq!((totals.unseen, totals.deleted), (totals.count - having(Marks::SEEN), having(Marks::DELETED)));
     assert_eq!(totals.size, entries.iter().map(|entry| entry.size).sum::<u64>());
     if let Some(entry) = entries.last() {

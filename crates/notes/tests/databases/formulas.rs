@@ -21,7 +21,7 @@ fn search(world: &TestServer, who: &str, formula: &str, since: Modseq) -> (Vec<S
     let reading = access.read().expect("a snapshot");
     let selection = Formula::compile(formula, &Options::default()).expect("a formula");
     let mut found = Vec::new();
-    let mut take = |subject: &notes::evaluate::Subject<'_>| {
+    let mut take = |subject: &notes::subject::Subject<'_>| {
         let subject = subject.value("Subject").cloned().expect("each has one").into_owned();
         found.push(subject.text().expect("a text").to_owned());
         Ok(true)
@@ -93,7 +93,7 @@ fn a_view_asks_by_items_and_formulas() {
     ];
     let design = ViewDesign { columns, ..ViewDesign::default() };
     let question = CompiledView::of_view("SELECT Subject = \"one\"", &design).expect("right");
-    let question = question.at(world.notes.clock().now(), &database, "By subject");
+    let question = question.at(world.notes.clock().now(), &database.record(), "By subject");
     let access = reader(&database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let mut rows = Vec::new();
@@ -122,12 +122,12 @@ fn times_of_day_are_kept_as_texts_in_their_order() {
         let column = Column { title: "Time".into(), formula: Some(formula.into()), ..Column::default() };
         let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
         let question = CompiledView::of_view("SELECT @All", &design).expect("right");
-        let question = question.at(world.notes.clock().now(), &database, "Times");
+        let question = question.at(world.notes.clock().now(), &database.record(), "Times");
         let access = reader(&database, ANN).expect("a reader");
         let reading = access.read().expect("a snapshot");
         let mut cells = Vec::new();
         let first = Formula::compile("SELECT Subject = \"one\"", &Options::default()).expect("a formula");
-        let mut take = |subject: &notes::evaluate::Subject<'_>| {
+        let mut take = |subject: &notes::subject::Subject<'_>| {
             cells.extend(question.answer(subject).cells);
             Ok(true)
         };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base::{NoteId, Timestamp, Unid};
 use formula::{Formula, Options};
-use notes::evaluate::Subject;
 use notes::lookup::LookupContext;
+use notes::subject::Subject;
 use notes::view::note::ViewNote;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{AclLevel, Database, Item, NewNote, Value};

@@ -14,7 +14,7 @@ use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
 use notes::change_log::ChangeCursor;
 use notes::view::build::BuildOptions;
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::view_cache::UpdateMethod;
+use notes::view::open::UpdateMethod;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, DatabaseSnapshot,
@@ -136,7 +136,7 @@ impl Case {
         let mut entry = AclEntry::new(if who == Caller::Anonymous { "Anonymous" } else { BOB }, level);
         entry.roles.extend((exposure == Exposure::ByRole).then(|| "[Crew]".to_owned()));
         if exposure == Exposure::Public {
-            entry.flags = AclFlags::PUBLIC_READER.with(AclFlags::PUBLIC_WRITER);
+            entry.flags = AclFlags::PUBLIC_READER.union(AclFlags::PUBLIC_WRITER);
         }
         acl.entries.push(entry);
         self.world.write(&self.database, ANN, |writer| writer.acl_set(acl)).expect("Ann manages the database");

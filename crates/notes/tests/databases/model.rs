@@ -249,16 +249,16 @@ fn compare(world: &TestServer, model: &Model) {
         let notes = || entries.values().map(|note| model.notes[note].marks);
         let totals = folder.totals().unwrap();
         assert_eq!(totals.count, entries.len() as u64);
-        assert_eq!(totals.unseen, notes().filter(|marks| !marks.has(Marks::SEEN)).count() as u64);
-        assert_eq!(totals.deleted, notes().filter(|marks| marks.has(Marks::DELETED)).count() as u64);
+        assert_eq!(totals.unseen, notes().filter(|marks| !marks.contains(Marks::SEEN)).count() as u64);
+        assert_eq!(totals.deleted, notes().filter(|marks| marks.contains(Marks::DELETED)).count() as u64);
         let with = |is: &dyn Fn(Marks) -> bool| {
             let chosen = entries.iter().filter(|(_, note)| is(model.notes[note].marks));
             chosen.map(|(uid, _)| *uid).collect::<Vec<_>>()
         };
-        for (at, uid) in with(&|marks| !marks.has(Marks::SEEN)).into_iter().enumerate() {
+        for (at, uid) in with(&|marks| !marks.contains(Marks::SEEN)).into_iter().enumerate() {
             assert_eq!(folder.unseen_at(at as u64).unwrap().unwrap().uid, uid);
         }
-        for (at, uid) in with(&|marks| marks.has(Marks::DELETED)).into_iter().enumerate() {
+        for (at, uid) in with(&|marks| marks.contains(Marks::DELETED)).into_iter().enumerate() {
             assert_eq!(folder.deleted_at(at as u64).unwrap().unwrap().uid, uid);
         }
         for (rank, uid) in entries.keys().enumerate() {

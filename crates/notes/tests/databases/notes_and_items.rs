@@ -23,7 +23,7 @@ fn every_type_of_item_reads_back() {
         Item::summary("TimeList", Value::TimeList(vec![Timestamp(0), Timestamp(i64::MAX)])),
         Item::readers("Readers", vec![ANN.into()]),
         Item::authors("Authors", vec!["[Role]".into()]),
-        Item { flags: ItemFlags::SUMMARY.with(ItemFlags::NAMES), ..Item::text("Names", "Ann/Acme") },
+        Item { flags: ItemFlags::SUMMARY.union(ItemFlags::NAMES), ..Item::text("Names", "Ann/Acme") },
         Item::body("Body", Value::RichText("<b>bold</b>".into())),
         Item::body("Large", Value::MimePart((0..3_000_000_u32).map(|n| n as u8).collect())),
         Item::body("Body", Value::NoteReferences(vec![Unid([9; 16])])),
@@ -200,7 +200,7 @@ fn unread_marks_are_kept_for_each_user() {
     assert_eq!((read(ANN), read("Bob/Acme")), ((true, false), (false, true)));
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
-    assert!(reading.header(one).unwrap().unwrap().marks.has(Marks::SEEN), "the owner's mark is the note's own");
+    assert!(reading.header(one).unwrap().unwrap().marks.contains(Marks::SEEN), "the owner's mark is the note's own");
     assert!(reading.is_read_by(&ann, one).unwrap());
     let itself = database.authorize::<notes::level::Reader>(&server()).unwrap();
     assert!(itself.read().unwrap().is_read_by(&bob, two).unwrap(), "the server knows everybody's");

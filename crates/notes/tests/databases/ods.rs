@@ -81,7 +81,7 @@ fn downgrade_batch(world: &TestServer, database: &Database) -> Batch {
         let is_own = key.starts_with(&database.number().to_key());
         if table == Table::Summary && is_own && key[8] == 0 {
             let mut header = Header::decode(NoteId(0), &value).expect("a header");
-            header.flags = header.flags.without(NoteFlags::PUBLIC);
+            header.flags = header.flags.difference(NoteFlags::PUBLIC);
             batch.put(table, &key, &header.encode());
         } else if table == Table::Summary && is_own && key[4..8] == [0, 0, 0, 1] {
             let mut summary = Summary::decode(&value).expect("a summary");
@@ -187,7 +187,7 @@ fn others_work_on_while_a_database_is_upgraded() {
     let reading = access.read().expect("a snapshot");
     for (note, marks) in [(note, Marks::FLAGGED), (made, Marks::NONE)] {
         let header = reading.header(note).expect("sound").expect("there");
-        assert_eq!((header.marks, header.flags.has(NoteFlags::PUBLIC)), (marks, true), "{note}");
+        assert_eq!((header.marks, header.flags.contains(NoteFlags::PUBLIC)), (marks, true), "{note}");
     }
     assert_sound(&database);
 }

@@ -89,7 +89,7 @@ fn who_may_write_public_documents_makes_and_changes_those_alone() {
         assert_eq!(update(open, public("mine")), may, "{told}");
         let deleted = world.write(&database, BOB, |writer| writer.note_delete(open));
         assert!(!deleted.unwrap_or(false), "{told}: what is public is not everybody's to delete");
-        let creates = flags.has(AclFlags::PUBLIC_WRITER) || level == AclLevel::Depositor;
+        let creates = flags.contains(AclFlags::PUBLIC_WRITER) || level == AclLevel::Depositor;
         assert_eq!(create(&world, &database, BOB, public("new")).is_ok(), creates, "{told}");
         let plain = create(&world, &database, BOB, Vec::new());
         assert_eq!(plain.is_ok(), level == AclLevel::Depositor, "{told}");
@@ -108,7 +108,7 @@ fn who_may_write_public_documents_makes_and_changes_those_alone() {
 #[test]
 fn an_author_who_may_create_nothing_else_creates_public_documents() {
     let world = TestServer::new();
-    let database = database(&world, AclLevel::Author, AclFlags::AUTHOR_NO_CREATE.with(AclFlags::PUBLIC_WRITER));
+    let database = database(&world, AclLevel::Author, AclFlags::AUTHOR_NO_CREATE.union(AclFlags::PUBLIC_WRITER));
     assert!(create(&world, &database, BOB, Vec::new()).is_err());
     assert!(create(&world, &database, BOB, public("x")).is_ok());
     let folder = world.write(&database, ANN, |writer| writer.folder_create("F", &[])).expect("Ann may");

@@ -4,7 +4,7 @@
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, Name, NoteId, ReplicaId, Timestamp, Uid, Unid, ViewId};
 use notes::counters::Counters;
-use notes::item::{decode_item_refs, decode_items, encode_items};
+use notes::item::{decode_item_refs, decode_items, encode_items, summary_len};
 use notes::limits::{
     BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_DATABASE_MAX, KEYWORDS_PER_NOTE_MAX,
 };
@@ -162,7 +162,7 @@ proptest! {
                 summary.body.push(BodyDirectoryEntry { ordinal, name: item.name.clone(), length: length(item) as u64 });
             }
         }
-        prop_assert_eq!(Summary::encoded_len(&items), summary.encode().len());
+        prop_assert_eq!(summary_len(&items), summary.encode().len());
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn conflict(base: &str, ann: &str, bob: &str, shows_base: bool) -> (Result<SaveO
     let unid = read(&database, note).header.unid;
     for child in reader(&database, ANN).unwrap().read().unwrap().children(unid).unwrap() {
         let loser = read(&database, child);
-        assert!(loser.header.flags.has(NoteFlags::CONFLICT));
+        assert!(loser.header.flags.contains(NoteFlags::CONFLICT));
         told.push(text_of(&loser));
     }
     assert_sound(&database);
@@ -88,7 +88,7 @@ fn losers_are_kept_in_bounds_and_only_for_those_who_may_change_the_document() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Author)]);
     let mut protected = Item::text("Salary", "1");
-    protected.flags = protected.flags.with(ItemFlags::PROTECTED);
+    protected.flags = protected.flags.union(ItemFlags::PROTECTED);
     let first = vec![protected, Item::authors("Authors", vec![BOB.into()])];
     let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(first.clone()))).unwrap();
     let other = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items("a=1")))).unwrap();
@@ -164,7 +164,7 @@ fn who_saved_is_noted_down_where_it_is_asked_for() {
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let names = |note| {
         let item = read(&database, note).item("$UpdatedBy").cloned()?;
-        assert!(item.flags.has(ItemFlags::NAMES.with(ItemFlags::SUMMARY)));
+        assert!(item.flags.contains(ItemFlags::NAMES.union(ItemFlags::SUMMARY)));
         Some(item.value.texts().join(" "))
     };
     let new = NewNote { tracks_editors: true, ..NewNote::document(items("a=1 $UpdatedBy=Eve")) };

@@ -10,7 +10,7 @@ use notes::view::build::BuildOptions;
 use notes::view::cell::{Cell, CellValue};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::read_entries::{Entries, EntryReader, Mask, Request, Start};
+use notes::view::read_entries::{Entries, EntryContents, EntryReader, Mask, Request, Start};
 use notes::view::reader::{RowContents, Tumbler};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
@@ -80,11 +80,14 @@ fn request(start: Start, navigator: Navigator, limit: usize) -> Request {
 fn lines(entries: &Entries) -> Vec<String> {
     let line = |row: &notes::view::read_entries::EntryRow| {
         let text = match &row.content {
-            RowContents::Category { tally, .. } => format!("[{}] {}", tally.name(), row.totals[0].1),
-            RowContents::Document { row, .. } => match row.cells[1].one(0) {
+            EntryContents::Row(RowContents::Category { tally, .. }) => {
+                format!("[{}] {}", tally.name(), row.totals[0].1)
+            }
+            EntryContents::Row(RowContents::Document { row, .. }) => match row.cells[1].one(0) {
                 CellValue::Text(text) => text.to_owned(),
                 other => format!("{other:?}"),
             },
+            EntryContents::FolderEntry(entry) => panic!("{entry:?} is no row of a view"),
         };
         format!("{}{text}", "  ".repeat(row.depth))
     };
@@ -165,7 +168,7 @@ fn a_mask_says_what_is_told_of_each_row() {
     let counts = entries.rows[5].counts.expect("asked for");
     assert_eq!((counts.siblings, counts.children, counts.descendants), (3, 2, 5));
     assert_eq!((entries.rows[5].unread, entries.rows[1].unread), (None, Some(true)));
-    let RowContents::Document { note, .. } = entries.rows[1].content else { panic!("a document") };
+    let EntryContents::Row(RowContents::Document { note, .. }) = entries.rows[1].content else { panic!("a document") };
     world.write(&database, BOB, |writer| writer.mark_read(&[note])).expect("marked");
     let unread = Request { skip: (Navigator::NextUnread, 1), ..request(Start::Key(vec![]), Navigator::NextUnread, 2) };
     assert_eq!(lines(&read(&database, BOB, "By Customer", &unread).expect("a view")), [ALL[3], ALL[4]]);
@@ -399,7 +402,7 @@ fn deletions_that_were_forgotten_are_found() {
     let whole = request(Start::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     for row in &entries.rows[3..] {
-        if let RowContents::Document { note, .. } = row.content {
+        if let EntryContents::Row(RowContents::Document { note, .. }) = row.content {
             world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
         }
     }
@@ -637,7 +640,7 @@ fn what_is_deleted_for_good_behind_a_soft_deletion_was_in_no_view() {
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     let mut deleted = Vec::new();
     for row in &entries.rows[2..] {
-        if let RowContents::Document { note, .. } = row.content {
+        if let EntryContents::Row(RowContents::Document { note, .. }) = row.content {
             world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
             refresh(&database, BOB, "By Customer").expect("a view");
             deleted.push(note);

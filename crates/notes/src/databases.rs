@@ -1,0 +1,330 @@
+//! The databases of a server: creation, opening, renaming and deletion.
+//!
+//! An open database stays in memory until it is deleted or [`Notes::close_idle`] finds it unused.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base::codec::Decoder;
+use base::sync::{Mutex, MutexGuard};
+use base::{Clock, DbNumber, Random, ReplicaId};
+use store::{Batch, Direction, KeyRange, Read, Store, Table};
+
+use crate::access::{Access, level};
+use crate::acl::{ACL_NOTE_ID, Acl, Identity, acl_item};
+use crate::catalog::{self, DatabaseOptions, DatabaseRecord, NewDatabase};
+use crate::change_subscription::ChangeSubscriber;
+use crate::counters::Counters;
+use crate::database::{Database, DatabaseServices, LostRecords};
+use crate::database_delete;
+use crate::error::{Error, Result, damaged};
+use crate::folder_cache::CacheBudget;
+use crate::keys;
+use crate::note::{NewNote, NoteClass};
+use crate::ods::OdsVersion;
+use crate::records;
+use crate::transaction::Transaction;
+
+/// All databases of a server.
+pub struct Notes {
+    services: DatabaseServices,
+    /// The open databases, by path in lower case. The mutex also guards changes of the catalog.
+    open: Mutex<HashMap<String, Arc<Database>>>,
+    /// Held during work on a database that does not open, so that two repairs do not interfere.
+    fixup: Mutex<()>,
+}
+
+impl Notes {
+    /// Opens the databases of a store.
+    #[must_use]
+    pub fn open(store: Arc<Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Arc<Self> {
+        let folder_images = CacheBudget::default();
+        let services = DatabaseServices { store, clock, random, folder_images, followers: Arc::default() };
+        Arc::new(Self { services, open: Mutex::default(), fixup: Mutex::default() })
+    }
+
+    /// Returns the store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.services.store
+    }
+
+    /// Returns the clock.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        self.services.clock.as_ref()
+    }
+
+    /// Returns the source of randomness.
+    #[must_use]
+    pub fn random(&self) -> &dyn Random {
+        self.services.random.as_ref()
+    }
+
+    /// Starts to collect which databases change.
+    #[must_use]
+    pub fn subscribe(&self) -> Arc<ChangeSubscriber> {
+        self.services.followers.add()
+    }
+
+    /// Creates a database. Durable on return.
+    pub fn database_create(&self, new: &NewDatabase) -> Result<Arc<Database>> {
+        new.check()?;
+        let mut open = self.lock_open();
+        let path_key = catalog::path_key(&new.path);
+        if self.store().get(Table::Catalog, &path_key)?.is_some() {
+            return Err(Error::Exists { what: format!("database {}", new.path) });
+        }
+        let number = self.next_number()?;
+        let record = DatabaseRecord {
+            number,
+            path: new.path.clone(),
+            replica_id: new.replica_id.unwrap_or_else(|| ReplicaId::generate(self.random())),
+            title: new.title.clone(),
+            kind: new.kind,
+            owner: new.owner.clone(),
+            created: self.clock().now(),
+            options: new.options,
+            shard: 0,
+            ods: OdsVersion::CURRENT,
+        };
+        let mut batch = Batch::new();
+        batch.put(Table::Catalog, &path_key, &record.encode());
+        batch.put(Table::Catalog, &catalog::number_key(number), &path_key[1..]);
+        batch.put(Table::Catalog, catalog::NEXT_NUMBER_KEY, &number.next().0.to_be_bytes());
+        batch.put(Table::Meta, &keys::counters(number), &Counters::START.encode());
+        let database = Arc::new(Database::new(&self.services, record, Counters::START, new.acl.clone()));
+        self.first_note(&database, &new.acl, batch)?;
+        open.insert(new.path.to_lowercase(), Arc::clone(&database));
+        Ok(database)
+    }
+
+    /// Opens a database by its path.
+    pub fn database_open(&self, path: &str) -> Result<Arc<Database>> {
+        let mut open = self.lock_open();
+        let key = path.to_lowercase();
+        if let Some(database) = open.get(&key) {
+            return Ok(Arc::clone(database));
+        }
+        let record = self.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
+        let database = Arc::new(self.load(record)?);
+        assert_eq!(
+            database.losses,
+            LostRecords::default(),
+            "a database is opened only if none of its records are lost"
+        );
+        open.insert(key, Arc::clone(&database));
+        Ok(database)
+    }
+
+    /// Opens a database by its number. Returns `None` if it no longer exists.
+    pub fn database_open_number(&self, number: DbNumber) -> Result<Option<Arc<Database>>> {
+        let Some(path) = self.store().get(Table::Catalog, &catalog::number_key(number))? else { return Ok(None) };
+        let path = String::from_utf8(path).map_err(|_| damaged(Table::Catalog, &catalog::number_key(number)))?;
+        match self.database_open(&path) {
+            // The database was renamed or deleted between the two look-ups.
+            Err(Error::NotFound { .. }) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Returns the records of all databases in the order of their paths.
+    pub fn database_list(&self) -> Result<Vec<DatabaseRecord>> {
+        let mut found = Vec::new();
+        let mut cursor = self.store().scan(Table::Catalog, &KeyRange::prefix(b"p"), Direction::Forward)?;
+        while let Some((key, value)) = cursor.next()? {
+            found.push(decode_record(key, value)?);
+        }
+        Ok(found)
+    }
+
+    /// Returns `true` if a database exists at a path, without opening it.
+    pub fn database_exists(&self, path: &str) -> Result<bool> {
+        Ok(self.store().get(Table::Catalog, &catalog::path_key(path))?.is_some())
+    }
+
+    /// Changes the path of a database. Durable on return.
+    pub fn database_rename(&self, access: &Access<level::Manager>, path: &str) -> Result<()> {
+        self.database_rename_with(access, path, |catalog| {
+            let mut batch = Batch::new();
+            catalog(&mut batch);
+            self.commit_now(&batch)
+        })
+    }
+
+    /// Changes the path of a database together with other changes.
+    ///
+    /// `commit` must call the function that it receives on its own batch, commit that batch, and wait until it is
+    /// durable. The lock of the catalog is held during that time, so `commit` must not open databases.
+    pub fn database_rename_with<E: From<Error>>(
+        &self,
+        access: &Access<level::Manager>,
+        path: &str,
+        commit: impl FnOnce(&dyn Fn(&mut Batch)) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        access.grant()?;
+        catalog::check_path(path)?;
+        let mut open = self.lock_open();
+        let database = access.database();
+        database.check_not_dropped()?;
+        let old = database.path();
+        let same = old.to_lowercase() == path.to_lowercase();
+        if !same && self.record(path)?.is_some() {
+            return Err(Error::Exists { what: format!("database {path}") }.into());
+        }
+        let record = DatabaseRecord { path: path.to_owned(), ..database.record().as_ref().clone() };
+        commit(&|batch| {
+            batch.delete(Table::Catalog, &catalog::path_key(&old));
+            batch.put(Table::Catalog, &catalog::path_key(path), &record.encode());
+            batch.put(Table::Catalog, &catalog::number_key(record.number), path.to_lowercase().as_bytes());
+        })?;
+        database.set_record(record);
+        open.remove(&old.to_lowercase());
+        open.insert(path.to_lowercase(), Arc::clone(database));
+        Ok(())
+    }
+
+    /// Changes the title and options of a database. Durable on return.
+    pub fn database_options_set(
+        &self,
+        access: &Access<level::Manager>,
+        title: &str,
+        options: DatabaseOptions,
+    ) -> Result<()> {
+        catalog::check_title(title)?;
+        options.check()?;
+        self.record_change(access, |record| DatabaseRecord { title: title.to_owned(), options, ..record })
+    }
+
+    /// Sets the structure version of a database. Durable on return.
+    pub(crate) fn database_ods_set(&self, access: &Access<level::Manager>, structure: OdsVersion) -> Result<()> {
+        self.record_change(access, |record| {
+            assert!(record.ods <= structure, "the structure version is never lowered");
+            DatabaseRecord { ods: structure, ..record }
+        })
+    }
+
+    fn record_change(
+        &self,
+        access: &Access<level::Manager>,
+        change: impl FnOnce(DatabaseRecord) -> DatabaseRecord,
+    ) -> Result<()> {
+        access.grant()?;
+        let _open = self.lock_open();
+        let database = access.database();
+        database.check_not_dropped()?;
+        let record = change(database.record().as_ref().clone());
+        let mut batch = Batch::new();
+        batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
+        self.commit_now(&batch)?;
+        database.set_record(record);
+        self.services.followers.notify(database.number);
+        Ok(())
+    }
+
+    /// Deletes a database and frees its disk space. Durable on return.
+    pub fn database_delete(&self, access: &Access<level::Manager>) -> Result<()> {
+        access.grant()?;
+        let mut open = self.lock_open();
+        let database = access.database();
+        database.check_not_dropped()?;
+        // The blob gate is taken before the lock, as in every transaction. The other order could deadlock with the blob
+        // collector.
+        let gate = self.store().blobs().writer();
+        let counters = database.lock();
+        let mut batch = Batch::new();
+        batch.delete(Table::Catalog, &catalog::path_key(&database.path()));
+        batch.delete(Table::Catalog, &catalog::number_key(database.number));
+        database_delete::release_blobs(database, &gate, &mut batch)?;
+        database_delete::delete_tables(database.number, &mut batch);
+        self.commit_now(&batch)?;
+        // The flag is set only after the commit: a database whose deletion failed, for example because the disk is
+        // full, stays usable.
+        database.set_dropped();
+        drop(counters);
+        drop(gate);
+        open.remove(&database.path().to_lowercase());
+        database.notify_changed();
+        drop(open);
+        database_delete::compact_deleted(self.store(), database.number)
+    }
+
+    /// Starts a transaction over databases. Each database may occur at most once.
+    pub fn transaction<'t>(&'t self, accesses: &[&'t Access<level::Depositor>]) -> Result<Transaction<'t>> {
+        Transaction::begin(self.store(), accesses)
+    }
+
+    /// Closes databases that are not in use and returns their number.
+    ///
+    /// In the databases that stay open, cached folders that were not used since the last call are dropped.
+    pub fn close_idle(&self) -> usize {
+        let mut open = self.lock_open();
+        let before = open.len();
+        open.retain(|_, database| Arc::strong_count(database) > 1);
+        open.values().for_each(|database| database.folder_images.sweep());
+        before - open.len()
+    }
+
+    /// Returns the number of open databases.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.lock_open().len()
+    }
+
+    fn first_note(&self, database: &Arc<Database>, acl: &Acl, batch: Batch) -> Result<()> {
+        let itself = Identity::local_server("");
+        let access: Access<level::Depositor> = Access::new(Arc::clone(database), Arc::new(itself))?;
+        let accesses = [&access];
+        let mut transaction = Transaction::begin_with(self.store(), &accesses, batch)?;
+        let note = NewNote::of_class(NoteClass::ACL, vec![acl_item(acl)]);
+        let created = transaction.writer(0).note_create(note)?;
+        assert_eq!(created, ACL_NOTE_ID, "the ACL is the first note of a database");
+        let ticket = transaction.commit()?;
+        Ok(self.store().durable(ticket).wait()?)
+    }
+
+    fn commit_now(&self, batch: &Batch) -> Result<()> {
+        let ticket = self.store().commit(batch)?;
+        Ok(self.store().durable(ticket).wait()?)
+    }
+
+    pub(crate) fn record(&self, path: &str) -> Result<Option<DatabaseRecord>> {
+        let key = catalog::path_key(path);
+        let Some(value) = self.store().get(Table::Catalog, &key)? else { return Ok(None) };
+        decode_record(&key, &value).map(Some)
+    }
+
+    fn next_number(&self) -> Result<DbNumber> {
+        let Some(value) = self.store().get(Table::Catalog, catalog::NEXT_NUMBER_KEY)? else { return Ok(DbNumber(1)) };
+        let number = Decoder::new(&value).u32().map_err(|_| damaged(Table::Catalog, catalog::NEXT_NUMBER_KEY))?;
+        Ok(DbNumber(number))
+    }
+
+    fn load(&self, record: DatabaseRecord) -> Result<Database> {
+        record.check_ods()?;
+        let reader = self.store().as_ref();
+        let counters = records::load_counters(reader, record.number)?;
+        let database = Database::new(&self.services, record, counters, Acl::default());
+        database.set_acl(records::load_acl(reader, &database)?);
+        database.set_keywords(records::load_keywords(reader, database.number)?);
+        Ok(database)
+    }
+
+    /// Returns the services that all databases share.
+    pub(crate) fn services(&self) -> &DatabaseServices {
+        &self.services
+    }
+
+    /// Locks out other work on databases that do not open.
+    pub(crate) fn lock_fixup(&self) -> MutexGuard<'_, ()> {
+        self.fixup.lock()
+    }
+
+    fn lock_open(&self) -> MutexGuard<'_, HashMap<String, Arc<Database>>> {
+        self.open.lock()
+    }
+}
+
+fn decode_record(key: &[u8], value: &[u8]) -> Result<DatabaseRecord> {
+    DatabaseRecord::decode(value).map_err(|_| damaged(Table::Catalog, key))
+}

@@ -1,0 +1,185 @@
+//! Reads of the stored records of a database, without checks of access except those that Readers items require.
+//!
+//! All readers and writers of a database use these functions, on a snapshot or on the store. A record that does not
+//! match its format is an error that names the note.
+
+use base::{DbNumber, NoteId, Unid, ViewId};
+use store::{Cursor, Direction, Read, Table};
+
+use crate::acl::{ACL_ITEM, ACL_NOTE_ID, Acl};
+use crate::counters::Counters;
+use crate::database::Database;
+use crate::error::{Error, Result, damaged};
+use crate::folder::{self, FolderDesign};
+use crate::grant::Grant;
+use crate::item::{self, Item, Value};
+use crate::keys::{self, SummaryRecord};
+use crate::keyword::Keywords;
+use crate::note::{Header, NoteClass, NoteFlags, Summary};
+
+/// Returns `true` if Readers items hide the note with this header from the holder of a grant.
+pub(crate) fn is_hidden(reader: &dyn Read, database: &Database, grant: &Grant, header: &Header) -> Result<bool> {
+    if grant.is_server_itself() || !header.flags.contains(NoteFlags::HAS_READERS) {
+        return Ok(false);
+    }
+    let summary = load_summary(reader, database, header.note)?;
+    match summary {
+        Some(summary) => Ok(!grant.may_read(&summary.items)),
+        // The Readers items are lost with the summary, so the stub is hidden from everybody: the existence of the note
+        // must not leak.
+        None if header.is_stub() => Ok(true),
+        None => Err(damaged_note(database, header.note, "summary")),
+    }
+}
+
+pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Result<()> {
+    if grant.is_server_itself() {
+        return Ok(());
+    }
+    Err(Error::ServerOnly { database: database.path(), who: grant.display_name().to_owned() })
+}
+
+pub(crate) fn load_counters(reader: &dyn Read, database: DbNumber) -> Result<Counters> {
+    let key = keys::counters(database);
+    let value = reader.get(Table::Meta, &key)?.ok_or_else(|| damaged(Table::Meta, &key))?;
+    Counters::decode(&value).map_err(|_| damaged(Table::Meta, &key))
+}
+
+/// Returns the direct responses of a note, without checking access.
+pub(crate) fn load_children(reader: &dyn Read, database: DbNumber, parent: Unid) -> Result<Vec<NoteId>> {
+    let mut cursor = reader.scan(Table::Children, &keys::children_of(database, parent), Direction::Forward)?;
+    let mut found = Vec::new();
+    while let Some((key, _)) = cursor.next()? {
+        let note = key.get(20..24).and_then(|bytes| bytes.try_into().ok());
+        found.push(NoteId::from_key(note.ok_or_else(|| damaged(Table::Children, key))?));
+    }
+    Ok(found)
+}
+
+pub(crate) fn load_header(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Header>> {
+    let Some(value) = reader.get(Table::Summary, &keys::summary(database.number, note, SummaryRecord::Header))? else {
+        return Ok(None);
+    };
+    Header::decode(note, &value).map(Some).map_err(|_| damaged_note(database, note, "header"))
+}
+
+pub(crate) fn load_summary(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Summary>> {
+    let Some(value) = load_summary_bytes(reader, database, note)? else { return Ok(None) };
+    Summary::decode(&value).map(Some).map_err(|_| damaged_note(database, note, "summary"))
+}
+
+/// Returns the header and the summary of a note with one look-up. Both records are adjacent.
+pub(crate) fn load_header_and_summary(
+    reader: &dyn Read,
+    database: &Database,
+    note: NoteId,
+) -> Result<(Option<Header>, Option<Summary>)> {
+    let (header, summary) = load_header_and_summary_bytes(reader, database, note)?;
+    let summary = summary.map(|value| Summary::decode(&value)).transpose();
+    Ok((header, summary.map_err(|_| damaged_note(database, note, "summary"))?))
+}
+
+/// Returns the header of a note and its summary record as stored.
+pub(crate) fn load_header_and_summary_bytes(
+    reader: &dyn Read,
+    database: &Database,
+    note: NoteId,
+) -> Result<(Option<Header>, Option<Vec<u8>>)> {
+    let [header, summary] =
+        [SummaryRecord::Header, SummaryRecord::Summary].map(|part| keys::summary(database.number, note, part));
+    let found = reader.multi_get(Table::Summary, &[&header, &summary])?;
+    let [header, summary] = <[_; 2]>::try_from(found).expect("multi_get returns one value per key");
+    let header = header.map(|value| Header::decode(note, &value)).transpose();
+    Ok((header.map_err(|_| damaged_note(database, note, "header"))?, summary))
+}
+
+/// Returns a summary record as stored, for callers that read it without copying its texts.
+pub(crate) fn load_summary_bytes(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Vec<u8>>> {
+    Ok(reader.get(Table::Summary, &keys::summary(database.number, note, SummaryRecord::Summary))?)
+}
+
+pub(crate) fn load_body(reader: &dyn Read, database: &Database, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
+    let first = keys::body(database.number, note, ordinal, 0);
+    let Some(mut bytes) = reader.get(Table::Body, &first)? else { return Ok(None) };
+    if bytes.len() >= crate::limits::BODY_CHUNK_BYTES {
+        append_chunks(reader, &keys::body_of_item(database.number, note, ordinal), &mut bytes)?;
+    }
+    let mut input = base::codec::Decoder::new(&bytes);
+    Item::decode(&mut input).map(Some).map_err(|_| damaged_note(database, note, "body"))
+}
+
+fn append_chunks(reader: &dyn Read, range: &store::KeyRange, bytes: &mut Vec<u8>) -> Result<()> {
+    let mut cursor: Box<dyn Cursor> = reader.scan(Table::Body, range, Direction::Forward)?;
+    let mut first = true;
+    while let Some((_, value)) = cursor.next()? {
+        if !std::mem::take(&mut first) {
+            bytes.extend_from_slice(value);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn find(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<Option<NoteId>> {
+    let key = keys::unid(database, unid);
+    let Some(value) = reader.get(Table::Unid, &key)? else { return Ok(None) };
+    let bytes = value.as_slice().try_into().map_err(|_| damaged(Table::Unid, &key))?;
+    Ok(Some(NoteId::from_key(bytes)))
+}
+
+/// Returns the keywords. The table is empty if no keyword was ever defined.
+pub(crate) fn load_keywords(reader: &dyn Read, database: DbNumber) -> Result<Keywords> {
+    let key = keys::keywords(database);
+    let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(Keywords::default()) };
+    Keywords::decode(&value).map_err(|_| damaged(Table::Meta, &key))
+}
+
+pub(crate) fn load_acl(reader: &dyn Read, database: &Database) -> Result<Acl> {
+    let summary = load_summary(reader, database, ACL_NOTE_ID)?;
+    let summary = summary.ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))?;
+    match item::find_item(&summary.items, ACL_ITEM).map(|item| &item.value) {
+        Some(Value::MimePart(bytes)) => Acl::decode(bytes).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))
+}
+
+/// Returns the design notes of a class, in the order of their creation.
+pub(crate) fn load_design_notes(reader: &dyn Read, database: &Database, class: NoteClass) -> Result<Vec<NoteId>> {
+    let mut cursor = reader.scan(Table::Meta, &keys::designs(database.number), Direction::Forward)?;
+    let mut notes = Vec::new();
+    while let Some((key, value)) = cursor.next()? {
+        let note = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| damaged(Table::Meta, key))?;
+        let stored: [u8; 2] = value.try_into().map_err(|_| damaged(Table::Meta, key))?;
+        if NoteClass(u16::from_be_bytes(stored)) == class {
+            notes.push(NoteId::from_key(note));
+        }
+    }
+    Ok(notes)
+}
+
+pub(crate) fn load_folders(reader: &dyn Read, database: &Database) -> Result<Vec<FolderDesign>> {
+    let mut folders = Vec::new();
+    for note in load_design_notes(reader, database, NoteClass::VIEW)? {
+        let summary = load_summary(reader, database, note)?;
+        let summary = summary.ok_or_else(|| damaged_note(database, note, "summary"))?;
+        folders.extend(folder_design(note, &summary.items));
+    }
+    Ok(folders)
+}
+
+fn folder_design(note: NoteId, items: &[Item]) -> Option<FolderDesign> {
+    let flags = item::find_item(items, folder::FLAGS_ITEM)?.value.text()?.to_owned();
+    if !flags.contains('F') {
+        return None;
+    }
+    let title = item::find_item(items, folder::TITLE_ITEM)?.value.text()?.to_owned();
+    let own = [folder::FLAGS_ITEM, folder::TITLE_ITEM, folder::READERS_ITEM];
+    let is_attribute = |item: &&Item| own.iter().all(|name| !item.is_named(name));
+    let pair = |item: &Item| Some((item.name.clone(), item.value.text()?.to_owned()));
+    let attributes = items.iter().filter(is_attribute).filter_map(pair).collect();
+    Some(FolderDesign { view: ViewId(note.0), title, flags, attributes, readers: folder::readers_of(items) })
+}
+
+pub(crate) fn damaged_note(database: &Database, note: NoteId, record: &'static str) -> Error {
+    Error::Damaged { database: database.path(), note, record }
+}

@@ -1,0 +1,172 @@
+//! A document as a formula sees it, and the conversion of values between items and formulas.
+//!
+//! A [`Subject`] has the header of a note and its summary items, borrowed from the stored record. It also has two items
+//! that are not stored but that formulas written for Domino expect: `$REF` (the parent's UNID, as 32 hexadecimal
+//! digits) and `$Conflict`.
+
+use base::{NoteId, Timestamp, Unid};
+use formula::host::{Attachment, DocumentState, DocumentTime};
+use formula::{Document, Moment, Text, Zone};
+
+use crate::item::{ItemRef, Value, ValueRef};
+use crate::note::{Header, NoteFlags};
+
+/// The item that names the parent of a response.
+pub const REF_ITEM: &str = "$REF";
+
+/// The item that only conflict documents have, which are the losing versions of a conflict.
+pub const CONFLICT_ITEM: &str = "$Conflict";
+
+/// Returns the canonical spelling of a reserved item name, or `None` if the name is not reserved.
+///
+/// Formulas see reserved items, but these are derived from the header. A stored item of such a name would contradict
+/// it.
+#[must_use]
+pub fn reserved_item(name: &str) -> Option<&'static str> {
+    [REF_ITEM, CONFLICT_ITEM].into_iter().find(|reserved| name.eq_ignore_ascii_case(reserved))
+}
+
+/// A note as a formula sees it.
+#[derive(Clone, Debug)]
+pub struct Subject<'n> {
+    /// The header of the note.
+    pub header: &'n Header,
+    /// The summary items of the note.
+    pub items: Vec<ItemRef<'n>>,
+    /// The bytes after the items in the stored record. Empty if the items come from another source.
+    pub(crate) body_bytes: &'n [u8],
+}
+
+impl<'n> Subject<'n> {
+    /// Creates the subject of a header and its items.
+    #[must_use]
+    pub fn new(header: &'n Header, items: Vec<ItemRef<'n>>) -> Self {
+        Self { header, items, body_bytes: &[] }
+    }
+
+    /// Returns the value of an item.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&ValueRef<'n>> {
+        self.items.iter().find(|item| item.name.eq_ignore_ascii_case(name)).map(|item| &item.value)
+    }
+}
+
+impl Document for Subject<'_> {
+    fn item(&self, _: Option<usize>, name: &str) -> Option<formula::Value<'_>> {
+        if let Some(value) = self.value(name) {
+            return as_operand(value);
+        }
+        if name.eq_ignore_ascii_case(REF_ITEM) {
+            return self.header.parent.map(|unid| formula::Value::from(unid.to_string()));
+        }
+        let is_conflict = name.eq_ignore_ascii_case(CONFLICT_ITEM) && self.header.flags.contains(NoteFlags::CONFLICT);
+        is_conflict.then_some(formula::Value::EMPTY)
+    }
+
+    fn item_names(&self) -> Vec<&str> {
+        self.items.iter().map(|item| item.name).collect()
+    }
+
+    fn time_of(&self, moment: DocumentTime) -> Option<Timestamp> {
+        match moment {
+            DocumentTime::Created | DocumentTime::Added => Some(self.header.created),
+            DocumentTime::Modified => Some(self.header.sequence_time),
+            DocumentTime::Accessed => None,
+        }
+    }
+
+    fn unid(&self) -> Option<Unid> {
+        Some(self.header.unid)
+    }
+
+    fn note_id(&self) -> Option<NoteId> {
+        Some(self.header.note)
+    }
+
+    fn parent(&self) -> Option<Unid> {
+        self.header.parent
+    }
+
+    fn size_bytes(&self) -> Option<u64> {
+        Some(self.header.size)
+    }
+
+    fn attachments(&self) -> Vec<Attachment<'_>> {
+        let modified = self.header.sequence_time;
+        let mut files = Vec::new();
+        for item in &self.items {
+            if let ValueRef::Object { file_name: name, length, .. } = item.value {
+                files.push(Attachment { name, size_bytes: length, modified });
+            }
+        }
+        files
+    }
+
+    fn is_in_state(&self, state: DocumentState) -> Option<bool> {
+        match state {
+            DocumentState::Signed | DocumentState::Truncated => None,
+            _ => Some(false),
+        }
+    }
+}
+
+/// Converts the value of an item into a formula value. Returns `None` for types that formulas cannot compute with.
+#[must_use]
+pub fn as_operand<'v>(value: &ValueRef<'v>) -> Option<formula::Value<'v>> {
+    Some(match value {
+        ValueRef::Text(text) => formula::Value::Text(Text::Borrowed(text)),
+        ValueRef::TextList(texts) => {
+            formula::Value::from_texts(texts.iter().map(|text| Text::Borrowed(text)).collect())
+        }
+        ValueRef::Number(number) => formula::Value::Number(*number),
+        ValueRef::NumberList(numbers) => formula::Value::from_numbers(numbers.clone()),
+        ValueRef::Time(time) => formula::Value::Time(Moment::at(*time)),
+        ValueRef::TimeList(times) => formula::Value::from_times(times.iter().map(|time| Moment::at(*time)).collect()),
+        ValueRef::RichText(_) | ValueRef::MimePart(_) | ValueRef::Object { .. } => return None,
+        ValueRef::NoteReferences(unids) => {
+            formula::Value::from_texts(unids.iter().map(|unid| Text::from(unid.to_string())).collect())
+        }
+    })
+}
+
+/// Converts the result of a formula into an item value.
+///
+/// Dates without a time become midnight in the zone. Ranges become their start. Items have no type for times of day, so
+/// these become texts that sort in the order of time (`09:30:00`, `09:30:00.25`). Returns the reason as text if the
+/// result is a failure or cannot be stored.
+pub fn as_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Result<Value, String> {
+    Ok(match value {
+        formula::Value::Text(text) => Value::Text(text.to_string()),
+        formula::Value::Texts(texts) => Value::TextList(texts.iter().map(|text| text.to_string()).collect()),
+        formula::Value::Number(number) => Value::Number(*number),
+        formula::Value::Numbers(numbers) => Value::NumberList(numbers.to_vec()),
+        formula::Value::Time(moment) => match format_time_of_day(*moment) {
+            Some(clock) => Value::Text(clock),
+            None => Value::Time(start_of(*moment, zone)?),
+        },
+        formula::Value::Times(moments) => {
+            let clocks: Vec<String> = moments.iter().filter_map(|moment| format_time_of_day(*moment)).collect();
+            match clocks.len() {
+                0 => Value::TimeList(
+                    moments.iter().map(|moment| start_of(*moment, zone)).collect::<std::result::Result<_, _>>()?,
+                ),
+                count if count == moments.len() => Value::TextList(clocks),
+                _ => return Err("a list cannot contain both times of day and times with a date".to_owned()),
+            }
+        }
+        formula::Value::Error(failure) => return Err(failure.kind.to_string()),
+    })
+}
+
+fn start_of(moment: Moment, zone: &Zone) -> std::result::Result<Timestamp, String> {
+    zone.start(moment).ok_or_else(|| "the time cannot be converted in this time zone".to_owned())
+}
+
+/// Formats a time of day, or the start of a range of times of day. Returns `None` for moments with a date.
+fn format_time_of_day(moment: Moment) -> Option<String> {
+    let (Moment::TimeOfDay(hundredths) | Moment::TimesOfDay(hundredths, _)) = moment else { return None };
+    let seconds = hundredths / 100;
+    let hundredths = hundredths % 100;
+    let clock = format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    Some(if hundredths == 0 { clock } else { format!("{clock}.{hundredths:02}") })
+}
