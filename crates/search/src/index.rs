@@ -14,8 +14,9 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
+use base::sync::{Mutex, MutexGuard, RwLock};
 use base::{DbNumber, Modseq, NoteId};
 use notes::{Access, DatabaseSnapshot, Header, Identity, Notes, level};
 use store::Ticket;
@@ -252,11 +253,11 @@ impl FullTextIndex {
     }
 
     pub(crate) fn published(&self) -> Arc<CommittedState> {
-        Arc::clone(&self.published.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.published.read())
     }
 
     fn lock_writing(&self) -> MutexGuard<'_, PendingChanges> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writing.lock()
     }
 
     fn update_with(
@@ -344,7 +345,7 @@ impl FullTextIndex {
             };
         }
         let published = CommittedState { searcher: self.reader.searcher(), applied };
-        *self.published.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(published);
+        *self.published.write() = Arc::new(published);
         Ok(())
     }
 

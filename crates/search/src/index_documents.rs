@@ -15,7 +15,7 @@ use crate::text::NoteText;
 /// Creates the document of a note.
 pub(crate) fn document(schema: &Schema, database: DbNumber, header: &Header, text: NoteText) -> TantivyDocument {
     let mut document = TantivyDocument::default();
-    let is_restricted = u64::from(header.flags.has(NoteFlags::HAS_READERS));
+    let is_restricted = u64::from(header.flags.contains(NoteFlags::HAS_READERS));
     document.add_u64(schema.key, schema::key(database, header.note));
     document.add_u64(schema.database, u64::from(database.0));
     document.add_u64(schema.note, u64::from(header.note.0) << 1 | is_restricted);

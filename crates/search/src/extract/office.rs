@@ -1,21 +1,21 @@
 //! Text extraction from office documents: OOXML (Word, Excel, PowerPoint) and OpenDocument.
 //!
 //! Both are ZIP archives of XML. Only the members that hold text are unpacked, one after the other. All together are
-//! limited to [`UNPACKED_BYTES_MAX`], regardless of the sizes that the archive states; this bounds time and memory. A
-//! scanner reads the XML. It knows only tags and references: it resolves no custom entities, fetches nothing and does
-//! not recurse.
+//! limited to [`UNPACKED_BYTES_MAX`], regardless of the sizes that the archive states; this bounds time and memory. The
+//! XML parser resolves no custom entities, fetches nothing and does not recurse. Of damaged XML, the text before the
+//! damage counts.
 
 use std::io::{Cursor, Read};
 
-use mail_parser::decoders::html::add_html_token;
+use quick_xml::Reader;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::{BytesRef, Event};
 use zip::ZipArchive;
 
 use crate::limits::{ARCHIVE_MEMBERS_MAX, UNPACKED_BYTES_MAX};
 
-/// Maximum length of a character reference, in bytes.
-const REFERENCE_BYTES_MAX: usize = 12;
-
-/// Returns the text of an office document. Returns `None` if the bytes are not an office document or.
+/// Returns the text of an office document. Returns `None` if the bytes are not an archive or have
+/// too many members.
 pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).ok()?;
     if archive.len() > ARCHIVE_MEMBERS_MAX {
@@ -52,44 +52,40 @@ fn holds_text(name: &str) -> bool {
         || parts("ppt/", &["slides/slide", "notesSlides/notesSlide", "comments/"])
 }
 
-/// Appends the text of an XML document. Tags within a word, such as formatting, do not split the word.
+/// Appends the text of an XML document, up to its first syntax error. Tags within a word, such as formatting, do not
+/// split the word.
 fn push_text(xml: &str, out: &mut String) {
-    let mut rest = xml;
-    while let Some(place) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
-        let (before, from) = rest.split_at(place);
-        out.push_str(before);
-        let length = if from.starts_with('<') { tag(from, out) } else { reference(from, out) };
-        rest = &from[length..];
+    let mut reader = Reader::from_str(xml);
+    reader.config_mut().allow_dangling_amp = true;
+    reader.config_mut().allow_unmatched_ends = true;
+    reader.config_mut().check_end_names = false;
+    while let Ok(event) = reader.read_event() {
+        match event {
+            Event::Text(text) => out.push_str(&text),
+            Event::CData(text) => out.push_str(&text),
+            Event::GeneralRef(reference) => push_reference(&reference, out),
+            Event::Start(tag) | Event::Empty(tag) if is_inline(tag.local_name().as_ref()) => {}
+            Event::End(tag) if is_inline(tag.local_name().as_ref()) => {}
+            Event::Start(_) | Event::Empty(_) | Event::End(_) => out.push(' '),
+            Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
+            Event::Eof => return,
+        }
     }
-    out.push_str(rest);
 }
 
-/// Skips a tag, a comment or a declaration, and appends the text of a CDATA section. Returns the length of the skipped
-/// part.
-fn tag(xml: &str, out: &mut String) -> usize {
-    let until =
-        |end: &str| memchr::memmem::find(xml.as_bytes(), end.as_bytes()).map_or(xml.len(), |place| place + end.len());
-    if xml.starts_with("<!--") {
-        return until("-->");
+/// Appends the character of a reference, or the text of an unknown reference.
+fn push_reference(reference: &BytesRef<'_>, out: &mut String) {
+    match (reference.resolve_char_ref(), resolve_predefined_entity(reference)) {
+        (Ok(Some(character)), _) => out.push(character),
+        (_, Some(text)) => out.push_str(text),
+        _ => out.extend(["&", reference, ";"]),
     }
-    if let Some(data) = xml.strip_prefix("<![CDATA[") {
-        let length = memchr::memmem::find(data.as_bytes(), b"]]>").unwrap_or(data.len());
-        out.push_str(&data[..length]);
-        return (xml.len() - data.len() + length + 3).min(xml.len());
-    }
-    let name = xml[1..].trim_start_matches('/');
-    let length = name.find(|end: char| end.is_whitespace() || matches!(end, '>' | '/')).unwrap_or(name.len());
-    if !is_inline(&name[..length]) {
-        out.push(' ');
-    }
-    until(">")
 }
 
 /// Returns `true` if a tag may occur within words.
 fn is_inline(name: &str) -> bool {
-    let local = name.rsplit(':').next().unwrap_or(name);
     matches!(
-        local,
+        name,
         "r" | "t"
             | "rPr"
             | "span"
@@ -115,20 +111,6 @@ fn is_inline(name: &str) -> bool {
             | "cs"
             | "soft-page-break"
     )
-}
-
-fn reference(xml: &str, out: &mut String) -> usize {
-    let window = xml.as_bytes().get(..REFERENCE_BYTES_MAX).unwrap_or(xml.as_bytes());
-    match memchr::memchr(b';', window) {
-        Some(end) if end > 1 && window[1..end].iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'#') => {
-            add_html_token(out, &window[..=end], false);
-            end + 1
-        }
-        _ => {
-            out.push('&');
-            1
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Values in comparisons: numbers and dates.
 
-use base::Timestamp;
+use base::time::days_since_epoch;
+use base::{Timestamp, civil};
 
 use super::Range;
 
@@ -95,17 +96,10 @@ fn seconds(clock: &str) -> Option<i64> {
     (hours < 24 && minutes < 60 && seconds < 60).then_some(hours * 3600 + minutes * 60 + seconds)
 }
 
-/// Returns the number of days since 1970-01-01 in the Gregorian calendar. Returns `None` if the date does not exist.
+/// Returns the number of days since 1970-01-01. Returns `None` if the date does not exist.
 fn day_number(year: i64, month: i64, day: i64) -> Option<i64> {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let index = usize::try_from(month.checked_sub(1)?).ok()?;
-    if day < 1 || day > *days.get(index)? {
-        return None;
-    }
-    let before = year - 1;
-    let years = before * 365 + before / 4 - before / 100 + before / 400;
-    Some(years + days[..index].iter().sum::<i64>() + day - 1 - 719_162)
+    let date = civil::Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?);
+    date.ok().map(days_since_epoch)
 }
 
 #[cfg(test)]
