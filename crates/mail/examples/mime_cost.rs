@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
 use mail::mime::skeleton::{ContentId, Skeleton, join, split};
 use mail::mime::{InMemoryMessage, Structure, parse, text};
 
@@ -84,7 +85,7 @@ fn quoted_printable() -> Vec<u8> {
 
 fn base64_lines(length: usize) -> String {
     let content: Vec<u8> = (0..length).map(|index| (index * 31 % 253) as u8).collect();
-    let text = base64_simd::STANDARD.encode_to_string(content);
+    let text = base64::engine::general_purpose::STANDARD.encode(content);
     let lines: Vec<_> = text.as_bytes().chunks(76).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
     lines.join("\r\n")
 }

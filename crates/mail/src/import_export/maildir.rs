@@ -83,7 +83,7 @@ pub fn unique_name(file_name: &str) -> &str {
 pub fn flags_of(file_name: &str, keywords: &KeywordTable) -> Flags {
     let letters = split_flags(file_name).1;
     let marks = LETTERS.iter().filter(|(letter, _)| letters.contains(*letter));
-    let mut flags = Flags::from_system_flags(marks.fold(Marks::NONE, |all, (_, mark)| all.with(*mark)));
+    let mut flags = Flags::from_system_flags(marks.fold(Marks::NONE, |all, (_, mark)| all.union(*mark)));
     for letter in letters.chars() {
         let name = if letter == FORWARDED.0 { Some(FORWARDED.1) } else { keywords.name(letter) };
         name.into_iter().for_each(|name| status::add(&mut flags, name));
@@ -124,7 +124,7 @@ impl MessageFileName<'_> {
     #[must_use]
     pub fn file_name(&self, keywords: &mut KeywordTable) -> (String, usize) {
         let mut letters: Vec<char> =
-            LETTERS.iter().filter(|(_, mark)| self.flags.marks.has(*mark)).map(|(letter, _)| *letter).collect();
+            LETTERS.iter().filter(|(_, mark)| self.flags.marks.contains(*mark)).map(|(letter, _)| *letter).collect();
         let mut left_out = 0;
         for name in &self.flags.keywords {
             let forwarded = name.eq_ignore_ascii_case(FORWARDED.1).then_some(FORWARDED.0);

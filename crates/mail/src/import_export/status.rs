@@ -88,7 +88,7 @@ fn extension(flags: &mut Flags, field: &header::Field<'_>) {
 fn letters(flags: &mut Flags, value: &[u8], known: &[(u8, Marks)]) {
     for (letter, mark) in known {
         if value.contains(letter) {
-            flags.marks = flags.marks.with(*mark);
+            flags.marks = flags.marks.union(*mark);
         }
     }
 }

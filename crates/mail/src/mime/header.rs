@@ -8,8 +8,9 @@
 //! take a header that is already separated from the message and stop at its blank line.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use crate::limits::FIELD_BYTES_MAX;
+use crate::limits::{FIELD_BYTES_MAX, HEADER_BYTES_MAX};
 use crate::mime::encoded_word;
 
 /// A field of a header.
@@ -35,6 +36,21 @@ impl Field<'_> {
 #[must_use]
 pub fn fields(header: &[u8]) -> Fields<'_> {
     Fields { rest: header }
+}
+
+/// Returns the leading fields of a message with their ranges. They end at the blank line, at the first stray line, or
+/// after [`HEADER_BYTES_MAX`].
+///
+/// Submission and the protocols examine only these fields: a stray line ends the header for some programs and not for
+/// others, so no decision may depend on a field after it.
+pub fn leading_fields(message: &[u8]) -> impl Iterator<Item = (Range<usize>, Field<'_>)> {
+    let mut start = 0;
+    let leading = fields(message.get(..HEADER_BYTES_MAX).unwrap_or(message)).take_while(|field| !field.name.is_empty());
+    leading.map(move |field| {
+        let range = start..start + field.raw.len();
+        start = range.end;
+        (range, field)
+    })
 }
 
 /// Returns the folded value of the first field with this name, ignoring case.
@@ -141,6 +157,20 @@ mod tests {
         check("A: 1\r\r\nB: 2\r\r\n\r\r\nC: 3", &[("A", " 1\r"), ("B", " 2\r")]);
         check("", &[]);
         check("\r\nA: 1", &[]);
+    }
+
+    #[test]
+    fn leading_fields_end_at_a_stray_line() {
+        let check = |text: &str, expected: &[&str]| {
+            let found: Vec<_> = leading_fields(text.as_bytes()).map(|(range, _)| &text[range]).collect();
+            assert_eq!(found, expected, "{text:?}");
+        };
+        check("A: 1\r\nB : 2\r\n 3\r\n\t4\r\n\r\nC: 5\r\n", &["A: 1\r\n", "B : 2\r\n 3\r\n\t4\r\n"]);
+        check("A:", &["A:"]);
+        check("A: 1\r\nno field\r\nB: 2\r\n", &["A: 1\r\n"]);
+        for text in ["\r\nA: 1\r\n", " A: 1\r\n", "", ": 1\r\n", "\u{c4}: 1\r\n"] {
+            check(text, &[]);
+        }
     }
 
     #[test]

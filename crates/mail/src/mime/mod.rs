@@ -14,7 +14,7 @@
 //! warrants. A malformed message is parsed as far as possible, and a section that cannot be divided stays within one
 //! part. Only LF ends a line, with or without a CR before it. A CR alone is an ordinary byte.
 //!
-//! The formats are described in `docs/message-storage.md`.
+//! The formats are described in `docs/message-storage.md`, the reasons for own parsers in `docs/mime.md`.
 
 pub mod address;
 pub mod date;

@@ -12,7 +12,6 @@ use base::Timestamp;
 use crate::limits::SEPARATOR_BYTES_MAX;
 use crate::mime::date::Date;
 use crate::mime::{address, header};
-use crate::router::dsn::rfc5322;
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
@@ -119,12 +118,7 @@ fn date_in(words: &[&str]) -> Option<Timestamp> {
     Date::parse(format!("{day} {month} {year} {time} {zone}").as_bytes()).map(|date| date.timestamp)
 }
 
-/// Converts `Thu, 1 Jan 1970 00:00:00 +0000` to `Thu Jan  1 00:00:00 1970`.
+/// Formats a time as `Thu Jan  1 00:00:00 1970`.
 fn asctime(time: Timestamp) -> String {
-    let text = rfc5322(time);
-    let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
-    match words.as_slice() {
-        [weekday, day, month, year, clock, ..] => format!("{weekday} {month} {day:>2} {clock} {year}"),
-        _ => "Thu Jan  1 00:00:00 1970".into(),
-    }
+    time.to_utc().strftime("%a %b %e %H:%M:%S %Y").to_string()
 }

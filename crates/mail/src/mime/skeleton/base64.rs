@@ -9,10 +9,10 @@
 
 use std::ops::Range;
 
-use base64_simd::{STANDARD, STANDARD_NO_PAD};
+use ::base64::Engine;
 
 use super::LineEnding;
-use crate::mime::transfer_encoding::base64_value;
+use crate::mime::transfer_encoding::{STANDARD, STANDARD_NO_PAD, base64_value};
 
 /// Number of characters that are decoded, encoded again and compared at a time. It is a multiple of 4.
 const CHUNK_CHARACTERS: usize = 48 << 10;
@@ -144,7 +144,7 @@ impl Lines {
         let data = self.characters() - self.padding;
         let mut content = Vec::with_capacity(data / 4 * 3 + 3);
         let mut chunk = Vec::with_capacity(data.min(CHUNK_CHARACTERS));
-        let mut again = Vec::with_capacity(data.min(CHUNK_CHARACTERS));
+        let mut again = String::with_capacity(data.min(CHUNK_CHARACTERS));
         let mut left = data;
         for number in 0..self.full + 1 {
             let line = self.line(text, number);
@@ -165,12 +165,12 @@ impl Lines {
 }
 
 /// Decodes characters and checks that encoding the result yields the same characters.
-fn decode_chunk(chunk: &mut Vec<u8>, again: &mut Vec<u8>, content: &mut Vec<u8>) -> Option<()> {
+fn decode_chunk(chunk: &mut Vec<u8>, again: &mut String, content: &mut Vec<u8>) -> Option<()> {
     let start = content.len();
-    STANDARD_NO_PAD.decode_append(&chunk[..], content).ok()?;
+    STANDARD_NO_PAD.decode_vec(&chunk[..], content).ok()?;
     again.clear();
-    STANDARD_NO_PAD.encode_append(&content[start..], again);
-    (again == chunk).then(|| chunk.clear())
+    STANDARD_NO_PAD.encode_string(&content[start..], again);
+    (again.as_bytes() == chunk.as_slice()).then(|| chunk.clear())
 }
 
 impl Base64Layout {
@@ -204,8 +204,7 @@ impl Base64Layout {
     /// Appends a range of the encoded text. `content` is the range that [`Base64Layout::content_range`] returned.
     pub fn encode(&self, content: &[u8], content_start: u64, range: Range<u64>, text: &mut Vec<u8>) {
         let encoder = if self.padding == Base64Padding::Present { &STANDARD } else { &STANDARD_NO_PAD };
-        let mut characters = Vec::with_capacity(content.len() / 3 * 4 + 4);
-        encoder.encode_append(content, &mut characters);
+        let characters = encoder.encode(content).into_bytes();
         let first = content_start / 3 * 4;
         let mut position = range.start;
         while position < range.end {
@@ -251,7 +250,7 @@ mod tests {
     use super::*;
 
     fn wrapped(content: &[u8], line: usize, ending: &str) -> String {
-        let text = STANDARD.encode_to_string(content);
+        let text = STANDARD.encode(content);
         let lines: Vec<_> =
             text.as_bytes().chunks(line).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
         lines.join(ending)

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use ::base64::Engine;
+
 use super::*;
 use crate::mime::parse;
 
@@ -37,7 +39,7 @@ fn message(encoding: &str, body: &str) -> String {
 
 fn base64_body(length: usize) -> String {
     let content: Vec<u8> = (0..length).map(|index| (index * 31 % 253) as u8).collect();
-    let text = base64_simd::STANDARD.encode_to_string(content);
+    let text = ::base64::engine::general_purpose::STANDARD.encode(content);
     let lines: Vec<_> = text.as_bytes().chunks(76).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
     lines.join("\r\n")
 }
