@@ -5,7 +5,8 @@
 //! | [`mime`] | the structure of a message, its lossless storage, and its decoded texts |
 //! | [`message`] | a message as the items of a note |
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
-//! | [`router`] | acceptance of messages, delivery, the queue |
+//! | [`submission`] | the path of a message from a protocol to the router: sender, recipients, completion |
+//! | [`router`] | delivery, the queue, reports |
 //! | [`import_export`] | import and export: mbox, Maildir, single files |
 //! | [`casemap`], [`search_texts`] | text comparison; the texts of a message that IMAP SEARCH examines |
 //! | [`full_text`] | the texts of a message for the full-text index |
@@ -22,5 +23,6 @@ pub mod message;
 pub mod mime;
 pub mod router;
 pub mod search_texts;
+pub mod submission;
 
 pub use error::{Error, Result};

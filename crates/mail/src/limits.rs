@@ -8,6 +8,22 @@ use std::time::Duration;
 /// Maximum number of bytes of one header field that are examined when its contents are parsed.
 pub const FIELD_BYTES_MAX: usize = 64 << 10;
 
+/// Number of bytes at the beginning of a message that are searched for hops, dates and authors.
+pub const HEADER_BYTES_MAX: usize = 1 << 20;
+
+/// Default number of `Received` fields above which a message is considered to loop.
+pub const HOPS_MAX: usize = 50;
+
+/// Maximum number of targets that the answers about the recipients of one message may hold while the message arrives.
+/// The answers beyond it, as for large groups, are looked up again when the message is accepted.
+pub const KEPT_TARGETS_MAX: usize = 1_000;
+
+/// Maximum number of accepted requests whose results are kept, so that a repetition gets the same result.
+pub const RECALLED_REQUESTS_MAX: usize = 10_000;
+
+/// Maximum length of the identifier that a client gives a request.
+pub const REQUEST_ID_BYTES_MAX: usize = 100;
+
 /// Maximum length of one header field or parameter value that is kept in a message's structure.
 pub const STRUCTURE_VALUE_BYTES_MAX: usize = 8 << 10;
 
@@ -99,6 +115,10 @@ pub const IMPORT_SOURCES_MAX: usize = 1_000;
 /// Number of consecutive messages without `\\Deleted` after which an expunge stops scanning and looks up the next
 /// deleted message by its position, with the counts in the folder's tree.
 pub const EXPUNGE_SCAN_GAP_MAX: u32 = 256;
+
+/// Number of deletion stubs of a `mail.box` above which they are purged, unless the queue holds four times as many
+/// notes. The start of the server reads them all.
+pub const QUEUE_STUBS_MAX: u64 = 250;
 
 /// Maximum number of decoded bytes of one part that an IMAP search examines.
 pub const SEARCH_PART_BYTES_MAX: usize = 32 << 20;

@@ -690,7 +690,7 @@ fn entries_marked_deleted(reader: &notes::FolderReader<'_>) -> Result<Vec<notes:
         let Some(first) = reader.deleted_at(found.len() as u64)? else { break };
         let mut others = 0;
         reader.for_each_entry(first.uid, &mut |entry| {
-            if entry.marks.has(Marks::DELETED) {
+            if entry.marks.contains(Marks::DELETED) {
                 others = 0;
                 found.push(entry);
             } else {

@@ -27,7 +27,7 @@ impl Flags {
     /// Adds a flag by its IMAP name. `\Recent` and unknown system flags are ignored.
     pub fn add(&mut self, name: &str) {
         if let Some(mark) = system_flag(name) {
-            self.marks = self.marks.with(mark);
+            self.marks = self.marks.union(mark);
         } else if !name.starts_with('\\') && !self.has_keyword(name) {
             self.keywords.push(name.to_owned());
         }
@@ -64,7 +64,7 @@ pub fn system_flag(name: &str) -> Option<Marks> {
 
 /// Returns the names of the system flags that are set.
 pub fn system_flag_names(marks: Marks) -> impl Iterator<Item = &'static str> {
-    MARKS.into_iter().filter(move |(_, mark)| marks.has(*mark)).map(|(name, _)| name)
+    MARKS.into_iter().filter(move |(_, mark)| marks.contains(*mark)).map(|(name, _)| name)
 }
 
 /// A change of the flags of messages.
@@ -86,12 +86,12 @@ impl FlagChange {
             Self::Replace(flags) => flags.clone(),
             Self::Add(more) => {
                 let mut flags = old.clone();
-                flags.marks = flags.marks.with(more.marks);
+                flags.marks = flags.marks.union(more.marks);
                 more.keywords.iter().for_each(|keyword| flags.add(keyword));
                 flags
             }
             Self::Remove(less) => Flags {
-                marks: old.marks.without(less.marks),
+                marks: old.marks.difference(less.marks),
                 keywords: old.keywords.iter().filter(|keyword| !less.has_keyword(keyword)).cloned().collect(),
             },
         }

@@ -9,14 +9,14 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use base::{Name, Timestamp};
 use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, Item, NewDatabase, NewNote, Transaction, Value, level};
 use store::Ticket;
 
 use crate::error::Result;
-use crate::limits::LOCAL_DELIVERIES_PER_TRANSACTION_MAX;
+use crate::limits::{LOCAL_DELIVERIES_PER_TRANSACTION_MAX, QUEUE_STUBS_MAX};
 use crate::mailbox::file::check_quota;
 use crate::mailbox::{MailFile, MailStore};
 use crate::message::PreparedMessage;
@@ -108,6 +108,22 @@ pub struct AcceptOutcome {
 pub(crate) struct QueueDatabase {
     pub(crate) depositor: Access<level::Depositor>,
     pub(crate) reader: Access<level::Reader>,
+    /// Number of stubs that the last purge left, for instance because the clock was set back.
+    stubs_left: AtomicU64,
+}
+
+impl QueueDatabase {
+    /// Purges the stubs of messages that are done, once there are a quarter as many as other notes. So the start of the
+    /// server costs what is in the queue, whatever has passed through it, and each message pays for a few records.
+    fn purge_if_due(&self) -> Result<()> {
+        let counters = *self.reader.read()?.counters();
+        let more = QUEUE_STUBS_MAX.max(counters.notes / 4);
+        if counters.stubs > self.stubs_left.load(Ordering::Relaxed).saturating_add(more) {
+            notes::purge::purge(self.reader.database())?;
+            self.stubs_left.store(self.reader.read()?.counters().stubs, Ordering::Relaxed);
+        }
+        Ok(())
+    }
 }
 
 /// The router, which accepts messages and directs them to their targets.
@@ -190,11 +206,25 @@ impl Router {
         self.queue.counts().messages < self.options.queue_messages_max
     }
 
-    /// Accepts a message. The message is safe when the ticket is durable.
+    /// Accepts a message whose recipients are not resolved yet. The message is safe when the ticket is durable.
     pub fn accept(&self, envelope: &Envelope, raw: &[u8]) -> Result<AcceptOutcome> {
+        self.accept_resolved(envelope, &self.targets_of_all(&envelope.recipients)?, raw)
+    }
+
+    /// Accepts a message with the targets of its recipients, in their order. The message is safe when the ticket is
+    /// durable.
+    pub fn accept_resolved(&self, envelope: &Envelope, targets: &[Arc<[Target]>], raw: &[u8]) -> Result<AcceptOutcome> {
+        assert_eq!(targets.len(), envelope.recipients.len(), "every recipient has its targets");
         let now = self.mail.notes().clock().now();
-        let mut posting = RoutedMessage::new(Envelope { recipients: Vec::new(), ..envelope.clone() }, raw);
-        let unreached = self.route(&envelope.recipients, &mut posting, now)?;
+        let header = Envelope {
+            id: envelope.id.clone(),
+            reverse_path: envelope.reverse_path.clone(),
+            recipients: Vec::new(),
+            envelope_id: envelope.envelope_id.clone(),
+            ..*envelope
+        };
+        let mut posting = RoutedMessage::new(header, raw);
+        let unreached = route(&envelope.recipients, targets, &mut posting, now);
         let mut postings = Vec::with_capacity(1);
         let dead = self.push_report(&mut postings, Action::Failed, &posting, unreached.failed, now)?;
         self.push_report(&mut postings, Action::Expanded, &posting, unreached.expanded, now)?;
@@ -214,46 +244,8 @@ impl Router {
         self.addressing.targets(address)
     }
 
-    /// Sorts recipients into local mailboxes and remote addresses, each once.
-    ///
-    /// Addresses with a single target are handled before groups. So the sender's parameters for a direct recipient take
-    /// precedence if a group contains the same target.
-    fn route(
-        &self,
-        recipients: &[Recipient],
-        posting: &mut RoutedMessage<'_>,
-        now: Timestamp,
-    ) -> Result<UnroutedRecipients> {
-        let mut routing = Routing { posting, unreached: UnroutedRecipients::default(), seen: HashSet::new() };
-        let mut groups = Vec::new();
-        for recipient in recipients {
-            let targets = self.addressing.targets(&recipient.address)?;
-            if targets.len() > 1 {
-                groups.push((recipient, targets));
-            } else {
-                routing.add(recipient, targets, now);
-            }
-        }
-        for (recipient, targets) in groups {
-            let mut recipient = recipient.clone();
-            // The fate of the individual members is not reported to the sender. That the group was served is reported
-            // at once (RFC 3461 §5.2.7.3).
-            if let Some(notify) = recipient.notify.filter(|notify| notify.success) {
-                routing.unreached.expanded.push(QueuedRecipient::new(recipient.clone(), None, now));
-                recipient.notify = Some(Notify { success: false, ..notify });
-            }
-            routing.add(&recipient, targets, now);
-        }
-        let Routing { posting, unreached, .. } = routing;
-        if posting.local.len() > LOCAL_DELIVERIES_PER_TRANSACTION_MAX {
-            let later = posting.local.split_off(LOCAL_DELIVERIES_PER_TRANSACTION_MAX);
-            posting.queued.extend(
-                later
-                    .into_iter()
-                    .map(|(mailbox, recipient)| QueuedRecipient::new(recipient, Some(mailbox.mail_file), now)),
-            );
-        }
-        Ok(unreached)
+    fn targets_of_all(&self, recipients: &[Recipient]) -> Result<Vec<Arc<[Target]>>> {
+        recipients.iter().map(|recipient| Ok(self.targets(&recipient.address)?.into())).collect()
     }
 
     /// Adds the report that a sender requested to the postings. If there is no sender, the failures cannot be reported
@@ -295,7 +287,8 @@ impl Router {
         };
         let mut posting = RoutedMessage::new(envelope, Vec::new());
         let sender = Recipient::new(&about.envelope.reverse_path);
-        let unreached = self.route(&[sender], &mut posting, now)?;
+        let recipients = [sender];
+        let unreached = route(&recipients, &self.targets_of_all(&recipients)?, &mut posting, now);
         let dead = unreached.failed.into_iter().map(|queued| QueuedRecipient { state: RecipientState::Dead, ..queued });
         posting.queued.extend(dead);
         Ok(posting)
@@ -355,10 +348,15 @@ impl Router {
             write_update(&mut transaction, box_place, update)?;
         }
         let ticket = transaction.commit()?;
+        let is_any_done = updates.iter().any(|update| update.entry.recipients.is_empty());
         for update in updates {
             self.queue.replace_entry(update.key, update.entry, ticket);
         }
         entries.into_iter().for_each(|(key, entry)| self.queue.replace_entry(key, entry, ticket));
+        if is_any_done {
+            // The message is done even if this fails. The next message that is done repeats it.
+            let _ = self.boxes[box_index].purge_if_due();
+        }
         Ok(ticket)
     }
 
@@ -468,6 +466,41 @@ impl Router {
     }
 }
 
+/// Sorts recipients into local mailboxes and remote addresses, each once.
+///
+/// Addresses with a single target are handled before groups. So the sender's parameters for a direct recipient take
+/// precedence if a group contains the same target.
+fn route(
+    recipients: &[Recipient],
+    targets: &[Arc<[Target]>],
+    posting: &mut RoutedMessage<'_>,
+    now: Timestamp,
+) -> UnroutedRecipients {
+    let mut routing = Routing { posting, unreached: UnroutedRecipients::default(), seen: HashSet::new() };
+    let resolved = || recipients.iter().zip(targets);
+    for (recipient, targets) in resolved().filter(|(_, targets)| targets.len() <= 1) {
+        routing.add(recipient, targets, now);
+    }
+    for (recipient, targets) in resolved().filter(|(_, targets)| targets.len() > 1) {
+        let mut recipient = recipient.clone();
+        // The fate of the individual members is not reported to the sender. That the group was served is reported
+        // at once (RFC 3461 §5.2.7.3).
+        if let Some(notify) = recipient.notify.filter(|notify| notify.success) {
+            routing.unreached.expanded.push(QueuedRecipient::new(recipient.clone(), None, now));
+            recipient.notify = Some(Notify { success: false, ..notify });
+        }
+        routing.add(&recipient, targets, now);
+    }
+    let Routing { posting, unreached, .. } = routing;
+    if posting.local.len() > LOCAL_DELIVERIES_PER_TRANSACTION_MAX {
+        let later = posting.local.split_off(LOCAL_DELIVERIES_PER_TRANSACTION_MAX);
+        posting.queued.extend(
+            later.into_iter().map(|(mailbox, recipient)| QueuedRecipient::new(recipient, Some(mailbox.mail_file), now)),
+        );
+    }
+    unreached
+}
+
 /// Recipients that are not themselves targets of the message.
 #[derive(Default)]
 struct UnroutedRecipients {
@@ -487,19 +520,19 @@ struct Routing<'p, 'm> {
 
 impl Routing<'_, '_> {
     /// Adds the targets of a recipient to the posting, unless they are already there.
-    fn add(&mut self, recipient: &Recipient, targets: Vec<Target>, now: Timestamp) {
+    fn add(&mut self, recipient: &Recipient, targets: &[Target], now: Timestamp) {
         for target in targets {
             match target {
                 Target::Local(mailbox) if self.seen.insert(mailbox.mail_file.to_lowercase()) => {
-                    self.posting.local.push((mailbox, recipient.clone()));
+                    self.posting.local.push((mailbox.clone(), recipient.clone()));
                 }
                 Target::Remote(address) if self.seen.insert(address.to_lowercase()) => {
-                    let recipient = Recipient { address, ..recipient.clone() };
+                    let recipient = Recipient { address: address.clone(), ..recipient.clone() };
                     self.posting.queued.push(QueuedRecipient::new(recipient, None, now));
                 }
                 Target::Undeliverable(reply) => {
                     let queued = QueuedRecipient::new(recipient.clone(), None, now);
-                    self.unreached.failed.push(QueuedRecipient { last_reply: reply, ..queued });
+                    self.unreached.failed.push(QueuedRecipient { last_reply: reply.clone(), ..queued });
                 }
                 Target::Local(_) | Target::Remote(_) => {}
             }
@@ -578,7 +611,9 @@ fn open_queue_database(mail: &MailStore, number: u16) -> Result<QueueDatabase> {
         other => other?,
     };
     let itself = Arc::new(Identity::local_server(""));
-    Ok(QueueDatabase { depositor: database.authorize(&itself)?, reader: database.authorize(&itself)? })
+    let depositor = database.authorize(&itself)?;
+    let reader = database.authorize(&itself)?;
+    Ok(QueueDatabase { depositor, reader, stubs_left: AtomicU64::new(0) })
 }
 
 #[cfg(test)]

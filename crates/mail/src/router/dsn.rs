@@ -11,7 +11,6 @@ use std::fmt::Write;
 
 use base::Timestamp;
 
-use crate::mime::date;
 use crate::router::entry::QueuedRecipient;
 use crate::router::envelope::{Envelope, ReturnContent};
 
@@ -131,7 +130,7 @@ impl DsnReport<'_> {
     fn header(&self, boundary: &str) -> String {
         let mut out = String::with_capacity(2_048);
         let id = format!("{}.{}.{}", self.envelope.id, self.action.name(), self.now.0);
-        let date = rfc5322(self.now);
+        let date = self.now.to_rfc5322();
         let _ = write!(
             out,
             "From: Mail Delivery System <MAILER-DAEMON@{server}>\r\nTo: <{to}>\r\nSubject: {subject}\r\nDate: {date}\r\n\
@@ -171,7 +170,7 @@ impl DsnReport<'_> {
         if let Some(id) = &self.envelope.envelope_id {
             let _ = write!(out, "Original-Envelope-Id: {}\r\n", self.plain(id));
         }
-        let _ = write!(out, "Reporting-MTA: dns; {}\r\nArrival-Date: {}\r\n", self.server, rfc5322(self.arrived));
+        let _ = write!(out, "Reporting-MTA: dns; {}\r\nArrival-Date: {}\r\n", self.server, self.arrived.to_rfc5322());
         for queued in self.recipients {
             out.push_str("\r\n");
             if let Some(original) = &queued.recipient.original {
@@ -239,29 +238,10 @@ fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(900).collect()
 }
 
-/// Returns a time in the format of RFC 5322 §3.3, in UTC.
-#[must_use]
-pub fn rfc5322(time: Timestamp) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let days = time.seconds().div_euclid(86_400);
-    let second = time.seconds().rem_euclid(86_400);
-    let (year, month, day) = date::civil_from_days(days);
-    let weekday = DAYS[usize::try_from(days.rem_euclid(7)).unwrap_or(0)];
-    let month = MONTHS[usize::try_from((month - 1).clamp(0, 11)).unwrap_or(0)];
-    format!("{weekday}, {day} {month} {year:04} {:02}:{:02}:{:02} +0000", second / 3600, second / 60 % 60, second % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::router::envelope::Recipient;
-
-    #[test]
-    fn times_are_written_as_the_rfc_wants_them() {
-        assert_eq!(rfc5322(Timestamp::from_seconds(0)), "Thu, 1 Jan 1970 00:00:00 +0000");
-        assert_eq!(rfc5322(Timestamp::from_seconds(1_767_225_600)), "Thu, 1 Jan 2026 00:00:00 +0000");
-    }
 
     /// Renders a failure of one recipient and returns the lines that contain `: `, among them those of its status.
     fn status(envelope: &Envelope, address: &str, reply: &str) -> Vec<String> {

@@ -1,4 +1,8 @@
 //! The envelope of a message on its way (RFC 5321, RFC 3461).
+//!
+//! All protocols, the queue and the transfer to other servers use these types.
+
+use std::fmt;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 
@@ -21,12 +25,24 @@ impl Default for Notify {
 }
 
 impl Notify {
+    /// No reports.
+    pub const NEVER: Self = Self { success: false, failure: false, delay: false };
+
     pub(crate) fn to_bits(self) -> u8 {
         u8::from(self.success) | u8::from(self.failure) << 1 | u8::from(self.delay) << 2
     }
 
     pub(crate) fn from_bits(bits: u8) -> Self {
         Self { success: bits & 1 != 0, failure: bits & 2 != 0, delay: bits & 4 != 0 }
+    }
+}
+
+impl fmt::Display for Notify {
+    /// Writes the value of the parameter `NOTIFY`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = [("SUCCESS", self.success), ("FAILURE", self.failure), ("DELAY", self.delay)];
+        let set: Vec<&str> = words.iter().filter(|(_, set)| *set).map(|(word, _)| *word).collect();
+        f.write_str(if set.is_empty() { "NEVER".into() } else { set.join(",") }.as_str())
     }
 }
 
@@ -107,5 +123,16 @@ impl Envelope {
             smtputf8: input.u8()? != 0,
             eight_bit: input.u8()? != 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notify_reads_as_on_the_wire() {
+        assert_eq!(Notify::NEVER.to_string(), "NEVER");
+        assert_eq!(Notify::default().to_string(), "FAILURE,DELAY");
     }
 }

@@ -20,9 +20,9 @@
 //! again.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base::sync::{Mutex, MutexGuard};
 use base::{NoteId, Timestamp};
 use notes::Value;
 use store::{DurableFuture, Ticket};
@@ -165,7 +165,7 @@ impl Queue {
 
     /// Waits until no other change of a message is in progress, and locks it.
     fn lock_message(&self, key: QueueKey) -> MutexGuard<'_, ()> {
-        self.message_locks[key.note.0 as usize % MESSAGE_LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.message_locks[key.note.0 as usize % MESSAGE_LOCKS].lock()
     }
 
     fn get(&self, key: QueueKey) -> Option<QueueEntry> {
@@ -219,7 +219,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Completion of submitted messages (RFC 6409 §8).
+//! Completion of submitted messages (RFC 6409 §8), and the check for loops.
 //!
 //! Missing `Date`, `Message-ID` and, if the envelope provides it, `From` fields are added. `Bcc` and `Resent-Bcc` are
 //! removed, and so is `Return-Path`, which only the last server writes (RFC 5321 §4.4). A message without a clear
@@ -9,9 +9,8 @@ use std::ops::Range;
 
 use base::Timestamp;
 
-use crate::error::{Refusal, Status};
-use crate::header::{Field, fields};
-use crate::trace::format_date;
+use crate::mime::header::{Field, leading_fields};
+use crate::submission::Refusal;
 
 /// The information needed to complete a message.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +25,12 @@ pub struct CompletionContext<'a> {
     pub now: Timestamp,
 }
 
+/// Refuses a message with more than `hops_max` `Received` fields.
+pub fn check_hops(text: &[u8], hops_max: usize) -> Result<(), Refusal> {
+    let hops = leading_fields(text).filter(|(_, field)| field.is("Received")).count();
+    if hops > hops_max { Err(Refusal::Loop) } else { Ok(()) }
+}
+
 /// Completes a message that begins with `trace_bytes` bytes of this server. New fields are inserted directly after
 /// them.
 pub fn complete_message(
@@ -37,14 +42,14 @@ pub fn complete_message(
     let found = survey(text)?;
     let mut added = String::new();
     if !found.date {
-        added.push_str(&format!("Date: {}\r\n", format_date(with.now)));
+        added.push_str(&format!("Date: {}\r\n", with.now.to_rfc5322()));
     }
     if !found.message_id {
         added.push_str(&format!("Message-ID: <{}@{}>\r\n", with.id, with.hostname));
     }
     if !found.from {
         if with.reverse_path.is_empty() {
-            return Err(refuse("The message has no From field"));
+            return Err(Refusal::Malformed("The message has no From field"));
         }
         added.push_str(&format!("From: <{}>\r\n", with.reverse_path));
     }
@@ -80,18 +85,18 @@ struct HeaderSurvey {
 
 fn survey(text: &[u8]) -> Result<HeaderSurvey, Refusal> {
     let mut found = HeaderSurvey { has_section: text.starts_with(b"\r\n"), ..HeaderSurvey::default() };
-    for field in fields(text) {
+    for (range, field) in leading_fields(text) {
         found.has_section = true;
         if field.is("Date") {
             found.date = true;
         } else if field.is("Message-ID") {
             found.message_id = true;
         } else if ["Bcc", "Resent-Bcc", "Return-Path"].iter().any(|name| field.is(name)) {
-            found.removed_fields.push(field.range);
+            found.removed_fields.push(range);
         } else if field.is("From") {
             check_author(&field)?;
             if std::mem::replace(&mut found.from, true) {
-                return Err(refuse("The message has several From fields"));
+                return Err(Refusal::Malformed("The message has several From fields"));
             }
         }
     }
@@ -122,11 +127,7 @@ fn check_author(field: &Field<'_>) -> Result<(), Refusal> {
         }
         previous = byte;
     }
-    Err(refuse("The From field of the message has no address"))
-}
-
-fn refuse(text: &'static str) -> Refusal {
-    Refusal::new(550, Status(5, 6, 0), text)
+    Err(Refusal::Malformed("The From field of the message has no address"))
 }
 
 #[cfg(test)]
@@ -163,8 +164,14 @@ mod tests {
     }
 
     #[test]
+    fn hops_are_counted_in_the_header_only() {
+        let text = b"Received: a\r\nRECEIVED: b\r\n\tc\r\nX: d\r\n\r\nReceived: no\r\n";
+        assert_eq!((check_hops(text, 2), check_hops(text, 1)), (Ok(()), Err(Refusal::Loop)));
+    }
+
+    #[test]
     fn an_author_must_be_told() {
-        let refused = |text: &str| complete_message(text.as_bytes().to_vec(), 0, &WITH).expect_err(text).code;
+        let refused = |text: &str| complete_message(text.as_bytes().to_vec(), 0, &WITH).expect_err(text).codes().0;
         for text in [
             "From: nobody\r\n\r\n",
             "From: \"a@b\" <>\r\n\r\n",

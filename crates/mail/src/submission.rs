@@ -1,0 +1,478 @@
+//! Submission: every message that a client or another server hands over takes this path, whatever the protocol.
+//!
+//! | step | function |
+//! |---|---|
+//! | sender: the user owns the reverse path | [`SubmissionService::check_sender`] |
+//! | capacity of queue and disk | [`SubmissionService::check_capacity`] |
+//! | each recipient is resolved, once | [`SubmissionService::resolve`], [`SubmissionService::resolve_cached`] |
+//! | trace field | [`trace::received_field`] |
+//! | loops, line ends, missing fields | [`completion`] |
+//! | author, signature, deposit | [`SubmissionService::accept`] |
+//!
+//! A protocol with a dialogue (SMTP) calls the steps one by one. A protocol whose request contains everything (the
+//! native protocol) calls [`SubmissionService::submit`], which performs all of them. [`SubmissionService::accept`] ends
+//! both ways. `docs/mail-flow.md` shows the sequence.
+//!
+//! Guarantees:
+//!
+//! - Nothing of a refused message is kept.
+//! - A user sends only with own addresses, in the reverse path and in `From`, unless the policy permits any. The right
+//!   to send is checked again when the message has arrived, because a session may outlive its account.
+//! - An answer of the directory is used only while the directory is unchanged ([`resolution`]).
+//!
+//! This module does not log and has no counters: [`SubmissionHooks`] receives every outcome.
+
+pub mod completion;
+mod recall;
+pub mod refusal;
+pub mod resolution;
+pub mod trace;
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use base::line_ends::normalize_line_ends;
+use directory::{Directory, Person};
+
+use crate::error::Error;
+use crate::limits::HOPS_MAX;
+use crate::mailbox::MailStore;
+use crate::mime::{address, header};
+use crate::router::{AcceptOutcome, Envelope, Recipient, Router, Target};
+use crate::submission::completion::{CompletionContext, check_hops, complete_message};
+use crate::submission::recall::{Recalled, RequestLog, RequestResult};
+use crate::submission::trace::{ReceivedField, received_field};
+
+pub use refusal::Refusal;
+pub use resolution::{DirectoryResolver, ResolvedAddress, ResolvedAddresses};
+pub use trace::Protocol;
+
+/// Number of random bytes in the identifier of a message that has none from its protocol.
+const ID_BYTES: usize = 9;
+
+/// Maximum number of characters of an address from a message that a refusal repeats.
+const SHOWN_ADDRESS_CHARACTERS_MAX: usize = 100;
+
+/// The addresses with which users may send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SenderPolicy {
+    /// Only their own addresses.
+    Own,
+    /// Any address.
+    Any,
+}
+
+/// Operator settings of submission.
+#[derive(Clone, Debug)]
+pub struct SubmissionOptions {
+    /// The server's name, for the trace field and `Message-ID`.
+    pub hostname: String,
+    /// The addresses with which users may send.
+    pub senders: SenderPolicy,
+    /// Maximum size of a message in bytes.
+    pub message_bytes_max: u64,
+    /// Maximum number of recipients of a message.
+    pub recipients_max: usize,
+}
+
+/// The services around submission. The server signs, logs and counts; the tests record.
+pub trait SubmissionHooks: Send + Sync {
+    /// Signs a user's message that leaves this server. Returns it unchanged if it cannot be signed.
+    fn sign(&self, message: Vec<u8>) -> Vec<u8>;
+
+    /// Records an accepted message of `size_bytes` bytes.
+    fn accepted(&self, origin: &Origin, envelope: &Envelope, size_bytes: usize, outcome: AcceptOutcome);
+
+    /// Records that a complete message was refused.
+    fn refused(&self, origin: &Origin, refusal: &Refusal);
+
+    /// Reports a failure to the operator. The peer is told only that the operation failed.
+    fn failed(&self, operation: &'static str, error: &(dyn std::error::Error + 'static));
+}
+
+/// The origin of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The network address of the client, or `None` for a client on this machine without one.
+    pub peer: Option<SocketAddr>,
+    /// The canonical name of the authenticated user.
+    pub login: Option<String>,
+}
+
+impl Origin {
+    /// Returns the client's IP address, or the loopback address for a client without an address.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        self.peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.ip())
+    }
+}
+
+/// A message with its trace field, ready to be accepted.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The origin of the message.
+    pub origin: Origin,
+    /// The envelope, with at least one recipient.
+    pub envelope: Envelope,
+    /// The directory's answers about the recipients of the envelope. A missing answer is looked up.
+    pub resolved: ResolvedAddresses,
+    /// The message.
+    pub message: Vec<u8>,
+}
+
+/// A user's request to send a message, from a protocol without a dialogue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SubmissionRequest {
+    /// The canonical name of the authenticated user.
+    pub login: String,
+    /// The network address of the client, or `None` for a client on this machine without one.
+    pub peer: Option<SocketAddr>,
+    /// The reverse path; empty for the user's first address.
+    pub sender: String,
+    /// The recipients' addresses.
+    pub recipients: Vec<String>,
+    /// The message as received.
+    pub message: Vec<u8>,
+    /// The client's identifier of the request, which must be unique for the user. If it is not empty, a repetition of
+    /// the same request gets the result of the first one and is not carried out again.
+    pub request_id: String,
+}
+
+/// A refused request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RefusedRequest {
+    /// The recipient that is the reason, if it is one.
+    pub recipient: Option<String>,
+    /// The reason.
+    pub refusal: Refusal,
+}
+
+impl From<Refusal> for RefusedRequest {
+    fn from(refusal: Refusal) -> Self {
+        Self { recipient: None, refusal }
+    }
+}
+
+/// A future that completes when an accepted message is durable.
+pub type DurableFuture = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
+
+/// An accepted message.
+pub struct Accepted {
+    /// The server's identifier of the message.
+    pub id: String,
+    /// Completes when the message is durable. The client gets its reply after that.
+    pub durable: DurableFuture,
+}
+
+/// Accepts messages from clients and from other servers.
+pub struct SubmissionService {
+    directory: Arc<Directory>,
+    mail: Arc<MailStore>,
+    router: Arc<Router>,
+    hooks: Arc<dyn SubmissionHooks>,
+    options: SubmissionOptions,
+    /// The results of requests with an identifier.
+    requests: RequestLog,
+}
+
+impl SubmissionService {
+    /// Creates the service.
+    #[must_use]
+    pub fn new(
+        directory: Arc<Directory>,
+        mail: Arc<MailStore>,
+        router: Arc<Router>,
+        hooks: Arc<dyn SubmissionHooks>,
+        options: SubmissionOptions,
+    ) -> Arc<Self> {
+        Arc::new(Self { directory, mail, router, hooks, options, requests: RequestLog::default() })
+    }
+
+    /// Returns the operator settings.
+    #[must_use]
+    pub fn options(&self) -> &SubmissionOptions {
+        &self.options
+    }
+
+    /// Performs all steps for a user's request, unless the same request was accepted before.
+    pub fn submit(&self, request: SubmissionRequest) -> Result<Accepted, RefusedRequest> {
+        if request.request_id.is_empty() {
+            return Ok(self.accepted(self.carry_out(request)?));
+        }
+        let running = match self.requests.begin(&request)? {
+            Recalled::New(running) => running,
+            Recalled::Accepted(result) => return Ok(self.accepted(result)),
+        };
+        let result = self.carry_out(request)?;
+        running.accepted(result.clone());
+        Ok(self.accepted(result))
+    }
+
+    fn carry_out(&self, request: SubmissionRequest) -> Result<RequestResult, RefusedRequest> {
+        let size_bytes = request.message.len() as u64;
+        if size_bytes > self.options.message_bytes_max {
+            return Err(Refusal::TooLarge.into());
+        }
+        self.check_capacity(size_bytes)?;
+        let origin = Origin { protocol: Protocol::Native, peer: request.peer, login: Some(request.login.clone()) };
+        let reverse_path = self.sender_of(&request)?;
+        let (recipients, resolved) = self.recipients_of(&request.recipients)?;
+        let mut envelope = Envelope { id: self.new_id(), reverse_path, recipients, ..Envelope::default() };
+        envelope.smtputf8 = envelope.recipients.iter().any(|recipient| !recipient.address.is_ascii());
+        let message = self.prepare(&origin, &envelope, &request.message)?;
+        envelope.eight_bit = !message.is_ascii();
+        Ok(self.take(Submission { origin, envelope, resolved, message })?)
+    }
+
+    /// Checks whether there is capacity for a message of this size: queue, disk, log. A size of 0 means unknown. Does
+    /// not block.
+    pub fn check_capacity(&self, size_bytes: u64) -> Result<(), Refusal> {
+        let store = self.mail.notes().store();
+        let fits = store.committer().poisoned().is_none() && store.engine().check_space(size_bytes).is_ok();
+        if fits && self.router.has_capacity() { Ok(()) } else { Err(Refusal::InsufficientStorage) }
+    }
+
+    /// Checks whether a user may send with this reverse path. Every user may send with the empty one.
+    pub fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), Refusal> {
+        if reverse_path.is_empty() {
+            return Ok(());
+        }
+        let person = self.account(login).map_err(|refusal| match refusal {
+            Refusal::AccountClosed => Refusal::Sender(refusal.to_string()),
+            other => other,
+        })?;
+        if person.mail_file.is_empty() {
+            return Err(Refusal::Sender("You have no mailbox on this server".to_owned()));
+        }
+        if self.owns(&person, reverse_path)? {
+            return Ok(());
+        }
+        Err(Refusal::Sender(format!("{} is not one of your addresses", printable(reverse_path))))
+    }
+
+    /// Resolves the address of a recipient. The answer belongs into the [`Submission`].
+    pub fn resolve(&self, address: &str) -> Result<ResolvedAddress, Refusal> {
+        let resolved = self.look_up(address)?;
+        match resolved.targets().as_ref() {
+            [Target::Local(mailbox)] if mailbox.quota_bytes.is_some() && self.is_full(&mailbox.mail_file) => {
+                Err(Refusal::MailboxFull)
+            }
+            _ => Ok(resolved),
+        }
+    }
+
+    /// Resolves as [`SubmissionService::resolve`] does, but returns `None` if the answer requires a read from the
+    /// store: for groups, for mailboxes with a quota, and for addresses that the lookup cache lacks.
+    #[must_use]
+    pub fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, Refusal>> {
+        let generation = self.directory.generation();
+        let answer = resolution::answer(self.directory.resolve_cached(address)?, address, generation);
+        let has_quota = |target: &Target| matches!(target, Target::Local(mailbox) if mailbox.quota_bytes.is_some());
+        match answer {
+            Ok(resolved) if resolved.targets().iter().any(has_quota) => None,
+            answer => Some(answer),
+        }
+    }
+
+    /// Returns the members of a mailing list, or `None` if there is no such list. Groups that take no mail are not
+    /// disclosed.
+    #[must_use]
+    pub fn list_members(&self, list: &str) -> Option<Vec<String>> {
+        let group = self.directory.group(list).ok()??;
+        group.kind.takes_mail().then(|| group.members.clone())
+    }
+
+    /// Accepts a message in one transaction, or refuses it. Nothing of a refused message is kept.
+    pub fn accept(&self, submission: Submission) -> Result<Accepted, Refusal> {
+        Ok(self.accepted(self.take(submission)?))
+    }
+
+    fn take(&self, submission: Submission) -> Result<RequestResult, Refusal> {
+        let Submission { origin, envelope, resolved, message } = submission;
+        let deposited = self.deposit(&origin, &envelope, &resolved, message);
+        let (size_bytes, outcome) = deposited.inspect_err(|refusal| self.hooks.refused(&origin, refusal))?;
+        self.hooks.accepted(&origin, &envelope, size_bytes, outcome);
+        Ok(RequestResult { id: envelope.id, ticket: outcome.ticket })
+    }
+
+    fn accepted(&self, result: RequestResult) -> Accepted {
+        let durable = self.mail.notes().store().durable(result.ticket);
+        let hooks = Arc::clone(&self.hooks);
+        let durable = async move { durable.await.map_err(|error| failure(hooks.as_ref(), error.into())) };
+        Accepted { id: result.id, durable: Box::pin(durable) }
+    }
+
+    /// Checks the author, signs, and passes the message to the router. Returns the size of the deposited message.
+    fn deposit(
+        &self,
+        origin: &Origin,
+        envelope: &Envelope,
+        resolved: &ResolvedAddresses,
+        message: Vec<u8>,
+    ) -> Result<(usize, AcceptOutcome), Refusal> {
+        if let Some(login) = &origin.login {
+            self.check_author(login, &message)?;
+        }
+        let targets = self.targets(envelope, resolved)?;
+        let is_ours = origin.login.is_some() && origin.protocol != Protocol::Lmtp;
+        let leaves = || targets.iter().flat_map(|targets| targets.iter()).any(|t| matches!(t, Target::Remote(_)));
+        let message = if is_ours && leaves() { self.hooks.sign(message) } else { message };
+        let outcome = self.router.accept_resolved(envelope, &targets, &message);
+        Ok((message.len(), outcome.map_err(|error| failure(self.hooks.as_ref(), error))?))
+    }
+
+    /// Refuses the message of a user who may no longer log in, and a message with a `From` address that is not the
+    /// user's own. The first check is needed because a session ends some time after its account is disabled, and
+    /// because the reverse path may be empty.
+    fn check_author(&self, login: &str, message: &[u8]) -> Result<(), Refusal> {
+        let person = self.account(login)?;
+        if self.options.senders == SenderPolicy::Any {
+            return Ok(());
+        }
+        for (_, field) in header::leading_fields(message).filter(|(_, field)| field.is("From")) {
+            for author in address::mailboxes(field.value).map(|author| author.address()) {
+                if !self.owns(&person, &author)? {
+                    return Err(Refusal::Author(printable(&author)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the targets of all recipients. Answers from another generation of the directory are looked up again.
+    fn targets(&self, envelope: &Envelope, resolved: &ResolvedAddresses) -> Result<Vec<Arc<[Target]>>, Refusal> {
+        let generation = self.directory.generation();
+        let targets = envelope.recipients.iter().enumerate().map(|(index, recipient)| {
+            if let Some(answer) = resolved.get(index).filter(|answer| answer.is_of(generation)) {
+                return Ok(Arc::clone(answer.targets()));
+            }
+            match self.look_up(&recipient.address) {
+                Ok(answer) => Ok(Arc::clone(answer.targets())),
+                Err(Refusal::Unavailable(why)) => Err(Refusal::Unavailable(why)),
+                Err(refusal) => Ok([Target::Undeliverable(refusal.reply_about(&recipient.address))].into()),
+            }
+        });
+        targets.collect()
+    }
+
+    /// Returns the user's person if the user may log in.
+    fn account(&self, login: &str) -> Result<Arc<Person>, Refusal> {
+        let failed = |error| self.directory_failure(&error, "Cannot look up the sender now");
+        let person = self.directory.person(login).map_err(failed)?.filter(|person| !person.disabled);
+        let person = person.ok_or(Refusal::AccountClosed)?;
+        match self.directory.deny_list_of(&person).map_err(failed)? {
+            None => Ok(person),
+            Some(_) => Err(Refusal::AccountClosed),
+        }
+    }
+
+    /// Returns `true` if the policy permits a user to send with an address.
+    fn owns(&self, person: &Person, address: &str) -> Result<bool, Refusal> {
+        if self.options.senders == SenderPolicy::Any {
+            return Ok(true);
+        }
+        let owned = self.directory.owns_address(person, address);
+        owned.map_err(|error| self.directory_failure(&error, "Cannot look up the sender now"))
+    }
+
+    fn look_up(&self, address: &str) -> Result<ResolvedAddress, Refusal> {
+        let generation = self.directory.generation();
+        let resolution = self.directory.resolve(address);
+        let failed = |error| self.directory_failure(&error, "Cannot look up the recipient now");
+        resolution::answer(resolution.map_err(failed)?, address, generation)
+    }
+
+    fn is_full(&self, mail_file: &str) -> bool {
+        let quota = self.mail.open_as_server(mail_file).and_then(|file| file.quota());
+        quota.is_ok_and(|quota| quota.limit_bytes.is_some_and(|limit| quota.used_bytes >= limit))
+    }
+
+    /// Returns the reverse path of a request, which the user may use.
+    fn sender_of(&self, request: &SubmissionRequest) -> Result<String, Refusal> {
+        let mut sender = request.sender.clone();
+        if sender.is_empty() {
+            let person = self.account(&request.login)?;
+            let address = person.address().map(ToString::to_string);
+            sender = address.ok_or_else(|| Refusal::Sender("You have no address to send from".to_owned()))?;
+        }
+        self.check_sender(&request.login, &sender)?;
+        Ok(sender)
+    }
+
+    /// Returns the recipients of a request, each once, with the directory's answers.
+    fn recipients_of(&self, addresses: &[String]) -> Result<(Vec<Recipient>, ResolvedAddresses), RefusedRequest> {
+        if addresses.is_empty() {
+            return Err(Refusal::RecipientCount("The message has no recipients").into());
+        }
+        if addresses.len() > self.options.recipients_max {
+            return Err(Refusal::RecipientCount("Too many recipients").into());
+        }
+        let mut recipients: Vec<Recipient> = Vec::with_capacity(addresses.len());
+        let mut resolved = ResolvedAddresses::default();
+        for address in addresses.iter().map(|address| address.trim()) {
+            if recipients.iter().any(|known| known.address == address) {
+                continue;
+            }
+            let refused = |refusal| RefusedRequest { recipient: Some(address.to_owned()), refusal };
+            resolved.push(self.resolve(address).map_err(refused)?);
+            recipients.push(Recipient::new(address));
+        }
+        Ok((recipients, resolved))
+    }
+
+    /// Returns the message of a request with a trace field, normalised line ends and the missing fields.
+    fn prepare(&self, origin: &Origin, envelope: &Envelope, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let text = normalize_line_ends(message);
+        check_hops(&text, HOPS_MAX)?;
+        let now = self.mail.notes().clock().now();
+        let trace = received_field(&ReceivedField {
+            helo: None,
+            address: origin.ip(),
+            hostname: &self.options.hostname,
+            protocol: origin.protocol,
+            smtputf8: envelope.smtputf8,
+            tls: true,
+            authenticated: true,
+            cipher: None,
+            id: &envelope.id,
+            recipient: None,
+            received: now,
+        });
+        let context = CompletionContext {
+            hostname: &self.options.hostname,
+            id: &envelope.id,
+            reverse_path: &envelope.reverse_path,
+            now,
+        };
+        complete_message([trace.as_bytes(), &text].concat(), trace.len(), &context)
+    }
+
+    fn new_id(&self) -> String {
+        let mut bytes = [0; ID_BYTES];
+        self.mail.notes().random().fill(&mut bytes);
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn directory_failure(&self, error: &directory::Error, reply: &'static str) -> Refusal {
+        self.hooks.failed("look up an address", error);
+        Refusal::Unavailable(reply)
+    }
+}
+
+/// Reports an error to the operator and returns the refusal for the peer.
+fn failure(hooks: &dyn SubmissionHooks, error: Error) -> Refusal {
+    hooks.failed("accept a message", &error);
+    Refusal::from(&error)
+}
+
+/// Returns the printable ASCII characters of an address from a message, for use in a reply.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| c.is_ascii_graphic()).take(SHOWN_ADDRESS_CHARACTERS_MAX).collect()
+}

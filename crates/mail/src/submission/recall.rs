@@ -1,0 +1,191 @@
+//! Recall of requests: a request that a client repeats because the reply was lost is not carried out twice.
+//!
+//! A client gives a request an identifier. For each user and identifier, the result of the request is kept. A
+//! repetition gets the same result, and a different request with the same identifier is refused. A refused request
+//! leaves nothing, so it can be repeated after a correction.
+//!
+//! At most [`RECALLED_REQUESTS_MAX`] results are kept, in memory; the oldest are dropped. After a restart of the
+//! server, a repetition is a new request.
+
+use std::collections::{HashMap, VecDeque};
+
+use base::sync::{Mutex, MutexGuard};
+use store::Ticket;
+
+use crate::limits::{RECALLED_REQUESTS_MAX, REQUEST_ID_BYTES_MAX};
+use crate::submission::{Refusal, SubmissionRequest};
+
+/// A digest of all fields of a request.
+type Digest = blake3::Hash;
+
+/// The canonical name of a user, and the identifier that the user gave the request.
+type RequestKey = (String, String);
+
+/// The results of earlier requests.
+#[derive(Default)]
+pub(crate) struct RequestLog {
+    state: Mutex<LogState>,
+}
+
+#[derive(Default)]
+struct LogState {
+    requests: HashMap<RequestKey, KnownRequest>,
+    /// The keys of accepted requests, the oldest first.
+    accepted: VecDeque<RequestKey>,
+}
+
+struct KnownRequest {
+    digest: Digest,
+    /// `None` while the request is carried out.
+    result: Option<RequestResult>,
+}
+
+/// The result of an accepted request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestResult {
+    /// The server's identifier of the message.
+    pub id: String,
+    /// The ticket of the transaction.
+    pub ticket: Ticket,
+}
+
+/// A request with an identifier that is being carried out. Dropped without a result, it is forgotten.
+pub(crate) struct RunningRequest<'log> {
+    log: &'log RequestLog,
+    key: RequestKey,
+}
+
+/// The action for a request with an identifier.
+pub(crate) enum Recalled<'log> {
+    /// The request is new and is to be carried out.
+    New(RunningRequest<'log>),
+    /// The request was accepted before.
+    Accepted(RequestResult),
+}
+
+impl RequestLog {
+    /// Begins a request with an identifier, or returns the result of the same request.
+    pub(crate) fn begin(&self, request: &SubmissionRequest) -> Result<Recalled<'_>, Refusal> {
+        if request.request_id.len() > REQUEST_ID_BYTES_MAX {
+            return Err(Refusal::Malformed("The identifier of the request is too long"));
+        }
+        let key = (request.login.clone(), request.request_id.clone());
+        let digest = digest(request);
+        let mut state = self.lock();
+        match state.requests.get(&key) {
+            Some(known) if known.digest != digest => {
+                Err(Refusal::Malformed("The identifier of the request belongs to another message; use a new one"))
+            }
+            Some(KnownRequest { result: Some(result), .. }) => Ok(Recalled::Accepted(result.clone())),
+            Some(_) => Err(Refusal::Unavailable("The same request is being carried out")),
+            None => {
+                state.requests.insert(key.clone(), KnownRequest { digest, result: None });
+                Ok(Recalled::New(RunningRequest { log: self, key }))
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LogState> {
+        self.state.lock()
+    }
+}
+
+impl RunningRequest<'_> {
+    /// Records the result, and drops the oldest one if there are too many.
+    pub(crate) fn accepted(&self, result: RequestResult) {
+        let mut state = self.log.lock();
+        if let Some(known) = state.requests.get_mut(&self.key) {
+            known.result = Some(result);
+        }
+        state.accepted.push_back(self.key.clone());
+        if state.accepted.len() > RECALLED_REQUESTS_MAX
+            && let Some(oldest) = state.accepted.pop_front()
+        {
+            state.requests.remove(&oldest);
+        }
+    }
+}
+
+impl Drop for RunningRequest<'_> {
+    fn drop(&mut self) {
+        let mut state = self.log.lock();
+        if state.requests.get(&self.key).is_some_and(|known| known.result.is_none()) {
+            state.requests.remove(&self.key);
+        }
+    }
+}
+
+fn digest(request: &SubmissionRequest) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    add(request.sender.as_bytes());
+    request.recipients.iter().for_each(|recipient| add(recipient.as_bytes()));
+    add(&request.message);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(login: &str, request_id: &str, text: &str) -> SubmissionRequest {
+        SubmissionRequest {
+            login: login.to_owned(),
+            peer: None,
+            sender: String::new(),
+            recipients: vec!["bob@acme.test".to_owned()],
+            message: text.as_bytes().to_vec(),
+            request_id: request_id.to_owned(),
+        }
+    }
+
+    fn carry_out(log: &RequestLog, request: &SubmissionRequest, id: &str) -> Result<String, Refusal> {
+        match log.begin(request)? {
+            Recalled::New(running) => {
+                running.accepted(RequestResult { id: id.to_owned(), ticket: Ticket::default() });
+                Ok(id.to_owned())
+            }
+            Recalled::Accepted(result) => Ok(result.id),
+        }
+    }
+
+    #[test]
+    fn a_repeated_request_has_the_same_result() {
+        let log = RequestLog::default();
+        let check = |login: &str, request_id: &str, text: &str, expected: Result<&str, u16>| {
+            let found = carry_out(&log, &request(login, request_id, text), &format!("{login} {text}"));
+            let found = found.as_deref().map_err(|refusal| refusal.codes().0);
+            assert_eq!(found, expected, "{login} {request_id} {text}");
+        };
+        check("ann", "1", "a", Ok("ann a"));
+        check("ann", "1", "a", Ok("ann a"));
+        check("ann", "1", "b", Err(550));
+        check("ann", "2", "b", Ok("ann b"));
+        check("bob", "1", "c", Ok("bob c"));
+        check("ann", &"1".repeat(REQUEST_ID_BYTES_MAX + 1), "a", Err(550));
+    }
+
+    #[test]
+    fn a_request_without_a_result_is_forgotten() {
+        let log = RequestLog::default();
+        let first = log.begin(&request("ann", "1", "a")).expect("it is new");
+        assert!(matches!(log.begin(&request("ann", "1", "a")), Err(Refusal::Unavailable(_))), "it is running");
+        drop(first);
+        assert_eq!(carry_out(&log, &request("ann", "1", "b"), "second"), Ok("second".to_owned()));
+    }
+
+    #[test]
+    fn the_oldest_results_are_dropped() {
+        let log = RequestLog::default();
+        for number in 0..=RECALLED_REQUESTS_MAX {
+            let numbered = request("ann", &number.to_string(), "a");
+            assert_eq!(carry_out(&log, &numbered, "first"), Ok("first".to_owned()));
+        }
+        assert_eq!(log.lock().requests.len(), RECALLED_REQUESTS_MAX);
+        assert_eq!(carry_out(&log, &request("ann", "1", "a"), "second"), Ok("first".to_owned()));
+        assert_eq!(carry_out(&log, &request("ann", "0", "a"), "second"), Ok("second".to_owned()));
+    }
+}

@@ -1,0 +1,145 @@
+//! Resolution of recipients: the directory's answer about an address, kept until the message is accepted.
+//!
+//! An address is looked up when the recipient is named, and the answer goes with the message to the router. An answer
+//! is valid for one generation of the directory. If the directory has changed when the message is accepted, the address
+//! is looked up again, so a message is never delivered by an outdated answer.
+
+use std::sync::Arc;
+
+use directory::{Directory, Person, Resolution};
+
+use crate::error::{Error, Result};
+use crate::limits::KEPT_TARGETS_MAX;
+use crate::router::{AddressResolver, LocalMailbox, Target};
+use crate::submission::Refusal;
+
+/// The directory's answer about an address that can receive mail.
+#[derive(Clone, Debug)]
+pub struct ResolvedAddress {
+    targets: Arc<[Target]>,
+    is_local: bool,
+    generation: u64,
+}
+
+impl ResolvedAddress {
+    /// Creates the answer for an address of a local domain.
+    #[must_use]
+    pub fn local(targets: Vec<Target>, generation: u64) -> Self {
+        Self { targets: targets.into(), is_local: true, generation }
+    }
+
+    /// Creates the answer for an address of a domain that is not local.
+    #[must_use]
+    pub fn remote(address: String, generation: u64) -> Self {
+        Self { targets: [Target::Remote(address)].into(), is_local: false, generation }
+    }
+
+    /// Returns `true` if the domain of the address is local. Its targets may nevertheless be remote.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.is_local
+    }
+
+    /// Returns the mailboxes and remote addresses that receive the mail.
+    #[must_use]
+    pub fn targets(&self) -> &Arc<[Target]> {
+        &self.targets
+    }
+
+    /// Returns `true` if the answer was read from this generation of the directory.
+    pub(crate) fn is_of(&self, generation: u64) -> bool {
+        self.generation == generation
+    }
+}
+
+/// The answers about the recipients of one message, in the order of the recipients.
+///
+/// Together they hold at most [`KEPT_TARGETS_MAX`] targets. An answer beyond that is dropped.
+#[derive(Clone, Debug, Default)]
+pub struct ResolvedAddresses {
+    answers: Vec<Option<ResolvedAddress>>,
+    targets: usize,
+}
+
+impl ResolvedAddresses {
+    /// Appends the answer about the next recipient.
+    pub fn push(&mut self, answer: ResolvedAddress) {
+        let targets = self.targets.saturating_add(answer.targets.len());
+        let is_kept = targets <= KEPT_TARGETS_MAX;
+        if is_kept {
+            self.targets = targets;
+        }
+        self.answers.push(is_kept.then_some(answer));
+    }
+
+    /// Returns the answer about a recipient, or `None` if it was not kept.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&ResolvedAddress> {
+        self.answers.get(index)?.as_ref()
+    }
+}
+
+/// Resolves addresses for the router from the directory.
+pub struct DirectoryResolver {
+    directory: Arc<Directory>,
+}
+
+impl DirectoryResolver {
+    /// Creates an address resolver on a directory.
+    #[must_use]
+    pub fn new(directory: Arc<Directory>) -> Self {
+        Self { directory }
+    }
+}
+
+impl AddressResolver for DirectoryResolver {
+    fn targets(&self, address: &str) -> Result<Vec<Target>> {
+        let generation = self.directory.generation();
+        let resolution = self.directory.resolve(address).map_err(into_mail_error)?;
+        Ok(match answer(resolution, address, generation) {
+            Ok(resolved) => resolved.targets.to_vec(),
+            Err(refusal) => vec![Target::Undeliverable(refusal.reply_about(address))],
+        })
+    }
+}
+
+/// Converts a resolution to an answer. `generation` must have been read before the resolution.
+pub(crate) fn answer(
+    resolution: Resolution,
+    address: &str,
+    generation: u64,
+) -> std::result::Result<ResolvedAddress, Refusal> {
+    match resolution {
+        Resolution::Local(recipients) => {
+            let people = recipients.people.iter().map(|person| local_target(person, address));
+            let remote = recipients.remote.iter().map(|address| Target::Remote(address.to_string()));
+            Ok(ResolvedAddress::local(people.chain(remote).collect(), generation))
+        }
+        Resolution::Remote(address) => Ok(ResolvedAddress::remote(address.to_string(), generation)),
+        Resolution::Unknown => Err(Refusal::UnknownRecipient),
+        Resolution::Disabled => Err(Refusal::RecipientDisabled),
+        Resolution::Invalid(why) => Err(Refusal::InvalidRecipient(why)),
+        Resolution::NoRecipients => Err(Refusal::NotForMail("This address has no recipients".to_owned())),
+        Resolution::NotForMail { why } => Err(Refusal::NotForMail(why)),
+    }
+}
+
+fn local_target(person: &Person, address: &str) -> Target {
+    if person.mail_file.is_empty() {
+        return Target::Undeliverable(format!("550 5.2.0 the user has no mailbox here: {address}"));
+    }
+    Target::Local(LocalMailbox {
+        mail_file: person.mail_file.clone(),
+        title: person.display_name(),
+        owner: person.name.clone(),
+        quota_bytes: person.quota_bytes,
+    })
+}
+
+/// Converts a directory error into a mail error.
+fn into_mail_error(error: directory::Error) -> Error {
+    match error {
+        directory::Error::Notes(error) => Error::Notes(error),
+        other => Error::Notes(notes::Error::invalid("directory", other.to_string())),
+    }
+}

@@ -1,0 +1,408 @@
+//! Tests of submission over a directory, mail files and a router in memory.
+
+use std::sync::{Arc, Mutex};
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Clock, Random};
+use directory::{Directory, GroupKind, NewGroup, NewUser, UserChange};
+use notes::{Access, Identity, Notes, level};
+use store::Store;
+use store::memory::MemoryEngine;
+
+use super::*;
+use crate::limits::KEPT_TARGETS_MAX;
+use crate::mailbox::{MailOptions, NewMessage};
+use crate::router::{AddressResolver as _, RouterOptions};
+
+const ANN: &str = "CN=ann/O=acme.test";
+
+/// Hooks that sign with a field and record the outcomes.
+#[derive(Default)]
+struct Records {
+    accepted: Mutex<Vec<AcceptOutcome>>,
+    refused: Mutex<Vec<Refusal>>,
+    failed: Mutex<Vec<String>>,
+}
+
+impl SubmissionHooks for Records {
+    fn sign(&self, message: Vec<u8>) -> Vec<u8> {
+        [b"Signed: yes\r\n", message.as_slice()].concat()
+    }
+
+    fn accepted(&self, _origin: &Origin, _envelope: &Envelope, _size_bytes: usize, outcome: AcceptOutcome) {
+        self.accepted.lock().expect("no test panics while it holds this").push(outcome);
+    }
+
+    fn refused(&self, _origin: &Origin, refusal: &Refusal) {
+        self.refused.lock().expect("no test panics while it holds this").push(refusal.clone());
+    }
+
+    fn failed(&self, operation: &'static str, _error: &(dyn std::error::Error + 'static)) {
+        self.failed.lock().expect("no test panics while it holds this").push(operation.to_owned());
+    }
+}
+
+struct World {
+    engine: Arc<MemoryEngine>,
+    directory: Arc<Directory>,
+    mail: Arc<MailStore>,
+    router: Arc<Router>,
+    records: Arc<Records>,
+    service: Arc<SubmissionService>,
+}
+
+impl World {
+    /// Creates the domain `acme.test` with ann, bob (quota of 1 MiB), eve (disabled) and moved (forwards to dora), the
+    /// group team (ann, bob, dora) and the deny list leavers.
+    fn new() -> Self {
+        Self::with(SenderPolicy::Own)
+    }
+
+    fn with(senders: SenderPolicy) -> Self {
+        let engine = Arc::new(MemoryEngine::new(1));
+        let store = Store::with_engine(engine.clone(), &store::Options::default()).expect("the engine is sound");
+        let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
+        let notes = Notes::open(Arc::new(store), Arc::clone(&clock), random);
+        let directory = Directory::open(&notes, directory::Options::new("hub/Acme"), &clock).expect("a new store");
+        let directory = Arc::new(directory);
+        add_people(&directory).expect("the directory is empty");
+        let mail = MailStore::new(notes, MailOptions::default());
+        let resolver = Arc::new(DirectoryResolver::new(Arc::clone(&directory)));
+        let router = Router::open(Arc::clone(&mail), resolver, RouterOptions::default()).expect("a new store");
+        let records = Arc::new(Records::default());
+        let options = SubmissionOptions {
+            hostname: "mx.acme.test".to_owned(),
+            senders,
+            message_bytes_max: 100_000,
+            recipients_max: 3,
+        };
+        let hooks = Arc::clone(&records) as Arc<dyn SubmissionHooks>;
+        let service = SubmissionService::new(directory.clone(), mail.clone(), router.clone(), hooks, options);
+        Self { engine, directory, mail, router, records, service }
+    }
+
+    fn disable(&self, address: &str) {
+        let change = UserChange { disabled: Some(true), ..UserChange::default() };
+        self.directory.user_set(address, &change).expect("the user exists");
+    }
+
+    /// Returns the messages in a user's inbox.
+    fn inbox(&self, name: &str) -> Vec<String> {
+        let Ok(file) = self.mail.open_as_server(&format!("mail/{name}.nsf")) else { return Vec::new() };
+        let view = file.view().expect("the mail file can be read");
+        let inbox = view.folder("INBOX").expect("the mail file can be read").expect("there is an inbox").id;
+        let mut found = Vec::new();
+        view.entries(inbox, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
+            let message = view.message(entry.note)?.expect("an entry has its message");
+            found.push(String::from_utf8_lossy(&message.raw()?).into_owned());
+            Ok(std::ops::ControlFlow::Continue(()))
+        })
+        .expect("the mail file can be read");
+        found
+    }
+
+    /// Returns the last outcome: mailboxes and queued recipients.
+    fn outcome(&self) -> (usize, usize) {
+        let accepted = self.records.accepted.lock().expect("no test panics while it holds this");
+        accepted.last().map(|outcome| (outcome.delivered, outcome.queued)).expect("a message was accepted")
+    }
+}
+
+fn add_people(directory: &Directory) -> directory::Result<()> {
+    directory.domain_add("acme.test", &[])?;
+    directory.user_add(&NewUser::new("ann@acme.test"))?;
+    directory.user_add(&NewUser { quota_bytes: Some(1 << 20), ..NewUser::new("bob@acme.test") })?;
+    directory.user_add(&NewUser::new("eve@acme.test"))?;
+    directory.user_add(&NewUser::new("denied@acme.test"))?;
+    let forward = Some("dora@elsewhere.test".to_owned());
+    directory.user_add(&NewUser { forward, ..NewUser::new("moved@acme.test") })?;
+    directory.user_set("eve@acme.test", &UserChange { disabled: Some(true), ..UserChange::default() })?;
+    let group = |address: &str, kind, members: &[&str]| NewGroup {
+        addresses: vec![address.to_owned()],
+        kind,
+        members: members.iter().map(|member| (*member).to_owned()).collect(),
+        ..NewGroup::default()
+    };
+    let team = ["ann@acme.test", "bob@acme.test", "dora@elsewhere.test"];
+    directory.group_add(&group("team@acme.test", GroupKind::MultiPurpose, &team))?;
+    directory.group_add(&group("empty@acme.test", GroupKind::MultiPurpose, &[]))?;
+    directory.group_add(&group("leavers@acme.test", GroupKind::DenyList, &["denied@acme.test"]))?;
+    Ok(())
+}
+
+fn submission(to: &[&str], login: Option<&str>, message: &str) -> Submission {
+    let peer = Some("192.0.2.7:4000".parse().expect("an address"));
+    Submission {
+        origin: Origin { protocol: Protocol::Esmtp, peer, login: login.map(str::to_owned) },
+        envelope: Envelope {
+            id: "id-1".to_owned(),
+            reverse_path: "ann@acme.test".to_owned(),
+            recipients: to.iter().map(|address| Recipient::new(address)).collect(),
+            ..Envelope::default()
+        },
+        resolved: ResolvedAddresses::default(),
+        message: message.as_bytes().to_vec(),
+    }
+}
+
+fn request(to: &[&str], message: &str) -> SubmissionRequest {
+    SubmissionRequest {
+        login: ANN.to_owned(),
+        peer: Some("192.0.2.7:4000".parse().expect("an address")),
+        sender: String::new(),
+        recipients: to.iter().map(|address| (*address).to_owned()).collect(),
+        message: message.as_bytes().to_vec(),
+        request_id: String::new(),
+    }
+}
+
+#[test]
+fn recipients_are_told_apart() {
+    let world = World::new();
+    let check = |address: &str, expected: Result<(bool, usize), u16>| {
+        let resolved = world.service.resolve(address);
+        let found = resolved.map(|resolved| (resolved.is_local(), resolved.targets().len()));
+        assert_eq!(found.map_err(|refusal| refusal.codes().0), expected, "{address}");
+    };
+    check("ann@acme.test", Ok((true, 1)));
+    check("ANN+lists@Acme.Test", Ok((true, 1)));
+    check("team@acme.test", Ok((true, 3)));
+    check("moved@acme.test", Ok((true, 1)));
+    check("dora@elsewhere.test", Ok((false, 1)));
+    check("nobody@acme.test", Err(550));
+    check("eve@acme.test", Err(550));
+    check("empty@acme.test", Err(550));
+    check("leavers@acme.test", Err(550));
+    check("no address", Err(553));
+    assert_eq!(world.service.list_members("team@acme.test").map(|members| members.len()), Some(3));
+    assert_eq!(world.service.list_members("ann@acme.test"), None);
+    assert_eq!(world.service.list_members("leavers@acme.test"), None, "a deny list is no mailing list");
+}
+
+#[test]
+fn a_cached_answer_equals_the_full_one() {
+    let world = World::new();
+    for address in ["ann@acme.test", "bob@acme.test", "eve@acme.test", "x@far.test", "team@acme.test", "x"] {
+        let full = world.service.resolve(address).map(|resolved| resolved.targets().to_vec());
+        let cached = world.service.resolve_cached(address);
+        let needs_read = address.starts_with("bob") || address.starts_with("team");
+        assert_eq!(cached.is_none(), needs_read, "{address}");
+        if let Some(cached) = cached {
+            assert_eq!(cached.map(|resolved| resolved.targets().to_vec()), full, "{address}");
+        }
+    }
+}
+
+#[test]
+fn the_router_reports_the_reason_of_the_directory() {
+    let world = World::new();
+    let resolver = DirectoryResolver::new(Arc::clone(&world.directory));
+    let check = |address: &str, expected: &str| {
+        let targets = resolver.targets(address).expect("the directory can be read");
+        assert_eq!(targets, [Target::Undeliverable(format!("{expected}: {address}"))]);
+    };
+    check("nobody@acme.test", "550 5.1.1 User unknown");
+    check("eve@acme.test", "550 5.2.1 Mailbox disabled");
+    check("empty@acme.test", "550 5.2.4 This address has no recipients");
+    let bob = resolver.targets("bob@acme.test").expect("the directory can be read");
+    let [Target::Local(mailbox)] = bob.as_slice() else { panic!("{bob:?}") };
+    assert_eq!((mailbox.mail_file.as_str(), mailbox.quota_bytes), ("mail/bob.nsf", Some(1 << 20)));
+}
+
+#[test]
+fn a_full_mailbox_is_refused_before_the_message_arrives() {
+    let world = World::new();
+    let owner = base::Name::new("CN=bob/O=acme.test");
+    world.mail.create("mail/bob.nsf", "bob", &owner, None).expect("it does not exist");
+    let file = world.mail.open_as_server("mail/bob.nsf").expect("it exists");
+    let inbox = file.view().expect("it can be read").folder("INBOX").expect("it can be read").expect("an inbox").id;
+    let raw = "Subject: large\r\n\r\n0123456789\r\n".repeat(100).into_bytes();
+    let large = NewMessage { raw, flags: Default::default(), received: None };
+    file.append(inbox, &[large]).expect("there is no quota");
+    assert!(world.service.resolve("bob@acme.test").is_ok());
+    let manager: Access<level::Manager> =
+        file.database().authorize(&Arc::new(Identity::local_server(""))).expect("the server is a manager");
+    let options = notes::DatabaseOptions { quota_bytes: Some(1_000), ..file.database().record().options };
+    world.mail.notes().database_options_set(&manager, "bob", options).expect("it can be lowered");
+    assert_eq!(world.service.resolve("bob@acme.test").err(), Some(Refusal::MailboxFull));
+}
+
+#[test]
+fn a_recipient_is_looked_up_once() {
+    let world = World::new();
+    let mut submission = submission(&["ann@acme.test", "team@acme.test"], None, "Subject: x\r\n\r\n");
+    for recipient in &submission.envelope.recipients {
+        submission.resolved.push(world.service.resolve(&recipient.address).expect("the address exists"));
+    }
+    submission.envelope.reverse_path.clear();
+    let before = world.directory.cache_statistics().lookups;
+    world.service.accept(submission).expect("a valid message");
+    assert_eq!(world.outcome(), (2, 1));
+    assert_eq!(world.directory.cache_statistics().lookups, before, "the answers are handed on");
+}
+
+#[test]
+fn an_outdated_answer_is_not_used() {
+    let world = World::new();
+    let mut submission = submission(&["bob@acme.test"], None, "Subject: x\r\n\r\n");
+    submission.resolved.push(world.service.resolve("bob@acme.test").expect("the address exists"));
+    world.disable("bob@acme.test");
+    world.service.accept(submission).expect("a valid message");
+    assert_eq!((world.outcome(), world.inbox("bob").len()), ((0, 0), 0));
+    assert!(world.inbox("ann")[0].contains("550 5.2.1 Mailbox disabled: bob@acme.test"), "the sender gets a report");
+}
+
+#[test]
+fn answers_beyond_the_limit_are_dropped_and_looked_up_again() {
+    let world = World::new();
+    let mut resolved = ResolvedAddresses::default();
+    let many = (0..KEPT_TARGETS_MAX).map(|number| Target::Remote(format!("{number}@far.test"))).collect();
+    resolved.push(ResolvedAddress::local(many, world.directory.generation()));
+    resolved.push(world.service.resolve("ann@acme.test").expect("the address exists"));
+    assert_eq!((resolved.get(0).is_some(), resolved.get(1).is_some()), (true, false));
+    let submission =
+        Submission { resolved, ..submission(&["x@far.test", "ann@acme.test"], None, "Subject: x\r\n\r\n") };
+    world.service.accept(submission).expect("a valid message");
+    assert_eq!(world.outcome(), (1, KEPT_TARGETS_MAX));
+}
+
+#[test]
+fn users_send_with_their_own_addresses() {
+    let world = World::new();
+    let check = |login: &str, reverse_path: &str, code: Option<u16>| {
+        let checked = world.service.check_sender(login, reverse_path);
+        assert_eq!(checked.err().map(|refusal| refusal.codes().0), code, "{login} {reverse_path}");
+    };
+    check(ANN, "ann@acme.test", None);
+    check(ANN, "ann+lists@acme.test", None);
+    check(ANN, "", None);
+    check(ANN, "bob@acme.test", Some(553));
+    check(ANN, "ann@elsewhere.test", Some(553));
+    check("eve", "eve@acme.test", Some(553));
+    check("denied", "denied@acme.test", Some(553));
+    check("nobody", "nobody@acme.test", Some(553));
+    let any = World::with(SenderPolicy::Any);
+    assert_eq!(any.service.check_sender("ann", "bob@acme.test"), Ok(()));
+    assert!(any.service.check_sender("eve", "eve@acme.test").is_err());
+}
+
+#[test]
+fn authors_are_the_user() {
+    let check = |world: &World, login: Option<&str>, from: &str, code: Option<u16>| {
+        let letter = format!("{from}Subject: x\r\n\r\nFrom: bob@acme.test\r\n");
+        let refusal = world.service.accept(submission(&["ann@acme.test"], login, &letter)).err();
+        assert_eq!(refusal.as_ref().map(|refusal| refusal.codes().0), code, "{login:?} {from:?}");
+        let mut refused = world.records.refused.lock().expect("no test panics while it holds this");
+        assert_eq!(refused.pop(), refusal, "a refusal is recorded");
+    };
+    let own = World::new();
+    let ann = Some(ANN);
+    check(&own, ann, "From: Ann <ann@acme.test>\r\n", None);
+    check(&own, ann, "From: \"bob@acme.test\" <ANN+lists@Acme.Test> (bob@acme.test)\r\n", None);
+    check(&own, ann, "From: ann@acme.test <bob@acme.test>\r\n", Some(550));
+    check(&own, ann, "From: ann@acme.test,\r\n bob@acme.test\r\n", Some(550));
+    check(&own, ann, "From: someone@far.test\r\n", Some(550));
+    check(&own, Some("CN=gone/O=acme.test"), "From: ann@acme.test\r\n", Some(550));
+    check(&own, Some("CN=eve/O=acme.test"), "From: eve@acme.test\r\n", Some(550));
+    check(&own, Some("CN=denied/O=acme.test"), "From: denied@acme.test\r\n", Some(550));
+    check(&own, None, "From: bob@acme.test\r\n", None);
+    assert_eq!(own.inbox("ann").len(), 3);
+    let any = World::with(SenderPolicy::Any);
+    check(&any, ann, "From: someone@far.test\r\n", None);
+    check(&any, Some("CN=eve/O=acme.test"), "From: someone@far.test\r\n", Some(550));
+}
+
+#[test]
+fn mail_of_users_that_leaves_is_signed() {
+    let check = |to: &[&str], login: Option<&str>, protocol, is_signed: bool| {
+        let world = World::new();
+        let mut submission = submission(to, login, "From: ann@acme.test\r\n\r\n");
+        submission.origin.protocol = protocol;
+        world.service.accept(submission).expect("a valid message");
+        let content = match world.router.list().pop() {
+            Some((key, _)) => world.router.content(key).expect("the queue can be read"),
+            None => world.inbox("ann").remove(0).into_bytes(),
+        };
+        assert_eq!(String::from_utf8_lossy(&content).contains("Signed: yes"), is_signed, "{to:?} {login:?}");
+    };
+    let ann = Some(ANN);
+    check(&["dora@elsewhere.test"], ann, Protocol::Esmtp, true);
+    check(&["ann@acme.test", "team@acme.test"], ann, Protocol::Native, true);
+    check(&["moved@acme.test"], ann, Protocol::Esmtp, true);
+    check(&["ann@acme.test", "bob@acme.test"], ann, Protocol::Esmtp, false);
+    check(&["dora@elsewhere.test"], ann, Protocol::Lmtp, false);
+    check(&["dora@elsewhere.test"], None, Protocol::Esmtp, false);
+}
+
+#[test]
+fn a_request_takes_all_steps() {
+    let world = World::new();
+    let text = "To: bob@acme.test\nBcc: ann@acme.test\nSubject: x\n\ntext\n";
+    let accepted = world.service.submit(request(&["bob@acme.test", " bob@acme.test ", "ann@acme.test"], text));
+    let accepted = accepted.expect("a valid request");
+    assert_eq!(world.outcome(), (2, 0), "each recipient once");
+    let expected = format!(
+        "Return-Path: <ann@acme.test>\r\n\
+         Received: from [192.0.2.7] ([192.0.2.7])\r\n\tby mx.acme.test with DOUBLET id {id};\r\n\t{date}\r\n\
+         Date: {date}\r\nMessage-ID: <{id}@mx.acme.test>\r\nFrom: <ann@acme.test>\r\n\
+         To: bob@acme.test\r\nSubject: x\r\n\r\ntext\r\n",
+        id = accepted.id,
+        date = SimClock::new().now().to_rfc5322(),
+    );
+    assert_eq!(world.inbox("bob"), [expected]);
+}
+
+#[test]
+fn a_request_is_refused_with_the_recipient_and_the_reason() {
+    let world = World::new();
+    let check = |request: SubmissionRequest, recipient: Option<&str>, expected: &Refusal| {
+        let refused = world.service.submit(request).err().expect("it is refused");
+        assert_eq!((refused.recipient.as_deref(), &refused.refusal), (recipient, expected));
+    };
+    let text = "From: ann@acme.test\r\n\r\n";
+    check(request(&["ann@acme.test", "nobody@acme.test"], text), Some("nobody@acme.test"), &Refusal::UnknownRecipient);
+    check(request(&[], text), None, &Refusal::RecipientCount("The message has no recipients"));
+    check(request(&["a@b.test"; 4], text), None, &Refusal::RecipientCount("Too many recipients"));
+    check(request(&["ann@acme.test"], &"x".repeat(100_001)), None, &Refusal::TooLarge);
+    check(request(&["ann@acme.test"], &"Received: x\r\n".repeat(51)), None, &Refusal::Loop);
+    let malformed = Refusal::Malformed("The From field of the message has no address");
+    check(request(&["ann@acme.test"], "From: nobody\r\n\r\n"), None, &malformed);
+    let other = SubmissionRequest { sender: "bob@acme.test".to_owned(), ..request(&["ann@acme.test"], text) };
+    check(other, None, &Refusal::Sender("bob@acme.test is not one of your addresses".to_owned()));
+    let author = Refusal::Author("bob@acme.test".to_owned());
+    check(request(&["ann@acme.test"], "From: bob@acme.test\r\n\r\n"), None, &author);
+    world.disable("ann@acme.test");
+    check(request(&["bob@acme.test"], text), None, &Refusal::AccountClosed);
+    assert!(world.inbox("ann").is_empty() && world.router.list().is_empty(), "nothing of a refused message is kept");
+}
+
+#[test]
+fn a_repeated_request_is_delivered_once() {
+    let world = World::new();
+    let submit = |request_id: &str, text: &str| {
+        let request = SubmissionRequest { request_id: request_id.to_owned(), ..request(&["ann@acme.test"], text) };
+        world.service.submit(request).map(|accepted| accepted.id).map_err(|refused| refused.refusal)
+    };
+    let text = "From: ann@acme.test\r\nSubject: x\r\n\r\n";
+    let first = submit("r1", text).expect("a valid request");
+    assert_eq!(submit("r1", text).as_ref(), Ok(&first));
+    assert_eq!(world.inbox("ann").len(), 1);
+    assert!(matches!(submit("r1", "From: ann@acme.test\r\n\r\n"), Err(Refusal::Malformed(_))));
+    assert!(matches!(submit("r2", "From: nobody\r\n\r\n"), Err(Refusal::Malformed(_))));
+    let corrected = submit("r2", text).expect("a refused request leaves nothing");
+    assert!(corrected != first && world.inbox("ann").len() == 2);
+    submit("", text).expect("a valid request");
+    submit("", text).expect("a valid request");
+    assert_eq!(world.inbox("ann").len(), 4, "requests without an identifier are separate");
+}
+
+#[test]
+fn a_full_disk_is_noticed_before_the_message_arrives() {
+    let world = World::new();
+    assert_eq!(world.service.check_capacity(0), Ok(()));
+    world.engine.faults().set_capacity(0);
+    assert_eq!(world.service.check_capacity(1_000), Err(Refusal::InsufficientStorage));
+    let refused = world.service.submit(request(&["ann@acme.test"], "\r\n")).err().expect("it is refused");
+    assert_eq!(refused.refusal, Refusal::InsufficientStorage);
+}
