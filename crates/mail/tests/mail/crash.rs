@@ -10,27 +10,15 @@
 //! The panic message contains the failing seed. `DOUBLET_SEED=n` runs that seed alone, and `DOUBLET_SOAK=1` runs
 //! thousands.
 
-#[path = "crash/content.rs"]
 mod content;
-#[path = "crash/files.rs"]
 mod files;
-#[path = "crash/full.rs"]
 mod full;
-#[path = "crash/generate.rs"]
 mod generate;
-#[path = "crash/import.rs"]
 mod import;
-#[path = "crash/invariants.rs"]
 mod invariants;
-#[path = "crash/queue.rs"]
 mod queue;
-#[path = "crash/seeds.rs"]
 mod seeds;
-#[path = "crash/simulation.rs"]
 mod simulation;
-#[path = "crash/state.rs"]
 mod state;
-#[path = "crash/threads.rs"]
 mod threads;
-#[path = "crash/world.rs"]
 mod world;

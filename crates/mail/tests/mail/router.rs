@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Name, Uid};
+use base::{Name, NoteId, Uid};
+use mail::limits::QUEUE_STUBS_MAX;
 use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore, UidSet};
 use mail::router::{
     AddressResolver, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router, RouterOptions,
     Target, TransferOutcome,
 };
-use notes::Notes;
+use notes::{Access, Identity, Notes, level};
 use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 
@@ -132,6 +133,34 @@ fn groups_are_expanded_and_each_recipient_gets_one_copy() {
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].destination, Destination::Domain("away.test".into()));
     assert_eq!(world.router.content(jobs[0].key).unwrap(), MESSAGE);
+}
+
+#[test]
+fn the_queue_keeps_few_stubs_of_the_messages_that_passed() {
+    let world = world_with(RouterOptions { mailboxes: 1, ..RouterOptions::default() });
+    world.send("bob@acme.test", &["waits@late.test"]);
+    assert_eq!(world.finish_all(&temporary()), 1);
+    let delivered = TransferOutcome::Delivered { reply: "250 2.0.0 taken".into(), reports: false };
+    for _ in 0..1_200 {
+        world.clock.advance(Duration::from_millis(1));
+        world.send("bob@acme.test", &["x@one.test"]);
+        assert_eq!(world.finish_all(&delivered), 1);
+    }
+    let queue = world.mail.notes().database_open("mail.box").unwrap();
+    let itself: Access<level::Reader> = queue.authorize(&Arc::new(Identity::local_server(""))).unwrap();
+    let reading = itself.read().unwrap();
+    assert_eq!(reading.counters().notes, 2, "the message that waits, and its state");
+    let stubs = reading.counters().stubs;
+    assert!(stubs < 2 * QUEUE_STUBS_MAX, "two for each of 1,200 messages without a purge: {stubs}");
+    let mut headers = 0;
+    let count = &mut |_| {
+        headers += 1;
+        Ok(true)
+    };
+    reading.each_note(NoteId(0), count).unwrap();
+    assert!(headers <= stubs + 3, "the stubs, the two notes and the ACL: {headers}");
+    let again = world_over(Arc::clone(&world.memory), Arc::clone(&world.clock));
+    assert_eq!(again.router.list().len(), 1);
 }
 
 #[test]

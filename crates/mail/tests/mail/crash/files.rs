@@ -7,9 +7,9 @@ use mail::import_export::{ImportOptions, ImportedMessage, Importer, Position};
 use mail::mailbox::{FlagChange, Flags, NewMessage, SpecialUse, UidSet};
 use notes::Marks;
 
-use crate::content::Content;
-use crate::state::{File, VisibleMessage};
-use crate::world::World;
+use super::content::Content;
+use super::state::{File, VisibleMessage};
+use super::world::World;
 
 /// An operation of a user.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ pub struct ModelFolder {
 impl Model {
     /// Creates the model of a file from the properties that its owner sees.
     pub fn of(file: &File) -> Self {
-        let folder = |folder: &crate::state::Folder| ModelFolder {
+        let folder = |folder: &super::state::Folder| ModelFolder {
             special: folder.special,
             selectable: folder.selectable,
             uid_next: folder.uid_next,
@@ -257,7 +257,7 @@ impl FileOperation {
             }
             Self::Expunge { folder, uids } => {
                 let doomed = |uid: &Uid, message: &VisibleMessage| {
-                    message.marks.has(Marks::DELETED) && uids.as_ref().is_none_or(|uids| uids.contains(uid))
+                    message.marks.contains(Marks::DELETED) && uids.as_ref().is_none_or(|uids| uids.contains(uid))
                 };
                 model.folder(folder).messages.retain(|uid, message| !doomed(uid, message));
             }
@@ -349,11 +349,11 @@ fn is_modified(file: &File, folder: &str, uid: Uid, unchanged_since: Option<Mods
 fn apply(message: &mut VisibleMessage, change: &FlagChange) {
     match change {
         FlagChange::Add(Flags { marks, keywords }) => {
-            message.marks = message.marks.with(*marks);
+            message.marks = message.marks.union(*marks);
             message.keywords.extend(lower(keywords));
         }
         FlagChange::Remove(Flags { marks, keywords }) => {
-            message.marks = message.marks.without(*marks);
+            message.marks = message.marks.difference(*marks);
             let gone = lower(keywords);
             message.keywords.retain(|keyword| !gone.contains(keyword));
         }

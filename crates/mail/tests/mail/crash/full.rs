@@ -8,10 +8,10 @@ use mail::mailbox::{FlagChange, Flags, UidSet};
 use mail::router::{Destination, Envelope, Recipient, TransferOutcome};
 use notes::Marks;
 
-use crate::content::{self, Content};
-use crate::invariants::{assert_blobs, assert_databases_consistent};
-use crate::state::{State, observe};
-use crate::world::{CROWD_MEMBERS, SyncTiming, World, targets};
+use super::content::{self, Content};
+use super::invariants::{assert_blobs, assert_databases_consistent};
+use super::state::{State, observe};
+use super::world::{CROWD_MEMBERS, SyncTiming, World, targets};
 
 fn envelope(to: &str) -> Envelope {
     let recipients = vec![Recipient::new(to)];

@@ -5,9 +5,9 @@ use base::{Random, Timestamp, Uid};
 use mail::mailbox::{FlagChange, Flags, SpecialUse};
 use mail::router::{Envelope, Notify, Recipient, TransferOutcome};
 
-use crate::content::{self, Content};
-use crate::files::{FileOperation, UserMessage};
-use crate::state::{File, State};
+use super::content::{self, Content};
+use super::files::{FileOperation, UserMessage};
+use super::state::{File, State};
 
 const MARKS: [&str; 5] = ["\\Seen", "\\Answered", "\\Flagged", "\\Deleted", "\\Draft"];
 const KEYWORDS: [&str; 4] = ["Work", "WORK", "$Forwarded", "later"];

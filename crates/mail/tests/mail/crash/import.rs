@@ -12,9 +12,9 @@ use mail::import_export::mbox::{MboxReader, MboxWriter};
 use mail::import_export::{FileQuirks, ImportOptions, Importer};
 use mail::mailbox::MailFile;
 
-use crate::invariants::assert_databases_consistent;
-use crate::seeds::each_seed;
-use crate::world::{SyncTiming, World};
+use super::invariants::assert_databases_consistent;
+use super::seeds::each_seed;
+use super::world::{SyncTiming, World};
 
 const PATH: &str = "mail/ann.nsf";
 

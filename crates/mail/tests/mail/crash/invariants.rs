@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base::{NoteId, Uid};
 use notes::{Access, DatabaseKind, Identity, fixup, level};
 
-use crate::state::{File, State};
-use crate::world::{GRACE, World};
+use super::state::{File, State};
+use super::world::{GRACE, World};
 
 /// Asserts that every database is sound, and that the queue's databases contain the queue and nothing else.
 pub fn assert_databases_consistent(world: &World) {

@@ -9,10 +9,10 @@ use mail::router::{
     Envelope, Job, QueueEntry, QueueKey, QueuedRecipient, RecipientState, Schedule, Target, TransferOutcome,
 };
 
-use crate::content::Content;
-use crate::files::Model;
-use crate::state::{Queued, State};
-use crate::world::{World, has_quota, targets};
+use super::content::Content;
+use super::files::Model;
+use super::state::{Queued, State};
+use super::world::{World, has_quota, targets};
 
 /// An operation on messages in transit.
 #[derive(Clone, Debug)]

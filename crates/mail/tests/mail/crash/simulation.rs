@@ -12,13 +12,13 @@ use std::time::Duration;
 use mail::router::{Destination, Job, TransferOutcome};
 use notes::{Access, Identity, level};
 
-use crate::files::{FileOperation, Model};
-use crate::generate::OperationGenerator;
-use crate::invariants::{assert_blobs, assert_changes, assert_databases_consistent};
-use crate::queue::{Conditions, QueueOperation};
-use crate::seeds::each_seed;
-use crate::state::{State, continuity, difference, observe};
-use crate::world::{SyncTiming, World, local};
+use super::files::{FileOperation, Model};
+use super::generate::OperationGenerator;
+use super::invariants::{assert_blobs, assert_changes, assert_databases_consistent};
+use super::queue::{Conditions, QueueOperation};
+use super::seeds::each_seed;
+use super::state::{State, continuity, difference, observe};
+use super::world::{SyncTiming, World, local};
 
 /// Names of all users that can have a mail file.
 const NAMES: [&str; 5] = ["ann", "bob", "cy", "tiny", "small"];

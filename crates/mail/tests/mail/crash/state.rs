@@ -13,8 +13,8 @@ use mail::mailbox::{MailFile, MailSnapshot, SpecialUse};
 use mail::router::{QueueEntry, QueueKey};
 use notes::{DatabaseKind, Marks};
 
-use crate::content::Content;
-use crate::world::World;
+use super::content::Content;
+use super::world::World;
 
 /// The state of all mail files and the queue.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -116,7 +116,7 @@ fn read_file(file: &MailFile, old: Option<&File>) -> mail::Result<File> {
         let status = view.status(design.id)?;
         let messages = read_messages(&view, design.id, &contents)?;
         assert_eq!(status.messages as usize, messages.len(), "a mailbox counts its messages");
-        let count = |mark: Marks, set: bool| messages.values().filter(|m| m.shown.marks.has(mark) == set).count();
+        let count = |mark: Marks, set: bool| messages.values().filter(|m| m.shown.marks.contains(mark) == set).count();
         assert_eq!(status.unseen as usize, count(Marks::SEEN, false), "a mailbox counts what is unread");
         assert_eq!(status.deleted as usize, count(Marks::DELETED, true), "a mailbox counts what is deleted");
         let size: usize = messages.values().map(|message| message.shown.content.0.len()).sum();

@@ -14,10 +14,10 @@ use mail::mailbox::{FlagChange, Flags, MailFile, NewMessage, UidSet};
 use mail::router::{Envelope, Job, Recipient, TransferOutcome};
 use notes::Marks;
 
-use crate::content::{self, Content};
-use crate::invariants::{assert_blobs, assert_databases_consistent};
-use crate::state::{State, observe};
-use crate::world::{SyncTiming, World};
+use super::content::{self, Content};
+use super::invariants::{assert_blobs, assert_databases_consistent};
+use super::state::{State, observe};
+use super::world::{SyncTiming, World};
 
 /// Returns the number of rounds: `count`, or ten times as many with `DOUBLET_SOAK`.
 fn rounds(count: u64) -> u64 {
@@ -32,7 +32,7 @@ fn envelope(serial: u64, to: &[&str]) -> Envelope {
 fn group_world() -> World {
     let world = World::new(1, SyncTiming::Group);
     for name in ["ann", "bob", "cy"] {
-        let mailbox = crate::world::local(name);
+        let mailbox = super::world::local(name);
         world.mail.create(&mailbox.mail_file, name, &mailbox.owner, None).expect("it is made");
     }
     world
@@ -118,7 +118,7 @@ fn work(world: &World, thread: u64, ledger: &Mutex<Ledger>) {
         ledger.lock().unwrap().acknowledged.insert(delivered);
         change_mailbox(&world.file("mail/cy.nsf"), &random, serial);
         if round % 8 == 0 {
-            world.store().blobs().collect(world.store(), world.now().after(crate::world::GRACE), 10).unwrap();
+            world.store().blobs().collect(world.store(), world.now().after(super::world::GRACE), 10).unwrap();
         }
     }
 }

@@ -1,0 +1,7 @@
+//! Tests of mail files, the router, imports and the texts of messages, over the in-memory engine.
+
+mod crash;
+mod full_text;
+mod import;
+mod mailbox;
+mod router;
