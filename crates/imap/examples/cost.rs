@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use imap::backend::{Credentials, LoginError, SaslExchange};
+use imap::backend::Accounts;
 use imap::codec::{Decoded, Decoder, Writer};
 use imap::session::{Effect, Options, Session, SessionContext};
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Identity, Notes};
+use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use store::memory::MemoryEngine;
 use store::{Store, SyncMode};
 use wire::Peer;
@@ -21,14 +22,12 @@ use wire::Peer;
 struct OnlyUser(Arc<MailStore>);
 
 impl Credentials for OnlyUser {
-    fn authenticate(&self, _: &Peer, login: &str, _: &[u8]) -> Result<String, LoginError> {
-        Ok(login.to_owned())
+    fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
+        Ok(Login::new(request.authentication_id()))
     }
+}
 
-    fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn SaslExchange>> {
-        None
-    }
-
+impl Accounts for OnlyUser {
     fn open(&self, _: &str) -> Result<MailFile, LoginError> {
         self.0.open("mail/u.nsf", &Arc::new(Identity::person("u@x"))).map_err(|_| LoginError::Unavailable)
     }

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use imap::backend::{Credentials, LoginError, SaslExchange};
+use imap::backend::Accounts;
 use imap::codec::{Decoded, Decoder, Writer};
 use imap::session::{Effect, Options, Session, SessionContext};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
+use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use search::FullTextIndex;
 use store::{Store, SyncMode};
 use wire::Peer;
@@ -35,14 +36,12 @@ const PATH: &str = "mail/u.nsf";
 struct OnlyUser(Arc<MailStore>);
 
 impl Credentials for OnlyUser {
-    fn authenticate(&self, _: &Peer, login: &str, _: &[u8]) -> Result<String, LoginError> {
-        Ok(login.to_owned())
+    fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
+        Ok(Login::new(request.authentication_id()))
     }
+}
 
-    fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn SaslExchange>> {
-        None
-    }
-
+impl Accounts for OnlyUser {
     fn open(&self, _: &str) -> Result<MailFile, LoginError> {
         self.0.open(PATH, &Arc::new(Identity::person("u@x"))).map_err(|_| LoginError::Unavailable)
     }

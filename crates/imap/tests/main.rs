@@ -14,6 +14,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use sasl::Mechanism;
 use wire::Peer;
 
 /// Defines one test for each file in `dialogues`, with the name of the file.
@@ -47,7 +48,7 @@ dialogues!(
 
 #[test]
 fn scram_that_is_switched_off_is_not_offered() {
-    let world = world::TestServer::with(|options| options.scram = false);
+    let world = world::TestServer::with(|options| options.mechanisms = vec![Mechanism::Plain, Mechanism::Login]);
     let mut connection = connection::Connection::new(&world, Peer::local());
     let mut ask = |line: &str| {
         connection.receive(format!("{line}\r\n").as_bytes());

@@ -1,7 +1,7 @@
 //! A server without sockets: accounts, mail files in memory, and a clock that only tests advance.
 //!
 //! The accounts are `alice`, `bob` and `carol` (with a quota of 10 KiB), all with the password `secret`, and `dora`,
-//! which is disabled.
+//! which is disabled. SCRAM-SHA-256 plays the example of RFC 7677 for `alice`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use imap::backend::{Credentials, FullTextProvider, LoginError, SaslExchange, SaslExchangeStep};
+use imap::backend::{Accounts, FullTextProvider};
 use imap::session::{Options, SessionContext};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Authentication, Identity, Notes};
+use sasl::sim::ExampleScram;
+use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use search::FullTextIndex;
 use store::memory::MemoryEngine;
 use store::{Store, SyncMode};
-use wire::Peer;
 
 /// Data that the sessions of one dialogue share.
 pub struct TestServer {
@@ -50,13 +51,13 @@ impl TestServer {
         let folder = tempfile::tempdir().expect("a folder for the index");
         let index = Arc::new(open_index(&notes, folder.path()));
         let mail = MailStore::new(notes, MailOptions::default());
-        let accounts = Accounts { mail: Arc::clone(&mail) };
+        let accounts = MemoryAccounts { mail: Arc::clone(&mail) };
         for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
             accounts.ensure(login, quota_bytes);
         }
         let mut options = Options { starttls: true, append_bytes_max: 1 << 20, ..Options::default() };
         change(&mut options);
-        let accounts: Arc<dyn Credentials> = Arc::new(accounts);
+        let accounts: Arc<dyn Accounts> = Arc::new(accounts);
         let site = || SessionContext::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());
         let index_uses = Arc::new(AtomicUsize::new(0));
         let found = Arc::clone(&index);
@@ -104,11 +105,11 @@ fn open_index(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
     FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
 }
 
-struct Accounts {
+struct MemoryAccounts {
     mail: Arc<MailStore>,
 }
 
-impl Accounts {
+impl MemoryAccounts {
     fn ensure(&self, login: &str, quota_bytes: Option<u64>) {
         let owner = Name::new(&format!("{login}@demo.test"));
         self.mail.create_if_missing(&path(login), login, &owner, quota_bytes).expect("the mail file is made");
@@ -119,39 +120,26 @@ fn path(login: &str) -> String {
     format!("mail/{login}.nsf")
 }
 
-impl Credentials for Accounts {
-    fn authenticate(&self, _: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError> {
-        match (login.to_ascii_lowercase().as_str(), password) {
-            ("dora", b"secret") => Err(LoginError::Disabled),
-            (known @ ("alice" | "bob" | "carol"), b"secret") => Ok(known.to_owned()),
+impl Credentials for MemoryAccounts {
+    fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
+        let login = request.authentication_id().to_ascii_lowercase();
+        match (login.as_str(), request.password(), request.authorization_id()) {
+            ("dora", "secret", _) => Err(LoginError::AccountDisabled),
+            ("alice" | "bob" | "carol", "secret", Some(_)) => Err(LoginError::NotAuthorized),
+            ("alice" | "bob" | "carol", "secret", None) => Ok(Login::new(login)),
             _ => Err(LoginError::InvalidCredentials),
         }
     }
 
-    fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn SaslExchange>> {
-        Some(Box::new(FakeScram { asked: false }))
+    fn begin_scram(&self, _: &LoginOrigin, first: &ClientFirst) -> Result<(Box<dyn ScramServer>, String), LoginError> {
+        Ok(ExampleScram::begin(first, Login::new("alice")))
     }
+}
 
+impl Accounts for MemoryAccounts {
     fn open(&self, login: &str) -> Result<MailFile, LoginError> {
         let person = Identity::person(format!("{login}@demo.test").as_str());
         let identity = Arc::new(person.authenticated(Authentication::Password));
         self.mail.open(&path(login), &identity).map_err(|_| LoginError::Unavailable)
-    }
-}
-
-/// A stand-in for SCRAM: it asks once and accepts the right answer. The real exchange is tested in `directory`.
-struct FakeScram {
-    asked: bool,
-}
-
-impl SaslExchange for FakeScram {
-    fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError> {
-        if !std::mem::replace(&mut self.asked, true) {
-            return Ok(SaslExchangeStep::Challenge(b"riddle".to_vec()));
-        }
-        match response {
-            b"solution" => Ok(SaslExchangeStep::Done { login: "alice".to_owned(), last: b"v=proof".to_vec() }),
-            _ => Err(LoginError::InvalidCredentials),
-        }
     }
 }

@@ -42,6 +42,6 @@ pub fn flags_of(list: &FlagList) -> Flags {
         SystemFlag::Deleted => Marks::DELETED,
         SystemFlag::Draft => Marks::DRAFT,
     };
-    let marks = list.system.iter().map(mark).fold(Marks::NONE, Marks::with);
+    let marks = list.system.iter().map(mark).fold(Marks::NONE, Marks::union);
     Flags { marks, keywords: list.keywords.clone() }
 }

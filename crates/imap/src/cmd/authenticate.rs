@@ -1,50 +1,43 @@
 //! AUTHENTICATE (RFC 9051 §6.2.2) with the initial response of RFC 4959.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use std::sync::Arc;
+
+use sasl::{Exchange, Step, encode_line};
 
 use super::login;
-use crate::codec::{Writer, decode_base64};
-use crate::error::{Error, Result};
-use crate::session::sasl::{Sasl, SaslStep};
+use crate::codec::Writer;
 use crate::session::{CommandOutcome, Session};
 
 /// Begins a SASL exchange.
 pub fn authenticate(
     session: &mut Session,
     mechanism: &str,
-    initial: Option<Vec<u8>>,
+    initial_response: Option<&[u8]>,
     out: &mut Writer,
-) -> Result<CommandOutcome> {
-    login::require_privacy(session)?;
-    let site = &session.site;
-    let sasl = Sasl::begin(mechanism, &site.options, &*site.credentials, &session.peer);
-    let sasl = sasl.ok_or(Error::No("[CANNOT] this authentication mechanism is not available"))?;
-    match initial {
-        Some(message) => Ok(step(session, sasl, &message, out)),
-        None => {
-            out.continuation(&STANDARD.encode(sasl.prompt()));
-            Ok(CommandOutcome::Sasl(sasl))
-        }
+) -> CommandOutcome {
+    if let Err(error) = login::check_privacy(session) {
+        return login::login_failed(session, error);
     }
+    let context = Arc::new(session.login_context());
+    proceed(session, Exchange::begin_line(mechanism, initial_response, context), out)
 }
 
 /// Processes a line from the client: base64, or `*` to cancel the exchange.
-pub fn continue_exchange(session: &mut Session, sasl: Sasl, line: &[u8], out: &mut Writer) -> Result<CommandOutcome> {
-    if line == b"*" {
-        return Err(Error::Bad("authentication was cancelled"));
-    }
-    let message = decode_base64(line).map_err(|_| Error::Bad("expected base64"))?;
-    Ok(step(session, sasl, &message, out))
+pub fn continue_exchange(session: &mut Session, exchange: Exchange, line: &[u8], out: &mut Writer) -> CommandOutcome {
+    proceed(session, exchange.step_line(line), out)
 }
 
-fn step(session: &mut Session, sasl: Sasl, message: &[u8], out: &mut Writer) -> CommandOutcome {
-    match sasl.step(message, &*session.site.credentials, &session.peer) {
-        Ok(SaslStep::Challenge(sasl, challenge)) => {
-            out.continuation(&STANDARD.encode(challenge));
-            CommandOutcome::Sasl(sasl)
+fn proceed(session: &mut Session, step: Step, out: &mut Writer) -> CommandOutcome {
+    match step {
+        Step::Challenge { challenge, exchange } => {
+            out.continuation(&encode_line(&challenge));
+            CommandOutcome::Sasl(exchange)
         }
-        Ok(SaslStep::Done(login)) => login::logged_in(session, login),
-        Err(error) => login::login_failed(session, error),
+        Step::Check(check) => {
+            let next = check.run(&*session.site.accounts);
+            proceed(session, next, out)
+        }
+        Step::Done { login, .. } => login::logged_in(session, login),
+        Step::Failed(error) => login::login_failed(session, error),
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::codec::{VERBS, Writer};
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply, Session, sasl};
+use crate::session::{CommandOutcome, Reply, Session};
 
 /// Answers CAPABILITY.
 pub fn capability(session: &Session, out: &mut Writer) -> Result<CommandOutcome> {
@@ -33,8 +33,8 @@ pub fn write(session: &Session, out: &mut Writer) {
         out.text(" STARTTLS");
     }
     if session.peer.is_private() {
-        for mechanism in sasl::offered(&session.site.options) {
-            out.text(" AUTH=").text(mechanism);
+        for mechanism in session.login_context().offered() {
+            out.text(" AUTH=").text(mechanism.name());
         }
     } else {
         out.text(" LOGINDISABLED");

@@ -41,7 +41,7 @@ impl message::EntryData for MessageEntry<'_> {
     fn flags(&self) -> SystemFlags {
         let mut flags = SystemFlags::NONE;
         for (mark, flag) in FLAGS {
-            if self.entry.marks.has(mark) {
+            if self.entry.marks.contains(mark) {
                 flags.insert(flag);
             }
         }

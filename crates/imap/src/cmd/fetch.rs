@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use base::Modseq;
-use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailSnapshot, flags};
+use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailSnapshot};
 use notes::{FolderEntry, Marks};
 
 use super::content::OpenedMessage;
@@ -20,8 +20,10 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::message::{self, Octets, Outcome};
 use crate::session::cursor::MessageCursor;
+use crate::session::fetch_response::{write_head, write_of_entry};
 use crate::session::selected::{mailbox_gone, uid_set, uids_of_ranges};
 use crate::session::sequence_numbers::{UidRange, ranges_of};
+use crate::session::updates::ReportProgress;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Updates, is_full};
 
 /// Begins a FETCH and writes its first slice.
@@ -350,7 +352,8 @@ impl FetchJob {
 /// Sets `\Seen` on the messages of a batch that lack it.
 fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchMessage>) -> Result<()> {
     let selected = session.selected()?;
-    let unseen = batch.iter().filter(|picked| !picked.entry.marks.has(Marks::SEEN)).map(|picked| picked.entry.uid.0);
+    let unseen =
+        batch.iter().filter(|picked| !picked.entry.marks.contains(Marks::SEEN)).map(|picked| picked.entry.uid.0);
     let unseen = uid_set(&ranges_of(unseen));
     if unseen.is_empty() || !selected.is_writable() {
         return Ok(());
@@ -359,7 +362,7 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
     let outcome = file.store(selected.folder, &unseen, &change, None)?;
     selected.record_reported_change(outcome.modseq);
     for picked in batch.iter_mut().filter(|picked| outcome.changed.binary_search(&picked.entry.uid).is_ok()) {
-        picked.entry.marks = picked.entry.marks.with(Marks::SEEN);
+        picked.entry.marks = picked.entry.marks.union(Marks::SEEN);
         picked.entry.modseq = outcome.modseq;
         picked.sends_flags = true;
     }
@@ -367,97 +370,34 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
     Ok(())
 }
 
-/// A message as a FETCH response names it.
-#[derive(Clone, Copy)]
-pub struct NumberedEntry<'e> {
-    /// The sequence number.
-    pub number: u32,
-    /// The entry in the folder.
-    pub entry: &'e FolderEntry,
-    /// How the command numbers messages.
-    pub numbering: Numbering,
-}
-
-/// Writes a FETCH response with flags, unsolicited or after STORE. The UID is included if the command numbers by UID,
-/// or if CONDSTORE or IMAP4rev2 is enabled.
-pub fn write_flags(
-    session: &mut Session,
-    view: &MailSnapshot<'_>,
-    message: &NumberedEntry<'_>,
-    out: &mut Writer,
-) -> Result<()> {
-    let NumberedEntry { number, entry, numbering } = *message;
-    let condstore = session.enabled.condstore;
-    let rev2 = session.enabled.rev2;
-    let selected = session.selected()?;
-    write_head(number, out);
-    if condstore || rev2 || numbering == Numbering::Uid {
-        write_of_entry(&FetchAttribute::Uid, (selected, view, entry), out);
-        out.space();
-    }
-    write_of_entry(&FetchAttribute::Flags, (selected, view, entry), out);
-    if condstore {
-        out.space();
-        write_of_entry(&FetchAttribute::ModSeq, (selected, view, entry), out);
-    }
-    out.byte(b')').crlf();
-    Ok(())
-}
-
-/// Writes a FETCH response with the mod-sequence and without flags, after a silent STORE (RFC 7162 §3.1.3).
-pub fn write_modseq(number: u32, entry: &FolderEntry, out: &mut Writer) {
-    write_head(number, out);
-    out.text("UID ").number(u64::from(entry.uid.0)).text(" MODSEQ (").number(entry.modseq.0).text("))").crlf();
-}
-
-/// Writes `* n FETCH (`.
-pub fn write_head(number: u32, out: &mut Writer) {
-    out.untagged().number(u64::from(number)).text(" FETCH (");
-}
-
-/// Writes an attribute that the folder's entry holds.
-pub fn write_of_entry(
-    attribute: &FetchAttribute,
-    (selected, view, entry): (&Selected, &MailSnapshot<'_>, &FolderEntry),
-    out: &mut Writer,
-) {
-    match attribute {
-        FetchAttribute::Flags => write_flag_list(selected, view, entry, out),
-        FetchAttribute::InternalDate => {
-            out.text("INTERNALDATE ").date_time(entry.received.seconds());
-        }
-        FetchAttribute::ModSeq => {
-            out.text("MODSEQ (").number(entry.modseq.0).byte(b')');
-        }
-        FetchAttribute::Rfc822Size => {
-            out.text("RFC822.SIZE ").number(entry.size);
-        }
-        FetchAttribute::SaveDate => {
-            out.text("SAVEDATE ").date_time(entry.saved.seconds());
-        }
-        FetchAttribute::Uid => {
-            out.text("UID ").number(u64::from(entry.uid.0));
-        }
-        _ => {
-            let _ = base::never!(true, "only attributes of the index entry are written here");
-            out.nil();
+impl Session {
+    /// Sends attributes of new messages. Continues an interrupted report, which may have stopped within a literal.
+    pub(crate) fn send_new_message_attributes(&mut self, out: &mut Writer) -> Result<ReportProgress> {
+        let Some(watch) = self.watch.as_mut() else { return Ok(ReportProgress::All) };
+        let mut job = match (watch.announcement.take(), watch.unannounced_uids.take()) {
+            (Some(job), fresh) => {
+                watch.unannounced_uids = fresh;
+                job
+            }
+            (None, Some(fresh)) if self.selected.is_some() => {
+                let attributes =
+                    watch.selected_events().map(|(_, events)| events.attributes.clone()).unwrap_or_default();
+                let file = self.file()?;
+                new_message_job(attributes, fresh, &file.view()?)
+            }
+            _ => return Ok(ReportProgress::All),
+        };
+        match job.step(self, out) {
+            // The client did not request these attributes, so a part with an unknown encoding is no reason for an
+            // error.
+            Ok(Some(_)) | Err(Error::No(_)) => Ok(ReportProgress::All),
+            Ok(None) => {
+                if let Some(watch) = self.watch.as_mut() {
+                    watch.announcement = Some(job);
+                }
+                Ok(ReportProgress::Partial)
+            }
+            Err(error) => Err(error),
         }
     }
-}
-
-fn write_flag_list(selected: &Selected, view: &MailSnapshot<'_>, entry: &FolderEntry, out: &mut Writer) {
-    out.text("FLAGS (");
-    let mut separate = false;
-    let mut write = |name: &str| {
-        if std::mem::replace(&mut separate, true) {
-            out.space();
-        }
-        out.text(name);
-    };
-    flags::system_flag_names(entry.marks).for_each(&mut write);
-    entry.keywords.iter().filter_map(|keyword| view.keywords().name(*keyword)).for_each(&mut write);
-    if selected.is_recent(entry.uid.0) {
-        write("\\Recent");
-    }
-    out.byte(b')');
 }

@@ -1,12 +1,11 @@
 //! LIST (RFC 9051 §6.3.9) with LIST-EXTENDED (RFC 5258), LIST-STATUS (RFC 5819) and SPECIAL-USE (RFC 6154).
 
-use mail::mailbox::MailSnapshot;
-
 use super::status;
 use crate::codec::Writer;
-use crate::codec::ast::{ListCommand, ListSelection, SpecialUse};
+use crate::codec::ast::{ListCommand, ListSelection};
 use crate::error::Result;
-use crate::session::hierarchy::{Hierarchy, ListEntry, ListForm, ListedMailbox, Pattern};
+use crate::session::hierarchy::{ListEntry, ListForm, Pattern};
+use crate::session::list_response::{hierarchy, write_name};
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Lists mailboxes.
@@ -33,33 +32,6 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Resu
         }
     }
     Ok(Reply::completed().into())
-}
-
-/// Collects the mailboxes and subscribed names that the client can see.
-pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
-    let folders = view.folders()?;
-    let mut mailboxes: Vec<(String, ListedMailbox)> = Vec::with_capacity(folders.len());
-    let subscribed_only = ListedMailbox { subscribed: true, ..ListedMailbox::default() };
-    mailboxes.extend(view.subscriptions()?.into_iter().map(|name| (name, subscribed_only.clone())));
-    for folder in folders {
-        let special_use = folder.special_use.and_then(|known| SpecialUse::from_name(known.name().as_bytes()));
-        let exists = folder.selectable;
-        let subscribed = folder.subscribed;
-        mailboxes.push((folder.name, ListedMailbox { exists, subscribed, special_use, ..ListedMailbox::default() }));
-    }
-    Ok(Hierarchy::of(mailboxes))
-}
-
-/// Writes the beginning of a LIST response, without its extended data and line end.
-pub fn write_name(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut Writer) {
-    out.untagged().text("LIST (");
-    for (index, attribute) in listed.attributes(form).enumerate() {
-        if index > 0 {
-            out.space();
-        }
-        out.text(attribute);
-    }
-    out.text(") \"/\" ").mailbox(listed.name);
 }
 
 fn write(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut Writer) {

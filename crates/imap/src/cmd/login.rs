@@ -2,33 +2,30 @@
 
 use std::sync::Arc;
 
+use sasl::{Login, LoginError, LoginProtocol, PasswordRequest};
+
 use super::capability;
-use crate::backend::LoginError;
 use crate::codec::Status;
-use crate::error::{Error, Result};
 use crate::session::{Account, CommandOutcome, Reply, Session};
 
 /// Logs in with a password.
-pub fn login(session: &mut Session, user: &str, password: &[u8]) -> Result<CommandOutcome> {
-    require_privacy(session)?;
-    match session.site.credentials.authenticate(&session.peer, user, password) {
-        Ok(login) => Ok(logged_in(session, login)),
-        Err(error) => Ok(login_failed(session, error)),
+pub fn login(session: &mut Session, user: &str, password: &[u8]) -> CommandOutcome {
+    match check_privacy(session).and_then(|()| check_password(session, user, password)) {
+        Ok(login) => logged_in(session, login),
+        Err(error) => login_failed(session, error),
     }
 }
 
 /// Returns an error unless the connection is encrypted or local, so that credentials are not sent where others can read
 /// them.
-pub fn require_privacy(session: &Session) -> Result<()> {
-    if session.peer.is_private() {
-        return Ok(());
-    }
-    Err(Error::No("[PRIVACYREQUIRED] login requires an encrypted connection"))
+pub fn check_privacy(session: &Session) -> Result<(), LoginError> {
+    if session.peer.is_private() { Ok(()) } else { Err(LoginError::TlsRequired) }
 }
 
 /// Completes the login of a client that has proved its identity: opens its mail file and replies.
-pub fn logged_in(session: &mut Session, login: String) -> CommandOutcome {
-    match session.site.credentials.open(&login) {
+pub fn logged_in(session: &mut Session, login: Login) -> CommandOutcome {
+    let login = login.authorization;
+    match session.site.accounts.open(&login) {
         Ok(file) => {
             session.account = Some(Account { login, file: Arc::new(file) });
             Reply::ok("logged in").with_code(capability::code(session)).into()
@@ -37,10 +34,38 @@ pub fn logged_in(session: &mut Session, login: String) -> CommandOutcome {
     }
 }
 
-/// Ends a failed login. The failure counts against the client unless logins could not be checked.
+/// Ends a failed login, and counts it against the client if it was an attempt.
 pub fn login_failed(session: &mut Session, error: LoginError) -> CommandOutcome {
-    if error != LoginError::Unavailable {
+    if error.is_failed_attempt() {
         session.login_failures = session.login_failures.saturating_add(1);
     }
-    Reply { status: Status::No, ..Reply::ok(error.text()) }.into()
+    let (status, text) = reply(error);
+    Reply { status, ..Reply::ok(text) }.into()
+}
+
+fn check_password(session: &Session, user: &str, password: &[u8]) -> Result<Login, LoginError> {
+    let request = PasswordRequest::without_sasl(user.as_bytes(), password)?;
+    session.site.accounts.check_password(&session.peer.login_origin(LoginProtocol::Imap), &request)
+}
+
+/// Returns the reply to a failed login, with its response code (RFC 5530).
+fn reply(error: LoginError) -> (Status, &'static str) {
+    match error {
+        LoginError::InvalidCredentials => (Status::No, "[AUTHENTICATIONFAILED] wrong login or password"),
+        LoginError::AccountDisabled => (Status::No, "[AUTHORIZATIONFAILED] the account is disabled"),
+        LoginError::NotAuthorized => (Status::No, "[AUTHORIZATIONFAILED] you may not act as another user"),
+        LoginError::Throttled => (Status::No, "[LIMIT] too many failed logins, try again later"),
+        LoginError::Malformed => {
+            (Status::No, "[AUTHENTICATIONFAILED] invalid response for this authentication mechanism")
+        }
+        LoginError::ChannelBinding => {
+            (Status::No, "[AUTHENTICATIONFAILED] the channel binding does not match this connection")
+        }
+        LoginError::MechanismNotOffered => (Status::No, "[CANNOT] this authentication mechanism is not available"),
+        LoginError::TlsRequired => (Status::No, "[PRIVACYREQUIRED] login requires an encrypted connection"),
+        LoginError::Unavailable => (Status::No, "[UNAVAILABLE] cannot authenticate now, try again later"),
+        LoginError::NotBase64 => (Status::Bad, "expected base64"),
+        LoginError::TooLong => (Status::Bad, "the response is too long"),
+        LoginError::Cancelled => (Status::Bad, "authentication was cancelled"),
+    }
 }

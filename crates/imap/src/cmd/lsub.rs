@@ -1,11 +1,10 @@
 //! LSUB (RFC 3501 §6.3.9), the older command that lists subscriptions.
 
-use super::list;
 use crate::codec::Writer;
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
 use crate::session::hierarchy::Pattern;
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Reply, Session, list_response};
 
 /// Lists subscribed names.
 pub fn lsub(
@@ -19,7 +18,7 @@ pub fn lsub(
     let view = file.view()?;
     session.wait_for(view.ticket());
     let pattern = Pattern::new(reference.as_str(), pattern);
-    for (name, subscribed) in list::hierarchy(&view)?.subscribed(&pattern) {
+    for (name, subscribed) in list_response::hierarchy(&view)?.subscribed(&pattern) {
         out.untagged().text(if subscribed { "LSUB () \"/\" " } else { "LSUB (\\Noselect) \"/\" " });
         out.mailbox(name).crlf();
     }

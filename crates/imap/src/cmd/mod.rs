@@ -1,7 +1,8 @@
 //! The commands, one file per verb (related verbs share one), named as in the RFCs.
 //!
 //! [`start`] is the dispatcher: one line per verb, without logic. A command takes the session and its arguments, writes
-//! untagged responses, and returns the next action. The session has already checked that its state permits the command.
+//! untagged responses, and returns the next action. [`Session::execute`] checks before that the state of the session
+//! permits the command. The session itself does not depend on the commands.
 
 pub mod append;
 pub mod authenticate;
@@ -37,17 +38,44 @@ pub mod store;
 pub mod subscribe;
 pub mod thread;
 
-use crate::codec::Writer;
-use crate::codec::ast::CommandBody;
-use crate::error::Result;
-use crate::session::{CommandOutcome, Session};
+use crate::codec::ast::{Command, CommandBody};
+use crate::codec::{Verb, Writer};
+use crate::error::{Error, Result};
+use crate::session::{CommandOutcome, Effect, Reply, Session, Task};
+
+impl Session {
+    /// Writes the greeting.
+    pub fn greet(&self, out: &mut Writer) {
+        out.untagged().text("OK [");
+        capability::write(self, out);
+        out.text("] Doublet is ready").crlf();
+    }
+
+    /// Executes a command.
+    pub fn execute(&mut self, verb: &'static Verb, command: Command, out: &mut Writer) -> Effect {
+        let started = self.begin_command(verb, command.tag, out).and_then(|()| start(self, command.body, out));
+        self.proceed(started, out)
+    }
+
+    /// Processes the line that the client sent after a continuation request.
+    pub fn answer(&mut self, line: &[u8], out: &mut Writer) -> Effect {
+        let next = match self.task.take() {
+            None => return Effect::Ready,
+            Some(Task::Sasl(exchange)) => Ok(authenticate::continue_exchange(self, exchange, line, out)),
+            Some(Task::Idle) if line.eq_ignore_ascii_case(b"DONE") => Ok(CommandOutcome::Reply(Reply::completed())),
+            Some(Task::Idle) => Err(Error::Bad("expected DONE")),
+            Some(Task::Job(_) | Task::Finish(_)) => Err(Error::Bad("unexpected line, no continuation was requested")),
+        };
+        self.proceed(next, out)
+    }
+}
 
 /// Begins a command.
 pub fn start(session: &mut Session, body: CommandBody, out: &mut Writer) -> Result<CommandOutcome> {
     match body {
         CommandBody::Append { mailbox, messages } => append::append(session, &mailbox, messages),
         CommandBody::Authenticate { mechanism, initial } => {
-            authenticate::authenticate(session, &mechanism, initial, out)
+            Ok(authenticate::authenticate(session, &mechanism, initial.as_deref(), out))
         }
         CommandBody::Capability => capability::capability(session, out),
         CommandBody::Check => noop::check(session),
@@ -64,7 +92,7 @@ pub fn start(session: &mut Session, body: CommandBody, out: &mut Writer) -> Resu
         CommandBody::Id(_) => id::id(session, out),
         CommandBody::Idle => noop::idle(out),
         CommandBody::List(list) => list::list(session, &list, out),
-        CommandBody::Login { user, password } => login::login(session, &user, &password),
+        CommandBody::Login { user, password } => Ok(login::login(session, &user, &password)),
         CommandBody::Logout => logout::logout(out),
         CommandBody::Lsub { reference, pattern } => lsub::lsub(session, &reference, pattern.as_deref(), out),
         CommandBody::Move(transfer) => move_::move_(session, &transfer, out),

@@ -8,7 +8,7 @@ use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, contains_modse
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
-use crate::session::sequence_numbers::ranges_of;
+use crate::session::sequence_numbers::{push_range, ranges_of};
 use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a SEARCH.
@@ -71,9 +71,9 @@ impl SearchResult {
     /// Adds a message. Messages must be added in mailbox order.
     pub fn add(&mut self, matched: &SearchMatch<'_>, numbering: Numbering) {
         let entry = matched.facts.entry;
-        extend(&mut self.uids, entry.uid.0);
+        push_range(&mut self.uids, entry.uid.0..=entry.uid.0);
         if numbering == Numbering::Sequence {
-            extend(&mut self.numbers, matched.number);
+            push_range(&mut self.numbers, matched.number..=matched.number);
         }
         self.count = self.count.saturating_add(1);
         let modseq = entry.modseq.0;
@@ -88,13 +88,6 @@ impl SearchResult {
             Numbering::Sequence => &self.numbers,
             Numbering::Uid => &self.uids,
         }
-    }
-}
-
-fn extend(ranges: &mut Vec<RangeInclusive<u32>>, number: u32) {
-    match ranges.last_mut() {
-        Some(last) if last.end().checked_add(1) == Some(number) => *last = *last.start()..=number,
-        _ => ranges.push(number..=number),
     }
 }
 
@@ -135,7 +128,7 @@ impl SearchResponse {
         *saved = Vec::new();
         first.into_iter().chain(last).for_each(|uid| {
             if saved.last().is_none_or(|range| *range.end() != uid) {
-                extend(saved, uid);
+                push_range(saved, uid..=uid);
             }
         });
         Ok(())

@@ -94,7 +94,7 @@ fn deleted_bytes(view: &MailSnapshot<'_>, folder: base::ViewId, status: &FolderS
         return Ok(0);
     }
     view.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
-        if entry.marks.has(Marks::DELETED) {
+        if entry.marks.contains(Marks::DELETED) {
             bytes = bytes.saturating_add(entry.size);
             left = left.saturating_sub(1);
         }

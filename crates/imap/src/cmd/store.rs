@@ -10,7 +10,6 @@ use mail::mailbox::{FlagChange, MailSnapshot, StoreOutcome};
 
 use super::append::flags_of;
 use super::copy::{self, permitted_updates};
-use super::fetch;
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
 use crate::error::Result;
@@ -18,7 +17,7 @@ use crate::limits;
 use crate::session::cursor::MessageCursor;
 use crate::session::selected::{mailbox_gone, uid_set};
 use crate::session::sequence_numbers::ranges_of;
-use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, is_full};
+use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, fetch_response, is_full};
 
 /// Begins a STORE.
 pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Result<CommandOutcome> {
@@ -159,10 +158,10 @@ impl StoreJob {
             let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(mailbox_gone)? else { continue };
             let number = selected.roster.number_of(&selected.folder_in(&view), uid)?;
             if self.silent && entry.modseq == self.modseq {
-                fetch::write_modseq(number, &entry, out);
+                fetch_response::write_modseq(number, &entry, out);
             } else {
-                let message = fetch::NumberedEntry { number, entry: &entry, numbering: self.numbering };
-                fetch::write_flags(session, &view, &message, out)?;
+                let message = fetch_response::NumberedEntry { number, entry: &entry, numbering: self.numbering };
+                fetch_response::write_flags(session, &view, &message, out)?;
             }
             if is_full(out) {
                 break;

@@ -16,7 +16,6 @@ mod tests;
 pub use decoder::{Decoded, Decoder, Mode, Refusal};
 pub use error::SyntaxError;
 pub use mail::mailbox::utf7;
-pub use parse::access::decode_base64;
 pub use verb::{PermittedState, Pipelining, UidForm, VERBS, Verb};
 pub use writer::{Encoding, MONTHS, Status, Writer, is_atom_byte};
 

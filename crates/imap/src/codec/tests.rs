@@ -140,9 +140,8 @@ fn access_verbs() {
         initial: initial.map(<[u8]>::to_vec),
     };
     check("AUTHENTICATE plain", authenticate(None));
-    check("AUTHENTICATE PLAIN =", authenticate(Some(b"")));
-    check("AUTHENTICATE PLAIN AGEAYg==", authenticate(Some(b"\0a\0b")));
-    check_refused("AUTHENTICATE PLAIN A", SyntaxError::Expected("base64"));
+    check("AUTHENTICATE PLAIN =", authenticate(Some(b"=")));
+    check("AUTHENTICATE PLAIN AGEAYg==", authenticate(Some(b"AGEAYg==")));
     check("ENABLE condstore IMAP4rev2", CommandBody::Enable(vec!["CONDSTORE".into(), "IMAP4REV2".into()]));
     check_refused("ENABLE", SyntaxError::Expected("a space"));
     check("ID NIL", CommandBody::Id(vec![]));
@@ -407,7 +406,7 @@ fn search_keys() {
         "SEARCH 1:* UID 5 $",
         search(K::And(vec![K::Sequence(star()), K::Uid(messages(&[(5, 5)])), K::Sequence(MessageSet::Saved)])),
     );
-    let date = Date { year: 2026, month: 2, day: 1 };
+    let date = Date::constant(2026, 2, 1);
     check("SEARCH SINCE 1-Feb-2026", search(K::Since(date)));
     check("SEARCH NOT SENTBEFORE \"1-feb-2026\"", search(not(K::SentBefore(date))));
     check(

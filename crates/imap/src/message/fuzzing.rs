@@ -77,7 +77,7 @@ fn check_sections(message: &Message<'_>, data: &[u8]) {
 /// Checks that a match decided from the entry agrees with the match decided from the message.
 fn check_search(message: &Message<'_>, data: &[u8]) {
     let word: String = String::from_utf8_lossy(data.get(..5).unwrap_or(data)).into_owned();
-    let date = Date { year: 1997, month: 11, day: 21 };
+    let date = Date::constant(1997, 11, 21);
     let keys = vec![
         SearchKey::Body(word.clone()),
         SearchKey::Text(word.clone()),

@@ -12,16 +12,18 @@
 //! - [`sequence_numbers`] maps the client's sequence numbers to messages, [`selected`] is the selected mailbox and
 //!   resolves message sets, [`cursor`] visits messages in slices, [`updates`] reports the changes that other sessions
 //!   made, [`notify_watch`] reports events without a request (NOTIFY).
-//! - [`hierarchy`] is the tree of mailboxes as LIST shows it, [`sasl`] the mechanisms of AUTHENTICATE.
+//! - [`hierarchy`] is the tree of mailboxes as LIST shows it, [`list_response`] and [`fetch_response`] write responses
+//!   that reports contain, too.
 //! - `debug_events` reports commands and changes of state to the log.
 
 pub mod cursor;
 mod debug_events;
+pub mod fetch_response;
 pub mod hierarchy;
+pub mod list_response;
 pub mod notify_watch;
 pub mod recent;
 pub mod reply;
-pub mod sasl;
 pub mod selected;
 pub mod sequence_numbers;
 pub mod session_context;
@@ -31,11 +33,10 @@ use std::sync::Arc;
 
 use event_listener::EventListener;
 use mail::mailbox::MailFile;
+use sasl::{Exchange, LoginProtocol};
 use store::Ticket;
 use wire::Peer;
 
-use crate::cmd;
-use crate::codec::ast::Command;
 use crate::codec::{Encoding, Mode, PermittedState, Refusal, Status, Verb, Writer};
 use crate::error::{Error, Result};
 use crate::limits;
@@ -46,7 +47,6 @@ pub use session_context::{Options, SessionContext};
 pub use updates::Updates;
 
 use debug_events::CommandStart;
-use sasl::Sasl;
 
 /// The connection's next action after a session has processed a command or a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,17 +111,18 @@ pub struct Session {
     /// Number of failed logins.
     pub(crate) login_failures: u32,
     /// Remaining work of the current command.
-    task: Option<Task>,
+    pub(crate) task: Option<Task>,
     /// A fault of the server that the connection has not logged yet.
     fault: Option<String>,
 }
 
-enum Task {
+/// The remaining work of a command.
+pub(crate) enum Task {
     /// A command that produces its response in slices.
     Job(Box<dyn SlicedCommand>),
     /// The response is complete. The updates from other sessions and the tagged line remain.
     Finish(Reply),
-    Sasl(Sasl),
+    Sasl(Exchange),
     Idle,
 }
 
@@ -148,21 +149,13 @@ impl Session {
         }
     }
 
-    /// Writes the greeting.
-    pub fn greet(&self, out: &mut Writer) {
-        out.untagged().text("OK [");
-        cmd::capability::write(self, out);
-        out.text("] Doublet is ready").crlf();
-    }
-
-    /// Executes a command.
-    pub fn execute(&mut self, verb: &'static Verb, command: Command, out: &mut Writer) -> Effect {
+    /// Records the beginning of a command. Fails if the state of the session does not permit the command.
+    pub(crate) fn begin_command(&mut self, verb: &'static Verb, tag: String, out: &mut Writer) -> Result<()> {
         out.set_encoding(self.encoding());
-        self.tag = command.tag;
+        self.tag = tag;
         self.verb = verb.name;
         self.command_start = Some(CommandStart::now(self));
-        let started = self.permit(verb).and_then(|()| cmd::start(self, command.body, out));
-        self.proceed(started, out)
+        self.permit(verb)
     }
 
     /// Answers a command that the decoder refused.
@@ -199,24 +192,12 @@ impl Session {
                 self.proceed(next, out)
             }
             Some(Task::Finish(reply)) => self.finish(reply, out),
-            Some(Task::Sasl(sasl)) => {
-                self.task = Some(Task::Sasl(sasl));
+            Some(Task::Sasl(exchange)) => {
+                self.task = Some(Task::Sasl(exchange));
                 Effect::Line
             }
             Some(Task::Idle) => self.idle(out),
         }
-    }
-
-    /// Processes the line that the client sent after a continuation request.
-    pub fn answer(&mut self, line: &[u8], out: &mut Writer) -> Effect {
-        let next = match self.task.take() {
-            None => return Effect::Ready,
-            Some(Task::Sasl(sasl)) => cmd::authenticate::continue_exchange(self, sasl, line, out),
-            Some(Task::Idle) if line.eq_ignore_ascii_case(b"DONE") => Ok(CommandOutcome::Reply(Reply::completed())),
-            Some(Task::Idle) => Err(Error::Bad("expected DONE")),
-            Some(Task::Job(_) | Task::Finish(_)) => Err(Error::Bad("unexpected line, no continuation was requested")),
-        };
-        self.proceed(next, out)
     }
 
     /// Returns a listener that wakes when there may be something to report to an idle client. It must be taken before
@@ -279,6 +260,11 @@ impl Session {
         self.account.as_ref().map(|account| account.login.as_str())
     }
 
+    /// Returns the context of logins, with the mechanisms that the connection offers.
+    pub(crate) fn login_context(&self) -> sasl::Context {
+        self.peer.login_context(LoginProtocol::Imap, &self.site.options.mechanisms)
+    }
+
     pub(crate) fn encoding(&self) -> Encoding {
         if self.mode().utf8 { Encoding::Utf8 } else { Encoding::Ascii }
     }
@@ -318,7 +304,8 @@ impl Session {
         }
     }
 
-    fn proceed(&mut self, next: Result<CommandOutcome>, out: &mut Writer) -> Effect {
+    /// Continues a command after its first step: keeps the remaining work, or ends the command.
+    pub(crate) fn proceed(&mut self, next: Result<CommandOutcome>, out: &mut Writer) -> Effect {
         let task = match next {
             Ok(CommandOutcome::Reply(reply)) => return self.finish(reply, out),
             Err(error @ (Error::ContentsGone | Error::MailboxGone)) => return self.end_with_error(&error, out),
@@ -329,7 +316,7 @@ impl Session {
                 return self.finish(Reply::error(&error), out);
             }
             Ok(CommandOutcome::Job(job)) => Task::Job(job),
-            Ok(CommandOutcome::Sasl(sasl)) => Task::Sasl(sasl),
+            Ok(CommandOutcome::Sasl(exchange)) => Task::Sasl(exchange),
             Ok(CommandOutcome::Idle) => Task::Idle,
         };
         self.task = Some(task);

@@ -17,9 +17,9 @@ use event_listener::EventListener;
 use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
 
 use super::hierarchy::{Hierarchy, ListEntry, ListForm};
+use super::list_response;
 use super::updates::ReportProgress;
 use super::{Effect, Session, SlicedCommand, Updates};
-use crate::cmd::{fetch, list};
 use crate::codec::Writer;
 use crate::codec::ast::{EventGroup, Events, ListReturns, ListSelection, MailboxFilter};
 use crate::error::{Error, Result};
@@ -35,9 +35,9 @@ pub struct NotifyWatch {
     /// Mod-sequence up to which the reports that are permitted between commands have been sent.
     pushed_modseq: Modseq,
     /// UIDs of new messages in the selected mailbox whose attributes have yet to be sent.
-    unannounced_uids: Option<RangeInclusive<u32>>,
+    pub(crate) unannounced_uids: Option<RangeInclusive<u32>>,
     /// The job that is sending attributes of new messages.
-    announcement: Option<Box<dyn SlicedCommand>>,
+    pub(crate) announcement: Option<Box<dyn SlicedCommand>>,
 }
 
 /// A mailbox as last reported to the client.
@@ -109,7 +109,7 @@ impl NotifyWatch {
     }
 
     /// Returns the watched events of the selected mailbox.
-    fn selected_events(&self) -> Option<(&MailboxFilter, &Events)> {
+    pub(crate) fn selected_events(&self) -> Option<(&MailboxFilter, &Events)> {
         let group = self.groups.iter().find(|group| is_selected(&group.filter))?;
         group.events.messages.then_some((&group.filter, &group.events))
     }
@@ -123,7 +123,7 @@ impl NotifyWatch {
         out: &mut Writer,
     ) -> Result<()> {
         let folders: Vec<Folder> = view.folders()?.into_iter().filter(|folder| folder.selectable).collect();
-        let hierarchy = list::hierarchy(view)?;
+        let hierarchy = list_response::hierarchy(view)?;
         let is_there = |id: &ViewId| folders.iter().any(|folder| folder.id == *id);
         let gone: Vec<ViewId> = self.mailboxes.keys().filter(|id| !is_there(id)).copied().collect();
         let gone: Vec<ReportedMailbox> = gone.iter().filter_map(|id| self.mailboxes.remove(id)).collect();
@@ -179,7 +179,7 @@ fn write_list(name: &str, old_name: Option<&str>, hierarchy: &Hierarchy, out: &m
     let returns = ListReturns { subscribed: true, ..ListReturns::default() };
     let form = ListForm { selection: ListSelection::default(), returns: &returns, knows_nonexistent: true };
     match hierarchy.get(name) {
-        Some(mailbox) => list::write_name(&ListEntry { name, mailbox, child_info: false }, form, out),
+        Some(mailbox) => list_response::write_name(&ListEntry { name, mailbox, child_info: false }, form, out),
         None => {
             out.untagged().text("LIST (\\NonExistent) \"/\" ").mailbox(name);
         }
@@ -313,35 +313,5 @@ impl Session {
         watch.report_changes(selected, self.enabled.condstore, &view, out)?;
         self.wait_for(view.ticket());
         Ok(())
-    }
-
-    /// Sends attributes of new messages. Continues an interrupted report, which may have stopped within a literal.
-    pub(crate) fn send_new_message_attributes(&mut self, out: &mut Writer) -> Result<ReportProgress> {
-        let Some(watch) = self.watch.as_mut() else { return Ok(ReportProgress::All) };
-        let mut job = match (watch.announcement.take(), watch.unannounced_uids.take()) {
-            (Some(job), fresh) => {
-                watch.unannounced_uids = fresh;
-                job
-            }
-            (None, Some(fresh)) if self.selected.is_some() => {
-                let attributes =
-                    watch.selected_events().map(|(_, events)| events.attributes.clone()).unwrap_or_default();
-                let file = self.file()?;
-                fetch::new_message_job(attributes, fresh, &file.view()?)
-            }
-            _ => return Ok(ReportProgress::All),
-        };
-        match job.step(self, out) {
-            // The client did not request these attributes, so a part with an unknown encoding is no reason for an
-            // error.
-            Ok(Some(_)) | Err(Error::No(_)) => Ok(ReportProgress::All),
-            Ok(None) => {
-                if let Some(watch) = self.watch.as_mut() {
-                    watch.announcement = Some(job);
-                }
-                Ok(ReportProgress::Partial)
-            }
-            Err(error) => Err(error),
-        }
     }
 }

@@ -6,8 +6,8 @@
 //! that selects the mailbox, as the RFC requires.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use base::sync::Mutex;
 use base::{DbNumber, ViewId};
 
 use crate::limits::RECENT_MAILBOXES_MAX;
@@ -30,7 +30,7 @@ impl RecentMessages {
     }
 
     fn look_up(&self, mailbox: (DbNumber, ViewId), uid_next: u32, change: impl FnOnce(&mut u32)) -> u32 {
-        let mut unclaimed = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unclaimed = self.unclaimed.lock();
         if unclaimed.len() >= RECENT_MAILBOXES_MAX && !unclaimed.contains_key(&mailbox) {
             // Cleared entries make messages recent again, which is the correct answer if the state is unknown.
             unclaimed.clear();

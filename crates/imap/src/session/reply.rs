@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use super::sasl::Sasl;
+use sasl::Exchange;
+
 use super::updates::Updates;
 use super::{Effect, Session};
 use crate::codec::{Status, Writer};
@@ -16,7 +17,7 @@ pub enum CommandOutcome {
     /// The command produces its response in slices.
     Job(Box<dyn SlicedCommand>),
     /// The command asks for a line of AUTHENTICATE.
-    Sasl(Sasl),
+    Sasl(Exchange),
     /// The command waits for DONE.
     Idle,
 }

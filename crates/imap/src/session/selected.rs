@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use base::{Modseq, Uid, ViewId};
 use mail::mailbox::{Folder, FolderStatus, MailSnapshot, UidSet};
 
-use super::sequence_numbers::{FolderPositions, SequenceNumbers, UidRange};
+use super::sequence_numbers::{FolderPositions, SequenceNumbers, UidRange, push_range};
 use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 
@@ -178,12 +178,8 @@ impl Selected {
 
     /// Adds UIDs to the recent ones.
     pub fn add_recent(&mut self, uids: std::ops::Range<u32>) {
-        if uids.is_empty() {
-            return;
-        }
-        match self.recent.last_mut() {
-            Some(last) if last.end().checked_add(1) == Some(uids.start) => *last = *last.start()..=uids.end - 1,
-            _ => self.recent.push(uids.start..=uids.end - 1),
+        if !uids.is_empty() {
+            push_range(&mut self.recent, uids.start..=uids.end - 1);
         }
     }
 

@@ -205,13 +205,16 @@ impl SequenceNumbers {
 #[must_use]
 pub fn ranges_of(numbers: impl IntoIterator<Item = u32>) -> Vec<RangeInclusive<u32>> {
     let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
-    for number in numbers {
-        match ranges.last_mut() {
-            Some(last) if last.end().checked_add(1) == Some(number) => *last = *last.start()..=number,
-            _ => ranges.push(number..=number),
-        }
-    }
+    numbers.into_iter().for_each(|number| push_range(&mut ranges, number..=number));
     ranges
+}
+
+/// Appends a range. It is joined to the last one if it begins directly after its end.
+pub fn push_range(ranges: &mut Vec<RangeInclusive<u32>>, next: RangeInclusive<u32>) {
+    match ranges.last_mut() {
+        Some(last) if last.end().checked_add(1) == Some(*next.start()) => *last = *last.start()..=*next.end(),
+        _ => ranges.push(next),
+    }
 }
 
 /// Converts a count of messages to 32 bits. It fits because UIDs have 32 bits.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Clock;
+use sasl::Mechanism;
 
 use super::recent::RecentMessages;
-use crate::backend::{Credentials, FullTextProvider};
+use crate::backend::{Accounts, FullTextProvider};
 use crate::limits;
 
 /// The options that the operator can set.
@@ -18,8 +19,8 @@ pub struct Options {
     pub starttls: bool,
     /// `true` if COMPRESS=DEFLATE is offered.
     pub compression: bool,
-    /// `true` if AUTHENTICATE offers SCRAM-SHA-256.
-    pub scram: bool,
+    /// The mechanisms of AUTHENTICATE, as far as a connection can offer them.
+    pub mechanisms: Vec<Mechanism>,
     /// Maximum silence of a client after login, including IDLE.
     pub silence_time_max: Duration,
     /// Maximum silence of a client before login.
@@ -42,7 +43,7 @@ impl Default for Options {
             append_bytes_max: limits::APPEND_BYTES_MAX,
             starttls: false,
             compression: true,
-            scram: true,
+            mechanisms: Mechanism::WITH_PASSWORD.to_vec(),
             silence_time_max: limits::INACTIVITY_TIME_MAX,
             login_time_max: limits::LOGIN_TIME_MAX,
             errors_max: limits::BAD_COMMANDS_MAX,
@@ -55,7 +56,7 @@ impl Default for Options {
 /// Data that all sessions share.
 pub struct SessionContext {
     /// Access to passwords and mail files.
-    pub credentials: Arc<dyn Credentials>,
+    pub accounts: Arc<dyn Accounts>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The options.
@@ -69,8 +70,8 @@ pub struct SessionContext {
 impl SessionContext {
     /// Creates the shared data of sessions, without a full-text index.
     #[must_use]
-    pub fn new(credentials: Arc<dyn Credentials>, clock: Arc<dyn Clock>, options: Options) -> Self {
-        Self { credentials, clock, options, recent: RecentMessages::default(), full_text: Arc::new(|| Ok(None)) }
+    pub fn new(accounts: Arc<dyn Accounts>, clock: Arc<dyn Clock>, options: Options) -> Self {
+        Self { accounts, clock, options, recent: RecentMessages::default(), full_text: Arc::new(|| Ok(None)) }
     }
 
     /// Sets the full-text index that searches use.

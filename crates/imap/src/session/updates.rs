@@ -12,8 +12,7 @@ use base::{DbNumber, Uid};
 use mail::mailbox::MailSnapshot;
 use notes::FolderEntry;
 
-use super::{Session, is_full, selected};
-use crate::cmd::fetch;
+use super::{Session, fetch_response, is_full, selected};
 use crate::codec::ast::Numbering;
 use crate::codec::{Status, Writer};
 use crate::error::Result;
@@ -198,7 +197,12 @@ impl Session {
             let selected = self.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid))? else { continue };
             let number = selected.roster.number_of(&selected.folder_in(view), uid)?;
-            fetch::write_flags(self, view, &fetch::NumberedEntry { number, entry: &entry, numbering }, out)?;
+            fetch_response::write_flags(
+                self,
+                view,
+                &fetch_response::NumberedEntry { number, entry: &entry, numbering },
+                out,
+            )?;
             if is_full(out) {
                 break;
             }

@@ -13,6 +13,7 @@ mod notify;
 mod search;
 mod set;
 
+pub use base::civil::Date;
 pub use fetch::{FetchAttribute, PartPath, Partial, Section, SectionText};
 pub use flag::{FlagList, StoreAction, SystemFlag, SystemFlags};
 pub use mailbox::{
@@ -20,7 +21,7 @@ pub use mailbox::{
 };
 pub use notify::{EventGroup, Events, MailboxFilter, NotifyCommand};
 pub use search::{
-    AddressField, Date, SearchCommand, SearchKey, SearchReturns, SortCommand, SortCriterion, SortKey, ThreadAlgorithm,
+    AddressField, SearchCommand, SearchKey, SearchReturns, SortCommand, SortCriterion, SortKey, ThreadAlgorithm,
     ThreadCommand,
 };
 pub use set::{Bound, MessageSet, SequenceRange, SequenceSet};
@@ -56,11 +57,11 @@ pub enum CommandBody {
     Id(Vec<(String, Option<String>)>),
     /// STARTTLS.
     StartTls,
-    /// AUTHENTICATE. The initial response is already decoded from base64.
+    /// AUTHENTICATE.
     Authenticate {
         /// The SASL mechanism, in upper case.
         mechanism: String,
-        /// The initial response. An empty one was sent as `=`.
+        /// The initial response as received, in base64.
         initial: Option<Vec<u8>>,
     },
     /// LOGIN.

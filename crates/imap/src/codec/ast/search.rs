@@ -4,6 +4,8 @@
 //! `OLD` is `Not(Recent)`, `UNKEYWORD x` is `Not(Keyword(x))`. Before matching, the session replaces
 //! [`SearchKey::Sequence`] and `$` by [`SearchKey::Uid`] with plain numbers, so a matcher sees only those.
 
+use base::civil::Date;
+
 use super::set::MessageSet;
 
 /// SEARCH.
@@ -141,46 +143,6 @@ pub enum AddressField {
     To,
 }
 
-/// A day of the Gregorian calendar. The decoder accepts only days that exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Date {
-    /// The year, 1 to 9999.
-    pub year: u16,
-    /// The month, 1 to 12.
-    pub month: u8,
-    /// The day of the month, 1 to 31.
-    pub day: u8,
-}
-
-impl Date {
-    /// Creates a date. Returns `None` if the day does not exist.
-    #[must_use]
-    pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
-        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        let days = match month {
-            1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-            4 | 6 | 9 | 11 => 30,
-            2 if leap => 29,
-            2 => 28,
-            _ => return None,
-        };
-        ((1..=9999).contains(&year) && (1..=days).contains(&day)).then_some(Self { year, month, day })
-    }
-
-    /// Returns the number of days since 1970-01-01, which is negative for earlier days.
-    #[must_use]
-    pub fn days_since_epoch(self) -> i64 {
-        // Howard Hinnant's `days_from_civil`: the year begins in March, so that the leap day is its last day.
-        let year = i64::from(self.year) - i64::from(self.month <= 2);
-        let era = year.div_euclid(400);
-        let year_of_era = year.rem_euclid(400);
-        let month = (i64::from(self.month) + 9) % 12;
-        let day_of_year = (153 * month + 2) / 5 + i64::from(self.day) - 1;
-        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-        era * 146_097 + day_of_era - 719_468
-    }
-}
-
 /// One criterion of SORT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortCriterion {
@@ -220,30 +182,4 @@ pub enum ThreadAlgorithm {
     OrderedSubject,
     /// REFERENCES.
     References,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_days_that_exist_are_made() {
-        assert!(Date::new(2024, 2, 29).is_some());
-        assert!(Date::new(2000, 2, 29).is_some());
-        assert!(Date::new(1900, 2, 29).is_none());
-        assert!(Date::new(2026, 4, 31).is_none());
-        assert!(Date::new(2026, 13, 1).is_none());
-        assert!(Date::new(2026, 1, 0).is_none());
-    }
-
-    #[test]
-    fn days_are_counted_from_the_epoch() {
-        let check = |year, month, day, expected| {
-            assert_eq!(Date::new(year, month, day).map(Date::days_since_epoch), Some(expected));
-        };
-        check(1970, 1, 1, 0);
-        check(1969, 12, 31, -1);
-        check(2000, 3, 1, 11_017);
-        check(2026, 11, 21, 20_778);
-    }
 }

@@ -1,8 +1,5 @@
 //! Arguments of the verbs that concern the session itself: LOGIN, AUTHENTICATE, ENABLE, ID, COMPRESS.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-
 use crate::codec::ast::{CommandBody, Numbering};
 use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
@@ -25,14 +22,9 @@ pub fn authenticate(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBo
     if !scanner.is_at_end() {
         scanner.space()?;
         let text = scanner.bytes_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
-        initial = Some(if text == b"=" { Vec::new() } else { decode_base64(text)? });
+        initial = Some(text.to_vec());
     }
     Ok(CommandBody::Authenticate { mechanism, initial })
-}
-
-/// Decodes a base64 message that the client sends during AUTHENTICATE.
-pub fn decode_base64(text: &[u8]) -> Parsed<Vec<u8>> {
-    STANDARD.decode(text).map_err(|_| SyntaxError::Expected("base64"))
 }
 
 /// Parses `ENABLE capability ...`.

@@ -1,5 +1,7 @@
 //! Arguments of the verbs that concern messages: APPEND, REPLACE, FETCH, STORE, COPY, MOVE, EXPUNGE.
 
+use base::time::days_since_epoch;
+
 use crate::codec::ast::{
     AppendMessage, CommandBody, Date, FetchAttribute, FetchCommand, FlagList, Numbering, PartPath, Partial,
     ReplaceCommand, Section, SectionText, StoreAction, StoreCommand, TransferCommand,
@@ -60,7 +62,7 @@ fn date_time(scanner: &mut Scanner<'_>) -> Parsed<i64> {
     let date = date_of(day).ok_or(WHAT)?;
     let seconds = seconds_of_day(time).ok_or(WHAT)?;
     let zone = zone_seconds(zone).ok_or(WHAT)?;
-    Ok(date.days_since_epoch() * 86_400 + seconds - zone)
+    Ok(days_since_epoch(date) * 86_400 + seconds - zone)
 }
 
 /// Parses `dd-Mon-yyyy`.
@@ -73,7 +75,8 @@ pub fn date_of(text: &str) -> Option<Date> {
         return None;
     }
     let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))?;
-    Date::new(year.parse().ok()?, u8::try_from(month + 1).ok()?, day.parse().ok()?)
+    let date = Date::new(year.parse().ok()?, i8::try_from(month + 1).ok()?, day.parse().ok()?).ok()?;
+    (date.year() > 0).then_some(date)
 }
 
 fn seconds_of_day(text: &str) -> Option<i64> {

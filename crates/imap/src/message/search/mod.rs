@@ -18,6 +18,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use base::Timestamp;
+use base::time::days_since_epoch;
 use mail::casemap::Needle;
 use mail::mime::{date, header};
 use mail::search_texts::{INDEXED_FIELDS, find_in_addresses, find_in_field};
@@ -426,7 +427,7 @@ impl SoughtText {
 }
 
 fn day(date: &Date) -> i64 {
-    date.days_since_epoch()
+    days_since_epoch(*date)
 }
 
 fn address_field(field: AddressField) -> &'static str {

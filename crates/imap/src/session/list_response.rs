@@ -1,0 +1,35 @@
+//! The mailboxes of a mail file as LIST, LSUB and NOTIFY name them.
+
+use mail::mailbox::MailSnapshot;
+
+use super::hierarchy::{Hierarchy, ListEntry, ListForm, ListedMailbox};
+use crate::codec::Writer;
+use crate::codec::ast::SpecialUse;
+use crate::error::Result;
+
+/// Collects the mailboxes and subscribed names that the client can see.
+pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
+    let folders = view.folders()?;
+    let mut mailboxes: Vec<(String, ListedMailbox)> = Vec::with_capacity(folders.len());
+    let subscribed_only = ListedMailbox { subscribed: true, ..ListedMailbox::default() };
+    mailboxes.extend(view.subscriptions()?.into_iter().map(|name| (name, subscribed_only.clone())));
+    for folder in folders {
+        let special_use = folder.special_use.and_then(|known| SpecialUse::from_name(known.name().as_bytes()));
+        let exists = folder.selectable;
+        let subscribed = folder.subscribed;
+        mailboxes.push((folder.name, ListedMailbox { exists, subscribed, special_use, ..ListedMailbox::default() }));
+    }
+    Ok(Hierarchy::of(mailboxes))
+}
+
+/// Writes the beginning of a LIST response, without its extended data and line end.
+pub fn write_name(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut Writer) {
+    out.untagged().text("LIST (");
+    for (index, attribute) in listed.attributes(form).enumerate() {
+        if index > 0 {
+            out.space();
+        }
+        out.text(attribute);
+    }
+    out.text(") \"/\" ").mailbox(listed.name);
+}
