@@ -8,10 +8,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sasl::Mechanism;
 use tokio::io::AsyncWriteExt;
 use wire::{Peer, Pool, SessionTermination, Shutdown, Stream, Tls};
 
-use crate::backend::Credentials;
+use crate::backend::Accounts;
 use crate::codec::{MessageResponse, take_line};
 use crate::limits::REPLIES_BYTES_MAX;
 use crate::session::{Features, Session, Step};
@@ -20,15 +21,15 @@ use crate::work::{Outcome, Work};
 /// Data that all connections share.
 pub struct Service {
     /// Access to passwords and mail files.
-    pub credentials: Arc<dyn Credentials>,
+    pub accounts: Arc<dyn Accounts>,
     /// The pool that executes the work.
     pub pool: Pool,
     /// The certificate for STLS. If it is `None`, STLS is not offered.
     pub tls: Option<Arc<Tls>>,
     /// The server's name, for the greeting.
     pub hostname: String,
-    /// `true` if SCRAM-SHA-256 is offered.
-    pub scram: bool,
+    /// The mechanisms of AUTH, as far as a connection can offer them.
+    pub mechanisms: Vec<Mechanism>,
     /// Maximum silence of a client.
     pub idle_time_max: Duration,
     /// Signals the shutdown of the server.
@@ -38,7 +39,8 @@ pub struct Service {
 /// Serves one connection until it ends. With implicit TLS, the stream must already be encrypted and the peer marked
 /// accordingly.
 pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: SessionTermination) -> io::Result<()> {
-    let offers = Features { tls: service.tls.is_some() && !peer.tls, scram: service.scram };
+    let mechanisms = service.mechanisms.clone();
+    let offers = Features { tls: service.tls.is_some() && !peer.tls, mechanisms };
     let session = Session::new(peer, &service.hostname, offers);
     let greeting = session.greeting();
     let shutdown = service.shutdown.clone();
@@ -124,9 +126,9 @@ impl Connection {
     }
 
     async fn work(&mut self, work: Work) -> Step {
-        let credentials = Arc::clone(&self.service.credentials);
+        let accounts = Arc::clone(&self.service.accounts);
         let peer = *self.session.peer();
-        let done = self.service.pool.run(move || work.execute(credentials.as_ref(), &peer)).await;
+        let done = self.service.pool.run(move || work.execute(accounts.as_ref(), &peer)).await;
         let outcome = match done {
             Ok(done) => match done.durable {
                 Some(durable) => {

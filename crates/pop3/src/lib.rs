@@ -1,7 +1,7 @@
 //! POP3: the protocol crate for the Post Office Protocol over the inbox of a mail file.
 //!
 //! Implemented: RFC 1939 with TOP, UIDL and USER; CAPA, RESP-CODES, PIPELINING and EXPIRE (RFC 2449); AUTH-RESP-CODE
-//! (3206); STLS (2595); AUTH with PLAIN, LOGIN and SCRAM-SHA-256 (5034, 7677); UTF8 and UTF8 USER (6856).
+//! (3206); STLS (2595); AUTH with the mechanisms of the crate `sasl` (5034); UTF8 and UTF8 USER (6856).
 //!
 //! Left out: APOP (it requires plain-text passwords on the server), LANG, and the downgrading of messages with 8-bit
 //! headers for clients without UTF8, which are sent byte for byte. The maildrop is not locked. A session sees the inbox

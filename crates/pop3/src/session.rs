@@ -10,10 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use data_encoding::BASE64;
+use sasl::{Exchange, LoginError, LoginProtocol, Mechanism, encode_line};
 use wire::Peer;
 
-use crate::backend::{LoginError, SaslExchange};
 use crate::cmd;
 use crate::codec::{Command, LineError, LineKind, MessageResponse};
 use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
@@ -34,12 +33,12 @@ pub enum Step {
 }
 
 /// Optional features that a session offers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
     /// STLS, as long as the connection is not encrypted.
     pub tls: bool,
-    /// SCRAM-SHA-256.
-    pub scram: bool,
+    /// The mechanisms of AUTH, as far as the connection can offer them.
+    pub mechanisms: Vec<Mechanism>,
 }
 
 /// The session of one connection.
@@ -48,7 +47,8 @@ pub struct Session {
     pub(crate) hostname: String,
     pub(crate) offers: Features,
     pub(crate) state: State,
-    pub(crate) exchange: Option<PendingExchange>,
+    /// The SASL exchange that waits for the client's next line.
+    exchange: Option<Exchange>,
     failures: u32,
     errors: u32,
 }
@@ -66,20 +66,6 @@ pub(crate) struct OpenMaildrop {
     pub(crate) maildrop: Maildrop,
     /// Indexes of the messages to remove, counted from 0.
     pub(crate) deleted: BTreeSet<usize>,
-}
-
-/// The expected content of the next line in a SASL exchange.
-pub(crate) enum PendingExchange {
-    /// PLAIN: the complete message.
-    Plain,
-    /// LOGIN: the login name.
-    LoginName,
-    /// LOGIN: the password of this login name.
-    LoginPassword(String),
-    /// SCRAM: the next message.
-    Scram(Box<dyn SaslExchange>),
-    /// SCRAM: an empty line, after which this login is complete.
-    ScramEnd(String),
 }
 
 impl Session {
@@ -110,8 +96,8 @@ impl Session {
 
     /// Processes a line.
     pub fn line(&mut self, line: &str) -> Step {
-        if let Some(pending) = self.exchange.take() {
-            return cmd::auth::continue_exchange(self, pending, line);
+        if let Some(exchange) = self.exchange.take() {
+            return cmd::auth::continue_exchange(self, exchange, line);
         }
         let command = Command::parse(line);
         match cmd::find(&command.verb, &self.state) {
@@ -133,14 +119,7 @@ impl Session {
         match outcome {
             Outcome::Opened(maildrop) => self.opened(maildrop),
             Outcome::Refused(error) => self.refused(error),
-            Outcome::Challenge(exchange, challenge) => {
-                self.exchange = Some(PendingExchange::Scram(exchange));
-                Step::Reply(format!("+ {}\r\n", BASE64.encode(&challenge)))
-            }
-            Outcome::Authenticated(login, last) => {
-                self.exchange = Some(PendingExchange::ScramEnd(login));
-                Step::Reply(format!("+ {}\r\n", BASE64.encode(&last)))
-            }
+            Outcome::Exchange(step) => self.proceed(step),
             Outcome::Message(Some(raw), None) => {
                 let outgoing = MessageResponse::whole(raw);
                 Step::Message(ok(&format!("{} octets", outgoing.octets())), outgoing)
@@ -178,6 +157,35 @@ impl Session {
         self.state = State::Authorization(None);
     }
 
+    /// Returns the context of logins, with the mechanisms that the connection offers.
+    pub(crate) fn login_context(&self) -> sasl::Context {
+        self.peer.login_context(LoginProtocol::Pop3, &self.offers.mechanisms)
+    }
+
+    /// Performs a step of a SASL exchange.
+    pub(crate) fn proceed(&mut self, step: sasl::Step) -> Step {
+        match step {
+            sasl::Step::Challenge { challenge, exchange } => {
+                self.exchange = Some(exchange);
+                Step::Reply(format!("+ {}\r\n", encode_line(&challenge)))
+            }
+            sasl::Step::Check(check) => Step::Work(Work::Check(check)),
+            sasl::Step::Done { login, .. } => Step::Work(Work::Open(login)),
+            sasl::Step::Failed(error) => self.refused(error),
+        }
+    }
+
+    /// Counts a failed login, and returns the error reply. After too many of them, the reply closes the connection.
+    pub(crate) fn refused(&mut self, error: LoginError) -> Step {
+        let text = cmd::auth::error_text(error);
+        self.state = State::Authorization(None);
+        if !error.is_failed_attempt() {
+            return self.error(text);
+        }
+        self.failures = self.failures.saturating_add(1);
+        if self.failures >= LOGIN_FAILURES_MAX { Step::Close(err(text)) } else { Step::Reply(err(text)) }
+    }
+
     /// Counts a command that is refused, and returns the error reply. After too many of them, the reply closes the
     /// connection.
     pub(crate) fn error(&mut self, why: &str) -> Step {
@@ -198,16 +206,6 @@ impl Session {
         let text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.octets()));
         self.state = State::Transaction(inbox);
         Step::Reply(text)
-    }
-
-    fn refused(&mut self, error: LoginError) -> Step {
-        self.failures = self.failures.saturating_add(1);
-        self.state = State::Authorization(None);
-        if self.failures >= LOGIN_FAILURES_MAX {
-            Step::Close(err(error.text()))
-        } else {
-            Step::Reply(err(error.text()))
-        }
     }
 }
 

@@ -10,27 +10,21 @@ use std::sync::Arc;
 use base::{NoteId, Uid, ViewId};
 use mail::mailbox::{FlagChange, Flags, MailFile, UidSet};
 use notes::Marks;
+use sasl::{Check, Login, LoginError, LoginProtocol, PasswordRequest};
 use store::DurableFuture;
 use wire::Peer;
 
-use crate::backend::{Credentials, LoginError, SaslExchange, SaslExchangeStep};
+use crate::backend::Accounts;
 use crate::limits::MESSAGES_MAX;
 
 /// A task for a worker.
 pub enum Work {
     /// Checks a password and opens the inbox.
-    Login {
-        /// The login name that the client sent.
-        login: String,
-        /// The password.
-        password: Vec<u8>,
-    },
-    /// Begins a SCRAM-SHA-256 exchange, with the client's first message if it was sent with the command.
-    Scram(Option<Vec<u8>>),
-    /// Continues an exchange.
-    Exchange(Box<dyn SaslExchange>, Vec<u8>),
-    /// Opens the inbox of a login whose exchange is complete.
-    Open(String),
+    Password(PasswordRequest),
+    /// Answers the question of a SASL exchange, and opens the inbox if that was its end.
+    Check(Check),
+    /// Opens the inbox of a login.
+    Open(Login),
     /// Reads a message. With a number of lines, only its top is sent.
     Read(Arc<MailFile>, NoteId, Option<u32>),
     /// Removes messages.
@@ -43,10 +37,8 @@ pub enum Outcome {
     Opened(Maildrop),
     /// The login failed.
     Refused(LoginError),
-    /// The exchange continues with this challenge from the server.
-    Challenge(Box<dyn SaslExchange>, Vec<u8>),
-    /// The exchange is complete: the login, and the server's last message.
-    Authenticated(String, Vec<u8>),
+    /// The next step of a SASL exchange.
+    Exchange(sasl::Step),
     /// A message and the number of its lines to send. The message is `None` if it has vanished.
     Message(Option<Vec<u8>>, Option<u32>),
     /// The messages have been removed.
@@ -95,19 +87,16 @@ impl From<Outcome> for WorkResult {
 impl Work {
     /// Executes the task. May block.
     #[must_use]
-    pub fn execute(self, credentials: &dyn Credentials, peer: &Peer) -> WorkResult {
+    pub fn execute(self, accounts: &dyn Accounts, peer: &Peer) -> WorkResult {
         match self {
-            Self::Login { login, password } => match credentials.authenticate(peer, &login, &password) {
-                Ok(login) => open(credentials, &login),
-                Err(error) => Outcome::Refused(error).into(),
+            Self::Password(request) => {
+                open(accounts, accounts.check_password(&peer.login_origin(LoginProtocol::Pop3), &request))
+            }
+            Self::Check(check) => match check.run(accounts) {
+                sasl::Step::Done { login, .. } => open(accounts, Ok(login)),
+                step => Outcome::Exchange(step).into(),
             },
-            Self::Scram(first) => match (credentials.scram_sha_256(peer), first) {
-                (Some(exchange), Some(first)) => step(exchange, &first),
-                (Some(exchange), None) => Outcome::Challenge(exchange, Vec::new()).into(),
-                (None, _) => Outcome::Refused(LoginError::Unavailable).into(),
-            },
-            Self::Exchange(exchange, response) => step(exchange, &response),
-            Self::Open(login) => open(credentials, &login),
+            Self::Open(login) => open(accounts, Ok(login)),
             Self::Read(file, note, lines) => or_failed(read(&file, note, lines)),
             Self::Remove(file, folder, uids) => or_failed(remove(&file, folder, uids)),
         }
@@ -118,17 +107,9 @@ fn or_failed(done: mail::Result<WorkResult>) -> WorkResult {
     done.unwrap_or_else(|error| Outcome::Failed(error.to_string()).into())
 }
 
-fn step(mut exchange: Box<dyn SaslExchange>, response: &[u8]) -> WorkResult {
-    let outcome = match exchange.step(response) {
-        Ok(SaslExchangeStep::Challenge(challenge)) => Outcome::Challenge(exchange, challenge),
-        Ok(SaslExchangeStep::Done { login, last }) => Outcome::Authenticated(login, last),
-        Err(error) => Outcome::Refused(error),
-    };
-    outcome.into()
-}
-
-fn open(credentials: &dyn Credentials, login: &str) -> WorkResult {
-    match credentials.open(login) {
+/// Opens the inbox of a login, if it succeeded.
+fn open(accounts: &dyn Accounts, login: Result<Login, LoginError>) -> WorkResult {
+    match login.and_then(|login| accounts.open(&login.authorization)) {
         Ok(file) => or_failed(list(Arc::new(file))),
         Err(error) => Outcome::Refused(error).into(),
     }

@@ -12,8 +12,12 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage, UidSet};
 use notes::{Access, Acl, AclEntry, AclLevel, Authentication, Identity, Notes};
-use pop3::backend::{Credentials, LoginError, SaslExchange, SaslExchangeStep};
+use pop3::backend::Accounts;
 use pop3::{Service, serve};
+use sasl::sim::{CLIENT_FINAL, CLIENT_FIRST, ExampleScram, SERVER_FINAL, SERVER_FIRST};
+use sasl::{
+    ClientFirst, Credentials, Login, LoginError, LoginOrigin, Mechanism, PasswordRequest, ScramServer, encode_line,
+};
 use store::memory::MemoryEngine;
 use store::{Options, Store, SyncMode};
 use tokio::io::AsyncWriteExt;
@@ -21,40 +25,31 @@ use wire::{ClientTls, Peer, Pool, PoolOptions, SessionTermination, Shutdown, Str
 
 const LETTER: &str = "Subject: one\r\n\r\n.dots\r\n..\r\nlast\r\n";
 
-/// Accounts of two users: ann, whose password is `sesame`, and bob, whose account is disabled.
-struct Accounts {
+/// Accounts of two users: ann, whose password is `sesame`, and bob, whose account is disabled. SCRAM-SHA-256 plays the
+/// example of RFC 7677 for ann.
+struct MemoryAccounts {
     mail: Arc<MailStore>,
 }
 
-impl Credentials for Accounts {
-    fn authenticate(&self, _peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError> {
-        match (login, password) {
-            ("ann@acme.test", b"sesame") => Ok(login.to_owned()),
-            ("bob@acme.test", b"sesame") => Err(LoginError::Disabled),
+impl Credentials for MemoryAccounts {
+    fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
+        match (request.authentication_id(), request.password(), request.authorization_id()) {
+            ("ann@acme.test", "sesame", None) => Ok(Login::new("ann@acme.test")),
+            ("ann@acme.test", "sesame", Some(_)) => Err(LoginError::NotAuthorized),
+            ("bob@acme.test", "sesame", _) => Err(LoginError::AccountDisabled),
             _ => Err(LoginError::InvalidCredentials),
         }
     }
 
-    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {
-        Some(Box::new(FakeScram))
-    }
-
-    fn open(&self, login: &str) -> Result<MailFile, LoginError> {
-        let identity = Arc::new(Identity::person(login).authenticated(Authentication::Password));
-        self.mail.open("mail/ann.nsf", &identity).map_err(|_| LoginError::Unavailable)
+    fn begin_scram(&self, _: &LoginOrigin, first: &ClientFirst) -> Result<(Box<dyn ScramServer>, String), LoginError> {
+        Ok(ExampleScram::begin(first, Login::new("ann@acme.test")))
     }
 }
 
-/// A stand-in for SCRAM: it expects `first` and then `second`, and the server's last message is `proof`.
-struct FakeScram;
-
-impl SaslExchange for FakeScram {
-    fn step(&mut self, response: &[u8]) -> Result<SaslExchangeStep, LoginError> {
-        match response {
-            b"first" => Ok(SaslExchangeStep::Challenge(b"go on".to_vec())),
-            b"second" => Ok(SaslExchangeStep::Done { login: "ann@acme.test".to_owned(), last: b"proof".to_vec() }),
-            _ => Err(LoginError::Malformed),
-        }
+impl Accounts for MemoryAccounts {
+    fn open(&self, login: &str) -> Result<MailFile, LoginError> {
+        let identity = Arc::new(Identity::person(login).authenticated(Authentication::Password));
+        self.mail.open("mail/ann.nsf", &identity).map_err(|_| LoginError::Unavailable)
     }
 }
 
@@ -78,11 +73,11 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
     let made = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
     let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("a pair");
     let mut service = Service {
-        credentials: Arc::new(Accounts { mail: Arc::clone(&mail) }),
+        accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail) }),
         pool: Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads"),
         tls: Some(Arc::new(tls)),
         hostname: "mail.acme.test".to_owned(),
-        scram: true,
+        mechanisms: Mechanism::WITH_PASSWORD.to_vec(),
         idle_time_max: Duration::from_secs(600),
         shutdown: Shutdown::new(),
     };
@@ -344,13 +339,16 @@ async fn passwords_are_taken_only_in_private() {
 #[tokio::test]
 async fn every_mechanism_logs_in() {
     let world = world(&[]);
+    let [first, challenge, last, verifier] =
+        [CLIENT_FIRST, SERVER_FIRST, CLIENT_FINAL, SERVER_FINAL].map(|message| encode_line(message.as_bytes()));
+    let scram = format!("S: + {challenge}\nC: {last}\nS: + {verifier}\nC:");
     let after = "S: +OK 0 messages (0 octets)\nC: QUIT\nS: +OK bye\nEND";
     for exchange in [
         "C: AUTH PLAIN\nS: +\nC: AGFubkBhY21lLnRlc3QAc2VzYW1l",
         "C: AUTH LOGIN\nS: + VXNlcm5hbWU6\nC: YW5uQGFjbWUudGVzdA==\nS: + UGFzc3dvcmQ6\nC: c2VzYW1l",
         "C: auth login YW5uQGFjbWUudGVzdA==\nS: + UGFzc3dvcmQ6\nC: c2VzYW1l",
-        "C: AUTH SCRAM-SHA-256 Zmlyc3Q=\nS: + Z28gb24=\nC: c2Vjb25k\nS: + cHJvb2Y=\nC:",
-        "C: AUTH SCRAM-SHA-256\nS: +\nC: Zmlyc3Q=\nS: + Z28gb24=\nC: c2Vjb25k\nS: + cHJvb2Y=\nC:",
+        &format!("C: AUTH SCRAM-SHA-256 {first}\n{scram}"),
+        &format!("C: AUTH SCRAM-SHA-256\nS: +\nC: {first}\n{scram}"),
     ] {
         check(&world, Peer::local(), &format!("S: +OK *\n{exchange}\n{after}")).await;
     }
@@ -358,7 +356,7 @@ async fn every_mechanism_logs_in() {
 
 #[tokio::test]
 async fn scram_that_is_switched_off_is_not_offered() {
-    let world = world_with(&[], |service| service.scram = false);
+    let world = world_with(&[], |service| service.mechanisms = vec![Mechanism::Plain, Mechanism::Login]);
     let dialogue = "S: +OK *
          C: CAPA
          S: +OK *
@@ -380,7 +378,7 @@ async fn scram_that_is_switched_off_is_not_offered() {
          S: LOGIN
          S: .
          C: AUTH SCRAM-SHA-256 Zmlyc3Q=
-         S: -ERR [AUTH] this authentication mechanism is not available
+         S: -ERR this authentication mechanism is not available
          C: AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1l
          S: +OK 0 messages (0 octets)";
     check(&world, Peer::local(), dialogue).await;
@@ -393,11 +391,11 @@ async fn failed_logins_are_told_alike_and_end_the_session() {
          C: AUTH PLAIN
          S: +
          C: *
-         S: -ERR [AUTH] authentication was cancelled
+         S: -ERR authentication was cancelled
          C: AUTH CRAM-MD5
-         S: -ERR [AUTH] this authentication mechanism is not available
+         S: -ERR this authentication mechanism is not available
          C: AUTH PLAIN !!!
-         S: -ERR [AUTH] expected base64
+         S: -ERR expected base64
          C: USER ann@acme.test
          C: PASS wrong
          S: +OK send PASS
@@ -412,6 +410,26 @@ async fn failed_logins_are_told_alike_and_end_the_session() {
          S: -ERR [AUTH] the account is disabled
          END";
     check(&world, Peer::local(), dialogue).await;
+}
+
+#[tokio::test]
+async fn responses_out_of_grammar_count_as_failed_logins() {
+    let world = world(&[]);
+    let plain = |message: &str| encode_line(message.as_bytes());
+    let dialogue = format!(
+        "S: +OK *
+         C: AUTH PLAIN {}
+         S: -ERR invalid response for this authentication mechanism
+         C: AUTH PLAIN {}
+         S: -ERR [AUTH] you may not act as another user
+         C: AUTH SCRAM-SHA-256 {}
+         S: -ERR invalid response for this authentication mechanism
+         END",
+        plain("\0\0sesame"),
+        plain("bob@acme.test\0ann@acme.test\0sesame"),
+        plain("nonsense")
+    );
+    check(&world, Peer::local(), &dialogue).await;
 }
 
 #[tokio::test]

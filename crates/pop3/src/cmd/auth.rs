@@ -1,91 +1,48 @@
-//! `AUTH` (RFC 5034): a login through SASL, with PLAIN, LOGIN or SCRAM-SHA-256.
+//! `AUTH` (RFC 5034): a login through SASL, and the replies to failed logins of every kind.
 //!
 //! Without arguments it lists the mechanisms, as older clients expect. `*` cancels an exchange.
 
-use data_encoding::BASE64;
+use std::sync::Arc;
 
-use super::user::ENCRYPTION_REQUIRED;
+use sasl::{Exchange, LoginError};
+
 use crate::codec::Command;
-use crate::session::{PendingExchange, Session, Step, ok};
-use crate::work::Work;
-
-const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
-
-/// Returns the mechanisms that are offered, the best first.
-pub(super) fn mechanisms(session: &Session) -> impl Iterator<Item = &'static str> + use<> {
-    let scram = session.offers.scram.then_some(SCRAM_SHA_256);
-    scram.into_iter().chain(["PLAIN", "LOGIN"])
-}
+use crate::session::{Session, Step, ok};
 
 pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
     if !session.peer.is_private() {
-        return session.error(ENCRYPTION_REQUIRED);
+        return session.refused(LoginError::TlsRequired);
     }
+    let context = session.login_context();
     let mut words = command.words();
     let Some(mechanism) = words.next() else {
-        let lines: String = mechanisms(session).flat_map(|mechanism| [mechanism, "\r\n"]).collect();
+        let lines: String = context.offered().flat_map(|mechanism| [mechanism.name(), "\r\n"]).collect();
         return Step::Reply(ok("mechanisms follow") + &lines + ".\r\n");
     };
-    let initial = match words.next() {
-        None => None,
-        Some("=") => Some(Vec::new()),
-        Some(text) => match BASE64.decode(text.as_bytes()) {
-            Ok(initial) => Some(initial),
-            Err(_) => return session.error("[AUTH] expected base64"),
-        },
-    };
-    match (mechanisms(session).find(|known| known.eq_ignore_ascii_case(mechanism)), initial) {
-        (Some("PLAIN"), Some(response)) => plain(session, &response),
-        (Some("PLAIN"), None) => ask(session, PendingExchange::Plain, ""),
-        (Some("LOGIN"), Some(name)) => login_name(session, &name),
-        (Some("LOGIN"), None) => ask(session, PendingExchange::LoginName, "Username:"),
-        (Some(_), first) => Step::Work(Work::Scram(first)),
-        (None, _) => session.error("[AUTH] this authentication mechanism is not available"),
-    }
+    let initial_response = words.next().map(str::as_bytes);
+    session.proceed(Exchange::begin_line(mechanism, initial_response, Arc::new(context)))
 }
 
 /// Processes the client's next line of an exchange.
-pub(crate) fn continue_exchange(session: &mut Session, pending: PendingExchange, line: &str) -> Step {
-    if line == "*" {
-        return session.error("[AUTH] authentication was cancelled");
-    }
-    let Ok(response) = BASE64.decode(line.as_bytes()) else {
-        return session.error("[AUTH] expected base64");
-    };
-    match pending {
-        PendingExchange::Plain => plain(session, &response),
-        PendingExchange::LoginName => login_name(session, &response),
-        PendingExchange::LoginPassword(login) => Step::Work(Work::Login { login, password: response }),
-        PendingExchange::Scram(exchange) => Step::Work(Work::Exchange(exchange, response)),
-        PendingExchange::ScramEnd(login) if response.is_empty() => Step::Work(Work::Open(login)),
-        PendingExchange::ScramEnd(_) => session.error("[AUTH] the final response must be empty"),
-    }
+pub(crate) fn continue_exchange(session: &mut Session, exchange: Exchange, line: &str) -> Step {
+    session.proceed(exchange.step_line(line.as_bytes()))
 }
 
-fn ask(session: &mut Session, pending: PendingExchange, challenge: &str) -> Step {
-    session.exchange = Some(pending);
-    Step::Reply(format!("+ {}\r\n", BASE64.encode(challenge.as_bytes())))
-}
-
-/// Processes the message of PLAIN (RFC 4616): authorization identity, login, password.
-fn plain(session: &mut Session, response: &[u8]) -> Step {
-    let mut parts = response.split(|byte| *byte == 0);
-    let (Some(acts_for), Some(login), Some(password), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return session.error("[AUTH] invalid response for PLAIN");
-    };
-    let Ok(login) = String::from_utf8(login.to_vec()) else {
-        return session.error("[AUTH] the user name is not UTF-8");
-    };
-    if !acts_for.is_empty() && acts_for != login.as_bytes() {
-        return session.error("[AUTH] logging in on behalf of another user is not supported");
-    }
-    Step::Work(Work::Login { login, password: password.to_vec() })
-}
-
-fn login_name(session: &mut Session, name: &[u8]) -> Step {
-    match String::from_utf8(name.to_vec()) {
-        Ok(name) => ask(session, PendingExchange::LoginPassword(name), "Password:"),
-        Err(_) => session.error("[AUTH] the user name is not UTF-8"),
+/// Returns the text of the reply to a failed login. The response code AUTH (RFC 3206) states a problem with the user's
+/// credentials, so it is not sent if the client misuses the protocol.
+pub(crate) fn error_text(error: LoginError) -> &'static str {
+    match error {
+        LoginError::InvalidCredentials => "[AUTH] wrong login or password",
+        LoginError::AccountDisabled => "[AUTH] the account is disabled",
+        LoginError::NotAuthorized => "[AUTH] you may not act as another user",
+        LoginError::TlsRequired => "[AUTH] encryption is required before login, use STLS first",
+        LoginError::Throttled => "[SYS/TEMP] too many failed logins, try again later",
+        LoginError::Unavailable => "[SYS/TEMP] cannot authenticate now, try again later",
+        LoginError::ChannelBinding => "the channel binding does not match this connection",
+        LoginError::MechanismNotOffered => "this authentication mechanism is not available",
+        LoginError::Malformed => "invalid response for this authentication mechanism",
+        LoginError::NotBase64 => "expected base64",
+        LoginError::TooLong => "the response is too long",
+        LoginError::Cancelled => "authentication was cancelled",
     }
 }

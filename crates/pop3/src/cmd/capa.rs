@@ -2,7 +2,6 @@
 //!
 //! Login methods are listed only where they may be used.
 
-use super::auth;
 use crate::codec::Command;
 use crate::session::{Session, State, Step, ok};
 
@@ -21,7 +20,8 @@ pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
         }
         if session.peer.is_private() {
             say("USER");
-            say(&auth::mechanisms(session).fold("SASL".to_owned(), |list, mechanism| list + " " + mechanism));
+            let context = session.login_context();
+            say(&context.offered().fold("SASL".to_owned(), |list, mechanism| list + " " + mechanism.name()));
         }
     }
     say("IMPLEMENTATION Doublet");

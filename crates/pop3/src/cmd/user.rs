@@ -3,16 +3,15 @@
 //! Both are refused on a connection that others can read. The reply to `USER` does not reveal whether the user exists.
 //! `APOP` is refused.
 
+use sasl::{LoginError, PasswordRequest};
+
 use crate::codec::Command;
 use crate::session::{Session, State, Step, err, ok};
 use crate::work::Work;
 
-/// The error on a connection on which a password would be sent in clear.
-pub(super) const ENCRYPTION_REQUIRED: &str = "[AUTH] encryption is required before login, use STLS first";
-
 pub(super) fn user(session: &mut Session, command: &Command) -> Step {
     if !session.peer.is_private() {
-        return session.error(ENCRYPTION_REQUIRED);
+        return session.refused(LoginError::TlsRequired);
     }
     if command.rest.is_empty() {
         return session.error("the user name is missing");
@@ -26,7 +25,10 @@ pub(super) fn pass(session: &mut Session, command: &Command) -> Step {
         return Step::Reply(err("you are logged in already"));
     };
     match user.take() {
-        Some(login) => Step::Work(Work::Login { login, password: command.rest.clone().into_bytes() }),
+        Some(login) => match PasswordRequest::without_sasl(login.as_bytes(), command.rest.as_bytes()) {
+            Ok(request) => Step::Work(Work::Password(request)),
+            Err(error) => session.refused(error),
+        },
         None => session.error("send USER first"),
     }
 }
