@@ -10,14 +10,14 @@
 
 use std::borrow::Cow;
 
+use base::line_ends::{has_bare_line_end, normalize_line_ends};
 use mail_auth::common::crypto::{Ed25519Key, RsaKey, Sha256};
 use mail_auth::common::headers::HeaderWriter;
 use mail_auth::dkim::{DkimSigner, Done};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use crate::auth::key::{Algorithm, PrivateKey};
-use crate::codec::data::{has_bare_line_end, normalize_line_ends};
-use crate::error::{Error, Result};
+use crate::key::{Algorithm, PrivateKey};
+use crate::{Error, Result};
 
 /// The signed fields (RFC 6376 §5.4.1). Fields that mailing lists and forwarders add are not among them.
 const SIGNED_FIELDS: &[&str] = &[
@@ -109,5 +109,5 @@ impl Key {
 }
 
 fn unusable(domain: &str, why: String) -> Error {
-    Error::Key { domain: domain.to_owned(), why }
+    Error { domain: domain.to_owned(), why }
 }
