@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
-use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
+use mail::router::{Recipient, ReturnContent, Target};
+use mail::submission::{ResolvedAddress, Submission};
+use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
+use smtp::backend::{Accepted, Acceptor, Recipients};
 use smtp::client::{ClientProtocol, Options, Outgoing, Route, Security, SmartHost, SmtpClient};
 use smtp::connection::{ListenerServices, serve};
 use smtp::dns::Resolver;
-use smtp::envelope::{Envelope, Recipient, RecipientLocation, Sender};
 use smtp::listener_rules::ListenerRules;
 use smtp::{Refusal, Result};
 use tokio::time::Instant;
@@ -22,29 +24,33 @@ use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
 struct AcceptAll;
 
 impl Recipients for AcceptAll {
-    fn check(&self, _sender: &Sender, address: &str) -> RecipientReply {
-        if address.to_lowercase().ends_with("@b.example") { RecipientReply::Local } else { RecipientReply::Remote }
+    fn resolve(&self, address: &str) -> std::result::Result<ResolvedAddress, Refusal> {
+        let address = address.to_lowercase();
+        Ok(if address.ends_with("@b.example") {
+            ResolvedAddress::local(vec![Target::Remote(address)], 0)
+        } else {
+            ResolvedAddress::remote(address, 0)
+        })
     }
 }
 
 impl Credentials for AcceptAll {
-    fn authenticate(&self, _peer: &Peer, login: &str, password: &[u8]) -> std::result::Result<String, LoginError> {
-        if password == b"secret" { Ok(login.to_owned()) } else { Err(LoginError::InvalidCredentials) }
-    }
-
-    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {
-        None
-    }
-
-    fn may_send_as(&self, _login: &str, _address: &str) -> bool {
-        true
+    fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> std::result::Result<Login, LoginError> {
+        match request.password() {
+            "secret" => Ok(Login::new(request.authentication_id())),
+            _ => Err(LoginError::InvalidCredentials),
+        }
     }
 }
 
 impl Acceptor for AcceptAll {
-    fn accept(&self, envelope: Envelope, message: Vec<u8>) -> std::result::Result<Accepted, Refusal> {
-        println!("{envelope:?}\n{}", String::from_utf8_lossy(&message));
-        Ok(Accepted { id: envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
+    fn check_sender(&self, _login: &str, _reverse_path: &str) -> std::result::Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn accept(&self, submission: Submission) -> std::result::Result<Accepted, Refusal> {
+        println!("{:?}\n{}", submission.envelope, String::from_utf8_lossy(&submission.message));
+        Ok(Accepted { id: submission.envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
     }
 }
 
@@ -128,22 +134,14 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
         clock,
         Arc::new(SeededRandom::new(1)),
     )?;
-    let recipients: Vec<Recipient> = ["alice@b.example", "bob@b.example"]
-        .iter()
-        .map(|address| Recipient {
-            address: (*address).to_owned(),
-            location: RecipientLocation::Remote,
-            notify: None,
-            original: None,
-        })
-        .collect();
+    let recipients = ["alice@b.example", "bob@b.example"].map(Recipient::new);
     let message = b"From: a@c.example\r\nSubject: x\r\n\r\n.a line with a dot\nand a bare LF\r\n";
     for _ in 0..count {
         let outgoing = Outgoing {
             reverse_path: "a@c.example",
             recipients: &recipients,
             envelope_id: None,
-            ret: None,
+            return_content: ReturnContent::Unspecified,
             smtputf8: false,
             message,
         };

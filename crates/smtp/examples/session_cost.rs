@@ -12,42 +12,40 @@ use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
+use mail::router::Target;
+use mail::submission::{ResolvedAddress, Submission};
+use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use smtp::Refusal;
-use smtp::backend::{Accepted, Acceptor, Credentials, LoginError, RecipientReply, Recipients, SaslExchange};
+use smtp::backend::{Accepted, Acceptor, Recipients};
 use smtp::connection::{ListenerServices, serve};
-use smtp::envelope::{Envelope, Sender};
 use smtp::listener_rules::ListenerRules;
 use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
 
 struct NullBackend;
 
 impl Recipients for NullBackend {
-    fn check(&self, _sender: &Sender, _address: &str) -> RecipientReply {
-        RecipientReply::Local
+    fn resolve(&self, address: &str) -> Result<ResolvedAddress, Refusal> {
+        Ok(ResolvedAddress::local(vec![Target::Remote(address.to_owned())], 0))
     }
 
-    fn check_now(&self, _sender: &Sender, _address: &str) -> Option<RecipientReply> {
-        Some(RecipientReply::Local)
+    fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, Refusal>> {
+        Some(self.resolve(address))
     }
 }
 
 impl Credentials for NullBackend {
-    fn authenticate(&self, _peer: &Peer, _login: &str, _password: &[u8]) -> Result<String, LoginError> {
+    fn check_password(&self, _: &LoginOrigin, _: &PasswordRequest) -> Result<Login, LoginError> {
         Err(LoginError::InvalidCredentials)
-    }
-
-    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn SaslExchange>> {
-        None
-    }
-
-    fn may_send_as(&self, _login: &str, _address: &str) -> bool {
-        false
     }
 }
 
 impl Acceptor for NullBackend {
-    fn accept(&self, envelope: Envelope, _message: Vec<u8>) -> Result<Accepted, Refusal> {
-        Ok(Accepted { id: envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
+    fn check_sender(&self, _login: &str, _reverse_path: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn accept(&self, submission: Submission) -> Result<Accepted, Refusal> {
+        Ok(Accepted { id: submission.envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
     }
 }
 

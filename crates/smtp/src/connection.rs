@@ -15,16 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Clock, Random};
+use mail::submission::{Protocol, ResolvedAddress, Submission};
+use sasl::Credentials;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
 use wire::{Peer, Pool, SessionTermination, Shutdown, Stream, Tls};
 
 use crate::auth::results;
 use crate::auth::verify::{ClientInfo, Verifier};
-use crate::backend::{Acceptor, Credentials, RecipientReply, Recipients};
-use crate::envelope::{Envelope, Sender};
-use crate::error::{Error, Refusal, Result, Status};
-use crate::listener_rules::{ListenerRules, Pipelining, Role};
+use crate::backend::{Acceptor, Recipients};
+use crate::error::{Error, Refusal, Result};
+use crate::listener_rules::{ListenerRules, Pipelining};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 
 /// Maximum capacity of a connection's buffers that is kept while they are empty.
@@ -123,7 +124,7 @@ impl Connection {
                     }
                 }
                 Step::Ask(question) => {
-                    let answer = self.service.answer(self.session.peer, question).await;
+                    let answer = self.service.answer(&peer, question).await;
                     self.session.answer(answer, &mut self.out);
                 }
                 Step::StartTls => {
@@ -234,102 +235,91 @@ impl Connection {
 }
 
 impl ListenerServices {
-    /// Returns the answer to a question of the session.
-    async fn answer(&self, peer: Peer, question: BackendRequest) -> BackendResponse {
+    /// Returns the answer to a question of the session with `peer`.
+    async fn answer(&self, peer: &Peer, question: BackendRequest) -> BackendResponse {
         match question {
-            BackendRequest::Sender { sender, size_bytes } => {
-                BackendResponse::Sender(self.check_sender(sender, size_bytes).await)
+            BackendRequest::Sender { login, reverse_path, size_bytes } => {
+                BackendResponse::Sender(self.check_sender(login, reverse_path, size_bytes).await)
             }
-            BackendRequest::Recipient { sender, address } => {
-                BackendResponse::Recipient(self.check_recipient(sender, address).await)
-            }
-            BackendRequest::Members { sender, list } => {
+            BackendRequest::Recipient { address } => BackendResponse::Recipient(self.resolve(address).await),
+            BackendRequest::Members { list } => {
                 let recipients = Arc::clone(&self.recipients);
-                let found = self.pool.run(move || recipients.expand(&sender, &list)).await;
+                let found = self.pool.run(move || recipients.expand(&list)).await;
                 BackendResponse::Members(found.unwrap_or_default())
             }
-            BackendRequest::Login { login, password } => {
+            BackendRequest::Login(check) => {
                 let credentials = Arc::clone(&self.credentials);
-                let verdict = self.pool.run(move || credentials.authenticate(&peer, &login, &password)).await;
-                BackendResponse::Login(verdict.unwrap_or(Err(crate::backend::LoginError::Unavailable)))
+                let step = self.pool.run(move || check.run(&*credentials)).await;
+                BackendResponse::Login(step.unwrap_or(sasl::Step::Failed(sasl::LoginError::Unavailable)))
             }
-            BackendRequest::Scram { exchange, response } => {
-                let credentials = Arc::clone(&self.credentials);
-                let next = move || {
-                    let mut exchange = exchange.or_else(|| credentials.scram_sha_256(&peer))?;
-                    let step = exchange.step(&response);
-                    Some((exchange, step))
-                };
-                BackendResponse::Scram(self.pool.run(next).await.unwrap_or_default())
-            }
-            BackendRequest::Message { envelope, message, trace_bytes } => {
-                BackendResponse::Message(self.accept_message(envelope, message, trace_bytes).await)
+            BackendRequest::Message { submission, helo, trace_bytes } => {
+                BackendResponse::Message(match self.with_results(peer, submission, helo, trace_bytes).await {
+                    Ok(submission) => self.accept_message(submission).await,
+                    Err(refusal) => Err(refusal),
+                })
             }
         }
     }
 
-    async fn check_sender(&self, sender: Arc<Sender>, size_bytes: u64) -> std::result::Result<(), Refusal> {
+    async fn check_sender(
+        &self,
+        login: Option<String>,
+        reverse_path: String,
+        size_bytes: u64,
+    ) -> std::result::Result<(), Refusal> {
         self.acceptor.check_capacity(size_bytes)?;
-        let Some(login) = sender.login.clone().filter(|_| !sender.reverse_path.is_empty()) else { return Ok(()) };
-        let credentials = Arc::clone(&self.credentials);
-        let allowed = self.pool.run(move || credentials.may_send_as(&login, &sender.reverse_path)).await;
-        match allowed {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Refusal::new(553, Status(5, 7, 1), "You may not send from this address")),
-            Err(error) => Err(unavailable(&error)),
-        }
+        let Some(login) = login.filter(|_| !reverse_path.is_empty()) else { return Ok(()) };
+        let acceptor = Arc::clone(&self.acceptor);
+        let checked = self.pool.run(move || acceptor.check_sender(&login, &reverse_path)).await;
+        checked.unwrap_or_else(|error| Err(unavailable(&error)))
     }
 
-    async fn check_recipient(&self, sender: Arc<Sender>, address: String) -> RecipientReply {
-        if let Some(known) = self.recipients.check_now(&sender, &address) {
+    async fn resolve(&self, address: String) -> std::result::Result<ResolvedAddress, Refusal> {
+        if let Some(known) = self.recipients.resolve_cached(&address) {
             return known;
         }
         let recipients = Arc::clone(&self.recipients);
-        let checked = self.pool.run(move || recipients.check(&sender, &address)).await;
-        checked.unwrap_or_else(|error| RecipientReply::Refused(unavailable(&error)))
+        let resolved = self.pool.run(move || recipients.resolve(&address)).await;
+        resolved.unwrap_or_else(|error| Err(unavailable(&error)))
     }
 
-    /// Verifies a message, passes it to the acceptor, and waits until it is durable.
-    async fn accept_message(
-        &self,
-        envelope: Box<Envelope>,
-        message: Vec<u8>,
-        trace_bytes: usize,
-    ) -> std::result::Result<AcceptedMessage, Refusal> {
-        let message = self.with_results(&envelope, message, trace_bytes).await?;
+    /// Passes a message to the acceptor, and waits until it is durable.
+    async fn accept_message(&self, submission: Box<Submission>) -> std::result::Result<AcceptedMessage, Refusal> {
         let acceptor = Arc::clone(&self.acceptor);
-        let accepted = self.pool.run(move || acceptor.accept(*envelope, message)).await;
+        let accepted = self.pool.run(move || acceptor.accept(*submission)).await;
         let accepted = accepted.map_err(|error| unavailable(&error))??;
         accepted.durable.await?;
         Ok(AcceptedMessage { id: accepted.id, refused: accepted.refused })
     }
 
-    /// Removes forged results that claim to be this server's, and adds the true ones. Fails if the results require a
-    /// refusal of the message.
+    /// Verifies a message. Removes forged results that claim to be this server's, and adds the true ones. Fails if the
+    /// results require a refusal of the message.
     async fn with_results(
         &self,
-        envelope: &Envelope,
-        message: Vec<u8>,
+        peer: &Peer,
+        mut submission: Box<Submission>,
+        helo: String,
         trace_bytes: usize,
-    ) -> std::result::Result<Vec<u8>, Refusal> {
-        if self.rules.role == Role::Lmtp {
-            return Ok(message);
+    ) -> std::result::Result<Box<Submission>, Refusal> {
+        if submission.origin.protocol == Protocol::Lmtp {
+            return Ok(submission);
         }
-        let is_stranger = envelope.sender.login.is_none() && !envelope.sender.peer.loopback;
-        let mut message = message;
+        let is_stranger = submission.origin.login.is_none() && !peer.loopback;
+        let mut message = std::mem::take(&mut submission.message);
         let mut header = None;
         if let Some(verifier) = self.verifier.as_ref().filter(|_| is_stranger) {
             let arrival = ClientInfo {
-                address: envelope.sender.peer.ip(),
-                helo: envelope.helo.clone(),
-                reverse_path: envelope.sender.reverse_path.clone(),
+                address: peer.ip(),
+                helo,
+                reverse_path: submission.envelope.reverse_path.clone(),
                 hostname: self.rules.hostname.clone(),
             };
             let shared = Arc::new(message);
             header = Some(verifier.verify(arrival, Arc::clone(&shared), trace_bytes).await?);
             message = Arc::unwrap_or_clone(shared);
         }
-        Ok(results::replace(message, &self.rules.hostname, header.as_deref()))
+        submission.message = results::replace(message, &self.rules.hostname, header.as_deref());
+        Ok(submission)
     }
 }
 

@@ -25,9 +25,6 @@ pub enum Error {
     /// The peer violated the SMTP protocol.
     #[error("the peer violated the protocol: {0}")]
     Protocol(&'static str),
-    /// A signing key cannot be generated or read. The operator must act.
-    #[error("signing key for {domain}: {why}")]
-    Key { domain: String, why: String },
     /// The resolver cannot be set up. The operator must act.
     #[error("name resolution: {0}")]
     Resolver(String),
@@ -79,6 +76,13 @@ impl Refusal {
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         self.code >= 500
+    }
+}
+
+impl From<mail::submission::Refusal> for Refusal {
+    fn from(refusal: mail::submission::Refusal) -> Self {
+        let (code, (class, subject, detail)) = refusal.codes();
+        Self::new(code, Status(class, subject, detail), refusal.to_string())
     }
 }
 

@@ -6,18 +6,21 @@
 use std::sync::Arc;
 
 use base::Clock;
+use base::line_ends::has_bare_line_end;
 use base::sim::{SeededRandom, SimClock};
+use mail::router::Target;
+use mail::submission::completion::{CompletionContext, complete_message};
+use mail::submission::{Refusal, ResolvedAddress};
+use sasl::sim::ExampleScram;
+use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use wire::Peer;
 
-use crate::backend::{LoginError, RecipientReply};
 use crate::client::message_data::dot_stuff;
 use crate::client::reply::{ParseResult, Reply};
-use crate::codec::data::{DataProgress, DataReader, ReceivedData, has_bare_line_end};
+use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::{parameters, path};
-use crate::header::fields;
 use crate::listener_rules::{Authentication, ListenerRules, Role};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
-use crate::submission::{CompletionContext, complete_message};
 
 /// Parses paths and parameters. Accepted ones contain no control characters.
 pub fn arguments(input: &[u8]) {
@@ -50,13 +53,8 @@ pub fn data(input: &[u8]) {
     }
 }
 
-/// Splits a message's header section, and completes the message as submission does.
+/// Completes a message as submission does, and replaces its authentication results.
 pub fn message(input: &[u8]) {
-    let mut end = 0;
-    for field in fields(input) {
-        assert_eq!(field.range.start, end, "fields follow each other without gaps");
-        end = field.range.end;
-    }
     let with =
         CompletionContext { hostname: "h.example", id: "1", reverse_path: "a@b.example", now: base::Timestamp(0) };
     let _ = complete_message(input.to_vec(), 0, &with);
@@ -95,7 +93,7 @@ pub fn session(input: &[u8]) {
             let (used, step) = session.step(&pending, &mut out);
             pending.drain(..used);
             match step {
-                Step::Ask(question) => session.answer(answer(&question), &mut out),
+                Step::Ask(question) => session.answer(answer(question), &mut out),
                 Step::StartTls => session.reset_after_tls(None),
                 Step::Flush => out.clear(),
                 Step::Read => break,
@@ -109,22 +107,34 @@ pub fn session(input: &[u8]) {
     assert!(!has_bare_line_end(0, &out), "the output consists of whole lines");
 }
 
-fn answer(question: &BackendRequest) -> BackendResponse {
+fn answer(question: BackendRequest) -> BackendResponse {
     match question {
         BackendRequest::Sender { .. } => BackendResponse::Sender(Ok(())),
         BackendRequest::Recipient { address, .. } if address.starts_with('u') => {
-            BackendResponse::Recipient(RecipientReply::Unknown)
+            BackendResponse::Recipient(Err(Refusal::UnknownRecipient.into()))
         }
-        BackendRequest::Recipient { .. } => BackendResponse::Recipient(RecipientReply::Local),
+        BackendRequest::Recipient { address } => {
+            let targets = vec![Target::Remote(address)];
+            BackendResponse::Recipient(Ok(ResolvedAddress::local(targets, 0)))
+        }
         BackendRequest::Members { .. } => BackendResponse::Members(None),
-        BackendRequest::Login { password, .. } if password.is_empty() => {
-            BackendResponse::Login(Err(LoginError::InvalidCredentials))
-        }
-        BackendRequest::Login { login, .. } => BackendResponse::Login(Ok(login.clone())),
-        BackendRequest::Scram { .. } => BackendResponse::Scram(None),
-        BackendRequest::Message { message, trace_bytes, .. } => {
-            assert!(*trace_bytes <= message.len(), "the trace field is part of the message");
+        BackendRequest::Login(check) => BackendResponse::Login(check.run(&EveryPassword)),
+        BackendRequest::Message { submission, trace_bytes, .. } => {
+            assert!(trace_bytes <= submission.message.len(), "the trace field is part of the message");
             BackendResponse::Message(Ok(AcceptedMessage { id: "1".to_owned(), refused: Vec::new() }))
         }
+    }
+}
+
+/// Credentials that accept every name with every password, and SCRAM with the proof of the example.
+struct EveryPassword;
+
+impl Credentials for EveryPassword {
+    fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
+        Ok(Login::new(request.authentication_id()))
+    }
+
+    fn begin_scram(&self, _: &LoginOrigin, first: &ClientFirst) -> Result<(Box<dyn ScramServer>, String), LoginError> {
+        Ok(ExampleScram::begin(first, Login::new("user")))
     }
 }

@@ -10,8 +10,10 @@
 //! The crate implements SMTP (RFC 5321), LMTP (2033), submission (6409), STARTTLS (3207), AUTH (4954) with PLAIN, LOGIN
 //! and SCRAM-SHA-256, PIPELINING (2920), SIZE (1870), 8BITMIME (6152), SMTPUTF8 (6531), CHUNKING (3030), DSN (3461),
 //! ENHANCEDSTATUSCODES (2034, 3463), LIMITS (9422), transmission types (3848) and null MX (7505). For incoming messages
-//! it implements SPF (7208), DKIM (6376, 8463), DMARC (7489), ARC (8617) and `Authentication-Results` (8601); for
-//! outgoing messages, DKIM signatures.
+//! it implements SPF (7208), DKIM (6376, 8463), DMARC (7489), ARC (8617) and `Authentication-Results` (8601).
+//!
+//! A message takes the path that `mail::submission` defines for all protocols: the session asks for its steps, and the
+//! last one deposits the message.
 //!
 //! The crate leaves out BINARYMIME (most servers accept such a message only after its parts are rewritten, which breaks
 //! its signatures), ETRN and TURN (obsolete), REQUIRETLS, MTA-STS and DANE (planned), and BURL.
@@ -26,14 +28,10 @@ mod cmd;
 pub mod codec;
 pub mod connection;
 pub mod dns;
-pub mod envelope;
 pub mod error;
 pub mod fuzz;
-pub mod header;
 pub mod limits;
 pub mod listener_rules;
 pub mod session;
-pub mod submission;
-pub mod trace;
 
 pub use error::{Error, Refusal, Result, Status};

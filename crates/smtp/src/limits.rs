@@ -58,12 +58,6 @@ pub const COMMANDS_MAX: u64 = 100_000;
 /// Default maximum number of messages in a session.
 pub const MESSAGES_MAX: u64 = 10_000;
 
-/// Default number of `Received` fields above which a message is considered to loop.
-pub const HOPS_MAX: usize = 50;
-
-/// Number of bytes of a header section that are searched for hops, dates and senders.
-pub const HEADER_BYTES_MAX: usize = 1 << 20;
-
 /// Number of buffered bytes above which replies are sent, even if the client keeps pipelining.
 pub const REPLIES_BYTES_MAX: usize = 64 << 10;
 

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use sasl::Mechanism;
+
 use crate::codec::line::BareLineEndPolicy;
 use crate::limits;
 
@@ -73,8 +75,8 @@ pub struct ListenerRules {
     pub domain: String,
     /// The policy for authentication.
     pub authentication: Authentication,
-    /// `true` if SCRAM-SHA-256 is offered.
-    pub scram: bool,
+    /// The mechanisms of AUTH, as far as a connection can offer them.
+    pub mechanisms: Vec<Mechanism>,
     /// The policy for encryption.
     pub encryption: Encryption,
     /// The handling of bare CR and bare LF.
@@ -114,7 +116,7 @@ impl ListenerRules {
             hostname: hostname.to_owned(),
             domain: domain.to_owned(),
             authentication: Authentication::Off,
-            scram: true,
+            mechanisms: Mechanism::WITH_PASSWORD.to_vec(),
             encryption: Encryption::Offered,
             line_endings: BareLineEndPolicy::Reject,
             pipelining: Pipelining::Strict,
@@ -125,7 +127,7 @@ impl ListenerRules {
             auth_failures_max: limits::AUTH_FAILURES_MAX,
             commands_max: limits::COMMANDS_MAX,
             messages_max: limits::MESSAGES_MAX,
-            hops_max: limits::HOPS_MAX,
+            hops_max: mail::limits::HOPS_MAX,
             greet_delay: limits::GREET_DELAY,
             idle_time_max: limits::IDLE_TIME_MAX,
             session_time_max: limits::SESSION_TIME_MAX,

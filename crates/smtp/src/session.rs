@@ -16,18 +16,19 @@
 use std::sync::Arc;
 
 use base::{Clock, Random};
+use mail::router::Recipient;
+use mail::submission::trace::{ReceivedField, received_field};
+use mail::submission::{Protocol, ResolvedAddress, Submission};
+use sasl::{Check, Exchange};
 use wire::Peer;
 
-use crate::backend::{LoginError, RecipientReply, SaslExchange, SaslExchangeStep};
 use crate::cmd::{self, CallContext};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
-use crate::codec::reply;
-use crate::envelope::{Envelope, Protocol, Recipient, RecipientLocation, Sender};
+use crate::codec::{path, reply};
 use crate::error::{Refusal, Status};
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::listener_rules::{Encryption, ListenerRules, Pipelining, Role};
-use crate::trace::{ReceivedField, received_field};
 
 mod transaction;
 
@@ -50,18 +51,18 @@ pub enum Step {
 
 /// A question to the rest of the server.
 pub enum BackendRequest {
-    /// Asks whether the sender may send a message of this size. A size of 0 means unknown.
-    Sender { sender: Arc<Sender>, size_bytes: u64 },
-    /// Asks for the directory's reply about a recipient.
-    Recipient { sender: Arc<Sender>, address: String },
+    /// Asks whether there is capacity for a message of this size, and whether the user, if any, may send with the
+    /// reverse path. A size of 0 means unknown.
+    Sender { login: Option<String>, reverse_path: String, size_bytes: u64 },
+    /// Asks for the directory's answer about a recipient.
+    Recipient { address: String },
     /// Asks for the members of a list.
-    Members { sender: Arc<Sender>, list: String },
-    /// Asks whether a password is correct.
-    Login { login: String, password: Vec<u8> },
-    /// Asks for the next step of SCRAM-SHA-256. Without an exchange, a new one begins.
-    Scram { exchange: Option<Box<dyn SaslExchange>>, response: Vec<u8> },
-    /// Asks whether a message is accepted. Its first `trace_bytes` bytes are this server's trace field.
-    Message { envelope: Box<Envelope>, message: Vec<u8>, trace_bytes: usize },
+    Members { list: String },
+    /// Asks for the outcome of a check of a login.
+    Login(Check),
+    /// Asks whether a message is accepted. Its first `trace_bytes` bytes are this server's trace field. `helo` is the
+    /// client's name from HELO, EHLO or LHLO.
+    Message { submission: Box<Submission>, helo: String, trace_bytes: usize },
 }
 
 impl std::fmt::Debug for BackendRequest {
@@ -70,8 +71,7 @@ impl std::fmt::Debug for BackendRequest {
             Self::Sender { .. } => "Sender",
             Self::Recipient { .. } => "Recipient",
             Self::Members { .. } => "Members",
-            Self::Login { .. } => "Login",
-            Self::Scram { .. } => "Scram",
+            Self::Login(_) => "Login",
             Self::Message { .. } => "Message",
         })
     }
@@ -81,14 +81,12 @@ impl std::fmt::Debug for BackendRequest {
 pub enum BackendResponse {
     /// The permission of the sender.
     Sender(Result<(), Refusal>),
-    /// The directory's reply about the recipient.
-    Recipient(RecipientReply),
+    /// The directory's answer about the recipient.
+    Recipient(Result<ResolvedAddress, Refusal>),
     /// The members of the list, or `None` if it does not exist.
     Members(Option<Vec<String>>),
-    /// The login in its canonical spelling.
-    Login(Result<String, LoginError>),
-    /// The exchange and its next step, or `None` if the mechanism is not available.
-    Scram(Option<(Box<dyn SaslExchange>, Result<SaslExchangeStep, LoginError>)>),
+    /// The next step of the login.
+    Login(sasl::Step),
     /// The queue ID of the message, which is now durable, and the indexes of recipients for which it was refused.
     Message(Result<AcceptedMessage, Refusal>),
 }
@@ -124,7 +122,7 @@ pub(crate) enum Phase {
     /// The rest of a line that is too long.
     SkipLine,
     /// A line of an authentication exchange.
-    Auth(cmd::auth::ExpectedResponse),
+    Auth(Exchange),
     /// Message data after DATA.
     Data(DataReader),
     /// A chunk after BDAT.
@@ -142,7 +140,6 @@ pub(crate) enum OpenQuestion {
     Verify(String),
     Members,
     Login,
-    Scram,
     Message { recipients: usize },
 }
 
@@ -238,8 +235,7 @@ impl Session {
             (OpenQuestion::Members, BackendResponse::Members(members)) => {
                 cmd::expn::on_members_result(self, members, out)
             }
-            (OpenQuestion::Login, BackendResponse::Login(verdict)) => cmd::auth::on_login_result(self, verdict, out),
-            (OpenQuestion::Scram, BackendResponse::Scram(next)) => cmd::auth::on_scram_step(self, next, out),
+            (OpenQuestion::Login, BackendResponse::Login(step)) => cmd::auth::proceed(self, step, out),
             (OpenQuestion::Message { recipients }, BackendResponse::Message(verdict)) => {
                 self.on_message_result(recipients, verdict, out)
             }
@@ -380,8 +376,8 @@ impl Session {
             Line::Incomplete => (0, NextAction::Read),
             Line::Complete(line, taken) => {
                 let phase = std::mem::replace(&mut self.phase, Phase::Command);
-                let Phase::Auth(awaited) = phase else { return (taken, NextAction::Close) };
-                (taken, cmd::auth::take_line(self, awaited, line, out))
+                let Phase::Auth(exchange) = phase else { return (taken, NextAction::Close) };
+                (taken, cmd::auth::take_line(self, exchange, line, out))
             }
             Line::BareLineEnd(taken) => (taken, self.refuse_line_end(out)),
             Line::TooLong(taken) => {
@@ -426,14 +422,6 @@ impl Session {
         u64::try_from(self.rules.message_bytes_max).unwrap_or(u64::MAX)
     }
 
-    /// Returns the sender. Before MAIL its reverse path is empty.
-    pub(crate) fn sender(&self) -> Arc<Sender> {
-        match &self.transaction {
-            Some(transaction) => Arc::clone(&transaction.sender),
-            None => Arc::new(Sender { peer: self.peer, login: self.login.clone(), reverse_path: String::new() }),
-        }
-    }
-
     /// Returns an identifier for the next message.
     pub(crate) fn next_id(&mut self) -> String {
         self.numbered += 1;
@@ -454,9 +442,11 @@ impl Session {
             [recipient] => Some(recipient.address.as_str()),
             _ => None,
         };
+        let is_name = path::is_domain(helo) || path::is_address_literal(helo);
         let trace = received_field(&ReceivedField {
-            helo,
-            peer: &self.peer,
+            helo: Some(helo).filter(|_| is_name),
+            address: self.peer.ip(),
+            tls: self.peer.tls,
             hostname: &self.rules.hostname,
             protocol,
             smtputf8: transaction.parameters.smtputf8,
@@ -483,9 +473,10 @@ impl Session {
         let Some(transaction) = self.transaction.take() else { return NextAction::Close };
         let recipients = transaction.recipients.len();
         match transaction.complete(self, content) {
-            Ok((envelope, message, trace_bytes)) => {
+            Ok((submission, trace_bytes)) => {
                 self.phase = Phase::AwaitingAnswer(OpenQuestion::Message { recipients });
-                NextAction::Ask(BackendRequest::Message { envelope, message, trace_bytes })
+                let helo = self.helo.as_ref().map_or_else(String::new, |(helo, _)| helo.clone());
+                NextAction::Ask(BackendRequest::Message { submission, helo, trace_bytes })
             }
             Err(refusal) => self.refuse_message(recipients, &refusal, out),
         }
@@ -524,8 +515,8 @@ impl Session {
         self.refuse_with(out, refusal)
     }
 
-    /// Returns `true` if this session may send to a recipient in this location.
-    pub(crate) fn may_send_to(&self, place: RecipientLocation) -> bool {
-        place == RecipientLocation::Local || (self.login.is_some() && self.rules.role != Role::Lmtp)
+    /// Returns `true` if this session may send to a recipient with this answer of the directory.
+    pub(crate) fn may_send_to(&self, resolved: &ResolvedAddress) -> bool {
+        resolved.is_local() || (self.login.is_some() && self.rules.role != Role::Lmtp)
     }
 }

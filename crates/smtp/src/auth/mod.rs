@@ -1,10 +1,7 @@
-//! Authentication of messages: verification of incoming messages, and signatures for outgoing ones.
+//! Authentication of messages from other servers.
 //!
-//! `verify` checks SPF, DKIM, DMARC and ARC of messages from other servers, and determines whether the policy of the
-//! author's domain rejects them. `results` writes and strips `Authentication-Results`. `sign` adds DKIM signatures to
-//! messages of local users. `key` generates the keys and their DNS records.
+//! `verify` checks SPF, DKIM, DMARC and ARC, and determines whether the policy of the author's domain rejects a
+//! message. `results` writes and strips `Authentication-Results`. Outgoing messages are signed by the crate `dkim`.
 
-pub mod key;
 pub mod results;
-pub mod sign;
 pub mod verify;

@@ -5,8 +5,9 @@
 
 use std::fmt::Write as _;
 
+use mail::mime::header::{Field, leading_fields};
+
 use crate::codec::path::is_domain;
-use crate::header::{Field, fields};
 
 /// The result of one method.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,8 +69,10 @@ pub fn write(hostname: &str, results: &[MethodResult]) -> String {
 /// Removes all fields that claim to be this server's (RFC 8601 §5), and inserts a new one at the top if it is given.
 #[must_use]
 pub fn replace(message: Vec<u8>, hostname: &str, field: Option<&str>) -> Vec<u8> {
-    let forged: Vec<_> =
-        fields(&message).filter(|field| has_authserv_id(field, hostname)).map(|field| field.range).collect();
+    let forged: Vec<_> = leading_fields(&message)
+        .filter(|(_, field)| has_authserv_id(field, hostname))
+        .map(|(range, _)| range)
+        .collect();
     if forged.is_empty() && field.is_none() {
         return message;
     }

@@ -25,7 +25,9 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use data_encoding::BASE64;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use mail::mime::header::leading_fields;
 use mail_auth::dmarc::Policy as DmarcPolicy;
 use mail_auth::dmarc::verify::DmarcParameters;
 use mail_auth::spf::verify::SpfParameters;
@@ -38,7 +40,6 @@ use crate::auth::results::{MethodResult, write};
 use crate::codec::path::{is_domain, split_address};
 use crate::dns::{LookupError, Resolver, ascii_domain, is_negative};
 use crate::error::{Refusal, Status};
-use crate::header::fields;
 use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
 
 /// The use of the results.
@@ -304,7 +305,7 @@ impl DmarcVerdict {
 /// Returns the distinct domains of a message's authors, or the reason why they cannot be determined.
 fn author_domains(text: &[u8], parsed: Option<&AuthenticatedMessage<'_>>) -> Result<Vec<String>, &'static str> {
     let parsed = parsed.ok_or("The message has no From field")?;
-    let here: Vec<_> = fields(text).filter(|field| field.is("From")).collect();
+    let here: Vec<_> = leading_fields(text).map(|(_, field)| field).filter(|field| field.is("From")).collect();
     let there = parsed.headers.iter().filter(|(name, _)| name.trim_ascii().eq_ignore_ascii_case(b"From")).count();
     let value = match here.as_slice() {
         [] => return Err("The message has no From field"),
@@ -358,7 +359,7 @@ fn spf_result(output: &SpfOutput) -> MethodResult {
 fn dkim_result(output: &DkimOutput<'_>) -> MethodResult {
     let result = MethodResult::new("dkim", dkim_word(output.result())).with_reason(dkim_reason(output.result()));
     let Some(signature) = output.signature() else { return result };
-    let shown = BASE64.encode(signature.b.get(..6).unwrap_or_default());
+    let shown = STANDARD.encode(signature.b.get(..6).unwrap_or_default());
     result
         .with_property("header.d", &signature.d)
         .with_property("header.s", &signature.s)

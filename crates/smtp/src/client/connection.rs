@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use data_encoding::BASE64;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -297,13 +298,13 @@ impl Connection {
         let limit = options.timeouts.command;
         let offers = |name: &str| self.extensions.mechanisms.iter().any(|mechanism| mechanism == name);
         let reply = if offers("PLAIN") {
-            let response = BASE64.encode(format!("\0{login}\0{password}").as_bytes());
+            let response = STANDARD.encode(format!("\0{login}\0{password}").as_bytes());
             self.command(&format!("AUTH PLAIN {response}"), limit).await?
         } else if offers("LOGIN") {
             let mut reply = self.command("AUTH LOGIN", limit).await?;
             for secret in [login, password] {
                 if reply.code == 334 {
-                    reply = self.command(&BASE64.encode(secret.as_bytes()), limit).await?;
+                    reply = self.command(&STANDARD.encode(secret.as_bytes()), limit).await?;
                 }
             }
             reply

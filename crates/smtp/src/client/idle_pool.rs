@@ -3,8 +3,9 @@
 //! Their number is limited: if there are too many, the oldest is removed. A connection is reused only for the route for
 //! which it was opened, so that neither the required certificate nor the login can be mixed up.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use base::sync::{Mutex, MutexGuard};
 
 use crate::client::connection::Connection;
 use crate::client::{Route, Security};
@@ -60,7 +61,7 @@ impl IdlePool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -7,9 +7,9 @@
 
 use std::borrow::Cow;
 
+use base::line_ends::{has_bare_line_end, normalize_line_ends};
+use mail::mime::header::leading_fields;
 use memchr::{memchr, memmem};
-
-use crate::codec::data::{has_bare_line_end, normalize_line_ends};
 
 /// Returns the data to send, including its end.
 #[must_use]
@@ -46,7 +46,7 @@ pub fn dot_stuff(message: &[u8]) -> Vec<u8> {
 /// Returns whether a message has non-ASCII bytes in its header section, and whether it has any at all.
 #[must_use]
 pub fn eight_bit(message: &[u8]) -> (bool, bool) {
-    let header = crate::header::section_length(message);
+    let header = leading_fields(message).last().map_or(0, |(range, _)| range.end);
     let in_header = !message.get(..header).unwrap_or_default().is_ascii();
     (in_header, in_header || !message.get(header..).unwrap_or_default().is_ascii())
 }

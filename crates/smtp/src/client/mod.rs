@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Clock, Random};
+use mail::router::{Recipient, ReturnContent};
 use tokio::time::{Instant, timeout_at};
 use wire::ClientTls;
 
@@ -33,7 +34,6 @@ use crate::client::connection::{Connection, TransferError};
 use crate::client::idle_pool::IdlePool;
 use crate::client::route::{ServerAddress, targets};
 use crate::dns::Resolver;
-use crate::envelope::{Recipient, ReturnContent};
 use crate::error::{Result, Status};
 use crate::limits::{ADDRESSES_MAX, IDLE_CONNECTIONS_MAX, REUSE_MESSAGES_MAX};
 
@@ -175,7 +175,7 @@ pub struct Outgoing<'a> {
     /// The value of `ENVID`.
     pub envelope_id: Option<&'a str>,
     /// The value of `RET`.
-    pub ret: Option<ReturnContent>,
+    pub return_content: ReturnContent,
     /// `true` if the message was received with SMTPUTF8.
     pub smtputf8: bool,
     /// The message.

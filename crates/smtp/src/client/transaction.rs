@@ -7,6 +7,8 @@
 
 use std::fmt::Write as _;
 
+use mail::router::{Recipient, ReturnContent};
+
 use crate::client::connection::{Connection, TransferError};
 use crate::client::message_data::{dot_stuff, eight_bit};
 use crate::client::reply::Reply;
@@ -14,7 +16,6 @@ use crate::client::{ClientProtocol, Delivery, EightBit, Options, Outcome, Outgoi
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
 use crate::dns::ascii_domain;
-use crate::envelope::{Recipient, ReturnContent};
 use crate::error::Status;
 use crate::limits::TRANSFER_RECIPIENTS_MAX;
 
@@ -94,10 +95,10 @@ impl TransactionCommands {
             mail.push_str(" SMTPUTF8");
         }
         if extensions.dsn {
-            match outgoing.ret {
-                Some(ReturnContent::Full) => mail.push_str(" RET=FULL"),
-                Some(ReturnContent::Headers) => mail.push_str(" RET=HDRS"),
-                None => {}
+            match outgoing.return_content {
+                ReturnContent::Full => mail.push_str(" RET=FULL"),
+                ReturnContent::Headers => mail.push_str(" RET=HDRS"),
+                ReturnContent::Unspecified => {}
             }
             if let Some(id) = outgoing.envelope_id {
                 let _ = write!(mail, " ENVID={}", encode_xtext(id));
@@ -280,8 +281,8 @@ fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, Transf
         if let Some(notify) = recipient.notify {
             let _ = write!(line, " NOTIFY={notify}");
         }
-        if let Some(original) = &recipient.original {
-            let _ = write!(line, " ORCPT={};{}", original.kind, encode_xtext(&original.address));
+        if let Some((kind, address)) = recipient.original.as_deref().and_then(|original| original.split_once(';')) {
+            let _ = write!(line, " ORCPT={kind};{}", encode_xtext(address));
         }
     }
     Ok(line)

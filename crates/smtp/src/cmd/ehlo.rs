@@ -3,9 +3,10 @@
 //! The client's name is kept for the trace field and for SPF. It is never trusted, and it is not compared with
 //! anything, as §4.1.4 requires. Each of the three verbs ends a transaction in progress.
 
+use mail::submission::Protocol;
+
 use crate::cmd::{CallContext, auth, starttls};
 use crate::codec::reply::write_lines;
-use crate::envelope::Protocol;
 use crate::error::Status;
 use crate::limits::HELO_BYTES_MAX;
 use crate::listener_rules::Disclosure;
@@ -42,12 +43,13 @@ fn write_extensions(session: &Session, out: &mut Vec<u8>) {
     let rules = &session.rules;
     let size = format!("SIZE {}", rules.message_bytes_max);
     let limits = format!("LIMITS RCPTMAX={} MAILMAX={}", rules.recipients_max, rules.messages_max);
-    let mechanisms = format!("AUTH {}", auth::mechanisms(rules).collect::<Vec<_>>().join(" "));
+    let logins = auth::context(session);
+    let mechanisms = logins.offered().fold("AUTH".to_owned(), |line, mechanism| line + " " + mechanism.name());
     let mut lines = vec![rules.hostname.as_str(), "PIPELINING", &size];
     if starttls::is_offered(session) {
         lines.push("STARTTLS");
     }
-    if auth::is_offered(session) {
+    if logins.offered().next().is_some() {
         lines.push(&mechanisms);
     }
     lines.extend(["ENHANCEDSTATUSCODES", "8BITMIME", "SMTPUTF8", "CHUNKING", "DSN"]);

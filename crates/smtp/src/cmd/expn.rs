@@ -13,7 +13,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
         return session.refuse(call.out, 501, Status(5, 5, 4), "Syntax: EXPN list");
     }
     let list = call.arguments.trim_start_matches('<').trim_end_matches('>').to_owned();
-    let question = BackendRequest::Members { sender: session.sender(), list };
+    let question = BackendRequest::Members { list };
     session.phase = Phase::AwaitingAnswer(OpenQuestion::Members);
     NextAction::Ask(question)
 }

@@ -4,12 +4,9 @@
 //! size beyond the limit. It asks the backend whether the user may send with this address and whether there is
 //! capacity.
 
-use std::sync::Arc;
-
 use crate::cmd::CallContext;
 use crate::codec::parameters::{ParameterError, parse_mail};
 use crate::codec::path;
-use crate::envelope::Sender;
 use crate::error::{Refusal, Status};
 use crate::listener_rules::Authentication;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session, Transaction};
@@ -20,11 +17,14 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     }
     match parse(session, call.arguments) {
         Ok(transaction) => {
-            let sender = Arc::clone(&transaction.sender);
-            let size_bytes = transaction.parameters.size.unwrap_or(0);
+            let question = BackendRequest::Sender {
+                login: session.login.clone(),
+                reverse_path: transaction.reverse_path.clone(),
+                size_bytes: transaction.parameters.size.unwrap_or(0),
+            };
             session.transaction = Some(transaction);
             session.phase = Phase::AwaitingAnswer(OpenQuestion::Sender);
-            NextAction::Ask(BackendRequest::Sender { sender, size_bytes })
+            NextAction::Ask(question)
         }
         Err(refusal) => session.refuse_with(call.out, &refusal),
     }
@@ -73,8 +73,7 @@ fn parse(session: &Session, arguments: &str) -> Result<Transaction, Refusal> {
     if parameters.size.is_some_and(|size| size > session.message_bytes_max()) {
         return Err(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
     }
-    let sender = Sender { peer: session.peer, login: session.login.clone(), reverse_path: path.address.to_owned() };
-    Ok(Transaction::new(Arc::new(sender), parameters))
+    Ok(Transaction::new(path.address.to_owned(), parameters))
 }
 
 /// Returns the text after `FROM:` or `TO:`, which may be in any case.

@@ -4,19 +4,20 @@
 //! is accepted only from an authenticated client, so the server is not an open relay. `<Postmaster>` without a domain
 //! is local, as §4.5.1 requires.
 
-use crate::backend::RecipientReply;
+use mail::router::Recipient;
+use mail::submission::ResolvedAddress;
+
 use crate::cmd::CallContext;
 use crate::cmd::mail::{after_keyword, bad_address, parameter_refusal};
 use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
-use crate::envelope::{Recipient, RecipientLocation};
 use crate::error::{Refusal, Status};
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     match parse(session, call.arguments) {
         Ok(recipient) => {
-            let question = BackendRequest::Recipient { sender: session.sender(), address: recipient.address.clone() };
+            let question = BackendRequest::Recipient { address: recipient.address.clone() };
             session.phase = Phase::AwaitingAnswer(OpenQuestion::Recipient(Box::new(recipient)));
             NextAction::Ask(question)
         }
@@ -26,20 +27,20 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 
 pub(crate) fn on_recipient_result(
     session: &mut Session,
-    mut recipient: Recipient,
-    verdict: RecipientReply,
+    recipient: Recipient,
+    verdict: Result<ResolvedAddress, Refusal>,
     out: &mut Vec<u8>,
 ) -> NextAction {
-    recipient.location =
-        if verdict == RecipientReply::Remote { RecipientLocation::Remote } else { RecipientLocation::Local };
-    if let Some(refusal) = verdict.refusal() {
-        return session.refuse_with(out, &refusal);
-    }
-    if !session.may_send_to(recipient.location) {
+    let resolved = match verdict {
+        Ok(resolved) => resolved,
+        Err(refusal) => return session.refuse_with(out, &refusal),
+    };
+    if !session.may_send_to(&resolved) {
         return session.refuse(out, 550, Status(5, 7, 1), "Relaying denied");
     }
     if let Some(transaction) = &mut session.transaction {
         transaction.recipients.push(recipient);
+        transaction.resolved.push(resolved);
     }
     out.extend_from_slice(b"250 2.1.5 Ok\r\n");
     NextAction::Continue
@@ -68,10 +69,5 @@ fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
         whole if whole.contains('@') => whole.to_owned(),
         _ => return Err(Refusal::new(501, Status(5, 1, 3), "The recipient address has no domain")),
     };
-    Ok(Recipient {
-        address,
-        location: RecipientLocation::Local,
-        notify: parameters.notify,
-        original: parameters.original,
-    })
+    Ok(Recipient { address, notify: parameters.notify, original: parameters.original })
 }

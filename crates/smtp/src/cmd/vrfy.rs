@@ -3,10 +3,11 @@
 //! By default the reply is 252, which is permitted and does not help to harvest addresses. Clients to which the rules
 //! disclose users get the true reply.
 
-use crate::backend::RecipientReply;
+use mail::submission::ResolvedAddress;
+
 use crate::cmd::CallContext;
 use crate::codec::reply;
-use crate::error::Status;
+use crate::error::{Refusal, Status};
 use crate::listener_rules::Disclosure;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
@@ -20,7 +21,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     }
     let name = call.arguments.trim_start_matches('<').trim_end_matches('>');
     let address = if name.contains('@') { name.to_owned() } else { format!("{name}@{}", session.rules.domain) };
-    let question = BackendRequest::Recipient { sender: session.sender(), address: address.clone() };
+    let question = BackendRequest::Recipient { address: address.clone() };
     session.phase = Phase::AwaitingAnswer(OpenQuestion::Verify(address));
     NextAction::Ask(question)
 }
@@ -28,17 +29,13 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 pub(crate) fn on_verify_result(
     session: &mut Session,
     address: &str,
-    verdict: RecipientReply,
+    verdict: Result<ResolvedAddress, Refusal>,
     out: &mut Vec<u8>,
 ) -> NextAction {
     match verdict {
-        RecipientReply::Local => reply::write(out, 250, Status(2, 1, 5), &format!("<{address}>")),
-        RecipientReply::Remote => reply::write(out, 252, Status(2, 0, 0), "Not a local address"),
-        other => {
-            if let Some(refusal) = other.refusal() {
-                return session.refuse_with(out, &refusal);
-            }
-        }
+        Ok(resolved) if resolved.is_local() => reply::write(out, 250, Status(2, 1, 5), &format!("<{address}>")),
+        Ok(_) => reply::write(out, 252, Status(2, 0, 0), "Not a local address"),
+        Err(refusal) => return session.refuse_with(out, &refusal),
     }
     NextAction::Continue
 }

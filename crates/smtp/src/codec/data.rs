@@ -13,6 +13,7 @@
 //! A dot is removed only at the beginning of a line that follows a true CRLF. Text after a bare LF is kept unchanged;
 //! if the message is sent after normalization, the sending side applies dot-stuffing again.
 
+use base::line_ends::has_bare_line_end;
 use memchr::memmem;
 
 use crate::limits::MESSAGE_RESERVE_BYTES_MAX;
@@ -197,43 +198,9 @@ impl DataReader {
     }
 }
 
-/// Converts all line ends to CRLF. An LF without CR becomes CRLF, a CR without LF becomes a space.
-#[must_use]
-pub fn normalize_line_ends(text: &[u8]) -> Vec<u8> {
-    let mut clean = Vec::with_capacity(text.len() + text.len() / 32);
-    let mut copied = 0;
-    for index in memchr::memchr2_iter(b'\r', b'\n', text) {
-        let replacement: &[u8] = match text.get(index) {
-            Some(b'\r') if text.get(index + 1) != Some(&b'\n') => b" ",
-            Some(b'\n') if index == 0 || text.get(index - 1) != Some(&b'\r') => b"\r\n",
-            _ => continue,
-        };
-        clean.extend_from_slice(text.get(copied..index).unwrap_or_default());
-        clean.extend_from_slice(replacement);
-        copied = index + 1;
-    }
-    clean.extend_from_slice(text.get(copied..).unwrap_or_default());
-    clean
-}
-
-/// Returns `true` if a CR in `previous` or `piece` lacks its LF, or an LF its CR. The last byte is judged together with
-/// the piece that follows it.
-#[must_use]
-pub fn has_bare_line_end(previous: u8, piece: &[u8]) -> bool {
-    const BLOCK: usize = 4_096;
-    let Some(&first) = piece.first() else { return false };
-    let mut bare = (first == b'\n') != (previous == b'\r');
-    let next = piece.get(1..).unwrap_or_default();
-    for (current, next) in piece.chunks(BLOCK).zip(next.chunks(BLOCK)) {
-        // There is no early exit within a block, so that the compiler can vectorize the loop.
-        let found = current.iter().zip(next).fold(0, |found, (&a, &b)| found | u8::from((a == b'\r') != (b == b'\n')));
-        bare |= found != 0;
-    }
-    bare
-}
-
 #[cfg(test)]
 mod tests {
+    use base::line_ends::normalize_line_ends;
     use proptest::prelude::*;
 
     use super::*;
@@ -313,18 +280,6 @@ mod tests {
         assert!(reader.into_content().finish().0.len() < 8);
     }
 
-    #[test]
-    fn line_ends_are_normalised() {
-        let check = |text: &str, clean: &str| {
-            assert_eq!(normalize_line_ends(text.as_bytes()), clean.as_bytes(), "{text:?}");
-            assert!(!has_bare_line_end(0, clean.as_bytes()));
-        };
-        check("a\nb\r\nc", "a\r\nb\r\nc");
-        check("\n", "\r\n");
-        check("a\rb\r\r\n", "a b \r\n");
-        check("a\n\n.\n", "a\r\n\r\n.\r\n");
-    }
-
     fn text() -> impl Strategy<Value = Vec<u8>> {
         let token = prop_oneof![
             4 => Just(&b"\r\n"[..]), 3 => Just(&b"."[..]), 2 => Just(&b"\r"[..]), 2 => Just(&b"\n"[..]),
@@ -347,7 +302,9 @@ mod tests {
             let mut content = ReceivedData::new(b"", 1 << 20, 0);
             content.append(a);
             content.append(b);
-            prop_assert_eq!(content.has_bare_line_end(), normalize_line_ends(&input) != input);
+            let clean = normalize_line_ends(&input);
+            prop_assert!(!has_bare_line_end(0, &clean));
+            prop_assert_eq!(content.has_bare_line_end(), clean != input);
         }
     }
 }

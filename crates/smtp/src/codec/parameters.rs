@@ -4,7 +4,8 @@
 //! 4954). RCPT has `NOTIFY` and `ORCPT` (RFC 3461). An unknown or repeated parameter, or one with an invalid value, is
 //! an error that names it; RFC 5321 §4.1.1.11 forbids ignoring it.
 
-use crate::envelope::{Body, Notify, OriginalRecipient, ReturnContent};
+use mail::router::{Notify, ReturnContent};
+
 use crate::limits::{ENVELOPE_ID_BYTES_MAX, ORIGINAL_RECIPIENT_BYTES_MAX, PARAMETERS_MAX};
 
 /// The error of refused parameters.
@@ -16,6 +17,16 @@ pub enum ParameterError {
     Repeated,
     /// The value of the named parameter is invalid.
     Value(&'static str),
+}
+
+/// The encoding of a message body (RFC 6152).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Body {
+    /// Only ASCII.
+    #[default]
+    SevenBit,
+    /// Any bytes, in lines.
+    EightBitMime,
 }
 
 /// The parameters of MAIL.
@@ -40,8 +51,8 @@ pub struct MailParameters {
 pub struct RcptParameters {
     /// `NOTIFY=`.
     pub notify: Option<Notify>,
-    /// `ORCPT=`, decoded.
-    pub original: Option<OriginalRecipient>,
+    /// `ORCPT=`, decoded: the type of the address, `;` and the address.
+    pub original: Option<String>,
 }
 
 /// Parses the parameters of MAIL.
@@ -189,7 +200,7 @@ fn notify(value: Option<&str>) -> Result<Notify, ParameterError> {
     Ok(notify)
 }
 
-fn original(value: Option<&str>) -> Result<OriginalRecipient, ParameterError> {
+fn original(value: Option<&str>) -> Result<String, ParameterError> {
     let fail = ParameterError::Value("ORCPT");
     let value = value.filter(|value| value.len() <= ORIGINAL_RECIPIENT_BYTES_MAX).ok_or(fail)?;
     let (kind, address) = value.split_once(';').ok_or(fail)?;
@@ -199,7 +210,7 @@ fn original(value: Option<&str>) -> Result<OriginalRecipient, ParameterError> {
     if !is_atom(kind) {
         return Err(fail);
     }
-    Ok(OriginalRecipient { kind: kind.to_owned(), address })
+    Ok(format!("{kind};{address}"))
 }
 
 #[cfg(test)]
@@ -244,7 +255,7 @@ mod tests {
     fn parameters_of_rcpt() {
         let parsed = parse_rcpt("NOTIFY=SUCCESS,delay ORCPT=rfc822;a+2Bb@c");
         let notify = Some(Notify { success: true, failure: false, delay: true });
-        let original = Some(OriginalRecipient { kind: "rfc822".into(), address: "a+b@c".into() });
+        let original = Some("rfc822;a+b@c".to_owned());
         assert_eq!(parsed, Ok(RcptParameters { notify, original }));
         let never = RcptParameters { notify: Some(Notify::NEVER), original: None };
         assert_eq!(parse_rcpt("NOTIFY=NEVER"), Ok(never));

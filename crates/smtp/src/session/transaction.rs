@@ -3,25 +3,27 @@
 //! After the end of the data and before the question whether the message is accepted, the checks that need the whole
 //! message take place: size, line ends, hops. On submission, the message is also completed as RFC 6409 §8 permits.
 
-use std::sync::Arc;
-
 use base::Timestamp;
+use base::line_ends::normalize_line_ends;
+use mail::router::{Envelope, Recipient};
+use mail::submission::completion::{CompletionContext, check_hops, complete_message};
+use mail::submission::{Origin, Protocol, ResolvedAddresses, Submission};
 
-use crate::codec::data::{ReceivedData, normalize_line_ends};
+use crate::codec::data::ReceivedData;
 use crate::codec::line::BareLineEndPolicy;
-use crate::codec::parameters::MailParameters;
-use crate::envelope::{Envelope, Protocol, Recipient, Sender};
+use crate::codec::parameters::{Body, MailParameters};
 use crate::error::{Refusal, Status};
-use crate::header::hop_count;
 use crate::listener_rules::Role;
 use crate::session::Session;
-use crate::submission::{CompletionContext, complete_message};
 
 /// A transaction in progress.
 pub(crate) struct Transaction {
-    pub sender: Arc<Sender>,
+    /// The reverse path, empty for `<>`.
+    pub reverse_path: String,
     pub parameters: MailParameters,
     pub recipients: Vec<Recipient>,
+    /// The directory's answers about the recipients.
+    pub resolved: ResolvedAddresses,
     /// The data received with BDAT so far. While it is set, DATA is refused.
     pub chunks: Option<ReceivedData>,
     /// `true` if a chunk was refused. All further chunks are refused, too.
@@ -43,11 +45,12 @@ pub(crate) struct Chunk {
 }
 
 impl Transaction {
-    pub(crate) fn new(sender: Arc<Sender>, parameters: MailParameters) -> Self {
+    pub(crate) fn new(reverse_path: String, parameters: MailParameters) -> Self {
         Self {
-            sender,
+            reverse_path,
             parameters,
             recipients: Vec::new(),
+            resolved: ResolvedAddresses::default(),
             chunks: None,
             chunks_failed: false,
             id: String::new(),
@@ -55,12 +58,12 @@ impl Transaction {
         }
     }
 
-    /// Checks the message data. Returns the envelope, the message and the length of its trace field.
+    /// Checks the message data. Returns the message with its envelope, and the length of its trace field.
     pub(crate) fn complete(
         self,
         session: &Session,
         content: ReceivedData,
-    ) -> Result<(Box<Envelope>, Vec<u8>, usize), Refusal> {
+    ) -> Result<(Box<Submission>, usize), Refusal> {
         if content.is_oversize() {
             return Err(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
         }
@@ -74,34 +77,31 @@ impl Transaction {
             let (trace, text) = message.split_at_checked(trace_bytes).unwrap_or_default();
             message = [trace, &normalize_line_ends(text)].concat();
         }
-        if hop_count(message.get(trace_bytes..).unwrap_or_default()) > rules.hops_max {
-            return Err(Refusal::new(554, Status(5, 4, 6), "Too many hops, this message loops"));
-        }
+        check_hops(message.get(trace_bytes..).unwrap_or_default(), rules.hops_max)?;
         if rules.role == Role::Submission || session.login.is_some() {
             let mending = CompletionContext {
                 hostname: &rules.hostname,
                 id: &self.id,
-                reverse_path: &self.sender.reverse_path,
+                reverse_path: &self.reverse_path,
                 now: self.received,
             };
             message = complete_message(message, trace_bytes, &mending)?;
         }
-        Ok((Box::new(self.into_envelope(session)), message, trace_bytes))
+        Ok((Box::new(self.into_submission(session, message)), trace_bytes))
     }
 
-    fn into_envelope(self, session: &Session) -> Envelope {
-        let (helo, protocol) = session.helo.clone().unwrap_or_else(|| (String::new(), Protocol::Smtp));
-        Envelope {
+    fn into_submission(self, session: &Session, message: Vec<u8>) -> Submission {
+        let protocol = session.helo.as_ref().map_or(Protocol::Smtp, |(_, protocol)| *protocol);
+        let origin = Origin { protocol, peer: session.peer.address, login: session.login.clone() };
+        let envelope = Envelope {
             id: self.id,
-            sender: Arc::unwrap_or_clone(self.sender),
+            reverse_path: self.reverse_path,
             recipients: self.recipients,
             envelope_id: self.parameters.envelope_id,
-            ret: self.parameters.ret,
-            body: self.parameters.body.unwrap_or_default(),
+            return_content: self.parameters.ret.unwrap_or_default(),
             smtputf8: self.parameters.smtputf8,
-            helo,
-            protocol,
-            received: self.received,
-        }
+            eight_bit: self.parameters.body == Some(Body::EightBitMime),
+        };
+        Submission { origin, envelope, resolved: self.resolved, message }
     }
 }

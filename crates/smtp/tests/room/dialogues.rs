@@ -14,9 +14,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
-use smtp::backend::{Acceptor as _, Credentials as _, Recipients as _};
-use smtp::envelope::Envelope;
-use smtp::header::fields;
+use mail::mime::header::leading_fields;
+use mail::router::ReturnContent;
+use mail::submission::Submission;
+use sasl::Mechanism;
+use smtp::backend::{Acceptor as _, Recipients as _};
+use smtp::codec::parameters::Body;
 use smtp::listener_rules::{Authentication, Disclosure, Encryption, ListenerRules, Pipelining};
 use smtp::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 use wire::Peer;
@@ -69,34 +72,19 @@ impl SessionDriver {
     fn answer(&self, question: BackendRequest) -> BackendResponse {
         let backend = &self.backend;
         match question {
-            BackendRequest::Sender { sender, size_bytes } => {
-                BackendResponse::Sender(backend.check_capacity(size_bytes).and_then(|()| {
-                    let login = sender.login.as_deref().filter(|_| !sender.reverse_path.is_empty());
-                    match login {
-                        Some(login) if !backend.may_send_as(login, &sender.reverse_path) => {
-                            Err(smtp::Refusal::new(553, smtp::Status(5, 7, 1), "You may not send from this address"))
-                        }
-                        _ => Ok(()),
-                    }
-                }))
+            BackendRequest::Sender { login, reverse_path, size_bytes } => {
+                let login = login.filter(|_| !reverse_path.is_empty());
+                let allowed = backend.check_capacity(size_bytes);
+                BackendResponse::Sender(
+                    allowed.and_then(|()| login.map_or(Ok(()), |login| backend.check_sender(&login, &reverse_path))),
+                )
             }
-            BackendRequest::Recipient { sender, address } => {
-                BackendResponse::Recipient(backend.check(&sender, &address))
-            }
-            BackendRequest::Members { sender, list } => BackendResponse::Members(backend.expand(&sender, &list)),
-            BackendRequest::Login { login, password } => {
-                BackendResponse::Login(backend.authenticate(&Peer::local(), &login, &password))
-            }
-            BackendRequest::Scram { exchange, response } => {
-                let exchange = exchange.or_else(|| backend.scram_sha_256(&Peer::local()));
-                BackendResponse::Scram(exchange.map(|mut exchange| {
-                    let step = exchange.step(&response);
-                    (exchange, step)
-                }))
-            }
-            BackendRequest::Message { envelope, message, .. } => BackendResponse::Message(
+            BackendRequest::Recipient { address } => BackendResponse::Recipient(backend.resolve(&address)),
+            BackendRequest::Members { list } => BackendResponse::Members(backend.expand(&list)),
+            BackendRequest::Login(check) => BackendResponse::Login(check.run(backend)),
+            BackendRequest::Message { submission, .. } => BackendResponse::Message(
                 backend
-                    .accept(*envelope, message)
+                    .accept(*submission)
                     .map(|accepted| AcceptedMessage { id: accepted.id, refused: accepted.refused }),
             ),
         }
@@ -165,9 +153,8 @@ fn play(text: &str) -> Result<(), String> {
             ("T", Some(stage)) => stage.shake_hands(),
             ("X", Some(stage)) if stage.closed => {}
             ("M", Some(stage)) => {
-                let (envelope, message) =
-                    stage.backend.take().pop().unwrap_or_else(|| panic!("line {}: nothing was accepted", number + 1));
-                let shown = show(&envelope, &message);
+                let accepted = stage.backend.take().pop();
+                let shown = show(&accepted.unwrap_or_else(|| panic!("line {}: nothing was accepted", number + 1)));
                 if shown != rest {
                     return fail(format!("accepted {shown}"));
                 }
@@ -211,7 +198,7 @@ fn begin(words: &str) -> SessionDriver {
             "lenient" => rules.pipelining = Pipelining::Lenient,
             "needs-tls" => rules.encryption = Encryption::Required,
             "auth" => rules.authentication = Authentication::Offered,
-            "no-scram" => rules.scram = false,
+            "no-scram" => rules.mechanisms = vec![Mechanism::Plain, Mechanism::Login],
             "disclose" => rules.disclosure = Disclosure::All,
             "errors=3" => rules.errors_max = 3,
             "commands=2" => rules.commands_max = 2,
@@ -250,27 +237,28 @@ fn bytes(line: &str) -> Vec<u8> {
 }
 
 /// Formats an accepted message in one line.
-fn show(envelope: &Envelope, message: &[u8]) -> String {
-    let recipients: Vec<String> = envelope
-        .recipients
-        .iter()
-        .map(|recipient| {
-            let notify = recipient.notify.map(|notify| format!(" notify={notify}")).unwrap_or_default();
-            let original = recipient.original.as_ref().map(|o| format!(" orcpt={};{}", o.kind, o.address));
-            format!("<{}> {:?}{notify}{}", recipient.address, recipient.location, original.unwrap_or_default())
-        })
-        .collect();
-    let login = envelope.sender.login.as_ref().map(|login| format!(" login={login}")).unwrap_or_default();
+fn show(submission: &Submission) -> String {
+    let Submission { origin, envelope, resolved, message } = submission;
+    let recipients = envelope.recipients.iter().enumerate().map(|(index, recipient)| {
+        let is_local = resolved.get(index).expect("the answer of the directory is kept").is_local();
+        let location = if is_local { "Local" } else { "Remote" };
+        let notify = recipient.notify.map(|notify| format!(" notify={notify}")).unwrap_or_default();
+        let original = recipient.original.as_ref().map(|original| format!(" orcpt={original}")).unwrap_or_default();
+        format!("<{}> {location}{notify}{original}", recipient.address)
+    });
+    let recipients: Vec<String> = recipients.collect();
+    let login = origin.login.as_ref().map(|login| format!(" login={login}")).unwrap_or_default();
     let id = envelope.envelope_id.as_ref().map(|id| format!(" envid={id}")).unwrap_or_default();
-    let ret = envelope.ret.map(|ret| format!(" ret={ret:?}")).unwrap_or_default();
+    let ret = Some(envelope.return_content).filter(|ret| *ret != ReturnContent::Unspecified);
+    let ret = ret.map(|ret| format!(" ret={ret:?}")).unwrap_or_default();
+    let body = if envelope.eight_bit { Body::EightBitMime } else { Body::SevenBit };
     let utf8 = if envelope.smtputf8 { " smtputf8" } else { "" };
-    let trace = fields(message).next().map_or(0, |field| field.range.end);
+    let trace = leading_fields(message).next().map_or(0, |(range, _)| range.end);
     let text = message[trace..].escape_ascii().to_string();
     format!(
-        "<{}>{login}{id}{ret} {:?}{utf8} {:?} to {} text {text}",
-        envelope.sender.reverse_path,
-        envelope.body,
-        envelope.protocol,
+        "<{}>{login}{id}{ret} {body:?}{utf8} {:?} to {} text {text}",
+        envelope.reverse_path,
+        origin.protocol,
         recipients.join(", ")
     )
 }

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
+use mail::router::{Notify, Recipient, ReturnContent};
+use mail::submission::Submission;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, EightBit, Options, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient};
 use smtp::connection::{ListenerServices, serve};
-use smtp::envelope::{Notify, OriginalRecipient, Recipient, RecipientLocation, ReturnContent};
 use smtp::listener_rules::{Authentication, Encryption, ListenerRules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,17 +22,12 @@ use crate::dns::Zone;
 const MESSAGE: &[u8] = b"From: a@c.example\r\nSubject: x\r\n\r\n.dot\r\nend\r\n";
 
 fn recipients(addresses: &[&str]) -> Vec<Recipient> {
-    let recipient = |address: &&str| Recipient {
-        address: (*address).to_owned(),
-        location: RecipientLocation::Remote,
-        notify: None,
-        original: None,
-    };
-    addresses.iter().map(recipient).collect()
+    addresses.iter().map(|address| Recipient::new(address)).collect()
 }
 
 fn outgoing<'a>(recipients: &'a [Recipient], message: &'a [u8]) -> Outgoing<'a> {
-    Outgoing { reverse_path: "a@c.example", recipients, envelope_id: None, ret: None, smtputf8: false, message }
+    let return_content = ReturnContent::Unspecified;
+    Outgoing { reverse_path: "a@c.example", recipients, envelope_id: None, return_content, smtputf8: false, message }
 }
 
 /// Returns the outcomes in short form: `+` and the reply, or `?` (temporary) or `!` (permanent) with the status and the
@@ -150,8 +146,9 @@ async fn a_message_passes_from_our_client_to_our_server() {
     let transfer = transfer(zone(), site.address.port(), |_| {}).await;
     let mut to = recipients(&["alice@b.example", "nobody@b.example", "full@b.example", "bob@b.example"]);
     to[0].notify = Some(Notify { success: true, failure: true, delay: false });
-    to[0].original = Some(OriginalRecipient { kind: "rfc822".to_owned(), address: "a+b@c.example".to_owned() });
-    let message = Outgoing { ret: Some(ReturnContent::Headers), envelope_id: Some("e 1"), ..outgoing(&to, MESSAGE) };
+    to[0].original = Some("rfc822;a+b@c.example".to_owned());
+    let message =
+        Outgoing { return_content: ReturnContent::Headers, envelope_id: Some("e 1"), ..outgoing(&to, MESSAGE) };
     let outcomes = transfer.send(&domain(), &message).await;
     assert_eq!(
         short(&outcomes),
@@ -165,7 +162,7 @@ async fn a_message_passes_from_our_client_to_our_server() {
     let Outcome::Delivered(delivery) = &outcomes[0] else { panic!("{outcomes:?}") };
     assert!(delivery.tls && delivery.handles_dsn, "STARTTLS and DSN are offered");
     let accepted = site.backend.take();
-    let (envelope, message) = &accepted[0];
+    let Submission { envelope, message, .. } = &accepted[0];
     assert!(message.ends_with(MESSAGE), "{}", message.escape_ascii());
     let text = String::from_utf8_lossy(message);
     assert!(
@@ -173,7 +170,7 @@ async fn a_message_passes_from_our_client_to_our_server() {
         "{text}"
     );
     assert!(text.contains("\r\n\ttls TLS13_"), "{text}");
-    assert_eq!((envelope.ret, envelope.envelope_id.as_deref()), (Some(ReturnContent::Headers), Some("e 1")));
+    assert_eq!((envelope.return_content, envelope.envelope_id.as_deref()), (ReturnContent::Headers, Some("e 1")));
     assert_eq!((envelope.recipients[0].notify, &envelope.recipients[0].original), (to[0].notify, &to[0].original));
 }
 
@@ -187,7 +184,7 @@ async fn connections_are_used_again() {
         assert!(matches!(outcomes[0], Outcome::Delivered(_)), "{outcomes:?}");
         assert_eq!(transfer.idle_count(), expected);
     }
-    let ids: Vec<String> = site.backend.take().into_iter().map(|(envelope, _)| envelope.id).collect();
+    let ids: Vec<String> = site.backend.take().into_iter().map(|accepted| accepted.envelope.id).collect();
     let session = |id: &String| id.split('-').next().map(str::to_owned);
     assert_eq!(ids.len(), 4);
     assert!(session(&ids[0]) == session(&ids[2]) && session(&ids[2]) != session(&ids[3]), "{ids:?}");
@@ -243,7 +240,7 @@ async fn certificates_are_checked_where_that_is_asked_for() {
         let outcomes = short(&transfer.send(&Route::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await);
         assert!(outcomes[0].starts_with(expected), "{name}: {outcomes:?}");
     }
-    let text = String::from_utf8_lossy(&site.backend.take()[0].1).into_owned();
+    let text = String::from_utf8_lossy(&site.backend.take()[0].message).into_owned();
     assert!(text.contains("with ESMTPSA id "), "{text}");
     assert!(text.contains("\r\nDate: "), "mended as on submission, because of the login: {text}");
 }
@@ -280,7 +277,7 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
         heard.clear();
     }
     session.await.expect("no panic").expect("the session ends properly");
-    let (_, message) = backend.take().pop().expect("the message was accepted");
+    let Submission { message, .. } = backend.take().pop().expect("the message was accepted");
     let text = String::from_utf8_lossy(&message).into_owned();
     let top = "Authentication-Results: mx.b.example;\r\n\tspf=pass smtp.helo=c.example;\r\n\tspf=pass smtp.mailfrom=a@c.example;\r\n\tdkim=none";
     assert!(text.starts_with(top), "{text}");

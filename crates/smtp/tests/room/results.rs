@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use base::sim::SeededRandom;
-use smtp::auth::key::{Algorithm, PrivateKey, key_record};
-use smtp::auth::sign::Signer;
+use dkim::key::{Algorithm, PrivateKey, key_record};
+use dkim::sign::Signer;
 use smtp::auth::verify::{ClientInfo, DmarcEnforcement, Verifier};
 
 use smtp::dns::Resolver;

@@ -47,7 +47,7 @@ fn play(rules: ListenerRules, peer: Peer, ending: &str) -> (Vec<String>, Vec<Vec
     let smuggled = "mail FROM:<evil@c.example>\r\nrcpt TO:<bob@b.example>\r\ndata\r\nFrom: evil@c.example\r\n\r\nevil";
     stage.send(format!("From: a@c.example\r\n\r\ntext{ending}{smuggled}\r\n.\r\n").as_bytes());
     let replies = String::from_utf8_lossy(&stage.out).lines().map(str::to_owned).collect();
-    let accepted = stage.backend.take().into_iter().map(|(_, message)| message).collect();
+    let accepted = stage.backend.take().into_iter().map(|accepted| accepted.message).collect();
     (replies, accepted)
 }
 
@@ -81,7 +81,7 @@ fn normalisation_makes_one_message_that_nobody_can_read_otherwise() {
         let (replies, accepted) = play(rules, Peer::local(), ending);
         assert_eq!((replies.len(), accepted.len()), (1, 1), "{ending:?}: {replies:?}");
         let sent_on = smtp::client::message_data::dot_stuff(&accepted[0]);
-        assert!(!smtp::codec::data::has_bare_line_end(0, &sent_on) && !sent_on.contains(&0), "{ending:?}");
+        assert!(!base::line_ends::has_bare_line_end(0, &sent_on) && !sent_on.contains(&0), "{ending:?}");
         let ends: Vec<usize> = memchr::memmem::find_iter(&sent_on, b"\r\n.\r\n").collect();
         assert_eq!(ends, [sent_on.len() - 5], "{ending:?}");
     }
