@@ -14,7 +14,7 @@ use crate::error::{Error, Result, access_level};
 /// Converts an item to the protocol's type.
 #[must_use]
 pub fn item_out(item: &Item) -> v1::Item {
-    let flag = |flag| item.flags.has(flag);
+    let flag = |flag| item.flags.contains(flag);
     let flags = v1::ItemFlags {
         summary: flag(ItemFlags::SUMMARY),
         names: flag(ItemFlags::NAMES),
@@ -54,7 +54,7 @@ pub fn value_out(value: &Value) -> v1::Value {
 /// Converts an item from a client. Returns an error if its name is reserved or its value is missing or not valid.
 pub fn item_in(item: v1::Item) -> Result<Item> {
     let name = item.name;
-    if let Some(reserved) = notes::evaluate::reserved_item(&name) {
+    if let Some(reserved) = notes::subject::reserved_item(&name) {
         return Err(Error::invalid(format!(
             "{reserved} is derived from the note's header and cannot be set as an item"
         )));
@@ -71,7 +71,7 @@ pub fn item_in(item: v1::Item) -> Result<Item> {
         (said.signed, ItemFlags::SIGNED),
     ];
     let set = flags.into_iter().filter(|(is_set, _)| *is_set);
-    let flags = set.fold(ItemFlags::NONE, |flags, (_, flag)| flags.with(flag));
+    let flags = set.fold(ItemFlags::NONE, |flags, (_, flag)| flags.union(flag));
     Ok(Item { name, flags, value: value_in(value)? })
 }
 
@@ -128,8 +128,8 @@ pub fn header_out(header: &Header, unread: bool) -> v1::NoteHeader {
         size_bytes: header.size,
         unread,
         folder_ids: header.folders.iter().map(|place| place.folder.0).collect(),
-        conflict: header.flags.has(NoteFlags::CONFLICT),
-        soft_deleted: header.flags.has(NoteFlags::SOFT_DELETED),
+        conflict: header.flags.contains(NoteFlags::CONFLICT),
+        soft_deleted: header.flags.contains(NoteFlags::SOFT_DELETED),
     }
 }
 
@@ -219,13 +219,13 @@ fn acl_entry_in(entry: v1::AclEntry) -> Result<AclEntry> {
 
 fn acl_flags_out(flags: AclFlags) -> v1::AclFlags {
     v1::AclFlags {
-        author_no_create: flags.has(AclFlags::AUTHOR_NO_CREATE),
-        no_delete: flags.has(AclFlags::NO_DELETE),
-        create_personal_agent: flags.has(AclFlags::CREATE_PERSONAL_AGENT),
-        create_personal_folder: flags.has(AclFlags::CREATE_PERSONAL_FOLDER),
-        create_folder: flags.has(AclFlags::CREATE_FOLDER),
-        public_reader: flags.has(AclFlags::PUBLIC_READER),
-        public_writer: flags.has(AclFlags::PUBLIC_WRITER),
+        author_no_create: flags.contains(AclFlags::AUTHOR_NO_CREATE),
+        no_delete: flags.contains(AclFlags::NO_DELETE),
+        create_personal_agent: flags.contains(AclFlags::CREATE_PERSONAL_AGENT),
+        create_personal_folder: flags.contains(AclFlags::CREATE_PERSONAL_FOLDER),
+        create_folder: flags.contains(AclFlags::CREATE_FOLDER),
+        public_reader: flags.contains(AclFlags::PUBLIC_READER),
+        public_writer: flags.contains(AclFlags::PUBLIC_WRITER),
     }
 }
 
@@ -240,7 +240,7 @@ fn acl_flags_in(said: v1::AclFlags) -> AclFlags {
         (said.public_writer, AclFlags::PUBLIC_WRITER),
     ];
     let set = flags.into_iter().filter(|(is_set, _)| *is_set);
-    set.fold(AclFlags::NONE, |flags, (_, flag)| flags.with(flag))
+    set.fold(AclFlags::NONE, |flags, (_, flag)| flags.union(flag))
 }
 
 #[cfg(test)]
@@ -269,8 +269,8 @@ mod tests {
         let flags = [
             ItemFlags::NONE,
             ItemFlags::SUMMARY,
-            ItemFlags::NAMES.with(ItemFlags::READERS),
-            ItemFlags::AUTHORS.with(ItemFlags::PROTECTED).with(ItemFlags::SIGNED),
+            ItemFlags::NAMES.union(ItemFlags::READERS),
+            ItemFlags::AUTHORS.union(ItemFlags::PROTECTED).union(ItemFlags::SIGNED),
         ];
         for (index, value) in values.into_iter().enumerate() {
             let item = Item { name: format!("item {index}"), flags: flags[index % flags.len()], value };
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn access_lists_read_back() {
         let mut acl = notes::Acl::open_to_all(AclLevel::Reader);
-        let flags = AclFlags::NO_DELETE.with(AclFlags::CREATE_FOLDER);
+        let flags = AclFlags::NO_DELETE.union(AclFlags::CREATE_FOLDER);
         acl.entries.push(AclEntry { kind: AclKind::Server, flags, ..AclEntry::new("Hub/Acme", AclLevel::Manager) });
         acl.roles.insert("[A]".to_owned());
         acl.enforce_consistent = true;

@@ -8,10 +8,9 @@ use notes::AclLevel;
 use proto::details;
 use proto::v1::error_detail::{AccessDenied, Conflict, Detail, FormulaPlace, LimitExceeded, Purged, Retry};
 use proto::v1::{AccessLevel, ErrorDetail};
+use sasl::LoginError;
 use search::QueryError;
 use tonic::{Code, Status};
-
-use crate::backend::LoginError;
 
 /// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -26,7 +25,7 @@ pub enum Error {
     #[error(transparent)]
     Directory(#[from] directory::Error),
     /// The login failed.
-    #[error("login refused: {0:?}")]
+    #[error("login refused: {0}")]
     Login(LoginError),
     /// There is no session, or it has ended.
     #[error("no session: log in first")]
@@ -56,7 +55,7 @@ pub enum Error {
     #[error("{0}")]
     Exhausted(&'static str),
     /// The caller is not permitted to create databases.
-    #[error("you are not permitted to create databases here; the operator can permit it (`native.database_makers`)")]
+    #[error("you are not permitted to create databases here; the operator can permit it (`native.database_creators`)")]
     NoMaker,
     /// The database has no full-text index.
     #[error("{0} has no full-text index; a manager can enable it")]
@@ -108,12 +107,10 @@ impl Error {
             Self::Notes(error) => of_notes(error),
             Self::Directory(directory::Error::Notes(error)) => of_notes(error),
             Self::Directory(_) | Self::Unavailable => (Code::Unavailable, "unavailable", retry(0)),
-            Self::Login(LoginError::InvalidCredentials | LoginError::Disabled) => {
-                (Code::Unauthenticated, "login", None)
+            Self::Login(error) => {
+                let (code, reason, _) = of_login(*error);
+                (code, reason, if error.is_temporary() { retry(0) } else { None })
             }
-            Self::Login(LoginError::Throttled) => (Code::ResourceExhausted, "throttled", retry(0)),
-            Self::Login(LoginError::Malformed) => (Code::InvalidArgument, "malformed", None),
-            Self::Login(LoginError::Unavailable) => (Code::Unavailable, "unavailable", retry(0)),
             Self::NoSession => (Code::Unauthenticated, "session", None),
             Self::Invalid(_) => (Code::InvalidArgument, "invalid", None),
             Self::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_place(what, *place)),
@@ -131,16 +128,37 @@ impl Error {
     /// Returns the message for the client.
     fn text(&self) -> String {
         match self {
-            Self::Login(LoginError::InvalidCredentials | LoginError::Disabled) => {
-                "wrong name or password, or no access".to_owned()
-            }
-            Self::Login(LoginError::Throttled) => "too many failed logins, try again later".to_owned(),
-            Self::Login(LoginError::Malformed) => "invalid response for this authentication mechanism".to_owned(),
+            Self::Login(error) => of_login(*error).2.to_owned(),
             Self::Notes(notes::Error::Store(store::Error::Full(_))) => "the disk is full".to_owned(),
-            Self::Notes(notes::Error::Store(_)) | Self::Login(_) => Self::Unavailable.to_string(),
+            Self::Notes(notes::Error::Store(_)) => Self::Unavailable.to_string(),
             Self::Directory(directory::Error::Notes(error)) if !error.is_temporary() => error.to_string(),
             Self::Directory(_) => "the directory is not available, try again later".to_owned(),
             other => other.to_string(),
+        }
+    }
+}
+
+/// Returns the status code, the reason word and the message for a failed login.
+fn of_login(error: LoginError) -> (Code, &'static str, &'static str) {
+    match error {
+        LoginError::InvalidCredentials | LoginError::AccountDisabled | LoginError::NotAuthorized => {
+            (Code::Unauthenticated, "login", "wrong name or password, or no access")
+        }
+        LoginError::ChannelBinding => {
+            (Code::Unauthenticated, "login", "the channel binding does not match this connection")
+        }
+        LoginError::TlsRequired => (Code::Unauthenticated, "login", "this mechanism requires an encrypted connection"),
+        LoginError::Throttled => (Code::ResourceExhausted, "throttled", "too many failed logins, try again later"),
+        LoginError::Malformed | LoginError::NotBase64 => {
+            (Code::InvalidArgument, "malformed", "invalid response for this authentication mechanism")
+        }
+        LoginError::TooLong => (Code::InvalidArgument, "malformed", "the response is too long"),
+        LoginError::Cancelled => (Code::InvalidArgument, "malformed", "the exchange was cancelled"),
+        LoginError::MechanismNotOffered => {
+            (Code::Unimplemented, "missing", "this server does not support this mechanism")
+        }
+        LoginError::Unavailable => {
+            (Code::Unavailable, "unavailable", "the server is temporarily unavailable, try again later")
         }
     }
 }
@@ -230,7 +248,7 @@ mod tests {
         let place = formula_place("query", LineColumn { line: 1, column: 5 });
         assert_eq!(Error::from(query.clone()).status_parts(), (Code::InvalidArgument, "formula", place));
         check(query.into(), Code::InvalidArgument, "formula", "character 5: a quote is missing");
-        check(Error::Login(LoginError::Disabled), Code::Unauthenticated, "login", "wrong name or password");
+        check(Error::Login(LoginError::AccountDisabled), Code::Unauthenticated, "login", "wrong name or password");
         check(Error::Login(LoginError::InvalidCredentials), Code::Unauthenticated, "login", "wrong name or password");
         check(
             Error::Limit { what: "notes of a call", max: 3 },

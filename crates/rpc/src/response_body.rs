@@ -269,9 +269,9 @@ mod tests {
     /// receive stream, and the tasks that run both sides.
     async fn serve(world: &World, length: usize, window: u32) -> (h2::RecvStream, tokio::task::JoinSet<()>) {
         let (server, client) = wire::Stream::duplex(1 << 20);
-        let body = std::sync::Mutex::new(Some(world.body(&[length], Box::new(()))));
+        let body = base::sync::Mutex::new(Some(world.body(&[length], Box::new(()))));
         let answer = hyper::service::service_fn(move |_| {
-            let body = body.lock().ok().and_then(|mut body| body.take()).expect("one call");
+            let body = body.lock().take().expect("one call");
             std::future::ready(Ok::<_, Infallible>(http::Response::new(body)))
         });
         let mut tasks = tokio::task::JoinSet::new();

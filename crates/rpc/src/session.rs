@@ -9,12 +9,14 @@
 //! was dismissed, was idle too long or is too old is never found again.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base::sync::{Mutex, MutexGuard};
 use base::{Clock, Name, Random, Timestamp};
-use data_encoding::BASE64URL_NOPAD;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use subtle::ConstantTimeEq;
 use wire::SessionTermination;
 
@@ -204,7 +206,7 @@ impl Sessions {
         let mut token = [0; ID_BYTES + SECRET_BYTES];
         token[..ID_BYTES].copy_from_slice(&id);
         token[ID_BYTES..].copy_from_slice(&secret);
-        Ok((BASE64URL_NOPAD.encode(&token), session))
+        Ok((URL_SAFE_NO_PAD.encode(token), session))
     }
 
     /// Finds the session of a token and records its use. Returns [`Error::NoSession`] if the token is not valid or the
@@ -280,7 +282,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionTable> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 
@@ -288,7 +290,7 @@ fn take_apart(token: &str) -> Option<([u8; ID_BYTES], [u8; SECRET_BYTES])> {
     if token.len() != TOKEN_CHARACTERS {
         return None;
     }
-    let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).ok()?;
+    let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
     let (id, secret) = bytes.split_at_checked(ID_BYTES)?;
     Some((id.try_into().ok()?, secret.try_into().ok()?))
 }

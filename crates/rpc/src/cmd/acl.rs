@@ -1,6 +1,6 @@
 //! Reading and replacing ACLs.
 
-use notes::database::ACL_NOTE_ID;
+use notes::acl::ACL_NOTE_ID;
 use notes::{AclLevel, DatabaseSnapshot, level};
 use proto::v1;
 

@@ -172,7 +172,7 @@ pub(crate) fn check_before_content(
         return Err(Error::Limit { what: "bytes of a note that can be changed", max: EDITED_NOTE_BYTES_MAX });
     }
     let grant = reading.grant();
-    let is_public = found.flags.has(NoteFlags::PUBLIC) && grant.may_write_public();
+    let is_public = found.flags.contains(NoteFlags::PUBLIC) && grant.may_write_public();
     let items = reading.summary(found.note)?.map(|summary| summary.items).unwrap_or_default();
     if !is_public && !grant.may_edit(&items) {
         let database = access.database().path();

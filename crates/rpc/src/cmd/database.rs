@@ -97,7 +97,7 @@ pub(crate) fn templates(
 fn describe(database: &Arc<Database>, grant: &Grant) -> v1::Database {
     let record = database.record();
     let may_make_folders = grant.level() >= AclLevel::Designer
-        || (grant.level() >= AclLevel::Author && grant.flags().has(AclFlags::CREATE_FOLDER));
+        || (grant.level() >= AclLevel::Author && grant.flags().contains(AclFlags::CREATE_FOLDER));
     v1::Database {
         path: record.path.clone(),
         replica_id: record.replica_id.to_text(),
@@ -108,7 +108,7 @@ fn describe(database: &Arc<Database>, grant: &Grant) -> v1::Database {
         rights: Some(v1::Rights {
             level: access_level(grant.level()).into(),
             create_documents: grant.may_create(),
-            delete_documents: grant.level() >= AclLevel::Author && !grant.flags().has(AclFlags::NO_DELETE),
+            delete_documents: grant.level() >= AclLevel::Author && !grant.flags().contains(AclFlags::NO_DELETE),
             create_folders: may_make_folders,
         }),
         quota_bytes: record.options.quota_bytes.unwrap_or(0),

@@ -1,10 +1,10 @@
 //! Submission of messages to the router on behalf of the caller.
 
+use mail::submission::{Accepted, Refusal, RefusedRequest, SubmissionRequest};
 use proto::v1;
 use tonic::Code;
 
 use super::{CallContext, check_count};
-use crate::backend::{Accepted, Submission, SubmissionError};
 use crate::error::{Error, Result};
 use crate::service::CallOutcome;
 
@@ -31,25 +31,34 @@ pub(crate) fn deposit(
     message: Vec<u8>,
 ) -> Result<CallOutcome<Accepted>> {
     let person = desk.person()?.ok_or_else(|| Error::State("servers must send mail through SMTP".to_owned()))?;
-    let deposit = Submission {
+    let request = SubmissionRequest {
         login: person.name.canonical().to_owned(),
-        peer: desk.caller.peer,
+        peer: desk.caller.peer.address,
         sender: envelope.sender,
         recipients: envelope.recipients,
         message,
+        request_id: envelope.request_id,
     };
-    Ok(CallOutcome::immediate(desk.ground.depositor.deposit(deposit).map_err(submission_error)?))
+    Ok(CallOutcome::immediate(desk.ground.submissions.submit(request).map_err(submission_error)?))
 }
 
 /// Converts a refusal to an error of this crate.
-pub(crate) fn submission_error(error: SubmissionError) -> Error {
-    let (reason, code, text) = match error {
-        SubmissionError::Sender(text) => ("sender", Code::PermissionDenied, text),
-        SubmissionError::Recipient(text) => ("recipient", Code::InvalidArgument, text),
-        SubmissionError::TooLarge(text) => ("limit", Code::ResourceExhausted, text),
-        SubmissionError::MailboxFull(text) => ("mailbox-full", Code::ResourceExhausted, text),
-        SubmissionError::Invalid(text) => ("invalid", Code::InvalidArgument, text),
-        SubmissionError::Unavailable(text) => ("unavailable", Code::Unavailable, text),
+pub(crate) fn submission_error(refused: RefusedRequest) -> Error {
+    let RefusedRequest { recipient, refusal } = refused;
+    let (reason, code) = match refusal {
+        Refusal::Sender(_) | Refusal::Author(_) | Refusal::AccountClosed => ("sender", Code::PermissionDenied),
+        Refusal::UnknownRecipient
+        | Refusal::RecipientDisabled
+        | Refusal::InvalidRecipient(_)
+        | Refusal::NotForMail(_) => ("recipient", Code::InvalidArgument),
+        Refusal::TooLarge | Refusal::RecipientCount(_) => ("limit", Code::ResourceExhausted),
+        Refusal::MailboxFull => ("mailbox-full", Code::ResourceExhausted),
+        Refusal::Malformed(_) | Refusal::Loop => ("invalid", Code::InvalidArgument),
+        Refusal::InsufficientStorage | Refusal::Unavailable(_) => ("unavailable", Code::Unavailable),
+    };
+    let text = match recipient {
+        Some(address) => format!("{address}: {refusal}"),
+        None => refusal.to_string(),
     };
     Error::Mail { reason, code, text }
 }

@@ -3,12 +3,13 @@
 //! The crate `notes` checks the caller's rights and whether a design is valid.
 
 use base::NoteId;
+use notes::view::entries::ViewOrFolder;
 use notes::view::note::ViewNote;
 use notes::{Access, level};
 use proto::v1;
 
 use super::edit::{check_quota, check_sequence, saved_note};
-use super::{CallContext, folder, view};
+use super::{CallContext, view};
 use crate::design::{view_in, view_out};
 use crate::error::{Error, Result};
 use crate::service::CallOutcome;
@@ -20,9 +21,12 @@ pub(crate) fn get(
 ) -> Result<CallOutcome<v1::GetViewDesignReply>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
-    let Some(info) = view::find(&reading, request.view.as_ref())? else {
-        let folder = folder::find(&reading, request.view)?;
-        return Err(Error::State(format!("the folder {:?} has no columns and therefore no design", folder.title)));
+    let info = match view::find(&reading, request.view.as_ref())? {
+        ViewOrFolder::View(info) => info,
+        ViewOrFolder::Folder(folder) => {
+            let why = format!("the folder {:?} has no columns and therefore no design", folder.title);
+            return Err(Error::State(why));
+        }
     };
     let reply = v1::GetViewDesignReply {
         view_id: info.note.0,
@@ -80,9 +84,5 @@ fn said(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
 
 /// Returns the design note of a view or folder.
 fn find(access: &Access<level::Reader>, key: Option<v1::ViewKey>) -> Result<NoteId> {
-    let reading = access.read()?;
-    match view::find(&reading, key.as_ref())? {
-        Some(info) => Ok(info.note),
-        None => Ok(NoteId(folder::find(&reading, key)?.view.0)),
-    }
+    Ok(NoteId(view::find(&access.read()?, key.as_ref())?.id().0))
 }

@@ -218,7 +218,7 @@ pub(crate) fn change(
 /// `None` if the note is not a message. Mail clients rely on these items never changing.
 fn message_of(items: &[Item]) -> Option<Vec<Item>> {
     let is_part = |item: &&Item| matches!(item.value, Value::MimePart(_) | Value::Object { .. });
-    let has = |name: &str| items.iter().any(|item| item.is_named(name) && !item.flags.has(ItemFlags::SUMMARY));
+    let has = |name: &str| items.iter().any(|item| item.is_named(name) && !item.flags.contains(ItemFlags::SUMMARY));
     let is_message = mail::message::BODY_ITEMS.iter().all(|name| has(name));
     is_message.then(|| items.iter().filter(is_part).cloned().collect())
 }

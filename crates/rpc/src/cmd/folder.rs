@@ -1,17 +1,12 @@
-//! Folders: creating, renaming and deleting them, moving notes, and reading folders without columns as collections.
+//! Folders: creating, renaming and deleting them, and moving notes. [`super::view`] reads them.
 
-use base::{NoteId, Uid, ViewId};
-use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, FolderReader, Marks, level};
-use prost::Message;
+use base::ViewId;
+use notes::{DatabaseSnapshot, FolderDesign, level};
 use proto::v1;
 
-use super::note::{ENVELOPE_BYTES, find_all, reply_too_large};
-use super::{CallContext, check_count};
-use crate::convert;
+use super::CallContext;
+use super::note::find_all;
 use crate::error::{Error, Result};
-use crate::limits::{
-    ENTRIES_PER_REPLY_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX, STEP_BYTES,
-};
 use crate::service::CallOutcome;
 
 /// Creates a folder.
@@ -97,26 +92,19 @@ fn open_and_find(
     find(&access.read()?, key)
 }
 
-/// Finds a folder by number or name. Returns an error if there is none.
-pub(crate) fn find(reading: &DatabaseSnapshot<'_>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
-    find_optional(reading, key.as_ref())?.ok_or_else(|| {
-        let what = match key.and_then(|key| key.key) {
-            Some(v1::view_key::Key::Name(name)) => format!("the view or folder {name:?}"),
-            _ => "the view or folder".to_owned(),
-        };
-        notes::Error::not_found(what).into()
-    })
-}
-
-/// Finds a folder by number or name. Returns `None` if there is none.
-pub(crate) fn find_optional(reading: &DatabaseSnapshot<'_>, key: Option<&v1::ViewKey>) -> Result<Option<FolderDesign>> {
-    let Some(key) = key.and_then(|key| key.key.as_ref()) else { return Err(Error::invalid("no view specified")) };
+/// Finds a folder by number or name.
+fn find(reading: &DatabaseSnapshot<'_>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
     let folders = reading.folders()?;
-    let found = folders.iter().find(|folder| match key {
-        v1::view_key::Key::ViewId(number) => folder.view == ViewId(*number),
-        v1::view_key::Key::Name(name) => folder.title.eq_ignore_ascii_case(name),
-    });
-    Ok(found.cloned())
+    let (found, what) = match key.and_then(|key| key.key) {
+        None => return Err(Error::invalid("no folder specified")),
+        Some(v1::view_key::Key::ViewId(number)) => {
+            (folders.iter().find(|folder| folder.view == ViewId(number)), format!("the folder {number}"))
+        }
+        Some(v1::view_key::Key::Name(name)) => {
+            (folders.iter().find(|folder| folder.title.eq_ignore_ascii_case(&name)), format!("the folder {name:?}"))
+        }
+    };
+    Ok(found.cloned().ok_or_else(|| notes::Error::not_found(what))?)
 }
 
 /// Describes a folder for the client.
@@ -127,161 +115,5 @@ pub(crate) fn describe(folder: &FolderDesign) -> v1::View {
         folder: true,
         flags: folder.flags.clone(),
         ..v1::View::default()
-    }
-}
-
-/// Returns the size of a folder as a collection.
-pub(crate) fn open(reading: &DatabaseSnapshot<'_>, folder: &FolderDesign) -> Result<v1::Collection> {
-    let totals = reading.folder(folder.view)?.totals()?;
-    Ok(v1::Collection {
-        view: Some(describe(folder)),
-        documents: totals.count,
-        entries: totals.count,
-        modseq: reading.modseq().0,
-        late: false,
-        unread: totals.unseen,
-        build: None,
-        totals: Vec::new(),
-    })
-}
-
-/// Reads entries of a folder in ascending order of UIDs, or in descending order if the navigator goes backwards.
-pub(crate) fn read(
-    reading: &DatabaseSnapshot<'_>,
-    folder: &FolderDesign,
-    request: &v1::ReadEntriesRequest,
-) -> Result<v1::ReadEntriesReply> {
-    check_count(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
-    let reader = reading.folder(folder.view)?;
-    let count = reader.totals()?.count;
-    let way = Direction::of(request)?;
-    let limit = match usize::try_from(request.count).unwrap_or(usize::MAX) {
-        0 => ENTRIES_PER_REPLY_DEFAULT,
-        limit => limit.min(ENTRIES_PER_REPLY_MAX),
-    };
-    let mut reply = v1::ReadEntriesReply { modseq: reading.modseq().0, ..v1::ReadEntriesReply::default() };
-    let start = start(&reader, request, count)?;
-    let (mut at, skipped) = skip(start, request, count)?;
-    reply.skipped = skipped;
-    let mut bytes = 0;
-    while let Some(position) = at.filter(|position| *position < count) {
-        if reply.entries.len() >= limit || bytes > STEP_BYTES {
-            reply.more = true;
-            reply.next = reader.uid_at(position)?.map(|uid| uid.to_key().to_vec()).unwrap_or_default();
-            break;
-        }
-        let Some(uid) = reader.uid_at(position)? else { break };
-        if let Some(entry) = reader.entry(uid)? {
-            let entry = shown(reading, &entry, position, request)?;
-            if entry.encoded_len() > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
-                return Err(reply_too_large());
-            }
-            bytes += entry.encoded_len();
-            reply.entries.push(entry);
-        }
-        at = match way {
-            Direction::Stay => None,
-            Direction::Forward => position.checked_add(1),
-            Direction::Backward => position.checked_sub(1),
-        };
-    }
-    Ok(reply)
-}
-
-#[derive(Clone, Copy)]
-enum Direction {
-    Stay,
-    Forward,
-    Backward,
-}
-
-impl Direction {
-    fn of(request: &v1::ReadEntriesRequest) -> Result<Self> {
-        use v1::Navigator as N;
-        match request.navigator() {
-            N::Current => Ok(Self::Stay),
-            N::Next | N::NextPeer | N::NextMain | N::NextExpanded => Ok(Self::Forward),
-            N::Prev | N::PrevPeer | N::PrevMain | N::PrevExpanded => Ok(Self::Backward),
-            _ => Err(Error::invalid("a folder without columns does not support this navigator")),
-        }
-    }
-}
-
-/// Returns the position at which reading starts, counted from 0.
-fn start(reader: &FolderReader<'_>, request: &v1::ReadEntriesRequest, count: u64) -> Result<u64> {
-    if !request.start_key.is_empty() {
-        let key = request.start_key.as_slice().try_into();
-        let key = key.map_err(|_| Error::invalid("the key of a folder entry must have 4 bytes"))?;
-        return Ok(reader.rank(Uid::from_key(key))?);
-    }
-    let first = request.start.as_ref().and_then(|start| start.levels.first().copied()).map(u64::from);
-    let row = if request.start_row > 0 { request.start_row } else { first.unwrap_or(1) };
-    let _ = count;
-    Ok(row.saturating_sub(1))
-}
-
-fn skip(start: u64, request: &v1::ReadEntriesRequest, count: u64) -> Result<(Option<u64>, u32)> {
-    use v1::Navigator as N;
-    let wanted = u64::from(request.skip_count);
-    if wanted == 0 {
-        return Ok((Some(start), 0));
-    }
-    let is_beginning = request.start.is_none() && request.start_key.is_empty() && request.start_row == 0;
-    let end = match request.skip_navigator() {
-        N::Next | N::NextPeer | N::NextMain | N::NextExpanded if request.skip_count == u32::MAX => count.checked_sub(1),
-        N::Next | N::NextPeer | N::NextMain | N::NextExpanded => start.checked_add(wanted - u64::from(is_beginning)),
-        N::Prev | N::PrevPeer | N::PrevMain | N::PrevExpanded => start.checked_sub(wanted),
-        N::Current => Some(start),
-        _ => return Err(Error::invalid("a folder without columns does not support this navigator")),
-    };
-    let moved = end.map_or(0, |end| end.abs_diff(start));
-    Ok((end, u32::try_from(moved).unwrap_or(u32::MAX)))
-}
-
-fn shown(
-    reading: &DatabaseSnapshot<'_>,
-    entry: &FolderEntry,
-    position: u64,
-    request: &v1::ReadEntriesRequest,
-) -> Result<v1::Entry> {
-    let mask = request.mask.unwrap_or_default();
-    let number = position.saturating_add(1);
-    let levels = vec![u32::try_from(number).unwrap_or(u32::MAX)];
-    let mut told = v1::Entry { note_id: entry.note.0, key: entry.uid.to_key().to_vec(), ..v1::Entry::default() };
-    told.position = mask.position.then_some(v1::Tumbler { levels });
-    told.row = if mask.row { number } else { 0 };
-    told.unread = mask.unread && !reading.is_read(entry.note)?;
-    told.marks = mask.marks.then(|| marks(reading, entry));
-    if mask.unid {
-        told.unid = unid(reading, entry.note)?;
-    }
-    if mask.values && !request.items.is_empty() {
-        let summary = reading.summary(entry.note)?.unwrap_or_default();
-        let value = |name: &String| {
-            let item = summary.items.iter().find(|item| item.is_named(name));
-            item.map_or_else(v1::Value::default, |item| convert::value_out(&item.value))
-        };
-        told.values = request.items.iter().map(value).collect();
-    }
-    Ok(told)
-}
-
-fn unid(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Vec<u8>> {
-    Ok(reading.header(note)?.map(|header| header.unid.0.to_vec()).unwrap_or_default())
-}
-
-fn marks(reading: &DatabaseSnapshot<'_>, entry: &FolderEntry) -> v1::MailMarks {
-    let has = |mark| entry.marks.has(mark);
-    let keywords = reading.database().keywords();
-    v1::MailMarks {
-        uid: entry.uid.0,
-        seen: has(Marks::SEEN),
-        answered: has(Marks::ANSWERED),
-        flagged: has(Marks::FLAGGED),
-        deleted: has(Marks::DELETED),
-        draft: has(Marks::DRAFT),
-        keywords: entry.keywords.iter().filter_map(|keyword| keywords.name(*keyword)).map(str::to_owned).collect(),
-        size_bytes: entry.size,
-        received_us: entry.received.0,
     }
 }

@@ -52,7 +52,11 @@ impl ItemSelection {
     }
 
     fn takes(&self, item: &Item) -> bool {
-        if item.flags.has(ItemFlags::SUMMARY) { self.takes_summary(&item.name) } else { self.takes_body(&item.name) }
+        if item.flags.contains(ItemFlags::SUMMARY) {
+            self.takes_summary(&item.name)
+        } else {
+            self.takes_body(&item.name)
+        }
     }
 
     /// Returns `true` if only the header is requested.

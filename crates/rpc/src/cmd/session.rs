@@ -1,9 +1,12 @@
 //! Login, logout, and information about the caller.
 
+use std::sync::Arc;
+
 use proto::v1;
+use sasl::{Exchange, Login, LoginError, LoginProtocol, Mechanism, PasswordRequest, Step};
 
 use super::CallContext;
-use crate::backend::{LoginError, SaslExchange, SaslExchangeStep, SessionSlot};
+use crate::backend::SessionSlot;
 use crate::error::{Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, SECRET_BYTES_MAX};
 use crate::service::CallOutcome;
@@ -14,10 +17,12 @@ pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<Cal
     if request.login.len() > LOGIN_BYTES_MAX || request.password.len() > SECRET_BYTES_MAX {
         return Err(Error::Login(LoginError::InvalidCredentials));
     }
-    let credentials = &desk.ground.credentials;
-    let seat = credentials.register_session();
-    let peer = desk.caller.peer.numbered(seat.number());
-    let login = credentials.authenticate(&peer, &request.login, request.password.as_bytes()).map_err(Error::Login)?;
+    let accounts = &desk.ground.accounts;
+    let seat = accounts.register_session();
+    let origin = desk.caller.peer.numbered(seat.number()).login_origin(LoginProtocol::Native);
+    let checked = PasswordRequest::without_sasl(request.login.as_bytes(), request.password.as_bytes())
+        .and_then(|request| accounts.check_password(&origin, &request));
+    let login = checked.map_err(Error::Login)?;
     Ok(CallOutcome::immediate(begin(desk, login, seat)?))
 }
 
@@ -35,40 +40,57 @@ pub(crate) fn logout(desk: &CallContext, _: v1::LogoutRequest) -> Result<CallOut
 /// A SASL exchange in progress.
 pub(crate) struct LoginExchange {
     seat: Box<dyn SessionSlot>,
-    exchange: Box<dyn SaslExchange>,
+    exchange: Exchange,
 }
+
+/// The reply to a message of an exchange, and the exchange unless it has ended.
+pub(crate) type ExchangeReply = (v1::AuthenticateReply, Option<LoginExchange>);
 
 impl LoginExchange {
-    /// Starts an exchange.
-    pub(crate) fn begin(desk: &CallContext, mechanism: &str) -> Result<Self> {
-        if !mechanism.eq_ignore_ascii_case("SCRAM-SHA-256") {
-            return Err(Error::Unsupported("this mechanism"));
-        }
-        let credentials = &desk.ground.credentials;
-        let seat = credentials.register_session();
-        let exchange = credentials.scram_sha_256(&desk.caller.peer.numbered(seat.number()));
-        Ok(Self { seat, exchange: exchange.ok_or(Error::Unsupported("this mechanism"))? })
+    /// Starts an exchange with the client's first message.
+    pub(crate) fn begin(
+        desk: &CallContext,
+        mechanisms: &[Mechanism],
+        message: &v1::AuthenticateRequest,
+    ) -> Result<ExchangeReply> {
+        let mechanism = Mechanism::parse(&message.mechanism).ok_or(Error::Login(LoginError::MechanismNotOffered))?;
+        check_length(&message.response)?;
+        let seat = desk.ground.accounts.register_session();
+        let peer = desk.caller.peer.numbered(seat.number());
+        let context = peer.login_context(LoginProtocol::Native, mechanisms);
+        proceed(desk, seat, Exchange::begin(mechanism, Some(&message.response), Arc::new(context)))
     }
 
-    /// Processes the client's next message. Returns the reply, and the exchange unless it has ended.
-    pub(crate) fn step(mut self, desk: &CallContext, response: &[u8]) -> Result<(v1::AuthenticateReply, Option<Self>)> {
-        if response.len() > SECRET_BYTES_MAX {
-            return Err(Error::Login(LoginError::Malformed));
-        }
-        match self.exchange.step(response).map_err(Error::Login)? {
-            SaslExchangeStep::Challenge(challenge) => {
-                Ok((v1::AuthenticateReply { challenge, login: None }, Some(self)))
-            }
-            SaslExchangeStep::Done { login, last } => {
-                let login = begin(desk, login, self.seat)?;
-                Ok((v1::AuthenticateReply { challenge: last, login: Some(login) }, None))
-            }
-        }
+    /// Processes the client's next message.
+    pub(crate) fn step(self, desk: &CallContext, response: &[u8]) -> Result<ExchangeReply> {
+        check_length(response)?;
+        proceed(desk, self.seat, self.exchange.step(response))
     }
 }
 
-fn begin(desk: &CallContext, login: String, seat: Box<dyn SessionSlot>) -> Result<v1::LoginReply> {
-    let (token, session) = desk.sessions.begin(login, seat)?;
+fn proceed(desk: &CallContext, seat: Box<dyn SessionSlot>, step: Step) -> Result<ExchangeReply> {
+    match step {
+        Step::Challenge { challenge, exchange } => {
+            Ok((v1::AuthenticateReply { challenge, login: None }, Some(LoginExchange { seat, exchange })))
+        }
+        Step::Check(check) => {
+            let next = check.run(&*desk.ground.accounts);
+            proceed(desk, seat, next)
+        }
+        Step::Done { login, message } => {
+            let login = begin(desk, login, seat)?;
+            Ok((v1::AuthenticateReply { challenge: message, login: Some(login) }, None))
+        }
+        Step::Failed(error) => Err(Error::Login(error)),
+    }
+}
+
+fn check_length(response: &[u8]) -> Result<()> {
+    if response.len() > SECRET_BYTES_MAX { Err(Error::Login(LoginError::TooLong)) } else { Ok(()) }
+}
+
+fn begin(desk: &CallContext, login: Login, seat: Box<dyn SessionSlot>) -> Result<v1::LoginReply> {
+    let (token, session) = desk.sessions.begin(login.authorization, seat)?;
     Ok(v1::LoginReply { token, session: Some(describe(desk, &session)?) })
 }
 

@@ -1,26 +1,35 @@
-//! Views as collections: listing them, updating an index, reading entries, and finding entries by key.
+//! Views and folders as collections: listing them, updating an index, reading entries, and finding entries by key.
+//!
+//! A folder is read like a view. If it has no columns, its entries show marks and the items that a call names.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use base::{NoteId, ViewId};
+use base::ViewId;
 use notes::view::cell::{Cell, CellValue};
+use notes::view::entries::{EntrySource, ViewOrFolder};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewInfo;
-use notes::view::read_entries::{EntryReader, EntryRow, Mask, Request, Start};
-use notes::view::reader::{RowContents, Tumbler, ViewReader};
+use notes::view::open::UpdateMethod;
+use notes::view::read_entries::{EntryContents, EntryRow, Mask, Request, Start};
+use notes::view::reader::{RowContents, Tumbler};
 use notes::view::sort_key::SortDirection;
-use notes::view::view_cache::UpdateMethod;
 use notes::view::view_format::Refresh as When;
-use notes::{DatabaseSnapshot, level};
+use notes::{DatabaseSnapshot, FolderEntry, Marks, level};
+use prost::Message;
 use proto::v1;
 use proto::v1::value::Kind;
 use tokio::sync::watch;
 
+use super::note::{ENVELOPE_BYTES, reply_too_large};
 use super::{CallContext, check_count, folder};
 use crate::backend::BuildProgress;
+use crate::convert;
 use crate::error::{Error, Result};
-use crate::limits::{ENTRIES_PER_REPLY_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, REFRESH_STEP_CHANGES};
+use crate::limits::{
+    ENTRIES_PER_REPLY_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX,
+    REFRESH_STEP_CHANGES, STEP_BYTES,
+};
 use crate::service::CallOutcome;
 
 /// Lists views and folders.
@@ -28,11 +37,7 @@ pub(crate) fn list(desk: &CallContext, request: v1::ListViewsRequest) -> Result<
     use v1::list_views_request::Kind as Wanted;
     let access = desk.access::<level::Reader>(request.database.clone())?;
     let reading = access.read()?;
-    let views = reading.views()?;
-    let mut listed: Vec<v1::View> = views.iter().map(|info| describe(info)).collect();
-    let folders = reading.folders()?;
-    let is_plain = |number: ViewId| views.iter().all(|info| info.id() != number);
-    listed.extend(folders.iter().filter(|folder| is_plain(folder.view)).map(folder::describe));
+    let mut listed: Vec<v1::View> = reading.views_and_folders()?.iter().map(describe).collect();
     listed.retain(|view| match request.kind() {
         Wanted::All => true,
         Wanted::Views => !view.folder,
@@ -69,7 +74,7 @@ impl CollectionRequest {
         let indexer = &desk.ground.indexer;
         let (note, when, way) = {
             let reading = access.read()?;
-            let Some(info) = find(&reading, self.view.as_ref())? else {
+            let ViewOrFolder::View(info) = find(&reading, self.view.as_ref())? else {
                 return Ok(CallOutcome::immediate(RefreshStep::Done));
             };
             let when = info.view.design.refresh;
@@ -111,50 +116,50 @@ impl CollectionRequest {
     ) -> Result<CallOutcome<v1::Collection>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
-        let Some(info) = find(&reading, self.view.as_ref())? else {
-            let folder = folder::find(&reading, self.view.clone())?;
-            return Ok(CallOutcome::when_durable(folder::open(&reading, &folder)?, reading.ticket()));
-        };
-        let view = reading.view(info.note)?;
-        let reader = EntryReader::open(&reading, &view, 0)?;
-        let rows = reader.rows();
+        let found = find(&reading, self.view.as_ref())?;
+        let opened = found.open(&reading)?;
+        let source = opened.source(&reading, 0)?;
         let collection = v1::Collection {
-            view: Some(describe(&info)),
-            documents: rows.total()?.documents,
-            entries: rows.count()?,
-            modseq: rows.applied()?.0,
+            view: Some(describe(&found)),
+            documents: source.document_count()?,
+            entries: source.count()?,
+            modseq: source.modseq()?.0,
             late,
-            unread: 0,
+            unread: source.unseen_count(),
             build: progress.map(|BuildProgress { done, documents }| v1::BuildProgress { done, documents }),
-            totals: totals_by_column(reader.grand_totals()?, info.view.design.columns.len()),
+            totals: totals_by_column(source.grand_totals()?, found.column_count()),
         };
-        drop(reader);
+        drop(source);
         Ok(CallOutcome::when_durable(collection, reading.ticket()))
     }
 }
 
 /// Reads entries.
 pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Result<CallOutcome<v1::ReadEntriesReply>> {
+    check_count(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
     let access = desk.access::<level::Reader>(request.database.clone())?;
     let reading = access.read()?;
-    let Some(info) = find(&reading, request.view.as_ref())? else {
-        let folder = folder::find(&reading, request.view.clone())?;
-        return Ok(CallOutcome::when_durable(folder::read(&reading, &folder, &request)?, reading.ticket()));
-    };
-    let view = reading.view(info.note)?;
-    let reader = EntryReader::open(&reading, &view, collation(request.collation))?;
-    let asked = to_view_request(&reader, &request)?;
-    let entries = reader.read(&asked)?;
-    let mask = request.mask.unwrap_or_default();
-    let columns = info.view.design.columns.len();
-    let reply = v1::ReadEntriesReply {
-        entries: entries.rows.into_iter().map(|row| entry(row, mask, columns)).collect(),
+    let found = find(&reading, request.view.as_ref())?;
+    let opened = found.open(&reading)?;
+    let source = opened.source(&reading, collation(request.collation))?;
+    let entries = source.read(&to_view_request(&source, &request)?)?;
+    let mut reply = v1::ReadEntriesReply {
+        entries: Vec::with_capacity(entries.rows.len()),
         more: entries.continue_at.is_some(),
         next: entries.continue_at.unwrap_or_default(),
         skipped: u32::try_from(entries.skipped).unwrap_or(u32::MAX),
-        modseq: reader.rows().applied()?.0,
+        modseq: source.modseq()?.0,
     };
-    drop(reader);
+    let mut writer = EntryWriter { reading: &reading, request: &request, columns: found.column_count(), bytes: 0 };
+    for row in entries.rows {
+        if writer.bytes > STEP_BYTES {
+            reply.more = true;
+            reply.next = row.key;
+            break;
+        }
+        reply.entries.push(writer.entry(row)?);
+    }
+    drop(source);
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
@@ -169,12 +174,9 @@ pub(crate) fn find_by_key(
     }
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
-    let Some(info) = find(&reading, request.view.as_ref())? else {
-        folder::find(&reading, request.view)?;
-        return Err(Error::invalid("a folder without columns cannot be searched by key"));
-    };
-    let view = reading.view(info.note)?;
-    let rows = reading.view_rows(&view, collation(request.collation))?;
+    let opened = find(&reading, request.view.as_ref())?.open(&reading)?;
+    let source = opened.source(&reading, collation(request.collation))?;
+    let rows = source.sorted_rows()?;
     let keys = ones(&request.keys)?;
     let to_keys = ones(&request.to_keys)?;
     let found = match to_keys.as_slice() {
@@ -189,22 +191,16 @@ pub(crate) fn find_by_key(
             key: found.first,
         },
     };
-    drop(rows);
+    drop(source);
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
-/// Finds a view by number or name. Returns `None` if there is none, or only a folder without columns.
-pub(crate) fn find(reading: &DatabaseSnapshot<'_>, key: Option<&v1::ViewKey>) -> Result<Option<Arc<ViewInfo>>> {
+/// Finds a view or folder by number or name.
+pub(crate) fn find(reading: &DatabaseSnapshot<'_>, key: Option<&v1::ViewKey>) -> Result<ViewOrFolder> {
     match key.and_then(|key| key.key.as_ref()) {
         None => Err(Error::invalid("no view specified")),
-        Some(v1::view_key::Key::ViewId(number)) => {
-            Ok(reading.views()?.into_iter().find(|info| info.note == NoteId(*number)))
-        }
-        Some(v1::view_key::Key::Name(name)) => match reading.view_find(name) {
-            Ok(info) => Ok(Some(info)),
-            Err(notes::Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        },
+        Some(v1::view_key::Key::ViewId(number)) => Ok(reading.view_or_folder(ViewId(*number))?),
+        Some(v1::view_key::Key::Name(name)) => Ok(reading.view_or_folder_find(name)?),
     }
 }
 
@@ -212,7 +208,14 @@ fn collation(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn describe(info: &ViewInfo) -> v1::View {
+fn describe(found: &ViewOrFolder) -> v1::View {
+    match found {
+        ViewOrFolder::View(info) => describe_view(info),
+        ViewOrFolder::Folder(folder) => folder::describe(folder),
+    }
+}
+
+fn describe_view(info: &ViewInfo) -> v1::View {
     let collations = info.view.design.collations();
     let clicked = |column: usize, order| {
         let place = collations.iter().skip(1).position(|collation| collation.first() == Some(&(column, order)));
@@ -244,7 +247,7 @@ fn describe(info: &ViewInfo) -> v1::View {
 }
 
 /// Converts a client's request to a request of the view reader.
-fn to_view_request(reader: &EntryReader<'_>, request: &v1::ReadEntriesRequest) -> Result<Request> {
+fn to_view_request(source: &EntrySource<'_>, request: &v1::ReadEntriesRequest) -> Result<Request> {
     let mask = request.mask.unwrap_or_default();
     let goes_to_the_end = request.skip_count == u32::MAX && request.skip_navigator() == v1::Navigator::Next;
     let start = match (&request.start, request.start_row) {
@@ -264,17 +267,17 @@ fn to_view_request(reader: &EntryReader<'_>, request: &v1::ReadEntriesRequest) -
         skip: (navigator(request.skip_navigator()), skip_count),
         navigator: navigator(request.navigator()),
         limit,
-        expansion: Arc::new(expansion(reader.rows(), request.expansion.as_ref())?),
+        expansion: Arc::new(expansion(source, request.expansion.as_ref())?),
         mask: Mask { tumbler: mask.position, position: mask.row, counts: mask.counts, unread: mask.unread },
     })
 }
 
-fn expansion(rows: &ViewReader<'_>, said: Option<&v1::Expansion>) -> Result<Expansion> {
+fn expansion(source: &EntrySource<'_>, said: Option<&v1::Expansion>) -> Result<Expansion> {
     let Some(said) = said else { return Ok(Expansion::default()) };
     check_count(said.exceptions.len(), "expanded and collapsed rows", notes::limits::VIEW_EXPANSIONS_MAX)?;
     let mut keys = HashSet::with_capacity(said.exceptions.len());
     for tumbler in &said.exceptions {
-        keys.extend(rows.key_at(&tumbler_in(tumbler)?)?);
+        keys.extend(source.key_at(&tumbler_in(tumbler)?)?);
     }
     Ok(if said.collapsed { Expansion::none_but(keys)? } else { Expansion::all_but(keys)? })
 }
@@ -314,39 +317,97 @@ fn tumbler_out(tumbler: &Tumbler) -> v1::Tumbler {
     v1::Tumbler { levels: tumbler.0.iter().map(|number| u32::try_from(*number).unwrap_or(u32::MAX)).collect() }
 }
 
-fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
-    let counts = row.counts;
-    let mut told = v1::Entry {
-        key: row.key,
-        level: u32::try_from(row.depth).unwrap_or(u32::MAX),
-        position: row.tumbler.as_ref().map(tumbler_out),
-        row: row.position.map_or(0, |position| position.saturating_add(1)),
-        unread: row.unread.unwrap_or(false),
-        siblings: counts.map_or(0, |counts| counts.siblings),
-        children: counts.map_or(0, |counts| counts.children),
-        descendants: counts.map_or(0, |counts| counts.descendants),
-        ..v1::Entry::default()
-    };
-    match row.content {
-        RowContents::Category { tally, .. } => {
-            told.category = true;
-            told.name = tally.name().to_owned();
-            if mask.values {
-                told.values = vec![v1::Value::default(); columns];
-                fill(&mut told.values, row.totals);
-            }
+/// Converts the rows of one reply, and counts the bytes of the items that a call names.
+struct EntryWriter<'r> {
+    reading: &'r DatabaseSnapshot<'r>,
+    request: &'r v1::ReadEntriesRequest,
+    columns: usize,
+    bytes: usize,
+}
+
+impl EntryWriter<'_> {
+    fn entry(&mut self, row: EntryRow) -> Result<v1::Entry> {
+        let counts = row.counts;
+        let mut told = v1::Entry {
+            key: row.key,
+            level: u32::try_from(row.depth).unwrap_or(u32::MAX),
+            position: row.tumbler.as_ref().map(tumbler_out),
+            row: row.position.map_or(0, |position| position.saturating_add(1)),
+            unread: row.unread.unwrap_or(false),
+            siblings: counts.map_or(0, |counts| counts.siblings),
+            children: counts.map_or(0, |counts| counts.children),
+            descendants: counts.map_or(0, |counts| counts.descendants),
+            ..v1::Entry::default()
+        };
+        match row.content {
+            EntryContents::Row(contents) => self.row(contents, row.totals, &mut told),
+            EntryContents::FolderEntry(entry) => self.folder_entry(&entry, &mut told)?,
         }
-        RowContents::Document { note, row } => {
-            told.note_id = note.0;
-            told.unid = if mask.unid { row.unid.0.to_vec() } else { Vec::new() };
-            told.response = row.response_level > 0;
-            told.conflict = row.conflict;
-            if mask.values {
-                told.values = row.cells.iter().map(cell).collect();
+        Ok(told)
+    }
+
+    fn row(&self, contents: RowContents, totals: Vec<(usize, f64)>, told: &mut v1::Entry) {
+        let mask = self.request.mask.unwrap_or_default();
+        match contents {
+            RowContents::Category { tally, .. } => {
+                told.category = true;
+                told.name = tally.name().to_owned();
+                if mask.values {
+                    told.values = vec![v1::Value::default(); self.columns];
+                    fill(&mut told.values, totals);
+                }
+            }
+            RowContents::Document { note, row } => {
+                told.note_id = note.0;
+                told.unid = if mask.unid { row.unid.0.to_vec() } else { Vec::new() };
+                told.response = row.response_level > 0;
+                told.conflict = row.conflict;
+                if mask.values {
+                    told.values = row.cells.iter().map(cell).collect();
+                }
             }
         }
     }
-    told
+
+    fn folder_entry(&mut self, entry: &FolderEntry, told: &mut v1::Entry) -> Result<()> {
+        let mask = self.request.mask.unwrap_or_default();
+        let reading = self.reading;
+        told.note_id = entry.note.0;
+        told.marks = mask.marks.then(|| marks(reading, entry));
+        if mask.unid {
+            told.unid = reading.header(entry.note)?.map(|header| header.unid.0.to_vec()).unwrap_or_default();
+        }
+        if mask.values && !self.request.items.is_empty() {
+            let summary = reading.summary(entry.note)?.unwrap_or_default();
+            let value = |name: &String| {
+                let item = summary.items.iter().find(|item| item.is_named(name));
+                item.map_or_else(v1::Value::default, |item| convert::value_out(&item.value))
+            };
+            told.values = self.request.items.iter().map(value).collect();
+        }
+        let bytes = told.encoded_len();
+        if bytes > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
+            return Err(reply_too_large());
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+fn marks(reading: &DatabaseSnapshot<'_>, entry: &FolderEntry) -> v1::MailMarks {
+    let has = |mark| entry.marks.contains(mark);
+    let keywords = reading.database().keywords();
+    v1::MailMarks {
+        uid: entry.uid.0,
+        seen: has(Marks::SEEN),
+        answered: has(Marks::ANSWERED),
+        flagged: has(Marks::FLAGGED),
+        deleted: has(Marks::DELETED),
+        draft: has(Marks::DRAFT),
+        keywords: entry.keywords.iter().filter_map(|keyword| keywords.name(*keyword)).map(str::to_owned).collect(),
+        size_bytes: entry.size,
+        received_us: entry.received.0,
+    }
 }
 
 /// Converts totals to one value per column. Returns an empty list if there are no totals.

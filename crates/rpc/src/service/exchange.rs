@@ -1,6 +1,8 @@
 //! Login through SASL, where messages of the client and of the server alternate on one stream, and the description of
 //! the server.
 
+use std::sync::Arc;
+
 use proto::v1;
 use tonic::{Code, Request, Response, Status, Streaming};
 
@@ -44,17 +46,15 @@ async fn step(
     if exchange.steps > EXCHANGE_STEPS_MAX {
         return Err(Error::Limit { what: "messages of a login exchange", max: EXCHANGE_STEPS_MAX as u64 });
     }
-    if !service.options.scram {
-        return Err(Error::Unsupported("this mechanism"));
-    }
     let dialogue = exchange.dialogue.take();
+    let options = Arc::clone(&service.options);
     let (reply, dialogue) = service
         .run_on_worker(caller, move |desk| {
-            let dialogue = match dialogue {
-                Some(dialogue) => dialogue,
-                None => LoginExchange::begin(desk, &message.mechanism)?,
+            let step = match dialogue {
+                Some(dialogue) => dialogue.step(desk, &message.response),
+                None => LoginExchange::begin(desk, &options.mechanisms, &message),
             };
-            dialogue.step(desk, &message.response).map(CallOutcome::immediate)
+            step.map(CallOutcome::immediate)
         })
         .await?;
     exchange.is_over = dialogue.is_none();
@@ -76,7 +76,7 @@ pub(super) fn describe(service: &Service) -> v1::Server {
     v1::Server {
         hostname: options.hostname.clone(),
         version: options.version.clone(),
-        mechanisms: if options.scram { vec!["SCRAM-SHA-256".to_owned()] } else { Vec::new() },
+        mechanisms: options.mechanisms.iter().map(ToString::to_string).collect(),
         message_bytes_max: MESSAGE_BYTES_MAX as u64,
         call_time_max_ms: u32::try_from(options.call_time_max.as_millis()).unwrap_or(u32::MAX),
         now_us: service.ground.clock.now().0,

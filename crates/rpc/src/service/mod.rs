@@ -12,8 +12,10 @@ use base::{Clock, Random};
 use directory::Directory;
 use futures_util::Stream;
 use http::{Request, Response};
+use mail::submission::SubmissionService;
 use notes::Notes;
 use proto::v1;
+use sasl::Mechanism;
 use store::Ticket;
 use tonic::Status;
 use tonic::codec::CompressionEncoding;
@@ -21,7 +23,7 @@ use tower_service::Service as _;
 use wire::{Pool, Shutdown};
 
 use crate::admission::Caller;
-use crate::backend::{Credentials, DatabaseCreator, Indexer, SubmissionService};
+use crate::backend::{Accounts, DatabaseCreator, Indexer};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
 use crate::limits::{ACCOUNT_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
@@ -41,8 +43,8 @@ pub struct Options {
     pub hostname: String,
     /// The name and version of the program.
     pub version: String,
-    /// Offers SCRAM-SHA-256 if `true`.
-    pub scram: bool,
+    /// The mechanisms of `Authenticate`.
+    pub mechanisms: Vec<Mechanism>,
     /// Compresses replies for clients that accept it if `true`.
     pub compression: bool,
     /// Maximum duration of one call.
@@ -60,8 +62,8 @@ pub struct Services {
     pub notes: Arc<Notes>,
     /// The directory of people and groups.
     pub directory: Arc<Directory>,
-    /// The service that checks credentials.
-    pub credentials: Arc<dyn Credentials>,
+    /// The service that checks logins.
+    pub accounts: Arc<dyn Accounts>,
     /// The function that returns the full-text index.
     pub full_text: FullText,
     /// The service that builds the indexes of views.
@@ -69,7 +71,7 @@ pub struct Services {
     /// The service that creates databases.
     pub maker: Arc<dyn DatabaseCreator>,
     /// The service that accepts mail.
-    pub depositor: Arc<dyn SubmissionService>,
+    pub submissions: Arc<SubmissionService>,
     /// The pool that runs the verbs.
     pub pool: Pool,
     /// The clock.
@@ -94,7 +96,7 @@ impl Service {
     /// Creates the service.
     #[must_use]
     pub fn new(ground: Services, options: Options) -> Arc<Self> {
-        let largest = usize::try_from(ground.depositor.message_bytes_max()).unwrap_or(usize::MAX);
+        let largest = usize::try_from(ground.submissions.options().message_bytes_max).unwrap_or(usize::MAX);
         let share_bytes = ACCOUNT_MEMORY_BYTES_MAX.max(largest.saturating_add(2 * MESSAGE_BYTES_MAX));
         let clock = Arc::clone(&ground.clock);
         let random = Arc::clone(&ground.random);

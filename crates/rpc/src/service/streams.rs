@@ -80,7 +80,7 @@ pub(super) async fn attach_file(
     let Some(Part::Header(header)) = messages.message().await?.and_then(|message| message.part) else {
         return Err(Error::invalid("the first message must contain the header").into());
     };
-    attachment::check_header(&header, service.ground.depositor.message_bytes_max())?;
+    attachment::check_header(&header, service.ground.submissions.options().message_bytes_max)?;
     let checked = header.clone();
     service.run_on_worker(&caller, move |desk| attachment::check_before_content(desk, checked)).await?;
     let length = usize::try_from(header.length_bytes).map_err(|_| Error::Unavailable)?;
@@ -132,10 +132,10 @@ pub(super) async fn deposit_mail(
     let Some(Part::Envelope(envelope)) = messages.message().await?.and_then(|message| message.part) else {
         return Err(Error::invalid("the first message must contain the envelope").into());
     };
-    let depositor = &service.ground.depositor;
-    deposit::check(&envelope, depositor.recipients_max(), depositor.message_bytes_max())?;
+    let limits = service.ground.submissions.options();
+    deposit::check(&envelope, limits.recipients_max, limits.message_bytes_max)?;
     let announced = usize::try_from(envelope.length_bytes).ok().filter(|length| *length > 0);
-    let bytes_max = announced.unwrap_or(usize::try_from(depositor.message_bytes_max()).unwrap_or(usize::MAX));
+    let bytes_max = announced.unwrap_or(usize::try_from(limits.message_bytes_max).unwrap_or(usize::MAX));
     let mut content = MeteredBuffer::new(&caller.budget(&service.budget))?;
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
@@ -151,6 +151,6 @@ pub(super) async fn deposit_mail(
             deposit::deposit(desk, envelope, content)
         })
         .await?;
-    deposited.durable.await.map_err(deposit::submission_error)?;
+    deposited.durable.await.map_err(|refusal| deposit::submission_error(refusal.into()))?;
     Ok(Response::new(v1::DepositMailReply { id: deposited.id }))
 }
