@@ -7,8 +7,8 @@
 
 use super::Problem;
 use super::keys::{Config, ListenKeys};
+use super::log_filter::filter;
 use super::setting::{Bind, ListenAddresses, is_host_name};
-use crate::log;
 
 /// Returns the contradictions in `config`, except those about keys that are in `known` already.
 pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
@@ -30,7 +30,7 @@ pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
             found.add(&[key], &format!("{name:?} is not a valid host or domain name; write mail.example.org, or auto"));
         }
     }
-    if let Err(text) = log::check(&config.log) {
+    if let Err(text) = filter(&config.log) {
         found.add(&["log.filter"], &text);
     }
     listeners(&config.listen, &mut found);

@@ -7,13 +7,14 @@
 
 use std::path::PathBuf;
 
+use super::load::suggest;
+use super::problem::Problem;
 use super::raw::{RawValue, RawValues, Source};
 use super::setting::{
     AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, ListenAddresses, ListenPath,
     LogFormat, LogLevel, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
 };
 use super::units::{ByteSize, ConfigDuration};
-use super::{Problem, suggest};
 
 /// The description of a key, without its value.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +64,8 @@ macro_rules! configuration {
             $( $(#[doc = $about])+ pub $section: $Section, )+
             /// The origin of every key that was set. Keys that are missing here have their default.
             pub sources: Vec<(&'static str, Source)>,
+            /// Warnings: old names of renamed keys that were used.
+            pub warnings: Vec<Problem>,
         }
 
         $(
@@ -99,7 +102,7 @@ macro_rules! configuration {
                         $( $key: checker.value::<$Type>(concat!(stringify!($section), ".", stringify!($key))), )+
                     };
                 )+
-                (Self { $($section,)+ sources: checker.sources }, checker.problems)
+                (Self { $($section,)+ sources: checker.sources, warnings: Vec::new() }, checker.problems)
             }
 
             /// Returns every key with its effective value.
@@ -373,7 +376,7 @@ configuration! {
         /// The users who may create databases over this protocol: addresses, names, groups and wildcards such as
         /// `*/Acme`, separated by commas. The creator becomes Manager of the new database. Empty: database creation is
         /// disabled.
-        database_makers: String = "";
+        database_creators: String = "";
         /// Compresses replies (gzip) for clients that accept it.
         compression: bool = "true";
     }

@@ -1,73 +1,12 @@
-//! The configuration: one TOML file, read in two stages.
-//!
-//! The first stage turns the file into a flat list of keys and texts ([`raw`]). The second turns every known key into a
-//! checked value ([`keys`]). All problems are reported at once, each with its line; an unknown key is an error that
-//! names the most similar known key. A key that is not set has its default from the table in [`keys`]; a test compares
-//! `docs/configuration.md` with the same table.
-//!
-//! Order of precedence: the command line (`--set section.key=value`, `--data`), the file, the demo's preset, the
-//! default. Environment variables are not read.
+//! Loading of a configuration: both stages, and the checks of all values together.
 
-mod contradictions;
-pub mod keys;
-pub mod raw;
-pub mod reference;
-pub mod setting;
-pub mod units;
-
-#[cfg(test)]
-mod tests;
-
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use keys::{Config, Effective, KEYS, Key, SECTIONS, Section};
-pub use raw::Source;
-
-use raw::{RawValue, RawValues};
-
+use crate::keys::{Config, KEYS, Key, SECTIONS, Section};
 use crate::limits::CONFIGURATION_BYTES_MAX;
-
-/// A problem with the configuration, reported to the operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The key; empty if the problem concerns the whole file.
-    pub key: String,
-    /// The line in the file, or `None` if the value does not come from the file.
-    pub line: Option<usize>,
-    /// The description of the problem, and of what would be valid.
-    pub text: String,
-}
-
-impl Problem {
-    /// Creates a problem that concerns no single key.
-    #[must_use]
-    pub fn general(text: String) -> Self {
-        Self { key: String::new(), line: None, text }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "line {line}: ")?;
-        }
-        if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
-        }
-        f.write_str(&self.text)
-    }
-}
-
-/// All problems of one configuration.
-#[derive(Debug, thiserror::Error)]
-#[error("the configuration{} is not valid:\n{}", place(.file), lines(.problems))]
-pub struct ConfigError {
-    /// The configuration file, or `None` if there is none.
-    pub file: Option<PathBuf>,
-    /// The problems, in the order of the file.
-    pub problems: Vec<Problem>,
-}
+use crate::problem::{ConfigError, Problem};
+use crate::raw::{RawValue, RawValues, Source};
+use crate::renamed::{RENAMED, rename_keys};
 
 /// The sources from which a configuration is loaded.
 #[derive(Debug, Clone, Default)]
@@ -82,49 +21,38 @@ pub struct ConfigSources {
     pub data: Option<PathBuf>,
 }
 
-impl Source {
-    /// Returns the line in the file, or `None` if the value does not come from the file.
-    #[must_use]
-    pub fn line(self) -> Option<usize> {
-        match self {
-            Self::File(line) => Some(line),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(line) => write!(f, "file, line {line}"),
-            Self::CommandLine => f.write_str("command line"),
-            Self::Demo => f.write_str("demo"),
-        }
-    }
-}
-
 /// Reads and checks a configuration. If it is not valid, the error lists all problems in the order of the file.
 pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
     let refuse = |problems| ConfigError { file: origin.file.clone(), problems };
     let mut raw = RawValues::new();
     let mut problems = Vec::new();
-    merge(&mut raw, &origin.preset, Source::Demo, &mut problems);
+    let mut warnings = Vec::new();
+    // Old names are replaced in each source, so that the precedence of the sources holds for both names.
+    let mut add = |mut values: RawValues, problems: &mut Vec<Problem>| {
+        let report = rename_keys(&mut values, RENAMED);
+        warnings.extend(report.warnings);
+        problems.extend(report.problems);
+        raw.extend(values);
+    };
+    let preset = assignments(&origin.preset, Source::Demo, &mut problems);
+    add(preset, &mut problems);
     if let Some(file) = &origin.file {
         let text = read_file(file).map_err(|problem| refuse(vec![problem]))?;
-        let read = raw::parse(&text).map_err(|problem| refuse(vec![problem]))?;
-        raw.extend(read.raw);
+        let read = crate::raw::parse(&text).map_err(|problem| refuse(vec![problem]))?;
+        add(read.raw, &mut problems);
         problems.extend(read.problems);
         problems.extend(unknown_sections(&read.empty_sections));
     }
-    merge(&mut raw, &origin.overrides, Source::CommandLine, &mut problems);
+    let overrides = assignments(&origin.overrides, Source::CommandLine, &mut problems);
+    add(overrides, &mut problems);
     if let Some(data) = &origin.data {
         let texts = vec![data.display().to_string()];
         raw.insert("server.data".to_owned(), RawValue { texts, source: Source::CommandLine });
     }
-    let (config, wrong) = Config::check(&raw);
+    let (mut config, wrong) = Config::check(&raw);
+    config.warnings = warnings;
     problems.extend(wrong);
-    let contradictions = contradictions::check(&config, &problems);
+    let contradictions = crate::contradictions::check(&config, &problems);
     problems.extend(contradictions);
     problems.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
     if problems.is_empty() { Ok(config) } else { Err(refuse(problems)) }
@@ -138,15 +66,18 @@ fn read_file(file: &Path) -> Result<String, Problem> {
     std::fs::read_to_string(file).map_err(|error| Problem::general(format!("the file cannot be read: {error}")))
 }
 
-fn merge(raw: &mut RawValues, assignments: &[String], source: Source, problems: &mut Vec<Problem>) {
-    for assignment in assignments {
-        match raw::parse_assignment(assignment, source) {
+/// Parses assignments of one source. A later assignment of a key replaces an earlier one.
+fn assignments(texts: &[String], source: Source, problems: &mut Vec<Problem>) -> RawValues {
+    let mut values = RawValues::new();
+    for text in texts {
+        match crate::raw::parse_assignment(text, source) {
             Ok((key, value)) => {
-                raw.insert(key, value);
+                values.insert(key, value);
             }
             Err(problem) => problems.push(problem),
         }
     }
+    values
 }
 
 /// Returns a problem for each empty section that does not exist. An unknown section that has keys is reported key by
@@ -166,7 +97,7 @@ fn unknown_sections(empty: &[(String, usize)]) -> Vec<Problem> {
 }
 
 /// Returns the text of the error for an unknown key, with the most similar known key.
-fn suggest(name: &str) -> String {
+pub(crate) fn suggest(name: &str) -> String {
     let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
     let near = |key: &&Key| {
         let whole = strsim::jaro_winkler(name, key.name);
@@ -177,12 +108,4 @@ fn suggest(name: &str) -> String {
         Some(key) => format!("there is no such key; did you mean {}?", key.name),
         None => "there is no such key; `doublet config keys` lists all".to_owned(),
     }
-}
-
-fn place(file: &Option<PathBuf>) -> String {
-    file.as_ref().map(|file| format!(" {}", file.display())).unwrap_or_default()
-}
-
-fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(|problem| format!("  {problem}")).collect::<Vec<_>>().join("\n")
 }

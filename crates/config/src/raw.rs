@@ -5,6 +5,7 @@
 //! the name of its key. Every entry keeps its line number for later error messages.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
@@ -31,6 +32,28 @@ pub enum Source {
     CommandLine,
     /// The demo's preset.
     Demo,
+}
+
+impl Source {
+    /// Returns the line in the file, or `None` if the value does not come from the file.
+    #[must_use]
+    pub fn line(self) -> Option<usize> {
+        match self {
+            Self::File(line) => Some(line),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(line) => write!(f, "file, line {line}"),
+            Self::CommandLine => f.write_str("command line"),
+            Self::Demo => f.write_str("demo"),
+        }
+    }
 }
 
 /// All keys that were set, by dotted name.

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use super::keys::{KEYS, Key, SECTIONS};
+use super::renamed::RENAMED;
 
 /// Returns the tables for the documentation in Markdown.
 #[must_use]
@@ -27,6 +28,11 @@ pub fn markdown() -> String {
         }
         text.push('\n');
     }
+    text.push_str("### Renamed keys\n\n| old name | new name | the old name works until release |\n|---|---|---|\n");
+    for key in RENAMED {
+        let _ = writeln!(text, "| `{}` | `{}` | 0.{} |", key.old, key.new, key.until_minor());
+    }
+    text.push('\n');
     text
 }
 

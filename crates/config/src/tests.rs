@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::problem::lines;
 use super::*;
 
 fn check_text(text: &str) -> Result<Config, String> {
@@ -57,6 +58,28 @@ fn unknown_keys_are_refused_with_the_nearest_name() {
         "line 2: mail.message_size: there is no such key; did you mean limits.message_size?",
     );
     check_refused("zzz = 1\n", "line 1: zzz: there is no such key; `doublet config keys` lists all");
+}
+
+#[test]
+fn a_renamed_key_works_and_the_precedence_holds_for_both_names() {
+    let old = "[native]\ndatabase_makers = \"ann\"\n";
+    let config = check_text(old).expect("it works");
+    assert_eq!(config.native.database_creators, "ann");
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].starts_with("line 2: native.database_makers: this key is now native.database_creators"));
+    check_refused(
+        &format!("{old}database_creators = \"bob\"\n"),
+        "line 2: native.database_makers: this key is now native.database_creators, which is set too; remove one of them",
+    );
+    let creators = |overrides: &str| {
+        let overrides = vec![overrides.to_owned()];
+        let preset = vec!["native.database_creators=eve".to_owned()];
+        load(&ConfigSources { overrides, preset, ..ConfigSources::default() })
+            .map(|config| config.native.database_creators)
+    };
+    assert_eq!(creators("native.database_makers=bob").expect("it works"), "bob");
+    assert_eq!(creators("native.database_creators=bob").expect("it works"), "bob");
 }
 
 #[test]
@@ -166,7 +189,7 @@ fn every_key_has_a_meaning_and_a_default_within_its_range() {
 
 #[test]
 fn the_documentation_lists_exactly_the_keys_of_the_code() {
-    let document = include_str!("../../../../docs/configuration.md");
+    let document = include_str!("../../../docs/configuration.md");
     let (_, rest) = document.split_once("<!-- keys: begin -->\n").expect("the document marks where the tables begin");
     let (tables, _) = rest.split_once("<!-- keys: end -->").expect("the document marks where the tables end");
     assert!(
@@ -177,5 +200,5 @@ fn the_documentation_lists_exactly_the_keys_of_the_code() {
 
 #[test]
 fn the_example_is_valid() {
-    check_text(include_str!("../../../../packaging/doublet.toml")).expect("the packaged example is valid");
+    check_text(include_str!("../../../packaging/doublet.toml")).expect("the packaged example is valid");
 }
