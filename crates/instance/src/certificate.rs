@@ -7,18 +7,15 @@
 use std::path::{Path, PathBuf};
 
 use base::{Name, Timestamp};
+use config::Config;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
-use serde_json::json;
 use wire::Tls;
 use wire::limits::PEM_BYTES_MAX;
 use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
 use x509_parser::time::ASN1Time;
 
-use crate::admin::Answer;
-use crate::admin::answer::timestamp_json;
-use crate::config::Config;
-use crate::data::{DataError, DataFolder, read_limited, write_private};
+use crate::data_folder::{DataError, DataFolder, read_limited, write_private};
 
 /// Paths of the certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +92,7 @@ impl CertificateFiles {
         Tls::with_client_roots(&chain, &key, Some(&roots)).map_err(refuse)
     }
 
-    /// Reads the files again for a running server. On error cannot reload the certificate; the old one stays in use in
-    /// use.
+    /// Reads the files again for a running server. On error the old certificate stays in use.
     pub fn reload(&self, tls: &Tls) -> Result<(), CertificateError> {
         let (chain, key) = self.read()?;
         tls.replace(&chain, &key).map_err(|source| self.refused(source))
@@ -108,17 +104,10 @@ impl CertificateFiles {
         describe(&chain).ok_or_else(|| CertificateError::Unreadable(self.chain.clone()))
     }
 
-    /// Returns the answer to `doublet tls show`.
-    pub fn answer(&self) -> Result<Answer, CertificateError> {
-        let found = self.describe()?;
-        Ok(Answer::record(vec![
-            ("names", json!(found.names)),
-            ("issuer", json!(found.issuer)),
-            ("valid_from", timestamp_json(Some(found.not_before))),
-            ("valid_until", timestamp_json(Some(found.not_after))),
-            ("file", json!(self.chain.display().to_string())),
-            ("own", json!(self.self_signed_name.is_some())),
-        ]))
+    /// Returns `true` if the server creates the certificate itself.
+    #[must_use]
+    pub fn is_self_signed(&self) -> bool {
+        self.self_signed_name.is_some()
     }
 
     /// Returns the file of the certificate.
@@ -220,7 +209,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::config::{ConfigSources, load};
+    use config::{ConfigSources, load};
 
     fn files(folder: &Path, overrides: &[String]) -> CertificateFiles {
         let origin =

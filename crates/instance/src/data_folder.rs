@@ -27,6 +27,15 @@ pub struct DataFolder {
     path: PathBuf,
 }
 
+/// The address of a listener of a running server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerAddress {
+    /// The name of the listener, as in the section `listen` of the configuration.
+    pub protocol: &'static str,
+    /// The address, or the path of the socket.
+    pub address: String,
+}
+
 /// Proof that this program has exclusive use of the data folder; dropping it releases the folder.
 #[derive(Debug)]
 pub struct DataLock {

@@ -10,17 +10,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use base::sync::Mutex;
 use base::{Clock, DbNumber, Timestamp};
+use config::keys::FullTextKeys;
 use notes::{Access, ChangeSubscriber, DatabaseRecord, Identity, Notes, level};
 use search::extract::IsolatedReader;
 use search::{FullTextIndex, UpdateResult};
 use wire::Shutdown;
 
-use crate::config::keys::FullTextKeys;
 use crate::pdf::PdfReader;
 
 /// Approximate number of changes that one call of [`FullText::update`] applies.
@@ -77,7 +78,7 @@ impl FullText {
 
     /// Returns the index. The first call opens it, or creates it if it does not exist.
     pub fn search(&self) -> search::Result<Arc<FullTextIndex>> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.lock();
         if let Some(search) = opened.as_ref() {
             return Ok(Arc::clone(search));
         }
@@ -104,7 +105,7 @@ impl FullText {
     /// Returns the size of the index, or `None` if it is not open.
     #[must_use]
     pub fn status(&self) -> Option<search::Status> {
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let opened = self.opened.lock().clone();
         opened?.status().ok()
     }
 
@@ -316,7 +317,7 @@ async fn blocking<T: Send + 'static>(
     step: impl FnOnce(&mut Indexer) -> search::Result<T> + Send + 'static,
 ) -> Option<T> {
     let indexer = Arc::clone(indexer);
-    let done = tokio::task::spawn_blocking(move || step(&mut indexer.lock().unwrap_or_else(PoisonError::into_inner)));
+    let done = tokio::task::spawn_blocking(move || step(&mut indexer.lock()));
     match done.await {
         Ok(Ok(done)) => Some(done),
         Ok(Err(error)) => {
@@ -339,13 +340,13 @@ mod tests {
     use crate::sample::Sample;
 
     fn set(sample: &Sample, full_text: notes::FullTextSchedule) -> Arc<notes::Database> {
-        let database = sample.core.notes.database_open("mail/ann.nsf").expect("it exists");
+        let database = sample.instance.notes.database_open("mail/ann.nsf").expect("it exists");
         let access = database
             .authorize::<level::Manager>(&Arc::new(Identity::local_server("")))
             .expect("the server may change the ACL");
         let record = database.record();
         let options = DatabaseOptions { full_text, ..record.options };
-        sample.core.notes.database_options_set(&access, &record.title, options).expect("it is set");
+        sample.instance.notes.database_options_set(&access, &record.title, options).expect("it is set");
         database
     }
 
@@ -354,7 +355,7 @@ mod tests {
             .authorize::<level::Depositor>(&Arc::new(Identity::local_server("")))
             .expect("the server may change the ACL");
         let accesses = [&access];
-        let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
+        let mut transaction = sample.instance.notes.transaction(&accesses).expect("it begins");
         transaction.writer(0).note_create(NewNote::document(vec![Item::text("Subject", "word")])).expect("it is made");
         transaction.commit().expect("it is committed");
     }
@@ -372,8 +373,8 @@ mod tests {
     fn what_was_not_committed_is_due_again_at_once() {
         let sample = Sample::new();
         let clock = Arc::new(SimClock::new());
-        let full_text = Arc::clone(&sample.core.full_text);
-        let mut indexer = Indexer::new(full_text, Arc::clone(&sample.core.notes), clock.clone());
+        let full_text = Arc::clone(&sample.instance.full_text);
+        let mut indexer = Indexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
         let database = set(&sample, notes::FullTextSchedule::Daily(0));
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
         clock.advance(24 * HOUR);
@@ -382,8 +383,8 @@ mod tests {
         assert_eq!(indexer.update(&due[0], &|| false).expect("it is indexed"), 1);
         clock.advance(HOUR);
         // The folder is moved instead of removed, because threads of the index may still write files in it.
-        let elsewhere = sample.core.data.full_text().with_extension("away");
-        std::fs::rename(sample.core.data.full_text(), elsewhere).expect("the mail file exists");
+        let elsewhere = sample.instance.data.full_text().with_extension("away");
+        std::fs::rename(sample.instance.data.full_text(), elsewhere).expect("the mail file exists");
         indexer.commit().expect_err("there is no place for it any more");
         assert_eq!(indexer.due().expect("it is known").len(), 1, "though it is past its hour");
     }
@@ -392,10 +393,10 @@ mod tests {
     fn databases_are_due_by_their_option() {
         let sample = Sample::new();
         let clock = Arc::new(SimClock::new());
-        let full_text = Arc::clone(&sample.core.full_text);
-        let mut indexer = Indexer::new(full_text, Arc::clone(&sample.core.notes), clock.clone());
+        let full_text = Arc::clone(&sample.instance.full_text);
+        let mut indexer = Indexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
         assert!(indexer.due().expect("it is known").is_empty());
-        assert!(!sample.core.data.full_text().exists(), "nobody asked for it");
+        assert!(!sample.instance.data.full_text().exists(), "nobody asked for it");
         let none: [&str; 0] = [];
         let database = set(&sample, notes::FullTextSchedule::Immediate);
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
@@ -412,7 +413,7 @@ mod tests {
         assert_eq!(pass(&mut indexer), none, "it is two o'clock");
         clock.advance(HOUR);
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
-        let search = sample.core.full_text.search().expect("it is open");
+        let search = sample.instance.full_text.search().expect("it is open");
         assert_eq!(search.databases(), [database.number()]);
         set(&sample, notes::FullTextSchedule::Off);
         assert_eq!(pass(&mut indexer), none);

@@ -14,10 +14,10 @@ pub mod child;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base::Clock;
+use base::sync::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, read, write};
@@ -101,13 +101,14 @@ impl PdfReader {
     }
 
     fn lock(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pool.lock()
     }
 
     /// Waits until fewer than [`PDF_CHILDREN_MAX`] children are busy. Returns an idle child if there is one.
     fn acquire(&self) -> Option<PdfChild> {
         let is_full = |pool: &mut Pool| pool.busy >= PDF_CHILDREN_MAX;
-        let mut pool = self.freed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
+        let mut pool = self.lock();
+        self.freed.wait_while(&mut pool, is_full);
         pool.busy += 1;
         pool.idle.pop()
     }

@@ -1,35 +1,36 @@
 //! The services of one data folder, opened and connected: store, notes, directory, mail and router.
 //!
-//! A running server works with a [`Core`], and so does an administration command when no server is running. A [`Core`]
+//! A running server works with an [`Instance`], and so does an administration command when no server is running. It
 //! holds the lock of the data folder, so there is only one at a time. All of its code is synchronous and may block.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use base::sync::Mutex;
 use base::{Clock, Name, Random};
+use config::Config;
+use config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use directory::Directory;
 use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{Router, RouterOptions, Schedule};
-use notes::Notes;
+use mail::submission::DirectoryResolver;
+use notes::view::build::BuildOptions;
+use notes::{Access, Database, Identity, Notes, level};
 use store::{BlobOptions, Store};
 
-use crate::addressing::DirectoryResolver;
-use crate::config::Config;
-use crate::config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
-use crate::counts::MailCounts;
-use crate::data::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
+use crate::data_folder::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
 use crate::full_text::FullText;
+use crate::limits::BLOB_KEY_FILE_BYTES_MAX;
 use crate::pdf::{OWN_EXECUTABLE, PdfReader};
 use crate::signing::Signing;
 use crate::system::{SystemClock, SystemRandom, host_name, pause};
-use crate::templates::TemplateCatalog;
 
 /// Length in bytes of the key of encrypted attachments.
 const BLOB_KEY_BYTES: usize = 32;
 
 /// The services that work on one data folder.
-pub struct Core {
+pub struct Instance {
     /// The configuration.
     pub config: Arc<Config>,
     /// The server's fully qualified host name.
@@ -42,8 +43,6 @@ pub struct Core {
     pub router: Arc<Router>,
     /// The mail files.
     pub mail: Arc<MailStore>,
-    /// Counters of mail since the start.
-    pub mail_counts: Arc<MailCounts>,
     /// The last report on the stored attachments. Counting them takes too long to be done on request.
     pub blobs_counted: Mutex<Option<store::blob::BlobReport>>,
     /// The table imports that are running: the database, and the name of the progress mark of the imported file.
@@ -64,8 +63,8 @@ pub struct Core {
     _lock: DataLock,
 }
 
-/// The foundation of a [`Core`]: the store and its databases. A fixup needs only this, so it can run when the data of
-/// the other services is damaged.
+/// The foundation of an [`Instance`]: the store and its databases. A fixup needs only this, so it can run when the
+/// data of the other services is damaged.
 pub struct Services {
     /// The configuration.
     pub config: Arc<Config>,
@@ -85,7 +84,7 @@ pub struct Services {
 
 /// The error returned if a data folder cannot be opened. For the operator.
 #[derive(Debug, thiserror::Error)]
-pub enum CoreError {
+pub enum InstanceError {
     /// The folder cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
@@ -100,22 +99,22 @@ pub enum CoreError {
     Mail(#[from] mail::Error),
     /// The file of the key of encrypted attachments does not contain a valid key.
     #[error("{0} does not contain a key of {BLOB_KEY_BYTES} bytes in hexadecimal digits")]
-    BlobKey(std::path::PathBuf),
+    BlobKey(PathBuf),
     /// The file of the key of encrypted attachments is missing.
     #[error("the key of the encrypted attachments, {}, is missing; restore it from a copy: without it they cannot be read", .0.display())]
-    BlobKeyMissing(std::path::PathBuf),
+    BlobKeyMissing(PathBuf),
 }
 
-impl Core {
+impl Instance {
     /// Opens the data folder. Creates it if it does not exist.
-    pub fn open(config: Arc<Config>) -> Result<Self, CoreError> {
+    pub fn open(config: Arc<Config>) -> Result<Self, InstanceError> {
         let data = DataFolder::new(&config.server.data);
         let lock = data.lock_wait(&mut pause)?;
         Self::open_locked(config, data, lock)
     }
 
     /// Opens a data folder that is locked already.
-    pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
+    pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
         let Services { config, clock, random, notes, store, data, lock } = Services::open_locked(config, data, lock)?;
         let hostname = server_name(&config);
         let directory = Arc::new(Directory::open(&notes, directory_options(&config, &hostname), &clock)?);
@@ -132,7 +131,6 @@ impl Core {
             random,
             router,
             mail,
-            mail_counts: Arc::default(),
             blobs_counted: Mutex::default(),
             imports: Mutex::default(),
             signing,
@@ -148,13 +146,13 @@ impl Core {
 
 impl Services {
     /// Opens the store of a data folder that is locked already, but no database in it.
-    fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
+    fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
         let options = store_options(&config, &data);
         Self::open_with(config, data, lock, options)
     }
 
     /// Opens the store for a fixup: data that may be damaged is read only on request.
-    pub fn open_for_fixup(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
+    pub fn open_for_fixup(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
         let options = store::Options { quiet: true, ..store_options(&config, &data) };
         Self::open_with(config, data, lock, options)
     }
@@ -164,7 +162,7 @@ impl Services {
         data: DataFolder,
         lock: DataLock,
         mut options: store::Options,
-    ) -> Result<Self, CoreError> {
+    ) -> Result<Self, InstanceError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
         if config.blobs.encryption {
@@ -180,7 +178,7 @@ impl Services {
     }
 
     /// Closes the store, removes the given files from it, and opens it again.
-    pub fn reopen_without_files(self, files: &[store::SortedFile]) -> Result<Self, CoreError> {
+    pub fn reopen_without_files(self, files: &[store::SortedFile]) -> Result<Self, InstanceError> {
         let Self { config, notes, store, data, lock, .. } = self;
         drop((notes, store));
         store::rocks::remove_files(&data.store(), files)?;
@@ -197,13 +195,7 @@ pub fn server_name(config: &Config) -> String {
     }
 }
 
-impl Core {
-    /// Returns the templates from which databases can be created.
-    #[must_use]
-    pub fn templates(&self) -> TemplateCatalog {
-        TemplateCatalog::new(self.data.templates())
-    }
-
+impl Instance {
     /// Returns the reason why changes are refused, or `None` if they are accepted.
     #[must_use]
     pub fn store_fault(&self) -> Option<String> {
@@ -221,6 +213,15 @@ impl Core {
         })
     }
 
+    /// Returns the resources that the build of a view index may use.
+    #[must_use]
+    pub fn build_options(&self) -> BuildOptions {
+        let keys = &self.config.views;
+        let configured = keys.rebuild_folder.0.as_ref().map(|folder| self.data.resolve(folder));
+        let folder = configured.unwrap_or_else(|| self.data.sorting());
+        BuildOptions { folder, memory: keys.rebuild_memory.as_usize() }
+    }
+
     /// Returns the mail domain of addresses that have none.
     pub fn default_domain(&self) -> Result<String, directory::Error> {
         match self.config.server.domain.as_str() {
@@ -231,6 +232,11 @@ impl Core {
             domain => Ok(domain.to_ascii_lowercase()),
         }
     }
+}
+
+/// Opens a database with the identity of the server, which may access all views.
+pub fn authorize_server(database: &Arc<Database>) -> notes::Result<Access<level::Designer>> {
+    database.authorize(&Arc::new(Identity::local_server("")))
 }
 
 /// Returns the options with which the store of a data folder is opened, without the key of encrypted attachments.
@@ -275,11 +281,11 @@ fn encryption_key(
     data: &DataFolder,
     options: &store::Options,
     random: &dyn Random,
-) -> Result<[u8; BLOB_KEY_BYTES], CoreError> {
-    let path = config.blobs.key_file.0.as_ref().map_or_else(|| data.blob_key(), |path| data.resolve(path));
+) -> Result<[u8; BLOB_KEY_BYTES], InstanceError> {
+    let path = blob_key_path(config, data);
     if !path.exists() {
         match Store::open(&data.store(), options) {
-            Err(store::Error::AttachmentKey(_)) => return Err(CoreError::BlobKeyMissing(path)),
+            Err(store::Error::AttachmentKey(_)) => return Err(InstanceError::BlobKeyMissing(path)),
             unencrypted => drop(unencrypted?),
         }
         make_blob_key(&path, random)?;
@@ -287,7 +293,13 @@ fn encryption_key(
     read_blob_key(&path)
 }
 
-fn make_blob_key(path: &Path, random: &dyn Random) -> Result<(), CoreError> {
+/// Returns the path of the key of encrypted attachments.
+#[must_use]
+pub fn blob_key_path(config: &Config, data: &DataFolder) -> PathBuf {
+    config.blobs.key_file.0.as_ref().map_or_else(|| data.blob_key(), |path| data.resolve(path))
+}
+
+fn make_blob_key(path: &Path, random: &dyn Random) -> Result<(), InstanceError> {
     let mut key = [0; BLOB_KEY_BYTES];
     random.fill(&mut key);
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -296,13 +308,15 @@ fn make_blob_key(path: &Path, random: &dyn Random) -> Result<(), CoreError> {
     Ok(())
 }
 
-fn read_blob_key(path: &Path) -> Result<[u8; BLOB_KEY_BYTES], CoreError> {
-    let text = read_limited(path, 1_024)?;
-    let text = String::from_utf8_lossy(&text);
-    parse_key(text.trim()).ok_or_else(|| CoreError::BlobKey(path.to_owned()))
+fn read_blob_key(path: &Path) -> Result<[u8; BLOB_KEY_BYTES], InstanceError> {
+    let text = read_limited(path, BLOB_KEY_FILE_BYTES_MAX)?;
+    parse_blob_key(&text).ok_or_else(|| InstanceError::BlobKey(path.to_owned()))
 }
 
-fn parse_key(text: &str) -> Option<[u8; BLOB_KEY_BYTES]> {
+/// Parses the content of the file of the key of encrypted attachments. Returns `None` if it is not a key.
+#[must_use]
+pub fn parse_blob_key(content: &[u8]) -> Option<[u8; BLOB_KEY_BYTES]> {
+    let text = str::from_utf8(content).ok()?.trim();
     if text.len() != BLOB_KEY_BYTES * 2 || !text.is_ascii() {
         return None;
     }
@@ -369,7 +383,7 @@ fn router_options(config: &Config, hostname: &str) -> RouterOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ConfigSources, load};
+    use config::{ConfigSources, load};
 
     fn config(folder: &Path, assignments: &[&str]) -> Arc<Config> {
         let overrides = assignments.iter().map(|text| (*text).to_owned()).collect();
@@ -383,13 +397,13 @@ mod tests {
     fn a_data_folder_opens_again_and_for_one_at_a_time() {
         let folder = tempfile::tempdir().expect("a folder");
         let config = config(folder.path(), &["server.name=Mail.Acme.Test", "store.log_folder=log"]);
-        let core = Core::open(Arc::clone(&config)).expect("it is made");
-        assert_eq!(core.hostname, "mail.acme.test");
+        let instance = Instance::open(Arc::clone(&config)).expect("it is made");
+        assert_eq!(instance.hostname, "mail.acme.test");
         assert!(matches!(DataFolder::new(&config.server.data).lock(), Err(DataError::InUse { .. })));
-        core.directory.domain_add("acme.test", &[]).expect("it is new");
-        drop(core);
-        let core = Core::open(config).expect("the mail file exists");
-        assert!(core.directory.domain_is_local("acme.test").expect("a look"));
+        instance.directory.domain_add("acme.test", &[]).expect("it is new");
+        drop(instance);
+        let instance = Instance::open(config).expect("the mail file exists");
+        assert!(instance.directory.domain_is_local("acme.test").expect("a look"));
         assert!(folder.path().join("log").is_dir());
     }
 
@@ -401,7 +415,7 @@ mod tests {
         assert!(read_blob_key(&path).is_ok());
         for broken in ["", "00", &"g".repeat(64), &"é".repeat(32)] {
             std::fs::write(&path, broken).expect("it can be written");
-            assert!(matches!(read_blob_key(&path), Err(CoreError::BlobKey(_))), "{broken:?}");
+            assert!(matches!(read_blob_key(&path), Err(InstanceError::BlobKey(_))), "{broken:?}");
         }
     }
 
@@ -411,21 +425,21 @@ mod tests {
         let plain = config(folder.path(), &["server.name=a.test"]);
         let encrypted = config(folder.path(), &["server.name=a.test", "blobs.encryption=true"]);
         let path = folder.path().join("keys/blobs.key");
-        drop(Core::open(Arc::clone(&plain)).expect("a new store without a key"));
+        drop(Instance::open(Arc::clone(&plain)).expect("a new store without a key"));
         assert!(!path.exists());
-        drop(Core::open(Arc::clone(&encrypted)).expect("encryption is switched on"));
+        drop(Instance::open(Arc::clone(&encrypted)).expect("encryption is switched on"));
         let key = std::fs::read(&path).expect("it was made");
-        drop(Core::open(Arc::clone(&encrypted)).expect("the mail file exists"));
+        drop(Instance::open(Arc::clone(&encrypted)).expect("the mail file exists"));
         assert_eq!(std::fs::read(&path).expect("the mail file exists"), key, "and it is made once");
         std::fs::remove_file(&path).expect("lost");
         for _ in 0..2 {
-            let error = Core::open(Arc::clone(&encrypted)).err().expect("the key is missing");
-            assert!(matches!(error, CoreError::BlobKeyMissing(_)), "{error}");
+            let error = Instance::open(Arc::clone(&encrypted)).err().expect("the key is missing");
+            assert!(matches!(error, InstanceError::BlobKeyMissing(_)), "{error}");
             assert!(!path.exists(), "no other key takes its place");
         }
-        let error = Core::open(plain).err().expect("encryption cannot be switched off");
-        assert!(matches!(error, CoreError::Store(store::Error::AttachmentKey(_))), "{error}");
+        let error = Instance::open(plain).err().expect("encryption cannot be switched off");
+        assert!(matches!(error, InstanceError::Store(store::Error::AttachmentKey(_))), "{error}");
         std::fs::write(&path, key).expect("brought back");
-        drop(Core::open(encrypted).expect("nothing was lost"));
+        drop(Instance::open(encrypted).expect("nothing was lost"));
     }
 }

@@ -9,14 +9,14 @@
 //! checked before.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base::Random;
+use base::sync::Mutex;
 use directory::Directory;
-use mail::mime::address;
-use smtp::auth::key::{Algorithm, PrivateKey, key_record, policy_records};
-use smtp::auth::sign::Signer;
-use smtp::header;
+use dkim::key::{Algorithm, PrivateKey, key_record, policy_records};
+use dkim::sign::Signer;
+use mail::mime::{address, header};
 
 /// The selectors under which the keys are published, and their algorithms.
 const SELECTORS: [(&str, Algorithm); 2] = [("doublet-r", Algorithm::Rsa), ("doublet-e", Algorithm::Ed25519)];
@@ -36,7 +36,7 @@ pub enum SigningError {
     Directory(#[from] directory::Error),
     /// A key is not valid or cannot be created.
     #[error(transparent)]
-    Key(#[from] smtp::Error),
+    Key(#[from] dkim::Error),
 }
 
 impl Signing {
@@ -81,7 +81,7 @@ impl Signing {
 
     /// Removes the cached signer of a domain, because its keys may have changed.
     pub fn forget(&self, domain: &str) {
-        self.signers.lock().unwrap_or_else(PoisonError::into_inner).remove(domain);
+        self.signers.lock().remove(domain);
     }
 
     /// Returns the DNS records that a domain should have.
@@ -96,14 +96,14 @@ impl Signing {
     }
 
     fn signer(&self, domain: &str) -> Option<Arc<Signer>> {
-        if let Some(known) = self.signers.lock().unwrap_or_else(PoisonError::into_inner).get(domain) {
+        if let Some(known) = self.signers.lock().get(domain) {
             return known.clone();
         }
         let made = self.load(domain).unwrap_or_else(|error| {
             tracing::error!(target: "smtp", domain, %error, "the domain's keys cannot be used; its mail goes out unsigned");
             None
         });
-        self.signers.lock().unwrap_or_else(PoisonError::into_inner).insert(domain.to_owned(), made.clone());
+        self.signers.lock().insert(domain.to_owned(), made.clone());
         made
     }
 
@@ -132,8 +132,7 @@ impl Signing {
 
 /// Returns the domain of a message's first author in lower case. Returns `None` if there is none.
 fn author_domain(message: &[u8]) -> Option<String> {
-    let from = header::fields(message).find(|field| field.is("From"))?;
-    let author = address::mailboxes(from.value).next()?;
+    let author = address::mailboxes(header::first(message, "From")?).next()?;
     let domain = String::from_utf8(author.domain).ok()?.to_lowercase();
     Some(domain).filter(|domain| !domain.is_empty())
 }
@@ -151,7 +150,7 @@ mod tests {
     #[test]
     fn a_domain_with_keys_signs_and_others_do_not() {
         let sample = Sample::new();
-        let signing = Signing::new(Arc::clone(&sample.core.directory));
+        let signing = Signing::new(Arc::clone(&sample.instance.directory));
         let signatures = |from: &str| {
             let letter = format!("Received: x\r\nSubject: x\r\nFrom: {from}\r\n\r\nFrom: ann@acme.test\r\n");
             let signed = signing.sign(letter.clone().into_bytes());
@@ -161,7 +160,7 @@ mod tests {
         assert_eq!(signatures("ann@acme.test"), 0);
         assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read").len(), 2);
         for (subject, name, value) in signing.new_keys("ACME.test", &SystemRandom).expect("keys can be made") {
-            sample.core.directory.settings_set(&subject, &name, Some(&value)).expect("it can be set");
+            sample.instance.directory.settings_set(&subject, &name, Some(&value)).expect("it can be set");
         }
         signing.forget("acme.test");
         let records = signing.records("acme.test", "mail.acme.test").expect("settings can be read");
@@ -176,7 +175,7 @@ mod tests {
     #[test]
     fn keys_that_cannot_be_read_do_not_stop_the_mail() {
         let sample = Sample::new();
-        let directory = &sample.core.directory;
+        let directory = &sample.instance.directory;
         directory.settings_set(&subject("acme.test"), SELECTORS[0].0, Some("nonsense")).expect("it can be set");
         let signing = Signing::new(Arc::clone(directory));
         assert_eq!(signing.sign(b"From: a@acme.test\r\n\r\n".to_vec()), b"From: a@acme.test\r\n\r\n");

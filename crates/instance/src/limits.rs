@@ -1,0 +1,38 @@
+//! Fixed limits of the data folder: its lock, small files, and the child processes that read PDFs.
+//!
+//! Limits that the operator may set are in the configuration. The limits here are fixed, because they bound memory
+//! whatever the configuration says.
+
+use std::time::Duration;
+
+/// Maximum size of a file with trusted certificates or with a password, in bytes.
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Maximum size of the file with the key of encrypted attachments, in bytes.
+pub const BLOB_KEY_FILE_BYTES_MAX: u64 = 1_024;
+
+/// Maximum time that a start waits for a locked data folder. The process of a predecessor that was killed does not
+/// disappear at once.
+pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Pause between two attempts to take the lock; [`LOCK_WAIT_MAX`] is a multiple of it.
+pub const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Maximum number of bytes that are read from the lock file.
+pub const LOCK_BYTES_MAX: u64 = 64;
+
+/// Maximum time to extract the text of one PDF, from request to reply.
+pub const PDF_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Maximum number of child processes that read PDFs at the same time.
+pub const PDF_CHILDREN_MAX: usize = 2;
+
+/// Number of files after which a child process that reads PDFs is replaced by a new one.
+pub const PDF_FILES_PER_CHILD_MAX: usize = 200;
+
+/// Maximum address space in bytes of a child process that reads PDFs, including that of the program itself.
+pub const PDF_ADDRESS_SPACE_BYTES_MAX: u64 = 768 << 20;
+
+/// Maximum total processor time in seconds of a child process that reads PDFs. It applies if the parent is no longer
+/// there to end the child.
+pub const PDF_PROCESSOR_SECONDS_MAX: u64 = 120;
