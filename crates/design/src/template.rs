@@ -8,14 +8,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use instance::{Instance, authorize_server};
 use notes::view::note::ViewNote;
 use notes::{Access, Database, Identity, Item, NewNote, Note, NoteClass, Notes, Value, Writer, level};
 use serde::Deserialize;
 
-use crate::admin::Failure;
-use crate::core::Core;
+use crate::error::DesignError;
 use crate::limits::TEMPLATE_NAME_BYTES_MAX;
-use crate::updater::authorize;
 use crate::view_text::ViewText;
 
 /// The item of a design note with the name of the template it comes from; on the icon note, the name of the database's
@@ -103,14 +102,15 @@ pub struct DesignChanges {
 impl Template {
     /// Parses the file of a template. Returns an error if it is not valid, contains folders or private views, or uses a
     /// name twice.
-    pub fn parse(text: &str) -> Result<Self, Failure> {
+    pub fn parse(text: &str) -> Result<Self, DesignError> {
         let template: Self =
-            toml::from_str(text).map_err(|error| Failure::Refused(format!("not a valid template: {error}")))?;
+            toml::from_str(text).map_err(|error| DesignError::Refused(format!("not a valid template: {error}")))?;
         check_name(&template.name)?;
         let mut named = HashSet::new();
         for view in template.view_notes()? {
-            let wrong =
-                |why: String| Failure::Refused(format!("view {:?} of template {:?}: {why}", view.title, template.name));
+            let wrong = |why: String| {
+                DesignError::Refused(format!("view {:?} of template {:?}: {why}", view.title, template.name))
+            };
             if view.kind.folder || view.kind.private {
                 return Err(wrong("a template cannot contain folders or private views".to_owned()));
             }
@@ -122,19 +122,22 @@ impl Template {
         }
         let mut forms = HashSet::new();
         if let Some(form) = template.forms.iter().find(|form| !forms.insert(form.title.to_lowercase())) {
-            return Err(Failure::Refused(format!("template {:?} has two forms named {:?}", template.name, form.title)));
+            return Err(DesignError::Refused(format!(
+                "template {:?} has two forms named {:?}",
+                template.name, form.title
+            )));
         }
         Ok(template)
     }
 
     /// Returns the views of the template as view notes.
-    fn view_notes(&self) -> Result<Vec<ViewNote>, Failure> {
-        let wrong = |error| Failure::Refused(format!("template {:?}: {error}", self.name));
+    fn view_notes(&self) -> Result<Vec<ViewNote>, DesignError> {
+        let wrong = |error| DesignError::Refused(format!("template {:?}: {error}", self.name));
         self.views.iter().map(|view| view.note().map_err(wrong)).collect()
     }
 
     /// Applies the template to a database in one transaction, and waits until the transaction is durable.
-    pub fn apply(&self, notes: &Notes, access: &Access<level::Designer>) -> Result<DesignChanges, Failure> {
+    pub fn apply(&self, notes: &Notes, access: &Access<level::Designer>) -> Result<DesignChanges, DesignError> {
         let stored = design_notes(access)?;
         let writing = access.downgrade::<level::Depositor>();
         let accesses = [&writing];
@@ -158,22 +161,24 @@ impl Template {
 
 /// Checks the name of a template, which is also its file name: 1 to [`TEMPLATE_NAME_BYTES_MAX`] lower-case ASCII
 /// letters, digits and hyphens.
-pub fn check_name(name: &str) -> Result<(), Failure> {
+pub fn check_name(name: &str) -> Result<(), DesignError> {
     let is_one = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_right = (1..=TEMPLATE_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_one);
     let why = format!(
         "{name:?} is not a valid template name: use 1 to {TEMPLATE_NAME_BYTES_MAX} characters out of a to z, 0 to 9 and -"
     );
-    if is_right { Ok(()) } else { Err(Failure::Refused(why)) }
+    if is_right { Ok(()) } else { Err(DesignError::Refused(why)) }
 }
 
 /// Applies a template to a new database. If this fails, the database is deleted, so that none without its design
 /// remains.
-pub fn apply_to_new(core: &Core, database: &Arc<Database>, template: &Template) -> Result<(), Failure> {
-    let applied = authorize(database).map_err(Failure::from).and_then(|access| template.apply(&core.notes, &access));
+pub fn apply_to_new(instance: &Instance, database: &Arc<Database>, template: &Template) -> Result<(), DesignError> {
+    let applied = authorize_server(database)
+        .map_err(DesignError::from)
+        .and_then(|access| template.apply(&instance.notes, &access));
     applied.map(drop).inspect_err(|_| {
         let itself = Arc::new(Identity::local_server(""));
-        let dropped = database.authorize(&itself).and_then(|access| core.notes.database_delete(&access));
+        let dropped = database.authorize(&itself).and_then(|access| instance.notes.database_delete(&access));
         if let Err(error) = dropped {
             tracing::error!(target: "design", database = database.path(), %error, "cannot delete a new database to which its template could not be applied");
         }
@@ -181,14 +186,14 @@ pub fn apply_to_new(core: &Core, database: &Arc<Database>, template: &Template) 
 }
 
 /// Returns the name of the template from which a database was created, or `None` if there is none.
-pub fn template_of(access: &Access<level::Designer>) -> Result<Option<String>, Failure> {
+pub fn template_of(access: &Access<level::Designer>) -> Result<Option<String>, DesignError> {
     let stored = design_notes(access)?;
     let icon = stored.iter().find(|note| note.header.class == NoteClass::ICON);
     Ok(icon.and_then(|icon| icon.text(TEMPLATE_ITEM)).map(str::to_owned))
 }
 
 /// Reads the design notes of a database.
-fn design_notes(access: &Access<level::Designer>) -> Result<Vec<Note>, Failure> {
+fn design_notes(access: &Access<level::Designer>) -> Result<Vec<Note>, DesignError> {
     let reading = access.read()?;
     let mut found = Vec::new();
     for note in reading.design_notes()? {
@@ -222,7 +227,7 @@ impl TemplateApplication<'_, '_, '_> {
         Some(self.stored.swap_remove(index))
     }
 
-    fn icon(&mut self) -> Result<(), Failure> {
+    fn icon(&mut self) -> Result<(), DesignError> {
         let index = self.stored.iter().position(|note| note.header.class == NoteClass::ICON);
         let Some(stored) = index.map(|index| self.stored.swap_remove(index)) else {
             let items = vec![Item::text("$TITLE", self.template.title.clone()), self.mark()];
@@ -238,7 +243,7 @@ impl TemplateApplication<'_, '_, '_> {
         Ok(())
     }
 
-    fn views(&mut self) -> Result<(), Failure> {
+    fn views(&mut self) -> Result<(), DesignError> {
         for view in self.template.view_notes()? {
             let title = view.title.clone();
             match self.take(NoteClass::VIEW, &title) {
@@ -258,7 +263,7 @@ impl TemplateApplication<'_, '_, '_> {
         Ok(())
     }
 
-    fn forms(&mut self) -> Result<(), Failure> {
+    fn forms(&mut self) -> Result<(), DesignError> {
         for form in &self.template.forms {
             let mut items = form.items();
             items.push(self.mark());
@@ -279,7 +284,7 @@ impl TemplateApplication<'_, '_, '_> {
     }
 
     /// Deletes the remaining views and forms that come from this template but are no longer in it.
-    fn delete_obsolete(&mut self) -> Result<(), Failure> {
+    fn delete_obsolete(&mut self) -> Result<(), DesignError> {
         for note in std::mem::take(&mut self.stored) {
             if self.is_ours(&note) && matches!(note.header.class, NoteClass::VIEW | NoteClass::FORM) {
                 self.writer.note_delete(note.header.note)?;
@@ -307,7 +312,7 @@ impl Form {
 
 /// Returns the types of the fields of a form by field name in lower case. Imports use them to give values the types of
 /// the form.
-pub fn fields_of(access: &Access<level::Designer>, form: &str) -> Result<HashMap<String, String>, Failure> {
+pub fn fields_of(access: &Access<level::Designer>, form: &str) -> Result<HashMap<String, String>, DesignError> {
     let mut fields = HashMap::new();
     for note in design_notes(access)?.iter().filter(|note| note.header.class == NoteClass::FORM) {
         if note.text("$TITLE") != Some(form) {
@@ -328,15 +333,15 @@ mod tests {
     use notes::{Acl, AclLevel, DatabaseKind, NewDatabase};
 
     use super::*;
-    use crate::sample::Sample;
     use crate::templates;
+    use sample::Sample;
 
     const PATH: &str = "talk.nsf";
 
     fn database(sample: &Sample) -> Access<level::Designer> {
         let acl = Acl::open_to_all(AclLevel::Reader);
         let new = NewDatabase::new(PATH, "Talk", DatabaseKind::Standard, acl);
-        authorize(&sample.core.notes.database_create(&new).expect("made")).expect("itself")
+        authorize_server(&sample.instance.notes.database_create(&new).expect("made")).expect("itself")
     }
 
     #[test]
@@ -344,10 +349,10 @@ mod tests {
         for template in templates::supplied() {
             let sample = Sample::new();
             let access = database(&sample);
-            let applied = template.apply(&sample.core.notes, &access).expect("applied");
+            let applied = template.apply(&sample.instance.notes, &access).expect("applied");
             assert_eq!(applied.created.len(), template.views.len() + template.forms.len());
             assert_eq!(template_of(&access).expect("sound").as_deref(), Some(template.name.as_str()));
-            let again = template.apply(&sample.core.notes, &access).expect("applied");
+            let again = template.apply(&sample.instance.notes, &access).expect("applied");
             assert_eq!(
                 again,
                 DesignChanges { kept: applied.created.len(), ..DesignChanges::default() },
@@ -359,7 +364,7 @@ mod tests {
     #[test]
     fn a_refresh_follows_the_template_and_leaves_what_was_made_by_hand() {
         let sample = Sample::new();
-        let notes = &sample.core.notes;
+        let notes = &sample.instance.notes;
         let access = database(&sample);
         let text = templates::FILES[0];
         let old = Template::parse(text).expect("right");
@@ -416,12 +421,10 @@ mod tests {
     fn the_fields_of_a_form_are_known_to_imports() {
         let sample = Sample::new();
         let access = database(&sample);
-        sample
-            .core
-            .templates()
+        templates::TemplateCatalog::of(&sample.instance.data)
             .find_or_error("log")
             .expect("there")
-            .apply(&sample.core.notes, &access)
+            .apply(&sample.instance.notes, &access)
             .expect("applied");
         let fields = fields_of(&access, "Event").expect("sound");
         assert_eq!(fields.get("time").map(String::as_str), Some("time"));

@@ -6,8 +6,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::admin::Failure;
-use crate::data::{DataError, read_limited, write_private};
+use instance::data_folder::{DataError, DataFolder, read_limited, write_private};
+
+use crate::error::DesignError;
 use crate::limits::{CUSTOM_TEMPLATES_MAX, TEMPLATE_BYTES_MAX};
 use crate::template::{Template, check_name};
 
@@ -40,10 +41,16 @@ pub struct TemplateList {
     /// Supplied templates that are not replaced by a custom one.
     pub supplied: Vec<Template>,
     /// Errors in files of the folder.
-    pub errors: Vec<Failure>,
+    pub errors: Vec<DesignError>,
 }
 
 impl TemplateCatalog {
+    /// Returns the templates of a data folder.
+    #[must_use]
+    pub fn of(data: &DataFolder) -> Self {
+        Self::new(data.templates())
+    }
+
     /// Creates the value with the folder of custom templates, which need not exist.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
@@ -70,25 +77,25 @@ impl TemplateCatalog {
     }
 
     /// Returns the template with the name, or `None` if there is none.
-    pub fn find(&self, name: &str) -> Result<Option<Template>, Failure> {
+    pub fn find(&self, name: &str) -> Result<Option<Template>, DesignError> {
         let own = if check_name(name).is_ok() { self.own(name)? } else { None };
         Ok(own.or_else(|| supplied().find(|template| template.name == name)))
     }
 
     /// Returns the template with the name. If there is none, the error says what to do next.
-    pub fn find_or_error(&self, name: &str) -> Result<Template, Failure> {
+    pub fn find_or_error(&self, name: &str) -> Result<Template, DesignError> {
         self.find(name)?.ok_or_else(|| {
             let next = match name.contains(['/', '.']) {
                 true => "`doublet design add FILE` adds a template from a file",
                 false => "`doublet design list` shows all",
             };
-            Failure::Refused(format!("there is no template {name:?}; {next}"))
+            DesignError::Refused(format!("there is no template {name:?}; {next}"))
         })
     }
 
     /// Adds a custom template from a file and replaces one of the same name. Returns the template, and `true` if one
     /// was replaced.
-    pub fn add(&self, file: &Path) -> Result<(Template, bool), Failure> {
+    pub fn add(&self, file: &Path) -> Result<(Template, bool), DesignError> {
         let text = read(file)?;
         let template = Template::parse(&text).map_err(in_file(file))?;
         let path = self.path(&template.name);
@@ -97,33 +104,33 @@ impl TemplateCatalog {
             let why = format!(
                 "there are already {CUSTOM_TEMPLATES_MAX} templates, which is the maximum; remove one with `doublet design remove NAME`"
             );
-            return Err(Failure::Refused(why));
+            return Err(DesignError::Refused(why));
         }
         write_private(&path, text.as_bytes()).map_err(of_data)?;
         Ok((template, was_there))
     }
 
     /// Removes a custom template. Databases that were created from it do not change.
-    pub fn remove(&self, name: &str) -> Result<(), Failure> {
+    pub fn remove(&self, name: &str) -> Result<(), DesignError> {
         check_name(name)?;
         let path = self.path(name);
         match std::fs::remove_file(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::Refused(format!(
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(DesignError::Refused(format!(
                 "no template {name:?} was added to this server; `doublet design list` shows the templates that were added"
             ))),
-            removed => removed.map_err(Failure::file(&path)),
+            removed => removed.map_err(DesignError::file(&path)),
         }
     }
 
     /// Returns the sorted names of the custom templates, at most [`OWN_TEMPLATES_MAX`].
-    fn own_names(&self) -> Result<Vec<String>, Failure> {
+    fn own_names(&self) -> Result<Vec<String>, DesignError> {
         let entries = match std::fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(Failure::file(&self.folder))?,
+            entries => entries.map_err(DesignError::file(&self.folder))?,
         };
         let mut names = Vec::new();
         for entry in entries {
-            let name = entry.map_err(Failure::file(&self.folder))?.file_name();
+            let name = entry.map_err(DesignError::file(&self.folder))?.file_name();
             let name =
                 name.to_str().and_then(|name| name.strip_suffix(".toml")).filter(|name| check_name(name).is_ok());
             names.extend(name.map(str::to_owned));
@@ -134,7 +141,7 @@ impl TemplateCatalog {
     }
 
     /// Reads a custom template. Returns `None` if its file does not exist.
-    fn own(&self, name: &str) -> Result<Option<Template>, Failure> {
+    fn own(&self, name: &str) -> Result<Option<Template>, DesignError> {
         let path = self.path(name);
         if !path.exists() {
             return Ok(None);
@@ -144,7 +151,10 @@ impl TemplateCatalog {
         if template.name == name {
             return Ok(Some(template));
         }
-        Err(in_file(&path)(Failure::Refused(format!("name = {:?} does not match the name of the file", template.name))))
+        Err(in_file(&path)(DesignError::Refused(format!(
+            "name = {:?} does not match the name of the file",
+            template.name
+        ))))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -153,21 +163,21 @@ impl TemplateCatalog {
 }
 
 /// Reads the text of a template file.
-fn read(path: &Path) -> Result<String, Failure> {
+fn read(path: &Path) -> Result<String, DesignError> {
     // Only regular files are read, because reading something else, such as a pipe, might never end.
-    if !std::fs::metadata(path).map_err(Failure::file(path))?.is_file() {
-        return Err(in_file(path)(Failure::Refused("not a regular file".to_owned())));
+    if !std::fs::metadata(path).map_err(DesignError::file(path))?.is_file() {
+        return Err(in_file(path)(DesignError::Refused("not a regular file".to_owned())));
     }
     let bytes = read_limited(path, TEMPLATE_BYTES_MAX).map_err(of_data)?;
-    String::from_utf8(bytes).map_err(|_| in_file(path)(Failure::Refused("not UTF-8 text".to_owned())))
+    String::from_utf8(bytes).map_err(|_| in_file(path)(DesignError::Refused("not UTF-8 text".to_owned())))
 }
 
-fn of_data(error: DataError) -> Failure {
-    Failure::Refused(error.to_string())
+fn of_data(error: DataError) -> DesignError {
+    DesignError::Refused(error.to_string())
 }
 
-fn in_file(path: &Path) -> impl Fn(Failure) -> Failure {
-    move |failure| Failure::Refused(format!("{}: {failure}", path.display()))
+fn in_file(path: &Path) -> impl Fn(DesignError) -> DesignError {
+    move |failure| DesignError::Refused(format!("{}: {failure}", path.display()))
 }
 
 #[cfg(test)]

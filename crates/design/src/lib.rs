@@ -1,0 +1,7 @@
+//! The designs of databases: templates, and the textual form of views (`docs/templates.md`).
+
+pub mod error;
+pub mod limits;
+pub mod template;
+pub mod templates;
+pub mod view_text;
