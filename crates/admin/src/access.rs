@@ -4,6 +4,7 @@
 //! name that the directory does not know is accepted with a warning, because it may belong to another server. This
 //! server itself always has full access to its own databases, so the administrator cannot be locked out.
 
+use instance::Instance;
 use notes::acl::DEFAULT_ENTRY;
 use notes::{Access, Acl, AclDifference, AclEntry, AclFlags, AclKind, AclLevel, level};
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest, AclSettings, OnOff};
 use super::{Answer, Failure, Outcome};
-use crate::core::Core;
 
 const FLAGS: [(AccessFlag, AclFlags, &str); 7] = [
     (AccessFlag::NoCreate, AclFlags::AUTHOR_NO_CREATE, "no-create"),
@@ -24,17 +24,17 @@ const FLAGS: [(AccessFlag, AclFlags, &str); 7] = [
     (AccessFlag::WritePublic, AclFlags::PUBLIC_WRITER, "write-public"),
 ];
 
-pub(super) fn execute(core: &Core, path: &str, request: &AclRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, path: &str, request: &AclRequest) -> Outcome {
     match request {
         AclRequest::List => {
-            let reader: Access<level::Reader> = open(core, path)?.downgrade();
+            let reader: Access<level::Reader> = open(instance, path)?.downgrade();
             let acl = reader.read()?.acl();
             Ok(Answer::list(acl.entries.iter().map(row).collect()))
         }
-        AclRequest::Set(change) => set(core, path, change),
-        AclRequest::Settings(settings) => set_settings(core, path, settings),
-        AclRequest::History { last } => history(core, path, *last),
-        AclRequest::Remove { who } => remove(core, path, who),
+        AclRequest::Set(change) => set(instance, path, change),
+        AclRequest::Settings(settings) => set_settings(instance, path, settings),
+        AclRequest::History { last } => history(instance, path, *last),
+        AclRequest::Remove { who } => remove(instance, path, who),
     }
 }
 
@@ -53,11 +53,11 @@ fn level_name(level: AclLevel) -> String {
 }
 
 fn flag_names(flags: AclFlags) -> Vec<&'static str> {
-    FLAGS.iter().filter(|(_, flag, _)| flags.has(*flag)).map(|(_, _, name)| *name).collect()
+    FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(_, _, name)| *name).collect()
 }
 
-fn history(core: &Core, path: &str, last: u32) -> Outcome {
-    let reader: Access<level::Reader> = open(core, path)?.downgrade();
+fn history(instance: &Instance, path: &str, last: u32) -> Outcome {
+    let reader: Access<level::Reader> = open(instance, path)?.downgrade();
     let changes = reader.read()?.acl_history(last as usize)?;
     let row = |change: &notes::AclChange| {
         let mut what: Vec<String> = change.differences.iter().map(describe).collect();
@@ -97,12 +97,12 @@ fn describe(difference: &AclDifference) -> String {
     }
 }
 
-fn set_settings(core: &Core, path: &str, settings: &AclSettings) -> Outcome {
+fn set_settings(instance: &Instance, path: &str, settings: &AclSettings) -> Outcome {
     let AclSettings { max_internet_access, enforce, add_role, remove_role } = settings;
     let is_question =
         max_internet_access.is_none() && enforce.is_none() && add_role.is_empty() && remove_role.is_empty();
     if is_question {
-        let reader: Access<level::Reader> = open(core, path)?.downgrade();
+        let reader: Access<level::Reader> = open(instance, path)?.downgrade();
         let acl = reader.read()?.acl();
         return Ok(Answer::record(vec![
             ("max_internet_access", json!(level_name(acl.max_internet_access))),
@@ -113,7 +113,7 @@ fn set_settings(core: &Core, path: &str, settings: &AclSettings) -> Outcome {
     }
     let added = roles(add_role)?;
     let removed = roles(remove_role)?;
-    edit(core, path, |acl| {
+    edit(instance, path, |acl| {
         acl.max_internet_access = max_internet_access.map_or(acl.max_internet_access, level_of);
         acl.enforce_consistent = enforce.map_or(acl.enforce_consistent, |switch| switch == OnOff::On);
         if let Some(unknown) = removed.iter().find(|role| !acl.roles.contains(*role)) {
@@ -129,13 +129,13 @@ fn set_settings(core: &Core, path: &str, settings: &AclSettings) -> Outcome {
     Ok(Answer::message(format!("The access control list of {path} was changed.")))
 }
 
-fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
+fn set(instance: &Instance, path: &str, change: &AclChange) -> Outcome {
     if change.level.is_none() && change.kind.is_none() && change.flags.is_empty() && change.roles.is_empty() {
         return Err(Failure::nothing_to_change("db acl PATH set"));
     }
-    let subject = EntryTarget::find(core, &change.who)?;
+    let subject = EntryTarget::find(instance, &change.who)?;
     let roles = roles(&change.roles)?;
-    let (entry, new, most) = edit(core, path, |acl| {
+    let (entry, new, most) = edit(instance, path, |acl| {
         let at = acl.entries.iter().position(|entry| entry.name == subject.entry.name);
         let mut entry = at.map_or_else(|| subject.entry.clone(), |at| acl.entries[at].clone());
         entry.level = change.level.map_or(entry.level, level_of);
@@ -168,7 +168,7 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
             "Users who log in with a password have at most the access level {most} here; {next}."
         ));
     }
-    let idle = entry.flags.without(AclFlags::meaningful_at(entry.level));
+    let idle = entry.flags.difference(AclFlags::meaningful_at(entry.level));
     if !change.flags.is_empty() && idle != AclFlags::NONE {
         let names = flag_names(idle).join(", ");
         answer = answer
@@ -180,15 +180,15 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
     })
 }
 
-fn remove(core: &Core, path: &str, who: &str) -> Outcome {
-    let subject = EntryTarget::find(core, who)?;
+fn remove(instance: &Instance, path: &str, who: &str) -> Outcome {
+    let subject = EntryTarget::find(instance, who)?;
     if subject.entry.name == base::Name::new(DEFAULT_ENTRY) {
         return Err(Failure::Refused(format!(
             "{DEFAULT_ENTRY} applies to everybody without another entry and cannot be removed; \
              `doublet db acl {path} set -Default- --level no-access` denies them access"
         )));
     }
-    edit(core, path, |acl| {
+    edit(instance, path, |acl| {
         let before = acl.entries.len();
         acl.entries.retain(|entry| entry.name != subject.entry.name);
         if acl.entries.len() == before {
@@ -203,18 +203,18 @@ fn remove(core: &Core, path: &str, who: &str) -> Outcome {
 }
 
 /// Changes the list within a transaction, so that no other change comes in between.
-fn edit<T>(core: &Core, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, Failure>) -> Result<T, Failure> {
-    let access = open(core, path)?;
+fn edit<T>(instance: &Instance, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, Failure>) -> Result<T, Failure> {
+    let access = open(instance, path)?;
     let reader: Access<level::Reader> = access.downgrade();
     let writer: Access<level::Depositor> = access.downgrade();
     let accesses = [&writer];
-    let mut transaction = core.notes.transaction(&accesses)?;
+    let mut transaction = instance.notes.transaction(&accesses)?;
     let mut acl = reader.read()?.acl().as_ref().clone();
     let outcome = change(&mut acl)?;
     let before = reader.read()?.acl();
     transaction.writer(0).acl_set(acl.clone())?;
     let ticket = transaction.commit()?;
-    core.store.durable(ticket).wait()?;
+    instance.store.durable(ticket).wait()?;
     log(&access, &before, &acl);
     Ok(outcome)
 }
@@ -239,22 +239,22 @@ struct EntryTarget {
 }
 
 impl EntryTarget {
-    fn find(core: &Core, who: &str) -> Result<Self, Failure> {
+    fn find(instance: &Instance, who: &str) -> Result<Self, Failure> {
         let entry = |name: &str, kind| AclEntry { kind, ..AclEntry::new(name, AclLevel::Reader) };
         let special = if who.eq_ignore_ascii_case("default") { DEFAULT_ENTRY } else { who };
         if who.starts_with('*') || [DEFAULT_ENTRY, "Anonymous"].iter().any(|name| name.eq_ignore_ascii_case(special)) {
             return Ok(Self { entry: entry(special, AclKind::Unspecified), is_known: true });
         }
-        if let Some(person) = core.directory.person(who)? {
+        if let Some(person) = instance.directory.person(who)? {
             return Ok(Self { entry: entry(person.name.canonical(), AclKind::Person), is_known: true });
         }
-        if let Some(group) = core.directory.group(who)? {
+        if let Some(group) = instance.directory.group(who)? {
             return Ok(Self { entry: entry(group.name.canonical(), AclKind::MixedGroup), is_known: true });
         }
         if who.contains('@') {
             return Err(Failure::Refused(format!("no user or group has the address {who}")));
         }
-        let is_this_server = base::Name::new(who) == core.directory.options().server;
+        let is_this_server = base::Name::new(who) == instance.directory.options().server;
         let kind = if is_this_server { AclKind::Server } else { AclKind::Unspecified };
         Ok(Self { entry: entry(who, kind), is_known: is_this_server })
     }
@@ -308,15 +308,16 @@ fn kind_name(kind: AclKind) -> &'static str {
 
 fn flags_of(wanted: &[AccessFlag]) -> AclFlags {
     let chosen = FLAGS.iter().filter(|(flag, _, _)| wanted.contains(flag));
-    chosen.fold(AclFlags::NONE, |all, (_, flag, _)| all.with(*flag))
+    chosen.fold(AclFlags::NONE, |all, (_, flag, _)| all.union(*flag))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::Request;
-    use crate::admin::request::DbRequest;
-    use crate::sample::Sample;
+    use crate::Request;
+    use crate::request::DbRequest;
+    use crate::tests::ExecuteRequest;
+    use sample::Sample;
 
     const PATH: &str = "plans.nsf";
 
@@ -329,9 +330,9 @@ mod tests {
     }
 
     fn level_in(sample: &Sample, who: &str) -> AclLevel {
-        let person = sample.core.directory.person(who).expect("a look").expect("the user exists");
-        let identity = sample.core.directory.identity(&person).expect("a look");
-        let reader: Access<level::Reader> = open(&sample.core, PATH).expect("the mail file exists").downgrade();
+        let person = sample.instance.directory.person(who).expect("a look").expect("the user exists");
+        let identity = sample.instance.directory.identity(&person).expect("a look");
+        let reader: Access<level::Reader> = open(&sample.instance, PATH).expect("the mail file exists").downgrade();
         reader.read().expect("a look").acl().evaluate(&identity).level
     }
 

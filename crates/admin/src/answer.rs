@@ -111,45 +111,5 @@ pub type ProgressCallback<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 /// Returns a timestamp as text, or null if there is no timestamp.
 #[must_use]
 pub fn timestamp_json(at: Option<Timestamp>) -> Value {
-    at.map_or(Value::Null, |at| Value::String(rfc3339(at)))
-}
-
-/// Formats a timestamp according to RFC 3339, in UTC, with a precision of one second.
-#[must_use]
-pub fn rfc3339(at: Timestamp) -> String {
-    let days = at.seconds().div_euclid(86_400);
-    let seconds = at.seconds().rem_euclid(86_400);
-    let (year, month, day) = civil_from_days(days);
-    let hour = seconds / 3_600;
-    let minute = seconds / 60 % 60;
-    let second = seconds % 60;
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Converts days since 1970-01-01 into year, month and day of the Gregorian calendar (Howard Hinnant's algorithm).
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days.saturating_add(719_468);
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_are_written_in_utc() {
-        let check = |seconds, expected: &str| assert_eq!(rfc3339(Timestamp::from_seconds(seconds)), expected);
-        check(0, "1970-01-01T00:00:00Z");
-        check(951_827_696, "2000-02-29T12:34:56Z");
-        check(1_767_225_599, "2025-12-31T23:59:59Z");
-        check(-1, "1969-12-31T23:59:59Z");
-        check(4_107_542_400, "2100-03-01T00:00:00Z");
-    }
+    at.map_or(Value::Null, |at| Value::String(at.to_rfc3339()))
 }

@@ -13,7 +13,7 @@ pub mod server;
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::{Answer, Progress, Request};
+use crate::{Answer, Progress, Request};
 
 /// The line that a client sends.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,6 +1,10 @@
 //! `doublet db`: administration of all databases of the server, whatever their kind.
 
 use base::limits::DATABASE_TITLE_BYTES_MAX;
+use config::units::ConfigDuration;
+use design::template::apply_to_new;
+use design::templates::TemplateCatalog;
+use instance::Instance;
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, NewDatabase, OdsVersion, Upgrade, level,
 };
@@ -13,34 +17,31 @@ use super::request::{CompactRequest, DbChange, DbRequest, OnOff};
 use super::{
     Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, report_step,
 };
-use crate::config::units::ConfigDuration;
-use crate::core::Core;
-use crate::template::apply_to_new;
 
 /// Seconds per day.
 const DAY_SECONDS: u64 = 86_400;
 
-pub(super) fn execute(core: &Core, request: DbRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     match request {
-        DbRequest::Views { path } => super::views::list(core, &path),
-        DbRequest::List => list(core),
-        DbRequest::Create { path, title, template } => create(core, &path, title.as_deref(), template.as_deref()),
-        DbRequest::Import(request) => super::table::import(core, &request, report),
-        DbRequest::Export(request) => super::table::export(core, &request, report),
-        DbRequest::Open { path } | DbRequest::Show { path } => show(core, &path),
-        DbRequest::Set(change) => set(core, &change),
-        DbRequest::Acl { path, what } => access::execute(core, &path, &what),
-        DbRequest::Deleted { path, what } => deleted::execute(core, &path, &what),
-        DbRequest::Rename { path, to } => rename(core, &path, &to),
-        DbRequest::Delete { path, force } => delete(core, &path, force),
-        DbRequest::Index(request) => full_text::index(core, &request, report),
-        DbRequest::Search(request) => full_text::search(core, &request),
-        DbRequest::Compact(request) => compact(core, &request, report),
+        DbRequest::Views { path } => super::views::list(instance, &path),
+        DbRequest::List => list(instance),
+        DbRequest::Create { path, title, template } => create(instance, &path, title.as_deref(), template.as_deref()),
+        DbRequest::Import(request) => super::table::import(instance, &request, report),
+        DbRequest::Export(request) => super::table::export(instance, &request, report),
+        DbRequest::Open { path } | DbRequest::Show { path } => show(instance, &path),
+        DbRequest::Set(change) => set(instance, &change),
+        DbRequest::Acl { path, what } => access::execute(instance, &path, &what),
+        DbRequest::Deleted { path, what } => deleted::execute(instance, &path, &what),
+        DbRequest::Rename { path, to } => rename(instance, &path, &to),
+        DbRequest::Delete { path, force } => delete(instance, &path, force),
+        DbRequest::Index(request) => full_text::index(instance, &request, report),
+        DbRequest::Search(request) => full_text::search(instance, &request),
+        DbRequest::Compact(request) => compact(instance, &request, report),
     }
 }
 
-fn list(core: &Core) -> Outcome {
-    let records = core.notes.database_list()?;
+fn list(instance: &Instance) -> Outcome {
+    let records = instance.notes.database_list()?;
     Ok(Answer::list(records.iter().map(row).collect()))
 }
 
@@ -55,36 +56,36 @@ fn row(database: &DatabaseRecord) -> Value {
     ])
 }
 
-fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) -> Outcome {
+fn create(instance: &Instance, path: &str, title: Option<&str>, template: Option<&str>) -> Outcome {
     check_title(title.unwrap_or_default())?;
-    let template = template.map(|name| core.templates().find_or_error(name)).transpose()?;
+    let template = template.map(|name| TemplateCatalog::of(&instance.data).find_or_error(name)).transpose()?;
     let title = title.or(template.as_ref().map(|template| template.title.as_str()));
-    let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, server_only_acl(core));
-    let database = core.directory.database_create(&new)?;
+    let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, server_only_acl(instance));
+    let database = instance.directory.database_create(&new)?;
     if let Some(template) = template {
-        apply_to_new(core, &database, &template)?;
+        apply_to_new(instance, &database, &template)?;
     }
     Ok(Answer::message(format!("{path} was created. So far, only this server has access to it."))
         .with_message(format!("`doublet db acl {path} set WHO --level LEVEL` gives access to others.")))
 }
 
 /// Returns the ACL of a new database: only this server has access.
-pub(crate) fn server_only_acl(core: &Core) -> Acl {
-    let server = &core.directory.options().server;
+pub fn server_only_acl(instance: &Instance) -> Acl {
+    let server = &instance.directory.options().server;
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
     acl
 }
 
-fn set(core: &Core, change: &DbChange) -> Outcome {
+fn set(instance: &Instance, change: &DbChange) -> Outcome {
     let DbChange { path, title, purge_interval, unread_marks, view_updates, quota, keep_deleted } = change;
     let options = [title, purge_interval, quota, keep_deleted];
     if unread_marks.is_none() && view_updates.is_none() && options.iter().all(|option| option.is_none()) {
         return Err(Failure::nothing_to_change("db set"));
     }
-    let access = open(core, path)?;
+    let access = open(instance, path)?;
     let record = access.database().record();
-    if let (Some(_), Some(person)) = (quota, core.directory.mail_file_holder(path)?) {
+    if let (Some(_), Some(person)) = (quota, instance.directory.mail_file_holder(path)?) {
         return Err(Failure::Refused(format!(
             "{path} is the mailbox of {}; `doublet user set {} --quota SIZE` sets its quota",
             person.label(),
@@ -109,26 +110,26 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
     }
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
-    core.notes.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
+    instance.notes.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
     Ok(Answer::message(format!("{path} was changed.")))
 }
 
-fn rename(core: &Core, path: &str, to: &str) -> Outcome {
-    let access = open(core, path)?;
+fn rename(instance: &Instance, path: &str, to: &str) -> Outcome {
+    let access = open(instance, path)?;
     if let Some(what) = essential_purpose(access.database().record().kind) {
         return Err(Failure::Refused(format!(
             "{path} is {what}: it cannot be renamed, because the server finds it by this path"
         )));
     }
     let answer = Answer::message(format!("{path} is now {to}."));
-    Ok(match core.directory.mail_file_rename(&access, to)? {
+    Ok(match instance.directory.mail_file_rename(&access, to)? {
         Some(person) => answer.with_message(format!("It is still the mailbox of {}.", person.label())),
         None => answer,
     })
 }
 
-fn delete(core: &Core, path: &str, force: bool) -> Outcome {
-    let access = open(core, path)?;
+fn delete(instance: &Instance, path: &str, force: bool) -> Outcome {
+    let access = open(instance, path)?;
     if !force {
         if let Some(what) = essential_purpose(access.database().record().kind) {
             return Err(Failure::Refused(format!(
@@ -136,7 +137,7 @@ fn delete(core: &Core, path: &str, force: bool) -> Outcome {
                  an empty one"
             )));
         }
-        if let Some(person) = core.directory.mail_file_holder(path)? {
+        if let Some(person) = instance.directory.mail_file_holder(path)? {
             let who = address(&person);
             return Err(Failure::Refused(format!(
                 "{path} is the mailbox of {}; `doublet user remove {who} --delete-mail` removes both, --force deletes the \
@@ -145,14 +146,14 @@ fn delete(core: &Core, path: &str, force: bool) -> Outcome {
             )));
         }
     }
-    core.notes.database_delete(&access)?;
+    instance.notes.database_delete(&access)?;
     Ok(Answer::message(format!("{path} was deleted.")))
 }
 
 /// Returns the reason why a request must wait until no server runs, or `None` if it can be executed at once.
-pub(crate) fn stop_reason(core: &Core, request: &DbRequest) -> Option<String> {
+pub fn stop_reason(instance: &Instance, request: &DbRequest) -> Option<String> {
     let DbRequest::Delete { path, .. } = request else { return None };
-    let kind = open(core, path).ok()?.database().record().kind;
+    let kind = open(instance, path).ok()?.database().record().kind;
     let what = essential_purpose(kind)?;
     Some(format!("{path} is {what} and cannot be deleted while the server runs: stop it first"))
 }
@@ -170,7 +171,8 @@ fn address(person: &directory::Person) -> String {
     person.address().map_or_else(|| person.name.to_string(), ToString::to_string)
 }
 
-pub(crate) fn check_title(title: &str) -> Result<(), Failure> {
+/// Checks the title of a database: at most [`DATABASE_TITLE_BYTES_MAX`] bytes, on one line.
+pub fn check_title(title: &str) -> Result<(), Failure> {
     if title.len() > DATABASE_TITLE_BYTES_MAX || title.chars().any(char::is_control) {
         return Err(Failure::Refused(format!(
             "a title must have at most {DATABASE_TITLE_BYTES_MAX} bytes and no control characters"
@@ -206,8 +208,8 @@ fn parse_purge_interval_days(text: &str) -> Result<u16, Failure> {
     Ok(count)
 }
 
-fn show(core: &Core, path: &str) -> Outcome {
-    let access = open(core, path)?;
+fn show(instance: &Instance, path: &str) -> Outcome {
+    let access = open(instance, path)?;
     let database = access.database();
     let facts = database.record();
     let reader: Access<level::Reader> = access.downgrade();
@@ -229,22 +231,22 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("deletion_stubs", json!(counters.stubs)),
         ("changes", json!(counters.modseq.0)),
         ("documents_bytes", json!(counters.bytes)),
-        ("disk_bytes", json!(disk_bytes(core, &facts)?)),
+        ("disk_bytes", json!(disk_bytes(instance, &facts)?)),
         ("quota_bytes", json!(facts.options.quota_bytes)),
         ("purge_interval_days", json!(facts.options.purge_interval_days)),
         ("unread_marks", json!(!facts.options.no_unread_marks)),
         ("view_updates", json!(!facts.options.no_view_updates)),
         ("keep_deleted_hours", json!(facts.options.keep_deleted_hours)),
     ];
-    fields.extend(full_text::index_fields(core, database)?);
+    fields.extend(full_text::index_fields(instance, database)?);
     Ok(Answer::record(fields))
 }
 
 /// Estimates the size of a database on disk, without attachments.
-fn disk_bytes(core: &Core, facts: &DatabaseRecord) -> Result<u64, Failure> {
+fn disk_bytes(instance: &Instance, facts: &DatabaseRecord) -> Result<u64, Failure> {
     let mut sum: u64 = 0;
     for table in database_tables() {
-        let size = core.store.engine().size(table, &KeyRange::prefix(&facts.number.to_key()))?;
+        let size = instance.store.engine().size(table, &KeyRange::prefix(&facts.number.to_key()))?;
         sum = sum.saturating_add(size);
     }
     Ok(sum)
@@ -252,15 +254,15 @@ fn disk_bytes(core: &Core, facts: &DatabaseRecord) -> Result<u64, Failure> {
 
 /// Reclaims disk space of one database or of all. If the request asks for it, upgrades the databases to the present
 /// structure first.
-fn compact(core: &Core, request: &CompactRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+fn compact(instance: &Instance, request: &CompactRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
-        None => core.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
+        None => instance.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
     };
     let total = paths.len() as u64;
     if !request.dry_run {
         // Data in memory has no size on disk.
-        core.store.flush()?;
+        instance.store.flush()?;
     }
     let mut found = Vec::with_capacity(paths.len());
     for (done, path) in (0..).zip(&paths) {
@@ -268,28 +270,28 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut ProgressCallback<
             report,
             Progress { what: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases },
         )?;
-        let access = open(core, path)?;
+        let access = open(instance, path)?;
         let facts = access.database().record();
         let mut fields = vec![("path", json!(facts.path)), ("structure_before", json!(facts.ods.0))];
         if request.upgrade {
-            fields.extend(upgrade(core, &access, request.dry_run, report)?);
+            fields.extend(upgrade(instance, &access, request.dry_run, report)?);
         }
         if !request.dry_run {
-            fields.push(("before_bytes", json!(disk_bytes(core, &facts)?)));
+            fields.push(("before_bytes", json!(disk_bytes(instance, &facts)?)));
         }
         found.push((facts, fields));
     }
     if !request.dry_run {
         match (&request.path, found.as_slice()) {
             (Some(_), [(facts, _)]) => {
-                compact_tables(core, database_tables(), &KeyRange::prefix(&facts.number.to_key()), report)?;
+                compact_tables(instance, database_tables(), &KeyRange::prefix(&facts.number.to_key()), report)?;
             }
             // A file holds parts of many databases. Compacting one database after the other would rewrite each file
             // once for each of them.
-            _ => compact_tables(core, database_tables().chain(BLOB_TABLES), &KeyRange::all(), report)?,
+            _ => compact_tables(instance, database_tables().chain(BLOB_TABLES), &KeyRange::all(), report)?,
         }
         for (facts, fields) in &mut found {
-            fields.push(("after_bytes", json!(disk_bytes(core, facts)?)));
+            fields.push(("after_bytes", json!(disk_bytes(instance, facts)?)));
         }
     }
     let was = if total == 1 { "was" } else { "were" };
@@ -303,13 +305,14 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut ProgressCallback<
 
 /// Upgrades a database to the present structure, or, in a dry run, reports how many notes that would rewrite.
 fn upgrade(
-    core: &Core,
+    instance: &Instance,
     access: &Access<level::Manager>,
     dry_run: bool,
     report: &mut ProgressCallback<'_>,
 ) -> Result<Vec<(&'static str, Value)>, Failure> {
     let path = access.database().path();
-    let mut upgrade = if dry_run { Upgrade::plan(&core.notes, access) } else { Upgrade::begin(&core.notes, access) };
+    let mut upgrade =
+        if dry_run { Upgrade::plan(&instance.notes, access) } else { Upgrade::begin(&instance.notes, access) };
     let what = format!("{} {path}", if dry_run { "looking at" } else { "upgrading" });
     loop {
         let so_far = upgrade.step()?;
@@ -327,7 +330,7 @@ const BLOB_TABLES: [Table; 3] = [Table::Blob, Table::BlobRef, Table::BlobFree];
 
 /// Makes the engine rewrite a key range of some tables without the deleted data.
 fn compact_tables(
-    core: &Core,
+    instance: &Instance,
     tables: impl Iterator<Item = Table>,
     range: &KeyRange,
     report: &mut ProgressCallback<'_>,
@@ -337,7 +340,7 @@ fn compact_tables(
     for (done, table) in (0..).zip(tables) {
         let what = format!("compacting {}", table.name());
         report_step(report, Progress { what, done, total, unit: Unit::Tables })?;
-        core.store.engine().compact(table, range)?;
+        instance.store.engine().compact(table, range)?;
     }
     Ok(())
 }
@@ -348,8 +351,8 @@ fn database_tables() -> impl Iterator<Item = Table> {
     Table::ALL.into_iter().filter(move |table| !shared.contains(table) && !BLOB_TABLES.contains(table))
 }
 
-pub(super) fn open(core: &Core, path: &str) -> Result<Access<level::Manager>, Failure> {
-    match open_as_manager(core, path) {
+pub(super) fn open(instance: &Instance, path: &str) -> Result<Access<level::Manager>, Failure> {
+    match open_as_manager(instance, path) {
         Err(Failure::Notes(notes::Error::NotFound { .. })) => Err(Failure::no_such("db", path)),
         other => other,
     }
@@ -358,8 +361,9 @@ pub(super) fn open(core: &Core, path: &str) -> Result<Access<level::Manager>, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::Request;
-    use crate::sample::Sample;
+    use crate::Request;
+    use crate::tests::ExecuteRequest;
+    use sample::Sample;
 
     fn db(sample: &Sample, request: DbRequest) -> Result<Answer, Failure> {
         sample.execute(Request::Db(request))
@@ -382,7 +386,7 @@ mod tests {
     fn a_renamed_mailbox_stays_its_owners() {
         let sample = Sample::new();
         db(&sample, rename("mail/ann.nsf", "mail/moved.nsf")).expect("it is free");
-        let ann = super::super::people::find(&sample.core, "ann").expect("the user exists");
+        let ann = super::super::people::find(&sample.instance, "ann").expect("the user exists");
         assert_eq!(ann.mail_file, "mail/moved.nsf");
         check_refused(&sample, rename("mail/moved.nsf", "mail/bob.nsf"), "mail/bob.nsf");
         check_refused(&sample, rename("names.nsf", "people.nsf"), "the directory");
@@ -392,7 +396,7 @@ mod tests {
     #[test]
     fn a_mailbox_that_is_not_made_yet_is_not_made_of_something_else() {
         let sample = Sample::new();
-        sample.core.directory.user_add(&directory::NewUser::new("zoe@acme.test")).expect("it is free");
+        sample.instance.directory.user_add(&directory::NewUser::new("zoe@acme.test")).expect("it is free");
         let create = |path: &str| DbRequest::Create { path: path.to_owned(), title: None, template: None };
         check_refused(&sample, create("mail/zoe.nsf"), "already taken by user zoe@acme.test");
         db(&sample, create("x.nsf")).expect("it is free");
@@ -407,10 +411,10 @@ mod tests {
         check_refused(&sample, delete("names.nsf", false), "--force");
         check_refused(&sample, delete("mail.box", false), "--force");
         for path in ["names.nsf", "mail.box", "Mail.Box"] {
-            let told = stop_reason(&sample.core, &delete(path, true)).expect("a running server needs it");
+            let told = stop_reason(&sample.instance, &delete(path, true)).expect("a running server needs it");
             assert!(told.contains("stop it first"), "{told}");
         }
-        assert_eq!(stop_reason(&sample.core, &delete("mail/ann.nsf", true)), None);
+        assert_eq!(stop_reason(&sample.instance, &delete("mail/ann.nsf", true)), None);
         db(&sample, delete("mail/ann.nsf", true)).expect("it was asked for");
         db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None }).expect("it is free");
         db(&sample, delete("x.nsf", false)).expect("nobody needs it");
@@ -420,12 +424,12 @@ mod tests {
     fn sample_with_structure(path: &str, structure: OdsVersion) -> Sample {
         let sample = Sample::new();
         db(&sample, DbRequest::Create { path: path.to_owned(), title: None, template: None }).expect("it is free");
-        let record = sample.core.notes.database_open(path).expect("the mail file exists").record().as_ref().clone();
-        sample.core.notes.close_idle();
+        let record = sample.instance.notes.database_open(path).expect("the mail file exists").record().as_ref().clone();
+        sample.instance.notes.close_idle();
         let mut batch = store::Batch::new();
         let key = format!("p{path}");
         batch.put(Table::Catalog, key.as_bytes(), &DatabaseRecord { ods: structure, ..record }.encode());
-        sample.core.store.commit(&batch).expect("it is written");
+        sample.instance.store.commit(&batch).expect("it is written");
         sample
     }
 

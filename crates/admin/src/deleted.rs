@@ -1,6 +1,7 @@
 //! `doublet db deleted`: soft-deleted documents, which can be restored.
 
 use base::NoteId;
+use instance::Instance;
 use notes::{Access, DeletedNote, Writer, level};
 use serde_json::{Value, json};
 
@@ -8,17 +9,16 @@ use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::DeletedRequest;
 use super::{Answer, Failure, Outcome, counted};
-use crate::core::Core;
 
-pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, path: &str, request: &DeletedRequest) -> Outcome {
     match request {
-        DeletedRequest::List { first } => list(core, path, *first),
+        DeletedRequest::List { first } => list(instance, path, *first),
         DeletedRequest::Restore { notes } => {
-            change_all(core, path, notes, |writer, note| writer.note_restore(note).map(|()| true))?;
+            change_all(instance, path, notes, |writer, note| writer.note_restore(note).map(|()| true))?;
             Ok(Answer::message(format!("{} back in {path}.", counted(notes.len(), "document is", "documents are"))))
         }
         DeletedRequest::Remove { notes } => {
-            change_all(core, path, notes, |writer, note| writer.note_delete_permanently(note))?;
+            change_all(instance, path, notes, |writer, note| writer.note_delete_permanently(note))?;
             Ok(Answer::message(format!(
                 "{} of {path} deleted for good.",
                 counted(notes.len(), "document", "documents")
@@ -27,8 +27,8 @@ pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outc
     }
 }
 
-fn list(core: &Core, path: &str, first: u32) -> Outcome {
-    let access = open(core, path)?;
+fn list(instance: &Instance, path: &str, first: u32) -> Outcome {
+    let access = open(instance, path)?;
     let kept_hours = access.database().record().options.keep_deleted_hours;
     let reader: Access<level::Reader> = access.downgrade();
     let reading = reader.read()?;
@@ -56,16 +56,16 @@ fn list(core: &Core, path: &str, first: u32) -> Outcome {
 
 /// Applies a change to all of the documents, or to none if one of them is not soft-deleted.
 fn change_all(
-    core: &Core,
+    instance: &Instance,
     path: &str,
     notes: &[u32],
     each: impl Fn(&mut Writer<'_, '_>, NoteId) -> notes::Result<bool>,
 ) -> Result<(), Failure> {
-    let access = open(core, path)?;
+    let access = open(instance, path)?;
     let reader: Access<level::Reader> = access.downgrade();
     let writer: Access<level::Depositor> = access.downgrade();
     let accesses = [&writer];
-    let mut transaction = core.notes.transaction(&accesses)?;
+    let mut transaction = instance.notes.transaction(&accesses)?;
     let reading = reader.read()?;
     for note in notes.iter().map(|note| NoteId(*note)) {
         let is_deleted = reading.header(note)?.is_some_and(|header| header.is_soft_deleted());
@@ -78,7 +78,7 @@ fn change_all(
     }
     drop(reading);
     let ticket = transaction.commit()?;
-    core.store.durable(ticket).wait()?;
+    instance.store.durable(ticket).wait()?;
     Ok(())
 }
 
@@ -87,9 +87,10 @@ mod tests {
     use notes::NewNote;
 
     use super::*;
-    use crate::admin::Request;
-    use crate::admin::request::{DbChange, DbRequest};
-    use crate::sample::Sample;
+    use crate::Request;
+    use crate::request::{DbChange, DbRequest};
+    use crate::tests::ExecuteRequest;
+    use sample::Sample;
 
     const PATH: &str = "plans.nsf";
 
@@ -102,9 +103,9 @@ mod tests {
     }
 
     fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
-        let writer: Access<level::Depositor> = open(&sample.core, PATH).expect("the mail file exists").downgrade();
+        let writer: Access<level::Depositor> = open(&sample.instance, PATH).expect("the mail file exists").downgrade();
         let accesses = [&writer];
-        let mut transaction = sample.core.notes.transaction(&accesses).expect("the mail file exists");
+        let mut transaction = sample.instance.notes.transaction(&accesses).expect("the mail file exists");
         let outcome = change(&mut transaction.writer(0)).expect("the server may change the ACL");
         transaction.commit().expect("the store works");
         outcome

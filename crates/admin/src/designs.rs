@@ -2,29 +2,29 @@
 
 use std::path::Path;
 
+use design::template::{DesignChanges, Template, template_of};
+use design::templates::{TemplateCatalog, TemplateList};
+use instance::Instance;
 use notes::level;
 use serde_json::json;
 
 use super::answer::record;
 use super::request::DesignRequest;
 use super::{Answer, Failure, Outcome, databases};
-use crate::core::Core;
-use crate::template::{DesignChanges, Template, template_of};
-use crate::templates::TemplateList;
 
-pub(super) fn execute(core: &Core, request: &DesignRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: &DesignRequest) -> Outcome {
     match request {
-        DesignRequest::List => list(core),
-        DesignRequest::Add { file } => add(core, file),
+        DesignRequest::List => list(instance),
+        DesignRequest::Add { file } => add(instance, file),
         DesignRequest::Remove { name } => {
-            core.templates().remove(name)?;
+            TemplateCatalog::of(&instance.data).remove(name)?;
             Ok(Answer::message(format!("The template {name} was removed; databases created from it are not changed.")))
         }
-        DesignRequest::Refresh { path, template } => refresh(core, path, template.as_deref()),
+        DesignRequest::Refresh { path, template } => refresh(instance, path, template.as_deref()),
     }
 }
 
-fn list(core: &Core) -> Outcome {
+fn list(instance: &Instance) -> Outcome {
     let row = |template: &Template, from: &str| {
         record(vec![
             ("template", json!(template.name)),
@@ -33,15 +33,15 @@ fn list(core: &Core) -> Outcome {
             ("from", json!(from)),
         ])
     };
-    let TemplateList { own, supplied, errors: wrong } = core.templates().all();
+    let TemplateList { own, supplied, errors: wrong } = TemplateCatalog::of(&instance.data).all();
     let rows = own.iter().map(|own| row(own, "operator")).chain(supplied.iter().map(|one| row(one, "program")));
     let mut answer = Answer::list(rows.collect());
     answer.says.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));
     Ok(answer.with_message("`doublet db create PATH --template TEMPLATE` creates a database from a template."))
 }
 
-fn add(core: &Core, file: &Path) -> Outcome {
-    let (template, was_there) = core.templates().add(file)?;
+fn add(instance: &Instance, file: &Path) -> Outcome {
+    let (template, was_there) = TemplateCatalog::of(&instance.data).add(file)?;
     let name = &template.name;
     let told = if was_there { "was replaced" } else { "was added" };
     let answer = Answer::message(format!("The template {name} {told}."));
@@ -51,8 +51,8 @@ fn add(core: &Core, file: &Path) -> Outcome {
     })
 }
 
-fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
-    let access = databases::open(core, path)?.downgrade();
+fn refresh(instance: &Instance, path: &str, name: Option<&str>) -> Outcome {
+    let access = databases::open(instance, path)?.downgrade();
     let name = match (name, template_of(&access)?) {
         (Some(name), _) => name.to_owned(),
         (None, Some(name)) => name,
@@ -62,12 +62,18 @@ fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
             )));
         }
     };
-    apply(core, &access, &core.templates().find_or_error(&name)?, path)
+    apply(instance, &access, &TemplateCatalog::of(&instance.data).find_or_error(&name)?, path)
 }
 
 /// Applies a template and reports the changes.
-pub(super) fn apply(core: &Core, access: &notes::Access<level::Designer>, template: &Template, path: &str) -> Outcome {
-    let DesignChanges { created: made, changed, removed, kept, skipped: left } = template.apply(&core.notes, access)?;
+pub(super) fn apply(
+    instance: &Instance,
+    access: &notes::Access<level::Designer>,
+    template: &Template,
+    path: &str,
+) -> Outcome {
+    let DesignChanges { created: made, changed, removed, kept, skipped: left } =
+        template.apply(&instance.notes, access)?;
     let answer = Answer::record(vec![
         ("database", json!(path)),
         ("template", json!(template.name)),

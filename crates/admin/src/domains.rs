@@ -3,53 +3,53 @@
 use std::sync::Arc;
 
 use directory::{Domain, DomainChange, NewDomain};
+use instance::Instance;
 use serde_json::json;
 
 use super::answer::record;
 use super::request::DomainRequest;
 use super::{Answer, Failure, Outcome};
-use crate::core::Core;
 use crate::limits::DIRECTORY_PAGE_SIZE;
 
-pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: DomainRequest) -> Outcome {
     match request {
         DomainRequest::Add { domain, alias_of: Some(target), catch_all: _ } => {
-            find(core, &target)?;
+            find(instance, &target)?;
             let change = DomainChange { aliases_add: vec![domain.clone()], ..DomainChange::default() };
-            core.directory.domain_set(&target, &change)?;
+            instance.directory.domain_set(&target, &change)?;
             Ok(Answer::message(format!("{domain} is now an alias of {target}.")))
         }
-        DomainRequest::Add { domain, alias_of: None, catch_all } => add(core, &domain, catch_all),
-        DomainRequest::List => list(core),
-        DomainRequest::Show { domain } => show(core, &domain),
+        DomainRequest::Add { domain, alias_of: None, catch_all } => add(instance, &domain, catch_all),
+        DomainRequest::List => list(instance),
+        DomainRequest::Show { domain } => show(instance, &domain),
         DomainRequest::Set { domain, catch_all, postmaster } => {
             if catch_all.is_none() && postmaster.is_none() {
                 return Err(Failure::nothing_to_change("domain set"));
             }
-            find(core, &domain)?;
+            find(instance, &domain)?;
             let change = DomainChange {
                 catch_all: catch_all.map(or_none),
                 postmaster: postmaster.map(or_none),
                 ..DomainChange::default()
             };
-            core.directory.domain_set(&domain, &change)?;
+            instance.directory.domain_set(&domain, &change)?;
             Ok(Answer::message(format!("domain {domain} was changed.")))
         }
-        DomainRequest::Remove { domain } => remove(core, &domain),
+        DomainRequest::Remove { domain } => remove(instance, &domain),
     }
 }
 
 /// Adds a domain together with its DKIM signing keys, or changes nothing if either fails.
-pub(crate) fn add(core: &Core, name: &str, catch_all: Option<String>) -> Outcome {
-    if core.directory.domain_is_local(name)? {
+pub fn add(instance: &Instance, name: &str, catch_all: Option<String>) -> Outcome {
+    if instance.directory.domain_is_local(name)? {
         return Err(Failure::Refused(format!(
             "{name} is already a domain of this server; `doublet domain show {name}` shows it"
         )));
     }
-    let settings = core.signing.new_keys(name, core.random.as_ref())?;
+    let settings = instance.signing.new_keys(name, instance.random.as_ref())?;
     let new = NewDomain { name: name.to_owned(), catch_all, settings, ..NewDomain::default() };
-    let domain = core.directory.domain_add_with(&new)?;
-    core.signing.forget(&domain.name);
+    let domain = instance.directory.domain_add_with(&new)?;
+    instance.signing.forget(&domain.name);
     Ok(Answer::message(format!(
         "{} was added; `doublet domain show {name}` prints the DNS records it should have.",
         domain.label()
@@ -59,11 +59,11 @@ pub(crate) fn add(core: &Core, name: &str, catch_all: Option<String>) -> Outcome
     )))
 }
 
-fn list(core: &Core) -> Outcome {
+fn list(instance: &Instance) -> Outcome {
     let mut rows = Vec::new();
     let mut position = 0;
     loop {
-        let page = core.directory.domains(position, DIRECTORY_PAGE_SIZE)?;
+        let page = instance.directory.domains(position, DIRECTORY_PAGE_SIZE)?;
         if page.entries.is_empty() {
             return Ok(Answer::list(rows));
         }
@@ -79,12 +79,12 @@ fn list(core: &Core) -> Outcome {
     }
 }
 
-fn show(core: &Core, name: &str) -> Outcome {
-    let domain = find(core, name)?;
-    let host = &core.hostname;
+fn show(instance: &Instance, name: &str) -> Outcome {
+    let domain = find(instance, name)?;
+    let host = &instance.hostname;
     let own = &domain.name;
     let mut records = vec![format!("{own}. IN MX 10 {host}.")];
-    records.extend(core.signing.records(own, host)?);
+    records.extend(instance.signing.records(own, host)?);
     records.push(format!("_imaps._tcp.{own}. IN SRV 0 1 993 {host}."));
     records.push(format!("_submissions._tcp.{own}. IN SRV 0 1 465 {host}."));
     Ok(Answer::record(vec![
@@ -96,19 +96,19 @@ fn show(core: &Core, name: &str) -> Outcome {
     ]))
 }
 
-fn remove(core: &Core, name: &str) -> Outcome {
-    let domain = find(core, name)?;
+fn remove(instance: &Instance, name: &str) -> Outcome {
+    let domain = find(instance, name)?;
     if domain.name.eq_ignore_ascii_case(name) {
-        core.directory.domain_remove(name)?;
+        instance.directory.domain_remove(name)?;
         return Ok(Answer::message(format!("domain {name} was removed.")));
     }
     let change = DomainChange { aliases_remove: vec![name.to_owned()], ..DomainChange::default() };
-    core.directory.domain_set(&domain.name, &change)?;
+    instance.directory.domain_set(&domain.name, &change)?;
     Ok(Answer::message(format!("{name} is no longer an alias of {}.", domain.name)))
 }
 
-fn find(core: &Core, name: &str) -> Result<Arc<Domain>, Failure> {
-    core.directory.domain(name)?.ok_or_else(|| Failure::no_such("domain", name))
+fn find(instance: &Instance, name: &str) -> Result<Arc<Domain>, Failure> {
+    instance.directory.domain(name)?.ok_or_else(|| Failure::no_such("domain", name))
 }
 
 fn or_none(text: String) -> Option<String> {

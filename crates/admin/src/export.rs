@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use base::{Timestamp, Uid};
+use instance::Instance;
 use mail::import_export::FileQuirks;
 use mail::import_export::line_endings::{FileLineEnding, to_file};
 use mail::import_export::maildir::{self, KeywordTable};
@@ -27,14 +28,13 @@ use super::import::{Skipped, WIRE_FORM_SUFFIX};
 use super::mail_files::{create, make_folder, path_of, system_time};
 use super::request::{ExportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, report_step};
-use crate::core::Core;
 
 /// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
 
-pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
-    let person = people::find(core, &request.user)?;
-    let file = core.mail.open_as_operator(&person.mail_file, &core.directory.options().server)?;
+pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+    let person = people::find(instance, &request.user)?;
+    let file = instance.mail.open_as_operator(&person.mail_file, &instance.directory.options().server)?;
     let view = file.view()?;
     let folders = wanted_folders(&view, &request.folders)?;
     make_folder(&request.to)?;

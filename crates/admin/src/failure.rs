@@ -1,48 +1,10 @@
-//! Administration: one implementation for the command line and for the control socket.
-//!
-//! | module | content |
-//! |---|---|
-//! | [`request`], [`answer`] | requests; results and progress |
-//! | [`people`], [`groups`], [`domains`] | the directory |
-//! | [`databases`], [`access`], [`views`] | databases; access control lists; views |
-//! | [`full_text`] | the full-text index of a database |
-//! | [`designs`], [`table`] | templates; import and export of documents as tables |
-//! | [`fixup`], [`maintenance`] | damage; backup, attachments |
-//! | [`queue`] | queued mail |
-//! | [`import`], [`export`] | mail from files and into files |
-//! | [`mail_files`], [`flag_list`] | the names of such files; flags beside them |
-//!
-//! The caller that executes a [`Request`] receives progress through a closure, which may cancel the command. The result
-//! is an [`Answer`] or a [`Failure`] whose text says what to do next. All functions here block, and none of them
-//! prints.
-
-pub mod access;
-pub mod answer;
-pub mod databases;
-mod deleted;
-pub mod designs;
-pub mod domains;
-pub mod export;
-pub mod fixup;
-pub mod flag_list;
-pub mod full_text;
-pub mod groups;
-pub mod import;
-pub mod mail_files;
-pub mod maintenance;
-pub mod people;
-pub mod queue;
-pub mod request;
-pub mod status;
-pub mod table;
-pub mod views;
-
-pub use answer::{Answer, Progress, ProgressCallback, Unit, counted};
-pub use request::Request;
+//! Errors of administration commands, written for the administrator.
 
 use std::path::{Path, PathBuf};
 
-use crate::core::Core;
+use design::error::DesignError;
+
+use crate::answer::{Answer, Progress, ProgressCallback};
 
 /// Error of an administration command, written for the administrator. The text says what to do next where that is
 /// known.
@@ -65,7 +27,7 @@ pub enum Failure {
     Search(#[from] search::Error),
     /// The keys of a domain cannot be created or read.
     #[error(transparent)]
-    Signing(#[from] crate::signing::SigningError),
+    Signing(#[from] instance::signing::SigningError),
     /// A file cannot be read or written.
     #[error("{path}: {source}{hint}", path = .path.display(), hint = file_hint(.source))]
     File {
@@ -88,6 +50,17 @@ pub enum Failure {
     /// The progress callback cancelled the command.
     #[error("interrupted; what was done so far is kept")]
     Cancelled,
+}
+
+impl From<DesignError> for Failure {
+    fn from(error: DesignError) -> Self {
+        match error {
+            DesignError::Notes(error) => Self::Notes(error),
+            DesignError::Store(error) => Self::Store(error),
+            DesignError::File { path, source } => Self::File { path, source },
+            DesignError::Refused(text) => Self::Refused(text),
+        }
+    }
 }
 
 impl From<search::QueryError> for Failure {
@@ -125,31 +98,8 @@ impl Failure {
     }
 }
 
-/// Executes a request on an open data folder.
-pub fn execute(core: &Core, request: Request, report: &mut ProgressCallback<'_>) -> Outcome {
-    match request {
-        Request::User(request) => people::execute(core, request),
-        Request::Group(request) => groups::execute(core, request),
-        Request::Domain(request) => domains::execute(core, request),
-        Request::Db(request) => databases::execute(core, request, report),
-        Request::Fixup(request) => fixup::execute(&core.notes, &request, report),
-        Request::Design(request) => designs::execute(core, &request),
-        Request::Updall(request) => views::updall(core, &request, report),
-        Request::Backup { folder, keep } => maintenance::backup(core, &folder, keep, report),
-        Request::Blobs(request) => maintenance::blobs(core, &request, report),
-        Request::Queue(request) => queue::execute(core, request),
-        Request::Import(request) => import::execute(core, &request, report),
-        Request::Export(request) => export::execute(core, &request, report),
-        Request::Status { running: true } => Err(Failure::Refused("no server runs on this data folder".to_owned())),
-        Request::Status { running: false } => status::execute(core),
-        Request::Tls(_) => Err(Failure::Refused(
-            "no server runs on this data folder; a server reads the certificate when it starts".to_owned(),
-        )),
-    }
-}
-
 /// Reports progress. Fails with [`Failure::Cancelled`] if the callback cancels the command.
-pub(crate) fn report_step(report: &mut ProgressCallback<'_>, progress: Progress) -> Result<(), Failure> {
+pub fn report_step(report: &mut ProgressCallback<'_>, progress: Progress) -> Result<(), Failure> {
     if report(progress).is_break() { Err(Failure::Cancelled) } else { Ok(()) }
 }
 

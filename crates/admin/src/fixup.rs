@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use instance::Services;
 use notes::Notes;
 use notes::fixup::{self, Finding, FixupReport, Stage};
 use serde_json::{Value, json};
@@ -15,7 +16,6 @@ use store::{Direction, KeyRange, Table};
 use super::answer::record;
 use super::request::FixupRequest;
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, maintenance, report_step};
-use crate::core::Services;
 use crate::limits::REPAIR_ROUNDS_MAX;
 
 /// Place of findings about the engine's files.

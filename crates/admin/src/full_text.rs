@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::NoteId;
+use instance::Instance;
 use notes::{Access, Database, DatabaseOptions, DatabaseSnapshot, FullTextSchedule, level};
 use search::{FullTextIndex, Page, Query, Sort};
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::{IndexRequest, SearchOrder, SearchRequest};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, report_step};
-use crate::core::Core;
 use crate::limits::QUERY_TIME_MAX;
 
 /// Maximum number of characters shown of a title.
@@ -21,12 +21,12 @@ const TITLE_CHARACTERS_MAX: usize = 80;
 const TITLE_ITEMS: [&str; 5] = ["Subject", "Title", "Topic", "FullName", "Name"];
 
 /// Sets when a database is indexed, and updates its index now.
-pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCallback<'_>) -> Outcome {
-    let access = open(core, &request.path)?;
+pub(super) fn index(instance: &Instance, request: &IndexRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+    let access = open(instance, &request.path)?;
     let database = access.database();
     let facts = database.record();
     let full_text = match &request.full_text {
-        Some(text) => parse_schedule(text, core.config.full_text.daily_hour)?,
+        Some(text) => parse_schedule(text, instance.config.full_text.daily_hour)?,
         None if facts.options.full_text == FullTextSchedule::Off => {
             return Err(Failure::Refused(format!(
                 "{path} has no full-text index; `doublet db index {path} --full-text immediate` creates one",
@@ -36,18 +36,18 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
         None => facts.options.full_text,
     };
     if full_text != facts.options.full_text {
-        core.notes.database_options_set(&access, &facts.title, DatabaseOptions { full_text, ..facts.options })?;
+        instance.notes.database_options_set(&access, &facts.title, DatabaseOptions { full_text, ..facts.options })?;
     }
     if full_text == FullTextSchedule::Off || request.rebuild {
-        if let Some(search) = core.full_text.open_existing()? {
+        if let Some(search) = instance.full_text.open_existing()? {
             search.remove_database(facts.number)?;
         }
         if full_text == FullTextSchedule::Off {
             return Ok(Answer::message(format!("The full-text index of {} was removed.", request.path)));
         }
     }
-    let search = core.full_text.search()?;
-    update(core, &search, database, report)?;
+    let search = instance.full_text.search()?;
+    update(instance, &search, database, report)?;
     let documents = search.documents(facts.number)?;
     let documents = counted(documents, "document", "documents");
     let when = match full_text {
@@ -60,16 +60,16 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut ProgressCa
 
 /// Updates the index of a database. If the progress callback stops the update, the work done so far is kept.
 fn update(
-    core: &Core,
+    instance: &Instance,
     search: &FullTextIndex,
     database: &Database,
     report: &mut ProgressCallback<'_>,
 ) -> Result<(), Failure> {
     let path = database.path();
-    let total = notes_of(core, &path)?;
+    let total = notes_of(instance, &path)?;
     let mut done = 0;
     loop {
-        let progress = core.full_text.update(search, &path, &|| false)?;
+        let progress = instance.full_text.update(search, &path, &|| false)?;
         done += progress.changes as u64;
         let total = Some(total.max(done));
         let told = report_step(report, Progress { what: format!("indexing {path}"), done, total, unit: Unit::Notes });
@@ -80,14 +80,14 @@ fn update(
     }
 }
 
-fn notes_of(core: &Core, path: &str) -> Result<u64, Failure> {
-    let access: Access<level::Reader> = open(core, path)?.downgrade();
+fn notes_of(instance: &Instance, path: &str) -> Result<u64, Failure> {
+    let access: Access<level::Reader> = open(instance, path)?.downgrade();
     Ok(access.read()?.counters().notes)
 }
 
 /// Runs a full-text query.
-pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
-    let access: Access<level::Reader> = open(core, &request.path)?.downgrade();
+pub(super) fn search(instance: &Instance, request: &SearchRequest) -> Outcome {
+    let access: Access<level::Reader> = open(instance, &request.path)?.downgrade();
     let query = Query::parse(&request.query)?;
     let page = Page {
         sort: match request.sort {
@@ -98,13 +98,13 @@ pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
         offset: usize::try_from(request.offset).unwrap_or(usize::MAX),
         limit: usize::try_from(request.limit).unwrap_or(usize::MAX),
     };
-    let Some(index) = core.full_text.open_existing()? else {
+    let Some(index) = instance.full_text.open_existing()? else {
         return Err(search::Error::NotIndexed { database: request.path.clone() }.into());
     };
-    let began = core.clock.monotonic();
-    let is_too_long = || core.clock.monotonic().saturating_sub(began) > QUERY_TIME_MAX;
+    let began = instance.clock.monotonic();
+    let is_too_long = || instance.clock.monotonic().saturating_sub(began) > QUERY_TIME_MAX;
     let found = index.query(&access, &query, page, &is_too_long)?;
-    core.full_text.counts.queries.fetch_add(1, Ordering::Relaxed);
+    instance.full_text.counts.queries.fetch_add(1, Ordering::Relaxed);
     let reading = access.read()?;
     let rows: Result<Vec<Value>, Failure> = found
         .hits
@@ -136,9 +136,9 @@ fn title(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<String, Failure
 }
 
 /// Returns the fields that describe the index of a database.
-pub(super) fn index_fields(core: &Core, database: &Database) -> Result<Vec<(&'static str, Value)>, Failure> {
+pub(super) fn index_fields(instance: &Instance, database: &Database) -> Result<Vec<(&'static str, Value)>, Failure> {
     let full_text = database.record().options.full_text;
-    let index = if full_text == FullTextSchedule::Off { None } else { core.full_text.open_existing()? };
+    let index = if full_text == FullTextSchedule::Off { None } else { instance.full_text.open_existing()? };
     let documents = index.as_ref().map(|index| index.documents(database.number())).transpose()?;
     let applied = index.and_then(|index| index.applied(database.number()));
     Ok(vec![
@@ -179,9 +179,10 @@ mod tests {
     use std::ops::ControlFlow;
 
     use super::*;
-    use crate::admin::Request;
-    use crate::admin::request::DbRequest;
-    use crate::sample::Sample;
+    use crate::Request;
+    use crate::request::DbRequest;
+    use crate::tests::ExecuteRequest;
+    use sample::Sample;
 
     fn index_of(full_text: Option<&str>) -> Request {
         let full_text = full_text.map(str::to_owned);
@@ -195,7 +196,7 @@ mod tests {
     }
 
     fn deliver(sample: &Sample, subject: &str) {
-        let file = sample.core.mail.open("mail/ann.nsf", &std::sync::Arc::new(notes::Identity::local_server("")));
+        let file = sample.instance.mail.open("mail/ann.nsf", &std::sync::Arc::new(notes::Identity::local_server("")));
         let file = file.expect("the server may change the ACL");
         let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
         let raw = format!("Subject: {subject}\r\n\r\nwords\r\n").into_bytes();
@@ -236,7 +237,7 @@ mod tests {
     fn what_is_done_stays_when_it_is_broken_off() {
         let sample = Sample::new();
         deliver(&sample, "report");
-        let ended = crate::admin::execute(&sample.core, index_of(Some("daily@5")), &mut |_| ControlFlow::Break(()));
+        let ended = crate::execute(&sample.instance, index_of(Some("daily@5")), &mut |_| ControlFlow::Break(()));
         assert!(matches!(ended, Err(Failure::Cancelled)));
         assert_eq!(sample.execute(search_for("report")).expect("an answer").data.as_array().map(Vec::len), Some(1));
     }

@@ -1,37 +1,37 @@
 //! `doublet group`: groups and their members.
 
 use directory::{Group, GroupChange, GroupKind, NewGroup};
+use instance::Instance;
 use serde_json::json;
 
 use super::answer::record;
 use super::request::{GroupPurpose, GroupRequest, GroupUpdate};
 use super::{Answer, Failure, Outcome, counted};
-use crate::core::Core;
 use crate::limits::DIRECTORY_PAGE_SIZE;
 
-pub(super) fn execute(core: &Core, request: GroupRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: GroupRequest) -> Outcome {
     match request {
         GroupRequest::Add { address, members, aliases, kind, description } => {
             let mut new = new_group(&address, members);
             new.addresses.extend(aliases);
             new.kind = kind.map(kind_of).unwrap_or_default();
             new.description = description.unwrap_or_default();
-            add_new(core, &new)
+            add_new(instance, &new)
         }
-        GroupRequest::List => list(core),
-        GroupRequest::Show { group } => show(core, &group),
-        GroupRequest::Set(update) => set(core, update),
+        GroupRequest::List => list(instance),
+        GroupRequest::Show { group } => show(instance, &group),
+        GroupRequest::Set(update) => set(instance, update),
         GroupRequest::Remove { group } => {
-            find(core, &group)?;
-            let removed = core.directory.group_remove(&group)?;
+            find(instance, &group)?;
+            let removed = instance.directory.group_remove(&group)?;
             Ok(Answer::message(format!("{} was removed.", removed.label())))
         }
     }
 }
 
 /// Adds a group. An address with an `@` makes it a mail group; without it the group is only a list of names.
-pub(crate) fn add(core: &Core, address: &str, members: Vec<String>) -> Outcome {
-    add_new(core, &new_group(address, members))
+pub fn add(instance: &Instance, address: &str, members: Vec<String>) -> Outcome {
+    add_new(instance, &new_group(address, members))
 }
 
 fn new_group(address: &str, members: Vec<String>) -> NewGroup {
@@ -41,18 +41,18 @@ fn new_group(address: &str, members: Vec<String>) -> NewGroup {
     }
 }
 
-fn add_new(core: &Core, new: &NewGroup) -> Outcome {
-    let group = core.directory.group_add(new)?;
-    with_warning(core, &group, format!("{} was added with {}.", group.label(), members_of(&group)))
+fn add_new(instance: &Instance, new: &NewGroup) -> Outcome {
+    let group = instance.directory.group_add(new)?;
+    with_warning(instance, &group, format!("{} was added with {}.", group.label(), members_of(&group)))
 }
 
-fn set(core: &Core, update: GroupUpdate) -> Outcome {
+fn set(instance: &Instance, update: GroupUpdate) -> Outcome {
     let GroupUpdate { group, add_members, remove_members, add_aliases, remove_aliases, kind, description } = update;
     let lists = [&add_members, &remove_members, &add_aliases, &remove_aliases];
     if lists.iter().all(|list| list.is_empty()) && kind.is_none() && description.is_none() {
         return Err(Failure::nothing_to_change("group set"));
     }
-    find(core, &group)?;
+    find(instance, &group)?;
     let change = GroupChange {
         description,
         kind: kind.map(kind_of),
@@ -61,8 +61,8 @@ fn set(core: &Core, update: GroupUpdate) -> Outcome {
         members_add: add_members,
         members_remove: remove_members,
     };
-    let changed = core.directory.group_set(&group, &change)?;
-    with_warning(core, &changed, format!("{} was changed: {}.", changed.label(), members_of(&changed)))
+    let changed = instance.directory.group_set(&group, &change)?;
+    with_warning(instance, &changed, format!("{} was changed: {}.", changed.label(), members_of(&changed)))
 }
 
 fn members_of(group: &Group) -> String {
@@ -79,11 +79,11 @@ fn kind_of(purpose: GroupPurpose) -> GroupKind {
     }
 }
 
-fn list(core: &Core) -> Outcome {
+fn list(instance: &Instance) -> Outcome {
     let mut rows = Vec::new();
     let mut position = 0;
     loop {
-        let page = core.directory.groups(position, DIRECTORY_PAGE_SIZE)?;
+        let page = instance.directory.groups(position, DIRECTORY_PAGE_SIZE)?;
         if page.entries.is_empty() {
             return Ok(Answer::list(rows));
         }
@@ -99,24 +99,24 @@ fn list(core: &Core) -> Outcome {
     }
 }
 
-fn show(core: &Core, name: &str) -> Outcome {
-    let group = find(core, name)?;
+fn show(instance: &Instance, name: &str) -> Outcome {
+    let group = find(instance, name)?;
     Ok(Answer::record(vec![
         ("name", json!(group.name.to_string())),
         ("addresses", json!(group.addresses.iter().map(ToString::to_string).collect::<Vec<_>>())),
         ("kind", json!(group.kind.name())),
         ("description", json!(group.description)),
         ("members", json!(group.members)),
-        ("unknown_members", json!(core.directory.members_unknown(&group)?)),
+        ("unknown_members", json!(instance.directory.members_unknown(&group)?)),
     ]))
 }
 
-fn find(core: &Core, name: &str) -> Result<std::sync::Arc<Group>, Failure> {
-    core.directory.group(name)?.ok_or_else(|| Failure::no_such("group", name))
+fn find(instance: &Instance, name: &str) -> Result<std::sync::Arc<Group>, Failure> {
+    instance.directory.group(name)?.ok_or_else(|| Failure::no_such("group", name))
 }
 
-fn with_warning(core: &Core, group: &Group, text: String) -> Outcome {
-    let unknown = core.directory.members_unknown(group)?;
+fn with_warning(instance: &Instance, group: &Group, text: String) -> Outcome {
+    let unknown = instance.directory.members_unknown(group)?;
     let answer = Answer::message(text);
     if unknown.is_empty() {
         return Ok(answer);

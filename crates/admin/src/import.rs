@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
+use instance::Instance;
+use instance::data_folder::read_limited;
 use mail::import_export::import::{is_progress_record_full, remove_all_progress, remove_progress, time_of};
 use mail::import_export::line_endings::{FileLineEnding, from_file, from_marked_file};
 use mail::import_export::maildir::{self, KeywordTable};
@@ -32,8 +34,6 @@ use super::flag_list::{self, FlagList};
 use super::mail_files::{self, FileEntry, name_of};
 use super::request::{ImportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, report_step};
-use crate::core::Core;
-use crate::data::read_limited;
 
 /// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
@@ -50,13 +50,13 @@ const NAMED_MAX: usize = 10_000;
 /// Maximum number of left-out files named in the final error message.
 const COMPLAINTS_MAX: usize = 10;
 
-pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
-    let person = people::find(core, &request.user)?;
-    core.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
-    let tool = core.mail.open_as_operator(&person.mail_file, &core.directory.options().server)?;
+pub(super) fn execute(instance: &Instance, request: &ImportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+    let person = people::find(instance, &request.user)?;
+    instance.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
+    let tool = instance.mail.open_as_operator(&person.mail_file, &instance.directory.options().server)?;
     tool.require_editor()?;
     // Progress records are written with the rights of the server, because the ACL does not apply to them.
-    let file = core.mail.open_as_server(&person.mail_file)?;
+    let file = instance.mail.open_as_server(&person.mail_file)?;
     if request.anew {
         remove_all_progress(&file)?;
     }

@@ -3,21 +3,23 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use instance::Instance;
 use notes::{Notes, fixup};
 use serde_json::json;
 
-use super::request::BlobRequest;
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, report_step};
-use crate::core::Core;
+use super::request::{BackupRequest, BlobRequest};
+use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, data_files, report_step};
 use crate::limits::BLOB_COLLECTION_STEP;
 
 /// Maximum number of notes listed as users of one missing attachment.
 const USERS_NAMED_MAX: usize = 100;
 
-pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut ProgressCallback<'_>) -> Outcome {
-    check_outside_data(core, folder)?;
+pub(super) fn backup(instance: &Instance, request: &BackupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+    let folder = &request.folder;
+    check_outside_data(instance, folder)?;
+    let data_files = data_files::of_backup(instance, request)?;
     let mut flow = ControlFlow::Continue(());
-    let done = store::backup::backup(&core.store, folder, &mut |progress| {
+    let done = store::backup::backup(&instance.store, folder, &data_files, &mut |progress| {
         if flow.is_continue() {
             flow = report(backup_progress("copying", progress));
         }
@@ -28,20 +30,27 @@ pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut
         ("files", json!(done.files)),
         ("size_bytes", json!(done.bytes)),
         ("copied_bytes", json!(done.copied_bytes)),
+        ("encrypted", json!(done.encrypted)),
+        ("has_keys", json!(done.has_keys)),
     ];
-    if let Some(keep) = keep {
+    if let Some(keep) = request.keep {
         let freed = store::backup::prune(folder, usize::try_from(keep).unwrap_or(usize::MAX))?;
         fields.push(("freed_bytes", json!(freed)));
     }
-    Ok(Answer::record(fields)
-        .with_message(format!("`doublet restore {} --data NEW-FOLDER` restores it.", folder.display())))
+    let answer = Answer::record(fields)
+        .with_message(format!("`doublet restore {} --data NEW-FOLDER` restores it.", folder.display()));
+    Ok(match (done.has_keys, done.encrypted) {
+        (true, _) => answer.with_message("Restoring the keys and certificates in it requires the passphrase."),
+        (false, true) => answer.with_message("Restoring it requires a copy of the key of the attachments."),
+        (false, false) => answer.with_message("It contains no keys and certificates; --passphrase-file includes them."),
+    })
 }
 
 /// Refuses a backup folder within the data folder or the log folder. Such a backup would be lost together with the
 /// data, and could be mistaken for a part of them.
-fn check_outside_data(core: &Core, folder: &Path) -> Result<(), Failure> {
-    let log_folder = core.config.store.log_folder.0.as_ref().map(|path| core.data.resolve(path));
-    let places = [Some(core.data.path().to_owned()), log_folder];
+fn check_outside_data(instance: &Instance, folder: &Path) -> Result<(), Failure> {
+    let log_folder = instance.config.store.log_folder.0.as_ref().map(|path| instance.data.resolve(path));
+    let places = [Some(instance.data.path().to_owned()), log_folder];
     match places.into_iter().flatten().find(|place| store::backup::lies_within(folder, place)) {
         None => Ok(()),
         Some(place) => Err(Failure::Refused(format!(
@@ -53,21 +62,21 @@ fn check_outside_data(core: &Core, folder: &Path) -> Result<(), Failure> {
 }
 
 /// Converts the store's backup progress into an administration progress.
-pub(crate) fn backup_progress(what: &str, progress: store::backup::Progress) -> Progress {
+pub fn backup_progress(what: &str, progress: store::backup::Progress) -> Progress {
     Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
 
-pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn blobs(instance: &Instance, request: &BlobRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let mut says = Vec::new();
     if request.collect {
-        let (count, bytes) = collect_unused_blobs(core, report)?;
+        let (count, bytes) = collect_unused_blobs(instance, report)?;
         let removed = counted(count, "unused attachment was", "unused attachments were");
         says.push(format!("{removed} removed ({}).", counted(bytes, "byte", "bytes")));
     }
     if request.rebuild {
-        says.push(rebuild_references(&core.notes)?);
+        says.push(rebuild_references(&instance.notes)?);
     }
-    let found = core.store.blobs().report(core.store.as_ref())?;
+    let found = instance.store.blobs().report(instance.store.as_ref())?;
     let mut answer = Answer::record(vec![
         ("count", json!(found.count)),
         ("content_bytes", json!(found.raw_bytes)),
@@ -76,7 +85,7 @@ pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut ProgressCal
         ("saved_bytes", json!(found.saved_bytes)),
         ("missing", json!(found.missing_count)),
         ("missing_names", json!(found.missing.iter().map(ToString::to_string).collect::<Vec<_>>())),
-        ("missing_users", json!(users_of_missing(core, &found.missing)?)),
+        ("missing_users", json!(users_of_missing(instance, &found.missing)?)),
         ("orphaned", json!(found.orphaned_count)),
         ("orphaned_bytes", json!(found.orphaned_bytes)),
     ]);
@@ -85,14 +94,14 @@ pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut ProgressCal
 }
 
 /// Lists the notes that use missing attachments, with their databases.
-fn users_of_missing(core: &Core, missing: &[store::BlobId]) -> Result<Vec<String>, Failure> {
+fn users_of_missing(instance: &Instance, missing: &[store::BlobId]) -> Result<Vec<String>, Failure> {
     if missing.is_empty() {
         return Ok(Vec::new());
     }
-    let databases = core.notes.database_list()?;
+    let databases = instance.notes.database_list()?;
     let mut users = Vec::new();
     for blob in missing {
-        for owner in core.store.blobs().users(core.store.as_ref(), blob, USERS_NAMED_MAX)? {
+        for owner in instance.store.blobs().users(instance.store.as_ref(), blob, USERS_NAMED_MAX)? {
             let database = databases.iter().find(|record| record.number == owner.database);
             let path = database.map_or_else(|| format!("database {}", owner.database.0), |record| record.path.clone());
             users.push(format!("{path}, note {}: {blob}", owner.note));
@@ -122,11 +131,11 @@ pub(super) fn rebuild_references(notes: &Notes) -> Result<String, Failure> {
 }
 
 /// Removes unused attachments step by step. Returns their number and their size in bytes.
-pub(crate) fn collect_unused_blobs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<(u64, u64), Failure> {
+pub fn collect_unused_blobs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<(u64, u64), Failure> {
     let mut count = 0_u64;
     let mut bytes = 0_u64;
     loop {
-        let step_done = core.store.blobs().collect(&core.store, core.clock.now(), BLOB_COLLECTION_STEP)?;
+        let step_done = instance.store.blobs().collect(&instance.store, instance.clock.now(), BLOB_COLLECTION_STEP)?;
         count = count.saturating_add(step_done.removed);
         bytes = bytes.saturating_add(step_done.removed_bytes);
         report_step(

@@ -4,37 +4,38 @@
 //! directory is changed, so that a mail file that does not open leaves everything unchanged. If the second transaction
 //! still fails, the error says what is done and what is left to do.
 
+use config::units::ByteSize;
 use directory::{NewUser, Person, UserChange as DirectoryChange};
+use instance::Instance;
 use notes::{Access, level};
 use serde_json::{Value, json};
 
 use super::answer::record;
 use super::request::{NewPerson, UserChange, UserRequest};
 use super::{Answer, Failure, Outcome};
-use crate::config::units::ByteSize;
-use crate::core::Core;
 use crate::limits::DIRECTORY_PAGE_SIZE;
 
-pub(super) fn execute(core: &Core, request: UserRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: UserRequest) -> Outcome {
     match request {
         UserRequest::Add { address, name, aliases, quota, password, batch: _ } => {
             // The command line ensures that there is an address.
             let address = address.unwrap_or_default();
             let password = password.password;
-            add(core, &new_user(NewPerson { address, name, password, password_hash: None, quota, aliases })?)
+            add(instance, &new_user(NewPerson { address, name, password, password_hash: None, quota, aliases })?)
         }
-        UserRequest::AddMany { people } => add_many(core, people),
-        UserRequest::List { domain } => list(core, domain.as_deref()),
-        UserRequest::Show { who } => show(core, &who),
-        UserRequest::Set(change) => set(core, &change),
-        UserRequest::Remove { who, delete_mail } => remove(core, &who, delete_mail),
+        UserRequest::AddMany { people } => add_many(instance, people),
+        UserRequest::List { domain } => list(instance, domain.as_deref()),
+        UserRequest::Show { who } => show(instance, &who),
+        UserRequest::Set(change) => set(instance, &change),
+        UserRequest::Remove { who, delete_mail } => remove(instance, &who, delete_mail),
     }
 }
 
 /// Adds a person with a mail file.
-pub(crate) fn add(core: &Core, new: &NewUser) -> Outcome {
-    let person = core.directory.user_add(new)?;
-    let made = core.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
+pub fn add(instance: &Instance, new: &NewUser) -> Outcome {
+    let person = instance.directory.user_add(new)?;
+    let made =
+        instance.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
     made.map_err(|error| {
         let done =
             format!("{} was added nevertheless; the mail file will be created when it is first used.", person.label());
@@ -66,7 +67,7 @@ fn new_user(person: NewPerson) -> Result<NewUser, Failure> {
 
 /// Adds people in one transaction. The answer lists one value per person: null, or the text of the error. Their mail
 /// files are created at first use.
-fn add_many(core: &Core, people: Vec<NewPerson>) -> Outcome {
+fn add_many(instance: &Instance, people: Vec<NewPerson>) -> Outcome {
     let mut users = Vec::new();
     let mut places = Vec::new();
     let mut outcomes = Vec::new();
@@ -80,7 +81,7 @@ fn add_many(core: &Core, people: Vec<NewPerson>) -> Outcome {
             Err(failure) => json!(failure.to_string()),
         });
     }
-    for (place, added) in places.into_iter().zip(core.directory.users_add(&users)?) {
+    for (place, added) in places.into_iter().zip(instance.directory.users_add(&users)?) {
         if let (Err(error), Some(outcome)) = (added, outcomes.get_mut(place)) {
             *outcome = json!(Failure::from(error).to_string());
         }
@@ -89,15 +90,15 @@ fn add_many(core: &Core, people: Vec<NewPerson>) -> Outcome {
 }
 
 /// Finds a person by address, login or name.
-pub(crate) fn find(core: &Core, who: &str) -> Result<std::sync::Arc<Person>, Failure> {
-    core.directory.person(who)?.ok_or_else(|| Failure::no_such("user", who))
+pub fn find(instance: &Instance, who: &str) -> Result<std::sync::Arc<Person>, Failure> {
+    instance.directory.person(who)?.ok_or_else(|| Failure::no_such("user", who))
 }
 
-fn list(core: &Core, domain: Option<&str>) -> Outcome {
+fn list(instance: &Instance, domain: Option<&str>) -> Outcome {
     let mut rows = Vec::new();
     let mut position = 0;
     loop {
-        let page = core.directory.users(position, DIRECTORY_PAGE_SIZE)?;
+        let page = instance.directory.users(position, DIRECTORY_PAGE_SIZE)?;
         if page.entries.is_empty() {
             break;
         }
@@ -121,15 +122,15 @@ fn list(core: &Core, domain: Option<&str>) -> Outcome {
     Ok(Answer::list(rows))
 }
 
-fn show(core: &Core, who: &str) -> Outcome {
-    let person = find(core, who)?;
-    let used = match core.mail.open_as_server(&person.mail_file) {
+fn show(instance: &Instance, who: &str) -> Outcome {
+    let person = find(instance, who)?;
+    let used = match instance.mail.open_as_server(&person.mail_file) {
         Ok(file) => Some(file.quota()?.used_bytes),
         Err(mail::Error::Notes(notes::Error::NotFound { .. })) => None,
         Err(error) => return Err(error.into()),
     };
-    let groups: Vec<String> = core.directory.identity(&person)?.groups.iter().map(ToString::to_string).collect();
-    let deny_list = core.directory.deny_list_of(&person)?;
+    let groups: Vec<String> = instance.directory.identity(&person)?.groups.iter().map(ToString::to_string).collect();
+    let deny_list = instance.directory.deny_list_of(&person)?;
     Ok(Answer::record(vec![
         ("address", json!(person.address().map(ToString::to_string))),
         ("name", json!(person.name.to_string())),
@@ -146,18 +147,18 @@ fn show(core: &Core, who: &str) -> Outcome {
     ]))
 }
 
-fn set(core: &Core, change: &UserChange) -> Outcome {
+fn set(instance: &Instance, change: &UserChange) -> Outcome {
     let wanted = directory_change(change)?;
     if wanted.is_empty() {
         return Err(Failure::nothing_to_change("user set"));
     }
-    let person = find(core, &change.who)?;
+    let person = find(instance, &change.who)?;
     if wanted.quota_bytes.is_some() {
-        mail_file(core, &person)?;
+        mail_file(instance, &person)?;
     }
-    let person = core.directory.user_set(&change.who, &wanted)?;
+    let person = instance.directory.user_set(&change.who, &wanted)?;
     if let Some(quota_bytes) = wanted.quota_bytes {
-        set_quota(core, &person, quota_bytes).map_err(|failure| {
+        set_quota(instance, &person, quota_bytes).map_err(|failure| {
             let label = person.label();
             let who = person.address().map_or_else(|| person.name.to_string(), ToString::to_string);
             failure.with_partial_result(format!(
@@ -192,19 +193,19 @@ fn directory_change(change: &UserChange) -> Result<DirectoryChange, Failure> {
 
 /// Sets the quota of a mail file. A mail file that does not exist yet needs no change, because it is created with the
 /// quota in the directory.
-pub(crate) fn set_quota(core: &Core, person: &Person, quota_bytes: Option<u64>) -> Result<(), Failure> {
-    let Some(access) = mail_file(core, person)? else { return Ok(()) };
+pub fn set_quota(instance: &Instance, person: &Person, quota_bytes: Option<u64>) -> Result<(), Failure> {
+    let Some(access) = mail_file(instance, person)? else { return Ok(()) };
     let record = access.database().record();
     let options = notes::DatabaseOptions { quota_bytes, ..record.options };
-    Ok(core.notes.database_options_set(&access, &record.title, options)?)
+    Ok(instance.notes.database_options_set(&access, &record.title, options)?)
 }
 
-fn remove(core: &Core, who: &str, delete_mail: bool) -> Outcome {
-    let person = find(core, who)?;
+fn remove(instance: &Instance, who: &str, delete_mail: bool) -> Outcome {
+    let person = find(instance, who)?;
     if delete_mail {
-        mail_file(core, &person)?;
+        mail_file(instance, &person)?;
     }
-    let person = core.directory.user_remove(person.name.canonical())?;
+    let person = instance.directory.user_remove(person.name.canonical())?;
     let answer = Answer::message(format!("{} was removed.", person.label()));
     if !delete_mail {
         return Ok(answer.with_message(format!(
@@ -212,7 +213,7 @@ fn remove(core: &Core, who: &str, delete_mail: bool) -> Outcome {
             person.mail_file
         )));
     }
-    delete_mail_file(core, &person).map_err(|failure| {
+    delete_mail_file(instance, &person).map_err(|failure| {
         let label = person.label();
         let path = &person.mail_file;
         failure.with_partial_result(format!(
@@ -222,16 +223,16 @@ fn remove(core: &Core, who: &str, delete_mail: bool) -> Outcome {
     Ok(answer.with_message(format!("The mail file {} was deleted.", person.mail_file)))
 }
 
-fn delete_mail_file(core: &Core, person: &Person) -> Result<(), Failure> {
-    match mail_file(core, person)? {
-        Some(access) => Ok(core.notes.database_delete(&access)?),
+fn delete_mail_file(instance: &Instance, person: &Person) -> Result<(), Failure> {
+    match mail_file(instance, person)? {
+        Some(access) => Ok(instance.notes.database_delete(&access)?),
         None => Ok(()),
     }
 }
 
 /// Opens the mail file of a person. Returns `None` if it does not exist yet.
-fn mail_file(core: &Core, person: &Person) -> Result<Option<Access<level::Manager>>, Failure> {
-    match open_as_manager(core, &person.mail_file) {
+fn mail_file(instance: &Instance, person: &Person) -> Result<Option<Access<level::Manager>>, Failure> {
+    match open_as_manager(instance, &person.mail_file) {
         Ok(access) => Ok(Some(access)),
         Err(Failure::Notes(notes::Error::NotFound { .. })) => Ok(None),
         Err(failure) => Err(failure),
@@ -239,9 +240,9 @@ fn mail_file(core: &Core, person: &Person) -> Result<Option<Access<level::Manage
 }
 
 /// Opens a database with the rights of this server.
-pub(crate) fn open_as_manager(core: &Core, path: &str) -> Result<Access<level::Manager>, Failure> {
-    let database = core.notes.database_open(path)?;
-    let identity = std::sync::Arc::new(notes::Identity::local_server(core.directory.options().server.clone()));
+pub fn open_as_manager(instance: &Instance, path: &str) -> Result<Access<level::Manager>, Failure> {
+    let database = instance.notes.database_open(path)?;
+    let identity = std::sync::Arc::new(notes::Identity::local_server(instance.directory.options().server.clone()));
     Ok(database.authorize(&identity)?)
 }
 
@@ -267,9 +268,10 @@ pub(super) fn read_quota(text: &str) -> Result<Option<u64>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::Request;
-    use crate::admin::request::{PasswordOptions, Secret};
-    use crate::sample::{PASSWORD, Sample};
+    use crate::Request;
+    use crate::request::{PasswordOptions, Secret};
+    use crate::tests::ExecuteRequest;
+    use sample::{PASSWORD, Sample};
 
     fn user(sample: &Sample, request: UserRequest) -> Result<Answer, Failure> {
         sample.execute(Request::User(request))
@@ -283,7 +285,11 @@ mod tests {
             UserChange { who: "ann".to_owned(), password, add_aliases: vec!["bad".to_owned()], ..Default::default() };
         user(&sample, UserRequest::Set(bad.clone())).expect_err("no address");
         let login = |password: &str| {
-            sample.core.directory.authenticate("ann", password.as_bytes(), std::net::Ipv4Addr::LOCALHOST.into()).is_ok()
+            sample
+                .instance
+                .directory
+                .authenticate("ann", password.as_bytes(), std::net::Ipv4Addr::LOCALHOST.into())
+                .is_ok()
         };
         assert!(login(PASSWORD) && !login("another one"));
         user(&sample, UserRequest::Set(UserChange { add_aliases: Vec::new(), ..bad })).expect("it makes sense");
@@ -292,25 +298,26 @@ mod tests {
 
     /// Overwrites a record of the store with invalid content, while no open database has it in memory.
     fn damage(sample: &Sample, table: store::Table, key: &[u8]) {
-        sample.core.notes.close_idle();
+        sample.instance.notes.close_idle();
         let mut batch = store::Batch::new();
         batch.put(table, key, b"?");
-        sample.core.store.engine().write(&batch).expect("the disk is well");
+        sample.instance.store.engine().write(&batch).expect("the disk is well");
     }
 
     #[test]
     fn a_mail_file_that_does_not_open_changes_nothing() {
         let sample = Sample::new();
-        let number = open_as_manager(&sample.core, "mail/ann.nsf").expect("the mail file exists").database().number();
+        let number =
+            open_as_manager(&sample.instance, "mail/ann.nsf").expect("the mail file exists").database().number();
         damage(&sample, store::Table::Meta, &[&number.to_key()[..], b"c"].concat());
-        let before = find(&sample.core, "ann").expect("the user exists");
+        let before = find(&sample.instance, "ann").expect("the user exists");
         let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
         let change =
             UserChange { who: "ann".to_owned(), password, quota: Some("1GiB".to_owned()), ..Default::default() };
         for request in [UserRequest::Set(change), UserRequest::Remove { who: "ann".to_owned(), delete_mail: true }] {
             let failure = user(&sample, request).expect_err("the mail file is damaged");
             assert!(failure.to_string().contains("damaged record"), "{failure}");
-            assert_eq!(find(&sample.core, "ann").expect("the user exists"), before);
+            assert_eq!(find(&sample.instance, "ann").expect("the user exists"), before);
         }
         user(&sample, UserRequest::Remove { who: "ann".to_owned(), delete_mail: false }).expect("it is not touched");
     }
@@ -330,7 +337,7 @@ mod tests {
         let failure = user(&sample, zoe).expect_err("no database can be made");
         assert!(matches!(failure, Failure::Partial { .. }), "{failure}");
         assert!(failure.to_string().contains("zoe@acme.test was added nevertheless"), "{failure}");
-        find(&sample.core, "zoe").expect("she was added");
+        find(&sample.instance, "zoe").expect("she was added");
     }
 
     #[test]
@@ -340,8 +347,8 @@ mod tests {
         user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("it is free");
         let change = UserChange { who: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
         user(&sample, UserRequest::Set(change)).expect("it makes sense");
-        let zoe = find(&sample.core, "zoe").expect("the user exists");
-        assert!(mail_file(&sample.core, &zoe).expect("a look").is_none());
+        let zoe = find(&sample.instance, "zoe").expect("the user exists");
+        assert!(mail_file(&sample.instance, &zoe).expect("a look").is_none());
         assert_eq!(zoe.quota_bytes, Some(1 << 20));
     }
 
@@ -353,7 +360,7 @@ mod tests {
         assert!(refused.to_string().contains("user set --help"), "{refused}");
         let name = UserChange { name: Some("Ann B. Archer".to_owned()), ..nothing };
         user(&sample, UserRequest::Set(name)).expect("it makes sense");
-        let ann = find(&sample.core, "ann").expect("the user exists");
+        let ann = find(&sample.instance, "ann").expect("the user exists");
         assert_eq!((ann.first_name.as_str(), ann.last_name.as_str()), ("Ann B.", "Archer"));
     }
 
@@ -379,7 +386,7 @@ mod tests {
             told[3],
             Some("far.test is not a domain of this server; add it first: `doublet domain add far.test`")
         );
-        let added = find(&sample.core, "w2@acme.test").expect("the mail file exists");
+        let added = find(&sample.instance, "w2@acme.test").expect("the mail file exists");
         assert_eq!(added.quota_bytes, Some(1 << 20));
     }
 }

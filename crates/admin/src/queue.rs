@@ -1,5 +1,6 @@
 //! `doublet queue`: mail that waits for another server, or for a decision of the administrator.
 
+use instance::Instance;
 use mail::router::{QueueEntry, QueueKey, RecipientState};
 use serde_json::{Value, json};
 use store::Ticket;
@@ -7,21 +8,22 @@ use store::Ticket;
 use super::answer::{record, timestamp_json};
 use super::request::{QueueRequest, QueueSelection, QueueState};
 use super::{Answer, Failure, Outcome, counted};
-use crate::core::Core;
 
-pub(super) fn execute(core: &Core, request: QueueRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: QueueRequest) -> Outcome {
     match request {
-        QueueRequest::List { state } => Ok(list(core, state)),
-        QueueRequest::Show { id } => show(core, &id),
-        QueueRequest::Retry { which } => change(core, &which, "will be tried now", |key| core.router.retry(key)),
-        QueueRequest::Hold { which } => change(core, &which, "held", |key| core.router.hold(key)),
-        QueueRequest::Release { which } => change(core, &which, "released", |key| core.router.release(key)),
-        QueueRequest::Remove { which } => change(core, &which, "removed", |key| core.router.remove(key)),
+        QueueRequest::List { state } => Ok(list(instance, state)),
+        QueueRequest::Show { id } => show(instance, &id),
+        QueueRequest::Retry { which } => {
+            change(instance, &which, "will be tried now", |key| instance.router.retry(key))
+        }
+        QueueRequest::Hold { which } => change(instance, &which, "held", |key| instance.router.hold(key)),
+        QueueRequest::Release { which } => change(instance, &which, "released", |key| instance.router.release(key)),
+        QueueRequest::Remove { which } => change(instance, &which, "removed", |key| instance.router.remove(key)),
     }
 }
 
-fn list(core: &Core, wanted: Option<QueueState>) -> Answer {
-    let entries = core.router.list();
+fn list(instance: &Instance, wanted: Option<QueueState>) -> Answer {
+    let entries = instance.router.list();
     let of_state = entries.iter().filter(|(_, entry)| wanted.is_none_or(|state| has_state(entry, state)));
     Answer::list(of_state.map(|(key, entry)| row(*key, entry)).collect())
 }
@@ -40,9 +42,9 @@ fn row(key: QueueKey, entry: &QueueEntry) -> Value {
     ])
 }
 
-fn show(core: &Core, id: &str) -> Outcome {
+fn show(instance: &Instance, id: &str) -> Outcome {
     let key = parse(id)?;
-    let Some((_, entry)) = core.router.list().into_iter().find(|(known, _)| *known == key) else {
+    let Some((_, entry)) = instance.router.list().into_iter().find(|(known, _)| *known == key) else {
         return Err(Failure::no_such("queue", id));
     };
     let recipients: Vec<Value> = entry
@@ -58,7 +60,7 @@ fn show(core: &Core, id: &str) -> Outcome {
             ])
         })
         .collect();
-    let raw = core.router.content(key)?;
+    let raw = instance.router.content(key)?;
     let text = String::from_utf8_lossy(&raw);
     let header: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     Ok(Answer::record(vec![
@@ -72,9 +74,14 @@ fn show(core: &Core, id: &str) -> Outcome {
     ]))
 }
 
-fn change(core: &Core, which: &QueueSelection, what: &str, act: impl Fn(QueueKey) -> mail::Result<Ticket>) -> Outcome {
+fn change(
+    instance: &Instance,
+    which: &QueueSelection,
+    what: &str,
+    act: impl Fn(QueueKey) -> mail::Result<Ticket>,
+) -> Outcome {
     let keys = if which.all {
-        core.router.list().into_iter().map(|(key, _)| key).collect()
+        instance.router.list().into_iter().map(|(key, _)| key).collect()
     } else {
         which.ids.iter().map(|id| parse(id)).collect::<Result<Vec<_>, _>>()?
     };
@@ -82,7 +89,7 @@ fn change(core: &Core, which: &QueueSelection, what: &str, act: impl Fn(QueueKey
     for key in &keys {
         last = last.max(act(*key)?);
     }
-    core.store.durable(last).wait()?;
+    instance.store.durable(last).wait()?;
     Ok(Answer::message(format!("{}: {what}.", counted(keys.len(), "message", "messages"))))
 }
 

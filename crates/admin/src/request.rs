@@ -5,10 +5,14 @@
 //! arguments. Sizes and durations stay texts here and are parsed where they are used, so that both ways produce the
 //! same error messages.
 
+mod backup;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
+
+pub use backup::BackupRequest;
 
 /// A request to the administration.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
@@ -35,14 +39,7 @@ pub enum Request {
     Updall(UpdallRequest),
     /// Copies the whole store into a folder while the server runs. Later backups into the same folder copy only what is
     /// new.
-    Backup {
-        /// Folder for backups; created if missing. It may hold any number of backups and cannot lie in the data folder.
-        folder: PathBuf,
-        /// Removes all but the newest COUNT backups afterwards, with the data that only they needed. Default: all are
-        /// kept.
-        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
-        keep: Option<u32>,
-    },
+    Backup(BackupRequest),
     /// Shows the attachments that are stored separately from messages.
     Blobs(BlobRequest),
     /// Lists, shows, retries, holds, releases and removes queued mail.
@@ -63,7 +60,7 @@ pub enum Request {
     Tls(TlsRequest),
 }
 
-/// A password read from standard input. It is never printed.
+/// A password or passphrase read from a file or from standard input. It is never printed.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(pub String);
 
@@ -339,7 +336,7 @@ pub enum DbRequest {
     /// Lists databases. With --server, lists those to which the user named by --user has any access.
     List,
     /// Creates a database, empty or from a template. With --server or --user it is created as that user, who must be
-    /// named in `native.database_makers` and becomes its manager.
+    /// named in `native.database_creators` and becomes its manager.
     Create {
         /// Path in the catalog, for example projects/plan.nsf.
         path: String,

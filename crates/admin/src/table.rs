@@ -14,7 +14,6 @@ mod quotes;
 mod rows;
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
 
 use base::Unid;
 use notes::{Access, DatabaseKind, Item, NewNote, Writer, level};
@@ -28,8 +27,8 @@ use self::rows::{Row, RowError, Rows};
 use super::answer::record;
 use super::request::TableImport;
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases, report_step};
-use crate::core::Core;
 use crate::limits::TABLE_REFUSALS_MAX;
+use instance::Instance;
 
 /// Maximum number of documents per transaction.
 const ROWS_PER_TRANSACTION: usize = 500;
@@ -38,8 +37,8 @@ const ROWS_PER_TRANSACTION: usize = 500;
 const BYTES_PER_TRANSACTION: usize = 8 << 20;
 
 /// Imports the rows of a file into a database.
-pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCallback<'_>) -> Outcome {
-    let access = open(core, &request.path)?;
+pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut ProgressCallback<'_>) -> Outcome {
+    let access = open(instance, &request.path)?;
     let kind = access.database().record().kind;
     if matches!(kind, DatabaseKind::Directory | DatabaseKind::MailBox) {
         let commands =
@@ -49,7 +48,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
             request.path
         )));
     }
-    let _running = ImportGuard::begin(core, request)?;
+    let _running = ImportGuard::begin(instance, request)?;
     let mark = ImportProgress::begin(request, &access)?;
     let mut rows = Rows::open(request)?;
     let mut columns = Columns::determine(request, &mut rows, &access)?;
@@ -61,7 +60,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
     }
     let durable = mark.clone();
     let mut work = Import {
-        core,
+        instance,
         request,
         access,
         columns,
@@ -93,15 +92,15 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut ProgressCa
 /// Guard that keeps others from running the same import at the same time. While it exists, a progress record in the
 /// database does not mean that the import was interrupted.
 struct ImportGuard<'c> {
-    core: &'c Core,
+    instance: &'c Instance,
     what: (String, String),
 }
 
 impl<'c> ImportGuard<'c> {
-    fn begin(core: &'c Core, request: &TableImport) -> Result<Self, Failure> {
+    fn begin(instance: &'c Instance, request: &TableImport) -> Result<Self, Failure> {
         let what = (request.path.to_lowercase(), name_of(&request.file));
-        if core.imports.lock().unwrap_or_else(PoisonError::into_inner).insert(what.clone()) {
-            return Ok(Self { core, what });
+        if instance.imports.lock().insert(what.clone()) {
+            return Ok(Self { instance, what });
         }
         let file = request.file.display();
         Err(Failure::Refused(format!(
@@ -113,7 +112,7 @@ impl<'c> ImportGuard<'c> {
 
 impl Drop for ImportGuard<'_> {
     fn drop(&mut self) {
-        self.core.imports.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.what);
+        self.instance.imports.lock().remove(&self.what);
     }
 }
 
@@ -122,7 +121,7 @@ type RecordProgress = fn(&mut ImportProgress, &mut Writer<'_, '_>) -> Result<(),
 
 /// A running import.
 struct Import<'i> {
-    core: &'i Core,
+    instance: &'i Instance,
     request: &'i TableImport,
     access: Access<level::Designer>,
     columns: Columns,
@@ -228,7 +227,7 @@ impl Import<'_> {
     fn commit(&mut self, documents: Vec<NewNote>, note_down: RecordProgress) -> Result<Ticket, Failure> {
         let writing = self.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
-        let mut transaction = self.core.notes.transaction(&accesses)?;
+        let mut transaction = self.instance.notes.transaction(&accesses)?;
         for new in documents {
             transaction.writer(0).note_create(new)?;
         }
@@ -239,7 +238,7 @@ impl Import<'_> {
     /// Waits until the pending transaction is durable.
     fn await_durability(&mut self) -> Result<(), Failure> {
         let Some((ticket, mark)) = self.under_way.take() else { return Ok(()) };
-        let waited = self.core.notes.store().durable(ticket).wait();
+        let waited = self.instance.notes.store().durable(ticket).wait();
         waited.map_err(|error| self.with_durable_progress(error.into()))?;
         self.durable_progress = mark;
         Ok(())
@@ -249,7 +248,7 @@ impl Import<'_> {
     fn with_durable_progress(&mut self, failure: Failure) -> Failure {
         // The pending transaction may still succeed.
         if let Some((ticket, mark)) = self.under_way.take()
-            && self.core.notes.store().durable(ticket).wait().is_ok()
+            && self.instance.notes.store().durable(ticket).wait().is_ok()
         {
             self.durable_progress = mark;
         }
@@ -313,8 +312,8 @@ fn delimiter_message(delimiter: char) -> String {
     format!("Fields were separated by {name}, as detected in the first line; --delimiter sets another delimiter.")
 }
 
-fn open(core: &Core, path: &str) -> Result<Access<level::Designer>, Failure> {
-    databases::open(core, path).map(|access| access.downgrade())
+fn open(instance: &Instance, path: &str) -> Result<Access<level::Designer>, Failure> {
+    databases::open(instance, path).map(|access| access.downgrade())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use instance::Instance;
 use notes::view::note::ViewInfo;
 use notes::view::view_format::Refresh;
 use notes::{Access, level};
@@ -11,20 +12,18 @@ use serde_json::{Value, json};
 use super::answer::{record, timestamp_json};
 use super::request::UpdallRequest;
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases};
-use crate::core::Core;
-use crate::updater::build_options;
 
 /// Updates or rebuilds the views of one database or of all.
-pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn updall(instance: &Instance, request: &UpdallRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
-        None => core.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
+        None => instance.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
     };
     let mut rows = Vec::new();
     for path in paths {
-        let access = match databases::open(core, &path) {
+        let access = match databases::open(instance, &path) {
             // A database may have been deleted or renamed since the list was read.
-            Err(_) if request.path.is_none() && !core.notes.database_exists(&path)? => continue,
+            Err(_) if request.path.is_none() && !instance.notes.database_exists(&path)? => continue,
             opened => opened?.downgrade(),
         };
         let views = access.read()?.views()?;
@@ -35,7 +34,7 @@ pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Progress
             return Err(Failure::Refused(text));
         }
         for info in meant {
-            rows.push(update_one(core, &access, info, request.rebuild, report)?);
+            rows.push(update_one(instance, &access, info, request.rebuild, report)?);
         }
     }
     let views = counted(rows.len(), "view is", "views are");
@@ -43,7 +42,7 @@ pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Progress
 }
 
 fn update_one(
-    core: &Core,
+    instance: &Instance,
     access: &Access<level::Designer>,
     info: &ViewInfo,
     rebuild: bool,
@@ -56,11 +55,11 @@ fn update_one(
         let total = Some(total.max(done));
         report(Progress { what, done, total, unit: Unit::Notes })
     };
-    let started = core.clock.monotonic();
+    let started = instance.clock.monotonic();
     let is_done = if rebuild {
-        access.view_rebuild(info.note, &build_options(core), &mut tell)?.is_some()
+        access.view_rebuild(info.note, &instance.build_options(), &mut tell)?.is_some()
     } else {
-        access.view_update(info.note, &build_options(core), &mut tell)?
+        access.view_update(info.note, &instance.build_options(), &mut tell)?
     };
     if !is_done {
         return match tell(0, 0) {
@@ -70,7 +69,7 @@ fn update_one(
             }
         };
     }
-    let elapsed: Duration = core.clock.monotonic().saturating_sub(started);
+    let elapsed: Duration = instance.clock.monotonic().saturating_sub(started);
     let reading = access.read()?;
     let view = reading.view(info.note)?;
     let rows = reading.view_rows(&view, 0)?;
@@ -84,8 +83,8 @@ fn update_one(
 }
 
 /// Lists the views of a database with the state of their indexes.
-pub(super) fn list(core: &Core, path: &str) -> Outcome {
-    let access = databases::open(core, path)?;
+pub(super) fn list(instance: &Instance, path: &str) -> Outcome {
+    let access = databases::open(instance, path)?;
     let reading = access.read()?;
     let mut rows = Vec::new();
     for info in reading.views()? {
@@ -127,32 +126,32 @@ fn refresh(refresh: Refresh) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
-    use crate::updater::tests::{PATH, make};
+    use sample::{DATABASE, Sample, database_with_view};
 
     #[test]
     fn views_are_listed_and_brought_up_to_date() {
         let sample = Sample::new();
-        let core = &sample.core;
-        make(core, Refresh::Manual, notes::DatabaseOptions::default());
-        let listed = |field: &str| list(core, PATH).expect("a list").data[0][field].clone();
+        let instance = &sample.instance;
+        database_with_view(instance, Refresh::Manual, notes::DatabaseOptions::default());
+        let listed = |field: &str| list(instance, DATABASE).expect("a list").data[0][field].clone();
         assert_eq!(
             (listed("view"), listed("refresh"), listed("documents")),
             (json!("All"), json!("manual"), Value::Null)
         );
         let request = |view: Option<&str>, rebuild| UpdallRequest {
-            path: Some(PATH.to_owned()),
+            path: Some(DATABASE.to_owned()),
             view: view.map(str::to_owned),
             rebuild,
         };
         for rebuild in [false, true] {
-            let done = updall(core, &request(Some("all"), rebuild), &mut |_| ControlFlow::Continue(())).expect("done");
+            let done =
+                updall(instance, &request(Some("all"), rebuild), &mut |_| ControlFlow::Continue(())).expect("done");
             assert_eq!((done.data[0]["documents"].clone(), done.data[0]["rows"].clone()), (json!(1), json!(1)));
         }
         assert_eq!((listed("documents"), listed("late_changes")), (json!(1), json!(0)));
-        let broken_off = updall(core, &request(None, true), &mut |_| ControlFlow::Break(()));
+        let broken_off = updall(instance, &request(None, true), &mut |_| ControlFlow::Break(()));
         assert!(matches!(broken_off, Err(Failure::Cancelled)));
-        let unknown = updall(core, &request(Some("Zork"), false), &mut |_| ControlFlow::Continue(()));
+        let unknown = updall(instance, &request(Some("Zork"), false), &mut |_| ControlFlow::Continue(()));
         assert!(unknown.expect_err("unknown").to_string().contains("doublet db views"));
     }
 }

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::{Call, Reply};
-use crate::admin::{Answer, ProgressCallback, Request};
 use crate::limits::CONTROL_LINE_BYTES_MAX;
+use crate::{Answer, ProgressCallback, Request};
 
 /// Sends a request to a running server and returns its result. The error is a text for the user at the terminal.
 pub fn call(socket: &Path, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, String> {

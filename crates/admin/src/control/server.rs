@@ -14,8 +14,8 @@ use tokio::sync::{Semaphore, mpsc};
 use wire::Shutdown;
 
 use super::{Call, Reply};
-use crate::admin::{Answer, ProgressCallback, Request};
 use crate::limits::{CONTROL_CALLS_MAX, CONTROL_REPLIES_MAX, CONTROL_REQUEST_BYTES_MAX};
+use crate::{Answer, ProgressCallback, Request};
 
 /// Executes administration requests. May block.
 pub trait Execute: Send + Sync + 'static {

@@ -9,7 +9,8 @@ use tokio::net::{UnixListener, UnixStream};
 use wire::Shutdown;
 
 use super::server::Execute;
-use crate::admin::{Answer, Progress, ProgressCallback, Request, Unit};
+use crate::request::BackupRequest;
+use crate::{Answer, Progress, ProgressCallback, Request, Unit};
 
 /// A task that counts to ten and records the last step whose report was accepted.
 struct CountingTask {
@@ -75,7 +76,7 @@ async fn progress_and_the_answer_come_back() {
 #[tokio::test]
 async fn failures_come_back_in_their_own_words() {
     let running = start();
-    let request = Request::Backup { folder: "/nowhere".into(), keep: None };
+    let request = Request::Backup(BackupRequest { folder: "/nowhere".into(), ..BackupRequest::default() });
     assert_eq!(call(&running.socket, request).await.0, Err("only status; try `doublet status`".to_owned()));
 }
 

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use config::Config;
+use instance::data_folder::DataFolder;
+use instance::{Instance, Services};
 use mail::mailbox::{Flags, MailFile, NewMessage};
+use sample::Sample;
 
 use super::*;
-use crate::config::Config;
-use crate::core::{Core, Services};
-use crate::data::DataFolder;
-use crate::sample::Sample;
 
 /// Creates findings from `(kind, place, what)`. Those of the kind `Derived` count as repaired.
 fn findings(rows: &[(FindingKind, &str, &str)]) -> Findings {
@@ -74,9 +74,9 @@ struct ClosedDataFolder {
 impl ClosedDataFolder {
     /// Creates a sample with mail that has attachments. Each table lies in one file of the last level.
     fn new() -> Self {
-        let Sample { core, folder } = Sample::new();
+        let Sample { instance, folder } = Sample::new();
         for user in ["ann", "bob"] {
-            let file = core.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
+            let file = instance.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
             let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
             let attachment = format!("{user} ").repeat(100_000);
             let text = format!(
@@ -85,19 +85,19 @@ impl ClosedDataFolder {
             );
             file.append(inbox, &[message(&text)]).expect("it goes in");
         }
-        let store = core.data.store();
+        let store = instance.data.store();
         let sorted = || {
             let files = std::fs::read_dir(&store).expect("a folder").map(|entry| entry.expect("an entry").path());
             files.filter(|path| path.extension().is_some_and(|end| end == "sst")).collect::<Vec<_>>()
         };
-        core.store.flush().expect("flushed");
+        instance.store.flush().expect("flushed");
         let mut files = HashMap::new();
         for table in Table::ALL {
             let before = sorted();
-            core.store.engine().compact(table, &KeyRange::all()).expect("compacted");
+            instance.store.engine().compact(table, &KeyRange::all()).expect("compacted");
             files.extend(sorted().into_iter().filter(|file| !before.contains(file)).map(|file| (table, file)));
         }
-        Self { config: Arc::clone(&core.config), folder, files }
+        Self { config: Arc::clone(&instance.config), folder, files }
     }
 
     /// Flips a bit in the first block of a table.
@@ -116,10 +116,10 @@ impl ClosedDataFolder {
     }
 
     /// Asserts that no damage is left and that the server opens.
-    fn reopen(&self) -> Core {
+    fn reopen(&self) -> Instance {
         let again = self.fixup().expect("nothing is left to mend");
         assert_eq!(again.says, ["No damage was found."]);
-        Core::open(Arc::clone(&self.config)).expect("it opens")
+        Instance::open(Arc::clone(&self.config)).expect("it opens")
     }
 }
 
@@ -130,10 +130,10 @@ fn what_is_derived_works_again_whatever_block_was_lost() {
         closed.flip(table);
         let answer = closed.fixup().unwrap_or_else(|failure| panic!("{table:?}: {failure}"));
         assert!(answer.says[0].ends_with("findings, all repaired."), "{table:?}: {answer:?}");
-        let core = closed.reopen();
+        let instance = closed.reopen();
         for user in ["ann", "bob"] {
-            assert!(core.directory.person(&format!("{user}@acme.test")).expect("a look").is_some(), "{table:?}");
-            let file = core.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
+            assert!(instance.directory.person(&format!("{user}@acme.test")).expect("a look").is_some(), "{table:?}");
+            let file = instance.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
             let view = file.view().expect("a view");
             let inbox = view.folder("INBOX").expect("a look").expect("an inbox");
             assert_eq!(view.status(inbox.id).expect("a status").messages, 1, "{table:?}");
@@ -148,14 +148,14 @@ fn a_server_whose_first_notes_are_lost_opens_again() {
     closed.flip(Table::Summary);
     let told = closed.fixup().expect_err("it tells what is lost").to_string();
     assert!(told.contains("names.nsf: ") && told.contains("mail/bob.nsf: ") && !told.contains("store: "), "{told}");
-    let core = closed.reopen();
-    core.directory.domain_add("elsewhere.test", &[]).expect("it works on");
+    let instance = closed.reopen();
+    instance.directory.domain_add("elsewhere.test", &[]).expect("it works on");
 }
 
 #[test]
 fn lost_mailboxes_come_back_under_their_names() {
-    let Sample { core, folder } = Sample::new();
-    let file = core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let Sample { instance, folder } = Sample::new();
+    let file = instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let names = |file: &MailFile| {
         let folders = file.view().expect("a view").folders().expect("a list");
         folders
@@ -174,8 +174,8 @@ fn lost_mailboxes_come_back_under_their_names() {
             batch.delete(Table::Summary, &[&number.to_key()[..], &view.to_key(), &[part]].concat());
         }
     }
-    core.store.commit(&batch).expect("written");
-    execute(&core.notes, &FixupRequest::default(), &mut |_| ControlFlow::Continue(())).expect("it is mended");
+    instance.store.commit(&batch).expect("written");
+    execute(&instance.notes, &FixupRequest::default(), &mut |_| ControlFlow::Continue(())).expect("it is mended");
     let mut after = names(&file);
     after.sort_unstable();
     let mut expected = before;
@@ -192,13 +192,13 @@ fn lost_mailboxes_come_back_under_their_names() {
 #[test]
 fn a_fixup_that_was_killed_is_finished_by_the_next() {
     let closed = ClosedDataFolder::new();
-    let core = Core::open(Arc::clone(&closed.config)).expect("it opens");
-    core.store.blobs().set_references_missing(&core.store).expect("noted");
-    drop(core);
+    let instance = Instance::open(Arc::clone(&closed.config)).expect("it opens");
+    instance.store.blobs().set_references_missing(&instance.store).expect("noted");
+    drop(instance);
     let says = closed.fixup().expect("nothing is damaged").says;
     assert!(says[0] == "No damage was found." && says[1].contains("0 were missing"), "{says:?}");
-    let core = closed.reopen();
-    maintenance::collect_unused_blobs(&core, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
+    let instance = closed.reopen();
+    maintenance::collect_unused_blobs(&instance, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn references_to_attachments_are_made_anew() {
     let closed = ClosedDataFolder::new();
     closed.flip(Table::BlobRef);
     closed.fixup().expect_err("the lengths of attachments were in the same block");
-    let core = Core::open(Arc::clone(&closed.config)).expect("it opens");
-    assert_eq!(core.store.blobs().report(core.store.as_ref()).expect("it runs").references, 2);
-    maintenance::collect_unused_blobs(&core, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
+    let instance = Instance::open(Arc::clone(&closed.config)).expect("it opens");
+    assert_eq!(instance.store.blobs().report(instance.store.as_ref()).expect("it runs").references, 2);
+    maintenance::collect_unused_blobs(&instance, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use crate::tests::ExecuteRequest;
 use mail::mailbox::NewMessage;
+use sample::Sample;
 
 use super::*;
-use crate::admin::Request;
-use crate::admin::request::ExportRequest;
-use crate::sample::Sample;
+use crate::Request;
+use crate::request::ExportRequest;
 
 const COUNT: u64 = 2_000;
 
@@ -24,7 +25,7 @@ fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
 }
 
 fn count(sample: &Sample) -> u64 {
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let view = file.view().expect("a view");
     let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
     u64::from(view.status(inbox).expect("a status").messages)
@@ -37,7 +38,7 @@ fn check_resumes(sample: &Sample, request: &ImportRequest) {
         attempts += 1;
         assert!(attempts < 100, "the import gets nowhere");
         let mut steps = 0;
-        let outcome = execute(&sample.core, request, &mut |_| {
+        let outcome = execute(&sample.instance, request, &mut |_| {
             steps += 1;
             if steps < 9 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
@@ -107,7 +108,7 @@ fn export(sample: &Sample, format: MailFormat, to: &str, flags: bool) -> Answer 
 
 /// Returns the content of a mailbox: bytes, flag names and time of each message, in order.
 fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let view = file.view().expect("a view");
     let folder = view.folder(name).expect("a look").unwrap_or_else(|| panic!("there is a mailbox {name}")).id;
     let mut found = Vec::new();
@@ -125,14 +126,14 @@ fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
 }
 
 fn folders(sample: &Sample) -> Vec<String> {
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let folders = file.view().expect("a view").folders().expect("a look");
     folders.into_iter().map(|folder| folder.name).collect()
 }
 
 /// Appends a message to a mailbox as IMAP APPEND does.
 fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64) {
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let found = file.view().expect("a view").folder(name).expect("a look");
     let folder = found.map_or_else(|| file.folder_create(name, None).expect("it is new").0, |folder| folder.id);
     let flags = flags.iter().copied().collect();
@@ -163,7 +164,7 @@ fn nasty() -> Vec<Vec<u8>> {
 #[test]
 fn messages_survive_every_format_as_they_are_on_the_wire() {
     let sample = Sample::new();
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let messages = nasty();
     let new = |raw: &Vec<u8>| NewMessage { raw: raw.clone(), flags: Flags::none(), received: None };
     let id = file.folder_create("wire", None).expect("it is new").0;
@@ -336,15 +337,15 @@ fn a_failed_import_says_what_went_in_and_goes_on_when_there_is_room() {
     let failure = sample.execute(Request::Import(request.clone())).expect_err("bob has 1 MiB").to_string();
     assert!(failure.contains("over quota") && failure.contains("raises the quota"), "{failure}");
     assert!(failure.contains("Imported before that and kept: 1000 messages (1004000 bytes)"), "{failure}");
-    let bob = people::find(&sample.core, "bob").expect("he is there");
-    people::set_quota(&sample.core, &bob, None).expect("it can be raised");
+    let bob = people::find(&sample.instance, "bob").expect("he is there");
+    people::set_quota(&sample.instance, &bob, None).expect("it can be raised");
     assert_eq!(import(&sample, request).data["messages"], json!(500));
 }
 
 /// Cancels an import after a number of progress reports.
 fn break_off(sample: &Sample, request: &ImportRequest, steps: usize) {
     let mut left = steps;
-    let outcome = execute(&sample.core, request, &mut |_| {
+    let outcome = execute(&sample.instance, request, &mut |_| {
         left -= 1;
         if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -522,7 +523,7 @@ fn a_source_that_may_have_been_forgotten_leaves_out_what_is_there() {
     write(&sample.folder.path().join("boxes/a.msf"), "rubbish");
     let request = request(&sample, "boxes", MailFormat::Mbox);
     sample.execute(Request::Import(request.clone())).expect("it goes on");
-    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     for number in 0..mail::limits::IMPORT_SOURCES_MAX {
         let mut importer = Importer::new(&file, &number.to_string(), ImportOptions::default()).expect("an import");
         importer.mark_incomplete();
@@ -539,14 +540,14 @@ fn what_is_damaged_is_named_and_the_rest_is_exported() {
         for subject in ["one", "two", "three"] {
             append(&sample, "INBOX", format!("Subject: {subject}\r\n\r\ntext\r\n").as_bytes(), &[], 1_000_000_000);
         }
-        let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+        let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
         let view = file.view().expect("a view");
         let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
         let second = view.entry(inbox, base::Uid(2)).expect("a look").expect("the second message").note;
         let key = |note: base::NoteId| [file.database().number().to_key(), note.to_key()].concat();
         let mut batch = store::Batch::new();
         batch.delete_range(store::Table::Body, &key(second), &key(base::NoteId(second.0 + 1)));
-        sample.core.store.engine().write(&batch).expect("the disk is well");
+        sample.instance.store.engine().write(&batch).expect("the disk is well");
         let to = sample.folder.path().join(out);
         let request = ExportRequest { format, to, user: "ann".to_owned(), folders: Vec::new(), flags: false };
         let answer = sample.execute(Request::Export(request)).expect("it goes on");

@@ -8,21 +8,23 @@
 //! `--map`.
 
 mod hints;
+mod shown_items;
 
 use std::collections::{HashMap, HashSet};
 
 use base::Unid;
 use base::limits::ITEM_NAME_BYTES_MAX;
+use design::template;
 use notes::{Access, Item, ItemFlags, Value, level};
 use serde_json::{Value as Json, json};
 
 use self::hints::TextShape;
+use self::shown_items::ShownItems;
 use super::super::answer::record;
 use super::super::request::{TableFormat, TableImport};
 use super::super::{Failure, counted};
 use super::rows::{Row, Rows, refused};
 use crate::limits::TABLE_COLUMNS_MAX;
-use crate::template;
 
 /// Member of an object that declares the types of items whose values do not show them: item names with the type names
 /// of `--map`.
@@ -78,8 +80,8 @@ impl ColumnType {
     /// Returns the item flags for this type.
     fn flags(self) -> ItemFlags {
         match self {
-            Self::Readers => ItemFlags::NAMES.with(ItemFlags::READERS),
-            Self::Authors => ItemFlags::NAMES.with(ItemFlags::AUTHORS),
+            Self::Readers => ItemFlags::NAMES.union(ItemFlags::READERS),
+            Self::Authors => ItemFlags::NAMES.union(ItemFlags::AUTHORS),
             Self::Names => ItemFlags::NAMES,
             _ => ItemFlags::NONE,
         }
@@ -88,7 +90,7 @@ impl ColumnType {
 
 /// Returns the type name of the items of one name, or `None` if their values show the type.
 pub(super) fn undetectable_type(items: &[&Item]) -> Option<&'static str> {
-    let has = |flag| items.iter().any(|item| item.flags.has(flag));
+    let has = |flag| items.iter().any(|item| item.flags.contains(flag));
     let kind = if has(ItemFlags::READERS) {
         ColumnType::Readers
     } else if has(ItemFlags::AUTHORS) {
@@ -205,6 +207,8 @@ pub(super) struct Columns {
     separator: char,
     /// Hint about the form.
     form_hint: Option<String>,
+    /// The items that views show, if they are known.
+    shown_items: Option<ShownItems>,
 }
 
 impl Columns {
@@ -223,7 +227,8 @@ impl Columns {
         mappings.iter_mut().for_each(|mapping| mapping.apply_form(&fields));
         let known = mappings.iter().map(|mapping| mapping.column.clone()).collect();
         let form_hint = if fields.is_empty() { hints::unknown_form(request, access)? } else { None };
-        let mut columns = Self { mappings, known, fields, separator: request.list_separator, form_hint };
+        let shown_items = ShownItems::read(access)?;
+        let mut columns = Self { mappings, known, fields, separator: request.list_separator, form_hint, shown_items };
         let said = request.map.iter().map(|text| MapOption::read(text)).collect::<Result<Vec<_>, _>>()?;
         columns.find_late_mapped_columns(request, &said)?;
         for said in said {
@@ -339,7 +344,7 @@ impl Columns {
                 Value::RichText(_) => Item::body(item.clone(), value),
                 value => Item::summary(item.clone(), value),
             };
-            made.flags = made.flags.with(kind.flags());
+            made.flags = made.flags.union(kind.flags());
             items.push(made);
         }
         Ok(items)
@@ -379,8 +384,10 @@ impl Columns {
     }
 
     /// Returns a record per column: `column`, `item`, `type` and `type_from`, the source of the type (null if the
-    /// column is left out), and `first_row` (null unless the column is late).
+    /// column is left out), `first_row` (null unless the column is late), and `in_views`, which is `true` if a view
+    /// shows or uses the item (null if the column is left out, or if this is unknown).
     pub(super) fn records(&self) -> Vec<Json> {
+        let in_views = |mapping: &Mapping| self.shown_items.as_ref().map(|shown| shown.has(mapping));
         let of = |mapping: &Mapping| {
             record(vec![
                 ("column", json!(mapping.column)),
@@ -388,6 +395,7 @@ impl Columns {
                 ("type", json!(mapping.item.as_ref().map(|_| mapping.reported_type().0.name()))),
                 ("type_from", json!(mapping.item.as_ref().map(|_| mapping.reported_type().1))),
                 ("first_row", json!(mapping.first_row)),
+                ("in_views", json!(mapping.item.as_ref().and(in_views(mapping)))),
             ])
         };
         self.mappings.iter().map(of).collect()
@@ -395,7 +403,8 @@ impl Columns {
 
     /// Returns hints about the columns that a person should read before documents are created.
     pub(super) fn hints(&self) -> Vec<String> {
-        self.form_hint.iter().cloned().chain(hints::all(&self.mappings)).collect()
+        let of_views = self.shown_items.iter().flat_map(|shown| shown.hints(&self.mappings));
+        self.form_hint.iter().cloned().chain(hints::all(&self.mappings)).chain(of_views).collect()
     }
 
     /// Returns a sentence for each of the first late columns, and one with the number of the others.
@@ -550,7 +559,7 @@ fn time(text: &str) -> Option<base::Timestamp> {
         return Some(base::Timestamp(moment.as_microsecond()));
     }
     let date: jiff::civil::Date = (text.len() == 10).then(|| text.parse().ok()).flatten()?;
-    let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    let midnight = date.to_zoned_datetime(jiff::tz::TimeZone::UTC).ok()?;
     Some(base::Timestamp(midnight.timestamp().as_microsecond()))
 }
 
@@ -603,7 +612,7 @@ fn value(kind: ColumnType, mut texts: Vec<String>) -> Result<Value, String> {
 }
 
 fn check_name(name: &str, column: &str) -> Result<(), String> {
-    if let Some(reserved) = notes::evaluate::reserved_item(name) {
+    if let Some(reserved) = notes::subject::reserved_item(name) {
         return Err(format!("column {}: {reserved} is not an item that can be set", quoted(column)));
     }
     if name.len() <= ITEM_NAME_BYTES_MAX {

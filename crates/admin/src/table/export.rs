@@ -11,20 +11,20 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use notes::evaluate::Subject;
+use instance::Instance;
+use notes::subject::Subject;
 use notes::{DatabaseSnapshot, Item, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableFormat};
-use super::super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, answer, counted, report_step};
+use super::super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, report_step};
 use super::columns::{TYPES, UNID, undetectable_type};
 use super::open;
-use crate::core::Core;
 use crate::limits::TABLE_COLUMNS_MAX;
 
 /// Writes the documents of a database to a file.
-pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut ProgressCallback<'_>) -> Outcome {
-    let access = open(core, &request.path)?;
+pub(crate) fn export(instance: &Instance, request: &TableExport, report: &mut ProgressCallback<'_>) -> Outcome {
+    let access = open(instance, &request.path)?;
     let selection = request.formula.as_deref().unwrap_or("SELECT @All");
     let formula = formula::Formula::compile(selection, &formula::Options::default())
         .map_err(|error| Failure::Refused(format!("--formula: {}", error.render(selection))))?;
@@ -274,7 +274,7 @@ fn json_of(value: &Value) -> Json {
 
 /// Formats a timestamp according to RFC 3339, in UTC, with a fraction of the second only if there is one.
 fn moment(at: base::Timestamp) -> Json {
-    let whole = answer::rfc3339(at);
+    let whole = at.to_rfc3339();
     let part = at.0.rem_euclid(1_000_000);
     json!(if part == 0 { whole } else { format!("{}.{part:06}Z", whole.trim_end_matches('Z')) })
 }

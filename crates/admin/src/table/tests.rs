@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use design::templates::TemplateCatalog;
 use notes::{Acl, AclLevel, DatabaseKind, NewDatabase, Value};
+use sample::Sample;
 
 use super::super::request::TableExport;
 use super::*;
-use crate::sample::Sample;
 
 const PATH: &str = "table.nsf";
 
@@ -15,7 +16,7 @@ const PATH: &str = "table.nsf";
 fn with_table() -> Sample {
     let sample = Sample::new();
     let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.core.notes.database_create(&new).expect("made");
+    sample.instance.notes.database_create(&new).expect("made");
     sample
 }
 
@@ -33,9 +34,9 @@ fn check(name: &str, content: &str, change: impl FnOnce(&mut TableImport)) -> (R
     let mut request = import_of(file);
     change(&mut request);
     let mut report = |_| ControlFlow::Continue(());
-    let answer = import(&sample.core, &request, &mut report).map_err(|failure| failure.to_string());
+    let answer = import(&sample.instance, &request, &mut report).map_err(|failure| failure.to_string());
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
-    export(&sample.core, &request, &mut report).expect("written");
+    export(&sample.instance, &request, &mut report).expect("written");
     let text = std::fs::read_to_string(back).expect("the mail file exists");
     (answer, text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
 }
@@ -106,7 +107,7 @@ fn a_mapping_that_cannot_be_is_refused() {
 /// transaction after that step is pending.
 fn import_again(sample: &Sample, request: &TableImport, stop: bool) -> Result<u64, String> {
     let mut report = |_| if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    let answer = import(&sample.core, request, &mut report).map_err(|failure| failure.to_string())?;
+    let answer = import(&sample.instance, request, &mut report).map_err(|failure| failure.to_string())?;
     Ok(answer.data["documents"].as_u64().expect("a number"))
 }
 
@@ -114,7 +115,7 @@ fn import_again(sample: &Sample, request: &TableImport, stop: bool) -> Result<u6
 fn numbers(sample: &Sample) -> Vec<usize> {
     let back = sample.folder.path().join("back.jsonl");
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
-    export(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("written");
+    export(&sample.instance, &request, &mut |_| ControlFlow::Continue(())).expect("written");
     let text = std::fs::read_to_string(back).expect("the mail file exists");
     let number = |line: &str| serde_json::from_str::<Json>(line).ok()?["N"].as_f64().map(|number| number as usize);
     text.lines().map(|line| number(line).expect("a number")).collect()
@@ -305,14 +306,16 @@ fn an_import_that_runs_is_not_taken_for_one_that_was_broken_off() {
     let resume = TableImport { resume: true, ..request.clone() };
     let mut told = Vec::new();
     let mut report = |_| {
-        told.push(import(&sample.core, &resume, &mut |_| ControlFlow::Continue(())).expect_err("it runs").to_string());
+        told.push(
+            import(&sample.instance, &resume, &mut |_| ControlFlow::Continue(())).expect_err("it runs").to_string(),
+        );
         ControlFlow::Continue(())
     };
-    import(&sample.core, &request, &mut report).expect("taken");
+    import(&sample.instance, &request, &mut report).expect("taken");
     assert!(!told.is_empty() && told.iter().all(|told| told.contains("is running")), "{told:?}");
     let system = TableImport { path: "names.nsf".to_owned(), ..request };
     let refused =
-        import(&sample.core, &system, &mut |_| ControlFlow::Continue(())).expect_err("it has its own commands");
+        import(&sample.instance, &system, &mut |_| ControlFlow::Continue(())).expect_err("it has its own commands");
     assert!(refused.to_string().contains("`doublet user`"), "{refused}");
 }
 
@@ -352,7 +355,7 @@ fn bytes_that_are_no_text_are_told_by_row_and_column() {
     let request = import_of(file);
     let told = |content: &[u8]| {
         std::fs::write(&request.file, content).expect("written");
-        import(&sample.core, &request, &mut |_| ControlFlow::Continue(())).map_err(|failure| failure.to_string())
+        import(&sample.instance, &request, &mut |_| ControlFlow::Continue(())).map_err(|failure| failure.to_string())
     };
     let why = told(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
     assert!(why.contains("the first row cannot be read: column 2 (line 1) is not UTF-8 text"), "{why}");
@@ -480,11 +483,11 @@ fn tables_of_commas_come_back() {
     std::fs::write(&file, CSV).expect("written");
     let mut report = |_| ControlFlow::Continue(());
     let request = import_of(file);
-    import(&sample.core, &request, &mut report).expect("taken");
+    import(&sample.instance, &request, &mut report).expect("taken");
     let columns = ["Name", "Height"].map(str::to_owned).to_vec();
     let formula = Some("SELECT Height > 1.77".to_owned());
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), formula, columns, format: None };
-    export(&sample.core, &request, &mut report).expect("written");
+    export(&sample.instance, &request, &mut report).expect("written");
     let text = std::fs::read_to_string(back).expect("the mail file exists");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "$UNID,Name,Height");
@@ -495,9 +498,9 @@ fn tables_of_commas_come_back() {
 /// file's content.
 fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut TableExport)) -> (Answer, String) {
     let sample = with_table();
-    let access: Access<level::Depositor> = open(&sample.core, PATH).expect("itself").downgrade();
+    let access: Access<level::Depositor> = open(&sample.instance, PATH).expect("itself").downgrade();
     let accesses = [&access];
-    let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
+    let mut transaction = sample.instance.notes.transaction(&accesses).expect("it begins");
     for items in documents {
         transaction.writer(0).note_create(NewNote::document(items)).expect("made");
     }
@@ -505,7 +508,7 @@ fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut Tabl
     let file = sample.folder.path().join(name);
     let mut request = TableExport { path: PATH.to_owned(), file: file.clone(), ..TableExport::default() };
     change(&mut request);
-    let answer = export(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("written");
+    let answer = export(&sample.instance, &request, &mut |_| ControlFlow::Continue(())).expect("written");
     (answer, std::fs::read_to_string(file).expect("the mail file exists"))
 }
 
@@ -587,7 +590,7 @@ fn names(names: &[&str]) -> Vec<String> {
 /// Documents with items whose values do not show their types.
 fn guarded() -> Vec<Vec<Item>> {
     let mut from = Item::text("From", "Bob");
-    from.flags = from.flags.with(notes::ItemFlags::NAMES);
+    from.flags = from.flags.union(notes::ItemFlags::NAMES);
     vec![
         vec![
             Item::text("Name", "Ann"),
@@ -739,14 +742,47 @@ fn a_form_that_is_none_of_the_database_is_told() {
         let path = PATH.to_owned();
         let file = file.clone();
         let request = TableImport { path, file, form, list_separator: ';', ..TableImport::default() };
-        let answer = import(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("taken");
+        let answer = import(&sample.instance, &request, &mut |_| ControlFlow::Continue(())).expect("taken");
         answer.data["warnings"].clone()
     };
     assert_eq!(warnings("Nope"), json!([]), "there are no forms");
-    let access = open(&sample.core, PATH).expect("itself");
-    let template = sample.core.templates().find_or_error("log").expect("there");
-    template.apply(&sample.core.notes, &access).expect("applied");
-    assert_eq!(warnings("Event"), json!([]));
+    let access = open(&sample.instance, PATH).expect("itself");
+    let template = TemplateCatalog::of(&sample.instance.data).find_or_error("log").expect("there");
+    template.apply(&sample.instance.notes, &access).expect("applied");
+    let told = warnings("Event").to_string();
+    assert!(!told.contains("has no form"), "{told}");
     let told = warnings("Nope")[0].as_str().expect("a text").to_owned();
     assert!(told.starts_with("table.nsf has no form \"Nope\"; its forms are ") && told.contains("\"Event\""), "{told}");
+}
+
+#[test]
+fn columns_that_no_view_shows_are_told_with_items_that_views_show() {
+    let sample = with_table();
+    let file = sample.folder.path().join("in.csv");
+    let answer = |content: &str, map: &[&str]| {
+        std::fs::write(&file, content).expect("written");
+        let request = TableImport { dry_run: true, map: names(map), ..import_of(file.clone()) };
+        import(&sample.instance, &request, &mut |_| ControlFlow::Continue(())).expect("read")
+    };
+    let check = |content: &str, map: &[&str], expected: &[&str]| {
+        assert_eq!(answer(content, map).data["warnings"], json!(expected), "{content}");
+    };
+    check("Title\nx\n", &[], &[]);
+    let template = TemplateCatalog::of(&sample.instance.data).find_or_error("discussion").expect("supplied");
+    template.apply(&sample.instance.notes, &open(&sample.instance, PATH).expect("itself")).expect("applied");
+
+    let of_title = "--map 'Title=Subject' makes column \"Title\" the item Subject, which views show.";
+    check("Form,Title\nTopic,x\n", &[], &["No view shows column \"Title\".", of_title]);
+    check("Form,Title\nTopic,x\n", &["Title=Subject"], &[]);
+    check("Form,Title\nTopic,x\n", &["Title="], &[]);
+    check("Form,Subject,Text\nTopic,x,y\n", &["Text=Body:rich-text"], &[]);
+    let of_category = "--map 'category=Categories' makes column \"category\" the item Categories, which views show.";
+    let both = ["No view shows columns \"Title\", \"category\".", of_title, of_category];
+    check("Title,category\nx,y\n", &[], &both);
+    let others = "Views show \"Categories\", \"Subject\", which no column becomes; --map 'COLUMN=ITEM' assigns one.";
+    check("City\nx\n", &[], &["No view shows column \"City\".", others]);
+    check("City,Subject,Categories\nx,y,z\n", &[], &["No view shows column \"City\"."]);
+    let columns = answer("Form,Title,Subject,$X\na,b,c,d\n", &[]).data["columns"].clone();
+    let in_views: Vec<&Json> = columns.as_array().expect("a list").iter().map(|column| &column["in_views"]).collect();
+    assert_eq!(in_views, [&json!(true), &json!(false), &json!(true), &Json::Null]);
 }

@@ -1,0 +1,31 @@
+//! Execution of any request on an open data folder.
+
+use instance::Instance;
+
+use crate::answer::ProgressCallback;
+use crate::failure::{Failure, Outcome};
+use crate::request::Request;
+use crate::{databases, designs, domains, export, fixup, groups, import, maintenance, people, queue, status, views};
+
+/// Executes a request on an open data folder.
+pub fn execute(instance: &Instance, request: Request, report: &mut ProgressCallback<'_>) -> Outcome {
+    match request {
+        Request::User(request) => people::execute(instance, request),
+        Request::Group(request) => groups::execute(instance, request),
+        Request::Domain(request) => domains::execute(instance, request),
+        Request::Db(request) => databases::execute(instance, request, report),
+        Request::Fixup(request) => fixup::execute(&instance.notes, &request, report),
+        Request::Design(request) => designs::execute(instance, &request),
+        Request::Updall(request) => views::updall(instance, &request, report),
+        Request::Backup(request) => maintenance::backup(instance, &request, report),
+        Request::Blobs(request) => maintenance::blobs(instance, &request, report),
+        Request::Queue(request) => queue::execute(instance, request),
+        Request::Import(request) => import::execute(instance, &request, report),
+        Request::Export(request) => export::execute(instance, &request, report),
+        Request::Status { running: true } => Err(Failure::Refused("no server runs on this data folder".to_owned())),
+        Request::Status { running: false } => status::execute(instance),
+        Request::Tls(_) => Err(Failure::Refused(
+            "no server runs on this data folder; a server reads the certificate when it starts".to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,71 @@
+//! Administration: one implementation for the command line and for the control socket.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`mod@execute`] | execution of any request |
+//! | [`request`], [`answer`], [`failure`] | requests; results and progress; errors |
+//! | [`people`], [`groups`], [`domains`] | the directory |
+//! | [`databases`], [`access`], [`views`] | databases; access control lists; views |
+//! | [`full_text`] | the full-text index of a database |
+//! | [`designs`], [`table`] | templates; import and export of documents as tables |
+//! | [`fixup`], [`maintenance`] | damage; backup, attachments |
+//! | [`data_files`] | the files of a backup beside the store: keys, certificates, templates |
+//! | [`queue`], [`tls`] | queued mail; the certificate |
+//! | [`import`], [`export`] | mail from files and into files |
+//! | [`control`] | the control socket of a running server |
+//! | [`mail_files`], [`flag_list`] | the names of such files; flags beside them |
+//!
+//! The caller that executes a [`Request`] receives progress through a closure, which may cancel the command. The result
+//! is an [`Answer`] or a [`Failure`] whose text says what to do next. All functions here block, and none of them
+//! prints.
+
+pub mod access;
+pub mod answer;
+pub mod control;
+pub mod data_files;
+pub mod databases;
+mod deleted;
+pub mod designs;
+pub mod domains;
+pub mod execute;
+pub mod export;
+pub mod failure;
+pub mod fixup;
+pub mod flag_list;
+pub mod full_text;
+pub mod groups;
+pub mod import;
+pub mod limits;
+pub mod mail_files;
+pub mod maintenance;
+pub mod people;
+pub mod queue;
+pub mod request;
+pub mod status;
+pub mod table;
+pub mod tls;
+pub mod views;
+
+pub use answer::{Answer, Progress, ProgressCallback, Unit, counted};
+pub use execute::execute;
+pub use failure::{Failure, Outcome, report_step};
+pub use request::Request;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use sample::Sample;
+
+    use super::*;
+
+    /// Executes requests on a sample.
+    pub(crate) trait ExecuteRequest {
+        /// Executes a request and ignores its progress.
+        fn execute(&self, request: Request) -> Outcome;
+    }
+
+    impl ExecuteRequest for Sample {
+        fn execute(&self, request: Request) -> Outcome {
+            execute(&self.instance, request, &mut |_| std::ops::ControlFlow::Continue(()))
+        }
+    }
+}

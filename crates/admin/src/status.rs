@@ -1,0 +1,29 @@
+//! `doublet status`: the state of the server in a dozen numbers. `/metrics` has more of them.
+
+use instance::Instance;
+use serde_json::json;
+
+use super::{Answer, Outcome};
+
+pub(super) fn execute(instance: &Instance) -> Outcome {
+    let queue = instance.router.counts();
+    let (commits, syncs) = instance.store.committer().counts();
+    let cache = instance.directory.cache_statistics();
+    Ok(Answer::record(vec![
+        ("version", json!(env!("CARGO_PKG_VERSION"))),
+        ("server", json!(instance.hostname)),
+        ("data", json!(instance.data.path().display().to_string())),
+        ("people", json!(instance.directory.users(0, 0)?.total)),
+        ("groups", json!(instance.directory.groups(0, 0)?.total)),
+        ("domains", json!(instance.directory.domains(0, 0)?.total)),
+        ("databases", json!(instance.notes.database_list()?.len())),
+        ("open_databases", json!(instance.notes.open_count())),
+        ("queued_messages", json!(queue.messages)),
+        ("transfers", json!(queue.active)),
+        ("commits", json!(commits)),
+        ("syncs", json!(syncs)),
+        ("name_cache_hits", json!(cache.hits)),
+        ("name_cache_misses", json!(cache.misses)),
+        ("store_fault", json!(instance.store_fault())),
+    ]))
+}
