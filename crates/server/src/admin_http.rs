@@ -1,8 +1,8 @@
 //! The administration port: health and statistics over HTTP.
 //!
 //! - `GET /health/live`: 200 as long as the program responds.
-//! - `GET /health/ready`: 200 if the server accepts mail; 503 with the reason if it drains, its store is poisoned or
-//!   its disk is full.
+//! - `GET /health/ready`: 200 if the server accepts mail and connections; 503 with the reason if it drains, its store
+//!   is poisoned, its disk is full, or a listener is dead or blocked.
 //! - `GET /metrics`: statistics for Prometheus.
 //!
 //! There is no authentication, so the port is bound to loopback unless the configuration says otherwise. It cannot
@@ -18,10 +18,16 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use wire::Shutdown;
 
+use crate::listen::{self, ListenerProbe};
+
 /// The data source of the administration port.
 pub trait StatusSource: Send + Sync + 'static {
-    /// Returns `Ok` if the server is ready, or the reason why it is not. Called on a thread that may block.
+    /// Returns `Ok` if the server is ready apart from its listeners, or the reason why it is not. Called on a thread
+    /// that may block.
     fn ready(&self) -> Result<(), String>;
+
+    /// Returns the probes of the listeners, which must all accept connections.
+    fn listeners(&self) -> &[ListenerProbe];
 
     /// Returns the statistics. May be slow; called on a thread that may block.
     fn metrics(&self) -> String;
@@ -41,9 +47,11 @@ fn router(facts: Arc<dyn StatusSource>) -> Router {
 }
 
 async fn ready(State(facts): State<Arc<dyn StatusSource>>) -> impl IntoResponse {
+    let faults = listen::faults(facts.listeners()).await;
     // The check queries the free disk space from the system, which may block.
     match tokio::task::spawn_blocking(move || facts.ready()).await {
-        Ok(Ok(())) => (StatusCode::OK, "ready\n".to_owned()),
+        Ok(Ok(())) if faults.is_empty() => (StatusCode::OK, "ready\n".to_owned()),
+        Ok(Ok(())) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", faults.join("; "))),
         Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
         Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, String::new()),
     }
@@ -68,6 +76,10 @@ mod tests {
     impl StatusSource for Fixed {
         fn ready(&self) -> Result<(), String> {
             self.0.clone()
+        }
+
+        fn listeners(&self) -> &[ListenerProbe] {
+            &[]
         }
 
         fn metrics(&self) -> String {

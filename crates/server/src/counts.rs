@@ -5,7 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use smtp::envelope::{Envelope, Protocol};
+use mail::submission::{Origin, Protocol};
+use sasl::LoginProtocol;
 
 /// A counter that never decreases.
 #[derive(Debug, Default)]
@@ -58,9 +59,9 @@ pub struct ProtocolCounts {
 impl MailCounts {
     /// Returns the counters of the protocol by which a message arrived.
     #[must_use]
-    pub fn of(&self, envelope: &Envelope) -> &ProtocolCounts {
+    pub fn of(&self, origin: &Origin) -> &ProtocolCounts {
         let [smtp, submission, lmtp] = &self.by_protocol;
-        match (envelope.protocol, &envelope.sender.login) {
+        match (origin.protocol, &origin.login) {
             (Protocol::Lmtp, _) => lmtp,
             (_, Some(_)) => submission,
             (_, None) => smtp,
@@ -68,62 +69,32 @@ impl MailCounts {
     }
 }
 
-/// The protocols that support logins, as the statistics name them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoginProtocol {
-    /// IMAP.
-    Imap,
-    /// POP3.
-    Pop3,
-    /// SMTP submission.
-    Submission,
-    /// The native protocol.
-    Native,
-}
-
-impl LoginProtocol {
-    /// All variants.
-    pub const ALL: [Self; 4] = [Self::Imap, Self::Pop3, Self::Submission, Self::Native];
-
-    /// Returns the name that the statistics show.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Imap => "imap",
-            Self::Pop3 => "pop3",
-            Self::Submission => "submission",
-            Self::Native => "native",
-        }
-    }
-}
+/// The protocols whose logins the statistics show.
+pub const LOGIN_PROTOCOLS: [LoginProtocol; 4] =
+    [LoginProtocol::Imap, LoginProtocol::Pop3, LoginProtocol::Submission, LoginProtocol::Native];
 
 /// Counters of logins for each protocol.
 #[derive(Debug, Default)]
 pub struct LoginCounts {
-    by_protocol: [(Count, Count); 4],
+    /// Counters of successful and of failed logins, in the order of [`LoginProtocol::ALL`].
+    by_protocol: [(Count, Count); LoginProtocol::ALL.len()],
 }
 
 impl LoginCounts {
     /// Counts a login as succeeded or failed.
-    pub fn add<T, E>(&self, door: LoginProtocol, outcome: &Result<T, E>) {
-        let (succeeded, failed) = self.at(door);
+    pub fn add<T, E>(&self, protocol: LoginProtocol, outcome: &Result<T, E>) {
+        let (succeeded, failed) = self.at(protocol);
         if outcome.is_ok() { succeeded.add(1) } else { failed.add(1) }
     }
 
     /// Returns the number of successful and of failed logins.
     #[must_use]
-    pub fn get(&self, door: LoginProtocol) -> (u64, u64) {
-        let (succeeded, failed) = self.at(door);
+    pub fn get(&self, protocol: LoginProtocol) -> (u64, u64) {
+        let (succeeded, failed) = self.at(protocol);
         (succeeded.get(), failed.get())
     }
 
-    fn at(&self, door: LoginProtocol) -> &(Count, Count) {
-        let [imap, pop3, submission, native] = &self.by_protocol;
-        match door {
-            LoginProtocol::Imap => imap,
-            LoginProtocol::Pop3 => pop3,
-            LoginProtocol::Submission => submission,
-            LoginProtocol::Native => native,
-        }
+    fn at(&self, protocol: LoginProtocol) -> &(Count, Count) {
+        &self.by_protocol[protocol as usize]
     }
 }

@@ -2,34 +2,34 @@
 
 use std::sync::Arc;
 
+use admin::databases::{check_title, server_only_acl};
 use base::Name;
+use design::template::{Template, apply_to_new};
+use design::templates::TemplateCatalog;
+use instance::Instance;
 use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase};
 use rpc::backend::{CreateDatabaseError, DatabaseCreator, Template as RpcTemplate};
-
-use crate::admin::databases::{check_title, server_only_acl};
-use crate::core::Core;
-use crate::template::{Template, apply_to_new};
 
 /// The folder of mail files. They are created together with their users.
 const MAIL_FOLDER: &str = "mail/";
 
 /// Creates databases for the users whom the operator permits to do so.
 pub struct TemplateDatabaseCreator {
-    core: Arc<Core>,
+    instance: Arc<Instance>,
 }
 
 impl TemplateDatabaseCreator {
     /// Creates the service, which adds databases to the server's catalog.
     #[must_use]
-    pub fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
+    pub fn new(instance: &Arc<Instance>) -> Self {
+        Self { instance: Arc::clone(instance) }
     }
 
     /// Returns `true` if the identity may create databases. Names, groups and wildcards are matched in the same way as
     /// in an ACL.
     fn may_create(&self, identity: &Identity) -> Result<bool, directory::Error> {
         let mut acl = Acl::open_to_all(AclLevel::NoAccess);
-        let said = self.core.config.native.database_makers.split(',').map(str::trim);
+        let said = self.instance.config.native.database_creators.split(',').map(str::trim);
         for who in said.filter(|who| !who.is_empty()) {
             acl.entries.push(AclEntry::new(self.name_of(who)?, AclLevel::Manager));
         }
@@ -39,15 +39,15 @@ impl TemplateDatabaseCreator {
     }
 
     fn name_of(&self, who: &str) -> Result<Name, directory::Error> {
-        if let Some(person) = self.core.directory.person(who)? {
+        if let Some(person) = self.instance.directory.person(who)? {
             return Ok(person.name.clone());
         }
-        let group = self.core.directory.group(who)?;
+        let group = self.instance.directory.group(who)?;
         Ok(group.map_or_else(|| Name::new(who), |group| group.name.clone()))
     }
 
     fn acl_for(&self, maker: &Identity) -> Acl {
-        let mut acl = server_only_acl(&self.core);
+        let mut acl = server_only_acl(&self.instance);
         let kind = if maker.server { AclKind::Server } else { AclKind::Person };
         acl.entries.push(AclEntry { kind, ..AclEntry::new(maker.name.clone(), AclLevel::Manager) });
         // The creator logged in with a password. With a lower maximum, the creator could not grant access to anyone.
@@ -58,7 +58,7 @@ impl TemplateDatabaseCreator {
 
 impl DatabaseCreator for TemplateDatabaseCreator {
     fn templates(&self) -> Vec<RpcTemplate> {
-        let listed = self.core.templates().all();
+        let listed = TemplateCatalog::of(&self.instance.data).all();
         for failure in listed.errors {
             tracing::warn!(target: "design", %failure, "cannot use a template");
         }
@@ -91,9 +91,7 @@ impl DatabaseCreator for TemplateDatabaseCreator {
         let template = match template {
             "" => None,
             name => {
-                let found = self
-                    .core
-                    .templates()
+                let found = TemplateCatalog::of(&self.instance.data)
                     .find(name)
                     .map_err(|error| CreateDatabaseError::Refused(error.to_string()))?;
                 Some(found.ok_or(CreateDatabaseError::NoTemplate)?)
@@ -102,10 +100,10 @@ impl DatabaseCreator for TemplateDatabaseCreator {
         let own_title = template.as_ref().map_or(path, |template| template.title.as_str());
         let title = if title.is_empty() { own_title } else { title };
         let new = NewDatabase::new(path, title, DatabaseKind::Standard, self.acl_for(maker));
-        let directory = &self.core.directory;
+        let directory = &self.instance.directory;
         let database = directory.database_create(&new).map_err(CreateDatabaseError::Directory)?;
         let Some(template) = template else { return Ok(database) };
-        let applied = apply_to_new(&self.core, &database, &template);
+        let applied = apply_to_new(&self.instance, &database, &template);
         applied.map(|()| database).map_err(|error| CreateDatabaseError::Refused(error.to_string()))
     }
 }

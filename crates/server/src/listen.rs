@@ -3,24 +3,29 @@
 //! All listeners are bound before any of them serves, so that a port in use is an error at startup and not later.
 //! Accepting ends when the server drains. A connection beyond the limits gets an error in the words of its protocol and
 //! is closed. Errors of `accept`, such as running out of file descriptors, are logged and retried after a pause; they
-//! are never fatal.
+//! are never fatal. [`faults`] probes the tasks of the listeners and reports those that do not accept connections.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
+use config::keys::ListenKeys;
+use config::setting::{Bind, ListenAddresses};
+use instance::data_folder::{DataError, DataFolder, write_private};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use wire::{Admission, Connections, Peer, Shutdown, Stream};
 
-use crate::config::keys::ListenKeys;
-use crate::config::setting::{Bind, ListenAddresses};
-use crate::data::{DataError, DataFolder, write_private};
-use crate::limits::{ACCEPT_PAUSE, BACKLOG};
+use crate::limits::{ACCEPT_PAUSE, BACKLOG, PROBE_TIME_MAX, PROBES_MAX};
 
 /// The mode of the control socket: only its owner and root have access.
 pub const CONTROL_SOCKET_MODE: u32 = 0o600;
@@ -237,6 +242,87 @@ pub struct ListenerCounts {
 /// A function that starts to serve one connection. It is called once for each connection and must not block.
 pub type ServeConnection = Arc<dyn Fn(Stream, Peer, Admission) + Send + Sync>;
 
+/// The question to the task of a listener whether it accepts connections. The answer is its last error, if any.
+pub type Probe = oneshot::Sender<Option<String>>;
+
+/// The end of a listener's probes at which the state of the listener is requested.
+#[derive(Debug, Clone)]
+pub struct ListenerProbe {
+    /// Name and address of the listener, for the operator.
+    name: String,
+    /// The file of a local socket.
+    file: Option<PathBuf>,
+    probes: mpsc::Sender<Probe>,
+}
+
+impl ListenerProbe {
+    /// Creates the two ends of the probes of a listener.
+    #[must_use]
+    pub fn new(bound: &BoundListener) -> (Self, mpsc::Receiver<Probe>) {
+        let (probes, receiver) = mpsc::channel(PROBES_MAX);
+        let file = match &bound.socket {
+            Socket::Tcp(_) => None,
+            Socket::Unix(_, file) => Some(file.0.clone()),
+        };
+        let name = format!("{} at {}", bound.protocol.name(), bound.address);
+        (Self { name, file, probes }, receiver)
+    }
+
+    fn fault(&self, why: &str) -> String {
+        format!("the listener {} {why}", self.name)
+    }
+
+    /// Sends a probe, or returns the fault that prevents it.
+    fn send(&self) -> Result<oneshot::Receiver<Option<String>>, String> {
+        if self.file.as_ref().is_some_and(|file| !file.exists()) {
+            return Err(self.fault("cannot be reached because its socket was removed; restart the server"));
+        }
+        let (answer, answered) = oneshot::channel();
+        match self.probes.try_send(answer) {
+            Ok(()) => Ok(answered),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(self.fault(BLOCKED)),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(self.fault(ENDED)),
+        }
+    }
+
+    async fn answer(&self, sent: Result<oneshot::Receiver<Option<String>>, String>, until: Instant) -> Option<String> {
+        let answered = match sent {
+            Ok(answered) => answered,
+            Err(fault) => return Some(fault),
+        };
+        match tokio::time::timeout_at(until, answered).await {
+            Ok(Ok(None)) => None,
+            Ok(Ok(Some(error))) => Some(self.fault(&format!("cannot accept connections: {error}"))),
+            Ok(Err(_)) => Some(self.fault(ENDED)),
+            Err(_) => Some(self.fault(BLOCKED)),
+        }
+    }
+}
+
+/// Description of a listener whose task does not answer.
+const BLOCKED: &str = "is blocked; see the log, and restart the server if this does not pass";
+
+/// Description of a listener whose task has ended although the server runs.
+const ENDED: &str = "has ended because of a bug; see the log, and restart the server";
+
+/// Returns a description of each listener that does not accept connections. Takes at most [`PROBE_TIME_MAX`].
+pub async fn faults(listeners: &[ListenerProbe]) -> Vec<String> {
+    let until = Instant::now() + PROBE_TIME_MAX;
+    let sent: Vec<_> = listeners.iter().map(ListenerProbe::send).collect();
+    let mut faults = Vec::new();
+    for (listener, sent) in listeners.iter().zip(sent) {
+        faults.extend(listener.answer(sent, until).await);
+    }
+    faults
+}
+
+/// An error of `accept`, until a later attempt does not fail.
+#[derive(Debug)]
+struct AcceptFailure {
+    error: String,
+    retry_at: Instant,
+}
+
 /// A task that accepts connections of one listener.
 pub struct Acceptor {
     /// The listener.
@@ -249,21 +335,29 @@ pub struct Acceptor {
     pub serve: ServeConnection,
     /// The signal that ends accepting.
     pub shutdown: Shutdown,
+    /// The probes of this listener.
+    pub probes: mpsc::Receiver<Probe>,
 }
 
 impl Acceptor {
-    /// Accepts connections until the server drains.
-    pub async fn run(self) {
+    /// Accepts connections and answers probes until the server drains.
+    pub async fn run(mut self) {
+        let mut failure = None;
         loop {
             let accepted = tokio::select! {
-                accepted = self.bound.socket.accept() => accepted,
+                accepted = self.bound.socket.accept_after(&mut failure) => accepted,
+                Some(probe) = self.probes.recv() => {
+                    // The sender of a probe may have given up.
+                    let _ = probe.send(failure.as_ref().map(|failure: &AcceptFailure| failure.error.clone()));
+                    continue;
+                }
                 () = self.shutdown.draining() => return,
             };
             match accepted {
                 Ok((stream, peer)) => self.admit(stream, peer),
                 Err(error) => {
                     tracing::warn!(target: "wire", listener = self.bound.protocol.name(), %error, "cannot accept");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    failure = Some(AcceptFailure { error: error.to_string(), retry_at: Instant::now() + ACCEPT_PAUSE });
                 }
             }
         }
@@ -285,6 +379,25 @@ impl Acceptor {
 }
 
 impl Socket {
+    /// Accepts a connection, after the pause of an earlier failure. Clears the failure if the attempt does not fail.
+    async fn accept_after(&self, failure: &mut Option<AcceptFailure>) -> io::Result<(Stream, Peer)> {
+        if let Some(failed) = failure {
+            tokio::time::sleep_until(failed.retry_at).await;
+        }
+        let mut accepting = pin!(self.accept());
+        match poll_fn(|context| Poll::Ready(accepting.as_mut().poll(context))).await {
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(accepted)) => {
+                *failure = None;
+                Ok(accepted)
+            }
+            Poll::Pending => {
+                *failure = None;
+                accepting.await
+            }
+        }
+    }
+
     async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
             Self::Tcp(listener) => {
@@ -310,13 +423,13 @@ async fn refuse(mut stream: Stream, words: &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use base::sync::Mutex;
 
     use tokio::io::AsyncReadExt;
     use wire::ConnectionLimits;
 
     use super::*;
-    use crate::config::{ConfigSources, load};
+    use config::{ConfigSources, load};
 
     const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls native lmtp admin";
 
@@ -377,21 +490,84 @@ mod tests {
             let kept = Arc::clone(&kept);
             move |stream, peer, admission| {
                 assert!(peer.loopback);
-                kept.lock().expect("one thread").push((stream, admission));
+                kept.lock().push((stream, admission));
             }
         });
         let connections = Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 });
+        let (_, probes) = ListenerProbe::new(&bound);
         let acceptor =
-            Acceptor { bound, connections, traffic: Arc::clone(&traffic), serve, shutdown: shutdown.clone() };
+            Acceptor { bound, connections, traffic: Arc::clone(&traffic), serve, shutdown: shutdown.clone(), probes };
         let task = tokio::spawn(acceptor.run());
         let _first = TcpStream::connect(&address).await.expect("it listens");
         let mut second = TcpStream::connect(&address).await.expect("it listens");
         let mut heard = String::new();
         second.read_to_string(&mut heard).await.expect("it is told");
         assert_eq!(heard, "* BYE [UNAVAILABLE] Too many connections, try again later\r\n");
-        assert_eq!((kept.lock().expect("one thread").len(), traffic.refused.load(Ordering::Relaxed)), (1, 1));
+        assert_eq!((kept.lock().len(), traffic.refused.load(Ordering::Relaxed)), (1, 1));
         shutdown.drain();
         task.await.expect("it ends");
         assert!(TcpStream::connect(&address).await.is_err());
+    }
+
+    /// Creates the task of a listener that admits no connections, and its probe.
+    fn probed(folder: &Path, assignment: &str) -> (Acceptor, ListenerProbe) {
+        let bound = bind(folder, &[assignment]).expect("a free address").remove(0);
+        let (probe, probes) = ListenerProbe::new(&bound);
+        let connections = Connections::new(ConnectionLimits { total_max: 0, per_address_max: 0 });
+        let serve: ServeConnection = Arc::new(|_, _, _| {});
+        let shutdown = Shutdown::new();
+        (Acceptor { bound, connections, traffic: Arc::default(), serve, shutdown, probes }, probe)
+    }
+
+    async fn check_fault(probe: &ListenerProbe, expected: &str) {
+        let found = faults(std::slice::from_ref(probe)).await;
+        assert!(found.len() == 1 && found[0].starts_with("the listener ") && found[0].contains(expected), "{found:?}");
+    }
+
+    // The clock of these tests is stopped: it advances to the next timeout when no task can run.
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_that_is_blocked_or_dead_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (acceptor, probe) = probed(folder.path(), "imap=127.0.0.1:0");
+        check_fault(&probe, "is blocked").await;
+        let task = tokio::spawn(acceptor.run());
+        assert_eq!(faults(std::slice::from_ref(&probe)).await, Vec::<String>::new());
+        task.abort();
+        assert!(task.await.is_err());
+        check_fault(&probe, "has ended").await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_whose_socket_was_removed_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (acceptor, probe) = probed(folder.path(), "lmtp=lmtp.sock");
+        let task = tokio::spawn(acceptor.run());
+        assert_eq!(faults(std::slice::from_ref(&probe)).await, Vec::<String>::new());
+        std::fs::remove_file(folder.path().join("lmtp.sock")).expect("it was bound");
+        check_fault(&probe, "its socket was removed").await;
+        task.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_that_cannot_accept_is_told_until_it_can() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (acceptor, probe) = probed(folder.path(), "imap=127.0.0.1:0");
+        let Socket::Tcp(listener) = &acceptor.bound.socket else { panic!("a TCP listener") };
+        // After a shutdown of the listening socket, every accept fails.
+        let socket = std::os::fd::AsFd::as_fd(listener).try_clone_to_owned().expect("a descriptor is free");
+        std::net::TcpStream::from(socket).shutdown(std::net::Shutdown::Both).expect("it is open");
+        let mut failure = None;
+        let error = acceptor.bound.socket.accept_after(&mut failure).await.expect_err("it fails");
+        let task = tokio::spawn(acceptor.run());
+        while faults(std::slice::from_ref(&probe)).await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        check_fault(&probe, &format!("cannot accept connections: {error}")).await;
+        task.abort();
+
+        let (working, _) = probed(folder.path(), "imap=127.0.0.1:0");
+        failure = Some(AcceptFailure { error: error.to_string(), retry_at: Instant::now() + ACCEPT_PAUSE });
+        let waiting = tokio::time::timeout(ACCEPT_PAUSE * 2, working.bound.socket.accept_after(&mut failure)).await;
+        assert!(waiting.is_err() && failure.is_none(), "no connection, and no error any more");
     }
 }

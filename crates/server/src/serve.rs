@@ -11,46 +11,48 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use admin::control;
+use admin::request::TlsRequest;
+use admin::{self, Answer, ProgressCallback, Request};
+use config::Config;
+use instance::Instance;
+use instance::certificate::CertificateFiles;
+use instance::data_folder::ListenerAddress;
+use instance::full_text::{self, Indexer};
+use instance::system::processors;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use wire::{ConnectionLimits, Connections, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
-use crate::admin::request::TlsRequest;
-use crate::admin::{self, Answer, ProgressCallback, Request};
-use crate::certificate::CertificateFiles;
-use crate::config::Config;
-use crate::control;
-use crate::core::Core;
-use crate::full_text::{self, Indexer};
+use crate::counts::MailCounts;
 use crate::limits::SHUTDOWN_WORK_TIME_MAX;
-use crate::listen::{self, Acceptor, BoundListener, ListenerCounts, Protocol, ServeConnection, Socket};
+use crate::listen::{self, Acceptor, BoundListener, ListenerCounts, ListenerProbe, Protocol, ServeConnection, Socket};
 use crate::logins::Logins;
 use crate::sessions::{DirectoryWatch, Sessions};
 use crate::statistics::Statistics;
-use crate::system::processors;
 use crate::tasks;
 use crate::updater::{self, Updater};
 
-mod rooms;
+mod protocols;
 
-use rooms::ProtocolServices;
+use protocols::ProtocolServices;
 
 /// The error returned if the server cannot run. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The data folder cannot be opened.
     #[error(transparent)]
-    Core(#[from] crate::core::CoreError),
+    Instance(#[from] instance::InstanceError),
     /// The certificate cannot be loaded.
     #[error(transparent)]
-    Certificate(#[from] crate::certificate::CertificateError),
+    Certificate(#[from] instance::certificate::CertificateError),
     /// A listener cannot be bound.
     #[error(transparent)]
     Listen(#[from] listen::ListenError),
     /// The file with the addresses cannot be written.
     #[error(transparent)]
-    Data(#[from] crate::data::DataError),
+    Data(#[from] instance::data_folder::DataError),
     /// The worker threads cannot be started.
     #[error(transparent)]
     Pool(#[from] wire::PoolError),
@@ -62,22 +64,18 @@ pub enum ServeError {
     System(&'static str, std::io::Error),
 }
 
-/// Runs the server until a signal ends it.
-pub fn run(config: Arc<Config>) -> Result<(), ServeError> {
-    run_with(Core::open(config)?, |_| {})
-}
-
-/// Runs the server on an open data folder. `started` is called with the listeners when they are bound.
-pub fn run_with(core: Core, started: impl FnOnce(&[BoundListener])) -> Result<(), ServeError> {
+/// Runs the server on an open data folder until a signal ends it. `started` is called with the listeners when they are
+/// bound.
+pub fn run(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) -> Result<(), ServeError> {
     raise_file_limit();
-    let threads = core.config.server.network_threads.or_else(processors);
+    let threads = instance.config.server.network_threads.or_else(processors);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("network")
         .enable_all()
         .build()
         .map_err(|error| ServeError::System("start the network threads", error))?;
-    let outcome = runtime.block_on(serve(core, started));
+    let outcome = runtime.block_on(serve(instance, started));
     runtime.shutdown_timeout(SHUTDOWN_WORK_TIME_MAX);
     outcome
 }
@@ -86,33 +84,37 @@ pub fn run_with(core: Core, started: impl FnOnce(&[BoundListener])) -> Result<()
 /// problems found.
 #[must_use]
 pub fn check_files(config: &Config) -> Vec<String> {
-    let data = crate::data::DataFolder::new(&config.server.data);
+    let data = instance::data_folder::DataFolder::new(&config.server.data);
     let mut problems = Vec::new();
     if config.tls.certificate.0.is_some() {
-        let files = CertificateFiles::from_config(config, &data, &crate::core::server_name(config));
+        let files = CertificateFiles::from_config(config, &data, &instance::server_name(config));
         problems.extend(files.load().err().map(|error| format!("tls: {error}")));
     }
-    problems.extend(rooms::smart_host(config).err().map(|error| format!("router: {error}")));
+    problems.extend(protocols::smart_host(config).err().map(|error| format!("router: {error}")));
     problems
 }
 
-async fn serve(core: Core, started: impl FnOnce(&[BoundListener])) -> Result<(), ServeError> {
-    let core = Arc::new(core);
-    let files = CertificateFiles::from_config(&core.config, &core.data, &core.hostname);
+async fn serve(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) -> Result<(), ServeError> {
+    let instance = Arc::new(instance);
+    let files = CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname);
     let tls = Arc::new(files.load()?);
     let shutdown = Shutdown::new();
     let mut signals = Signals::new()?;
-    let bound = listen::bind_all(&core.config.listen, &core.data)?;
-    let control = listen::bind_local(Protocol::Admin, &core.data.control_socket(), listen::CONTROL_SOCKET_MODE)?;
-    listen::write_addresses(&bound, &core.data.listeners())?;
+    let bound = listen::bind_all(&instance.config.listen, &instance.data)?;
+    let control = listen::bind_local(Protocol::Admin, &instance.data.control_socket(), listen::CONTROL_SOCKET_MODE)?;
+    listen::write_addresses(&bound, &instance.data.listeners())?;
     for listener in &bound {
         tracing::info!(target: "doublet", listener = listener.protocol.name(), address = listener.address, "listening");
     }
-    started(&bound);
-    let server = Server::new(core, tls, files, shutdown)?;
+    let address = |listener: &BoundListener| ListenerAddress {
+        protocol: listener.protocol.name(),
+        address: listener.address.clone(),
+    };
+    started(&bound.iter().map(address).collect::<Vec<_>>());
+    let server = Server::new(instance, tls, files, shutdown)?;
     let mut tasks = JoinSet::new();
     server.start(bound, control, &mut tasks)?;
-    tracing::info!(target: "doublet", version = env!("CARGO_PKG_VERSION"), server = server.core.hostname, "ready");
+    tracing::info!(target: "doublet", version = env!("CARGO_PKG_VERSION"), server = server.instance.hostname, "ready");
     server.wait_for_end(&mut signals).await;
     server.end(&mut signals, tasks).await;
     Ok(())
@@ -120,7 +122,7 @@ async fn serve(core: Core, started: impl FnOnce(&[BoundListener])) -> Result<(),
 
 /// The parts of a running server.
 struct Server {
-    core: Arc<Core>,
+    instance: Arc<Instance>,
     pool: Pool,
     tls: Arc<Tls>,
     files: CertificateFiles,
@@ -129,26 +131,27 @@ struct Server {
     traffic: BTreeMap<Protocol, Arc<ListenerCounts>>,
     sessions: Arc<Sessions>,
     logins: Arc<Logins>,
+    mail_counts: Arc<MailCounts>,
     queued: Arc<Notify>,
     updater: Arc<Updater>,
 }
 
 impl Server {
     fn new(
-        core: Arc<Core>,
+        instance: Arc<Instance>,
         tls: Arc<Tls>,
         files: CertificateFiles,
         shutdown: Shutdown,
     ) -> Result<Arc<Self>, ServeError> {
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-        let keys = &core.config.server;
-        let limits = &core.config.limits;
+        let keys = &instance.config.server;
+        let limits = &instance.config.limits;
         let options = PoolOptions {
             name: "worker".to_owned(),
             workers: keys.pool_tasks.or_else(|| processors().saturating_mul(2).max(4)),
             queue_max: count(keys.pool_queue),
         };
-        let pool = Pool::new(&options, Arc::clone(&core.clock))?;
+        let pool = Pool::new(&options, Arc::clone(&instance.clock))?;
         let connections = Connections::new(ConnectionLimits {
             total_max: count(limits.connections),
             per_address_max: count(limits.connections_per_address),
@@ -167,9 +170,22 @@ impl Server {
         let traffic = protocols.into_iter().map(|protocol| (protocol, Arc::default())).collect();
         let queued = Arc::new(Notify::new());
         let sessions: Arc<Sessions> = Arc::default();
-        let logins = Logins::new(&core, Arc::clone(&sessions));
-        let updater = Arc::new(Updater::new(&core));
-        Ok(Arc::new(Self { core, pool, tls, files, shutdown, connections, traffic, sessions, logins, queued, updater }))
+        let logins = Logins::new(&instance, Arc::clone(&sessions));
+        let updater = Arc::new(Updater::new(&instance));
+        Ok(Arc::new(Self {
+            instance,
+            pool,
+            tls,
+            files,
+            shutdown,
+            connections,
+            traffic,
+            sessions,
+            logins,
+            mail_counts: Arc::default(),
+            queued,
+            updater,
+        }))
     }
 
     /// Starts the listeners and the background tasks.
@@ -179,17 +195,17 @@ impl Server {
         control: BoundListener,
         running: &mut JoinSet<()>,
     ) -> Result<(), ServeError> {
-        let rooms = ProtocolServices::new(self, &self.logins)?;
-        let agent = rooms.agent(self)?;
+        let services = ProtocolServices::new(self, &self.logins)?;
+        let agent = services.agent(self)?;
         running.spawn(agent.run());
         running.spawn(self.watch()?.run(self.shutdown.clone()));
-        if self.core.config.full_text.update {
+        if self.instance.config.full_text.update {
             running.spawn(self.indexing());
         }
-        for task in tasks::all(&self.core) {
-            running.spawn(tasks::run(task, Arc::clone(&self.core), self.shutdown.clone()));
+        for task in tasks::all(&self.instance) {
+            running.spawn(tasks::run(task, Arc::clone(&self.instance), self.shutdown.clone()));
         }
-        running.spawn(updater::run(Arc::clone(&self.updater), Arc::clone(&self.core), self.shutdown.clone()));
+        running.spawn(updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {
             let server = Arc::clone(self);
             let shutdown = self.shutdown.clone();
@@ -198,40 +214,51 @@ impl Server {
                 drop(file);
             });
         }
+        let (admin, bound): (Vec<_>, Vec<_>) =
+            bound.into_iter().partition(|listener| listener.protocol == Protocol::Admin);
+        let mut listeners = Vec::new();
         for listener in bound {
-            if listener.protocol == Protocol::Admin {
-                self.start_admin_port(listener, running);
-            } else {
-                let serve = rooms.serve(listener.protocol, self);
-                running.spawn(self.acceptor(listener, serve).run());
-            }
+            let (probe, probes) = ListenerProbe::new(&listener);
+            listeners.push(probe);
+            let serve = services.serve(listener.protocol, self);
+            running.spawn(self.acceptor(listener, serve, probes).run());
+        }
+        for listener in admin {
+            self.start_admin_port(listener, listeners.clone(), running);
         }
         Ok(())
     }
 
     /// Returns the task that keeps the full-text indexes up to date.
     fn indexing(&self) -> impl Future<Output = ()> + use<> {
-        let core = &self.core;
-        let keys = &self.core.config.full_text;
-        let indexer = Indexer::new(Arc::clone(&core.full_text), Arc::clone(&core.notes), Arc::clone(&core.clock));
+        let instance = &self.instance;
+        let keys = &self.instance.config.full_text;
+        let indexer =
+            Indexer::new(Arc::clone(&instance.full_text), Arc::clone(&instance.notes), Arc::clone(&instance.clock));
         full_text::run(indexer, (keys.delay.0, keys.idle_time.0), self.shutdown.clone())
     }
 
     /// Returns the task that ends the sessions of changed accounts.
     fn watch(&self) -> Result<DirectoryWatch, ServeError> {
-        let directory = &self.core.directory;
+        let directory = &self.instance.directory;
         let server = Arc::new(notes::Identity::local_server(directory.options().server.clone()));
         let access = directory.database().authorize(&server).map_err(directory::Error::from);
-        let access = access.map_err(crate::core::CoreError::from)?;
+        let access = access.map_err(instance::InstanceError::from)?;
         Ok(DirectoryWatch::new(Arc::clone(&self.sessions), Arc::clone(directory), access))
     }
 
-    fn start_admin_port(self: &Arc<Self>, bound: BoundListener, running: &mut JoinSet<()>) {
+    fn start_admin_port(
+        self: &Arc<Self>,
+        bound: BoundListener,
+        listeners: Vec<ListenerProbe>,
+        running: &mut JoinSet<()>,
+    ) {
         let Socket::Tcp(listener) = bound.socket else {
             return;
         };
         let statistics = Arc::new(Statistics {
-            core: Arc::clone(&self.core),
+            instance: Arc::clone(&self.instance),
+            mail_counts: Arc::clone(&self.mail_counts),
             pool: self.pool.clone(),
             connections: Arc::clone(&self.connections),
             traffic: self.traffic.clone(),
@@ -239,6 +266,7 @@ impl Server {
             logins: Arc::clone(&self.logins),
             updater: Arc::clone(&self.updater),
             shutdown: self.shutdown.clone(),
+            listeners,
         });
         let shutdown = self.shutdown.clone();
         running.spawn(async move {
@@ -248,11 +276,16 @@ impl Server {
         });
     }
 
-    fn acceptor(&self, bound: BoundListener, serve: ServeConnection) -> Acceptor {
+    fn acceptor(
+        &self,
+        bound: BoundListener,
+        serve: ServeConnection,
+        probes: mpsc::Receiver<listen::Probe>,
+    ) -> Acceptor {
         let traffic = self.traffic.get(&bound.protocol).cloned().unwrap_or_default();
         let connections = Arc::clone(&self.connections);
         let shutdown = self.shutdown.clone();
-        Acceptor { bound, connections, traffic, serve, shutdown }
+        Acceptor { bound, connections, traffic, serve, shutdown, probes }
     }
 
     /// Waits for the signal that ends the server. Reloads the certificate on SIGHUP.
@@ -271,7 +304,7 @@ impl Server {
     async fn end(&self, signals: &mut Signals, mut running: JoinSet<()>) {
         tracing::info!(target: "doublet", connections = self.connections.count(), "ending");
         self.shutdown.drain();
-        let patience = self.core.config.server.shutdown_time.0;
+        let patience = self.instance.config.server.shutdown_time.0;
         tokio::select! {
             () = self.connections.wait_until_empty() => {}
             () = tokio::time::sleep(patience) => {
@@ -291,7 +324,7 @@ impl Server {
         let pool = self.pool.clone();
         // Jobs that hang must not prevent the final flush of the store. Everything acknowledged is durable already.
         let _ = tokio::time::timeout(SHUTDOWN_WORK_TIME_MAX, tokio::task::spawn_blocking(move || pool.close())).await;
-        let store = Arc::clone(&self.core.store);
+        let store = Arc::clone(&self.instance.store);
         // The flush spares the next start the replay of the log. Correctness does not depend on it.
         match tokio::task::spawn_blocking(move || store.flush()).await {
             Ok(Ok(())) => {}
@@ -302,7 +335,7 @@ impl Server {
                 tracing::warn!(target: "doublet", %error, "cannot flush the store; its log will be replayed at the next start")
             }
         }
-        let _ = std::fs::remove_file(self.core.data.listeners());
+        let _ = std::fs::remove_file(self.instance.data.listeners());
         tracing::info!(target: "doublet", "ended");
     }
 }
@@ -310,7 +343,7 @@ impl Server {
 impl Server {
     /// Returns the status of the data folder, extended by the data that only a running server has.
     fn status(&self, report: &mut ProgressCallback<'_>) -> admin::Outcome {
-        let mut answer = admin::execute(&self.core, Request::Status { running: false }, report)?;
+        let mut answer = admin::execute(&self.instance, Request::Status { running: false }, report)?;
         if let Some(fields) = answer.data.as_object_mut() {
             let pool = self.pool.report();
             fields.insert("running".to_owned(), true.into());
@@ -329,15 +362,15 @@ impl control::server::Execute for Server {
                 Ok(()) => Ok(Answer::message("The certificate was reloaded; new connections use it.")),
                 Err(error) => return Err(format!("{error}; the old certificate stays in use")),
             },
-            Request::Tls(TlsRequest::Show) => return self.files.answer().map_err(|error| error.to_string()),
+            Request::Tls(TlsRequest::Show) => return admin::tls::show(&self.files).map_err(|error| error.to_string()),
             Request::Blobs(request) if request.rebuild => {
                 return Err("the table of references to attachments can be rebuilt only while the server is not running; stop it first".to_owned());
             }
-            Request::Db(request) if let Some(why) = admin::databases::stop_reason(&self.core, &request) => {
+            Request::Db(request) if let Some(why) = admin::databases::stop_reason(&self.instance, &request) => {
                 return Err(why);
             }
             Request::Status { .. } => self.status(report),
-            request => admin::execute(&self.core, request, report),
+            request => admin::execute(&self.instance, request, report),
         };
         if changes_queue {
             self.queued.notify_one();

@@ -12,9 +12,10 @@
 //! its session has been registered.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base::sync::{Mutex, MutexGuard};
 use base::{Modseq, NoteId};
 use directory::{Directory, Person};
 use notes::{Access, level};
@@ -148,7 +149,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 
@@ -223,7 +224,7 @@ mod tests {
     use directory::{GroupChange, GroupKind, NewGroup, NewUser, UserChange};
 
     use super::*;
-    use crate::sample::Sample;
+    use sample::Sample;
 
     struct World {
         sample: Sample,
@@ -235,25 +236,25 @@ mod tests {
         fn new() -> Self {
             let sample = Sample::new();
             let sessions = Arc::new(Sessions::default());
-            let access = crate::admin::people::open_as_manager(&sample.core, "names.nsf")
+            let access = admin::people::open_as_manager(&sample.instance, "names.nsf")
                 .expect("the mail file exists")
                 .downgrade();
-            let watch = DirectoryWatch::new(Arc::clone(&sessions), Arc::clone(&sample.core.directory), access);
+            let watch = DirectoryWatch::new(Arc::clone(&sessions), Arc::clone(&sample.instance.directory), access);
             Self { sample, sessions, watch }
         }
 
         fn person(&self, who: &str) -> Arc<Person> {
-            self.sample.core.directory.person(who).expect("a look").expect("the user exists")
+            self.sample.instance.directory.person(who).expect("a look").expect("the user exists")
         }
 
         fn log_in(&self, who: &str) -> Session {
             let session = self.sessions.begin();
-            assert!(self.sessions.admit(session.number(), &self.person(who), &self.sample.core.directory));
+            assert!(self.sessions.admit(session.number(), &self.person(who), &self.sample.instance.directory));
             session
         }
 
         fn set(&self, who: &str, change: UserChange) {
-            self.sample.core.directory.user_set(who, &change).expect("the user exists");
+            self.sample.instance.directory.user_set(who, &change).expect("the user exists");
         }
 
         /// Examines the changes and returns the number of ended sessions.
@@ -279,7 +280,7 @@ mod tests {
         assert!(ann.dismissal().is_terminated() && again.dismissal().is_terminated());
         drop((ann, again));
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
-        world.sample.core.directory.user_remove("bob").expect("he is there");
+        world.sample.instance.directory.user_remove("bob").expect("he is there");
         assert_eq!(world.look(), 1);
         assert!(bob.dismissal().is_terminated());
     }
@@ -304,19 +305,19 @@ mod tests {
         let ann = world.log_in("ann");
         let bob = world.log_in("bob");
         let new = NewGroup { name: "staff".to_owned(), members: vec!["bob".to_owned()], ..NewGroup::default() };
-        world.sample.core.directory.group_add(&new).expect("it is free");
+        world.sample.instance.directory.group_add(&new).expect("it is free");
         assert_eq!(world.look(), 0);
         let gone = ["ann", "staff"].map(str::to_owned).to_vec();
         let new = NewGroup { name: "gone".to_owned(), members: gone, ..NewGroup::default() };
-        world.sample.core.directory.group_add(&new).expect("it is free");
+        world.sample.instance.directory.group_add(&new).expect("it is free");
         assert_eq!(world.look(), 0, "a group of another kind");
         let deny = GroupChange { kind: Some(GroupKind::DenyList), ..GroupChange::default() };
-        world.sample.core.directory.group_set("gone", &deny).expect("the mail file exists");
+        world.sample.instance.directory.group_set("gone", &deny).expect("the mail file exists");
         assert_eq!(world.look(), 2);
         assert!(ann.dismissal().is_terminated() && bob.dismissal().is_terminated());
         let session = world.sessions.begin();
         let ann = world.person("ann");
-        assert!(!world.sessions.admit(session.number(), &ann, &world.sample.core.directory));
+        assert!(!world.sessions.admit(session.number(), &ann, &world.sample.instance.directory));
     }
 
     #[test]
@@ -326,7 +327,7 @@ mod tests {
         world.set("ann", disable(true));
         world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..disable(false) });
         let session = world.sessions.begin();
-        assert!(!world.sessions.admit(session.number(), &before, &world.sample.core.directory));
+        assert!(!world.sessions.admit(session.number(), &before, &world.sample.instance.directory));
         assert_eq!(world.sessions.logged_in(), 0);
     }
 
@@ -335,9 +336,9 @@ mod tests {
         let mut world = World::new();
         let _session = world.log_in("ann");
         let ann = world.person("ann");
-        world.sample.core.directory.user_remove("ann").expect("the user exists");
+        world.sample.instance.directory.user_remove("ann").expect("the user exists");
         let new = NewUser { full_name: Some(ann.name.canonical().to_owned()), ..NewUser::new("ann@acme.test") };
-        world.sample.core.directory.user_add(&new).expect("it is free");
+        world.sample.instance.directory.user_add(&new).expect("it is free");
         assert_eq!(world.look(), 1);
     }
 }

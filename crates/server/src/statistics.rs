@@ -5,15 +5,15 @@
 //! collection counts them and stores the result.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
+use instance::Instance;
 use wire::{Connections, Pool, Shutdown};
 
 use crate::admin_http::StatusSource;
-use crate::core::Core;
-use crate::counts::{Count, LoginProtocol, MAIL_PROTOCOLS, ProtocolCounts};
-use crate::listen::{ListenerCounts, Protocol};
+use crate::counts::{Count, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounts, ProtocolCounts};
+use crate::listen::{ListenerCounts, ListenerProbe, Protocol};
 use crate::logins::Logins;
 use crate::metrics::{Exposition, Kind, process};
 use crate::sessions::Sessions;
@@ -24,7 +24,7 @@ mod figures;
 /// Provides the statistics of a running server.
 pub struct Statistics {
     /// The services of the data folder.
-    pub core: Arc<Core>,
+    pub instance: Arc<Instance>,
     /// The worker pool.
     pub pool: Pool,
     /// All connections.
@@ -33,12 +33,16 @@ pub struct Statistics {
     pub traffic: BTreeMap<Protocol, Arc<ListenerCounts>>,
     /// The registry of login sessions.
     pub sessions: Arc<Sessions>,
+    /// The counters of incoming and outgoing mail.
+    pub mail_counts: Arc<MailCounts>,
     /// The counters of logins.
     pub logins: Arc<Logins>,
     /// The task that keeps views up to date.
     pub updater: Arc<Updater>,
     /// The state of the shutdown.
     pub shutdown: Shutdown,
+    /// The probes of all listeners except the administration port.
+    pub listeners: Vec<ListenerProbe>,
 }
 
 impl StatusSource for Statistics {
@@ -46,10 +50,14 @@ impl StatusSource for Statistics {
         if self.shutdown.is_draining() {
             return Err("the server is shutting down".to_owned());
         }
-        match self.core.store_fault() {
+        match self.instance.store_fault() {
             Some(why) => Err(format!("the store refuses changes: {why}")),
             None => Ok(()),
         }
+    }
+
+    fn listeners(&self) -> &[ListenerProbe] {
+        &self.listeners
     }
 
     fn metrics(&self) -> String {
@@ -117,14 +125,14 @@ impl Statistics {
     }
 
     fn mail(&self, out: &mut Exposition) {
-        let queue = self.core.router.counts();
+        let queue = self.instance.router.counts();
         out.single(Kind::Gauge, "queue_messages", "Messages in the queue.", queue.messages as f64);
         out.single(Kind::Gauge, "queue_pending", "Queued messages with pending recipients.", queue.pending as f64);
         out.single(Kind::Gauge, "queue_transfers", "Transfers in progress.", queue.active as f64);
     }
 
     fn name_cache(&self, out: &mut Exposition) {
-        let cache = self.core.directory.cache_statistics();
+        let cache = self.instance.directory.cache_statistics();
         let counters = [
             ("name_cache_lookups_total", "Lookups in the name cache.", cache.lookups),
             ("name_cache_hits_total", "Lookups answered by the name cache.", cache.hits),
@@ -143,7 +151,7 @@ impl Statistics {
     }
 
     fn full_text(&self, out: &mut Exposition) {
-        let counts = &self.core.full_text.counts;
+        let counts = &self.instance.full_text.counts;
         let mut count = |name, help, count: &AtomicU64| {
             out.single(Kind::Counter, name, help, count.load(Ordering::Relaxed) as f64);
         };
@@ -151,7 +159,7 @@ impl Statistics {
         count("full_text_damaged_total", "Documents that could be indexed only in part.", &counts.damaged);
         count("full_text_updates_total", "Index updates of databases.", &counts.updates);
         count("full_text_failures_total", "Failed index updates of databases.", &counts.failures);
-        let pdf = &self.core.full_text.pdf.counts;
+        let pdf = &self.instance.full_text.pdf.counts;
         count("full_text_pdf_read_total", "PDFs whose text was extracted.", &pdf.read);
         count("full_text_pdf_empty_total", "PDFs that have no text or cannot be read.", &pdf.empty);
         count(
@@ -160,42 +168,42 @@ impl Statistics {
             &pdf.lost,
         );
         count("full_text_queries_total", "Answered queries.", &counts.queries);
-        let Some(status) = self.core.full_text.status() else { return };
+        let Some(status) = self.instance.full_text.status() else { return };
         out.single(Kind::Gauge, "full_text_documents", "Documents in the index.", status.documents as f64);
         out.single(Kind::Gauge, "full_text_segments", "Segments of the index.", status.segments as f64);
         out.single(Kind::Gauge, "full_text_bytes", "Size of the index.", status.bytes as f64);
     }
 
     fn store(&self, out: &mut Exposition) {
-        let (commits, syncs) = self.core.store.committer().counts();
+        let (commits, syncs) = self.instance.store.committer().counts();
         out.single(Kind::Counter, "store_commits_total", "Changes written.", commits as f64);
         out.single(Kind::Counter, "store_syncs_total", "Syncs of the log that made changes durable.", syncs as f64);
         out.single(
             Kind::Gauge,
             "store_waiting",
             "Writers waiting for a sync.",
-            self.core.store.committer().waiting() as f64,
+            self.instance.store.committer().waiting() as f64,
         );
-        let poisoned = self.core.store.committer().poisoned().is_some();
+        let poisoned = self.instance.store.committer().poisoned().is_some();
         out.single(
             Kind::Gauge,
             "store_poisoned",
             "1 if a sync failed and the store refuses all further writes, otherwise 0.",
             f64::from(poisoned),
         );
-        let refused = self.core.store_fault().is_some();
+        let refused = self.instance.store_fault().is_some();
         out.single(
             Kind::Gauge,
             "store_refuses",
             "1 if changes are refused because a sync failed or the disk is full, otherwise 0.",
             f64::from(refused),
         );
-        out.single(Kind::Gauge, "databases_open", "Open databases.", self.core.notes.open_count() as f64);
-        figures::write(out, &self.core.store.engine().metrics());
+        out.single(Kind::Gauge, "databases_open", "Open databases.", self.instance.notes.open_count() as f64);
+        figures::write(out, &self.instance.store.engine().metrics());
     }
 
     fn blobs(&self, out: &mut Exposition) {
-        let counted = self.core.blobs_counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = self.instance.blobs_counted.lock();
         let Some(report) = counted.as_ref() else { return };
         let gauges = [
             ("blobs", "Attachments stored separately, as of the last collection.", report.count),
@@ -239,18 +247,18 @@ impl Statistics {
     }
 
     fn logins(&self, out: &mut Exposition) {
-        let samples: Vec<_> = LoginProtocol::ALL
+        let samples: Vec<_> = LOGIN_PROTOCOLS
             .into_iter()
-            .flat_map(|door| {
-                let (succeeded, failed) = self.logins.counts(door);
+            .flat_map(|protocol| {
+                let (succeeded, failed) = self.logins.counts(protocol);
                 [("ok", succeeded), ("failed", failed)]
-                    .map(|(outcome, count)| (vec![("protocol", door.name()), ("outcome", outcome)], count as f64))
+                    .map(|(outcome, count)| (vec![("protocol", protocol.name()), ("outcome", outcome)], count as f64))
             })
             .collect();
         out.labelled(Kind::Counter, "logins_total", "Successful and failed logins.", &samples);
         let logged_in = self.sessions.logged_in();
         out.single(Kind::Gauge, "sessions_logged_in", "Connections with a logged-in user.", logged_in as f64);
-        let directory = self.core.directory.login_statistics();
+        let directory = self.instance.directory.login_statistics();
         out.single(
             Kind::Counter,
             "logins_throttled_total",
@@ -261,7 +269,7 @@ impl Statistics {
     }
 
     fn transport(&self, out: &mut Exposition) {
-        let counts = &self.core.mail_counts;
+        let counts = &self.mail_counts;
         let by_way = |pick: fn(&ProtocolCounts) -> &Count| -> Vec<(&'static str, &'static str, f64)> {
             MAIL_PROTOCOLS
                 .into_iter()
@@ -306,25 +314,27 @@ mod tests {
     use wire::{ConnectionLimits, PoolOptions};
 
     use super::*;
-    use crate::sample::Sample;
-    use crate::system::SystemClock;
+    use instance::system::SystemClock;
+    use sample::Sample;
 
     fn statistics(sample: Sample) -> (Statistics, tempfile::TempDir) {
-        let Sample { core, folder } = sample;
-        let core = Arc::new(core);
+        let Sample { instance, folder } = sample;
+        let instance = Arc::new(instance);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let options = PoolOptions { name: "worker".to_owned(), workers: 1, queue_max: 16 };
         let sessions = Arc::default();
-        let logins = Logins::new(&core, Arc::clone(&sessions));
+        let logins = Logins::new(&instance, Arc::clone(&sessions));
         let statistics = Statistics {
-            updater: Arc::new(Updater::new(&core)),
-            core,
+            updater: Arc::new(Updater::new(&instance)),
+            instance,
             pool: Pool::new(&options, clock).expect("threads can be started"),
             connections: Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 }),
             traffic: BTreeMap::new(),
+            mail_counts: Arc::default(),
             sessions,
             logins,
             shutdown: Shutdown::new(),
+            listeners: Vec::new(),
         };
         (statistics, folder)
     }
@@ -332,7 +342,7 @@ mod tests {
     #[test]
     fn families_follow_the_rules_of_prometheus() {
         let (statistics, _folder) = statistics(Sample::new());
-        *statistics.core.blobs_counted.lock().expect("one thread") = Some(store::blob::BlobReport::default());
+        *statistics.instance.blobs_counted.lock() = Some(store::blob::BlobReport::default());
         let text = statistics.metrics();
         let mut kinds = BTreeMap::new();
         for line in text.lines() {
@@ -368,7 +378,7 @@ mod tests {
     #[test]
     fn every_family_that_the_documentation_names_is_there() {
         let (statistics, _folder) = statistics(Sample::new());
-        *statistics.core.blobs_counted.lock().expect("one thread") = Some(store::blob::BlobReport::default());
+        *statistics.instance.blobs_counted.lock() = Some(store::blob::BlobReport::default());
         let text = statistics.metrics();
         let document = include_str!("../../../docs/operating.md");
         let words = document.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
@@ -385,11 +395,11 @@ mod tests {
         assert!(sound.ready().is_err());
         // The reserve is read at each comparison, so the sample itself can still be created.
         let sample = Sample::new();
-        let Sample { mut core, folder } = sample;
-        let mut config = core.config.as_ref().clone();
-        config.store.disk_reserve = crate::config::units::ByteSize(u64::MAX);
-        core.config = Arc::new(config);
-        let (full, _folder) = statistics(Sample { core, folder });
+        let Sample { mut instance, folder } = sample;
+        let mut config = instance.config.as_ref().clone();
+        config.store.disk_reserve = config::units::ByteSize(u64::MAX);
+        instance.config = Arc::new(config);
+        let (full, _folder) = statistics(Sample { instance, folder });
         let told = full.ready().expect_err("there is never so much room");
         assert!(told.contains("store.disk_reserve"), "{told}");
         assert!(full.metrics().contains("doublet_store_refuses 1\n"));

@@ -1,173 +1,136 @@
-//! Submission of mail over the native protocol, with the rules of SMTP submission.
+//! The services around the submission of mail: DKIM signatures, the log, the counters, and the wake-up of the transfer
+//! agent.
 //!
-//! The same code as in SMTP submission performs the checks and repairs: the permitted sender addresses in the envelope
-//! and in `From`, the validity of the recipients, line ends, hops, `Date`, `Message-ID` and `Bcc`. The message gets a
-//! trace field that records how it arrived.
+//! `mail::submission` decides what is accepted; this module connects it with the parts of the server that it does not
+//! know. A message is signed before it is accepted, so that the queue holds exactly the bytes that will be sent.
 
+use std::error::Error;
 use std::sync::Arc;
 
-use base::{Clock, Random};
-use directory::Directory;
-use rpc::backend::{Accepted, Submission, SubmissionError, SubmissionService};
-use smtp::Refusal;
-use smtp::backend::{Acceptor, Credentials, RecipientReply, Recipients};
-use smtp::envelope::{Body, Envelope, Protocol, Recipient, RecipientLocation, Sender};
-use smtp::limits::HOPS_MAX;
-use smtp::submission::{CompletionContext, complete_message};
-use smtp::trace::{address_literal, format_date};
+use config::setting::SenderPolicy;
+use instance::Instance;
+use instance::signing::Signing;
+use mail::router::{AcceptOutcome, Envelope};
+use mail::submission::{Origin, Refusal, SubmissionHooks, SubmissionOptions, SubmissionService};
+use tokio::sync::Notify;
 
-use crate::core::Core;
-use crate::logins::Logins;
-use crate::smtp_backend::SmtpBackend;
+use crate::counts::MailCounts;
 
-/// Number of random bytes in a message identifier.
-const ID_BYTES: usize = 9;
-
-/// Accepts messages from users.
-pub struct NativeSubmission {
-    directory: Arc<Directory>,
-    logins: Arc<Logins>,
-    reception: Arc<SmtpBackend>,
-    hostname: String,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    message_bytes_max: u64,
-    recipients_max: usize,
+/// Signs, logs and counts submitted messages.
+struct ServerHooks {
+    signing: Arc<Signing>,
+    counts: Arc<MailCounts>,
+    /// Notified when a message is added to the queue.
+    queued: Arc<Notify>,
 }
 
-impl NativeSubmission {
-    /// Creates the service.
-    #[must_use]
-    pub fn new(core: &Core, logins: &Arc<Logins>, reception: &Arc<SmtpBackend>) -> Arc<Self> {
-        let limits = &core.config.limits;
-        Arc::new(Self {
-            directory: Arc::clone(&core.directory),
-            logins: Arc::clone(logins),
-            reception: Arc::clone(reception),
-            hostname: core.hostname.clone(),
-            clock: Arc::clone(&core.clock),
-            random: Arc::clone(&core.random),
-            message_bytes_max: limits.message_size.0,
-            recipients_max: usize::try_from(limits.recipients).unwrap_or(usize::MAX),
-        })
+/// Creates the service that accepts messages and counts them in `counts`. `queued` is notified whenever a message is
+/// added to the queue.
+#[must_use]
+pub fn submission_service(
+    instance: &Instance,
+    counts: &Arc<MailCounts>,
+    queued: &Arc<Notify>,
+) -> Arc<SubmissionService> {
+    let limits = &instance.config.limits;
+    let hooks =
+        ServerHooks { signing: Arc::clone(&instance.signing), counts: Arc::clone(counts), queued: Arc::clone(queued) };
+    let options = SubmissionOptions {
+        hostname: instance.hostname.clone(),
+        senders: match instance.config.submission.sender {
+            SenderPolicy::Own => mail::submission::SenderPolicy::Own,
+            SenderPolicy::Any => mail::submission::SenderPolicy::Any,
+        },
+        message_bytes_max: limits.message_size.0,
+        recipients_max: usize::try_from(limits.recipients).unwrap_or(usize::MAX),
+    };
+    let directory = Arc::clone(&instance.directory);
+    SubmissionService::new(
+        directory,
+        Arc::clone(&instance.mail),
+        Arc::clone(&instance.router),
+        Arc::new(hooks),
+        options,
+    )
+}
+
+impl SubmissionHooks for ServerHooks {
+    fn sign(&self, message: Vec<u8>) -> Vec<u8> {
+        self.signing.sign(message)
     }
 
-    /// Returns the envelope sender: the given address, or the caller's first address if none is given.
-    fn sender(&self, deposit: &Submission) -> Result<String, SubmissionError> {
-        let own = || {
-            let person = self.directory.person(&deposit.login).map_err(|_| unavailable())?;
-            let address = person.and_then(|person| person.address().map(ToString::to_string));
-            address.ok_or_else(|| SubmissionError::Sender("you have no address to send from".to_owned()))
-        };
-        let address = if deposit.sender.is_empty() { own()? } else { deposit.sender.clone() };
-        if self.logins.may_send_as(&deposit.login, &address) {
-            return Ok(address);
-        }
-        Err(SubmissionError::Sender(format!("{address} is not one of your addresses")))
-    }
-
-    fn recipients(&self, sender: &Sender, addresses: &[String]) -> Result<Vec<Recipient>, SubmissionError> {
-        let mut recipients: Vec<Recipient> = Vec::with_capacity(addresses.len());
-        for address in addresses {
-            let address = address.trim();
-            if recipients.iter().any(|known| known.address == address) {
-                continue;
-            }
-            let place = match self.reception.check(sender, address) {
-                RecipientReply::Local => RecipientLocation::Local,
-                RecipientReply::Remote => RecipientLocation::Remote,
-                RecipientReply::OverQuota => {
-                    return Err(SubmissionError::MailboxFull(format!("the mailbox of {address} is full")));
-                }
-                RecipientReply::Unavailable => return Err(unavailable()),
-                other => return Err(SubmissionError::Recipient(recipient_error(address, other))),
-            };
-            recipients.push(Recipient { address: address.to_owned(), location: place, notify: None, original: None });
-        }
-        Ok(recipients)
-    }
-
-    /// Returns the message with a trace field, normalised line ends and the missing header fields.
-    fn repaired_message(&self, deposit: &Submission, sender: &str, id: &str) -> Result<Vec<u8>, SubmissionError> {
-        let text = smtp::codec::data::normalize_line_ends(&deposit.message);
-        if smtp::header::hop_count(&text) > HOPS_MAX {
-            return Err(SubmissionError::Invalid("too many hops, this message loops".to_owned()));
-        }
-        let now = self.clock.now();
-        let from = address_literal(deposit.peer.ip());
-        let trace = format!(
-            "Received: from {from}\r\n\tby {} with DOUBLET id {id};\r\n\t{}\r\n",
-            self.hostname,
-            format_date(now)
+    fn accepted(&self, origin: &Origin, envelope: &Envelope, size_bytes: usize, outcome: AcceptOutcome) {
+        let AcceptOutcome { delivered, queued, .. } = outcome;
+        let peer = origin.peer.map_or_else(|| "local".to_owned(), |peer| peer.to_string());
+        tracing::info!(
+            target: "mail",
+            id = envelope.id,
+            from = envelope.reverse_path,
+            %peer,
+            size = size_bytes,
+            delivered,
+            queued,
+            "accepted"
         );
-        let message = [trace.as_bytes(), &text].concat();
-        let mending = CompletionContext { hostname: &self.hostname, id, reverse_path: sender, now };
-        complete_message(message, trace.len(), &mending).map_err(|refusal| submission_error(&refusal))
-    }
-
-    fn id(&self) -> String {
-        let mut bytes = [0; ID_BYTES];
-        self.random.fill(&mut bytes);
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
-impl SubmissionService for NativeSubmission {
-    fn deposit(&self, deposit: Submission) -> Result<Accepted, SubmissionError> {
-        if deposit.message.len() as u64 > self.message_bytes_max {
-            return Err(SubmissionError::TooLarge("the message is too large".to_owned()));
+        let counts = self.counts.of(origin);
+        counts.accepted.add(1);
+        counts.accepted_bytes.add(size_bytes);
+        self.counts.delivered.add(delivered);
+        self.counts.queued.add(queued);
+        if queued > 0 {
+            self.queued.notify_one();
         }
-        self.reception.check_capacity(deposit.message.len() as u64).map_err(|refusal| submission_error(&refusal))?;
-        let id = self.id();
-        let reverse_path = self.sender(&deposit)?;
-        let message = self.repaired_message(&deposit, &reverse_path, &id)?;
-        let sender = Sender { peer: deposit.peer, login: Some(deposit.login.clone()), reverse_path };
-        let recipients = self.recipients(&sender, &deposit.recipients)?;
-        let is_ascii = message.is_ascii();
-        let smtputf8 = recipients.iter().any(|recipient| !recipient.address.is_ascii());
-        let envelope = Envelope {
-            id: id.clone(),
-            sender,
-            recipients,
-            envelope_id: None,
-            ret: None,
-            body: if is_ascii { Body::SevenBit } else { Body::EightBitMime },
-            smtputf8,
-            helo: address_literal(deposit.peer.ip()),
-            protocol: Protocol::Esmtp,
-            received: self.clock.now(),
-        };
-        let accepted = self.reception.accept(envelope, message).map_err(|refusal| submission_error(&refusal))?;
-        let durable = async move { accepted.durable.await.map_err(|refusal| submission_error(&refusal)) };
-        Ok(Accepted { id, durable: Box::pin(durable) })
     }
 
-    fn message_bytes_max(&self) -> u64 {
-        self.message_bytes_max
+    fn refused(&self, origin: &Origin, _refusal: &Refusal) {
+        self.counts.of(origin).refused.add(1);
     }
 
-    fn recipients_max(&self) -> usize {
-        self.recipients_max
+    fn failed(&self, operation: &'static str, error: &(dyn Error + 'static)) {
+        tracing::error!(target: "mail", error, "cannot {operation}");
     }
 }
 
-fn recipient_error(address: &str, reply: RecipientReply) -> String {
-    let text = reply.refusal().map_or_else(|| "not a valid recipient".into(), |refusal| refusal.text);
-    format!("{address}: {text}")
-}
+#[cfg(test)]
+mod tests {
+    use mail::router::Recipient;
+    use mail::submission::{Protocol, ResolvedAddresses, Submission};
 
-/// Converts an SMTP refusal to an error of the native protocol.
-fn submission_error(refusal: &Refusal) -> SubmissionError {
-    let text = refusal.text.to_string();
-    match (refusal.code, refusal.status.1) {
-        (552, _) => SubmissionError::TooLarge(text),
-        (452, 2) => SubmissionError::MailboxFull(text),
-        (400..=499, _) => SubmissionError::Unavailable(text),
-        (_, 7) => SubmissionError::Sender(text),
-        _ => SubmissionError::Invalid(text),
+    use sample::Sample;
+
+    use super::*;
+
+    fn submission(to: &str, login: Option<&str>, from: &str) -> Submission {
+        Submission {
+            origin: Origin { protocol: Protocol::Esmtp, peer: None, login: login.map(str::to_owned) },
+            envelope: Envelope { id: "id-1".to_owned(), recipients: vec![Recipient::new(to)], ..Envelope::default() },
+            resolved: ResolvedAddresses::default(),
+            message: format!("From: {from}\r\n\r\n").into_bytes(),
+        }
     }
-}
 
-fn unavailable() -> SubmissionError {
-    SubmissionError::Unavailable("the directory is not available, try again later".to_owned())
+    #[tokio::test]
+    async fn messages_are_counted_and_wake_the_agent() {
+        let sample = Sample::new();
+        let queued = Arc::new(Notify::new());
+        let counts = Arc::default();
+        let service = submission_service(&sample.instance, &counts, &queued);
+        let ann = Some("CN=ann/O=acme.test");
+        let accepted = service.accept(submission("team@acme.test", ann, "ann@acme.test")).expect("a valid message");
+        accepted.durable.await.expect("the disk is sound");
+        queued.notified().await;
+        service.accept(submission("ann@acme.test", None, "x@far.test")).expect("a valid message");
+        let refused = service.accept(submission("ann@acme.test", ann, "bob@acme.test"));
+        assert!(matches!(refused, Err(Refusal::Author(_))));
+        let [smtp, submission, _] = &counts.by_protocol;
+        assert_eq!((smtp.accepted.get(), submission.accepted.get(), submission.refused.get()), (1, 1, 1));
+        assert_eq!((counts.delivered.get(), counts.queued.get()), (3, 1));
+    }
+
+    #[test]
+    fn the_setting_permits_any_sender() {
+        let sample = Sample::with(&["submission.sender=any"]);
+        let service = submission_service(&sample.instance, &Arc::default(), &Arc::new(Notify::new()));
+        assert_eq!(service.check_sender("CN=ann/O=acme.test", "bob@acme.test"), Ok(()));
+    }
 }

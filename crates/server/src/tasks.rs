@@ -5,16 +5,15 @@
 //! starts when the task has ended.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use admin::{Failure, Progress, ProgressCallback, Unit, report_step};
+use instance::Instance;
 use wire::Shutdown;
 
-use crate::admin::{Failure, Progress, ProgressCallback, Unit, report_step};
-use crate::core::Core;
-
 /// The function of a task. Returns a text for the log, or `None` if there is nothing to report.
-type TaskFn = fn(&Core, &mut ProgressCallback<'_>) -> Result<Option<String>, Failure>;
+type TaskFn = fn(&Instance, &mut ProgressCallback<'_>) -> Result<Option<String>, Failure>;
 
 /// A task and its pause.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +27,8 @@ pub struct Task {
 
 /// Returns the tasks of a server.
 #[must_use]
-pub fn all(core: &Core) -> Vec<Task> {
-    let keys = &core.config.tasks;
+pub fn all(instance: &Instance) -> Vec<Task> {
+    let keys = &instance.config.tasks;
     vec![
         Task { name: "blob collection", pause: keys.blob_collection.0, run: collect_blobs },
         Task { name: "stub purge", pause: keys.stub_purge.0, run: purge_stubs },
@@ -38,17 +37,17 @@ pub fn all(core: &Core) -> Vec<Task> {
 }
 
 /// Runs a task periodically until the server drains.
-pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
+pub async fn run(task: Task, instance: Arc<Instance>, shutdown: Shutdown) {
     loop {
         tokio::select! {
             () = shutdown.draining() => return,
             () = tokio::time::sleep(task.pause) => {}
         }
-        let core = Arc::clone(&core);
+        let instance = Arc::clone(&instance);
         let stop = shutdown.clone();
         let done = tokio::task::spawn_blocking(move || {
             let mut report = |_| if stop.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-            (task.run)(&core, &mut report)
+            (task.run)(&instance, &mut report)
         });
         match done.await {
             Ok(Ok(Some(text))) => tracing::info!(target: "tasks", task = task.name, "{text}"),
@@ -59,21 +58,21 @@ pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
     }
 }
 
-fn collect_blobs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
-    let (count, bytes) = crate::admin::maintenance::collect_unused_blobs(core, report)?;
-    let counted = core.store.blobs().report(&core.store.snapshot()?)?;
-    *core.blobs_counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+fn collect_blobs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
+    let (count, bytes) = admin::maintenance::collect_unused_blobs(instance, report)?;
+    let counted = instance.store.blobs().report(&instance.store.snapshot()?)?;
+    *instance.blobs_counted.lock() = Some(counted);
     Ok((count > 0).then(|| format!("removed {count} unreferenced attachments, {bytes} bytes")))
 }
 
-fn purge_stubs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
-    let databases = core.notes.database_list()?;
+fn purge_stubs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
+    let databases = instance.notes.database_list()?;
     let total = Some(databases.len() as u64);
     let mut removed = 0;
     let mut failed = None;
     for (done, facts) in (0..).zip(databases) {
         report_step(report, Progress { what: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
-        match purge_database(core, &facts.path) {
+        match purge_database(instance, &facts.path) {
             Ok(count) => removed += count,
             // The database was deleted or renamed in the meantime, or has a newer format and is left alone.
             Err(notes::Error::NotFound { .. } | notes::Error::NewerOds { .. }) => {}
@@ -91,8 +90,8 @@ fn purge_stubs(core: &Core, report: &mut ProgressCallback<'_>) -> Result<Option<
 }
 
 /// Removes the expired deletions of one database and returns their number.
-fn purge_database(core: &Core, path: &str) -> notes::Result<usize> {
-    let database = core.notes.database_open(path)?;
+fn purge_database(instance: &Instance, path: &str) -> notes::Result<usize> {
+    let database = instance.notes.database_open(path)?;
     let mut removed = 0;
     loop {
         let count = notes::soft_deletion::purge_deleted(&database)? + notes::purge::purge(&database)?;
@@ -103,32 +102,32 @@ fn purge_database(core: &Core, path: &str) -> notes::Result<usize> {
     }
 }
 
-fn close_idle(core: &Core, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
-    let closed = core.notes.close_idle();
+fn close_idle(instance: &Instance, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
+    let closed = instance.notes.close_idle();
     Ok((closed > 0).then(|| format!("closed {closed} idle databases")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use sample::Sample;
 
     #[test]
     fn every_task_runs_on_a_sound_server_and_has_nothing_to_tell() {
         let sample = Sample::new();
         let mut report = |_| ControlFlow::Continue(());
-        for task in all(&sample.core) {
-            let told = (task.run)(&sample.core, &mut report).expect("nothing is wrong");
+        for task in all(&sample.instance) {
+            let told = (task.run)(&sample.instance, &mut report).expect("nothing is wrong");
             assert!(told.is_none() || task.name == "idle databases", "{}: {told:?}", task.name);
             assert!(!task.pause.is_zero());
         }
-        assert!(sample.core.notes.open_count() < 6, "databases that nobody uses are closed");
+        assert!(sample.instance.notes.open_count() < 6, "databases that nobody uses are closed");
     }
 
     #[test]
     fn a_task_ends_early_when_the_server_does() {
         let sample = Sample::new();
-        let ended = purge_stubs(&sample.core, &mut |_| ControlFlow::Break(()));
+        let ended = purge_stubs(&sample.instance, &mut |_| ControlFlow::Break(()));
         assert!(matches!(ended, Err(Failure::Cancelled)));
     }
 
@@ -138,6 +137,6 @@ mod tests {
         let shutdown = Shutdown::new();
         shutdown.drain();
         let task = Task { name: "never", pause: Duration::from_secs(3_600), run: close_idle };
-        run(task, Arc::new(sample.core), shutdown).await;
+        run(task, Arc::new(sample.instance), shutdown).await;
     }
 }

@@ -10,9 +10,8 @@
 
 use std::sync::Arc;
 
-use mail::router::{Destination, Job, Notify as WantedReports, ReturnContent, Router, TransferOutcome};
+use mail::router::{Destination, Job, Recipient, Router, TransferOutcome};
 use smtp::client::{Failure, Outcome, Outgoing, Route, SmtpClient};
-use smtp::envelope;
 use tokio::sync::{Notify, Semaphore};
 use wire::{Pool, Shutdown};
 
@@ -132,8 +131,7 @@ impl TransferAgent {
             }
             Err(error) => return temporary(&format!("451 4.3.0 {error}")),
         };
-        let recipients: Vec<envelope::Recipient> =
-            job.recipients.iter().map(|queued| recipient(&queued.recipient)).collect();
+        let recipients: Vec<Recipient> = job.recipients.iter().map(|queued| queued.recipient.clone()).collect();
         let route = match (&self.smart_host, &job.destination) {
             (Some(host), _) => host.clone(),
             (None, Destination::Domain(domain)) => Route::Domain(domain.clone()),
@@ -145,11 +143,7 @@ impl TransferAgent {
             reverse_path: &job.envelope.reverse_path,
             recipients: &recipients,
             envelope_id: job.envelope.envelope_id.as_deref(),
-            ret: match job.envelope.return_content {
-                ReturnContent::Unspecified => None,
-                ReturnContent::Full => Some(envelope::ReturnContent::Full),
-                ReturnContent::Headers => Some(envelope::ReturnContent::Headers),
-            },
+            return_content: job.envelope.return_content,
             smtputf8: job.envelope.smtputf8,
             message: &message,
         };
@@ -189,22 +183,6 @@ async fn all_free(places: &Semaphore, count: usize) {
     let all = u32::try_from(count).unwrap_or(u32::MAX);
     // Acquiring fails only if the semaphore is closed, which never happens here.
     drop(places.acquire_many(all).await);
-}
-
-fn recipient(recipient: &mail::router::Recipient) -> envelope::Recipient {
-    let original = recipient
-        .original
-        .as_deref()
-        .and_then(|text| text.split_once(';'))
-        .map(|(kind, address)| envelope::OriginalRecipient { kind: kind.to_owned(), address: address.to_owned() });
-    let notify =
-        recipient.notify.map(|WantedReports { success, failure, delay }| envelope::Notify { success, failure, delay });
-    envelope::Recipient {
-        address: recipient.address.clone(),
-        location: envelope::RecipientLocation::Remote,
-        notify,
-        original,
-    }
 }
 
 fn outcome(outcome: Outcome) -> TransferOutcome {
@@ -251,20 +229,5 @@ mod tests {
         check(Some(550), "550 5.1.1 User unknown", Some("mx.test"), "550 5.1.1 User unknown (mx.test)");
         check(None, "no route to host", Some("mx.test"), "5.1.1 no route to host (mx.test)");
         check(None, "no such domain", None, "5.1.1 no such domain");
-    }
-
-    #[test]
-    fn what_the_sender_asked_for_reaches_the_next_server() {
-        let ours = mail::router::Recipient {
-            address: "dora@other.test".to_owned(),
-            notify: Some(WantedReports { success: true, failure: false, delay: false }),
-            original: Some("rfc822;d@other.test".to_owned()),
-        };
-        let theirs = recipient(&ours);
-        assert_eq!(theirs.notify.map(|notify| notify.to_string()).as_deref(), Some("SUCCESS"));
-        assert_eq!(
-            theirs.original.map(|original| (original.kind, original.address)),
-            Some(("rfc822".into(), "d@other.test".into()))
-        );
     }
 }

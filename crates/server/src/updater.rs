@@ -12,20 +12,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base::sync::{Mutex, MutexGuard};
 use base::{DbNumber, NoteId, Timestamp};
-use notes::view::build::BuildOptions;
+use instance::{Instance, authorize_server};
 use notes::view::note::ViewInfo;
 use notes::view::view_format::Refresh;
-use notes::{Access, ChangeSubscriber, Database, Identity, level};
+use notes::{Access, ChangeSubscriber, level};
 use rpc::backend::{BuildProgress, Indexer};
 use tokio::sync::{Notify, watch};
 use wire::Shutdown;
-
-use crate::core::Core;
 
 /// Maximum time between two checks of the queues.
 const LOOK_PAUSE: Duration = Duration::from_secs(60);
@@ -77,9 +76,9 @@ struct Queues {
 impl Updater {
     /// Creates an updater that follows the changes of all databases.
     #[must_use]
-    pub fn new(core: &Core) -> Self {
+    pub fn new(instance: &Instance) -> Self {
         Self {
-            follower: core.notes.subscribe(),
+            follower: instance.notes.subscribe(),
             queues: Mutex::default(),
             wake: Notify::new(),
             counts: Counts::default(),
@@ -87,10 +86,10 @@ impl Updater {
     }
 
     /// Adds a database to the immediate queue.
-    pub fn request(&self, database: DbNumber, core: &Core) {
+    pub fn request(&self, database: DbNumber, instance: &Instance) {
         let mut queues = self.queues();
         if !queues.immediate.contains(&UpdateRequest::Database(database)) {
-            self.push(&mut queues, UpdateRequest::Database(database), core);
+            self.push(&mut queues, UpdateRequest::Database(database), instance);
         }
     }
 
@@ -100,13 +99,13 @@ impl Updater {
         &self,
         database: DbNumber,
         view: NoteId,
-        core: &Core,
+        instance: &Instance,
     ) -> Option<watch::Receiver<BuildProgress>> {
         let mut queues = self.queues();
         if let Some(awaited) = queues.awaited.get(&(database, view)) {
             return Some(awaited.subscribe());
         }
-        if !self.push(&mut queues, UpdateRequest::View(database, view), core) {
+        if !self.push(&mut queues, UpdateRequest::View(database, view), instance) {
             return None;
         }
         let (sender, receiver) = watch::channel(BuildProgress::default());
@@ -115,8 +114,8 @@ impl Updater {
     }
 
     /// Adds a request to the immediate queue. Returns `false` if the queues are full.
-    fn push(&self, queues: &mut Queues, wanted: UpdateRequest, core: &Core) -> bool {
-        if queues.len() >= queue_max(core) {
+    fn push(&self, queues: &mut Queues, wanted: UpdateRequest, instance: &Instance) -> bool {
+        if queues.len() >= queue_max(instance) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -136,14 +135,14 @@ impl Updater {
     }
 
     /// Moves changed databases into the deferred queue.
-    fn collect(&self, core: &Core) {
-        let due = core.clock.now().after(core.config.views.suppression_time.0);
+    fn collect(&self, instance: &Instance) {
+        let due = instance.clock.now().after(instance.config.views.suppression_time.0);
         let mut queues = self.queues();
         for database in self.follower.take() {
             if queues.waiting.contains(&database) {
                 continue;
             }
-            if queues.len() >= queue_max(core) {
+            if queues.len() >= queue_max(instance) {
                 self.counts.dropped.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
@@ -174,27 +173,27 @@ impl Updater {
     }
 
     /// Performs a request.
-    fn work(&self, wanted: UpdateRequest, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
+    fn work(&self, wanted: UpdateRequest, instance: &Instance, stop: &dyn Fn() -> bool) -> notes::Result<()> {
         match wanted {
-            UpdateRequest::Database(database) => self.update(database, core, stop),
+            UpdateRequest::Database(database) => self.update(database, instance, stop),
             UpdateRequest::View(database, view) => {
                 // Whatever the outcome, waiting callers are notified of the end.
                 let _end = ProgressGuard { updater: self, key: (database, view) };
-                self.update_view(database, view, core, stop)
+                self.update_view(database, view, instance, stop)
             }
         }
     }
 
     /// Updates the views of a database that are due according to their designs.
-    fn update(&self, number: DbNumber, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
-        let Some(database) = core.notes.database_open_number(number)? else { return Ok(()) };
+    fn update(&self, number: DbNumber, instance: &Instance, stop: &dyn Fn() -> bool) -> notes::Result<()> {
+        let Some(database) = instance.notes.database_open_number(number)? else { return Ok(()) };
         if database.record().options.no_view_updates {
             return Ok(());
         }
         self.counts.databases.fetch_add(1, Ordering::Relaxed);
-        let access = authorize(&database)?;
+        let access = authorize_server(&database)?;
         let reading = access.read()?;
-        let now = core.clock.now();
+        let now = instance.clock.now();
         let views = reading.views()?;
         let is_there = |note| views.iter().any(|info| info.note == note);
         self.queues().hourly.retain(|(database, note), _| *database != number || is_there(*note));
@@ -213,21 +212,21 @@ impl Updater {
                 },
             };
             if is_due && !stop() {
-                self.update_index(&access, info, core, stop);
+                self.update_index(&access, info, instance, stop);
             }
         }
         if let Some(due) = later {
-            self.schedule_check(number, due, core);
+            self.schedule_check(number, due, instance);
         }
         Ok(())
     }
 
     /// Schedules another check of a database at the time when one of its views is due, because there may be no change
     /// until then.
-    fn schedule_check(&self, database: DbNumber, due: Timestamp, core: &Core) {
+    fn schedule_check(&self, database: DbNumber, due: Timestamp, instance: &Instance) {
         let mut queues = self.queues();
         let is_known = queues.deferred.iter().any(|((at, _), known)| *known == database && *at <= due);
-        if !is_known && queues.len() < queue_max(core) {
+        if !is_known && queues.len() < queue_max(instance) {
             let number = queues.next;
             queues.next += 1;
             queues.deferred.insert((due, number), database);
@@ -235,17 +234,29 @@ impl Updater {
     }
 
     /// Updates one view, regardless of its design.
-    fn update_view(&self, number: DbNumber, view: NoteId, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
-        let Some(database) = core.notes.database_open_number(number)? else { return Ok(()) };
-        let access = authorize(&database)?;
+    fn update_view(
+        &self,
+        number: DbNumber,
+        view: NoteId,
+        instance: &Instance,
+        stop: &dyn Fn() -> bool,
+    ) -> notes::Result<()> {
+        let Some(database) = instance.notes.database_open_number(number)? else { return Ok(()) };
+        let access = authorize_server(&database)?;
         let views = access.read()?.views()?;
         if let Some(info) = views.iter().find(|info| info.note == view) {
-            self.update_index(&access, info, core, stop);
+            self.update_index(&access, info, instance, stop);
         }
         Ok(())
     }
 
-    fn update_index(&self, access: &Access<level::Designer>, info: &ViewInfo, core: &Core, stop: &dyn Fn() -> bool) {
+    fn update_index(
+        &self,
+        access: &Access<level::Designer>,
+        info: &ViewInfo,
+        instance: &Instance,
+        stop: &dyn Fn() -> bool,
+    ) {
         let key = (access.database().number(), info.note);
         let mut report = |done, documents| {
             if let Some(awaited) = self.queues().awaited.get(&key) {
@@ -253,12 +264,12 @@ impl Updater {
             }
             if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        match access.view_update(info.note, &build_options(core), &mut report) {
+        match access.view_update(info.note, &instance.build_options(), &mut report) {
             Ok(true) => {
                 self.counts.views.fetch_add(1, Ordering::Relaxed);
                 let mut queues = self.queues();
                 if matches!(info.view.design.refresh, Refresh::Hours(_)) {
-                    queues.hourly.insert(key, core.clock.now());
+                    queues.hourly.insert(key, instance.clock.now());
                 }
                 queues.awaited.remove(&key);
             }
@@ -280,7 +291,7 @@ impl Updater {
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock()
     }
 }
 
@@ -307,49 +318,36 @@ pub struct UpdateRequests {
     /// The task.
     pub updater: Arc<Updater>,
     /// The services that the task works with.
-    pub core: Arc<Core>,
+    pub instance: Arc<Instance>,
 }
 
 impl Indexer for UpdateRequests {
     fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
-        self.updater.request_view(database, view, &self.core)
+        self.updater.request_view(database, view, &self.instance)
     }
 
     fn is_recent(&self, database: DbNumber, view: NoteId, hours: u16) -> bool {
-        self.updater.due_again((database, view), hours).is_some_and(|due| due > self.core.clock.now())
+        self.updater.due_again((database, view), hours).is_some_and(|due| due > self.instance.clock.now())
     }
 
     fn record_refresh(&self, database: DbNumber, view: NoteId) {
-        self.updater.queues().hourly.insert((database, view), self.core.clock.now());
+        self.updater.queues().hourly.insert((database, view), self.instance.clock.now());
     }
 }
 
-/// Returns the resources that the build of an index may use.
-#[must_use]
-pub fn build_options(core: &Core) -> BuildOptions {
-    let keys = &core.config.views;
-    let folder = keys.rebuild_folder.0.as_ref().map_or_else(|| core.data.sorting(), |folder| core.data.resolve(folder));
-    BuildOptions { folder, memory: keys.rebuild_memory.as_usize() }
-}
-
-/// Opens a database with the identity of the server, which may access all views.
-pub fn authorize(database: &Arc<Database>) -> notes::Result<Access<level::Designer>> {
-    database.authorize(&Arc::new(Identity::local_server("")))
-}
-
-fn queue_max(core: &Core) -> usize {
-    usize::try_from(core.config.views.queue).unwrap_or(usize::MAX)
+fn queue_max(instance: &Instance) -> usize {
+    usize::try_from(instance.config.views.queue).unwrap_or(usize::MAX)
 }
 
 /// Runs the task until the server drains.
-pub async fn run(updater: Arc<Updater>, core: Arc<Core>, shutdown: Shutdown) {
+pub async fn run(updater: Arc<Updater>, instance: Arc<Instance>, shutdown: Shutdown) {
     loop {
         let changed = updater.follower.listen();
-        updater.collect(&core);
-        let rest = match updater.next(core.clock.now()) {
+        updater.collect(&instance);
+        let rest = match updater.next(instance.clock.now()) {
             Ok(wanted) => {
-                work(&updater, wanted, &core, &shutdown).await;
-                core.config.views.idle_time.0
+                work(&updater, wanted, &instance, &shutdown).await;
+                instance.config.views.idle_time.0
             }
             Err(wait) => {
                 tokio::select! {
@@ -374,11 +372,11 @@ pub async fn run(updater: Arc<Updater>, core: Arc<Core>, shutdown: Shutdown) {
     }
 }
 
-async fn work(updater: &Arc<Updater>, wanted: UpdateRequest, core: &Arc<Core>, shutdown: &Shutdown) {
+async fn work(updater: &Arc<Updater>, wanted: UpdateRequest, instance: &Arc<Instance>, shutdown: &Shutdown) {
     let updater = Arc::clone(updater);
-    let core = Arc::clone(core);
+    let instance = Arc::clone(instance);
     let stop = shutdown.clone();
-    let done = tokio::task::spawn_blocking(move || updater.work(wanted, &core, &|| stop.is_draining())).await;
+    let done = tokio::task::spawn_blocking(move || updater.work(wanted, &instance, &|| stop.is_draining())).await;
     match done {
         // The database was deleted in the meantime.
         Ok(Ok(()) | Err(notes::Error::NotFound { .. })) => {}
@@ -388,35 +386,15 @@ async fn work(updater: &Arc<Updater>, wanted: UpdateRequest, core: &Arc<Core>, s
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use notes::view::note::ViewNote;
-    use notes::view::view_format::ViewDesign;
-    use notes::{Acl, AclLevel, DatabaseKind, DatabaseOptions, Item, NewDatabase, NewNote};
+mod tests {
+    use notes::{Database, DatabaseOptions, NewNote};
+    use sample::{Sample, database_with_view};
 
     use super::*;
-    use crate::sample::Sample;
-
-    pub(crate) const PATH: &str = "docs.nsf";
-
-    /// Creates a database with one document and one view with the given refresh option.
-    pub(crate) fn make(core: &Core, refresh: Refresh, options: DatabaseOptions) -> Arc<Database> {
-        let acl = Acl::open_to_all(AclLevel::Manager);
-        let new = NewDatabase { options, ..NewDatabase::new(PATH, "Documents", DatabaseKind::Standard, acl) };
-        let database = core.notes.database_create(&new).expect("made");
-        let design = ViewDesign { refresh, ..ViewDesign::default() };
-        let view = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
-        let access = authorize(&database).expect("itself").downgrade::<level::Depositor>();
-        let accesses = [&access];
-        let mut transaction = core.notes.transaction(&accesses).expect("a transaction");
-        transaction.writer(0).view_create(&view).expect("a view");
-        transaction.writer(0).note_create(NewNote::document(vec![Item::text("Form", "Memo")])).expect("a document");
-        transaction.commit().expect("committed");
-        database
-    }
 
     /// Returns the number of rows of the view without updating it, or `None` if it has no index.
     fn rows(database: &Arc<Database>) -> Option<u64> {
-        let access = authorize(database).expect("itself");
+        let access = authorize_server(database).expect("itself");
         let reading = access.read().expect("a snapshot");
         let note = reading.view_find("All").expect("there").note;
         let view = reading.view(note).ok()?;
@@ -424,10 +402,10 @@ pub(crate) mod tests {
     }
 
     /// Performs all requests that are due.
-    fn work_off(updater: &Updater, core: &Core) {
-        updater.collect(core);
-        while let Ok(wanted) = updater.next(core.clock.now()) {
-            updater.work(wanted, core, &|| false).expect("sound");
+    fn work_off(updater: &Updater, instance: &Instance) {
+        updater.collect(instance);
+        while let Ok(wanted) = updater.next(instance.clock.now()) {
+            updater.work(wanted, instance, &|| false).expect("sound");
         }
     }
 
@@ -435,9 +413,9 @@ pub(crate) mod tests {
     fn views_are_updated_as_their_designs_want_it() {
         let check = |refresh, options, expected| {
             let sample = Sample::with(&["views.suppression_time=0s"]);
-            let updater = Updater::new(&sample.core);
-            let database = make(&sample.core, refresh, options);
-            work_off(&updater, &sample.core);
+            let updater = Updater::new(&sample.instance);
+            let database = database_with_view(&sample.instance, refresh, options);
+            work_off(&updater, &sample.instance);
             assert_eq!(rows(&database), expected, "{refresh:?}");
         };
         let options = DatabaseOptions::default();
@@ -452,24 +430,25 @@ pub(crate) mod tests {
     fn a_view_of_some_hours_is_due_when_they_have_gone_though_nothing_changes_any_more() {
         let clock = Arc::new(base::sim::SimClock::new());
         let mut sample = Sample::with(&["views.suppression_time=0s"]);
-        sample.core.clock = clock.clone();
-        let core = &sample.core;
-        let updater = Arc::new(Updater::new(core));
-        let database = make(core, Refresh::Hours(2), DatabaseOptions::default());
-        work_off(&updater, core);
-        let access = authorize(&database).expect("itself").downgrade::<level::Depositor>();
+        sample.instance.clock = clock.clone();
+        let instance = &sample.instance;
+        let updater = Arc::new(Updater::new(instance));
+        let database = database_with_view(instance, Refresh::Hours(2), DatabaseOptions::default());
+        work_off(&updater, instance);
+        let access = authorize_server(&database).expect("itself").downgrade::<level::Depositor>();
         let accesses = [&access];
-        let mut transaction = core.notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = instance.notes.transaction(&accesses).expect("a transaction");
         transaction.writer(0).note_create(NewNote::document(Vec::new())).expect("a document");
         transaction.commit().expect("committed");
         clock.advance(Duration::from_secs(3_600));
-        work_off(&updater, core);
+        work_off(&updater, instance);
         assert_eq!((rows(&database), updater.waiting()), (Some(1), 1), "the update waits until it is due");
         clock.advance(Duration::from_secs(3_600));
-        work_off(&updater, core);
+        work_off(&updater, instance);
         assert_eq!((rows(&database), updater.waiting()), (Some(2), 0));
-        let requests = UpdateRequests { updater: Arc::clone(&updater), core: Arc::new(sample.core) };
-        let view = authorize(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
+        let requests = UpdateRequests { updater: Arc::clone(&updater), instance: Arc::new(sample.instance) };
+        let view =
+            authorize_server(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
         assert!(requests.is_recent(database.number(), view, 2) && !requests.is_recent(database.number(), view, 0));
         clock.advance(Duration::from_secs(7_200));
         assert!(!requests.is_recent(database.number(), view, 2));
@@ -480,18 +459,18 @@ pub(crate) mod tests {
     #[test]
     fn changes_wait_and_fall_together_and_what_is_waited_for_does_not() {
         let sample = Sample::with(&["views.suppression_time=1h", "views.queue=16"]);
-        let updater = Updater::new(&sample.core);
-        let database = make(&sample.core, Refresh::Automatic, DatabaseOptions::default());
-        work_off(&updater, &sample.core);
-        updater.collect(&sample.core);
+        let updater = Updater::new(&sample.instance);
+        let database = database_with_view(&sample.instance, Refresh::Automatic, DatabaseOptions::default());
+        work_off(&updater, &sample.instance);
+        updater.collect(&sample.instance);
         assert_eq!((updater.waiting(), rows(&database)), (1, None), "the database waits, and only once");
-        updater.request(database.number(), &sample.core);
-        updater.request(database.number(), &sample.core);
+        updater.request(database.number(), &sample.instance);
+        updater.request(database.number(), &sample.instance);
         assert_eq!(updater.waiting(), 2);
-        work_off(&updater, &sample.core);
+        work_off(&updater, &sample.instance);
         assert_eq!((updater.waiting(), rows(&database)), (1, Some(1)));
         for number in 100..200 {
-            updater.request(DbNumber(number), &sample.core);
+            updater.request(DbNumber(number), &sample.instance);
         }
         assert_eq!(updater.waiting(), 16, "a full queue drops new requests");
         assert_eq!(updater.counts.dropped.load(Ordering::Relaxed), 85);
@@ -500,26 +479,27 @@ pub(crate) mod tests {
     #[test]
     fn a_view_that_somebody_waits_for_is_updated_whatever_its_design_wants() {
         let sample = Sample::with(&["views.queue=16"]);
-        let core = &sample.core;
-        let updater = Updater::new(core);
+        let instance = &sample.instance;
+        let updater = Updater::new(instance);
         let options = DatabaseOptions { no_view_updates: true, ..DatabaseOptions::default() };
-        let database = make(core, Refresh::Manual, options);
-        let note = authorize(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
-        let view = |updater: &Updater| updater.request_view(database.number(), note, core).expect("room");
+        let database = database_with_view(instance, Refresh::Manual, options);
+        let note =
+            authorize_server(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
+        let view = |updater: &Updater| updater.request_view(database.number(), note, instance).expect("room");
         let first = view(&updater);
         let second = view(&updater);
         assert!(updater.waiting() == 1 && updater.is_somebody_waiting(), "both requests wait for the same update");
         assert!(first.has_changed().is_ok() && rows(&database).is_none());
-        work_off(&updater, core);
+        work_off(&updater, instance);
         assert!(first.has_changed().is_err() && second.has_changed().is_err(), "both waits have ended");
         assert_eq!((rows(&database), updater.is_somebody_waiting()), (Some(1), false));
         // The wait also ends if there is nothing to do, or if the view or the database does not exist.
-        let third = [view(&updater), updater.request_view(database.number(), NoteId(99), core).expect("room")];
-        let nowhere = updater.request_view(DbNumber(99), note, core).expect("room");
-        work_off(&updater, core);
+        let third = [view(&updater), updater.request_view(database.number(), NoteId(99), instance).expect("room")];
+        let nowhere = updater.request_view(DbNumber(99), note, instance).expect("room");
+        work_off(&updater, instance);
         assert!(third.iter().chain([&nowhere]).all(|awaited| awaited.has_changed().is_err()));
         let waiting = updater.waiting();
-        let asked = (100..200).filter_map(|note| updater.request_view(database.number(), NoteId(note), core));
+        let asked = (100..200).filter_map(|note| updater.request_view(database.number(), NoteId(note), instance));
         assert_eq!((asked.count() + waiting, updater.waiting()), (16, 16), "a full queue accepts no more requests");
     }
 
@@ -528,7 +508,7 @@ pub(crate) mod tests {
         let sample = Sample::new();
         let shutdown = Shutdown::new();
         shutdown.drain();
-        let core = Arc::new(sample.core);
-        run(Arc::new(Updater::new(&core)), core, shutdown).await;
+        let instance = Arc::new(sample.instance);
+        run(Arc::new(Updater::new(&instance)), instance, shutdown).await;
     }
 }

@@ -3,7 +3,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use config::Config;
+use config::setting::AuthenticationPolicy;
+use instance::certificate::server_name_in;
+use instance::data_folder::read_limited;
+use instance::limits::FILE_BYTES_MAX;
 use mail::router::Router;
+use mail::submission::SubmissionService;
+use sasl::Mechanism;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, Options, Route, Security, SmartHost, SmtpClient};
 use smtp::dns::Resolver;
@@ -11,17 +18,12 @@ use smtp::listener_rules::{Encryption, ListenerRules};
 use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
 
 use super::{ServeError, Server, encrypt};
-use crate::certificate::server_name_in;
-use crate::config::Config;
-use crate::config::setting::AuthenticationPolicy;
-use crate::data::read_limited;
 use crate::database_creator::TemplateDatabaseCreator;
-use crate::limits::{FILE_BYTES_MAX, SESSION_END_TIME_MAX};
+use crate::limits::SESSION_END_TIME_MAX;
 use crate::listen::{Protocol, ServeConnection};
 use crate::logins::Logins;
 use crate::sessions::Sessions;
-use crate::smtp_backend::SmtpBackend;
-use crate::submission::NativeSubmission;
+use crate::submission::submission_service;
 use crate::transfer_agent::TransferAgent;
 use crate::updater::UpdateRequests;
 
@@ -37,27 +39,27 @@ pub(super) struct ProtocolServices {
 
 impl ProtocolServices {
     pub(super) fn new(server: &Server, logins: &Arc<Logins>) -> Result<Self, ServeError> {
-        let core = &server.core;
-        let config = &server.core.config;
-        let reception = SmtpBackend::new(core, &server.queued);
-        let hostname = core.hostname.as_str();
+        let instance = &server.instance;
+        let config = &server.instance.config;
+        let submissions = submission_service(instance, &server.mail_counts, &server.queued);
+        let hostname = instance.hostname.as_str();
         let verifier = verifier(config)?;
         let smtp = |rules: ListenerRules, verifier: Option<&Arc<Verifier>>| {
             let tls = (rules.encryption != Encryption::Off).then(|| Arc::clone(&server.tls));
             Arc::new(smtp::connection::ListenerServices {
                 rules: Arc::new(rules),
-                recipients: reception.clone(),
-                credentials: Arc::clone(logins) as Arc<dyn smtp::backend::Credentials>,
-                acceptor: reception.clone(),
+                recipients: submissions.clone(),
+                credentials: Arc::clone(logins) as Arc<dyn sasl::Credentials>,
+                acceptor: submissions.clone(),
                 verifier: verifier.cloned(),
                 tls,
                 pool: server.pool.clone(),
                 shutdown: server.shutdown.clone(),
-                clock: Arc::clone(&core.clock),
-                random: Arc::clone(&core.random),
+                clock: Arc::clone(&instance.clock),
+                random: Arc::clone(&instance.random),
             })
         };
-        let domain = core.default_domain().map_err(crate::core::CoreError::from)?;
+        let domain = instance.default_domain().map_err(instance::InstanceError::from)?;
         let domain = domain.as_str();
         Ok(Self {
             reception: smtp(rules(config, ListenerRules::reception(hostname, domain)), verifier.as_ref()),
@@ -65,15 +67,15 @@ impl ProtocolServices {
             lmtp: smtp(lmtp_rules(config, ListenerRules::lmtp(hostname, domain)), None),
             imap: imap_service(server, logins),
             pop3: Arc::new(pop3::Service {
-                credentials: Arc::clone(logins) as Arc<dyn pop3::backend::Credentials>,
+                accounts: Arc::clone(logins) as Arc<dyn pop3::backend::Accounts>,
                 pool: server.pool.clone(),
                 tls: Some(Arc::clone(&server.tls)),
                 hostname: hostname.to_owned(),
-                scram: config.directory.scram,
+                mechanisms: mechanisms(config, &Mechanism::WITH_PASSWORD),
                 idle_time_max: config.pop3.idle_timeout.0,
                 shutdown: server.shutdown.clone(),
             }),
-            native: native_service(server, logins, &reception),
+            native: native_service(server, logins, submissions),
         })
     }
 
@@ -95,28 +97,28 @@ impl ProtocolServices {
 
     /// Returns the agent that processes the queue.
     pub(super) fn agent(&self, server: &Server) -> Result<Arc<TransferAgent>, ServeError> {
-        let core = &server.core;
-        let keys = &server.core.config.router;
-        let router: Arc<Router> = Arc::clone(&core.router);
+        let instance = &server.instance;
+        let keys = &server.instance.config.router;
+        let router: Arc<Router> = Arc::clone(&instance.router);
         let transfer = if keys.outbound { Some(Arc::new(transfer(server)?)) } else { None };
         Ok(Arc::new(TransferAgent {
             router,
             transfer,
-            smart_host: smart_host(&core.config)?,
+            smart_host: smart_host(&instance.config)?,
             pool: server.pool.clone(),
             queued: Arc::clone(&server.queued),
             shutdown: server.shutdown.clone(),
             jobs_max: usize::try_from(keys.connections).unwrap_or(usize::MAX),
-            counts: Arc::clone(&core.mail_counts),
+            counts: Arc::clone(&server.mail_counts),
         }))
     }
 }
 
 fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
-    let options = imap_options(&server.core.config);
-    let credentials = Arc::clone(logins) as Arc<dyn imap::backend::Credentials>;
-    let site = imap::session::SessionContext::new(credentials, Arc::clone(&server.core.clock), options);
-    let full_text = Arc::clone(&server.core.full_text);
+    let options = imap_options(&server.instance.config);
+    let accounts = Arc::clone(logins) as Arc<dyn imap::backend::Accounts>;
+    let site = imap::session::SessionContext::new(accounts, Arc::clone(&server.instance.clock), options);
+    let full_text = Arc::clone(&server.instance.full_text);
     Arc::new(imap::Service {
         site: Arc::new(site.with_full_text(Arc::new(move || full_text.open_existing()))),
         tls: Some(Arc::clone(&server.tls)),
@@ -125,13 +127,19 @@ fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
     })
 }
 
+/// Returns the mechanisms of a protocol that the configuration enables.
+fn mechanisms(config: &Config, supported: &[Mechanism]) -> Vec<Mechanism> {
+    let is_enabled = |mechanism: &Mechanism| config.directory.scram || *mechanism != Mechanism::ScramSha256;
+    supported.iter().copied().filter(is_enabled).collect()
+}
+
 fn imap_options(config: &Config) -> imap::session::Options {
     let keys = &config.imap;
     imap::session::Options {
         append_bytes_max: config.limits.message_size.as_usize(),
         starttls: true,
         compression: keys.compression,
-        scram: config.directory.scram,
+        mechanisms: mechanisms(config, &Mechanism::WITH_PASSWORD),
         silence_time_max: keys.idle_timeout.0,
         login_time_max: keys.login_timeout.0,
         errors_max: u32::try_from(keys.errors).unwrap_or(u32::MAX),
@@ -140,14 +148,14 @@ fn imap_options(config: &Config) -> imap::session::Options {
     }
 }
 
-fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<SmtpBackend>) -> Arc<rpc::Service> {
-    let core = &server.core;
-    let keys = &server.core.config.native;
+fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<SubmissionService>) -> Arc<rpc::Service> {
+    let instance = &server.instance;
+    let keys = &server.instance.config.native;
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let options = rpc::Options {
-        hostname: core.hostname.clone(),
+        hostname: instance.hostname.clone(),
         version: concat!("doublet ", env!("CARGO_PKG_VERSION")).to_owned(),
-        scram: core.config.directory.scram,
+        mechanisms: mechanisms(&instance.config, &[Mechanism::ScramSha256, Mechanism::Plain]),
         compression: keys.compression,
         call_time_max: keys.call_timeout.0,
         sessions: rpc::session::SessionLimits {
@@ -158,19 +166,19 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<SmtpBac
         },
     };
     let ground = rpc::service::Services {
-        notes: Arc::clone(&core.notes),
-        directory: Arc::clone(&core.directory),
-        credentials: Arc::clone(logins) as Arc<dyn rpc::backend::Credentials>,
+        notes: Arc::clone(&instance.notes),
+        directory: Arc::clone(&instance.directory),
+        accounts: Arc::clone(logins) as Arc<dyn rpc::backend::Accounts>,
         full_text: {
-            let full_text = Arc::clone(&core.full_text);
+            let full_text = Arc::clone(&instance.full_text);
             Box::new(move || full_text.open_existing())
         },
-        indexer: Arc::new(UpdateRequests { updater: Arc::clone(&server.updater), core: Arc::clone(core) }),
-        maker: Arc::new(TemplateDatabaseCreator::new(core)),
-        depositor: NativeSubmission::new(core, logins, reception),
+        indexer: Arc::new(UpdateRequests { updater: Arc::clone(&server.updater), instance: Arc::clone(instance) }),
+        maker: Arc::new(TemplateDatabaseCreator::new(instance)),
+        submissions,
         pool: server.pool.clone(),
-        clock: Arc::clone(&core.clock),
-        random: Arc::clone(&core.random),
+        clock: Arc::clone(&instance.clock),
+        random: Arc::clone(&instance.random),
         shutdown: server.shutdown.clone(),
     };
     rpc::Service::new(ground, options)
@@ -182,7 +190,7 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
     let service = Arc::clone(service);
     let sessions = Arc::clone(&server.sessions);
     let tls = Arc::clone(&server.tls);
-    let organization = server.core.config.server.organization.clone();
+    let organization = server.instance.config.server.organization.clone();
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
         let tls = Arc::clone(&tls);
@@ -275,7 +283,7 @@ fn rules(config: &Config, rules: ListenerRules) -> ListenerRules {
     let keys = &config.smtp;
     let is_reception = rules.role == smtp::listener_rules::Role::Reception;
     ListenerRules {
-        scram: config.directory.scram,
+        mechanisms: mechanisms(config, &Mechanism::WITH_PASSWORD),
         message_bytes_max: config.limits.message_size.as_usize(),
         recipients_max: count(config.limits.recipients),
         errors_max: u32::try_from(keys.errors).unwrap_or(u32::MAX),
@@ -315,14 +323,14 @@ fn name_servers(text: &str) -> Option<Vec<SocketAddr>> {
 }
 
 fn transfer(server: &Server) -> Result<SmtpClient, ServeError> {
-    let keys = &server.core.config.router;
-    let mut options = Options::new(&server.core.hostname);
+    let keys = &server.instance.config.router;
+    let mut options = Options::new(&server.instance.hostname);
     options.port = u16::try_from(keys.port).unwrap_or(25);
     SmtpClient::new(
         options,
-        resolver(&server.core.config)?,
-        Arc::clone(&server.core.clock),
-        Arc::clone(&server.core.random),
+        resolver(&server.instance.config)?,
+        Arc::clone(&server.instance.clock),
+        Arc::clone(&server.instance.random),
     )
     .map_err(|error| ServeError::Transfer(error.to_string()))
 }
@@ -365,7 +373,7 @@ mod matrix;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use sample::Sample;
 
     #[test]
     fn name_servers_are_addresses() {
@@ -382,10 +390,10 @@ mod tests {
 
     #[test]
     fn the_configuration_reaches_the_sessions() {
-        let options = imap_options(&Sample::new().core.config);
+        let options = imap_options(&Sample::new().instance.config);
         let room = imap::session::Options::default();
         assert_eq!((options.errors_max, options.login_failures_max), (room.errors_max, room.login_failures_max));
-        let options = imap_options(&Sample::with(&["imap.errors=5", "imap.login_failures=7"]).core.config);
+        let options = imap_options(&Sample::with(&["imap.errors=5", "imap.login_failures=7"]).instance.config);
         assert_eq!((options.errors_max, options.login_failures_max), (5, 7));
     }
 }

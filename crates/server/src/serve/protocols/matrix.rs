@@ -13,17 +13,17 @@
 
 use std::collections::BTreeSet;
 
+use admin::people;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use directory::{GroupChange, GroupKind, NewGroup, NewUser, UserChange};
+use instance::certificate::CertificateFiles;
+use sample::{PASSWORD, Sample};
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use wire::Shutdown;
 
 use super::*;
-use crate::admin::people;
-use crate::certificate::CertificateFiles;
-use crate::sample::{PASSWORD, Sample};
 
 const TABLE: &str = include_str!("matrix.txt");
 
@@ -142,7 +142,7 @@ impl Caller {
 /// A server with all users and groups of the table.
 struct TestServer {
     server: Arc<Server>,
-    rooms: ProtocolServices,
+    services: ProtocolServices,
     _folder: tempfile::TempDir,
 }
 
@@ -151,22 +151,22 @@ impl TestServer {
         let senders = format!("submission.sender={senders}");
         // Many rows fail to log in, so the delays after failed logins are switched off.
         let patient = ["directory.login_failures=1000000", "directory.login_failures_per_address=1000000"];
-        let Sample { core, folder } = Sample::with(&[patient[0], patient[1], "smtp.authentication=off", &senders]);
+        let Sample { instance, folder } = Sample::with(&[patient[0], patient[1], "smtp.authentication=off", &senders]);
         for name in ["disabled", "denied", "gone", "barred", "full", "moved"] {
             let new = NewUser::new(&format!("{name}@acme.test"));
             let password = Some(PASSWORD.as_bytes().to_vec());
-            people::add(&core, &NewUser { password, ..new }).expect("the address is free");
+            people::add(&instance, &NewUser { password, ..new }).expect("the address is free");
         }
         for name in ["ann", "bob", "disabled", "denied", "gone", "barred"] {
             let addresses_add = vec![format!("{name}.alias@acme.test")];
             let change = UserChange { addresses_add, ..UserChange::default() };
-            core.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
+            instance.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
         }
         let postmaster = Some(Some("ann@acme.test".to_owned()));
         let change = directory::DomainChange { postmaster, ..directory::DomainChange::default() };
-        core.directory.domain_set("acme.test", &change).expect("the domain exists");
+        instance.directory.domain_set("acme.test", &change).expect("the domain exists");
         let moved = UserChange { forward: Some(Some("dora@elsewhere.test".to_owned())), ..UserChange::default() };
-        core.directory.user_set("moved@acme.test", &moved).expect("the user exists");
+        instance.directory.user_set("moved@acme.test", &moved).expect("the user exists");
         let groups = [
             ("crew", GroupKind::AclOnly, "ann@acme.test"),
             ("leavers", GroupKind::DenyList, "denied@acme.test"),
@@ -175,15 +175,16 @@ impl TestServer {
         for (name, kind, member) in groups {
             let members = Some(member.to_owned()).filter(|member| !member.is_empty()).into_iter().collect();
             let addresses = vec![format!("{name}@acme.test")];
-            core.directory
+            instance
+                .directory
                 .group_add(&NewGroup { kind, members, addresses, ..NewGroup::default() })
                 .expect("the address is free");
         }
-        let files = CertificateFiles::from_config(&core.config, &core.data, &core.hostname);
+        let files = CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname);
         let tls = Arc::new(files.load().expect("a missing certificate is created"));
-        let server = Server::new(Arc::new(core), tls, files, Shutdown::new()).expect("the server can be set up");
-        let rooms = ProtocolServices::new(&server, &server.logins).expect("the protocols can be set up");
-        let world = Self { server, rooms, _folder: folder };
+        let server = Server::new(Arc::new(instance), tls, files, Shutdown::new()).expect("the server can be set up");
+        let services = ProtocolServices::new(&server, &server.logins).expect("the protocols can be set up");
+        let world = Self { server, services, _folder: folder };
         world.switch_off("disabled", true);
         world.fill("full");
         world
@@ -191,39 +192,39 @@ impl TestServer {
 
     fn switch_off(&self, name: &str, disabled: bool) {
         let change = UserChange { disabled: Some(disabled), ..UserChange::default() };
-        self.server.core.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
+        self.server.instance.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
     }
 
     fn deny(&self, name: &str, denied: bool) {
         let member = vec![format!("{name}@acme.test")];
         let mut change = GroupChange::default();
         *(if denied { &mut change.members_add } else { &mut change.members_remove }) = member;
-        self.server.core.directory.group_set("leavers@acme.test", &change).expect("the domain exists");
+        self.server.instance.directory.group_set("leavers@acme.test", &change).expect("the domain exists");
     }
 
     fn fill(&self, name: &str) {
-        let core = &self.server.core;
-        let file = core.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the domain exists");
+        let instance = &self.server.instance;
+        let file = instance.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the domain exists");
         let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
         let raw = "Subject: large\r\n\r\n0123456789\r\n".repeat(1_000).into_bytes();
         let message = mail::mailbox::NewMessage { raw, flags: Default::default(), received: None };
         file.append(inbox, &[message]).expect("the mail file has no quota yet");
         let change = UserChange { quota_bytes: Some(Some(1_000)), ..UserChange::default() };
-        let person = core.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
-        people::set_quota(core, &person, Some(1_000)).expect("a quota may be below the current size");
+        let person = instance.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
+        people::set_quota(instance, &person, Some(1_000)).expect("a quota may be below the current size");
     }
 
     /// Returns the number of accepted messages.
     fn taken(&self) -> u64 {
-        self.server.core.mail_counts.by_protocol.iter().map(|way| way.accepted.get()).sum()
+        self.server.mail_counts.by_protocol.iter().map(|way| way.accepted.get()).sum()
     }
 
     /// Starts a session and brings it to the caller's initial state.
     async fn session(&self, caller: Caller) -> ClientSession {
         let service = match caller {
-            Caller::Stranger | Caller::Local => &self.rooms.reception,
-            Caller::Upstream => &self.rooms.lmtp,
-            _ => &self.rooms.submission,
+            Caller::Stranger | Caller::Local => &self.services.reception,
+            Caller::Upstream => &self.services.lmtp,
+            _ => &self.services.submission,
         };
         let (stream, theirs) = Stream::duplex(1 << 16);
         let mut served = JoinSet::new();
@@ -371,7 +372,7 @@ async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
     let world = TestServer::new("own");
     let itself = Arc::new(notes::Identity::local_server(""));
     let files = ["mail/ann.nsf", "mail/bob.nsf"]
-        .map(|path| world.server.core.mail.open_as_server(path).expect("the domain exists"));
+        .map(|path| world.server.instance.mail.open_as_server(path).expect("the domain exists"));
     let count = |file: &mail::mailbox::MailFile| {
         let view = file.view().expect("a view");
         let inbox = view.folder("INBOX").expect("a look").expect("an inbox");
@@ -384,7 +385,7 @@ async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
             let mut acl = notes::Acl::open_to_all(level);
             acl.max_internet_access = level;
             let accesses = [&access];
-            let mut transaction = world.server.core.notes.transaction(&accesses).expect("the store works");
+            let mut transaction = world.server.instance.notes.transaction(&accesses).expect("the store works");
             transaction.writer(0).acl_set(acl).expect("the server has access");
             transaction.commit().expect("the store works");
         }
