@@ -5,27 +5,27 @@
 //! that need a running server or a stopped one (`doublet tls`, `doublet blobs --rebuild`, deleting the directory or the
 //! queue). These fail with an explanation.
 
-use std::io::BufRead;
 use std::sync::Arc;
 
-use super::terminal::{ProgressDisplay, format_as_json, format_for_people};
-use super::{Failure, GlobalOptions, export_command, print};
-use crate::admin::request::{
-    DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, Secret, UserRequest,
+use admin::control::client;
+use admin::request::{
+    BackupRequest, DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, Secret,
+    UserRequest,
 };
-use crate::admin::{self, Answer, ProgressCallback, Request};
-use crate::config::Config;
-use crate::control::client;
-use crate::core::{Core, Services};
-use crate::data::{DataError, DataFolder, DataLock};
-use crate::limits::PASSWORD_LINE_BYTES_MAX;
+use admin::{self, Answer, ProgressCallback, Request};
+use config::Config;
+use instance::data_folder::{DataError, DataFolder, DataLock};
+use instance::{Instance, Services};
+
+use super::terminal::{ProgressDisplay, format_as_json, format_for_people};
+use super::{Failure, GlobalOptions, export_command, print, secret_input};
 
 /// Executes a request and prints its answer.
 pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
     if let Request::User(UserRequest::Add { batch: Some(file), .. }) = &request {
         return super::batch::run(place, file);
     }
-    read_password(&mut request)?;
+    read_secrets(&mut request)?;
     make_paths_absolute(&mut request)?;
     let config = Arc::new(place.load()?);
     let mut meter = ProgressDisplay::new();
@@ -45,7 +45,7 @@ pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
 /// Target of administration requests: the process that has the data folder open.
 pub(super) enum AdminTarget {
     /// This process.
-    Local(Box<Core>),
+    Local(Box<Instance>),
     /// A running server, reached through its control socket.
     Server(DataFolder),
 }
@@ -55,8 +55,8 @@ impl AdminTarget {
     pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, Failure> {
         match lock_data_folder(config, may_begin)? {
             (data, Some(lock)) => {
-                let core = Core::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
-                Ok(Self::Local(Box::new(core)))
+                let instance = Instance::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
+                Ok(Self::Local(Box::new(instance)))
             }
             (data, None) => Ok(Self::Server(data)),
         }
@@ -65,7 +65,7 @@ impl AdminTarget {
     /// Executes a request and returns its answer.
     pub(super) fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
         match self {
-            Self::Local(core) => admin::execute(core, request, report).map_err(Failure::of),
+            Self::Local(instance) => admin::execute(instance, request, report).map_err(Failure::of),
             Self::Server(data) => {
                 reject_stdin_requests(&request)?;
                 client::call(&data.control_socket(), request, report).map_err(Failure)
@@ -119,29 +119,25 @@ fn may_create_data(request: &Request) -> bool {
     }
 }
 
-/// Reads the password from standard input if the request asks for it.
-fn read_password(request: &mut Request) -> Result<(), Failure> {
+/// Reads the password or passphrase if the request asks for it.
+fn read_secrets(request: &mut Request) -> Result<(), Failure> {
     let argument = match request {
         Request::User(UserRequest::Add { password, .. }) => password,
         Request::User(UserRequest::Set(change)) => &mut change.password,
+        Request::Backup(BackupRequest { passphrase_file: Some(file), passphrase, .. }) => {
+            *passphrase = Some(Secret(secret_input::read_new(file, "Passphrase")?));
+            return Ok(());
+        }
         _ => return Ok(()),
     };
     if argument.password_stdin {
-        *argument = PasswordOptions { password_stdin: true, password: Some(Secret(first_line()?)) };
+        let password = secret_input::first_line()?;
+        if password.is_empty() {
+            return Err(Failure("no password on standard input: write it as the first line".to_owned()));
+        }
+        *argument = PasswordOptions { password_stdin: true, password: Some(Secret(password)) };
     }
     Ok(())
-}
-
-fn first_line() -> Result<String, Failure> {
-    use std::io::Read;
-    let mut line = String::new();
-    let mut input = std::io::BufReader::new(std::io::stdin().lock().take(PASSWORD_LINE_BYTES_MAX));
-    input.read_line(&mut line).map_err(|error| Failure(format!("cannot read the password: {error}")))?;
-    let password = line.trim_end_matches(['\r', '\n']);
-    if password.is_empty() {
-        return Err(Failure("no password on standard input: write it as the first line".to_owned()));
-    }
-    Ok(password.to_owned())
 }
 
 /// Rejects requests that read standard input, because a server cannot read the input of this command.
@@ -158,7 +154,7 @@ fn reject_stdin_requests(request: &Request) -> Result<(), Failure> {
 /// Resolves paths against the working directory of the command, because the server may run in another one.
 fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
     let paths: Vec<&mut std::path::PathBuf> = match request {
-        Request::Backup { folder, .. } => vec![folder],
+        Request::Backup(request) => vec![&mut request.folder],
         Request::Import(import) => import.files.iter_mut().collect(),
         Request::Export(export) => vec![&mut export.to],
         Request::Design(DesignRequest::Add { file }) => vec![file],

@@ -10,14 +10,14 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
+use admin::answer::record;
+use admin::request::{NewPerson, Secret, UserRequest};
+use admin::{Answer, Progress, Request, Unit, counted};
 use serde_json::{Value, json};
 
 use super::admin_command::AdminTarget;
 use super::terminal::{ProgressDisplay, format_as_json as as_json, format_for_people};
 use super::{Failure, GlobalOptions, print};
-use crate::admin::answer::record;
-use crate::admin::request::{NewPerson, Secret, UserRequest};
-use crate::admin::{Answer, Progress, Request, Unit, counted};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_LINE_BYTES_MAX, BATCH_PEOPLE_MAX};
 
 /// Default columns of a file whose first line does not name them.

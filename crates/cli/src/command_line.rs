@@ -1,55 +1,24 @@
-//! The command line.
-//!
-//! Results go to standard output, everything else to standard error. The exit code is 0 for success, 1 for a failure, 2
-//! for an invalid command line, and 3 if the index of a view was not up to date. With `--json` results are JSON. An
-//! error message says what to do next.
+//! The definition of the command line, and its execution.
 //!
 //! The options of the native protocol are parsed anywhere on the command line, but they are shown and effective only
 //! for commands that go to a server as a user ([`USER_COMMANDS`]). All other commands reject them before doing
 //! anything: `--user` asks for the rights of that user, while an operator has all rights.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
+use admin::Request;
+use admin::request::DbRequest;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use instance::pdf;
 
-use crate::admin::Request;
-use crate::admin::request::DbRequest;
-use crate::config::{self, Config, ConfigSources};
-use crate::pdf;
-
-mod admin_command;
-mod batch;
-mod config_command;
-mod demo_command;
-mod export_command;
-mod formula_command;
-pub mod remote;
-mod restore_command;
-mod serve_command;
-pub mod terminal;
-mod terminal_text;
-
-/// Location of the configuration and the data; the same options for every command.
-#[derive(Debug, Clone, Args)]
-pub struct GlobalOptions {
-    /// Configuration file (TOML). Without a file every key has its default.
-    #[arg(long, short, global = true, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Data folder; overrides server.data of the configuration.
-    #[arg(long, short, global = true, value_name = "DIR")]
-    pub data: Option<PathBuf>,
-    /// Sets one key of the configuration, for example --set listen.imap=127.0.0.1:1143. May be given several times.
-    #[arg(long, global = true, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Prints results as JSON.
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Server that commands connect to.
-    #[command(flatten)]
-    pub remote: remote::RemoteOptions,
-}
+use crate::failure::{ExitStatus, Failure};
+use crate::global_options::GlobalOptions;
+use crate::server::Server;
+use crate::{
+    admin_command, config_command, demo_command, export_command, formula_command, remote, restore_command,
+    serve_command, terminal_text,
+};
 
 /// Doublet: a collaboration server. Mail, directory and databases in one program.
 #[derive(Debug, Parser)]
@@ -86,27 +55,6 @@ enum Command {
     Admin(Request),
 }
 
-/// Error of a command. The text is shown to the user and says what to do next.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Failure(pub String);
-
-impl Failure {
-    /// Creates a failure from any error.
-    pub fn of(error: impl std::fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
-
-/// Outcome of a command that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExitStatus {
-    /// The command succeeded.
-    Done,
-    /// The data read was not up to date. Standard error says so.
-    Stale,
-}
-
 /// Exit code for data that was not up to date.
 const STALE_EXIT_CODE: u8 = 3;
 
@@ -116,7 +64,7 @@ const USER_COMMANDS: [&[&str]; 7] =
 
 /// Runs the program.
 #[must_use]
-pub fn run() -> ExitCode {
+pub fn run(server: &Server) -> ExitCode {
     let mut command = command();
     let matches = command.clone().get_matches();
     let line = match CommandLine::from_arg_matches(&matches) {
@@ -126,7 +74,7 @@ pub fn run() -> ExitCode {
     if let Err(why) = reject_user_options(&line) {
         command.error(ErrorKind::ArgumentConflict, why).exit();
     }
-    match dispatch(&line.place, line.command) {
+    match dispatch(server, &line.place, line.command) {
         Ok(ExitStatus::Done) => ExitCode::SUCCESS,
         Ok(ExitStatus::Stale) => ExitCode::from(STALE_EXIT_CODE),
         Err(failure) => {
@@ -174,11 +122,11 @@ fn reject_user_options(line: &CommandLine) -> Result<(), String> {
     ))
 }
 
-fn dispatch(place: &GlobalOptions, command: Command) -> Result<ExitStatus, Failure> {
+fn dispatch(server: &Server, place: &GlobalOptions, command: Command) -> Result<ExitStatus, Failure> {
     match command {
-        Command::Serve => serve_command::run(place)?,
-        Command::Demo => demo_command::run(place)?,
-        Command::Config(command) => config_command::run(place, &command)?,
+        Command::Serve => serve_command::run(server, place)?,
+        Command::Demo => demo_command::run(server, place)?,
+        Command::Config(command) => config_command::run(server, place, &command)?,
         Command::Formula(command) => formula_command::run(place, &command)?,
         Command::Restore(command) => restore_command::run(place, &command)?,
         Command::ReadPdf => pdf::child::run().map_err(Failure::of)?,
@@ -196,30 +144,6 @@ fn dispatch(place: &GlobalOptions, command: Command) -> Result<ExitStatus, Failu
         Command::Admin(request) => admin_command::run(place, request)?,
     }
     Ok(ExitStatus::Done)
-}
-
-impl GlobalOptions {
-    /// Returns the sources of the configuration.
-    #[must_use]
-    pub fn origin(&self) -> ConfigSources {
-        ConfigSources {
-            file: self.config.clone(),
-            preset: Vec::new(),
-            overrides: self.set.clone(),
-            data: self.data.clone(),
-        }
-    }
-
-    /// Reads and checks the configuration.
-    pub fn load(&self) -> Result<Config, Failure> {
-        config::load(&self.origin()).map_err(Failure::of)
-    }
-}
-
-/// Writes a result to standard output. A closed pipe (`| head`) is not an error.
-pub fn print(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -249,6 +173,8 @@ mod tests {
         check("doublet user list --server hub", Some("--server"));
         check("doublet fixup --password-file -", Some("--password-file"));
         check("doublet config show --certificate a.pem", Some("--certificate"));
+        check("doublet user list --compress", Some("--compress"));
+        check("doublet note list a.nsf --user ann --compress", None);
         check("doublet import eml a.eml --user ann", None);
         check("doublet export eml a --user ann --server hub", Some("--server"));
         check("doublet note list a.nsf --user ann", None);

@@ -1,10 +1,10 @@
 //! `doublet config check|show|keys`: checks, shows and explains the configuration.
 
+use admin::counted;
 use clap::Subcommand;
+use config::{KEYS, Source, reference};
 
-use super::{Failure, GlobalOptions, print};
-use crate::admin::counted;
-use crate::config::{KEYS, Source, reference};
+use super::{Failure, GlobalOptions, Server, print};
 
 /// Configuration commands.
 #[derive(Debug, Subcommand)]
@@ -26,9 +26,9 @@ pub enum ConfigCommand {
 }
 
 /// Runs the command.
-pub fn run(place: &GlobalOptions, command: &ConfigCommand) -> Result<(), Failure> {
+pub fn run(server: &Server, place: &GlobalOptions, command: &ConfigCommand) -> Result<(), Failure> {
     match command {
-        ConfigCommand::Check => check(place),
+        ConfigCommand::Check => check(server, place),
         ConfigCommand::Show { changed } => show(place, *changed),
         ConfigCommand::Keys { markdown } => {
             keys(place, *markdown);
@@ -37,15 +37,17 @@ pub fn run(place: &GlobalOptions, command: &ConfigCommand) -> Result<(), Failure
     }
 }
 
-fn check(place: &GlobalOptions) -> Result<(), Failure> {
+fn check(server: &Server, place: &GlobalOptions) -> Result<(), Failure> {
     let config = place.load()?;
-    let problems = crate::serve::check_files(&config);
+    let problems = (server.check_files)(&config);
     if !problems.is_empty() {
         return Err(Failure(format!("the configuration cannot be used here:\n  {}", problems.join("\n  "))));
     }
     let set = config.sources.len();
     if place.json {
-        print(&format!("{}\n", serde_json::json!({ "valid": true, "set": set, "keys": KEYS.len() })));
+        let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+        let object = serde_json::json!({ "valid": true, "set": set, "keys": KEYS.len(), "warnings": warnings });
+        print(&format!("{object}\n"));
     } else {
         print(&format!(
             "The configuration is valid: of {} keys {} set, the others have their default.\n",
@@ -60,7 +62,7 @@ fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), Failure> {
     let mut effective = place.load()?.effective();
     effective.retain(|key| !changed_only || key.source != Source::Default);
     if place.json {
-        let member = |key: &crate::config::Effective| {
+        let member = |key: &config::Effective| {
             (key.name.to_owned(), serde_json::json!({ "value": key.value, "source": key.source.to_string() }))
         };
         let object: serde_json::Map<_, _> = effective.iter().map(member).collect();
@@ -77,7 +79,7 @@ fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), Failure> {
 
 fn keys(place: &GlobalOptions, markdown: bool) {
     if place.json {
-        let object = |key: &crate::config::Key| {
+        let object = |key: &config::Key| {
             serde_json::json!({
                 "name": key.name, "kind": key.kind, "default": key.default, "range": key.range,
                 "meaning": key.description.join(" ").trim(),

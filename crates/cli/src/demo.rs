@@ -9,13 +9,13 @@
 pub mod discussion;
 pub mod messages;
 
+use admin::{Failure, domains, groups, people};
 use base::Random;
+use design::error::DesignError;
 use directory::{DomainChange, NewUser};
+use instance::Instance;
+use instance::data_folder::{DataError, read_limited, write_private};
 use mail::router::{Envelope, Recipient};
-
-use crate::admin::{Failure, domains, groups, people};
-use crate::core::Core;
-use crate::data::{DataError, read_limited, write_private};
 
 /// The demo's mail domain.
 pub const DOMAIN: &str = "demo.test";
@@ -33,7 +33,7 @@ pub const PRESET: [&str; 15] = [
     "listen.pop3=127.0.0.1:1110",
     "listen.pop3_tls=127.0.0.1:1995",
     "listen.native=127.0.0.1:1352",
-    "native.database_makers=team@demo.test",
+    "native.database_creators=team@demo.test",
     "listen.lmtp=lmtp.sock",
     "listen.admin=127.0.0.1:8080",
     "router.outbound=false",
@@ -51,6 +51,9 @@ const ALPHABET: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// The error returned if the demo cannot be set up. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
+    /// A template cannot be applied.
+    #[error(transparent)]
+    Design(#[from] DesignError),
     /// An administration command failed.
     #[error(transparent)]
     Admin(#[from] Failure),
@@ -72,22 +75,22 @@ pub enum DemoError {
 }
 
 /// Sets up the demo unless this was done before. Returns the logins and their passwords.
-pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
-    let passwords = passwords(core)?;
-    let settings = core.directory.settings(MARK_SUBJECT)?;
+pub fn set_up(instance: &Instance) -> Result<Vec<(String, String)>, DemoError> {
+    let passwords = passwords(instance)?;
+    let settings = instance.directory.settings(MARK_SUBJECT)?;
     if settings.is_some_and(|settings| settings.value(SET_UP_MARK).is_some()) {
         return Ok(passwords);
     }
-    if core.directory.group(messages::GROUP)?.is_some() {
+    if instance.directory.group(messages::GROUP)?.is_some() {
         // An earlier version of the program set up the demo without leaving a mark.
-        core.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, Some("yes"))?;
+        instance.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, Some("yes"))?;
         return Ok(passwords);
     }
-    if !core.directory.domain_is_local(DOMAIN)? {
-        domains::add(core, DOMAIN, None)?;
+    if !instance.directory.domain_is_local(DOMAIN)? {
+        domains::add(instance, DOMAIN, None)?;
     }
     for ((address, name), (_, password)) in messages::PEOPLE.iter().zip(&passwords) {
-        if core.directory.person(address)?.is_none() {
+        if instance.directory.person(address)?.is_none() {
             let (first_name, last_name) = name.split_once(' ').unwrap_or(("", name));
             let new = NewUser {
                 first_name: first_name.to_owned(),
@@ -95,24 +98,24 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
                 password: Some(password.clone().into_bytes()),
                 ..NewUser::new(address)
             };
-            people::add(core, &new)?;
+            people::add(instance, &new)?;
         }
     }
     let postmaster =
         DomainChange { postmaster: Some(Some(messages::PEOPLE[0].0.to_owned())), ..DomainChange::default() };
-    core.directory.domain_set(DOMAIN, &postmaster)?;
-    post(core)?;
+    instance.directory.domain_set(DOMAIN, &postmaster)?;
+    post(instance)?;
     let members = messages::PEOPLE.iter().map(|(address, _)| (*address).to_owned()).collect();
-    groups::add(core, messages::GROUP, members)?;
-    discussion::make(core)?;
-    core.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, Some("yes"))?;
+    groups::add(instance, messages::GROUP, members)?;
+    discussion::make(instance)?;
+    instance.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, Some("yes"))?;
     Ok(passwords)
 }
 
 /// Sends the messages. A message to the group is sent to its members, because the group does not exist yet.
-fn post(core: &Core) -> Result<(), DemoError> {
+fn post(instance: &Instance) -> Result<(), DemoError> {
     let mut last = store::Ticket::NONE;
-    for (number, letter) in (1..).zip(messages::letters(core.clock.now(), core.random.as_ref())) {
+    for (number, letter) in (1..).zip(messages::letters(instance.clock.now(), instance.random.as_ref())) {
         let everybody = messages::PEOPLE.iter().map(|(address, _)| *address);
         let to_group = letter.to.contains(&messages::GROUP);
         let direct = letter.to.iter().copied().filter(|address| *address != messages::GROUP);
@@ -123,16 +126,16 @@ fn post(core: &Core) -> Result<(), DemoError> {
             recipients: addresses.map(Recipient::new).collect(),
             ..Envelope::default()
         };
-        last = last.max(core.router.accept(&envelope, &letter.raw)?.ticket);
+        last = last.max(instance.router.accept(&envelope, &letter.raw)?.ticket);
     }
-    Ok(core.store.durable(last).wait()?)
+    Ok(instance.store.durable(last).wait()?)
 }
 
 /// Reads the passwords. Generates them first if the file does not exist.
-fn passwords(core: &Core) -> Result<Vec<(String, String)>, DataError> {
-    let path = core.data.demo_passwords();
+fn passwords(instance: &Instance) -> Result<Vec<(String, String)>, DataError> {
+    let path = instance.data.demo_passwords();
     if !path.exists() {
-        let line = |(address, _): &(&str, &str)| format!("{address} {}\n", password(core.random.as_ref()));
+        let line = |(address, _): &(&str, &str)| format!("{address} {}\n", password(instance.random.as_ref()));
         let text: String = messages::PEOPLE.iter().map(line).collect();
         write_private(&path, text.as_bytes())?;
     }
@@ -154,34 +157,34 @@ fn password(random: &dyn Random) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use sample::Sample;
 
     #[test]
     fn what_was_removed_stays_removed() {
         let sample = Sample::new();
-        let core = &sample.core;
-        let logins = set_up(core).expect("a sound folder");
+        let instance = &sample.instance;
+        let logins = set_up(instance).expect("a sound folder");
         let letters = || {
-            let file = core.mail.open_as_server("mail/alice.nsf").expect("the mail file exists");
+            let file = instance.mail.open_as_server("mail/alice.nsf").expect("the mail file exists");
             file.quota().expect("a look").notes
         };
         let before = letters();
         assert!(before > 0);
-        core.directory.group_remove(messages::GROUP).expect("the mail file exists");
-        core.directory.user_remove("carol@demo.test").expect("the user exists");
-        assert_eq!(set_up(core).expect("a sound folder"), logins);
+        instance.directory.group_remove(messages::GROUP).expect("the mail file exists");
+        instance.directory.user_remove("carol@demo.test").expect("the user exists");
+        assert_eq!(set_up(instance).expect("a sound folder"), logins);
         assert_eq!(letters(), before);
-        assert!(core.directory.person("carol@demo.test").expect("a look").is_none());
-        assert!(core.directory.group(messages::GROUP).expect("a look").is_none());
+        assert!(instance.directory.person("carol@demo.test").expect("a look").is_none());
+        assert!(instance.directory.group(messages::GROUP).expect("a look").is_none());
     }
 
     #[test]
     fn a_demo_without_a_mark_is_known_by_its_group() {
         let sample = Sample::new();
-        set_up(&sample.core).expect("a sound folder");
-        sample.core.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, None).expect("the mail file exists");
-        sample.core.directory.user_remove("carol@demo.test").expect("the user exists");
-        set_up(&sample.core).expect("a sound folder");
-        assert!(sample.core.directory.person("carol@demo.test").expect("a look").is_none());
+        set_up(&sample.instance).expect("a sound folder");
+        sample.instance.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, None).expect("the mail file exists");
+        sample.instance.directory.user_remove("carol@demo.test").expect("the user exists");
+        set_up(&sample.instance).expect("a sound folder");
+        assert!(sample.instance.directory.person("carol@demo.test").expect("a look").is_none());
     }
 }

@@ -3,31 +3,33 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::{Failure, GlobalOptions, print};
-use crate::config::{self, ConfigSources};
-use crate::core::Core;
-use crate::listen::BoundListener;
-use crate::{demo, log, serve};
+use config::ConfigSources;
+use instance::Instance;
+use instance::data_folder::ListenerAddress;
+
+use super::{Failure, GlobalOptions, Server, print};
+use crate::{demo, log};
 
 /// Sets up the demo data on the first start and runs the demo server.
-pub fn run(place: &GlobalOptions) -> Result<(), Failure> {
+pub fn run(server: &Server, place: &GlobalOptions) -> Result<(), Failure> {
     let preset = demo::PRESET.iter().map(|text| (*text).to_owned()).collect();
     let config = Arc::new(config::load(&ConfigSources { preset, ..place.origin() }).map_err(Failure::of)?);
     log::start(&config.log).map_err(Failure)?;
-    let core = Core::open(config).map_err(Failure::of)?;
-    let logins = demo::set_up(&core).map_err(Failure::of)?;
-    let kept = core.data.demo_passwords();
-    serve::run_with(core, |bound| print(&welcome(bound, &logins, &kept))).map_err(Failure::of)
+    log::configuration_warnings(&config);
+    let instance = Instance::open(config).map_err(Failure::of)?;
+    let logins = demo::set_up(&instance).map_err(Failure::of)?;
+    let kept = instance.data.demo_passwords();
+    (server.run)(instance, &mut |bound| print(&welcome(bound, &logins, &kept))).map_err(Failure)
 }
 
-fn welcome(bound: &[BoundListener], logins: &[(String, String)], kept: &std::path::Path) -> String {
+fn welcome(bound: &[ListenerAddress], logins: &[(String, String)], kept: &std::path::Path) -> String {
     let mut text = format!("\nDoublet's demo: domain {}, group team@{0}.\n\n", demo::DOMAIN);
     for (login, password) in logins {
         let _ = writeln!(text, "  {login:18} {password}");
     }
     let _ = writeln!(text, "\nThe passwords are kept in {}.\n", kept.display());
     for listener in bound {
-        let _ = writeln!(text, "  {:16} {}", listener.protocol.name(), listener.address);
+        let _ = writeln!(text, "  {:16} {}", listener.protocol, listener.address);
     }
     if let (Some((login, _)), Some(data)) = (logins.first(), kept.parent()) {
         let command = format!("doublet view entries {} 'By Category'", demo::discussion::PATH);

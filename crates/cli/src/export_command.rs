@@ -10,13 +10,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use admin::request::{DbRequest, TableExport, TableFormat};
+use admin::{Answer, ProgressCallback, Request};
+use config::Config;
+use instance::data_folder::DataFolder;
+
 use super::Failure;
 use super::admin_command::AdminTarget;
 use super::terminal::format_for_people;
-use crate::admin::request::{DbRequest, TableExport, TableFormat};
-use crate::admin::{Answer, ProgressCallback, Request};
-use crate::config::Config;
-use crate::data::DataFolder;
 
 /// Adds to the help of the command what applies only to the command line.
 pub(super) fn with_stdout_help(command: clap::Command) -> clap::Command {

@@ -12,12 +12,12 @@ use directory::password;
 use formula::host::DocumentTime;
 use formula::outcome::FieldChange;
 use formula::{Document, Formula, Host, Moment, Options, Text, Value, Zone};
+use instance::data_folder::read_limited;
+use instance::limits::FILE_BYTES_MAX;
+use instance::system::{SystemClock, SystemRandom};
 use serde_json::{Value as Json, json};
 
 use super::{Failure, GlobalOptions, print};
-use crate::data::read_limited;
-use crate::limits::FILE_BYTES_MAX;
-use crate::system::{SystemClock, SystemRandom};
 
 /// Formula commands.
 #[derive(Debug, Subcommand)]

@@ -6,24 +6,24 @@
 //! `--user`, with that user's rights.
 
 use std::future::Future;
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
+use admin::Answer;
+use admin::request::SearchRequest;
 use clap::{Args, Subcommand};
 use client::v1::CreateDatabaseRequest;
 use client::{Client, Code, Options, Trust};
+use config::Config;
+use instance::certificate::CertificateFiles;
+use instance::data_folder::{DataFolder, read_limited};
+use instance::limits::FILE_BYTES_MAX;
+use instance::server_name;
+use instance::system::SystemRandom;
 use serde_json::Value;
 
 use super::terminal::{format_as_json, format_for_people};
-use super::{ExitStatus, Failure, GlobalOptions, print};
-use crate::admin::Answer;
-use crate::admin::request::SearchRequest;
-use crate::certificate::CertificateFiles;
-use crate::config::Config;
-use crate::core::server_name;
-use crate::data::{DataFolder, read_limited};
-use crate::limits::{FILE_BYTES_MAX, PASSWORD_LINE_BYTES_MAX};
-use crate::system::SystemRandom;
+use super::{ExitStatus, Failure, GlobalOptions, print, secret_input};
 
 mod database;
 mod design;
@@ -62,6 +62,9 @@ pub struct RemoteOptions {
     /// configuration (router.roots).
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide = true)]
     pub certificate: Option<PathBuf>,
+    /// Compresses requests and replies (gzip), for slow lines.
+    #[arg(long, global = true, help_heading = HEADING, hide = true)]
+    pub compress: bool,
 }
 
 impl RemoteOptions {
@@ -78,6 +81,7 @@ impl RemoteOptions {
             ("--server", self.server.is_some()),
             ("--password-file", self.password_file.is_some()),
             ("--certificate", self.certificate.is_some()),
+            ("--compress", self.compress),
         ];
         options.into_iter().filter(|(_, is_said)| *is_said).map(|(option, _)| option)
     }
@@ -103,6 +107,9 @@ pub enum RemoteCommand {
 
 /// Description of the time limit of a call in messages.
 const CALL_TIME: &str = "the server's time limit for a call (native.call_timeout, by default one minute)";
+
+/// Prompt for the password.
+const PASSWORD_LABEL: &str = "Password";
 
 /// Default port of the native protocol. Domino uses the same port.
 const PORT: u16 = 1352;
@@ -208,6 +215,10 @@ fn print_output(told: CommandOutput, is_json: bool) -> Result<ExitStatus, Failur
 }
 
 fn options(place: &GlobalOptions, config: &Config) -> Result<Options, Failure> {
+    Ok(Options { compression: place.remote.compress, ..address_and_trust(place, config)? })
+}
+
+fn address_and_trust(place: &GlobalOptions, config: &Config) -> Result<Options, Failure> {
     let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(Failure::of);
     let data = DataFolder::new(&config.server.data);
     let Some(server) = &place.remote.server else {
@@ -253,44 +264,16 @@ fn local_address(data: &DataFolder) -> Result<String, Failure> {
 
 /// Reads the password from a file, the environment or the terminal.
 fn password(remote: &RemoteOptions) -> Result<String, Failure> {
-    let line = match &remote.password_file {
-        Some(_) if remote.reads_input() => first_line()?,
-        Some(path) => {
-            let bytes = read_limited(path, PASSWORD_LINE_BYTES_MAX).map_err(Failure::of)?;
-            String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()
+    let password = match (&remote.password_file, std::env::var("DOUBLET_PASSWORD")) {
+        (Some(path), _) => secret_input::read(path, PASSWORD_LABEL)?,
+        (None, Ok(password)) => password,
+        (None, Err(_)) if std::io::stdin().is_terminal() => secret_input::prompt(PASSWORD_LABEL)?,
+        (None, Err(_)) => {
+            let why = "no password; specify a file with --password-file, or set DOUBLET_PASSWORD";
+            return Err(Failure(why.to_owned()));
         }
-        None => match std::env::var("DOUBLET_PASSWORD") {
-            Ok(password) => password,
-            Err(_) => prompt_password()?,
-        },
     };
-    if line.is_empty() { Err(Failure("the password is empty".to_owned())) } else { Ok(line) }
-}
-
-fn first_line() -> Result<String, Failure> {
-    use std::io::Read;
-    let mut line = String::new();
-    let mut input = std::io::BufReader::new(std::io::stdin().lock().take(PASSWORD_LINE_BYTES_MAX));
-    input.read_line(&mut line).map_err(|error| Failure(format!("cannot read the password: {error}")))?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-/// Prompts for the password on the terminal, without echo.
-fn prompt_password() -> Result<String, Failure> {
-    use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-    let input = std::io::stdin();
-    if !input.is_terminal() {
-        return Err(Failure("no password; specify a file with --password-file, or set DOUBLET_PASSWORD".to_owned()));
-    }
-    eprint!("Password: ");
-    let shown = tcgetattr(&input).map_err(Failure::of)?;
-    let mut hidden = shown.clone();
-    hidden.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(&input, OptionalActions::Flush, &hidden).map_err(Failure::of)?;
-    let line = first_line();
-    let _ = tcsetattr(&input, OptionalActions::Flush, &shown);
-    eprintln!();
-    line
+    if password.is_empty() { Err(Failure("the password is empty".to_owned())) } else { Ok(password) }
 }
 
 /// Converts a connection error into a failure, with advice if the server's certificate is not signed by a trusted root.

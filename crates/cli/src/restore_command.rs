@@ -1,23 +1,29 @@
 //! `doublet restore`: restores a backup into a new data folder.
 //!
 //! The command works without a server and never overwrites existing data: the folder of the store must be empty or
-//! missing.
+//! missing. Keys, certificates and templates are written before the store, so that an interruption leaves no store
+//! without its key.
 
+use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use admin::answer::record;
+use admin::data_files::{KeySources, RestorableFiles};
+use admin::maintenance::backup_progress;
+use admin::{Answer, counted};
 use clap::Args;
+use instance::data_folder::DataFolder;
+use instance::{Instance, blob_key_path, server_name};
 use serde_json::json;
-use store::backup::{self, RestoreDestination};
+use store::backup::{self, KEY_FILES, RestoreDestination};
 
 use super::terminal::{ProgressDisplay, format_as_json as as_json, format_for_people};
-use super::{Failure, GlobalOptions, print};
-use crate::admin::answer::record;
-use crate::admin::maintenance::backup_progress;
-use crate::admin::{Answer, counted};
-use crate::core::{Core, server_name};
-use crate::data::DataFolder;
+use super::{Failure, GlobalOptions, print, secret_input};
+
+/// Prompt for the passphrase of the keys in a backup.
+const PASSPHRASE_LABEL: &str = "Passphrase";
 
 /// Options of a restore.
 #[derive(Debug, Args)]
@@ -30,9 +36,19 @@ pub struct RestoreCommand {
     /// Lists the backups and restores nothing.
     #[arg(long, conflicts_with = "verify")]
     pub list: bool,
-    /// Reads the backup and compares every byte with its hash; restores nothing.
+    /// Reads the backup, compares every byte with its hash and decrypts the keys in it; restores nothing.
     #[arg(long)]
     pub verify: bool,
+    /// File with the passphrase of the keys in its first line, - for standard input. Default: a prompt, if the backup
+    /// contains keys.
+    #[arg(long, value_name = "FILE|-")]
+    pub passphrase_file: Option<PathBuf>,
+    /// Leaves out the keys and certificates of the backup.
+    #[arg(long, conflicts_with = "passphrase_file")]
+    pub without_keys: bool,
+    /// Copy of the key of encrypted attachments (keys/blobs.key), if it is not in the backup.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -55,33 +71,44 @@ fn list(command: &RestoreCommand) -> Result<Answer, Failure> {
             ("backup", json!(backup.number)),
             ("files", json!(backup.files)),
             ("size_bytes", json!(backup.bytes)),
+            ("encrypted", json!(backup.encrypted)),
+            ("has_keys", json!(backup.has_keys)),
         ])
     };
     Ok(Answer::list(backups.iter().map(row).collect()))
 }
 
 fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
+    let data_files = open_data_files(command, None)?;
     let mut meter = ProgressDisplay::new();
-    let checked = backup::verify(&command.folder, command.backup, &mut |progress| {
+    let checked = backup::verify(&command.folder, Some(data_files.number), &mut |progress| {
         let _: ControlFlow<()> = meter.step(&backup_progress("verifying", progress));
     });
     let checked = checked.map_err(Failure::of)?;
     let files = counted(checked.files, "file", "files");
     let bytes = counted(checked.bytes, "byte", "bytes");
-    Ok(Answer::message(format!("Backup {} is intact: {files}, {bytes}.", checked.number)))
+    let intact = Answer::message(format!("Backup {} is intact: {files}, {bytes}.", checked.number));
+    Ok(match data_files.encrypted {
+        true => intact.with_message("The key is the one of its encrypted attachments."),
+        false => intact,
+    })
 }
 
 fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Failure> {
-    let config = Arc::new(place.load()?);
+    let mut config = place.load()?;
     let data = DataFolder::new(&config.server.data);
     let lock = data
         .lock()
         .map_err(|error| Failure(format!("{error}; stop the server first, or specify a new folder with --data")))?;
+    let known_key = Some(blob_key_path(&config, &data)).filter(|path| path.exists());
+    let data_files = open_data_files(command, known_key)?;
     let log_folder = config.store.log_folder.0.as_ref().map(|folder| data.resolve(folder));
     let store = data.store();
-    let mut meter = ProgressDisplay::new();
     let destination = RestoreDestination { folder: &store, wal_folder: log_folder.as_deref() };
-    let restored = backup::restore(&command.folder, command.backup, destination, &mut |progress| {
+    backup::check_destination(destination).map_err(Failure::of)?;
+    data_files.write(&config, &data).map_err(Failure::of)?;
+    let mut meter = ProgressDisplay::new();
+    let restored = backup::restore(&command.folder, Some(data_files.number), destination, &mut |progress| {
         let _: ControlFlow<()> = meter.step(&backup_progress("restoring", progress));
     });
     let restored = restored.map_err(Failure::of)?;
@@ -91,18 +118,39 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
         std::fs::remove_dir_all(data.full_text())
             .map_err(|error| Failure(format!("{}: {error}", data.full_text().display())))?;
     }
+    let lacks_encryption = data_files.encrypted && !config.blobs.encryption;
+    config.blobs.encryption |= data_files.encrypted;
+    let config = Arc::new(config);
     // Opening the store proves that it is usable.
-    let core = Core::open_locked(Arc::clone(&config), data, lock).map_err(Failure::of)?;
-    let databases = core.notes.database_list().map_err(Failure::of)?.len();
-    Ok(Answer::record(vec![
+    let instance = Instance::open_locked(Arc::clone(&config), data, lock).map_err(Failure::of)?;
+    let databases = instance.notes.database_list().map_err(Failure::of)?.len();
+    let answer = Answer::record(vec![
         ("backup", json!(restored.number)),
         ("files", json!(restored.files)),
         ("size_bytes", json!(restored.bytes)),
         ("databases", json!(databases)),
+        ("data_files", json!(data_files.names())),
+        ("encrypted", json!(data_files.encrypted)),
         ("data", json!(config.server.data.display().to_string())),
         ("server", json!(server_name(&config))),
     ])
-    .with_message(
-        "The store was restored. Keys and certificates are not part of a backup: copy `keys` and `tls` yourself.",
-    ))
+    .with_message("The store was restored. The configuration file is not part of a backup.");
+    Ok(match lacks_encryption {
+        true => answer.with_message("Its attachments are encrypted: set blobs.encryption = true in the configuration."),
+        false => answer,
+    })
+}
+
+/// Reads the files of the backup beside the store, and decrypts its keys. Without keys in it, `known_key` is used.
+fn open_data_files(command: &RestoreCommand, known_key: Option<PathBuf>) -> Result<RestorableFiles, Failure> {
+    let found = backup::data_files(&command.folder, command.backup).map_err(Failure::of)?;
+    let is_locked = found.files.iter().any(|file| file.name == KEY_FILES) && !command.without_keys;
+    let passphrase = match &command.passphrase_file {
+        Some(path) if is_locked => Some(secret_input::read(path, PASSPHRASE_LABEL)?),
+        None if is_locked && std::io::stdin().is_terminal() => Some(secret_input::prompt(PASSPHRASE_LABEL)?),
+        _ => None,
+    };
+    let key_file = command.key_file.clone().or(known_key.filter(|_| !is_locked));
+    let sources = KeySources { passphrase, key_file, without_keys: command.without_keys };
+    RestorableFiles::open(found, &sources).map_err(Failure::of)
 }

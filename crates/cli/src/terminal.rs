@@ -10,14 +10,14 @@ use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use admin::{Answer, Progress, Unit, counted};
 use base::Clock;
 use formula::number_text::general;
 use indicatif::{ProgressBar, ProgressStyle};
+use instance::system::SystemClock;
 use serde_json::{Map, Value};
 
 use super::terminal_text::{lines, one_line, pad, truncate, width};
-use crate::admin::{Answer, Progress, Unit, counted};
-use crate::system::SystemClock;
 
 /// Interval between progress lines if standard error is not a terminal.
 const STEP: Duration = Duration::from_secs(5);
@@ -258,12 +258,18 @@ fn amount(count: u64, unit: Unit) -> String {
     }
 }
 
+/// Writes a result to standard output. A closed pipe (`| head`) is not an error.
+pub fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::admin::answer::record;
+    use admin::answer::record;
 
     fn check(answer: &Answer, expected: &str) {
         assert_eq!(format_for_people(answer), expected);

@@ -1,6 +1,9 @@
 //! The demo's discussion database of the team, created from the template that comes with the program.
 
+use admin::databases;
 use base::Unid;
+use design::templates::TemplateCatalog;
+use instance::{Instance, authorize_server};
 use notes::{
     Access, AclEntry, AclFlags, AclKind, AclLevel, DatabaseKind, FullTextSchedule, Item, NewDatabase, NewNote, Value,
     level,
@@ -8,9 +11,6 @@ use notes::{
 
 use super::DemoError;
 use super::messages::{GROUP, PEOPLE};
-use crate::admin::databases;
-use crate::core::Core;
-use crate::updater::authorize;
 
 /// The path of the database.
 pub const PATH: &str = "teamroom.nsf";
@@ -50,28 +50,28 @@ const ENTRIES: [Entry; 9] = [
 ];
 
 /// Creates the database unless it exists.
-pub(super) fn make(core: &Core) -> Result<(), DemoError> {
-    if core.notes.database_open(PATH).is_ok() {
+pub(super) fn make(instance: &Instance) -> Result<(), DemoError> {
+    if instance.notes.database_open(PATH).is_ok() {
         return Ok(());
     }
-    let template = core.templates().find_or_error("discussion")?;
-    let mut acl = databases::server_only_acl(core);
-    if let Some(team) = core.directory.group(GROUP)? {
+    let template = TemplateCatalog::of(&instance.data).find_or_error("discussion")?;
+    let mut acl = databases::server_only_acl(instance);
+    if let Some(team) = instance.directory.group(GROUP)? {
         let entry = AclEntry::new(team.name.canonical(), AclLevel::Editor);
         let flags = AclFlags::CREATE_PERSONAL_FOLDER;
         acl.entries.push(AclEntry { kind: AclKind::PersonGroup, flags, ..entry });
     }
     let mut new = NewDatabase::new(PATH, "The team's discussion", DatabaseKind::Standard, acl);
     new.options.full_text = FullTextSchedule::Immediate;
-    let database = core.directory.database_create(&new)?;
-    template.apply(&core.notes, &authorize(&database)?)?;
+    let database = instance.directory.database_create(&new)?;
+    template.apply(&instance.notes, &authorize_server(&database)?)?;
     let mut unids: Vec<Unid> = Vec::new();
     for (author, above, category, subject, body) in ENTRIES {
-        let person = core.directory.person(PEOPLE[author].0)?;
+        let person = instance.directory.person(PEOPLE[author].0)?;
         let Some(person) = person else { continue };
-        let access: Access<level::Depositor> = database.authorize(&core.directory.identity(&person)?)?;
+        let access: Access<level::Depositor> = database.authorize(&instance.directory.identity(&person)?)?;
         let accesses = [&access];
-        let unid = Unid::generate(core.random.as_ref());
+        let unid = Unid::generate(instance.random.as_ref());
         let form = if above.is_none() { "Topic" } else { "Response" };
         let mut items = vec![Item::text("Form", form), Item::text("Subject", subject)];
         items.push(Item::body("Body", Value::RichText(format!("<p>{body}</p>"))));
@@ -80,7 +80,7 @@ pub(super) fn make(core: &Core) -> Result<(), DemoError> {
         }
         let parent = above.and_then(|above| unids.get(above).copied());
         let new = NewNote { unid: Some(unid), parent, tracks_editors: true, ..NewNote::document(items) };
-        let mut transaction = core.notes.transaction(&accesses)?;
+        let mut transaction = instance.notes.transaction(&accesses)?;
         transaction.writer(0).note_create(new)?;
         transaction.commit()?;
         unids.push(unid);
@@ -94,16 +94,16 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::sample::Sample;
+    use sample::Sample;
 
     #[test]
     fn the_team_reads_and_writes_it_and_nobody_else() {
         let sample = Sample::new();
-        super::super::set_up(&sample.core).expect("a sound folder");
-        let database = sample.core.notes.database_open(PATH).expect("the mail file exists");
-        let bob = sample.core.directory.person("bob@demo.test").expect("a look").expect("he is there");
+        super::super::set_up(&sample.instance).expect("a sound folder");
+        let database = sample.instance.notes.database_open(PATH).expect("the mail file exists");
+        let bob = sample.instance.directory.person("bob@demo.test").expect("a look").expect("he is there");
         let bob: Access<level::Editor> =
-            database.authorize(&sample.core.directory.identity(&bob).expect("known")).expect("he is of the team");
+            database.authorize(&sample.instance.directory.identity(&bob).expect("known")).expect("he is of the team");
         let note =
             bob.downgrade::<level::Reader>().read().expect("a snapshot").view_find("By Category").expect("a view").note;
         let reader = bob.downgrade::<level::Reader>();
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(rows.count().expect("sound"), 4 + ENTRIES.len() as u64);
         let writing = bob.downgrade::<level::Depositor>();
         let accesses = [&writing];
-        let mut transaction = sample.core.notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = sample.instance.notes.transaction(&accesses).expect("a transaction");
         transaction.writer(0).folder_create_personal("To read", &[]).expect("they may have folders of their own");
         let stranger = Arc::new(Identity::person("CN=Somebody/O=Elsewhere"));
         assert!(database.authorize::<level::Reader>(&stranger).is_err());

@@ -1,12 +1,12 @@
 //! `doublet db list`, `db open` and `db create` on a server.
 
+use admin::Answer;
+use admin::answer::{record, timestamp_json};
 use client::{Client, v1};
 use serde_json::{Value, json};
 
 use super::call_failure;
-use crate::admin::Answer;
-use crate::admin::answer::{record, timestamp_json};
-use crate::cli::Failure;
+use crate::Failure;
 
 /// Lists the databases to which the caller has any access.
 pub(super) async fn list(client: Client) -> Result<Answer, Failure> {

@@ -4,7 +4,10 @@
 use std::io::Read;
 use std::path::Path;
 
+use admin::Answer;
 use client::{Client, v1};
+use design::view_text::ViewText;
+use instance::data_folder::read_limited;
 use rpc::design::{view_in, view_out};
 use serde_json::json;
 
@@ -12,11 +15,8 @@ use super::database::key;
 use super::item::hex;
 use super::note::saved_answer;
 use super::view::{create_failure, lookup_failure, view_key};
-use crate::admin::Answer;
-use crate::cli::Failure;
-use crate::data::read_limited;
+use crate::Failure;
 use crate::limits::VIEW_FILE_BYTES_MAX;
-use crate::view_text::ViewText;
 
 /// Shows the design of a view.
 pub(super) async fn show(client: &Client, database: String, view: String) -> Result<Answer, Failure> {

@@ -7,20 +7,20 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use admin::answer::{record, timestamp_json};
+use admin::{Answer, Progress, Unit, counted};
 use base::Clock;
 use clap::Args;
 use client::{Client, v1};
+use instance::system::SystemClock;
 use serde_json::{Value, json};
 
 use super::database::key;
 use super::item::{SearchValue, parse_position, read_keys, to_json};
 use super::view::view_key;
 use super::{CommandOutput, call_failure};
-use crate::admin::answer::{record, timestamp_json};
-use crate::admin::{Answer, Progress, Unit, counted};
-use crate::cli::Failure;
-use crate::cli::terminal::ProgressDisplay;
-use crate::system::SystemClock;
+use crate::Failure;
+use crate::terminal::ProgressDisplay;
 
 /// Items shown for a folder without columns.
 const MAIL_ITEMS: [&str; 2] = ["From", "Subject"];

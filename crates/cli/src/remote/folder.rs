@@ -1,5 +1,7 @@
 //! `doublet folder`: folders on a server, and the notes in them.
 
+use admin::answer::record;
+use admin::{Answer, counted};
 use clap::{Args, Subcommand};
 use client::{Client, v1};
 use serde_json::{Value, json};
@@ -7,9 +9,7 @@ use serde_json::{Value, json};
 use super::database::key;
 use super::view::{create_failure, lookup_failure, view_key};
 use super::{call_failure, note};
-use crate::admin::answer::record;
-use crate::admin::{Answer, counted};
-use crate::cli::Failure;
+use crate::Failure;
 
 /// Folder commands.
 #[derive(Debug, Clone, Subcommand)]

@@ -8,9 +8,8 @@ use client::v1;
 use client::v1::value::Kind;
 use serde_json::{Value, json};
 
-use crate::admin::answer::rfc3339;
-use crate::cli::Failure;
-use crate::cli::terminal::BINARY;
+use crate::Failure;
+use crate::terminal::BINARY;
 
 /// Parses the item assignments of a command line.
 pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, Failure> {
@@ -85,7 +84,7 @@ fn time(text: &str) -> Option<i64> {
         return Some(moment.as_microsecond());
     }
     let date: jiff::civil::Date = (text.len() == "2026-01-31".len()).then(|| text.parse().ok()).flatten()?;
-    Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_microsecond())
+    Some(date.to_zoned_datetime(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_microsecond())
 }
 
 /// A value to find in a view.
@@ -146,7 +145,7 @@ fn join(first: Kind, next: Kind) -> Option<Kind> {
 
 /// Converts a value into JSON. Bytes that are not text become an object with the bytes in base64.
 pub(super) fn to_json(value: Option<&v1::Value>) -> Value {
-    let moment = |at: &i64| json!(rfc3339(base::Timestamp(*at)));
+    let moment = |at: &i64| json!(base::Timestamp(*at).to_rfc3339());
     match value.and_then(|value| value.kind.as_ref()) {
         None => Value::Null,
         Some(Kind::Text(text) | Kind::RichText(text)) => json!(text),

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
+use admin::Answer;
+use admin::answer::{record, timestamp_json};
 use clap::{Args, Subcommand};
 use client::v1::item_selection::Extent;
 use client::v1::saved_note::Outcome;
@@ -14,9 +16,7 @@ use super::item::{hex, read, to_json};
 use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
 use super::{call_failure, media_type};
-use crate::admin::Answer;
-use crate::admin::answer::{record, timestamp_json};
-use crate::cli::Failure;
+use crate::Failure;
 
 /// Default number of notes in a list.
 const LIST_LIMIT: u32 = 100;

@@ -7,15 +7,15 @@
 
 use std::str::FromStr;
 
+use admin::answer::{record, timestamp_json};
+use admin::{Answer, counted};
 use client::{Client, Code, v1};
 use serde_json::{Value, json};
 
 use super::item::hex;
 use super::note::item_of;
 use super::{CALL_TIME, call_failure};
-use crate::admin::answer::{record, timestamp_json};
-use crate::admin::{Answer, counted};
-use crate::cli::Failure;
+use crate::Failure;
 
 /// Start of a list: after a change of the database, or after one document of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

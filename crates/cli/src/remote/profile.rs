@@ -1,5 +1,6 @@
 //! `doublet note profile`: profile documents on a server.
 
+use admin::Answer;
 use clap::{Args, Subcommand};
 use client::v1::item_selection::Extent;
 use client::{Client, v1};
@@ -7,8 +8,7 @@ use client::{Client, v1};
 use super::call_failure;
 use super::database::key;
 use super::note::{Edit, note_answer, saved_note, selection};
-use crate::admin::Answer;
-use crate::cli::Failure;
+use crate::Failure;
 
 /// Profile document commands.
 #[derive(Debug, Clone, Subcommand)]

@@ -1,5 +1,8 @@
 //! `doublet db search` on a server.
 
+use admin::answer::record;
+use admin::request::{SearchOrder, SearchRequest};
+use admin::{Answer, counted};
 use client::v1::search_full_text_request::Sort;
 use client::{Client, v1};
 use serde_json::json;
@@ -7,10 +10,7 @@ use serde_json::json;
 use super::call_failure;
 use super::database::key;
 use super::item::{hex, to_json};
-use crate::admin::answer::record;
-use crate::admin::request::{SearchOrder, SearchRequest};
-use crate::admin::{Answer, counted};
-use crate::cli::Failure;
+use crate::Failure;
 
 /// Item shown as the title of each document.
 const TITLE_ITEM: &str = "Subject";

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use admin::Answer;
+use admin::answer::record;
 use clap::Subcommand;
 use client::{Client, v1};
 use serde_json::json;
@@ -9,9 +11,7 @@ use serde_json::json;
 use super::database::key;
 use super::entries::{self, EntryRange, SearchKeys, ViewOptions};
 use super::{CommandOutput, call_failure, design};
-use crate::admin::Answer;
-use crate::admin::answer::record;
-use crate::cli::Failure;
+use crate::Failure;
 
 /// View commands.
 #[derive(Debug, Clone, Subcommand)]

@@ -1,0 +1,51 @@
+//! The options that every command takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use config::{Config, ConfigSources};
+
+use crate::failure::Failure;
+use crate::{remote, terminal_text};
+
+/// Location of the configuration and the data; the same options for every command.
+#[derive(Debug, Clone, Args)]
+pub struct GlobalOptions {
+    /// Configuration file (TOML). Without a file every key has its default.
+    #[arg(long, short, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Data folder; overrides server.data of the configuration.
+    #[arg(long, short, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Sets one key of the configuration, for example --set listen.imap=127.0.0.1:1143. May be given several times.
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Prints results as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Server that commands connect to.
+    #[command(flatten)]
+    pub remote: remote::RemoteOptions,
+}
+
+impl GlobalOptions {
+    /// Returns the sources of the configuration.
+    #[must_use]
+    pub fn origin(&self) -> ConfigSources {
+        ConfigSources {
+            file: self.config.clone(),
+            preset: Vec::new(),
+            overrides: self.set.clone(),
+            data: self.data.clone(),
+        }
+    }
+
+    /// Reads and checks the configuration. Writes its warnings to standard error.
+    pub fn load(&self) -> Result<Config, Failure> {
+        let config = config::load(&self.origin()).map_err(Failure::of)?;
+        for warning in &config.warnings {
+            eprintln!("doublet: warning: {}", terminal_text::lines(&warning.to_string()));
+        }
+        Ok(config)
+    }
+}

@@ -1,0 +1,33 @@
+//! The command line.
+//!
+//! Results go to standard output, everything else to standard error. The exit code is 0 for success, 1 for a failure, 2
+//! for an invalid command line, and 3 if the index of a view was not up to date. With `--json` results are JSON. An
+//! error message says what to do next.
+//!
+//! [`command_line`] defines and runs the commands, each of which has a module of its own.
+
+mod admin_command;
+mod batch;
+pub mod command_line;
+mod config_command;
+mod demo;
+mod demo_command;
+mod export_command;
+pub mod failure;
+mod formula_command;
+pub mod global_options;
+pub mod limits;
+mod log;
+pub mod remote;
+mod restore_command;
+mod secret_input;
+mod serve_command;
+pub mod server;
+pub mod terminal;
+mod terminal_text;
+
+pub use command_line::run;
+pub use failure::{ExitStatus, Failure};
+pub use global_options::GlobalOptions;
+pub use server::Server;
+pub use terminal::print;

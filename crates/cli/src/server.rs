@@ -1,0 +1,20 @@
+//! The server as the command line knows it.
+
+use config::Config;
+use instance::Instance;
+use instance::data_folder::ListenerAddress;
+
+/// Runs a server on an open data folder until a signal ends it. The second parameter is called with the listeners when
+/// they are bound. The error is a text for the operator.
+pub type RunServer = fn(Instance, &mut dyn FnMut(&[ListenerAddress])) -> Result<(), String>;
+
+/// The server, which the program passes. The command line does not depend on it, so that an edit of a protocol does not
+/// recompile the command line.
+#[derive(Debug, Clone, Copy)]
+pub struct Server {
+    /// Runs the server.
+    pub run: RunServer,
+    /// Checks the files named in the configuration as far as this is possible without starting a server. Returns the
+    /// problems found.
+    pub check_files: fn(&Config) -> Vec<String>,
+}
