@@ -1,4 +1,4 @@
-//! The program `doublet`. This file only chooses the allocator.
+//! The program `doublet`. It chooses the allocator and passes the server to the command line.
 //!
 //! The program uses mimalloc instead of the system's allocator: jobs allocate in the worker threads and free in the
 //! threads that serve sockets, which fragments glibc's arenas. mimalloc compiles from one C file in seconds. jemalloc
@@ -6,9 +6,17 @@
 
 use std::process::ExitCode;
 
+use cli::Server;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The server that the command line starts.
+const SERVER: Server = Server {
+    run: |instance, started| server::serve::run(instance, started).map_err(|error| error.to_string()),
+    check_files: server::serve::check_files,
+};
+
 fn main() -> ExitCode {
-    server::cli::run()
+    cli::run(&SERVER)
 }

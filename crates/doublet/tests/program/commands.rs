@@ -139,6 +139,25 @@ fn the_configuration_can_be_checked_and_shown() {
 }
 
 #[test]
+fn the_old_name_of_a_key_warns_and_works() {
+    let mut place = TestFolder::new();
+    std::fs::write(place.path("old.toml"), "[native]\ndatabase_makers = \"ann\"\n").expect("the folder is writable");
+    place.options.extend(["--config".to_owned(), "old.toml".to_owned()]);
+    let warning = "line 2: native.database_makers: this key is now native.database_creators";
+    let output = place.run(&["config", "check", "--json"], "");
+    assert!(output.status.success() && crate::text(&output.stderr).contains(warning), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(report["warnings"][0].as_str().is_some_and(|text| text.starts_with(warning)), "{report}");
+    assert_eq!(place.json(&["config", "show"])["native.database_creators"]["value"], "ann");
+    let mut child = place.command(&["serve"]).stderr(std::process::Stdio::piped()).spawn().expect("the program starts");
+    let log = std::io::BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut server = crate::Server { child, log, listeners: std::collections::BTreeMap::new() };
+    assert!(server.wait_for_log(warning).contains("WARN"));
+    server.wait_for_log(" ready ");
+    server.stop();
+}
+
+#[test]
 fn a_second_server_is_refused() {
     let place = TestFolder::new();
     let server = place.serve();

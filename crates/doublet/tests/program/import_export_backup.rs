@@ -1,6 +1,7 @@
 //! Tests of mail import and export, backups, and their restoration.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
@@ -103,6 +104,81 @@ fn a_backup_of_a_running_server_is_restored() {
     let server = place.serve();
     assert_eq!(collect(&server, "ann@acme.test").len(), 2);
     server.stop();
+}
+
+/// Creates a data folder with encryption and a message whose attachment is stored encrypted. Returns the message, too.
+fn with_encrypted_attachment() -> (TestFolder, String) {
+    let mut place = TestFolder::new();
+    place.options.extend(["--set".to_owned(), "blobs.encryption=true".to_owned()]);
+    place.check(&["domain", "add", "acme.test"], "was added");
+    place.check_input(&["user", "add", "ann@acme.test", "--password-stdin"], "sesame street\n", "was added");
+    let letter = format!("Subject: large\r\nContent-Type: text/csv\r\n\r\n{}", "a secret, often\r\n".repeat(2_000));
+    fs::write(place.path("large.eml"), &letter).expect("the folder is writable");
+    place.check(&["import", "eml", "large.eml", "--user", "ann"], "");
+    fs::write(place.path("passphrase"), "seven brass monkeys\n").expect("the folder is writable");
+    (place, letter)
+}
+
+#[test]
+fn an_encrypted_store_is_restored_on_a_new_machine_from_its_backup_alone() {
+    let (place, letter) = with_encrypted_attachment();
+    let template = include_str!("../../../../templates/discussion.toml").replace("\"discussion\"", "\"ours\"");
+    fs::write(place.path("ours.toml"), template).expect("the folder is writable");
+    place.check(&["design", "add", "ours.toml"], "was added");
+    let server = place.serve();
+    place.check_fails(&["backup", "saved"], "so that the backup contains the key");
+    let done = place.json(&["backup", "saved", "--passphrase-file", "passphrase"]);
+    assert_eq!((&done["encrypted"], &done["has_keys"]), (&json!(true), &json!(true)));
+    server.stop();
+
+    let mut other = TestFolder::new();
+    fs::rename(place.path("saved"), other.path("saved")).expect("one file system");
+    fs::rename(place.path("passphrase"), other.path("passphrase")).expect("one file system");
+    fs::write(other.path("wrong"), "seven brass donkeys\n").expect("the folder is writable");
+    for words in [&["restore", "saved"][..], &["restore", "saved", "--verify"]] {
+        other.check_fails(words, "name a file with the passphrase with --passphrase-file");
+        other.check_fails(&[words, &["--passphrase-file", "wrong"]].concat(), "is not the one of this backup");
+        other.check_fails(&[words, &["--without-keys"]].concat(), "without their key they cannot be read");
+    }
+    assert!(!other.data().join("store").exists() && !other.data().join("keys").exists());
+    other.check(&["restore", "saved", "--verify", "--passphrase-file", "passphrase"], "The key is the one");
+    let words = ["restore", "saved", "--passphrase-file", "-"];
+    other.check_input(&words, "seven brass monkeys\n", "set blobs.encryption = true");
+    other.options.extend(["--set".to_owned(), "blobs.encryption=true".to_owned()]);
+    for name in ["keys/blobs.key", "tls/key.pem", "tls/certificate.pem", "templates/ours.toml"] {
+        let read = |place: &TestFolder| fs::read(place.data().join(name)).expect("it was written");
+        assert_eq!(read(&place), read(&other), "{name}");
+    }
+    let mode = fs::metadata(other.data().join("keys/blobs.key")).expect("it was written").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    drop(place);
+    let server = other.serve();
+    assert_eq!(collect(&server, "ann@acme.test"), [letter.replace("\r\n", "\n")]);
+    other.check(&["db", "create", "d.nsf", "--template", "ours"], "");
+    server.stop();
+}
+
+#[test]
+fn a_backup_without_its_keys_needs_a_copy_of_the_key() {
+    let (place, _) = with_encrypted_attachment();
+    let done = place.json(&["backup", "saved", "--without-keys"]);
+    assert_eq!((&done["encrypted"], &done["has_keys"]), (&json!(true), &json!(false)));
+    fs::write(place.path("short"), "sesame\n").expect("the folder is writable");
+    place.check_fails(&["backup", "saved", "--passphrase-file", "short"], "at least 12 characters");
+    let key = fs::read(place.data().join("keys/blobs.key")).expect("it was made");
+    fs::write(place.path("copy.key"), &key).expect("the folder is writable");
+    fs::write(place.path("other.key"), "7".repeat(64)).expect("the folder is writable");
+    fs::remove_dir_all(place.data()).expect("it is ours");
+    place.check_fails(&["restore", "saved", "--verify"], "name a copy of keys/blobs.key with --key-file");
+    place.check_fails(&["restore", "saved", "--key-file", "other.key"], "this is not the key");
+    place.check(&["restore", "saved", "--verify", "--key-file", "copy.key"], "The key is the one");
+    fs::create_dir_all(place.data().join("keys")).expect("the folder is writable");
+    fs::write(place.data().join("keys/blobs.key"), "7".repeat(64)).expect("the folder is writable");
+    place.check_fails(&["restore", "saved", "--key-file", "copy.key"], "move it away");
+    fs::remove_dir_all(place.data()).expect("it is ours");
+    place.check(&["restore", "saved", "--key-file", "copy.key"], "The store was restored");
+    assert_eq!(place.json(&["blobs"])["missing"], 0);
+    assert_eq!(fs::read(place.data().join("keys/blobs.key")).expect("it was written"), key);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod damage;
 mod design_commands;
 mod import_export_backup;
 mod listeners;
+mod logins;
 mod mx_routing;
 mod native;
 mod native_conflicts;

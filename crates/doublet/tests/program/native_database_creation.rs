@@ -17,7 +17,7 @@ async fn made(client: &Client, request: v1::CreateDatabaseRequest) -> Result<v1:
 fn who_may_makes_databases_and_manages_them() {
     let mut place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test", "eve@acme.test"]);
     place.check(&["group", "add", "makers@acme.test", "--member", "bob@acme.test"], "");
-    let makers = "native.database_makers=ann@acme.test, makers@acme.test";
+    let makers = "native.database_creators=ann@acme.test, makers@acme.test";
     place.options.extend(["--set".to_owned(), makers.to_owned()]);
     let server = place.serve();
     with_client(&place, &server, "ann", |client| async move {
@@ -71,6 +71,6 @@ fn who_may_makes_databases_and_manages_them() {
     });
     let made = place.as_user("ann", &["db", "create", "talk.nsf", "--template", "discussion", "--title", "Talk"]);
     assert_eq!((&made["title"], &made["access"]), (&"Talk".into(), &"manager".into()));
-    place.fails_as_user("eve", &["db", "create", "eves.nsf"], "native.database_makers");
+    place.fails_as_user("eve", &["db", "create", "eves.nsf"], "native.database_creators");
     server.stop();
 }

@@ -1,6 +1,9 @@
 //! Tests of notes over the native protocol: deletion and restoring, profiles, concurrent saves, attachments that break
 //! off, ACLs and compression.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+
 use client::{Client, Code, v1};
 use serde_json::json;
 
@@ -355,6 +358,54 @@ fn access_lists_are_changed_by_managers_alone() {
     let acl = place.json(&["db", "acl", PLAN, "list"]).to_string();
     assert!(acl.contains("[Crew]"), "{acl}");
     place.fails_as_user("bob", &["note", "create", PLAN, "A=b"], "no Author access to plan.nsf");
+    server.stop();
+}
+
+/// Forwards one connection to a server and counts the bytes of the replies. Returns the address to connect to.
+fn counting_proxy(server: &Server) -> (String, std::thread::JoinHandle<u64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let target = server.listeners.get("native").expect("it listens").clone();
+    let proxy = std::thread::spawn(move || {
+        let (mut near, _) = listener.accept().expect("a client");
+        let mut far = TcpStream::connect(target).expect("it listens");
+        let mut requests = near.try_clone().expect("a descriptor is free");
+        let mut onward = far.try_clone().expect("a descriptor is free");
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut requests, &mut onward);
+            let _ = onward.shutdown(Shutdown::Write);
+        });
+        // The client closes the connection without reading to its end.
+        let mut replies = vec![0; 64 << 10];
+        let mut count = 0;
+        while let Ok(length @ 1..) = far.read(&mut replies) {
+            count += length as u64;
+            if near.write_all(&replies[..length]).is_err() {
+                break;
+            }
+        }
+        count
+    });
+    (address, proxy)
+}
+
+#[test]
+fn the_command_line_compresses_on_request() {
+    let (place, server) = plan(&[("ann", "editor")]);
+    let long = "all work and no play ".repeat(10_000);
+    let number =
+        place.as_user("ann", &["note", "create", PLAN, &format!("A={}", &long[..100_000])])["note"].to_string();
+    let certificate = place.data().join("tls/certificate.pem").display().to_string();
+    let reply_bytes = |option: &[&str]| {
+        let (address, proxy) = counting_proxy(&server);
+        let words = ["note", "get", PLAN, &number, "--server", &address, "--certificate", &certificate];
+        let note = place.as_user("ann", &[&words[..], option].concat());
+        assert!(note.to_string().contains("all work and no play"), "{note}");
+        proxy.join().expect("no panic")
+    };
+    let plain = reply_bytes(&[]);
+    let packed = reply_bytes(&["--compress"]);
+    assert!(plain > 100_000 && packed < 20_000, "{plain} and {packed} bytes");
     server.stop();
 }
 

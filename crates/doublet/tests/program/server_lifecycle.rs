@@ -114,6 +114,18 @@ fn health_and_statistics_are_told_on_the_administration_port() {
 }
 
 #[test]
+fn a_listener_whose_socket_was_removed_makes_the_server_unready() {
+    let mut place = TestFolder::new();
+    place.options.extend(["--set".to_owned(), "listen.lmtp=lmtp.sock".to_owned()]);
+    let server = place.serve();
+    assert!(server.get("/health/ready").ends_with("ready\n"));
+    std::fs::remove_file(place.data().join("lmtp.sock")).expect("the server made it");
+    let answer = server.get("/health/ready");
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("not ready: the listener lmtp at "), "{answer}");
+    server.stop();
+}
+
+#[test]
 fn the_demo_serves_what_it_says() {
     let place = TestFolder::new();
     let mut child = place

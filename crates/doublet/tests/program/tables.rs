@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::Stdio;
 
 use base::Clock;
-use server::system::SystemClock;
+use instance::system::SystemClock;
 
 use crate::{Server, TestFolder};
 
