@@ -81,6 +81,12 @@ def passage(server, driver, user, passed):
     return {case: {name: times["p50"] for name, times in figures["times_us"].items()} for case, figures in told.items()}
 
 
+def churn_cost(example, passes):
+    """Runs the example `churn_cost`. Returns the median times of each operation on fresh data and after churn."""
+    done = subprocess.run([example, str(passes), "--json"], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
 def large_mailbox(server, user, repeats=5):
     """SELECT and FETCH 1:* (FLAGS) through Python's imaplib, warm: the first round is not counted.
 

@@ -14,7 +14,7 @@
 //! doublet-bench idle   --address HOST:PORT --password P [--connections 5000]     waits for a line on standard input
 //! doublet-bench append --address HOST:PORT --password P --user NUMBER [--count 1000] [--size 10240]
 //! doublet-bench native --address HOST:PORT --password P --certificate FILE [--users 250] [--databases 25] [--files shared{}.nsf] [--views NAME|NAME] [--rounds 10]
-//!                      [--guests 0] [--guest-file NAME] [--changes DOCUMENTS]
+//!                      [--guests 0] [--guest-file NAME] [--changes DOCUMENTS] [--compression true]
 //! doublet-bench corpus --messages N [--seed 1] [--user NUMBER]                        writes an mbox to standard output
 //! ```
 

@@ -43,7 +43,10 @@ struct Plan {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let certificate = std::fs::read(arguments.text("certificate")?)?;
     let plan = Plan {
-        options: Options::new(arguments.text("address")?, Trust::pinned(&certificate)?),
+        options: Options {
+            compression: arguments.get_or("compression", false)?,
+            ..Options::new(arguments.text("address")?, Trust::pinned(&certificate)?)
+        },
         password: arguments.text("password")?.to_owned(),
         files: arguments.get_or("files", "shared{}.nsf".to_owned())?,
         databases: arguments.get_or("databases", 25)?,

@@ -4,11 +4,12 @@
 //! them.
 
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use base::Random;
+use base::sync::RwLock;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
@@ -128,14 +129,14 @@ impl Client {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
             .map_err(|_| Error::Login("the session token is malformed"))?;
         value.set_sensitive(true);
-        *self.channel.shared.token.write().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        *self.channel.shared.token.write() = Some(value);
         Ok(())
     }
 
     /// Ends the session.
     pub async fn logout(&self) -> Result<(), Error> {
         self.sessions().logout(v1::LogoutRequest {}).await?;
-        *self.channel.shared.token.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.channel.shared.token.write() = None;
         Ok(())
     }
 
@@ -267,7 +268,7 @@ impl Channel {
         *request.uri_mut() = Uri::from_parts(parts).expect("a URI with a scheme, an authority and a path is valid");
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("doublet-client/", env!("CARGO_PKG_VERSION"))));
-        if let Some(token) = &*self.shared.token.read().unwrap_or_else(PoisonError::into_inner)
+        if let Some(token) = &*self.shared.token.read()
             && !headers.contains_key(AUTHORIZATION)
         {
             headers.insert(AUTHORIZATION, token.clone());

@@ -2,7 +2,7 @@
 
 use base::Random;
 use base64ct::{Base64, Encoding};
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
