@@ -60,5 +60,5 @@ class Image(unittest.TestCase):
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 copy = shutil.copytree if os.path.isdir(os.path.join(ROOT, source)) else shutil.copy
                 copy(os.path.join(ROOT, source), target)
-            command = [os.path.join(ROOT, "scripts/cargo"), "build", "--release", "--locked", "--package", "server"]
+            command = [os.path.join(ROOT, "scripts/cargo"), "build", "--release", "--locked", "--package", "doublet"]
             subprocess.run(command, cwd=folder, check=True, timeout=BUILD_TIME_MAX_S)
