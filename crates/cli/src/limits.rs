@@ -16,5 +16,5 @@ pub const BATCH_LINE_BYTES_MAX: u64 = 16 << 10;
 pub const BATCH_PEOPLE_MAX: usize = 300;
 
 /// Number of bytes in a file of people after which a new transaction starts. It keeps a request below
-/// [`CONTROL_REQUEST_BYTES_MAX`] even if every byte is escaped.
+/// [`admin::limits::CONTROL_REQUEST_BYTES_MAX`] even if every byte is escaped.
 pub const BATCH_BYTES_MAX: u64 = 128 << 10;
