@@ -273,7 +273,7 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
         while !heard.ends_with(b"\r\n") {
             near.receive(&mut heard).await.expect("the server answers");
         }
-        near.write_all(group.as_bytes()).await.expect("there is room");
+        near.write_all(group.as_bytes()).await.expect("within the limit");
         heard.clear();
     }
     session.await.expect("no panic").expect("the session ends properly");
@@ -341,7 +341,7 @@ async fn a_stranger_must_not_talk_before_the_greeting() {
     rules.greet_delay = Duration::from_secs(30);
     let (service, _, _) = service(rules, None);
     let (mut near, far) = Stream::duplex(1 << 16);
-    near.write_all(b"EHLO early.example\r\n").await.expect("there is room");
+    near.write_all(b"EHLO early.example\r\n").await.expect("within the limit");
     let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
     serve(far, peer, service, SessionTermination::default()).await.expect("the session ends properly");
     let mut said = String::new();
@@ -363,7 +363,7 @@ async fn strangers_wait_for_the_greeting_and_the_silent_are_cut_off() {
         let mut heard = Vec::new();
         near.receive(&mut heard).await.expect("a greeting");
         assert_eq!(started.elapsed().as_secs(), 7);
-        near.write_all(said.as_bytes()).await.expect("there is room");
+        near.write_all(said.as_bytes()).await.expect("within the limit");
         near.read_to_end(&mut heard).await.expect("the end");
         assert_eq!(started.elapsed().as_secs(), seconds);
         let heard = String::from_utf8_lossy(&heard).into_owned();
