@@ -280,7 +280,7 @@ mod tests {
     fn there_are_not_more_than_so_many() {
         let place = Place::new();
         for number in 0..CUSTOM_TEMPLATES_MAX {
-            place.add(&PLAN.replace("\"plan\"", &format!("\"plan-{number}\""))).expect("there is room");
+            place.add(&PLAN.replace("\"plan\"", &format!("\"plan-{number}\""))).expect("within the limit");
         }
         assert!(place.add(PLAN).expect_err("there is none").contains("design remove"));
         place.add(&PLAN.replace("\"plan\"", "\"plan-0\"")).expect("it replaces one");

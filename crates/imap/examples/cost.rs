@@ -121,6 +121,6 @@ fn fill(file: &MailFile, count: usize) {
     };
     for start in (0..count).step_by(500) {
         let messages: Vec<_> = (start..count.min(start + 500)).map(message).collect();
-        file.append(inbox, &messages).expect("there is room");
+        file.append(inbox, &messages).expect("within the limit");
     }
 }

@@ -133,11 +133,11 @@ impl MeteredBuffer {
     /// it.
     pub fn append(&mut self, piece: &[u8], bytes_max: usize) -> Result<(), Error> {
         let needed = self.bytes.len().saturating_add(piece.len());
-        let room = self.memory.bytes();
-        if needed > room {
-            let ahead = room.saturating_add(room.min(PREALLOCATION_BYTES_MAX)).min(bytes_max);
+        let capacity = self.memory.bytes();
+        if needed > capacity {
+            let ahead = capacity.saturating_add(capacity.min(PREALLOCATION_BYTES_MAX)).min(bytes_max);
             let wanted = needed.max(ahead);
-            self.memory.merge(self.budget.take(wanted - room)?);
+            self.memory.merge(self.budget.take(wanted - capacity)?);
             self.bytes.reserve_exact(wanted - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn what_is_taken_comes_back() {
         let budget = Budget::new(100);
-        let mut first = budget.take(50).expect("there is room");
-        first.merge(budget.take(10).expect("there is room"));
+        let mut first = budget.take(50).expect("within the limit");
+        first.merge(budget.take(10).expect("within the limit"));
         assert!(matches!(budget.take(41), Err(Error::Exhausted(_))), "more than is left");
         assert_eq!((budget.left(), first.bytes()), (40, 60), "what was refused takes nothing");
         let second = budget.take(40).expect("there is just as much");
@@ -180,8 +180,8 @@ mod tests {
         let ann = budget.within(&share);
         let again = budget.within(&share);
         let bob = budget.within(&other);
-        let mut first = ann.take(30).expect("there is room");
-        first.merge(again.take(30).expect("there is room"));
+        let mut first = ann.take(30).expect("within the limit");
+        first.merge(again.take(30).expect("within the limit"));
         assert!(matches!(again.take(1), Err(Error::Exhausted(SHARE_FULL))));
         assert!(matches!(bob.take(41), Err(Error::Exhausted(FULL))), "nor more than there is");
         let second = bob.take(40).expect("others go on");
@@ -196,7 +196,7 @@ mod tests {
         let budget = Budget::new(100);
         let held = RequestMemory::default();
         let job = held.clone();
-        held.keep(budget.take(60).expect("there is room"));
+        held.keep(budget.take(60).expect("within the limit"));
         drop(held);
         assert_eq!(budget.left(), 40);
         drop(job);
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(budget.left(), 1_000, "however much is announced");
         let taken: Vec<usize> = [100, 50, 60, 300, 90]
             .map(|length| {
-                gathered.append(&vec![7; length], 600).expect("there is room");
+                gathered.append(&vec![7; length], 600).expect("within the limit");
                 1_000 - budget.left()
             })
             .into();

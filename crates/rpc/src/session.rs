@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn a_token_stands_for_whom_it_was_given_to_and_only_whole() {
         let world = world(3, 9);
-        let token = world.log_in("CN=Ann/O=Acme").expect("there is room");
+        let token = world.log_in("CN=Ann/O=Acme").expect("within the limit");
         assert_eq!(token.len(), TOKEN_CHARACTERS);
         let session = world.sessions.find(&token).expect("it was given out");
         assert_eq!(session.who, SessionOwner::Person("CN=Ann/O=Acme".to_owned()));
@@ -360,10 +360,10 @@ mod tests {
         let world = world(3, 9);
         let budget = crate::memory::Budget::new(1_000);
         let budgets = ["ann", "ann", "bob"].map(|who| {
-            let token = world.log_in(who).expect("there is room");
+            let token = world.log_in(who).expect("within the limit");
             budget.within(&world.sessions.find(&token).expect("the mail file exists").share)
         });
-        let held = budgets[0].take(60).expect("there is room");
+        let held = budgets[0].take(60).expect("within the limit");
         assert!(budgets[1].take(41).is_err() && budgets[2].take(100).is_ok());
         drop(held);
         assert!(budgets[1].take(100).is_ok());
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn silence_and_age_end_a_session() {
         let world = world(3, 9);
-        let token = world.log_in("ann").expect("there is room");
+        let token = world.log_in("ann").expect("within the limit");
         let session = world.sessions.find(&token).expect("the mail file exists");
         for _ in 0..48 {
             world.clock.advance(Duration::from_secs(30 * 60));
@@ -380,7 +380,7 @@ mod tests {
         }
         world.clock.advance(Duration::from_secs(1));
         assert!(world.sessions.renew(&session).is_err() && !world.stands(&token), "a day is over");
-        let token = world.log_in("ann").expect("there is room");
+        let token = world.log_in("ann").expect("within the limit");
         world.clock.advance(Duration::from_secs(30 * 60 + 1));
         assert!(!world.stands(&token) && world.sessions.count() == 0);
     }
@@ -388,8 +388,8 @@ mod tests {
     #[test]
     fn one_session_too_many_ends_the_most_silent_of_the_account() {
         let world = world(2, 3);
-        let tokens: Vec<String> = (0..2).map(|_| world.log_in("ann").expect("there is room")).collect();
-        let other = world.log_in("bob").expect("there is room");
+        let tokens: Vec<String> = (0..2).map(|_| world.log_in("ann").expect("within the limit")).collect();
+        let other = world.log_in("bob").expect("within the limit");
         world.clock.advance(Duration::from_secs(1));
         assert!(world.stands(&tokens[0]));
         assert!(matches!(world.log_in("carla"), Err(Error::Exhausted(_))));

@@ -186,7 +186,7 @@ mod tests {
     async fn waiting_for_the_last_connection_ends() {
         let connections = Connections::new(ConnectionLimits { total_max: 4, per_address_max: 2 });
         connections.wait_until_empty().await;
-        let admission = connections.admit(&Peer::local()).expect("there is room");
+        let admission = connections.admit(&Peer::local()).expect("within the limit");
         let waiter = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { connections.wait_until_empty().await }

@@ -132,13 +132,13 @@ impl Deflate {
 
     fn decompress_into(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<usize> {
         let mut space = [0; STEP_BYTES];
-        let room = buffer.remaining().min(space.len());
+        let left_bytes = buffer.remaining().min(space.len());
         let before_in = self.decompress.total_in();
         let before_out = self.decompress.total_out();
         let input = self.input.get(self.taken..).unwrap_or_default();
         let status = self
             .decompress
-            .decompress(input, &mut space[..room], FlushDecompress::None)
+            .decompress(input, &mut space[..left_bytes], FlushDecompress::None)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let consumed = count(self.decompress.total_in(), before_in);
         let produced = count(self.decompress.total_out(), before_out);
@@ -146,7 +146,7 @@ impl Deflate {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the compressed stream makes no progress"));
         }
         self.taken = self.taken.saturating_add(consumed);
-        self.more_inside = produced == room;
+        self.more_inside = produced == left_bytes;
         self.ended = status == Status::StreamEnd;
         buffer.put_slice(space.get(..produced).unwrap_or_default());
         Ok(produced)

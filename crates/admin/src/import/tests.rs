@@ -138,7 +138,7 @@ fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64)
     let folder = found.map_or_else(|| file.folder_create(name, None).expect("it is new").0, |folder| folder.id);
     let flags = flags.iter().copied().collect();
     let message = NewMessage { raw: raw.to_vec(), flags, received: Some(Timestamp::from_seconds(seconds)) };
-    file.append(folder, &[message]).expect("there is room");
+    file.append(folder, &[message]).expect("within the limit");
 }
 
 /// Returns all files below a folder: relative path and content.
@@ -168,7 +168,7 @@ fn messages_survive_every_format_as_they_are_on_the_wire() {
     let messages = nasty();
     let new = |raw: &Vec<u8>| NewMessage { raw: raw.clone(), flags: Flags::none(), received: None };
     let id = file.folder_create("wire", None).expect("it is new").0;
-    file.append(id, &messages.iter().map(new).collect::<Vec<_>>()).expect("there is room");
+    file.append(id, &messages.iter().map(new).collect::<Vec<_>>()).expect("within the limit");
     for (format, out) in [(MailFormat::Mbox, "m"), (MailFormat::Maildir, "d"), (MailFormat::Eml, "e")] {
         export(&sample, format, out, false);
         let from = match format {
@@ -527,7 +527,7 @@ fn a_source_that_may_have_been_forgotten_leaves_out_what_is_there() {
     for number in 0..mail::limits::IMPORT_SOURCES_MAX {
         let mut importer = Importer::new(&file, &number.to_string(), ImportOptions::default()).expect("an import");
         importer.mark_incomplete();
-        importer.finish().expect("there is room");
+        importer.finish().expect("within the limit");
     }
     let answer = sample.execute(Request::Import(request)).expect("it goes on");
     assert_eq!((&answer.data["messages"], &answer.data["duplicates"]), (&json!(0), &json!(4)));

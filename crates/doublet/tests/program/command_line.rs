@@ -18,12 +18,12 @@ fn field(rows: &Value, name: &str) -> Vec<Value> {
 }
 
 fn import(place: &TestFolder, rows: &str) {
-    std::fs::write(place.path("rows.csv"), rows).expect("there is room");
+    std::fs::write(place.path("rows.csv"), rows).expect("writes a test file");
     place.check(&["db", "import", PLAN, "rows.csv", "--form", "Order"], "");
 }
 
 fn make_view(place: &TestFolder, design: &str) {
-    std::fs::write(place.path("view.toml"), design).expect("there is room");
+    std::fs::write(place.path("view.toml"), design).expect("writes a test file");
     place.as_user("ann", &["view", "create", PLAN, "view.toml"]);
 }
 
@@ -31,7 +31,7 @@ fn make_view(place: &TestFolder, design: &str) {
 fn an_operators_commands_refuse_the_options_of_a_person() {
     let place = TestFolder::new();
     place.check(&["db", "create", PLAN], "was created");
-    std::fs::write(place.path("in.csv"), "A\n1\n").expect("there is room");
+    std::fs::write(place.path("in.csv"), "A\n1\n").expect("writes a test file");
     for words in [
         &["db", "export", PLAN, "out.csv", "--user", "re"][..],
         &["db", "import", PLAN, "in.csv", "--user", "re"],
@@ -231,7 +231,7 @@ fn notes_are_made_with_what_was_said_and_not_without() {
     assert_eq!(items["Who"], json!(["CN=ann/O=acme.test", "[Crew]"]));
     assert_eq!(field(&place.as_user("ann", &["note", "list", PLAN]), "Subject"), ["Secret"]);
     assert_eq!(place.as_user("bob", &["note", "list", PLAN]), json!([]), "it is for ann alone");
-    std::fs::write(place.path("plan.PDF"), "%PDF-").expect("there is room");
+    std::fs::write(place.path("plan.PDF"), "%PDF-").expect("writes a test file");
     place.as_user("ann", &["note", "attach", PLAN, &number, "plan.PDF"]);
     let items = place.as_user("ann", &["note", "get", PLAN, &number])["items"].to_string();
     assert!(items.contains("application/pdf"), "{items}");

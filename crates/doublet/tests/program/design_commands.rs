@@ -28,8 +28,8 @@ fn plan() -> (TestFolder, Server) {
     place.check(&["db", "acl", PLAN, "set", "ann@acme.test", "--level", "designer"], "");
     let own = ["--level", "reader", "--flag", "create-personal-folders"];
     place.check(&[&["db", "acl", PLAN, "set", "bob@acme.test"], &own[..]].concat(), "");
-    std::fs::write(place.path("due.toml"), BY_DUE).expect("there is room");
-    std::fs::write(place.path("password"), PASSWORD).expect("there is room");
+    std::fs::write(place.path("due.toml"), BY_DUE).expect("writes a test file");
+    std::fs::write(place.path("password"), PASSWORD).expect("writes a test file");
     let server = place.serve();
     (place, server)
 }
@@ -88,7 +88,7 @@ fn a_view_is_made_shown_changed_and_deleted() {
 fn files_that_are_no_view_are_told_with_their_place() {
     let (place, server) = plan();
     let wrong = |file: &str, expected: &str| {
-        std::fs::write(place.path("wrong.toml"), file).expect("there is room");
+        std::fs::write(place.path("wrong.toml"), file).expect("writes a test file");
         place.fails_as_user("ann", &["view", "create", PLAN, "wrong.toml"], expected);
     };
     wrong("", "a view begins with [[view]]");
@@ -102,7 +102,7 @@ fn files_that_are_no_view_are_told_with_their_place() {
     );
     let many = format!("columns = [{}]\n", "{ title = \"a\" },".repeat(257));
     wrong(&format!("{}{many}", BY_DUE.split("columns").next().expect("it begins")), "at most 256 columns of a view");
-    std::fs::write(place.path("wrong.toml"), [b'#', 0xFF]).expect("there is room");
+    std::fs::write(place.path("wrong.toml"), [b'#', 0xFF]).expect("writes a test file");
     place.fails_as_user("ann", &["view", "create", PLAN, "wrong.toml"], "utf-8");
     place.fails_as_user("ann", &["view", "create", PLAN, "none.toml"], "none.toml");
     place.fails_as_user("ann", &["view", "create", PLAN, "-"], "name a file for one of them");

@@ -107,7 +107,7 @@ fn notes_live_on_the_command_line() {
     let listed = ann(&["note", "list", "plan.nsf", "--formula", "Days > 1", "--item", "Subject", "--item", "Who"]);
     assert_eq!((&listed[0]["Subject"], &listed[0]["Who"]), (&json!("Sand"), &json!(null)));
     assert_eq!(ann(&["note", "list", "plan.nsf", "--formula", "Days > 2"]), json!([]));
-    std::fs::write(place.path("a.bin"), vec![7; 700_000]).expect("there is room");
+    std::fs::write(place.path("a.bin"), vec![7; 700_000]).expect("writes a test file");
     ann(&["note", "attach", "plan.nsf", &unid, "a.bin"]);
     let fetched = ann(&["note", "fetch", "plan.nsf", &unid, "a.bin", "--to", "b.bin"]);
     assert_eq!(fetched["length_bytes"], json!(700_000));

@@ -62,7 +62,7 @@ fn servers_call_with_certificates_that_a_root_has_signed() {
     let mut place = TestFolder::with_people(&["ann@acme.test"]);
     let root = CertificateAuthority::new("Our root");
     let stranger = CertificateAuthority::new("Our root");
-    std::fs::write(place.path("peers.pem"), &root.pem).expect("there is room");
+    std::fs::write(place.path("peers.pem"), &root.pem).expect("writes a test file");
     for key in ["tls.peers", "router.roots"] {
         place.options.extend(["--set".to_owned(), format!("{key}={}", place.path("peers.pem").display())]);
     }

@@ -301,7 +301,7 @@ fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
     place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was created");
     place.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "reader"], "");
     let rows: String = (0..2_500).map(|row| format!("Title {row},Category {}\n", row % 10)).collect();
-    std::fs::write(place.path("rows.csv"), format!("Subject,Categories\n{rows}")).expect("there is room");
+    std::fs::write(place.path("rows.csv"), format!("Subject,Categories\n{rows}")).expect("writes a test file");
     place.check(&["db", "import", LIBRARY, "rows.csv", "--form", "Document"], "2500");
     let server = place.serve();
     with_client(&place, &server, "ann", |client| async move {

@@ -50,7 +50,7 @@ fn what_attachments_of_documents_say_is_found() {
         ("spots.html", "application/octet-stream", "<p>leo<b>pard</b> &amp; hyena"),
         ("noise.bin", "application/octet-stream", "wildebeest"),
     ] {
-        std::fs::write(place.path(name), content).expect("there is room");
+        std::fs::write(place.path(name), content).expect("writes a test file");
         place.as_user("ann", &["note", "attach", "plan.nsf", unid, name, "--media-type", media_type]);
         server.wait_for_log("indexed=1");
     }

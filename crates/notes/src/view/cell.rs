@@ -196,8 +196,8 @@ fn texts_within<'t>(texts: impl Iterator<Item = &'t str>, bytes_max: usize) -> C
     let mut left = bytes_max;
     let mut found = Vec::with_capacity(texts.size_hint().0);
     for text in texts {
-        let Some(room) = left.checked_sub(TEXT_HEAD_BYTES) else { break };
-        let part = prefix_of(text, room);
+        let Some(left_bytes) = left.checked_sub(TEXT_HEAD_BYTES) else { break };
+        let part = prefix_of(text, left_bytes);
         if part.is_empty() && !text.is_empty() {
             break;
         }
@@ -205,7 +205,7 @@ fn texts_within<'t>(texts: impl Iterator<Item = &'t str>, bytes_max: usize) -> C
         if part.len() < text.len() {
             break;
         }
-        left = room - part.len();
+        left = left_bytes - part.len();
     }
     if found.is_empty() { Cell::None } else { Cell::Texts(found) }
 }

@@ -258,8 +258,8 @@ impl RowKeys {
         self.each_level(values, &mut |column, depth, spelling| {
             let mark = if depth == 0 { mark::NEXT_COLUMN } else { mark::SUBLEVEL };
             let mut path = found.last().map_or_else(Vec::new, |above: &Category| [&above.path[..], &[mark]].concat());
-            let room = self.category_component_limit(&path, found.len());
-            sort_key::write(spelling, column.order, &column.texts, room, &mut path);
+            let limit = self.category_component_limit(&path, found.len());
+            sort_key::write(spelling, column.order, &column.texts, limit, &mut path);
             found.push(Category { level: found.len() as u8 + 1, path, spelling: category_name(spelling) });
         });
         found
@@ -281,8 +281,8 @@ impl RowKeys {
     ) {
         let mut count = 0;
         for column in &self.categories {
-            let room = self.levels_max(count);
-            for (depth, spelling) in levels(values.first(column.index)).into_iter().take(room).enumerate() {
+            let limit = self.levels_max(count);
+            for (depth, spelling) in levels(values.first(column.index)).into_iter().take(limit).enumerate() {
                 each(column, depth, spelling);
                 count += 1;
             }
@@ -348,12 +348,12 @@ impl RowKeys {
                 if count > 0 {
                     prefix.push(if depth == 0 { mark::NEXT_COLUMN } else { mark::SUBLEVEL });
                 }
-                let room = self.category_component_limit(&prefix, count);
+                let limit = self.category_component_limit(&prefix, count);
                 let is_beginning = is_last(number) && depth + 1 == levels.len();
                 // An empty prefix matches everything beneath the category above.
                 let level =
                     if is_beginning && depth > 0 && *level == CellValue::None { CellValue::Text("") } else { *level };
-                write_value(level, column, room, is_beginning, &mut prefix);
+                write_value(level, column, limit, is_beginning, &mut prefix);
                 count += 1;
             }
         }
@@ -361,8 +361,8 @@ impl RowKeys {
             if number == 0 && count > 0 {
                 prefix.push(mark::LAST);
             }
-            let room = self.component_limit(&prefix, 0, number);
-            write_value(*value, column, room, is_last(categories.len() + number), &mut prefix);
+            let limit = self.component_limit(&prefix, 0, number);
+            write_value(*value, column, limit, is_last(categories.len() + number), &mut prefix);
         }
         Some(prefix)
     }
@@ -425,8 +425,8 @@ impl RowKeys {
         (note, entry): (NoteId, u16),
     ) -> Vec<u8> {
         for (number, column) in self.columns(level).iter().enumerate() {
-            let room = self.component_limit(&key, level, number);
-            sort_key::write(values.first(column.index), column.order, &column.texts, room, &mut key);
+            let limit = self.component_limit(&key, level, number);
+            sort_key::write(values.first(column.index), column.order, &column.texts, limit, &mut key);
         }
         key.extend(note.to_key());
         key.extend(entry.to_be_bytes());
@@ -444,15 +444,15 @@ fn share(key: &[u8], least_behind: usize) -> usize {
 fn write_value(
     value: CellValue<'_>,
     column: &SortedColumn,
-    room: ComponentLimit,
+    limit: ComponentLimit,
     is_beginning: bool,
     out: &mut Vec<u8>,
 ) {
     match value {
         CellValue::Text(text) if is_beginning => {
-            sort_key::write_prefix(text, column.order, &column.texts, room, out);
+            sort_key::write_prefix(text, column.order, &column.texts, limit, out);
         }
-        value => sort_key::write(value, column.order, &column.texts, room, out),
+        value => sort_key::write(value, column.order, &column.texts, limit, out),
     }
 }
 

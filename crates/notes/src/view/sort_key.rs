@@ -129,8 +129,8 @@ fn cut_to(length: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the component of a value. Its size is at most `room`, which must allow at least 9 bytes.
-pub fn write(value: CellValue<'_>, order: SortDirection, texts: &TextOrder, room: ComponentLimit, out: &mut Vec<u8>) {
+/// Writes the component of a value. Its size is at most `limit`, which must allow at least 9 bytes.
+pub fn write(value: CellValue<'_>, order: SortDirection, texts: &TextOrder, limit: ComponentLimit, out: &mut Vec<u8>) {
     let start = out.len();
     match value {
         CellValue::None => out.push(0x10),
@@ -145,7 +145,7 @@ pub fn write(value: CellValue<'_>, order: SortDirection, texts: &TextOrder, room
         CellValue::Text(text) => {
             out.push(0x40);
             texts.write(text, out);
-            room.cut(start, out);
+            limit.cut(start, out);
         }
         CellValue::Error => out.push(0x70),
     }
@@ -156,7 +156,7 @@ pub fn write(value: CellValue<'_>, order: SortDirection, texts: &TextOrder, room
 
 /// Writes the common prefix of the components of all texts that begin with `text`. If case or accents count, only the
 /// letters are compared.
-pub fn write_prefix(text: &str, order: SortDirection, texts: &TextOrder, room: ComponentLimit, out: &mut Vec<u8>) {
+pub fn write_prefix(text: &str, order: SortDirection, texts: &TextOrder, limit: ComponentLimit, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(0x40);
     texts.write(text, out);
@@ -165,8 +165,8 @@ pub fn write_prefix(text: &str, order: SortDirection, texts: &TextOrder, room: C
     if let Some(separator) = out[start..].iter().position(|byte| *byte == LEVEL_SEPARATOR) {
         out.truncate(start + separator);
     }
-    if out.len() > start + room.kept_bytes() {
-        cut_to(start + room.kept_bytes(), out);
+    if out.len() > start + limit.kept_bytes() {
+        cut_to(start + limit.kept_bytes(), out);
     }
     if order == SortDirection::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -309,37 +309,37 @@ mod tests {
     #[test]
     fn what_there_is_no_room_for_is_cut_in_order() {
         let order = TextOrder::of_locale("", PLAIN);
-        let cut = |text: &str, room: ComponentLimit, direction: SortDirection| {
+        let cut = |text: &str, limit: ComponentLimit, direction: SortDirection| {
             let mut out = Vec::new();
-            write(CellValue::Text(text), direction, &order, room, &mut out);
-            assert!(out.len() <= room.bytes() && length(&out, direction) == Some(out.len()), "{text}");
+            write(CellValue::Text(text), direction, &order, limit, &mut out);
+            assert!(out.len() <= limit.bytes() && length(&out, direction) == Some(out.len()), "{text}");
             out
         };
         let texts = ["a", "aaaaaa", "aaaaaaaaaaaab", "aaaaaaaaaaaabb", "aaaaaac", "b", "bbbbbbbbbbbbbbbbbbbbbbbbbb"];
-        for (room, equal) in [(ComponentLimit::Prefix(9), 6), (ComponentLimit::Digest(16), 0)] {
+        for (limit, equal) in [(ComponentLimit::Prefix(9), 6), (ComponentLimit::Digest(16), 0)] {
             for direction in [SortDirection::Ascending, SortDirection::Descending] {
-                let keys: Vec<_> = texts.iter().map(|text| cut(text, room, direction)).collect();
+                let keys: Vec<_> = texts.iter().map(|text| cut(text, limit, direction)).collect();
                 let same = (0..texts.len()).map(|one| keys[one + 1..].iter().filter(|key| **key == keys[one]).count());
-                assert_eq!(same.sum::<usize>(), equal, "{room:?}");
+                assert_eq!(same.sum::<usize>(), equal, "{limit:?}");
                 assert_eq!(keys[0] < keys[5], direction == SortDirection::Ascending);
                 assert_eq!(keys[2] < keys[6], direction == SortDirection::Ascending);
             }
             for text in texts {
                 let mut beginning = Vec::new();
-                write_prefix(text, SortDirection::Ascending, &order, room, &mut beginning);
-                assert!(cut(&format!("{text}a"), room, SortDirection::Ascending).starts_with(&beginning), "{text}");
+                write_prefix(text, SortDirection::Ascending, &order, limit, &mut beginning);
+                assert!(cut(&format!("{text}a"), limit, SortDirection::Ascending).starts_with(&beginning), "{text}");
             }
         }
     }
 
     proptest! {
         #[test]
-        fn a_cut_component_is_one(text in "\\PC{0,12}", room in 9_usize..24, digest: bool, down: bool) {
-            let room = if digest { ComponentLimit::Digest(room + 7) } else { ComponentLimit::Prefix(room) };
+        fn a_cut_component_is_one(text in "\\PC{0,12}", limit in 9_usize..24, digest: bool, down: bool) {
+            let limit = if digest { ComponentLimit::Digest(limit + 7) } else { ComponentLimit::Prefix(limit) };
             let order = if down { SortDirection::Descending } else { SortDirection::Ascending };
             let mut out = Vec::new();
-            write(CellValue::Text(&text), order, &TextOrder::of_locale("", TextComparison { case: true, accents: true }), room, &mut out);
-            prop_assert!(out.len() <= room.bytes());
+            write(CellValue::Text(&text), order, &TextOrder::of_locale("", TextComparison { case: true, accents: true }), limit, &mut out);
+            prop_assert!(out.len() <= limit.bytes());
             prop_assert_eq!(length(&out, order), Some(out.len()));
         }
 

@@ -221,6 +221,6 @@ fn what_is_told_as_the_last_modseq_is_the_last() {
         writer.folder_add(note, folder)?;
         Ok(writer.modseq())
     });
-    assert_eq!(filed.expect("there is room"), play.database.modseq());
+    assert_eq!(filed.expect("within the limit"), play.database.modseq());
     assert!(play.database.modseq() > before);
 }

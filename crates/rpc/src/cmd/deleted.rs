@@ -27,10 +27,10 @@ pub(crate) fn list(
     let reading = access.read()?;
     let page = reading.deleted_page(NoteId(request.after), limit, DELETED_EXAMINED_MAX)?;
     let mut reply = v1::ListDeletedNotesReply { next: page.next.map_or(0, |next| next.0), ..Default::default() };
-    let mut room = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
+    let mut left_bytes = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
     let mut last = request.after;
     for found in page.notes {
-        let (note, items_left_out) = match read_deleted(&reading, found.header.note, &wanted, room) {
+        let (note, items_left_out) = match read_deleted(&reading, found.header.note, &wanted, left_bytes) {
             Ok(note) => (note, false),
             // The note does not fit into this page but may fit into the next one.
             Err(Error::Limit { .. }) if !reply.notes.is_empty() => {
@@ -39,7 +39,7 @@ pub(crate) fn list(
             }
             // The note does not fit into any page, so only its header is returned.
             Err(Error::Limit { .. }) => {
-                (read_deleted(&reading, found.header.note, &ItemSelection::header(), room)?, true)
+                (read_deleted(&reading, found.header.note, &ItemSelection::header(), left_bytes)?, true)
             }
             Err(error) => return Err(error),
         };
@@ -50,7 +50,7 @@ pub(crate) fn list(
             deleted_by: found.deletion.by,
             folder_ids: found.deletion.folders.iter().map(|folder| folder.0).collect(),
         };
-        room = room.saturating_sub(told.encoded_len() + 16);
+        left_bytes = left_bytes.saturating_sub(told.encoded_len() + 16);
         last = found.header.note.0;
         reply.notes.push(told);
     }

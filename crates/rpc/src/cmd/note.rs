@@ -98,14 +98,14 @@ pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Re
     let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
     let mut reply = v1::OpenNotesReply::default();
-    let mut room = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
+    let mut left_bytes = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
     let count = request.notes.len();
     for (index, key) in request.notes.into_iter().enumerate() {
         let Some(note) = find_named(&reading, convert::note_name(Some(key))?)? else { continue };
         let Some(header) = reading.header(note)? else { continue };
-        match read_selected(&reading, &header, &wanted, room) {
+        match read_selected(&reading, &header, &wanted, left_bytes) {
             Ok(found) => {
-                room = room.saturating_sub(found.encoded_len() + 16);
+                left_bytes = left_bytes.saturating_sub(found.encoded_len() + 16);
                 reply.notes.push(found);
             }
             Err(Error::Limit { .. }) if !reply.notes.is_empty() => {

@@ -392,7 +392,10 @@ mod tests {
     fn the_configuration_reaches_the_sessions() {
         let options = imap_options(&Sample::new().instance.config);
         let defaults = imap::session::Options::default();
-        assert_eq!((options.errors_max, options.login_failures_max), (defaults.errors_max, defaults.login_failures_max));
+        assert_eq!(
+            (options.errors_max, options.login_failures_max),
+            (defaults.errors_max, defaults.login_failures_max)
+        );
         let options = imap_options(&Sample::with(&["imap.errors=5", "imap.login_failures=7"]).instance.config);
         assert_eq!((options.errors_max, options.login_failures_max), (5, 7));
     }

@@ -152,7 +152,7 @@ fn files_that_are_no_certificates_are_refused() {
 async fn bytes_that_are_no_deflate_are_an_error() {
     let (mut client, mut server) = Stream::duplex(1 << 16);
     server.start_deflate();
-    client.write_all(&[0xFF; 64]).await.expect("there is room");
+    client.write_all(&[0xFF; 64]).await.expect("within the limit");
     let error = server.receive(&mut Vec::new()).await.expect_err("a reserved block type");
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
 }
@@ -160,7 +160,7 @@ async fn bytes_that_are_no_deflate_are_an_error() {
 #[tokio::test]
 async fn a_peer_that_does_not_shake_hands_is_an_error() {
     let (mut client, server) = Stream::duplex(1 << 16);
-    client.write_all(b"EHLO client.test\r\n").await.expect("there is room");
+    client.write_all(b"EHLO client.test\r\n").await.expect("within the limit");
     drop(client);
     assert!(server.accept_tls(&tls("mail.test")).await.is_err());
 }
@@ -172,11 +172,11 @@ proptest! {
     #[test]
     fn deflate_carries_every_piece(
         pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..20_000), any::<bool>()), 0..12),
-        room in 1usize..5_000,
+        capacity in 1usize..5_000,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let (mut client, mut server) = Stream::duplex(room);
+            let (mut client, mut server) = Stream::duplex(capacity);
             client.start_deflate();
             server.start_deflate();
             let expected: Vec<u8> = pieces.iter().flat_map(|(bytes, _)| bytes.clone()).collect();

@@ -117,8 +117,8 @@ impl<R: BufRead> MboxReader<R> {
             }
             after_blank = matches!(self.line.as_slice(), b"\n" | b"\r\n");
             let text = if quotes > Some(0) { &self.line[1..] } else { &self.line[..] };
-            let room = (MESSAGE_BYTES_MAX + SLACK_BYTES).saturating_sub(raw.len()).min(text.len());
-            raw.extend_from_slice(&text[..room]);
+            let left_bytes = (MESSAGE_BYTES_MAX + SLACK_BYTES).saturating_sub(raw.len()).min(text.len());
+            raw.extend_from_slice(&text[..left_bytes]);
         }
         ending = take_blank(&mut raw).unwrap_or(ending);
         if separator.open && raw.ends_with(b"\n") {
@@ -163,8 +163,8 @@ impl<R: BufRead> MboxReader<R> {
             }
             let end = memchr::memchr(b'\n', chunk);
             let used = end.map_or(chunk.len(), |end| end + 1);
-            let room = (MESSAGE_BYTES_MAX + SLACK_BYTES).saturating_sub(self.line.len()).min(used);
-            self.line.extend_from_slice(&chunk[..room]);
+            let left_bytes = (MESSAGE_BYTES_MAX + SLACK_BYTES).saturating_sub(self.line.len()).min(used);
+            self.line.extend_from_slice(&chunk[..left_bytes]);
             self.input.consume(used);
             self.offset += used as u64;
             if end.is_some() {
