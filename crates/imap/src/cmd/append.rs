@@ -4,9 +4,10 @@ use base::Timestamp;
 use mail::mailbox::{Flags, NewMessage};
 use notes::Marks;
 
+use super::content::SYSTEM_FLAGS;
 use super::copy;
 use crate::codec::Writer;
-use crate::codec::ast::{AppendMessage, FlagList, MailboxName, SystemFlag};
+use crate::codec::ast::{AppendMessage, FlagList, MailboxName, SystemFlags};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Reply, Session};
 
@@ -35,13 +36,7 @@ pub fn new_message(message: AppendMessage) -> Result<NewMessage> {
 
 /// Converts the client's flags to the flags of the `mail` crate.
 pub fn flags_of(list: &FlagList) -> Flags {
-    let mark = |flag| match flag {
-        SystemFlag::Seen => Marks::SEEN,
-        SystemFlag::Answered => Marks::ANSWERED,
-        SystemFlag::Flagged => Marks::FLAGGED,
-        SystemFlag::Deleted => Marks::DELETED,
-        SystemFlag::Draft => Marks::DRAFT,
-    };
-    let marks = list.system.iter().map(mark).fold(Marks::NONE, Marks::union);
+    let is_set = |(_, flag): &&(Marks, SystemFlags)| list.system.contains(*flag);
+    let marks = SYSTEM_FLAGS.iter().filter(is_set).fold(Marks::NONE, |marks, (mark, _)| marks.union(*mark));
     Flags { marks, keywords: list.keywords.clone() }
 }

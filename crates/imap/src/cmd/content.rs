@@ -9,7 +9,7 @@ use mail::mime::{Source, Structure};
 use notes::{FolderEntry, Marks};
 use search::ExcludedNotes;
 
-use crate::codec::ast::{SystemFlag, SystemFlags};
+use crate::codec::ast::SystemFlags;
 use crate::message;
 use crate::session::Selected;
 
@@ -25,12 +25,13 @@ pub struct MessageEntry<'e> {
     pub lacking: &'e [ExcludedNotes],
 }
 
-const FLAGS: [(Marks, SystemFlag); 5] = [
-    (Marks::SEEN, SystemFlag::Seen),
-    (Marks::ANSWERED, SystemFlag::Answered),
-    (Marks::FLAGGED, SystemFlag::Flagged),
-    (Marks::DELETED, SystemFlag::Deleted),
-    (Marks::DRAFT, SystemFlag::Draft),
+/// The marks of notes as IMAP calls them.
+pub const SYSTEM_FLAGS: [(Marks, SystemFlags); 5] = [
+    (Marks::SEEN, SystemFlags::SEEN),
+    (Marks::ANSWERED, SystemFlags::ANSWERED),
+    (Marks::FLAGGED, SystemFlags::FLAGGED),
+    (Marks::DELETED, SystemFlags::DELETED),
+    (Marks::DRAFT, SystemFlags::DRAFT),
 ];
 
 impl message::EntryData for MessageEntry<'_> {
@@ -40,7 +41,7 @@ impl message::EntryData for MessageEntry<'_> {
 
     fn flags(&self) -> SystemFlags {
         let mut flags = SystemFlags::NONE;
-        for (mark, flag) in FLAGS {
+        for (mark, flag) in SYSTEM_FLAGS {
             if self.entry.marks.contains(mark) {
                 flags.insert(flag);
             }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::ast::{Bound, FlagList, MailboxName, MessageSet, SequenceRange, SequenceSet, SystemFlag, SystemFlags};
+use super::ast::{Bound, FlagList, MailboxName, MessageSet, SequenceRange, SequenceSet, SystemFlags};
 use super::decoder::{Frame, Mode};
 use super::error::SyntaxError;
 use super::{utf7, writer};
@@ -275,7 +275,7 @@ impl<'f> Scanner<'f> {
         if self.peek() == Some(b'\\') {
             self.position += 1;
             let name = self.atom("a flag")?;
-            let known = SystemFlag::ALL.into_iter().find(|flag| flag.name()[1..].eq_ignore_ascii_case(name));
+            let known = SystemFlags::by_name(format!("\\{name}").as_bytes());
             return match known {
                 Some(flag) => Ok(FlagName::System(flag)),
                 None if name.eq_ignore_ascii_case("Recent") => Ok(FlagName::Recent),
@@ -352,7 +352,7 @@ pub fn text_of(bytes: Cow<'_, [u8]>) -> Parsed<String> {
 }
 
 enum FlagName {
-    System(SystemFlag),
+    System(SystemFlags),
     Recent,
     Keyword(String),
 }

@@ -65,12 +65,6 @@ fn star() -> MessageSet {
     MessageSet::Numbers(SequenceSet { ranges: vec![range] })
 }
 
-fn system(flags: &[SystemFlag]) -> SystemFlags {
-    let mut set = SystemFlags::NONE;
-    flags.iter().for_each(|flag| set.insert(*flag));
-    set
-}
-
 #[test]
 fn verbs_without_arguments() {
     check("CAPABILITY", CommandBody::Capability);
@@ -330,7 +324,7 @@ fn store_in_all_its_forms() {
             unchanged_since,
         })
     };
-    let seen = || FlagList { system: system(&[SystemFlag::Seen]), keywords: vec!["$Junk".into()] };
+    let seen = || FlagList { system: SystemFlags::SEEN, keywords: vec!["$Junk".into()] };
     use Numbering::{Sequence, Uid};
     check("STORE 1,3:5 +FLAGS (\\Seen $Junk $junk)", store(Sequence, StoreAction::Add, false, seen(), None));
     check("UID STORE 1,3:5 -flags.silent \\seen $Junk", store(Uid, StoreAction::Remove, true, seen(), None));
@@ -351,7 +345,7 @@ fn transfer_expunge_and_replace() {
     check("UID MOVE 2:4 \"a b\"", CommandBody::Move(transfer(Numbering::Uid)));
     check("UID EXPUNGE 7", CommandBody::Expunge(Some(messages(&[(7, 7)]))));
     let message = AppendMessage {
-        flags: FlagList { system: system(&[SystemFlag::Draft]), keywords: vec![] },
+        flags: FlagList { system: SystemFlags::DRAFT, keywords: vec![] },
         received_seconds: None,
         raw: b"x\r\n\0".to_vec(),
     };
@@ -373,7 +367,7 @@ fn append_takes_several_messages() {
         "APPEND INBOX (\\Seen) \" 7-Feb-1994 21:52:25 -0800\" {{3}}\r\nabc {{10000+}}\r\n{large} UTF8 (~{{2}}\r\n\u{fc})"
     );
     let message = |flags, received_seconds, raw: &[u8]| AppendMessage { flags, received_seconds, raw: raw.to_vec() };
-    let seen = FlagList { system: system(&[SystemFlag::Seen]), keywords: vec![] };
+    let seen = FlagList { system: SystemFlags::SEEN, keywords: vec![] };
     check(
         &text,
         CommandBody::Append {
@@ -398,8 +392,8 @@ fn search_keys() {
     check(
         "SEARCH UNSEEN NEW",
         search(K::And(vec![
-            not(K::System(SystemFlag::Seen)),
-            K::And(vec![K::Recent, not(K::System(SystemFlag::Seen))]),
+            not(K::System(SystemFlags::SEEN)),
+            K::And(vec![K::Recent, not(K::System(SystemFlags::SEEN))]),
         ])),
     );
     check(
@@ -472,7 +466,7 @@ fn search_returns_sort_and_thread() {
         CommandBody::Thread(ThreadCommand {
             numbering: Numbering::Uid,
             algorithm: ThreadAlgorithm::References,
-            key: SearchKey::System(SystemFlag::Deleted),
+            key: SearchKey::System(SystemFlags::DELETED),
         }),
     );
     check_refused("SORT () UTF-8 ALL", SyntaxError::Expected("a sort criterion"));

@@ -227,7 +227,7 @@ impl Writer {
     pub fn flags<'a>(&mut self, system: SystemFlags, keywords: impl IntoIterator<Item = &'a str>) -> &mut Self {
         self.byte(b'(');
         let mut separate = false;
-        for flag in system.iter().map(|flag| -> &'a str { flag.name() }).chain(keywords) {
+        for flag in system.names().map(|name| -> &'a str { name }).chain(keywords) {
             if separate {
                 self.space();
             }
@@ -342,7 +342,7 @@ pub fn is_atom_byte(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ast::SystemFlag;
+    use super::super::ast::SystemFlags;
     use super::*;
 
     fn written(write: impl FnOnce(&mut Writer)) -> String {
@@ -415,9 +415,7 @@ mod tests {
 
     #[test]
     fn sets_flags_and_lines_are_well_formed() {
-        let mut flags = SystemFlags::NONE;
-        flags.insert(SystemFlag::Seen);
-        flags.insert(SystemFlag::Answered);
+        let flags = SystemFlags::SEEN | SystemFlags::ANSWERED;
         let text = written(|writer| {
             writer.flags(flags, ["$Forwarded"]).space().flags(SystemFlags::NONE, []).crlf();
             writer.ranges([1..=3, 7..=7]).crlf();

@@ -15,7 +15,7 @@ mod set;
 
 pub use base::civil::Date;
 pub use fetch::{FetchAttribute, PartPath, Partial, Section, SectionText};
-pub use flag::{FlagList, StoreAction, SystemFlag, SystemFlags};
+pub use flag::{FlagList, StoreAction, SystemFlags};
 pub use mailbox::{
     ListCommand, ListReturns, ListSelection, MailboxName, QuotaLimit, SpecialUse, StatusItem, StatusItems,
 };

@@ -70,7 +70,7 @@ pub enum SearchKey {
     /// This condition does not hold.
     Not(Box<SearchKey>),
     /// The flag is set.
-    System(super::SystemFlag),
+    System(super::SystemFlags),
     /// The keyword is set.
     Keyword(String),
     /// The message is recent in this session.

@@ -10,7 +10,7 @@ use encoding_rs::{Encoding, UTF_8};
 use super::message::date_of;
 use crate::codec::ast::{
     AddressField, CommandBody, Date, Numbering, SearchCommand, SearchKey, SearchReturns, SortCommand, SortCriterion,
-    SortKey, SystemFlag, ThreadAlgorithm, ThreadCommand,
+    SortKey, SystemFlags, ThreadAlgorithm, ThreadCommand,
 };
 use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
@@ -176,22 +176,21 @@ impl Keys<'_, '_> {
     }
 
     fn flag_key(&self, name: &[u8]) -> Option<SearchKey> {
-        use SystemFlag::{Answered, Deleted, Draft, Flagged, Seen};
         Some(match name {
             b"ALL" => SearchKey::All,
-            b"ANSWERED" => SearchKey::System(Answered),
-            b"DELETED" => SearchKey::System(Deleted),
-            b"DRAFT" => SearchKey::System(Draft),
-            b"FLAGGED" => SearchKey::System(Flagged),
-            b"SEEN" => SearchKey::System(Seen),
-            b"UNANSWERED" => not(SearchKey::System(Answered)),
-            b"UNDELETED" => not(SearchKey::System(Deleted)),
-            b"UNDRAFT" => not(SearchKey::System(Draft)),
-            b"UNFLAGGED" => not(SearchKey::System(Flagged)),
-            b"UNSEEN" => not(SearchKey::System(Seen)),
+            b"ANSWERED" => SearchKey::System(SystemFlags::ANSWERED),
+            b"DELETED" => SearchKey::System(SystemFlags::DELETED),
+            b"DRAFT" => SearchKey::System(SystemFlags::DRAFT),
+            b"FLAGGED" => SearchKey::System(SystemFlags::FLAGGED),
+            b"SEEN" => SearchKey::System(SystemFlags::SEEN),
+            b"UNANSWERED" => not(SearchKey::System(SystemFlags::ANSWERED)),
+            b"UNDELETED" => not(SearchKey::System(SystemFlags::DELETED)),
+            b"UNDRAFT" => not(SearchKey::System(SystemFlags::DRAFT)),
+            b"UNFLAGGED" => not(SearchKey::System(SystemFlags::FLAGGED)),
+            b"UNSEEN" => not(SearchKey::System(SystemFlags::SEEN)),
             b"RECENT" => SearchKey::Recent,
             b"OLD" => not(SearchKey::Recent),
-            b"NEW" => SearchKey::And(vec![SearchKey::Recent, not(SearchKey::System(Seen))]),
+            b"NEW" => SearchKey::And(vec![SearchKey::Recent, not(SearchKey::System(SystemFlags::SEEN))]),
             b"SAVEDATESUPPORTED" => SearchKey::SaveDateSupported,
             _ => return None,
         })

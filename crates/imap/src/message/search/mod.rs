@@ -26,7 +26,7 @@ use mail::search_texts::{INDEXED_FIELDS, find_in_addresses, find_in_field};
 use search::{NotePart, SubstringKey};
 
 use super::entry::{EntryData, MessageSource};
-use crate::codec::ast::{AddressField, Date, MessageSet, SearchKey, SystemFlag};
+use crate::codec::ast::{AddressField, Date, MessageSet, SearchKey, SystemFlags};
 use text::SearchTexts;
 
 const DAY_SECONDS: i64 = 86_400;
@@ -64,7 +64,7 @@ enum Node {
 
 #[derive(Debug, Clone)]
 enum EntryTest {
-    System(SystemFlag),
+    System(SystemFlags),
     Keyword(String),
     Recent,
     Received(Days),

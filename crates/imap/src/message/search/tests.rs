@@ -103,11 +103,9 @@ fn sent_dates_are_the_senders_days() {
 }
 
 fn entry() -> MemoryEntry {
-    let mut flags = SystemFlags::NONE;
-    flags.insert(SystemFlag::Seen);
     MemoryEntry {
         uid: 7,
-        flags,
+        flags: SystemFlags::SEEN,
         keywords: vec!["$Work"],
         recent: true,
         mod_sequence: 50,
@@ -129,8 +127,8 @@ fn what_the_entry_knows_needs_no_message() {
     // 1970-04-10 is day 99.
     let day = |day| Date::new(1970, 4, day).expect("a day of April");
     check(SearchKey::All, true);
-    check(SearchKey::System(SystemFlag::Seen), true);
-    check(SearchKey::Not(boxed(SearchKey::System(SystemFlag::Draft))), true);
+    check(SearchKey::System(SystemFlags::SEEN), true);
+    check(SearchKey::Not(boxed(SearchKey::System(SystemFlags::DRAFT))), true);
     check(SearchKey::Keyword("$WORK".into()), true);
     check(SearchKey::Keyword("other".into()), false);
     check(SearchKey::Recent, true);
@@ -164,7 +162,7 @@ fn uids(ranges: &[(u32, u32)]) -> MessageSet {
 
 #[test]
 fn a_message_is_opened_only_when_its_entry_does_not_settle_it() {
-    let seen = || SearchKey::System(SystemFlag::Seen);
+    let seen = || SearchKey::System(SystemFlags::SEEN);
     let unseen = || SearchKey::Not(boxed(seen()));
     let body = || SearchKey::Body("x".into());
     let check = |key: SearchKey, expected: Option<bool>| {
