@@ -10,13 +10,14 @@ use crate::error::Result;
 /// Collects the mailboxes and subscribed names that the client can see.
 pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
     let folders = view.folders()?;
-    let mut mailboxes: Vec<(String, ListedMailbox)> = Vec::with_capacity(folders.len());
+    let subscriptions = view.subscriptions()?;
+    let mut mailboxes: Vec<(String, ListedMailbox)> = Vec::with_capacity(folders.len() + subscriptions.len());
     let subscribed_only = ListedMailbox { subscribed: true, ..ListedMailbox::default() };
-    mailboxes.extend(view.subscriptions()?.into_iter().map(|name| (name, subscribed_only.clone())));
+    mailboxes.extend(subscriptions.iter().map(|name| (name.clone(), subscribed_only.clone())));
     for folder in folders {
         let special_use = folder.special_use.and_then(|known| SpecialUse::from_name(known.name().as_bytes()));
         let exists = folder.selectable;
-        let subscribed = folder.subscribed;
+        let subscribed = subscriptions.contains(&folder.name);
         mailboxes.push((folder.name, ListedMailbox { exists, subscribed, special_use, ..ListedMailbox::default() }));
     }
     Ok(Hierarchy::of(mailboxes))

@@ -62,17 +62,17 @@ impl NotifyWatch {
             unannounced_uids: None,
             announcement: None,
         };
+        let subscriptions = view.subscriptions()?;
         for folder in view.folders()?.into_iter().filter(|folder| folder.selectable) {
-            if watch.events(&folder.name, folder.subscribed).is_none() {
+            let subscribed = subscriptions.contains(&folder.name);
+            if watch.events(&folder.name, subscribed).is_none() {
                 continue;
             }
             if watch.mailboxes.len() >= limits::WATCHED_MAILBOXES_MAX {
                 return Err(Error::No("[NOTIFICATIONOVERFLOW] too many mailboxes to watch"));
             }
             let status = view.status(folder.id)?;
-            watch
-                .mailboxes
-                .insert(folder.id, ReportedMailbox { name: folder.name, subscribed: folder.subscribed, status });
+            watch.mailboxes.insert(folder.id, ReportedMailbox { name: folder.name, subscribed, status });
         }
         Ok(watch)
     }
@@ -123,6 +123,7 @@ impl NotifyWatch {
         out: &mut Writer,
     ) -> Result<()> {
         let folders: Vec<Folder> = view.folders()?.into_iter().filter(|folder| folder.selectable).collect();
+        let subscriptions = view.subscriptions()?;
         let hierarchy = list_response::hierarchy(view)?;
         let is_there = |id: &ViewId| folders.iter().any(|folder| folder.id == *id);
         let gone: Vec<ViewId> = self.mailboxes.keys().filter(|id| !is_there(id)).copied().collect();
@@ -135,15 +136,15 @@ impl NotifyWatch {
         for folder in folders {
             let status = view.status(folder.id)?;
             let known = self.mailboxes.remove(&folder.id);
-            let Some(events) = self.events(&folder.name, folder.subscribed) else {
+            let subscribed = subscriptions.contains(&folder.name);
+            let Some(events) = self.events(&folder.name, subscribed) else {
                 self.report_left_group(known, &hierarchy, out);
                 continue;
             };
             let old_name = known.as_ref().map(|known| known.name.as_str()).filter(|old| *old != folder.name);
             if events.names && (known.is_none() || old_name.is_some()) {
                 write_list(&folder.name, old_name, &hierarchy, out);
-            } else if events.subscriptions && known.as_ref().is_some_and(|known| known.subscribed != folder.subscribed)
-            {
+            } else if events.subscriptions && known.as_ref().is_some_and(|known| known.subscribed != subscribed) {
                 write_list(&folder.name, None, &hierarchy, out);
             }
             if Some(folder.id) != selected {
@@ -152,8 +153,7 @@ impl NotifyWatch {
                 change.write(events, condstore, out);
             }
             if self.mailboxes.len() < limits::WATCHED_MAILBOXES_MAX {
-                self.mailboxes
-                    .insert(folder.id, ReportedMailbox { name: folder.name, subscribed: folder.subscribed, status });
+                self.mailboxes.insert(folder.id, ReportedMailbox { name: folder.name, subscribed, status });
             }
         }
         self.reported_modseq = view.modseq();

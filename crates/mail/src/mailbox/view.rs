@@ -3,6 +3,7 @@
 //! All data of one reply to a client comes from one [`MailSnapshot`], so the reply is consistent.
 //! [`MailSnapshot::ticket`] must be durable before the reply is sent.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -70,8 +71,6 @@ pub struct Folder {
     pub name: String,
     /// The special use, if the mailbox has one.
     pub special_use: Option<SpecialUse>,
-    /// `true` if the user is subscribed to the mailbox.
-    pub subscribed: bool,
     /// `true` if the mailbox can hold messages.
     pub selectable: bool,
 }
@@ -137,9 +136,7 @@ impl<'f> MailSnapshot<'f> {
 
     /// Returns the mailboxes, the inbox first and the others by name.
     pub fn folders(&self) -> Result<Vec<Folder>> {
-        let subscriptions = self.subscriptions()?;
-        let designs = self.reading.folders()?;
-        let mut folders: Vec<Folder> = designs.iter().map(|design| folder(design, &subscriptions)).collect();
+        let mut folders: Vec<Folder> = self.reading.folders()?.iter().map(folder).collect();
         folders.sort_by(|a, b| (a.name != "INBOX", &a.name).cmp(&(b.name != "INBOX", &b.name)));
         Ok(folders)
     }
@@ -148,16 +145,15 @@ impl<'f> MailSnapshot<'f> {
     pub fn folder(&self, name: &str) -> Result<Option<Folder>> {
         let name = canonical_name(name);
         let designs = self.reading.folders()?;
-        let Some(design) = designs.iter().find(|design| design.title == name) else { return Ok(None) };
-        Ok(Some(folder(design, &self.subscriptions()?)))
+        Ok(designs.iter().find(|design| design.title == name).map(folder))
     }
 
     /// Returns the names that the user is subscribed to, including names of mailboxes that do not exist.
-    pub fn subscriptions(&self) -> Result<Vec<String>> {
+    pub fn subscriptions(&self) -> Result<HashSet<String>> {
         let summary = self.reading.summary(PROFILE_NOTE)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
         Ok(notes::item::find_item(items, crate::mailbox::file::SUBSCRIPTIONS_ITEM)
-            .map_or_else(Vec::new, |item| item.value.texts().to_vec()))
+            .map_or_else(HashSet::new, |item| item.value.texts().iter().cloned().collect()))
     }
 
     /// Returns the status of a mailbox.
@@ -304,12 +300,11 @@ impl<'f> MailSnapshot<'f> {
     }
 }
 
-fn folder(design: &FolderDesign, subscriptions: &[String]) -> Folder {
+fn folder(design: &FolderDesign) -> Folder {
     Folder {
         id: design.view,
         name: design.title.clone(),
         special_use: design.attribute(crate::mailbox::file::SPECIAL_USE_ITEM).and_then(SpecialUse::from_name),
-        subscribed: subscriptions.contains(&design.title),
         selectable: design.attribute(crate::mailbox::file::NO_SELECT_ITEM).is_none(),
     }
 }

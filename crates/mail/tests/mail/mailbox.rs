@@ -274,9 +274,9 @@ fn subscriptions_outlive_their_mailbox() {
     file.folder_create("Y", None).unwrap();
     file.folder_subscribe("Y").unwrap();
     file.folder_delete("Y").unwrap();
-    assert!(file.view().unwrap().subscriptions().unwrap().contains(&"Y".to_owned()));
+    assert!(file.view().unwrap().subscriptions().unwrap().contains("Y"));
     file.folder_unsubscribe("Y").unwrap();
-    assert!(!file.view().unwrap().subscriptions().unwrap().contains(&"Y".to_owned()));
+    assert!(!file.view().unwrap().subscriptions().unwrap().contains("Y"));
 }
 
 #[test]
