@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use base::Timestamp;
-use mail::mailbox::{MailSnapshot, Message};
+use mail::mailbox::{HeadText, MailSnapshot, Message};
 use mail::mime::{Source, Structure};
 use notes::{FolderEntry, Marks};
 use search::ExcludedNotes;
@@ -106,5 +106,13 @@ impl message::MessageSource for OpenedMessage<'_> {
 
     fn thread_id(&self) -> mail::Result<Option<String>> {
         self.0.thread_id()
+    }
+
+    fn head_text(&self, text: HeadText) -> Option<&[u8]> {
+        self.0.head_text(text)
+    }
+
+    fn keep_head_text(&self, text: HeadText, bytes: &[u8]) {
+        self.0.keep_head_text(text, bytes);
     }
 }

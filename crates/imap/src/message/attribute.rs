@@ -2,6 +2,7 @@
 //!
 //! FLAGS, UID and MODSEQ are not handled here, because the session decides when and in what form they are sent.
 
+use mail::mailbox::HeadText;
 use mail::mime::text;
 
 use super::binary::{DecodedPart, binary};
@@ -51,11 +52,22 @@ pub fn write_attribute<M: MessageSource>(
         FetchAttribute::Binary { part, partial, .. } => return write_binary(message, part, *partial, out),
         FetchAttribute::BinarySize(part) => return write_binary_size(message, part, out),
         FetchAttribute::Body => body_structure(message, Detail::Basic, out.raw(b"BODY "))?,
-        FetchAttribute::BodyStructure => body_structure(message, Detail::Extended, out.raw(b"BODYSTRUCTURE "))?,
+        FetchAttribute::BodyStructure => {
+            out.raw(b"BODYSTRUCTURE ");
+            let write = |out: &mut Writer| body_structure(message, Detail::Extended, out);
+            write_head_text(message, HeadText::BodyStructure, write, out)?;
+        }
         FetchAttribute::EmailId => {
             out.raw(b"EMAILID (").text(&message.email_id()?).byte(b')');
         }
-        FetchAttribute::Envelope => envelope(message.header(), out.raw(b"ENVELOPE ")),
+        FetchAttribute::Envelope => {
+            out.raw(b"ENVELOPE ");
+            let write = |out: &mut Writer| {
+                envelope(message.header(), out);
+                Ok(())
+            };
+            write_head_text(message, HeadText::Envelope, write, out)?;
+        }
         FetchAttribute::Preview { .. } => {
             let preview = text::preview(message)?;
             out.raw(b"PREVIEW ").string(preview.as_bytes());
@@ -77,6 +89,28 @@ pub fn write_attribute<M: MessageSource>(
         },
     }
     Ok(Outcome::Written)
+}
+
+/// Appends a text of the message's head as it was kept, or writes and keeps it.
+///
+/// Only ASCII is kept. The writer forms it alike for every client, whatever its encoding.
+fn write_head_text<M: MessageSource>(
+    message: &M,
+    text: HeadText,
+    write: impl FnOnce(&mut Writer) -> Result<(), M::Error>,
+    out: &mut Writer,
+) -> Result<(), M::Error> {
+    if let Some(kept) = message.head_text(text) {
+        out.raw(kept);
+        return Ok(());
+    }
+    let start = out.len();
+    write(out)?;
+    let written = &out.as_bytes()[start..];
+    if written.is_ascii() {
+        message.keep_head_text(text, written);
+    }
+    Ok(())
 }
 
 /// Returns the octets of `BODY[...]` and of the `RFC822` attributes that consist of octets, or `None` for any other
@@ -145,6 +179,7 @@ fn write_binary_size<M: MessageSource>(message: &M, part: &PartPath, out: &mut W
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Encoding;
     use crate::message::memory_message;
 
     const RAW: &str = "Subject: x\r\nContent-Transfer-Encoding: base64\r\n\r\naGkA\r\n";
@@ -189,6 +224,33 @@ mod tests {
         let whole = FetchAttribute::Binary { part: PartPath::default(), partial: None, peek: true };
         check(whole, &format!("BINARY[] ~{{{}}}\r\n{BINARY}", BINARY.len()));
         check(FetchAttribute::Rfc822Size, &format!("RFC822.SIZE {}", BINARY.len()));
+    }
+
+    #[test]
+    fn envelopes_and_structures_are_kept_if_every_client_gets_the_same() {
+        let long = "x".repeat(2_000);
+        for (raw, is_kept) in [
+            (RAW.to_owned(), true),
+            (format!("Subject: {long}\r\n\r\n"), true),
+            ("Subject: gr\u{fc}n\r\nContent-Type: text/plain; name=gr\u{fc}n\r\n\r\n".to_owned(), false),
+        ] {
+            for encoding in [Encoding::Ascii, Encoding::Utf8] {
+                let message = memory_message::Message::of(raw.as_bytes());
+                for attribute in [FetchAttribute::Envelope, FetchAttribute::BodyStructure] {
+                    let write = |encoding| {
+                        let mut out = Writer::new();
+                        out.set_encoding(encoding);
+                        let Ok(_) = write_attribute(&attribute, &message, &mut out);
+                        String::from_utf8_lossy(&out.take()).into_owned()
+                    };
+                    let first = write(encoding);
+                    assert_eq!(write(encoding), first, "{raw}");
+                    let other = if encoding == Encoding::Ascii { Encoding::Utf8 } else { Encoding::Ascii };
+                    assert_eq!(write(other) == first, is_kept, "{raw}");
+                }
+                assert_eq!(message.head_text(HeadText::Envelope).is_some(), is_kept);
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! the `mail` crate.
 
 use base::Timestamp;
+use mail::mailbox::HeadText;
 use mail::mime::Source;
 
 use crate::codec::ast::SystemFlags;
@@ -38,4 +39,10 @@ pub trait MessageSource: Source {
     fn email_id(&self) -> Result<String, Self::Error>;
     /// Returns the THREADID, or `None` if the message has none.
     fn thread_id(&self) -> Result<Option<String>, Self::Error>;
+    /// Returns a text that [`MessageSource::keep_head_text`] has kept, or `None` if none is kept.
+    fn head_text(&self, _: HeadText) -> Option<&[u8]> {
+        None
+    }
+    /// Keeps a text for the next request.
+    fn keep_head_text(&self, _: HeadText, _: &[u8]) {}
 }

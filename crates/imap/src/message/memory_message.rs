@@ -1,10 +1,12 @@
 //! A message in memory, for the tests and fuzzers of this module.
 
 use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
 use std::convert::Infallible;
 use std::ops::Range;
 
 use base::Timestamp;
+use mail::mailbox::HeadText;
 use mail::mime::{InMemoryMessage, Source, Structure, parse};
 
 use super::entry::{EntryData, MessageSource};
@@ -67,14 +69,15 @@ pub struct Message<'a> {
     raw: &'a [u8],
     structure: Structure,
     pub entry: MemoryEntry,
-    pub reads: std::cell::Cell<usize>,
+    pub reads: Cell<usize>,
+    head_texts: [OnceCell<Vec<u8>>; 2],
 }
 
 impl<'a> Message<'a> {
     /// Parses a message.
     pub fn of(raw: &'a [u8]) -> Self {
         let entry = MemoryEntry { uid: 1, size: raw.len() as u64, ..MemoryEntry::default() };
-        Self { raw, structure: parse(raw), entry, reads: std::cell::Cell::new(0) }
+        Self { raw, structure: parse(raw), entry, reads: Cell::new(0), head_texts: Default::default() }
     }
 }
 
@@ -102,5 +105,13 @@ impl MessageSource for Message<'_> {
 
     fn thread_id(&self) -> Result<Option<String>, Infallible> {
         Ok((self.entry.uid > 1).then(|| "T1".to_owned()))
+    }
+
+    fn head_text(&self, text: HeadText) -> Option<&[u8]> {
+        self.head_texts[text as usize].get().map(Vec::as_slice)
+    }
+
+    fn keep_head_text(&self, text: HeadText, bytes: &[u8]) {
+        assert_eq!(self.head_texts[text as usize].set(bytes.to_vec()), Ok(()), "a kept text is written once");
     }
 }

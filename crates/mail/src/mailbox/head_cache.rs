@@ -1,10 +1,13 @@
 //! In-memory cache of message heads: structure and header, which lists and searches read again and again.
 //!
 //! The key of a head contains its note and the version of its database's contents
-//! ([`notes::DateFields::contents_version`]). So the cache never returns a head that was built from other items. All
-//! mail files share a capacity of [`HEADS_BYTES_MAX`]. The least requested heads are evicted first.
+//! ([`DatabaseSnapshot::contents_version`]). So the cache never returns a head that was built from other items. All
+//! mail files share a capacity of [`HEAD_CACHE_BYTES_MAX`]. The least requested heads are evicted first.
+//!
+//! A head also keeps the texts that protocols derive from it ([`HeadText`]). Together they are no longer than the head,
+//! which the capacity counts for them in advance.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base::{DbNumber, Modseq, NoteId};
 use notes::{DatabaseSnapshot, Value};
@@ -16,6 +19,15 @@ use crate::limits::HEAD_CACHE_BYTES_MAX;
 use crate::message::{HEAD_ORDINAL, decode_head};
 use crate::mime::Structure;
 
+/// A text that depends on nothing but a message's header and structure, and that clients request again and again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeadText {
+    /// ENVELOPE (RFC 9051 §7.5.2).
+    Envelope,
+    /// BODYSTRUCTURE (RFC 9051 §7.5.2).
+    BodyStructure,
+}
+
 /// The structure and the header of a message.
 #[derive(Debug)]
 pub(crate) struct MessageHead {
@@ -23,12 +35,28 @@ pub(crate) struct MessageHead {
     /// The item `$Head`. The header of the message begins at `header_start`.
     bytes: Vec<u8>,
     header_start: usize,
+    /// The texts that were kept, by [`HeadText`].
+    texts: [OnceLock<Box<[u8]>>; 2],
 }
 
 impl MessageHead {
     /// Returns the bytes of the header.
     pub(crate) fn header(&self) -> &[u8] {
         &self.bytes[self.header_start..]
+    }
+
+    /// Returns a text that was kept.
+    pub(crate) fn text(&self, text: HeadText) -> Option<&[u8]> {
+        self.texts[text as usize].get().map(|bytes| &bytes[..])
+    }
+
+    /// Keeps a text, unless the texts would be longer than the head.
+    pub(crate) fn keep_text(&self, text: HeadText, bytes: &[u8]) {
+        let kept: usize = self.texts.iter().filter_map(OnceLock::get).map(|bytes| bytes.len()).sum();
+        if kept + bytes.len() <= self.bytes.capacity() {
+            // If another session has kept the same text meanwhile, that one stays.
+            let _ = self.texts[text as usize].set(bytes.into());
+        }
     }
 }
 
@@ -77,7 +105,9 @@ impl Weighter<Key, Arc<MessageHead>> for HeadWeighter {
         const OVERHEAD_BYTES: usize = 256;
         // The stored form of the structure, at the front, is a fraction of the one in memory.
         const STRUCTURE_FACTOR: usize = 4;
-        (OVERHEAD_BYTES + head.bytes.capacity() + STRUCTURE_FACTOR * head.header_start) as u64
+        // The head and as many bytes of texts.
+        let bytes = 2 * head.bytes.capacity();
+        (OVERHEAD_BYTES + bytes + STRUCTURE_FACTOR * head.header_start) as u64
     }
 }
 
@@ -87,5 +117,24 @@ pub(crate) fn load(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Messa
         return Err(Error::Damaged("message: its $Head item is missing"));
     };
     let (structure, header_start) = decode_head(&bytes)?;
-    Ok(MessageHead { structure, bytes, header_start })
+    Ok(MessageHead { structure, bytes, header_start, texts: Default::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_no_longer_than_the_head() {
+        let raw = b"Subject: x\r\n\r\n";
+        let structure = crate::mime::parse(raw);
+        let head = MessageHead { structure, bytes: vec![0; 100], header_start: 20, texts: Default::default() };
+        head.keep_text(HeadText::BodyStructure, &[b'b'; 101]);
+        assert_eq!(head.text(HeadText::BodyStructure), None);
+        head.keep_text(HeadText::Envelope, &[b'e'; 60]);
+        head.keep_text(HeadText::BodyStructure, &[b'b'; 41]);
+        assert_eq!((head.text(HeadText::Envelope), head.text(HeadText::BodyStructure)), (Some(&[b'e'; 60][..]), None));
+        head.keep_text(HeadText::BodyStructure, &[b'b'; 40]);
+        assert_eq!(head.text(HeadText::BodyStructure), Some(&[b'b'; 40][..]));
+    }
 }

@@ -14,7 +14,7 @@ use store::blob::BlobId;
 
 use crate::error::{Error, Result};
 use crate::import_export::FileQuirks;
-use crate::mailbox::head_cache::{self, HeadCache, MessageHead};
+use crate::mailbox::head_cache::{self, HeadCache, HeadText, MessageHead};
 use crate::message::SKELETON_ORDINAL;
 use crate::mime::message_source::slice;
 use crate::mime::skeleton::Skeleton;
@@ -62,6 +62,17 @@ impl<'v> Message<'v> {
     /// Returns the whole message.
     pub fn raw(&self) -> Result<Vec<u8>> {
         Ok(self.range(0..self.head.structure.length())?.into_owned())
+    }
+
+    /// Returns a text that [`Message::keep_head_text`] has kept with the message's head, or `None` if none is kept.
+    #[must_use]
+    pub fn head_text(&self, text: HeadText) -> Option<&[u8]> {
+        self.head.text(text)
+    }
+
+    /// Keeps a text for later readers of the same message. A text that is longer than the head is not kept.
+    pub fn keep_head_text(&self, text: HeadText, bytes: &[u8]) {
+        self.head.keep_text(text, bytes);
     }
 
     fn skeleton(&self) -> Result<&[u8]> {

@@ -28,6 +28,7 @@ pub use file::{
     restore_default_folders,
 };
 pub use flags::{FlagChange, Flags};
+pub use head_cache::HeadText;
 pub use message::Message;
 pub use uids::UidSet;
 pub use view::{Changes, Folder, FolderStatus, MailSnapshot, SpecialUse};
