@@ -168,8 +168,13 @@ fn a_table_tells_what_comes_late_and_comes_back_whole() {
     let import = ["db", "import", PATH, &source, "--map", "Body=Body:rich-text"];
     let server = place.serve();
     place.check(&[&import[..], &["--dry-run"]].concat(), "Column \"Late\" first occurs in row 1001; its type is text.");
-    let columns =
-        "columns\n  column  item    type       type from   first row\n  Number  Number  number     its values  -\n";
+    let columns = "\
+columns
+  column  item    type       type from   first row  in views
+  Number  Number  number     its values  -          -
+  Body    Body    rich-text  --map       1001       -
+  Late    Late    text       its values  1001       -
+";
     place.check(&import, columns);
     for name in ["back.jsonl", "back.csv"] {
         let target = place.path(name).display().to_string();

@@ -378,6 +378,14 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::folder", From(Reader), |c| c.read(|r| r.folder(c.folder).map(|_| true))),
     ("DatabaseSnapshot::views", From(Reader), |c| c.read(|r| Ok(r.views()?.len() == 1))),
     ("DatabaseSnapshot::view_find", From(Reader), |c| c.read(|r| Ok(r.view_find("All")?.note == c.view))),
+    ("DatabaseSnapshot::view_info", From(Reader), |c| c.read(|r| Ok(r.view_info(c.view)?.is_some()))),
+    ("DatabaseSnapshot::views_and_folders", From(Reader), |c| c.read(|r| Ok(r.views_and_folders()?.len() == 3))),
+    ("DatabaseSnapshot::view_or_folder", From(Reader), |c| {
+        c.read(|r| Ok(r.view_or_folder(c.folder)?.id() == c.folder))
+    }),
+    ("DatabaseSnapshot::view_or_folder_find", From(Reader), |c| {
+        c.read(|r| Ok(r.view_or_folder_find("G")?.id() == c.other && r.view_or_folder_find("All")?.id().0 == c.view.0))
+    }),
     ("DatabaseSnapshot::view", Note(Reader), Case::sees_all_rows),
     ("DatabaseSnapshot::view_rows", Note(Reader), Case::sees_all_rows),
     ("Access::view_refresh", Note(Reader), Case::sees_all_rows),
