@@ -128,14 +128,18 @@ fn views_and_folders_are_one_list() {
     let design = ViewDesign { columns: vec![column("Subject")], ..ViewDesign::default() };
     let shown = ViewNote { title: "Shown".into(), kind, design: design.clone(), ..ViewNote::default() };
     let view = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
-    let made = world.write(&database, ANN, |writer| Ok((writer.view_create(&shown)?, writer.view_create(&view)?)));
-    let (shown, view) = made.expect("made");
+    let folder = world.write(&database, ANN, |writer| writer.folder_create("Shown", &[])).expect("made");
+    let made = world.write(&database, ANN, |writer| {
+        writer.view_update(NoteId(folder.0), 1, &shown)?;
+        writer.view_create(&view)
+    });
+    let view = made.expect("made");
     let access = reader(&database, BOB).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let list = reading.views_and_folders().expect("sound");
     let columns: Vec<usize> = list.iter().map(ViewOrFolder::column_count).collect();
     assert_eq!(columns, [1, 1, 0], "each is listed once");
-    assert_eq!([list[0].id().0, list[1].id().0], [shown.0, view.0]);
+    assert_eq!([list[0].id().0, list[1].id().0], [folder.0, view.0]);
     for found in &list {
         let again = reading.view_or_folder(found.id()).expect("it is listed");
         assert_eq!((again.id(), again.column_count()), (found.id(), found.column_count()));
