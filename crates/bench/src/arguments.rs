@@ -60,4 +60,15 @@ mod tests {
         assert!(found.get_or::<u8>("address", 1).is_err() && found.text("user").is_err());
         assert!(arguments("clients 7").is_err() && arguments("--clients").is_err());
     }
+    #[test]
+    fn errors_name_the_option() {
+        let error = |line: &str| arguments(line).expect_err("the line is refused").to_string();
+        assert_eq!(error("--clients"), "--clients needs a value");
+        assert_eq!(error("--clients 7 mix"), "unexpected argument \"mix\": options begin with --");
+        let found = arguments("--clients many --seed -1 --seed 3").expect("pairs");
+        let clients = found.get_or::<usize>("clients", 1).expect_err("no number").to_string();
+        assert_eq!(clients, "invalid value of --clients: \"many\"");
+        assert_eq!(found.text("address").expect_err("it is not there").to_string(), "--address is missing");
+        assert_eq!(found.get_or::<u64>("seed", 1).ok(), Some(3), "the last value counts");
+    }
 }

@@ -163,4 +163,58 @@ mod tests {
         assert!(client.command("NOOP").is_err_and(|error| error.to_string().contains("never")));
         drop(server.join());
     }
+    /// Connects to a server that sends `reply` after its first read, and closes the connection. It closes it at once if
+    /// the greeting is empty.
+    fn client_of(greeting: &'static str, reply: &'static str) -> Result<Client> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?.to_string();
+        let server = std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().expect("the client comes");
+            peer.write_all(greeting.as_bytes()).expect("it reads");
+            if !greeting.is_empty() && peer.read(&mut [0; 1_000]).is_ok_and(|length| length > 0) {
+                peer.write_all(reply.as_bytes()).expect("it reads");
+            }
+        });
+        let client = Client::connect(&address);
+        if client.is_err() {
+            server.join().expect("no panic");
+        }
+        client
+    }
+
+    #[test]
+    fn a_server_that_does_not_greet_is_refused() {
+        let error = |greeting| client_of(greeting, "").expect_err("no greeting").to_string();
+        assert!(error("* BYE too many connections\r\n").contains("unexpected reply to \"greeting\": \"* BYE too many"));
+        assert_eq!(error(""), "the server closed the connection");
+    }
+
+    #[test]
+    fn a_reply_that_ends_early_is_an_error() {
+        let check = |reply, expected: &str| {
+            let mut client = client_of("* OK ready\r\n", reply).expect("a greeting");
+            let error = client.command("FETCH 1 (BODY[])").expect_err("the reply is incomplete").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("", "the server closed the connection");
+        check("* 1 FETCH (FLAGS ())\r\n", "the server closed the connection");
+        check("* 1 FETCH (BODY[] {10}\r\n12345", "the server closed the connection in the middle of a literal");
+        check("a1 BAD what\r\n", "unexpected reply to \"FETCH 1 (BODY[])\": \"a1 BAD what");
+    }
+
+    #[test]
+    fn a_message_is_not_sent_if_the_server_refuses_it() {
+        let mut client = client_of("* OK ready\r\n", "* 3 EXISTS\r\na1 NO [TOOBIG] too large\r\n").expect("a greeting");
+        let error = client.append("INBOX", "\\Seen", b"text").expect_err("the server refuses it").to_string();
+        assert!(error.starts_with("unexpected reply to \"continuation\": ") && error.contains("[TOOBIG]"), "{error}");
+    }
+
+    #[test]
+    fn times_of_failed_commands_are_measured_too() {
+        let mut client = client_of("* OK ready\r\n", "a1 NO later\r\n").expect("a greeting");
+        let mut figures = Measurements::default();
+        client.timed(&mut figures, "NOOP", |client| client.command("NOOP"));
+        assert_eq!((figures.count(), figures.failures.len()), (1, 1));
+        assert!(figures.failures[0].starts_with("NOOP: unexpected reply"), "{:?}", figures.failures);
+    }
 }

@@ -106,4 +106,32 @@ mod tests {
             assert!(body.len() >= 2_000 && text.split("\r\n").all(|line| line.len() < 998 && !line.contains('\n')));
         }
     }
+    #[test]
+    fn a_seed_determines_the_messages() {
+        let messages = |seed| {
+            let mut numbers = Random::new(seed);
+            (0..20).map(|index| message(&mut numbers, index, 1, 500)).collect::<Vec<_>>()
+        };
+        assert_eq!(messages(4), messages(4));
+        assert_ne!(messages(4), messages(5));
+    }
+
+    #[test]
+    fn some_messages_have_the_same_text_in_two_forms() {
+        let mut numbers = Random::new(9);
+        let mut alternatives = 0;
+        for index in 0..200 {
+            let text = message(&mut numbers, index, 1, 600);
+            let Some((_, rest)) = text.split_once("multipart/alternative; boundary=\"") else { continue };
+            let (boundary, body) = rest.split_once("\"\r\n\r\n").expect("the end of the headers");
+            assert_eq!(boundary, format!("=_part_{index}"));
+            let parts: Vec<&str> = body.split(&format!("--{boundary}")).collect();
+            let [preamble, plain, html, end] = parts[..] else { panic!("{} parts", parts.len()) };
+            let plain = plain.split_once("\r\n\r\n").expect("a header").1.trim_end();
+            assert_eq!((preamble, end), ("", "--\r\n"));
+            assert!(html.contains(&plain.replace("\r\n", "<br>\r\n")), "{html}");
+            alternatives += 1;
+        }
+        assert!((30..=70).contains(&alternatives), "about a quarter: {alternatives}");
+    }
 }

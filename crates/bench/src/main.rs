@@ -29,6 +29,8 @@ mod mix;
 mod native;
 mod passage;
 mod random;
+#[cfg(test)]
+mod tests;
 
 use std::process::ExitCode;
 

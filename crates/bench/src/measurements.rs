@@ -99,4 +99,38 @@ mod tests {
         );
         assert!(text.contains("\"failures\": 1, \"first_failure\": \"NO \\\"such\\\" thing\""), "{text}");
     }
+    #[test]
+    fn percentiles_are_measured_times() {
+        let check = |times: &[u64], expected: &str| assert_eq!(spread(times), expected, "{times:?}");
+        check(&[], "{\"count\": 0, \"mean\": 0, \"p50\": 0, \"p99\": 0, \"max\": 0}");
+        check(&[7], "{\"count\": 1, \"mean\": 7, \"p50\": 7, \"p99\": 7, \"max\": 7}");
+        check(&[1, 2], "{\"count\": 2, \"mean\": 1, \"p50\": 1, \"p99\": 1, \"max\": 2}");
+        check(&[1, 2, 9], "{\"count\": 3, \"mean\": 4, \"p50\": 2, \"p99\": 2, \"max\": 9}");
+        let thousand: Vec<u64> = (0..=1_000).collect();
+        check(&thousand, "{\"count\": 1001, \"mean\": 500, \"p50\": 500, \"p99\": 990, \"max\": 1000}");
+    }
+
+    #[test]
+    fn merged_measurements_are_those_of_one_client() {
+        let mut one = Measurements::default();
+        let mut other = Measurements::default();
+        let mut both = Measurements::default();
+        for time in 1..=60 {
+            let half = if time % 3 == 0 { &mut one } else { &mut other };
+            let name = if time % 2 == 0 { "FETCH" } else { "STORE" };
+            half.add(name, Duration::from_micros(time));
+            both.add(name, Duration::from_micros(time));
+        }
+        other.failures.push("STORE: refused".to_owned());
+        both.failures.push("STORE: refused".to_owned());
+        one.merge(other);
+        assert_eq!((one.count(), both.count()), (60, 60));
+        assert_eq!(one.json(1.5), both.json(1.5));
+    }
+
+    #[test]
+    fn a_run_without_commands_is_one_object() {
+        let text = Measurements::default().json(0.0625);
+        assert_eq!(text, "{\"seconds\": 0.062, \"count\": 0, \"failures\": 0, \"times_us\": {}}");
+    }
 }

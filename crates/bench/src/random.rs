@@ -40,4 +40,20 @@ mod tests {
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
     }
+    /// The first outputs of SplitMix64 for the seed 0 are E220A8397B1DCDAF, 6E789E6AA1B965F4 and 06C45D188009454F.
+    #[test]
+    fn the_sequence_is_that_of_splitmix64() {
+        let mut numbers = Random::new(0);
+        assert_eq!([(); 3].map(|()| numbers.below(1 << 32)), [0x7B1D_CDAF, 0xA1B9_65F4, 0x8009_454F]);
+    }
+
+    #[test]
+    fn numbers_are_below_the_end_and_reach_every_value() {
+        let mut numbers = Random::new(5);
+        for end in 1..40 {
+            let drawn: std::collections::BTreeSet<usize> = (0..40 * end).map(|_| numbers.below(end)).collect();
+            assert_eq!(drawn, (0..end).collect(), "{end}");
+        }
+        assert_eq!(*numbers.pick(&["only"]), "only");
+    }
 }
