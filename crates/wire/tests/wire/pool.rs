@@ -3,13 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use base::sim::SimClock;
 use wire::{Pool, PoolError, PoolOptions};
 
 fn pool(workers: usize, queue_max: usize) -> Pool {
+    pool_with_clock(workers, queue_max, &Arc::new(SimClock::new()))
+}
+
+fn pool_with_clock(workers: usize, queue_max: usize, clock: &Arc<SimClock>) -> Pool {
     let options = PoolOptions { name: "test".to_owned(), workers, queue_max };
-    Pool::new(&options, Arc::new(SimClock::new())).expect("threads can be started")
+    Pool::new(&options, Arc::clone(clock) as _).expect("threads can be started")
 }
 
 /// Occupies a worker until the returned sender is dropped. Returns once the job is running.
@@ -146,4 +151,63 @@ fn the_last_owner_may_be_a_job() {
     drop(pool);
     drop(release);
     assert_eq!(receiver.recv(), Ok(()));
+}
+
+#[test]
+fn the_times_of_waiting_and_of_running_are_counted_apart() {
+    let clock = Arc::new(SimClock::new());
+    let pool = pool_with_clock(1, 8, &clock);
+    let release = hold_worker(&pool);
+    pool.spawn(|| ()).expect("first place");
+    clock.advance(Duration::from_secs(2));
+    pool.spawn(|| ()).expect("second place");
+    clock.advance(Duration::from_secs(3));
+    let report = pool.report();
+    assert_eq!((report.busy, report.depth, report.completed), (1, 2, 0));
+    drop(release);
+    pool.close();
+    let report = pool.report();
+    assert_eq!((report.busy, report.depth, report.depth_max, report.completed), (0, 0, 2, 3));
+    assert_eq!((report.ran, report.waited), (Duration::from_secs(5), Duration::from_secs(5 + 3)));
+    assert_eq!(report.waited_max, Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn options_out_of_range_are_clamped() {
+    let pool = pool(0, 0);
+    assert_eq!(pool.report().workers, 1);
+    let release = hold_worker(&pool);
+    pool.spawn(|| ()).expect("one job may wait");
+    assert_eq!(pool.spawn(|| ()), Err(PoolError::Full));
+    drop(release);
+    assert_eq!(pool.run(|| "done").await, Ok("done"));
+}
+
+#[tokio::test]
+async fn a_panic_without_a_text_is_an_error_too() {
+    let pool = pool(1, 1);
+    let failed: Result<(), _> = pool.run(|| std::panic::panic_any(7)).await;
+    assert_eq!(failed, Err(PoolError::Panicked("no text".to_owned())));
+    let failed: Result<(), _> = pool.run(|| panic!("{} of {}", 1, 2)).await;
+    assert_eq!(failed.expect_err("it panics").to_string(), "a job panicked: 1 of 2");
+}
+
+#[tokio::test]
+async fn a_caller_that_waits_for_a_place_is_told_that_the_pool_closes() {
+    let pool = pool(1, 1);
+    let release = hold_worker(&pool);
+    pool.spawn(|| ()).expect("the only place");
+    let waiting = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.run(|| 1).await }
+    });
+    tokio::task::yield_now().await;
+    let closing = std::thread::spawn({
+        let pool = pool.clone();
+        move || pool.close()
+    });
+    assert_eq!(waiting.await.expect("no panic"), Err(PoolError::Closed));
+    drop(release);
+    closing.join().expect("no panic");
+    assert_eq!(pool.report().completed, 2, "what was queued has run");
 }

@@ -10,17 +10,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use wire::{ClientTls, Stream, Tls, TlsError};
 
-fn certificate(name: &str) -> (String, String) {
+/// Creates a self-signed certificate and its key in PEM form.
+pub fn certificate(name: &str) -> (String, String) {
     let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a name makes a certificate");
     (made.cert.pem(), made.signing_key.serialize_pem())
 }
 
-fn tls(name: &str) -> Tls {
+/// Creates the settings of a server with a new certificate.
+pub fn tls(name: &str) -> Tls {
     let (chain, key) = certificate(name);
     Tls::new(chain.as_bytes(), key.as_bytes()).expect("the pair is valid")
 }
 
-async fn encrypt(client: Stream, server: Stream) -> (Stream, Stream) {
+/// Shakes hands between two ends.
+pub async fn encrypt(client: Stream, server: Stream) -> (Stream, Stream) {
     let tls = tls("mail.test");
     let trust = ClientTls::opportunistic().expect("valid settings");
     let (client, server) = tokio::join!(client.connect_tls(&trust, "mail.test"), server.accept_tls(&tls));
