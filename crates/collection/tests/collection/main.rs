@@ -4,6 +4,10 @@
 //! the range, so that they are prefixes of each other and meet at fences. After each transaction, all results of a
 //! reader are compared with the model, and [`check`] must find nothing.
 
+mod boundaries;
+mod known_weights;
+mod running_sums;
+
 use std::collections::BTreeMap;
 
 use base::sim::SeededRandom;
