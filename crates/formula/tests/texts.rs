@@ -34,8 +34,12 @@ fn whole_texts() {
             ("@Soundex(\"\")", "\"\""),
             ("@URLEncode(\"UTF-8\"; \"a b&ü\")", "\"a%20b%26%C3%BC\""),
             ("@URLDecode(\"Domino\"; \"a%20b+c%zz\")", "\"a b c%zz\""),
+            ("@URLDecode(\"UTF-8\"; \"100%\":\"%4\":\"%+4\":\"%C3%BC\")", "\"100%\" : \"%4\" : \"% 4\" : \"ü\""),
+            ("@URLEncode(\"EBCDIC\"; \"a\")", "error: @URLEncode, @URLDecode: the charset must be UTF-8 or Domino"),
             ("@Unique(\"red\":\"green\":\"red\":\"Red\")", "\"red\" : \"green\" : \"Red\""),
             ("@Unique(1:2:1)", "1 : 2"),
+            ("@Unique(0 : 1 : (0 * -1))", "0 : 1"),
+            ("@Unique([1/1/2024]:[1/2/2024]:[1/1/2024])", "[01/01/2024] : [01/02/2024]"),
             ("@Length(@Unique)", "13"),
         ],
     );

@@ -218,13 +218,20 @@ fn url_decode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Function
         let mut decoded = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
         while let Some((byte, after)) = rest.split_first() {
-            let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).filter(|_| *byte == b'%');
-            let code = code.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+            let code = if *byte == b'%' { hex_byte(after) } else { None };
             decoded.push(code.unwrap_or(if *byte == b'+' { b' ' } else { *byte }));
             rest = if code.is_some() { &after[2..] } else { after };
         }
         charge_new_text(run, String::from_utf8_lossy(&decoded).into_owned())
     })
+}
+
+/// Returns the byte that the first two characters spell as hexadecimal digits.
+fn hex_byte(text: &[u8]) -> Option<u8> {
+    let [high, low, ..] = text else { return None };
+    let high = char::from(*high).to_digit(16)?;
+    let low = char::from(*low).to_digit(16)?;
+    u8::try_from(high * 16 + low).ok()
 }
 
 fn unique<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
@@ -236,7 +243,8 @@ fn unique<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
     let mut seen = std::collections::HashSet::new();
     let first: Vec<usize> = match list {
         Value::Numbers(numbers) => {
-            (0..numbers.len()).filter(|index| seen.insert(numbers[*index].to_bits().to_string())).collect()
+            // The sum turns -0 into 0, which equals it.
+            (0..numbers.len()).filter(|index| seen.insert((numbers[*index] + 0.0).to_bits().to_string())).collect()
         }
         Value::Times(times) => (0..times.len()).filter(|index| seen.insert(format!("{:?}", times[*index]))).collect(),
         Value::Texts(texts) => {
