@@ -35,6 +35,7 @@ fn what_is_known_of_a_document() {
             ("@IsNewDoc", "0"),
             ("@IsDocBeingSaved", "1"),
             ("@IsDocBeingEdited", "0"),
+            ("@IsDocBeingLoaded : @IsDocBeingMailed : @IsDocBeingRecalculated : @IsDocTruncated", "0 : 0 : 0 : 0"),
             ("@InheritedDocumentUniqueID", "\"\""),
             ("@GetField(\"Form\")", "\"Memo\""),
             ("@GetField(\"fo\" + \"rm\")", "\"Memo\""),

@@ -1,6 +1,9 @@
-//! Tests of the function table: it agrees with `docs/formula.md`, and every function can be called.
+//! Tests of the function table: it agrees with `docs/formula.md`, and every function checks its arguments.
 
-use formula::functions::{all, find, markdown};
+use formula::functions::{Function, Implementation, all, find, markdown, nearest};
+use formula::{BudgetExceeded, Formula, Options};
+
+use crate::fixture::{LineDocument, Server, write};
 
 #[test]
 fn the_page_lists_the_functions() {
@@ -35,4 +38,100 @@ fn what_views_mail_and_agents_need_is_there() {
         @For @While @DoWhile @Eval @Random @Repeat @CheckFormulaSyntax @Command @HashPassword @Password @VerifyPassword";
     let missing: Vec<&str> = needed.split_whitespace().filter(|name| find(name).is_none()).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn call(function: &Function, arguments: &[&str]) -> String {
+    format!("{}({})", function.name, arguments.join("; "))
+}
+
+#[test]
+fn calls_with_a_wrong_number_of_arguments_are_refused() {
+    for function in all() {
+        let (least, greatest) = function.argument_counts();
+        for count in [least.checked_sub(1), greatest.map(|greatest| greatest + 1)].into_iter().flatten() {
+            let source = if count == 0 { function.name.to_owned() } else { call(function, &vec!["1"; count]) };
+            let error = Formula::compile(&source, &Options::default()).err().map(|error| error.reason.to_string());
+            let expected = format!("{} takes {}, {count} given", function.name, function.arguments_in_words());
+            assert_eq!(error, Some(expected), "{source}");
+        }
+    }
+}
+
+#[test]
+fn a_name_with_a_missing_letter_leads_to_the_function() {
+    for function in all().filter(|function| function.name.len() >= 8) {
+        for place in 1..function.name.len() {
+            let mut misspelt = function.name.to_owned();
+            misspelt.remove(place);
+            if find(&misspelt).is_none() {
+                let found = nearest(&misspelt).unwrap_or_default();
+                assert!(found.len().abs_diff(misspelt.len()) <= 1, "{misspelt} leads to {found:?}");
+            }
+        }
+    }
+    assert_eq!(nearest("@Trmi"), Some("@Trim"));
+    assert_eq!(nearest("@UPPERCASEE"), Some("@UpperCase"));
+    assert_eq!(nearest("@Completely"), None);
+}
+
+#[test]
+fn functions_of_windows_and_dialogs_are_known_but_unsupported() {
+    for name in ["@PickList", "@dialogbox", "@PostedCommand", "@StatusBar", "@URLOpen", "@ThisValue"] {
+        let error = Formula::compile(name, &Options::default()).err().map(|error| error.reason.to_string());
+        let expected = format!(
+            "{name} is not supported: it needs a Notes client or a part of Domino that this server does not have"
+        );
+        assert_eq!(error, Some(expected));
+        assert!(find(name).is_none(), "{name}");
+    }
+}
+
+/// Returns the functions that evaluate each of their arguments once.
+fn plain_functions() -> impl Iterator<Item = &'static Function> {
+    all().filter(|function| matches!(function.implementation, Implementation::Plain(_)))
+}
+
+/// Evaluates a formula.
+fn outcome(source: &str) -> Result<String, BudgetExceeded> {
+    let formula =
+        Formula::compile(source, &Options::default()).unwrap_or_else(|error| panic!("{}", error.render(source)));
+    let document = LineDocument::new("Names=Tom ~ Dick | Numbers=#1 2 3 | Times=@2024-01-01 10:00");
+    let value = |outcome: formula::Outcome<'_>| write(&outcome.value);
+    formula.evaluate(&document, &Server).map(value)
+}
+
+#[test]
+fn an_error_in_an_argument_is_the_result() {
+    for function in plain_functions().filter(|function| function.argument_counts().0 > 0) {
+        let (least, _) = function.argument_counts();
+        for place in 0..least {
+            let mut arguments = vec!["\"a\""; least];
+            arguments[place] = "@Error";
+            let source = call(function, &arguments);
+            let expected = if function.takes_errors() { "1" } else { "error: ERROR specified in formula" };
+            assert_eq!(outcome(&source).as_deref(), Ok(expected), "{source}");
+        }
+    }
+}
+
+#[test]
+fn every_function_answers_arguments_of_every_type() {
+    let values = ["Names", "Numbers", "Times", "\"\"", "-1", "\"[CN]\"", "[10:00]", "[1/1/2024 - 1/5/2024]", "Missing"];
+    let mut errors = 0;
+    let mut count = 0;
+    for function in plain_functions() {
+        let (least, greatest) = function.argument_counts();
+        for number in least..=greatest.unwrap_or(least + 1).min(4) {
+            for start in 0..values.len().pow(number.min(2) as u32) {
+                let arguments: Vec<&str> = (0..number)
+                    .map(|place| values[start / values.len().pow((place % 2) as u32) % values.len()])
+                    .collect();
+                let source = if number == 0 { function.name.to_owned() } else { call(function, &arguments) };
+                let found = outcome(&source).unwrap_or_else(|stop| panic!("{source}: {stop}"));
+                errors += usize::from(found.starts_with("error: "));
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 5_000 && errors > count / 4 && errors < count, "{errors} errors of {count} calls");
 }

@@ -8,6 +8,7 @@ mod fixture;
 mod function_table;
 mod language;
 mod lists;
+mod models;
 mod names;
 mod numbers;
 mod properties;
