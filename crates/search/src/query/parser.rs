@@ -100,7 +100,8 @@ impl<'q> Parser<'q> {
 
     fn parse_not(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
-        let follows = |scan: &Scanner<'_>| scan.peek().is_some_and(|next| !next.is_whitespace());
+        let ends = |next: char| next.is_whitespace() || matches!(next, ')' | '|' | ',');
+        let follows = |scan: &Scanner<'_>| scan.peek().is_some_and(|next| !ends(next));
         let mut ahead = self.scan;
         let is_sign = (ahead.take("!") || ahead.take("-")) && follows(&ahead);
         if !is_sign {

@@ -54,6 +54,7 @@ fn words_and_phrases() {
     check("東京", "東_京");
     check("http://example.com/x", "http_example_com_x");
     check("10:30 a - b ... c", "(and 10_30 a b c)");
+    check("(a -) b !, c-", "(or (and a b) c)");
     check("hello!", "hello");
     check("*", "*");
 }
