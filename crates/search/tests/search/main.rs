@@ -2,8 +2,11 @@
 //! one fixture.
 
 mod access;
+mod attachments;
 mod fixture;
 mod model;
 mod queries;
+mod query_texts;
+mod ranking;
 mod substring;
 mod updates;
