@@ -19,9 +19,10 @@ use wire::Peer;
 use crate::connection::Connection;
 use crate::world::TestServer;
 
-/// Plays a dialogue.
-pub fn play(name: &str, text: &str) {
-    let mut player = Player { world: TestServer::new(), connections: BTreeMap::new(), words: BTreeMap::new() };
+/// Plays a dialogue. What a client sends arrives in pieces of at most `piece_bytes`.
+pub fn play(name: &str, text: &str, piece_bytes: usize) {
+    let world = TestServer::new();
+    let mut player = Player { world, piece_bytes, connections: BTreeMap::new(), words: BTreeMap::new() };
     let lines: Vec<&str> = text.lines().collect();
     let mut index = 0;
     while let Some(line) = lines.get(index) {
@@ -35,6 +36,7 @@ pub fn play(name: &str, text: &str) {
 
 struct Player {
     world: TestServer,
+    piece_bytes: usize,
     connections: BTreeMap<u32, Connection>,
     words: BTreeMap<String, String>,
 }
@@ -73,12 +75,16 @@ impl Player {
         let world = &self.world;
         let connection = self.connections.entry(number).or_insert_with(|| Connection::new(world, Peer::local()));
         connection.check_all_consumed()?;
-        connection.receive(format!("{text}\r\n").as_bytes());
+        let piece_bytes = self.piece_bytes;
+        let receive = |connection: &mut Connection, text: String| {
+            text.as_bytes().chunks(piece_bytes).for_each(|piece| connection.receive(piece));
+        };
+        receive(connection, format!("{text}\r\n"));
         if !literal.is_empty() {
             if connection.said.front().is_some_and(|said| said.starts_with("+ ")) {
                 connection.said.pop_front();
             }
-            connection.receive(format!("{literal}{}\r\n", goes_on.unwrap_or_default()).as_bytes());
+            receive(connection, format!("{literal}{}\r\n", goes_on.unwrap_or_default()));
         }
         self.connections.values_mut().for_each(Connection::wake);
         Ok(())

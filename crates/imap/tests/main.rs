@@ -1,6 +1,6 @@
 //! Tests of the `imap` crate from outside: dialogues as text files, played against real sessions over an in-memory
-//! store; several clients against a model; searches with an index against searches without; complete connections over
-//! loopback sockets; debug events.
+//! store; several clients against a model; searches against a model, and with an index against searches without; verbs
+//! in each state of a session; complete connections over loopback sockets; debug events.
 
 mod access_matrix;
 mod connection;
@@ -8,7 +8,9 @@ mod debug_log;
 mod dialogue;
 mod index_equivalence;
 mod model;
+mod search_model;
 mod sockets;
+mod states;
 mod world;
 
 use std::collections::BTreeSet;
@@ -24,7 +26,10 @@ macro_rules! dialogues {
         fn $name() {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(concat!("tests/dialogues/", stringify!($name), ".txt"));
             let text = std::fs::read_to_string(path).expect("the dialogue is there");
-            dialogue::play(stringify!($name), &text);
+            // The portions in which the bytes arrive do not matter.
+            for piece_bytes in [usize::MAX, 1] {
+                dialogue::play(stringify!($name), &text, piece_bytes);
+            }
         })+
 
         #[test]
@@ -43,7 +48,23 @@ macro_rules! dialogues {
 }
 
 dialogues!(
-    append, condstore, copy, enable, fetch, login, mailboxes, noop, notify, numbers, qresync, search, store, syntax
+    append,
+    condstore,
+    copy,
+    enable,
+    fetch,
+    list_extended,
+    login,
+    mailboxes,
+    noop,
+    notify,
+    numbers,
+    qresync,
+    quota,
+    search,
+    search_keys,
+    store,
+    syntax
 );
 
 #[test]

@@ -1,0 +1,119 @@
+//! Every verb in the states in which it is not permitted: it is refused before it has an effect.
+
+use std::collections::BTreeSet;
+
+use imap::codec::{PermittedState, VERBS};
+use wire::Peer;
+
+use crate::connection::Connection;
+use crate::world::TestServer;
+
+/// Verbs with valid arguments.
+const COMMANDS: &[&str] = &[
+    "FETCH 1 FLAGS",
+    "STORE 1 +FLAGS (\\Seen)",
+    "SEARCH ALL",
+    "NOOP",
+    "SELECT INBOX",
+    "APPEND INBOX {1+}\r\nx",
+    "STATUS INBOX (MESSAGES)",
+    "IDLE",
+    "LIST \"\" *",
+    "EXPUNGE",
+    "COPY 1 Archive",
+    "MOVE 1 Archive",
+    "LOGIN alice secret",
+    "LOGOUT",
+    "CAPABILITY",
+    "AUTHENTICATE PLAIN AGFsaWNlAHNlY3JldA==",
+    "ID NIL",
+    "ENABLE CONDSTORE",
+    "EXAMINE INBOX",
+    "CLOSE",
+    "UNSELECT",
+    "CHECK",
+    "SORT (SUBJECT) UTF-8 ALL",
+    "THREAD REFERENCES UTF-8 ALL",
+    "REPLACE 1 INBOX {1+}\r\nx",
+    "CREATE New",
+    "DELETE Archive",
+    "RENAME Archive New",
+    "SUBSCRIBE Archive",
+    "UNSUBSCRIBE Archive",
+    "LSUB \"\" *",
+    "NAMESPACE",
+    "NOTIFY NONE",
+    "STARTTLS",
+    "COMPRESS DEFLATE",
+    "GETQUOTA \"\"",
+    "GETQUOTAROOT INBOX",
+    "SETQUOTA \"\" (STORAGE 1)",
+];
+
+/// Sends lines over a new connection. Returns the tagged response to the last one.
+fn answer(lines: &[&str]) -> String {
+    let world = TestServer::new();
+    let mut connection = Connection::new(&world, Peer::local());
+    for (number, line) in (1..).zip(lines) {
+        connection.receive(format!("a{number} {line}\r\n").as_bytes());
+    }
+    let tag = format!("a{} ", lines.len());
+    let found = connection.said.iter().find_map(|said| said.strip_prefix(&tag));
+    found.unwrap_or_else(|| panic!("{lines:?} is not answered: {:?}", connection.said)).to_owned()
+}
+
+fn permitted_state(command: &str) -> PermittedState {
+    let name = command.split(' ').next().unwrap_or_default();
+    VERBS.iter().find(|verb| verb.name == name).expect("the verb is known").allowed
+}
+
+#[test]
+fn every_verb_is_listed() {
+    let listed: BTreeSet<&str> = COMMANDS.iter().filter_map(|command| command.split(' ').next()).collect();
+    assert_eq!(listed, VERBS.iter().map(|verb| verb.name).collect());
+}
+
+#[test]
+fn before_a_login_nothing_of_a_user_is_accessible() {
+    for command in COMMANDS {
+        let needs_login = matches!(permitted_state(command), PermittedState::AfterLogin | PermittedState::Selected);
+        if needs_login {
+            assert_eq!(answer(&[command]), "BAD log in first", "{command}");
+        }
+    }
+}
+
+#[test]
+fn without_a_mailbox_no_command_concerns_messages() {
+    for command in COMMANDS.iter().filter(|command| permitted_state(command) == PermittedState::Selected) {
+        let log_in = "LOGIN alice secret";
+        assert_eq!(answer(&[log_in, command]), "BAD select a mailbox first", "{command}");
+        assert_eq!(answer(&[log_in, "SELECT INBOX", "UNSELECT", command]), "BAD select a mailbox first", "{command}");
+        assert_eq!(answer(&[log_in, "SELECT INBOX", "SELECT Nowhere", command]), "BAD select a mailbox first");
+    }
+}
+
+#[test]
+fn after_a_login_there_is_no_other_login() {
+    for command in COMMANDS.iter().filter(|command| permitted_state(command) == PermittedState::BeforeLogin) {
+        let expected = "BAD you are logged in already";
+        assert_eq!(answer(&["LOGIN alice secret", command]), expected, "{command}");
+        assert_eq!(answer(&["LOGIN alice secret", "SELECT INBOX", command]), expected, "{command}");
+    }
+}
+
+#[test]
+fn commands_with_uid_exist_where_they_make_sense() {
+    for (name, exists) in [
+        ("FETCH 1 FLAGS", true),
+        ("EXPUNGE 1", true),
+        ("EXPUNGE", false),
+        ("SEARCH ALL", true),
+        ("NOOP", false),
+        ("CLOSE", false),
+        ("APPEND INBOX {1+}\r\nx", false),
+    ] {
+        let answer = answer(&["LOGIN alice secret", "SELECT INBOX", &format!("UID {name}")]);
+        assert_eq!(answer.starts_with("OK "), exists, "{name}: {answer}");
+    }
+}
