@@ -1,0 +1,89 @@
+//! Tests of the registry of sessions, and of the task that follows the directory.
+
+use std::sync::Arc;
+
+use directory::UserChange;
+use sample::Sample;
+use server::sessions::{DirectoryWatch, Sessions};
+use wire::Shutdown;
+
+fn watch(sample: &Sample, sessions: &Arc<Sessions>) -> DirectoryWatch {
+    let access = admin::people::open_as_manager(&sample.instance, "names.nsf").expect("the directory exists");
+    DirectoryWatch::new(Arc::clone(sessions), Arc::clone(&sample.instance.directory), access.downgrade())
+}
+
+#[test]
+fn connections_have_numbers_of_their_own_and_count_after_a_login() {
+    let sample = Sample::new();
+    let directory = &sample.instance.directory;
+    let sessions: Arc<Sessions> = Arc::default();
+    let first = sessions.begin();
+    let second = sessions.begin();
+    assert!(first.number() != 0 && first.number() != second.number());
+    assert_eq!(sessions.logged_in(), 0);
+    let ann = directory.person("ann").expect("a sound store").expect("the user exists");
+    assert!(sessions.admit(first.number(), &ann, directory) && sessions.admit(second.number(), &ann, directory));
+    assert!(sessions.admit(second.number(), &ann, directory), "a second login over a connection");
+    assert_eq!(sessions.logged_in(), 2);
+    drop(first);
+    assert_eq!(sessions.logged_in(), 1);
+    let third = sessions.begin();
+    assert!(third.number() > second.number(), "numbers are not used again");
+}
+
+#[test]
+fn a_refused_login_leaves_the_login_before_it() {
+    let sample = Sample::new();
+    let directory = &sample.instance.directory;
+    let sessions: Arc<Sessions> = Arc::default();
+    let session = sessions.begin();
+    let ann = directory.person("ann").expect("a sound store").expect("the user exists");
+    let eve = directory.person("eve").expect("a sound store").expect("the user exists");
+    assert!(!sessions.admit(session.number(), &eve, directory), "the account is disabled");
+    assert_eq!(sessions.logged_in(), 0);
+    assert!(sessions.admit(session.number(), &ann, directory));
+    assert!(!sessions.admit(session.number(), &eve, directory));
+    assert_eq!(sessions.logged_in(), 1);
+    let mut watch = watch(&sample, &sessions);
+    let change = UserChange { disabled: Some(false), ..UserChange::default() };
+    directory.user_set("eve", &change).expect("the user exists");
+    assert_eq!(watch.look().expect("a sound store"), 0, "the session is still that of Ann");
+    let change = UserChange { disabled: Some(true), ..UserChange::default() };
+    directory.user_set("ann", &change).expect("the user exists");
+    assert_eq!(watch.look().expect("a sound store"), 1);
+    assert!(session.dismissal().is_terminated());
+}
+
+#[test]
+fn changes_without_effect_on_an_account_end_no_session() {
+    let sample = Sample::new();
+    let directory = &sample.instance.directory;
+    let sessions: Arc<Sessions> = Arc::default();
+    let session = sessions.begin();
+    let ann = directory.person("ann").expect("a sound store").expect("the user exists");
+    assert!(sessions.admit(session.number(), &ann, directory));
+    let mut watch = watch(&sample, &sessions);
+    assert_eq!(watch.look().expect("a sound store"), 0, "nothing has changed");
+    let quota = UserChange { quota_bytes: Some(Some(5 << 20)), ..UserChange::default() };
+    directory.user_set("ann", &quota).expect("the user exists");
+    let other = UserChange { disabled: Some(true), ..UserChange::default() };
+    directory.user_set("bob", &other).expect("the user exists");
+    assert_eq!(watch.look().expect("a sound store"), 0);
+    assert!(!session.dismissal().is_terminated());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watch_ends_sessions_until_the_server_drains() {
+    let sample = Sample::new();
+    let sessions: Arc<Sessions> = Arc::default();
+    let session = sessions.begin();
+    let ann = sample.instance.directory.person("ann").expect("a sound store").expect("the user exists");
+    assert!(sessions.admit(session.number(), &ann, &sample.instance.directory));
+    let shutdown = Shutdown::new();
+    let task = tokio::spawn(watch(&sample, &sessions).run(shutdown.clone()));
+    let change = UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() };
+    sample.instance.directory.user_set("ann", &change).expect("the user exists");
+    session.dismissal().given().await;
+    shutdown.drain();
+    task.await.expect("no panic");
+}

@@ -1,0 +1,162 @@
+//! Tests of statistics: they follow what happens, and their text can be parsed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::Random;
+use base::sim::{SeededRandom, SimClock};
+use mail::submission::{Origin, Protocol as MailProtocol};
+use sample::{PASSWORD, Sample};
+use sasl::{Credentials, LoginOrigin, LoginProtocol, PasswordRequest};
+use server::admin_http::StatusSource;
+use server::counts::MailCounts;
+use server::listen::{ListenerCounts, Protocol};
+use server::logins::Logins;
+use server::metrics::{Exposition, Kind};
+use server::sessions::Sessions;
+use server::statistics::Statistics;
+use server::updater::Updater;
+use wire::{Peer, Pool, PoolOptions, Shutdown};
+
+use crate::fixture::limited;
+
+/// Statistics of a server without listeners.
+fn statistics(instance: &Arc<instance::Instance>) -> Statistics {
+    let options = PoolOptions { name: "worker".to_owned(), workers: 3, queue_max: 16 };
+    let sessions: Arc<Sessions> = Arc::default();
+    Statistics {
+        instance: Arc::clone(instance),
+        pool: Pool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),
+        connections: limited(9),
+        traffic: BTreeMap::from([(Protocol::Imap, Arc::new(ListenerCounts::default()))]),
+        logins: Logins::new(instance, Arc::clone(&sessions)),
+        sessions,
+        mail_counts: Arc::default(),
+        updater: Arc::new(Updater::new(instance)),
+        shutdown: Shutdown::new(),
+        listeners: Vec::new(),
+    }
+}
+
+/// Returns the samples of a text: their names with labels, and their values.
+fn samples(text: &str) -> BTreeMap<&str, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let pairs = lines.map(|line| line.rsplit_once(' ').expect("a sample has a value"));
+    pairs.map(|(name, value)| (name, value.parse().expect("the value is a number"))).collect()
+}
+
+#[test]
+fn statistics_follow_connections_logins_and_jobs() {
+    let sample = Sample::new();
+    let instance = Arc::new(sample.instance);
+    let statistics = statistics(&instance);
+    let text = statistics.metrics();
+    let before = samples(&text);
+    assert_eq!(before["doublet_connections"], 0.0);
+    assert_eq!(before["doublet_pool_workers"], 3.0);
+    let admission = statistics.connections.admit(&Peer::local()).expect("within the limit");
+    statistics.traffic[&Protocol::Imap].accepted.fetch_add(7, Ordering::Relaxed);
+    statistics.traffic[&Protocol::Imap].refused.fetch_add(2, Ordering::Relaxed);
+    for password in [PASSWORD, "guess"] {
+        let request = PasswordRequest::new(b"ann", password.as_bytes()).expect("well formed");
+        let _ = statistics.logins.check_password(&LoginOrigin::local(LoginProtocol::Pop3), &request);
+    }
+    let session = statistics.sessions.begin();
+    let ann = instance.directory.person("ann").expect("a sound store").expect("the user exists");
+    assert!(statistics.sessions.admit(session.number(), &ann, &instance.directory));
+    statistics.mail_counts.by_protocol[2].accepted.add(1);
+    statistics.mail_counts.by_protocol[2].accepted_bytes.add(1_234);
+    let text = statistics.metrics();
+    let after = samples(&text);
+    for (name, expected) in [
+        ("doublet_connections", 1.0),
+        ("doublet_connections_accepted_total{listener=\"imap\"}", 7.0),
+        ("doublet_connections_refused_total{listener=\"imap\"}", 2.0),
+        ("doublet_logins_total{protocol=\"pop3\",outcome=\"ok\"}", 1.0),
+        ("doublet_logins_total{protocol=\"pop3\",outcome=\"failed\"}", 1.0),
+        ("doublet_logins_total{protocol=\"imap\",outcome=\"ok\"}", 0.0),
+        ("doublet_sessions_logged_in", 1.0),
+        ("doublet_mail_accepted_total{via=\"lmtp\"}", 1.0),
+        ("doublet_mail_accepted_bytes_total{via=\"lmtp\"}", 1_234.0),
+        ("doublet_mail_accepted_total{via=\"smtp\"}", 0.0),
+    ] {
+        assert_eq!(after[name], expected, "{name}");
+    }
+    assert!(before.keys().all(|name| after.contains_key(name)), "no sample disappears");
+    drop((admission, session));
+    let text = statistics.metrics();
+    assert_eq!((samples(&text)["doublet_connections"], samples(&text)["doublet_sessions_logged_in"]), (0.0, 0.0));
+}
+
+#[test]
+fn a_draining_server_is_not_ready() {
+    let sample = Sample::new();
+    let statistics = statistics(&Arc::new(sample.instance));
+    assert_eq!(statistics.ready(), Ok(()));
+    statistics.shutdown.drain();
+    assert_eq!(statistics.ready(), Err("the server is shutting down".to_owned()));
+}
+
+#[test]
+fn mail_is_counted_by_the_way_on_which_it_came() {
+    let counts = MailCounts::default();
+    let ways = [
+        (MailProtocol::Smtp, None, 0),
+        (MailProtocol::Esmtp, None, 0),
+        (MailProtocol::Esmtp, Some("CN=ann/O=acme.test"), 1),
+        (MailProtocol::Lmtp, None, 2),
+        (MailProtocol::Lmtp, Some("CN=ann/O=acme.test"), 2),
+    ];
+    for (protocol, login, expected) in ways {
+        let origin = Origin { protocol, peer: None, login: login.map(str::to_owned) };
+        assert!(std::ptr::eq(counts.of(&origin), &counts.by_protocol[expected]), "{protocol:?} {login:?}");
+    }
+}
+
+/// Reads the value of a label as Prometheus does: `\\`, `\"` and `\n` are escapes.
+fn unescape(text: &str) -> String {
+    let mut chars = text.chars();
+    let mut value = String::new();
+    while let Some(c) = chars.next() {
+        assert!(c != '"' && c != '\n', "a value has no bare quotation mark or line break: {text:?}");
+        value.push(match c {
+            '\\' => match chars.next().expect("an escape has two characters") {
+                'n' => '\n',
+                escaped => escaped,
+            },
+            plain => plain,
+        });
+    }
+    value
+}
+
+#[test]
+fn labels_of_any_text_read_back() {
+    let random = SeededRandom::new(3);
+    let characters = ['a', '"', '\\', '\n', '}', ',', ' ', 'é', '='];
+    for _ in 0..500 {
+        let value: String =
+            (0..random.below(8)).map(|_| characters[random.below(characters.len() as u64) as usize]).collect();
+        let mut exposition = Exposition::default();
+        exposition.labelled(Kind::Gauge, "test", "A test.", &[(vec![("one", "1"), ("any", &value)], 2.5)]);
+        let text = exposition.finish();
+        let lines: Vec<&str> = text.lines().collect();
+        let [help, kind, sample] = lines[..] else { panic!("{text:?}") };
+        assert_eq!((help, kind), ("# HELP doublet_test A test.", "# TYPE doublet_test gauge"));
+        let escaped =
+            sample.strip_prefix("doublet_test{one=\"1\",any=\"").and_then(|rest| rest.strip_suffix("\"} 2.5"));
+        assert_eq!(unescape(escaped.expect("two labels")), value);
+    }
+}
+
+#[test]
+fn a_family_without_samples_has_a_type_and_nothing_else() {
+    let mut exposition = Exposition::default();
+    exposition.family(Kind::Counter, "empty_total", "Nothing yet.", &[]);
+    exposition.single(Kind::Gauge, "large_bytes", "A large number.", 9_007_199_254_740_992.0);
+    let expected = "# HELP doublet_empty_total Nothing yet.\n# TYPE doublet_empty_total counter\n\
+                    # HELP doublet_large_bytes A large number.\n# TYPE doublet_large_bytes gauge\n\
+                    doublet_large_bytes 9007199254740992\n";
+    assert_eq!(exposition.finish(), expected);
+}
