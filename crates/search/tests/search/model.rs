@@ -334,14 +334,30 @@ fn items(subject: &[usize], is_restricted: bool) -> Vec<Item> {
     items
 }
 
+/// Returns the files of an index, at a moment at which no merge in the background changes them.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = std::fs::read_dir(folder).expect("a folder");
-    let paths = entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file());
-    let named = paths.map(|path| {
+    loop {
+        let found = read_files(folder);
+        if let Ok(found) = found
+            && read_files(folder).is_ok_and(|again| again == found)
+        {
+            return found;
+        }
+    }
+}
+
+/// Reads the files of an index. Fails if one of them is removed meanwhile.
+fn read_files(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
-        (name, std::fs::read(&path).expect("a file"))
-    });
-    named.filter(|(name, _)| !name.ends_with(".lock")).collect()
+        if path.is_file() && !name.ends_with(".lock") {
+            found.push((name, std::fs::read(&path)?));
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 fn copy(from: &Path, to: &Path) {
