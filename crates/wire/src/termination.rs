@@ -52,7 +52,7 @@ impl SessionTermination {
 
 impl fmt::Debug for SessionTermination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dismissal").field("is_given", &self.is_terminated()).finish()
+        f.debug_struct("SessionTermination").field("is_given", &self.is_terminated()).finish()
     }
 }
 
