@@ -40,20 +40,20 @@ pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut Progre
 
 /// Checks or repairs databases while no other process uses the data folder, so that damaged files can be replaced. No
 /// database needs to open.
-pub fn execute_offline(ground: Services, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub fn execute_offline(services: Services, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
-        found.check_store(&ground.notes, report)?;
+        found.check_store(&services.notes, report)?;
     }
-    found.check_databases(&ground.notes, request, report)?;
+    found.check_databases(&services.notes, request, report)?;
     if request.check_only || !request.paths.is_empty() {
         return found.answer(request.check_only);
     }
     if !found.unreadable.is_empty() {
-        found.repair_files(ground, request, report)?;
-    } else if ground.store.blobs().are_references_missing(&ground.store)? {
+        found.repair_files(services, request, report)?;
+    } else if services.store.blobs().are_references_missing(&services.store)? {
         // An earlier fixup was killed before it rebuilt the references.
-        found.rebuild_references(&ground.notes);
+        found.rebuild_references(&services.notes);
     }
     found.answer(request.check_only)
 }
@@ -194,7 +194,7 @@ impl Findings {
     /// blocks stay, because the information could not be recovered afterwards.
     fn repair_files(
         &mut self,
-        ground: Services,
+        services: Services,
         request: &FixupRequest,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), Failure> {
@@ -204,31 +204,35 @@ impl Findings {
         let were_references =
             tables_of(&self.unreadable).iter().any(|table| matches!(table, Table::BlobRef | Table::BlobFree));
         if were_references {
-            ground.store.blobs().set_references_missing(&ground.store)?;
+            services.store.blobs().set_references_missing(&services.store)?;
         }
-        let ground = self.replace_files(ground, report)?;
+        let services = self.replace_files(services, report)?;
         let mut again = Self::default();
-        again.check_databases(&ground.notes, request, report)?;
+        again.check_databases(&services.notes, request, report)?;
         self.merge_second_repair(again);
         if were_references {
-            self.rebuild_references(&ground.notes);
+            self.rebuild_references(&services.notes);
         }
-        self.merge_remaining_blocks(&ground.store.engine().verify(&mut |_| ())?);
+        self.merge_remaining_blocks(&services.store.engine().verify(&mut |_| ())?);
         Ok(())
     }
 
     /// Replaces damaged files table by table. A table that fails does not stop the repair of the others.
-    fn replace_files(&mut self, mut ground: Services, report: &mut ProgressCallback<'_>) -> Result<Services, Failure> {
+    fn replace_files(
+        &mut self,
+        mut services: Services,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<Services, Failure> {
         let mut damage = std::mem::take(&mut self.unreadable);
         for _ in 0..REPAIR_ROUNDS_MAX {
             let mut taken = Vec::new();
             for table in tables_of(&damage) {
-                if INDISPENSABLE_TABLES.contains(&table) && !is_readable(&ground.notes, table)? {
+                if INDISPENSABLE_TABLES.contains(&table) && !is_readable(&services.notes, table)? {
                     continue;
                 }
                 let what = format!("replacing files of {}", table.name());
                 report_step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
-                match ground.store.engine().salvage(table, &damage) {
+                match services.store.engine().salvage(table, &damage) {
                     Ok(damaged) => taken.extend(damaged),
                     Err(error) => self.add_once(format!("its files of {} cannot be replaced: {error}", table.name())),
                 }
@@ -237,10 +241,10 @@ impl Findings {
                 break;
             }
             // Damage behind these blocks becomes visible only after they are removed.
-            ground = ground.reopen_without_files(&taken).map_err(|error| Failure::Refused(error.to_string()))?;
-            damage = ground.store.engine().verify(&mut |_| ())?;
+            services = services.reopen_without_files(&taken).map_err(|error| Failure::Refused(error.to_string()))?;
+            damage = services.store.engine().verify(&mut |_| ())?;
         }
-        Ok(ground)
+        Ok(services)
     }
 
     /// Adds a reason why files cannot be replaced, unless it is reported already.

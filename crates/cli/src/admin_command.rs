@@ -79,8 +79,8 @@ impl AdminTarget {
 fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
     match lock_data_folder(config, false)? {
         (data, Some(lock)) => {
-            let ground = Services::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
-            admin::fixup::execute_offline(ground, &request, report).map_err(Failure::of)
+            let services = Services::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
+            admin::fixup::execute_offline(services, &request, report).map_err(Failure::of)
         }
         (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(Failure),
     }

@@ -9,8 +9,8 @@
 //! Memory: between commands a connection holds its session and no buffer. TLS keeps its own buffers. DEFLATE releases
 //! as much as it can when the client has been silent for a while.
 //!
-//! The task owns the stream. It ends with LOGOUT, an error, too long a silence, the server's shutdown, or a dismissal.
-//! Shutdown and dismissal are reported to a client that is between commands.
+//! The task owns the stream. It ends with LOGOUT, an error, too long a silence, the server's shutdown, or a termination.
+//! Shutdown and termination are reported to a client that is between commands.
 
 use std::future::Future;
 use std::io;
@@ -40,12 +40,17 @@ pub struct Service {
 }
 
 /// Serves one connection to its end. With implicit TLS, the handshake must be complete and `peer.tls` set.
-pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: SessionTermination) -> io::Result<()> {
+pub async fn serve(
+    stream: Stream,
+    peer: Peer,
+    service: Arc<Service>,
+    termination: SessionTermination,
+) -> io::Result<()> {
     let session = Session::new(Arc::clone(&service.site), peer);
     let decoder = Decoder::new(session.mode());
     let work = Box::new(ConnectionState { session, decoder, out: Writer::new() });
     let shutdown = service.shutdown.clone();
-    let mut connection = Connection { stream: Some(stream), work, service, dismissal };
+    let mut connection = Connection { stream: Some(stream), work, service, termination };
     tracing::debug!(target: "imap", connection = peer.connection, %peer, tls = peer.tls, "connection opened");
     let outcome = tokio::select! {
         biased;
@@ -69,7 +74,7 @@ struct Connection {
     work: Box<ConnectionState>,
     service: Arc<Service>,
     /// Signals that the account has been disabled, removed or given another password since login.
-    dismissal: SessionTermination,
+    termination: SessionTermination,
 }
 
 /// The state that is moved to a worker and back.
@@ -99,7 +104,7 @@ impl Connection {
     async fn run(&mut self, shutdown: &Shutdown) -> io::Result<()> {
         self.work.session.greet(&mut self.work.out);
         loop {
-            if self.dismissal.is_terminated() {
+            if self.termination.is_terminated() {
                 return self.close_with_bye(&WaitEnd::Dismissed).await;
             }
             let effect = match self.work.decode() {
@@ -281,7 +286,7 @@ impl Connection {
             },
             () = woken => Ok(Err(WaitEnd::Woken)),
             () = shutdown.draining() => Ok(Err(WaitEnd::Draining)),
-            () = self.dismissal.given() => Ok(Err(WaitEnd::Dismissed)),
+            () = self.termination.terminated() => Ok(Err(WaitEnd::Dismissed)),
         }
     }
 

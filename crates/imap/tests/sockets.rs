@@ -15,7 +15,7 @@ use crate::world::{TestServer, deliver};
 struct Server {
     address: std::net::SocketAddr,
     shutdown: Shutdown,
-    dismissal: SessionTermination,
+    termination: SessionTermination,
     world: TestServer,
 }
 
@@ -25,8 +25,8 @@ async fn server() -> Server {
     let clock = Arc::new(SimClock::new());
     let pool = Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
     let shutdown = Shutdown::new();
-    let dismissal = SessionTermination::default();
-    let everybody = dismissal.clone();
+    let termination = SessionTermination::default();
+    let everybody = termination.clone();
     let service = Arc::new(Service { site: Arc::clone(&world.site), tls: None, pool, shutdown: shutdown.clone() });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");
     let address = listener.local_addr().expect("a bound socket has an address");
@@ -37,7 +37,7 @@ async fn server() -> Server {
             tokio::spawn(imap::serve(Stream::tcp(stream), Peer::network(address), service, everybody));
         }
     });
-    Server { address, shutdown, dismissal, world }
+    Server { address, shutdown, termination, world }
 }
 
 struct Client {
@@ -348,7 +348,7 @@ async fn whose_account_was_changed_hears_so() {
     let mut clients = [Client::logged_in(&server).await, Client::logged_in(&server).await];
     clients[1].send(b"a IDLE\r\n").await;
     clients[1].until("+ idling\r\n").await;
-    server.dismissal.terminate();
+    server.termination.terminate();
     for client in &mut clients {
         let said = client.until("\r\n").await;
         assert_eq!(said, "* BYE the account was disabled, removed or given another password\r\n");

@@ -38,14 +38,19 @@ pub struct Service {
 
 /// Serves one connection until it ends. With implicit TLS, the stream must already be encrypted and the peer marked
 /// accordingly.
-pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: SessionTermination) -> io::Result<()> {
+pub async fn serve(
+    stream: Stream,
+    peer: Peer,
+    service: Arc<Service>,
+    termination: SessionTermination,
+) -> io::Result<()> {
     let mechanisms = service.mechanisms.clone();
     let offers = Features { tls: service.tls.is_some() && !peer.tls, mechanisms };
     let session = Session::new(peer, &service.hostname, offers);
     let greeting = session.greeting();
     let shutdown = service.shutdown.clone();
     let output = greeting.into_bytes();
-    let mut connection = Connection { stream, session, service, dismissal, input: Vec::new(), output };
+    let mut connection = Connection { stream, session, service, termination, input: Vec::new(), output };
     tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
@@ -58,7 +63,7 @@ struct Connection {
     session: Session,
     service: Arc<Service>,
     /// Signals that the account has been disabled, removed or given another password since login.
-    dismissal: SessionTermination,
+    termination: SessionTermination,
     /// Input that has not been processed.
     input: Vec<u8>,
     /// Replies that have not been sent.
@@ -75,7 +80,7 @@ enum ConnectionState {
 impl Connection {
     async fn run(&mut self) -> io::Result<()> {
         loop {
-            if self.dismissal.is_terminated() {
+            if self.termination.is_terminated() {
                 self.output.extend_from_slice(self.session.dismissal_reply().as_bytes());
                 self.send().await?;
                 return self.stream.shutdown().await;
@@ -181,7 +186,7 @@ impl Connection {
                 Ok(ConnectionState::Closed)
             }
             // The loop in `run` sends the reply.
-            () = self.dismissal.given() => Ok(ConnectionState::Open),
+            () = self.termination.terminated() => Ok(ConnectionState::Open),
         }
     }
 

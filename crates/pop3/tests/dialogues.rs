@@ -154,8 +154,8 @@ impl Client {
 
 async fn check(world: &World, peer: Peer, dialogue: &str) {
     let (client, server) = Stream::duplex(1 << 16);
-    let dismissal = SessionTermination::default();
-    let serving = tokio::spawn(serve(server, peer, Arc::clone(&world.service), dismissal.clone()));
+    let termination = SessionTermination::default();
+    let serving = tokio::spawn(serve(server, peer, Arc::clone(&world.service), termination.clone()));
     let mut client = Client { stream: client, heard: Vec::new() };
     let mut saying = String::new();
     for line in dialogue.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -177,7 +177,7 @@ async fn check(world: &World, peer: Peer, dialogue: &str) {
             }
             ("POST", letter) => world.post(&format!("{letter}\r\n\r\n")),
             ("DRAIN", _) => world.service.shutdown.drain(),
-            ("DISMISS", _) => dismissal.terminate(),
+            ("DISMISS", _) => termination.terminate(),
             ("END", _) => {
                 let end = client.stream.receive(&mut client.heard).await.expect("an orderly end");
                 assert_eq!((end, client.heard.len()), (0, 0), "{:?}", String::from_utf8_lossy(&client.heard));

@@ -100,17 +100,17 @@ pub struct Authenticated;
 
 /// Serves one call. `held` is kept until the reply body is dropped.
 pub async fn answer(
-    line: &ConnectionState,
+    connection: &ConnectionState,
     request: Request<hyper::body::Incoming>,
     held: Box<dyn Send>,
 ) -> Response<Body> {
-    let mut budget = line.service.budget.clone();
+    let mut budget = connection.service.budget.clone();
     let mut is_known = false;
-    let outcome = match admit(line, &request) {
+    let outcome = match admit(connection, &request) {
         Ok((path, caller)) => {
             is_known = caller.session.is_some();
             budget = caller.budget(&budget);
-            serve(line, (path, caller), request).await
+            serve(connection, (path, caller), request).await
         }
         Err(Refused::Http(status)) => bare(status),
         Err(Refused::Call(error)) => Status::from(error).into_http(),
@@ -120,7 +120,7 @@ pub async fn answer(
     if is_known {
         parts.extensions.insert(Authenticated);
     }
-    Response::from_parts(parts, Body::new(body, budget, Arc::clone(&line.reading), held))
+    Response::from_parts(parts, Body::new(body, budget, Arc::clone(&connection.reading), held))
 }
 
 enum Refused {
@@ -134,7 +134,7 @@ enum Refused {
 
 /// Determines the call and its caller. Returns the reason if the call is refused.
 fn admit(
-    line: &ConnectionState,
+    connection: &ConnectionState,
     request: &Request<hyper::body::Incoming>,
 ) -> std::result::Result<(&'static str, Caller), Refused> {
     if request.method() != Method::POST {
@@ -149,33 +149,34 @@ fn admit(
     let session = if CALLS_WITHOUT_SESSION.contains(&path) {
         None
     } else {
-        Some(find(line, request.headers()).map_err(Refused::Call)?)
+        Some(find(connection, request.headers()).map_err(Refused::Call)?)
     };
-    let time_max = time_max(line, path, request.headers());
+    let time_max = time_max(connection, path, request.headers());
     let deadline = time_max.and_then(|time_max| Instant::now().checked_add(time_max));
-    Ok((path, Caller { peer: line.peer, session, deadline, held: RequestMemory::default() }))
+    Ok((path, Caller { peer: connection.peer, session, deadline, held: RequestMemory::default() }))
 }
 
-fn find(line: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
+fn find(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
     let Some(authorization) = headers.get(http::header::AUTHORIZATION) else {
-        return line.server.clone().ok_or(Error::NoSession);
+        return connection.server.clone().ok_or(Error::NoSession);
     };
     let text = authorization.to_str().map_err(|_| Error::NoSession)?;
     let (scheme, token) = text.split_once(' ').ok_or(Error::NoSession)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Error::NoSession);
     }
-    line.service.sessions.find(token.trim())
+    connection.service.sessions.find(token.trim())
 }
 
 /// Returns the time limit of a call: that of the client, but at most that of the server. Calls that last have no limit
 /// of the server.
-fn time_max(line: &ConnectionState, path: &str, headers: &HeaderMap) -> Option<Duration> {
+fn time_max(connection: &ConnectionState, path: &str, headers: &HeaderMap) -> Option<Duration> {
     let said = headers.get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?));
     if CALLS_WITHOUT_TIME_LIMIT.contains(&path) {
         return said;
     }
-    let allowed = if path.ends_with("/Authenticate") { EXCHANGE_TIME_MAX } else { line.service.options.call_time_max };
+    let allowed =
+        if path.ends_with("/Authenticate") { EXCHANGE_TIME_MAX } else { connection.service.options.call_time_max };
     Some(said.map_or(allowed, |said| said.min(allowed)))
 }
 
@@ -198,18 +199,18 @@ fn timeout(text: &str) -> Option<Duration> {
 }
 
 async fn serve(
-    line: &ConnectionState,
+    connection: &ConnectionState,
     (path, caller): (&'static str, Caller),
     request: Request<hyper::body::Incoming>,
 ) -> Response<tonic::body::Body> {
     let (mut parts, body) = request.into_parts();
-    let body = RequestBody::new(body, request_limits(path, caller.budget(&line.service.budget), &caller));
+    let body = RequestBody::new(body, request_limits(path, caller.budget(&connection.service.budget), &caller));
     parts.extensions.insert(caller.clone());
     let request = Request::from_parts(parts, body);
     let is_logout = path == LOGOUT;
     tokio::select! {
         biased;
-        response = crate::service::route(&line.service, request) => response,
+        response = crate::service::route(&connection.service, request) => response,
         () = caller.deadline_passed() => Status::deadline_exceeded("the call exceeded its time limit").into_http(),
         () = caller.ended(), if !is_logout => Status::from(Error::NoSession).into_http(),
     }

@@ -18,7 +18,7 @@ pub trait SessionSlot: Send + Sync {
     fn number(&self) -> u64;
 
     /// Returns the signal that the account has changed and the session must end.
-    fn dismissal(&self) -> &SessionTermination;
+    fn termination(&self) -> &SessionTermination;
 }
 
 /// Checks logins and registers their sessions.
@@ -78,11 +78,11 @@ pub trait DatabaseCreator: Send + Sync {
     /// Returns the available templates.
     fn templates(&self) -> Vec<Template>;
 
-    /// Creates a database with the identity `maker` as Manager, from a template unless `template` is empty. The
+    /// Creates a database with the identity `creator` as Manager, from a template unless `template` is empty. The
     /// database is durable on return.
     fn create(
         &self,
-        maker: &Identity,
+        creator: &Identity,
         path: &str,
         title: &str,
         template: &str,

@@ -35,13 +35,13 @@ pub async fn serve(
     peer: Peer,
     server: Option<Name>,
     service: Arc<Service>,
-    dismissal: SessionTermination,
+    termination: SessionTermination,
 ) -> io::Result<()> {
     let shutdown = service.shutdown.clone();
     tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
-        outcome = run(stream, peer, server, service, dismissal) => outcome,
+        outcome = run(stream, peer, server, service, termination) => outcome,
     }
 }
 
@@ -50,48 +50,48 @@ async fn run(
     peer: Peer,
     server: Option<Name>,
     service: Arc<Service>,
-    dismissal: SessionTermination,
+    termination: SessionTermination,
 ) -> io::Result<()> {
     let shutdown = service.shutdown.clone();
     let silence_max = service.sessions.bounds().idle;
     let is_known = server.is_some();
-    let server = server.map(|name| Session::of_server(name, dismissal, service.sessions.share()));
-    let line = Arc::new(ConnectionState { service, peer, server, reading: Arc::default() });
-    let use_of = Arc::new(Activity {
+    let server = server.map(|name| Session::of_server(name, termination, service.sessions.share()));
+    let state = Arc::new(ConnectionState { service, peer, server, reading: Arc::default() });
+    let activity = Arc::new(Activity {
         running: AtomicUsize::new(0),
-        known: AtomicBool::new(is_known),
-        touched: AtomicUsize::new(0),
+        logged_in: AtomicBool::new(is_known),
+        calls: AtomicUsize::new(0),
     });
     let tasks = Tasks::default();
     let answer = {
-        let line = Arc::clone(&line);
-        let use_of = Arc::clone(&use_of);
-        hyper::service::service_fn(move |request| answer(Arc::clone(&line), Arc::clone(&use_of), request))
+        let state = Arc::clone(&state);
+        let activity = Arc::clone(&activity);
+        hyper::service::service_fn(move |request| answer(Arc::clone(&state), Arc::clone(&activity), request))
     };
     let mut connection = pin!(builder(&tasks).serve_connection(TokioIo::new(stream), answer));
     let begun = Instant::now();
-    let mut quiet_since = begun;
+    let mut idle_since = begun;
     let mut seen = 0;
-    let mut is_leaving = false;
+    let mut is_draining = false;
     loop {
         tokio::select! {
             outcome = connection.as_mut() => return outcome.map_err(io::Error::other),
-            () = shutdown.draining(), if !is_leaving => {
-                is_leaving = true;
+            () = shutdown.draining(), if !is_draining => {
+                is_draining = true;
                 connection.as_mut().graceful_shutdown();
             }
             () = tokio::time::sleep(CONNECTION_CHECK_INTERVAL) => {
-                let touched = use_of.touched.load(Ordering::Relaxed);
-                if touched != seen || use_of.running.load(Ordering::Relaxed) > 0 {
-                    seen = touched;
-                    quiet_since = Instant::now();
+                let calls = activity.calls.load(Ordering::Relaxed);
+                if calls != seen || activity.running.load(Ordering::Relaxed) > 0 {
+                    seen = calls;
+                    idle_since = Instant::now();
                 }
-                let is_stranger = !use_of.known.load(Ordering::Relaxed) && begun.elapsed() > LOGIN_TIME_MAX;
-                if is_stranger || line.reading.stalled() > STALL_TIME_MAX {
+                let lacks_login = !activity.logged_in.load(Ordering::Relaxed) && begun.elapsed() > LOGIN_TIME_MAX;
+                if lacks_login || state.reading.stalled() > STALL_TIME_MAX {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
-                if quiet_since.elapsed() > silence_max && !is_leaving {
-                    is_leaving = true;
+                if idle_since.elapsed() > silence_max && !is_draining {
+                    is_draining = true;
                     connection.as_mut().graceful_shutdown();
                 }
             }
@@ -104,9 +104,9 @@ struct Activity {
     /// Number of running calls.
     running: AtomicUsize,
     /// `true` after a call with a session was made.
-    known: AtomicBool,
+    logged_in: AtomicBool,
     /// Number of calls so far.
-    touched: AtomicUsize,
+    calls: AtomicUsize,
 }
 
 /// Decrements the number of running calls when dropped.
@@ -119,16 +119,16 @@ impl Drop for RunningCall {
 }
 
 async fn answer(
-    line: Arc<ConnectionState>,
-    use_of: Arc<Activity>,
+    state: Arc<ConnectionState>,
+    activity: Arc<Activity>,
     request: Request<hyper::body::Incoming>,
 ) -> Result<Response<Body>, Infallible> {
-    use_of.running.fetch_add(1, Ordering::Relaxed);
-    use_of.touched.fetch_add(1, Ordering::Relaxed);
-    let running = RunningCall(Arc::clone(&use_of));
-    let response = admission::answer(&line, request, Box::new(running)).await;
+    activity.running.fetch_add(1, Ordering::Relaxed);
+    activity.calls.fetch_add(1, Ordering::Relaxed);
+    let running = RunningCall(Arc::clone(&activity));
+    let response = admission::answer(&state, request, Box::new(running)).await;
     if response.extensions().get::<admission::Authenticated>().is_some() {
-        use_of.known.store(true, Ordering::Relaxed);
+        activity.logged_in.store(true, Ordering::Relaxed);
     }
     Ok(response)
 }

@@ -79,7 +79,7 @@ pub struct Session {
     used_ms: AtomicU64,
     /// The signal that ends the session early. It comes from the session slot, so that a change of the account also
     /// ends the session.
-    dismissal: SessionTermination,
+    termination: SessionTermination,
     /// The session slot, released with the session.
     _seat: Option<Box<dyn SessionSlot>>,
 }
@@ -87,7 +87,7 @@ pub struct Session {
 impl Session {
     /// Creates the session of a server that has presented its certificate. It ends with its connection.
     #[must_use]
-    pub fn of_server(name: Name, dismissal: SessionTermination, share: Share) -> Arc<Self> {
+    pub fn of_server(name: Name, termination: SessionTermination, share: Share) -> Arc<Self> {
         Arc::new(Self {
             who: SessionOwner::Server(name),
             ends: None,
@@ -96,7 +96,7 @@ impl Session {
             secret: [0; SECRET_BYTES],
             begun_ms: 0,
             used_ms: AtomicU64::new(0),
-            dismissal,
+            termination,
             _seat: None,
         })
     }
@@ -104,12 +104,12 @@ impl Session {
     /// Returns `true` if the session was ended early.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        self.dismissal.is_terminated()
+        self.termination.is_terminated()
     }
 
     /// Waits until the session is ended early.
     pub async fn ended(&self) {
-        self.dismissal.given().await;
+        self.termination.terminated().await;
     }
 }
 
@@ -180,7 +180,7 @@ impl Sessions {
     }
 
     /// Starts a session for an authenticated person. Returns its token and the session.
-    pub fn begin(&self, login: String, seat: Box<dyn SessionSlot>) -> Result<(String, Arc<Session>)> {
+    pub fn begin(&self, login: String, slot: Box<dyn SessionSlot>) -> Result<(String, Arc<Session>)> {
         let mut id = [0; ID_BYTES];
         let mut secret = [0; SECRET_BYTES];
         self.random.fill(&mut id);
@@ -197,8 +197,8 @@ impl Sessions {
             secret,
             begun_ms: now_ms,
             used_ms: AtomicU64::new(now_ms),
-            dismissal: seat.dismissal().clone(),
-            _seat: Some(seat),
+            termination: slot.termination().clone(),
+            _seat: Some(slot),
         });
         self.reserve_slot(&mut open, &session.who, now_ms)?;
         open.insert(Arc::clone(&session));
@@ -240,7 +240,7 @@ impl Sessions {
     /// Ends a session.
     pub fn end(&self, session: &Session) {
         self.lock().remove(&session.id);
-        session.dismissal.terminate();
+        session.termination.terminate();
     }
 
     /// Returns the number of sessions, including expired ones that have not been removed yet.
@@ -255,7 +255,7 @@ impl Sessions {
     fn reserve_slot(&self, open: &mut SessionTable, who: &SessionOwner, now_ms: u64) -> Result<()> {
         if let Some(session) = open.longest_idle(who, self.bounds.per_account.max(1)) {
             open.remove(&session.id);
-            session.dismissal.terminate();
+            session.termination.terminate();
         }
         if open.sessions.len() >= self.bounds.total {
             let over = open.sessions.values().filter(|session| self.is_over(session, now_ms));
@@ -308,7 +308,7 @@ mod tests {
             0
         }
 
-        fn dismissal(&self) -> &SessionTermination {
+        fn termination(&self) -> &SessionTermination {
             &self.0
         }
     }
@@ -328,8 +328,8 @@ mod tests {
 
     impl World {
         fn log_in(&self, who: &str) -> Result<String> {
-            let seat = Box::new(TestSeat(SessionTermination::default()));
-            self.sessions.begin(who.to_owned(), seat).map(|(token, _)| token)
+            let slot = Box::new(TestSeat(SessionTermination::default()));
+            self.sessions.begin(who.to_owned(), slot).map(|(token, _)| token)
         }
 
         fn stands(&self, token: &str) -> bool {

@@ -46,10 +46,10 @@ impl TemplateDatabaseCreator {
         Ok(group.map_or_else(|| Name::new(who), |group| group.name.clone()))
     }
 
-    fn acl_for(&self, maker: &Identity) -> Acl {
+    fn acl_for(&self, creator: &Identity) -> Acl {
         let mut acl = server_only_acl(&self.instance);
-        let kind = if maker.server { AclKind::Server } else { AclKind::Person };
-        acl.entries.push(AclEntry { kind, ..AclEntry::new(maker.name.clone(), AclLevel::Manager) });
+        let kind = if creator.server { AclKind::Server } else { AclKind::Person };
+        acl.entries.push(AclEntry { kind, ..AclEntry::new(creator.name.clone(), AclLevel::Manager) });
         // The creator logged in with a password. With a lower maximum, the creator could not grant access to anyone.
         acl.max_internet_access = AclLevel::Manager;
         acl
@@ -74,12 +74,12 @@ impl DatabaseCreator for TemplateDatabaseCreator {
 
     fn create(
         &self,
-        maker: &Identity,
+        creator: &Identity,
         path: &str,
         title: &str,
         template: &str,
     ) -> Result<Arc<Database>, CreateDatabaseError> {
-        if !self.may_create(maker).map_err(CreateDatabaseError::Directory)? {
+        if !self.may_create(creator).map_err(CreateDatabaseError::Directory)? {
             return Err(CreateDatabaseError::NotAllowed);
         }
         if path.to_lowercase().starts_with(MAIL_FOLDER) {
@@ -99,7 +99,7 @@ impl DatabaseCreator for TemplateDatabaseCreator {
         };
         let own_title = template.as_ref().map_or(path, |template| template.title.as_str());
         let title = if title.is_empty() { own_title } else { title };
-        let new = NewDatabase::new(path, title, DatabaseKind::Standard, self.acl_for(maker));
+        let new = NewDatabase::new(path, title, DatabaseKind::Standard, self.acl_for(creator));
         let directory = &self.instance.directory;
         let database = directory.database_create(&new).map_err(CreateDatabaseError::Directory)?;
         let Some(template) = template else { return Ok(database) };

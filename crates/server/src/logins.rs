@@ -212,8 +212,8 @@ impl rpc::backend::SessionSlot for NativeSession {
         self.0.number()
     }
 
-    fn dismissal(&self) -> &SessionTermination {
-        self.0.dismissal()
+    fn termination(&self) -> &SessionTermination {
+        self.0.termination()
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Sessions {
 struct Entry {
     /// The account; `None` before the login.
     account: Option<Box<Account>>,
-    dismissal: SessionTermination,
+    termination: SessionTermination,
 }
 
 /// The state of an account at the login.
@@ -68,7 +68,7 @@ impl Account {
 pub struct Session {
     sessions: Arc<Sessions>,
     number: u64,
-    dismissal: SessionTermination,
+    termination: SessionTermination,
 }
 
 impl Session {
@@ -80,8 +80,8 @@ impl Session {
 
     /// Returns the signal that asks the session to end.
     #[must_use]
-    pub fn dismissal(&self) -> &SessionTermination {
-        &self.dismissal
+    pub fn termination(&self) -> &SessionTermination {
+        &self.termination
     }
 }
 
@@ -96,9 +96,9 @@ impl Sessions {
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> Session {
         let number = self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let dismissal = SessionTermination::default();
-        self.lock().insert(number, Entry { account: None, dismissal: dismissal.clone() });
-        Session { sessions: Arc::clone(self), number, dismissal }
+        let termination = SessionTermination::default();
+        self.lock().insert(number, Entry { account: None, termination: termination.clone() });
+        Session { sessions: Arc::clone(self), number, termination }
     }
 
     /// Registers a login. Returns `false` if the account was changed since `person` was read; the login must then be
@@ -141,7 +141,7 @@ impl Sessions {
             }
             if let Some(entry) = self.lock().get(&number) {
                 tracing::info!(target: "login", login = account.name, "ending a session: its account was changed");
-                entry.dismissal.terminate();
+                entry.termination.terminate();
                 ended += 1;
             }
         }
@@ -277,12 +277,12 @@ mod tests {
         assert_eq!(world.look(), 0, "a change that is not about logging in ends nothing");
         world.set("ann", disable(true));
         assert_eq!(world.look(), 2);
-        assert!(ann.dismissal().is_terminated() && again.dismissal().is_terminated());
+        assert!(ann.termination().is_terminated() && again.termination().is_terminated());
         drop((ann, again));
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
         world.sample.instance.directory.user_remove("bob").expect("he is there");
         assert_eq!(world.look(), 1);
-        assert!(bob.dismissal().is_terminated());
+        assert!(bob.termination().is_terminated());
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
         world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() });
         let new = world.log_in("ann");
         assert_eq!(world.look(), 1);
-        assert!(old.dismissal().is_terminated());
+        assert!(old.termination().is_terminated());
         drop(old);
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
         drop(new);
@@ -314,7 +314,7 @@ mod tests {
         let deny = GroupChange { kind: Some(GroupKind::DenyList), ..GroupChange::default() };
         world.sample.instance.directory.group_set("gone", &deny).expect("the mail file exists");
         assert_eq!(world.look(), 2);
-        assert!(ann.dismissal().is_terminated() && bob.dismissal().is_terminated());
+        assert!(ann.termination().is_terminated() && bob.termination().is_terminated());
         let session = world.sessions.begin();
         let ann = world.person("ann");
         assert!(!world.sessions.admit(session.number(), &ann, &world.sample.instance.directory));

@@ -7,7 +7,7 @@
 //!
 //! The task owns the stream. It ends with QUIT, an error, a time limit, or the shutdown of the server. When the server
 //! drains, an idle session gets 421, and a session in a transaction may complete it until the server closes. A
-//! dismissal does not wait for the end of a transaction.
+//! termination does not wait for the end of a transaction.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -60,7 +60,7 @@ pub async fn serve(
     stream: Stream,
     peer: Peer,
     service: Arc<ListenerServices>,
-    dismissal: SessionTermination,
+    termination: SessionTermination,
 ) -> Result<()> {
     let rules = Arc::clone(&service.rules);
     let mut session = Session::new(rules, Arc::clone(&service.clock), service.random.as_ref(), peer);
@@ -71,7 +71,7 @@ pub async fn serve(
     let shutdown = service.shutdown.clone();
     let input = Vec::new();
     let out = Vec::new();
-    let connection = Connection { stream, session, service, dismissal, input, used: 0, out, ends_at };
+    let connection = Connection { stream, session, service, termination, input, used: 0, out, ends_at };
     tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
@@ -84,7 +84,7 @@ struct Connection {
     session: Session,
     service: Arc<ListenerServices>,
     /// Signals that the account has changed since the login.
-    dismissal: SessionTermination,
+    termination: SessionTermination,
     /// Received bytes, of which the first `used` ones are processed.
     input: Vec<u8>,
     used: usize,
@@ -109,7 +109,7 @@ impl Connection {
         }
         let mut draining = pin!(shutdown.draining());
         loop {
-            if self.dismissal.is_terminated() {
+            if self.termination.is_terminated() {
                 self.write_closing_reply(&InputEnd::Dismissed);
                 return self.close().await;
             }
@@ -170,7 +170,7 @@ impl Connection {
         let received = tokio::select! {
             received = timeout_at(deadline, self.stream.receive(&mut self.input)) => received,
             () = draining, if listen_for_end => return Ok(Err(InputEnd::Draining)),
-            () = self.dismissal.given() => return Ok(Err(InputEnd::Dismissed)),
+            () = self.termination.terminated() => return Ok(Err(InputEnd::Dismissed)),
         };
         Ok(match received {
             Err(_) => Err(InputEnd::TooLong),

@@ -17,42 +17,42 @@ use tokio::sync::Notify;
 /// Signal that tells one connection to end. It is cheap to clone. A signal without other clones is never sent.
 #[derive(Clone, Default)]
 pub struct SessionTermination {
-    word: Arc<Signal>,
+    signal: Arc<Signal>,
 }
 
 #[derive(Default)]
 struct Signal {
-    given: AtomicBool,
+    is_sent: AtomicBool,
     notify: Notify,
 }
 
 impl SessionTermination {
     /// Sends the signal. It cannot be withdrawn.
     pub fn terminate(&self) {
-        self.word.given.store(true, Ordering::Release);
-        self.word.notify.notify_waiters();
+        self.signal.is_sent.store(true, Ordering::Release);
+        self.signal.notify.notify_waiters();
     }
 
     /// Returns `true` if the signal was sent.
     #[must_use]
     pub fn is_terminated(&self) -> bool {
-        self.word.given.load(Ordering::Acquire)
+        self.signal.is_sent.load(Ordering::Acquire)
     }
 
     /// Waits until the signal is sent.
-    pub async fn given(&self) {
-        let mut heard = pin!(self.word.notify.notified());
+    pub async fn terminated(&self) {
+        let mut notified = pin!(self.signal.notify.notified());
         // The waiter is registered before the check, so that a signal sent in between is not missed.
-        heard.as_mut().enable();
+        notified.as_mut().enable();
         if !self.is_terminated() {
-            heard.await;
+            notified.await;
         }
     }
 }
 
 impl fmt::Debug for SessionTermination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionTermination").field("is_given", &self.is_terminated()).finish()
+        f.debug_struct("SessionTermination").field("is_terminated", &self.is_terminated()).finish()
     }
 }
 
@@ -61,17 +61,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_word_is_heard_before_and_after() {
-        let dismissal = SessionTermination::default();
+    async fn the_signal_is_seen_before_and_after_it_is_sent() {
+        let termination = SessionTermination::default();
         let waiter = tokio::spawn({
-            let dismissal = dismissal.clone();
-            async move { dismissal.given().await }
+            let termination = termination.clone();
+            async move { termination.terminated().await }
         });
         tokio::task::yield_now().await;
-        assert!(!waiter.is_finished() && !dismissal.is_terminated());
-        dismissal.terminate();
+        assert!(!waiter.is_finished() && !termination.is_terminated());
+        termination.terminate();
         waiter.await.expect("the waiter does not panic");
-        dismissal.given().await;
-        assert!(dismissal.is_terminated() && !SessionTermination::default().is_terminated());
+        termination.terminated().await;
+        assert!(termination.is_terminated() && !SessionTermination::default().is_terminated());
     }
 }

@@ -111,8 +111,8 @@ impl ClosedDataFolder {
     fn fixup(&self) -> Outcome {
         let data = DataFolder::new(&self.config.server.data);
         let lock = data.lock().expect("nobody works on it");
-        let ground = Services::open_for_fixup(Arc::clone(&self.config), data, lock).expect("the store opens");
-        execute_offline(ground, &FixupRequest::default(), &mut |_| ControlFlow::Continue(()))
+        let services = Services::open_for_fixup(Arc::clone(&self.config), data, lock).expect("the store opens");
+        execute_offline(services, &FixupRequest::default(), &mut |_| ControlFlow::Continue(()))
     }
 
     /// Asserts that no damage is left and that the server opens.

@@ -39,19 +39,19 @@ const CAROL: &str = PEOPLE[2].0;
 /// Creates all messages, dated in the hours before `now`.
 #[must_use]
 pub fn letters(now: Timestamp, random: &dyn Random) -> Vec<DemoMessage> {
-    let mut desk = MessageBuilder { now, random, count: 0 };
+    let mut builder = MessageBuilder { now, random, count: 0 };
     let mut letters = vec![
-        desk.plain(BOB, &[ALICE], "Lunch on Thursday?", LUNCH),
-        desk.plain(ALICE, &[GROUP], "Welcome to the team list", WELCOME),
-        desk.html(CAROL, &[ALICE, BOB], "The new colours of the website"),
-        desk.alternative(BOB, &[ALICE, CAROL], "Minutes of Monday's meeting"),
-        desk.unicode(CAROL, &[ALICE]),
-        desk.attachments(BOB, &[ALICE, GROUP], "Figures for the third quarter"),
-        desk.large(CAROL, &[ALICE, BOB], "Photographs of the excursion"),
-        desk.invitation(ALICE, &[BOB, CAROL], "Planning for the spring release"),
-        desk.forwarded(BOB, &[CAROL], "Fwd: Question about the invoice"),
+        builder.plain(BOB, &[ALICE], "Lunch on Thursday?", LUNCH),
+        builder.plain(ALICE, &[GROUP], "Welcome to the team list", WELCOME),
+        builder.html(CAROL, &[ALICE, BOB], "The new colours of the website"),
+        builder.alternative(BOB, &[ALICE, CAROL], "Minutes of Monday's meeting"),
+        builder.unicode(CAROL, &[ALICE]),
+        builder.attachments(BOB, &[ALICE, GROUP], "Figures for the third quarter"),
+        builder.large(CAROL, &[ALICE, BOB], "Photographs of the excursion"),
+        builder.invitation(ALICE, &[BOB, CAROL], "Planning for the spring release"),
+        builder.forwarded(BOB, &[CAROL], "Fwd: Question about the invoice"),
     ];
-    letters.extend(desk.thread());
+    letters.extend(builder.thread());
     letters
 }
 

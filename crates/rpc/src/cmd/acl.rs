@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::service::CallOutcome;
 
 /// Returns the ACL.
-pub(crate) fn get(desk: &CallContext, request: v1::GetAclRequest) -> Result<CallOutcome<v1::Acl>> {
-    let access = desk.access::<level::Reader>(request.database)?;
+pub(crate) fn get(context: &CallContext, request: v1::GetAclRequest) -> Result<CallOutcome<v1::Acl>> {
+    let access = context.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
     // The ACL in memory may be newer than the snapshot. In that case it is read together with the sequence number from
     // its own transaction.
@@ -21,8 +21,8 @@ pub(crate) fn get(desk: &CallContext, request: v1::GetAclRequest) -> Result<Call
 }
 
 /// Replaces the ACL.
-pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<CallOutcome<v1::Acl>> {
-    let access = desk.access_for_change::<level::Manager>(request.database)?;
+pub(crate) fn set(context: &CallContext, request: v1::SetAclRequest) -> Result<CallOutcome<v1::Acl>> {
+    let access = context.access_for_change::<level::Manager>(request.database)?;
     let before = {
         let reader = access.downgrade::<level::Reader>();
         reader.read()?.acl()
@@ -31,7 +31,7 @@ pub(crate) fn set(desk: &CallContext, request: v1::SetAclRequest) -> Result<Call
     if !acl.entries.iter().any(|entry| entry.level == AclLevel::Manager) {
         return Err(Error::invalid("at least one entry must have Manager access"));
     }
-    desk.write(&access, |writer| {
+    context.write(&access, |writer| {
         let found = writer.note(ACL_NOTE_ID)?.map(|note| note.header);
         if let Some(found) = &found {
             check_expected(request.expected_sequence, found.sequence, found.unid)?;

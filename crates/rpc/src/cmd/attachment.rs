@@ -53,12 +53,12 @@ impl ContentReader {
     }
 
     /// Reads the next chunks.
-    pub(crate) fn step(mut self, desk: &CallContext) -> Result<CallOutcome<ContentStep>> {
+    pub(crate) fn step(mut self, context: &CallContext) -> Result<CallOutcome<ContentStep>> {
         let database = match &self.source {
             Source::Attachment(request) => request.database.clone(),
             Source::Item(request) => request.database.clone(),
         };
-        let access = desk.access::<level::Reader>(database)?;
+        let access = context.access::<level::Reader>(database)?;
         let reading = access.read()?;
         let range = self.offset..self.offset.saturating_add(CHUNK_BYTES as u64 * CHUNKS_PER_STEP);
         let (bytes, total) = match &self.source {
@@ -156,10 +156,10 @@ pub(crate) fn check_header(header: &v1::attach_file_request::Header, bytes_max: 
 /// All of it is checked again with the content. So is the quota, because the remaining quota depends on the size of the
 /// file that is replaced.
 pub(crate) fn check_before_content(
-    desk: &CallContext,
+    context: &CallContext,
     header: v1::attach_file_request::Header,
 ) -> Result<CallOutcome<()>> {
-    let access = desk.access_for_change::<level::Author>(header.database)?;
+    let access = context.access_for_change::<level::Author>(header.database)?;
     let reader = access.downgrade::<level::Reader>();
     let reading = reader.read()?;
     let name = convert::note_name(header.note)?;
@@ -185,13 +185,13 @@ pub(crate) fn check_before_content(
 
 /// Adds a file to a note. Replaces a file of the same name.
 pub(crate) fn attach(
-    desk: &CallContext,
+    context: &CallContext,
     header: v1::attach_file_request::Header,
     content: &[u8],
 ) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_for_change::<level::Author>(header.database)?;
+    let access = context.access_for_change::<level::Author>(header.database)?;
     edit::change(
-        desk,
+        context,
         &access,
         header.note,
         edit::ExpectedVersion::refusing_conflicts(header.expected_sequence),
@@ -214,10 +214,10 @@ pub(crate) fn attach(
 }
 
 /// Removes a file from a note.
-pub(crate) fn detach(desk: &CallContext, request: v1::DetachFileRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_for_change::<level::Author>(request.database)?;
+pub(crate) fn detach(context: &CallContext, request: v1::DetachFileRequest) -> Result<CallOutcome<v1::SavedNote>> {
+    let access = context.access_for_change::<level::Author>(request.database)?;
     edit::change(
-        desk,
+        context,
         &access,
         request.note,
         edit::ExpectedVersion::refusing_conflicts(request.expected_sequence),

@@ -43,8 +43,8 @@ impl ChangeStream {
     }
 
     /// Reads the next changes. Returns them with the stream at its new position.
-    pub(crate) fn read_changes(mut self, desk: &CallContext) -> Result<CallOutcome<(ChangePage, Self)>> {
-        let access = desk.access::<level::Reader>(self.request.database.clone())?;
+    pub(crate) fn read_changes(mut self, context: &CallContext) -> Result<CallOutcome<(ChangePage, Self)>> {
+        let access = context.access::<level::Reader>(self.request.database.clone())?;
         // Registered before reading, so that a change after the read is noticed.
         let changed = access.database().listen();
         let reading = access.read()?;
@@ -103,13 +103,13 @@ fn change_out(reading: &DatabaseSnapshot<'_>, entry: &ChangeEntry, documents_onl
 const INBOX: &str = "INBOX";
 
 /// Reads the state of the caller's inbox. Also returns the condition to wait for before the next read.
-pub(crate) fn poll(desk: &CallContext, state: &[u8]) -> Result<CallOutcome<(v1::PollNewMailReply, Changed)>> {
-    let person = desk.person()?.ok_or_else(|| Error::State("a server has no mail file".to_owned()))?;
+pub(crate) fn poll(context: &CallContext, state: &[u8]) -> Result<CallOutcome<(v1::PollNewMailReply, Changed)>> {
+    let person = context.person()?.ok_or_else(|| Error::State("a server has no mail file".to_owned()))?;
     if person.mail_file.is_empty() {
         return Err(Error::State("the user has no mail file".to_owned()));
     }
     let key = v1::database_key::Key::Path(person.mail_file.clone());
-    let access = desk.access::<level::Reader>(Some(v1::DatabaseKey { key: Some(key) }))?;
+    let access = context.access::<level::Reader>(Some(v1::DatabaseKey { key: Some(key) }))?;
     let changed = access.database().listen();
     let reading = access.read()?;
     let folders = reading.folders()?;

@@ -13,10 +13,10 @@ use crate::service::CallOutcome;
 
 /// Lists the databases to which the caller has any access.
 pub(crate) fn list(
-    desk: &CallContext,
+    context: &CallContext,
     request: v1::ListDatabasesRequest,
 ) -> Result<CallOutcome<v1::ListDatabasesReply>> {
-    let identity = desk.identity()?;
+    let identity = context.identity()?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => DATABASES_PER_PAGE_MAX,
         limit => limit.min(DATABASES_PER_PAGE_MAX),
@@ -24,7 +24,7 @@ pub(crate) fn list(
     let prefix = request.prefix.to_lowercase();
     let after = request.after.to_lowercase();
     let mut reply = v1::ListDatabasesReply::default();
-    let records = desk.ground.notes.database_list()?;
+    let records = context.services.notes.database_list()?;
     let is_meant = |path: &str| path.starts_with(&prefix) && (after.is_empty() || *path > *after);
     let records = records.into_iter().filter(|record| is_meant(&record.path.to_lowercase()));
     for (looked_at, record) in records.enumerate() {
@@ -33,7 +33,7 @@ pub(crate) fn list(
         }
         reply.next.clone_from(&record.path);
         // A database that was deleted in the meantime or cannot be opened is not listed.
-        let Ok(database) = desk.ground.notes.database_open(&record.path) else { continue };
+        let Ok(database) = context.services.notes.database_open(&record.path) else { continue };
         let Ok(access) = database.authorize::<level::Depositor>(&identity) else { continue };
         reply.databases.push(v1::DatabaseEntry {
             path: record.path,
@@ -48,14 +48,14 @@ pub(crate) fn list(
 }
 
 /// Describes a database and the caller's rights in it.
-pub(crate) fn open(desk: &CallContext, request: v1::OpenDatabaseRequest) -> Result<CallOutcome<v1::Database>> {
-    let access = desk.access::<level::Depositor>(request.database)?;
+pub(crate) fn open(context: &CallContext, request: v1::OpenDatabaseRequest) -> Result<CallOutcome<v1::Database>> {
+    let access = context.access::<level::Depositor>(request.database)?;
     let grant = access.grant()?;
     let mut reply = describe(access.database(), &grant);
     if grant.level() < AclLevel::Reader {
         return Ok(CallOutcome::immediate(reply));
     }
-    let reader = access.database().authorize::<level::Reader>(&desk.identity()?)?;
+    let reader = access.database().authorize::<level::Reader>(&context.identity()?)?;
     let reading = reader.read()?;
     let counters = reading.counters();
     reply.modseq = counters.modseq.0;
@@ -68,9 +68,9 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenDatabaseRequest) -> Resu
 }
 
 /// Creates a database with the caller as Manager.
-pub(crate) fn create(desk: &CallContext, request: v1::CreateDatabaseRequest) -> Result<CallOutcome<v1::Database>> {
-    let identity = desk.identity()?;
-    let made = desk.ground.maker.create(&identity, &request.path, &request.title, &request.template);
+pub(crate) fn create(context: &CallContext, request: v1::CreateDatabaseRequest) -> Result<CallOutcome<v1::Database>> {
+    let identity = context.identity()?;
+    let made = context.services.database_creator.create(&identity, &request.path, &request.title, &request.template);
     let database = made.map_err(|error| match error {
         CreateDatabaseError::NotAllowed => Error::NoMaker,
         CreateDatabaseError::NoTemplate => {
@@ -85,12 +85,12 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateDatabaseRequest) -> 
 
 /// Lists the templates.
 pub(crate) fn templates(
-    desk: &CallContext,
+    context: &CallContext,
     _: v1::ListTemplatesRequest,
 ) -> Result<CallOutcome<v1::ListTemplatesReply>> {
-    desk.identity()?;
+    context.identity()?;
     let told = |Template { name, title, description: about }| v1::Template { name, title, about };
-    let templates = desk.ground.maker.templates().into_iter().map(told).collect();
+    let templates = context.services.database_creator.templates().into_iter().map(told).collect();
     Ok(CallOutcome::immediate(v1::ListTemplatesReply { templates }))
 }
 

@@ -15,10 +15,10 @@ use crate::service::CallOutcome;
 
 /// Lists the documents that the caller may restore.
 pub(crate) fn list(
-    desk: &CallContext,
+    context: &CallContext,
     request: v1::ListDeletedNotesRequest,
 ) -> Result<CallOutcome<v1::ListDeletedNotesReply>> {
-    let access = desk.access::<level::Author>(request.database)?.downgrade::<level::Reader>();
+    let access = context.access::<level::Author>(request.database)?.downgrade::<level::Reader>();
     let wanted = ItemSelection::read(request.items)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => DELETED_PER_PAGE_DEFAULT,
@@ -76,10 +76,10 @@ fn read_deleted(
 }
 
 /// Restores a document.
-pub(crate) fn restore(desk: &CallContext, request: v1::RestoreNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_for_change::<level::Author>(request.database)?;
+pub(crate) fn restore(context: &CallContext, request: v1::RestoreNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
+    let access = context.access_for_change::<level::Author>(request.database)?;
     let name = note_name(request.note)?;
-    desk.write(&access, |writer| {
+    context.write(&access, |writer| {
         let note = {
             let reader = access.downgrade::<level::Reader>();
             find_deleted(&reader.read()?, name)?

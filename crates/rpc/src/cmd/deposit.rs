@@ -26,20 +26,20 @@ pub(crate) fn check(
 
 /// Submits a message.
 pub(crate) fn deposit(
-    desk: &CallContext,
+    context: &CallContext,
     envelope: v1::deposit_mail_request::Envelope,
     message: Vec<u8>,
 ) -> Result<CallOutcome<Accepted>> {
-    let person = desk.person()?.ok_or_else(|| Error::State("servers must send mail through SMTP".to_owned()))?;
+    let person = context.person()?.ok_or_else(|| Error::State("servers must send mail through SMTP".to_owned()))?;
     let request = SubmissionRequest {
         login: person.name.canonical().to_owned(),
-        peer: desk.caller.peer.address,
+        peer: context.caller.peer.address,
         sender: envelope.sender,
         recipients: envelope.recipients,
         message,
         request_id: envelope.request_id,
     };
-    Ok(CallOutcome::immediate(desk.ground.submissions.submit(request).map_err(submission_error)?))
+    Ok(CallOutcome::immediate(context.services.submissions.submit(request).map_err(submission_error)?))
 }
 
 /// Converts a refusal to an error of this crate.

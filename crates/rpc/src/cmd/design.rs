@@ -16,10 +16,10 @@ use crate::service::CallOutcome;
 
 /// Returns the design of a view.
 pub(crate) fn get(
-    desk: &CallContext,
+    context: &CallContext,
     request: v1::GetViewDesignRequest,
 ) -> Result<CallOutcome<v1::GetViewDesignReply>> {
-    let access = desk.access::<level::Reader>(request.database)?;
+    let access = context.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
     let info = match view::find(&reading, request.view.as_ref())? {
         ViewOrFolder::View(info) => info,
@@ -38,10 +38,10 @@ pub(crate) fn get(
 }
 
 /// Creates a view.
-pub(crate) fn create(desk: &CallContext, request: v1::CreateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_for_change::<level::Reader>(request.database)?;
+pub(crate) fn create(context: &CallContext, request: v1::CreateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
+    let access = context.access_for_change::<level::Reader>(request.database)?;
     let view = said(request.design)?;
-    desk.write(&access, |writer| {
+    context.write(&access, |writer| {
         let note = writer.view_create(&view)?;
         check_quota(writer)?;
         saved_note(writer, note)
@@ -49,11 +49,11 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateViewRequest) -> Resu
 }
 
 /// Replaces the design of a view, or adds columns to a folder.
-pub(crate) fn update(desk: &CallContext, request: v1::UpdateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_for_change::<level::Reader>(request.database)?;
+pub(crate) fn update(context: &CallContext, request: v1::UpdateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
+    let access = context.access_for_change::<level::Reader>(request.database)?;
     let view = said(request.design)?;
     let note = find(&access, request.view)?;
-    desk.write(&access, |writer| {
+    context.write(&access, |writer| {
         let expected = match (request.expected_sequence, writer.header(note)?) {
             (0, Some(header)) => header.sequence,
             (expected, _) => expected,
@@ -65,13 +65,16 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateViewRequest) -> Resu
 }
 
 /// Deletes a view.
-pub(crate) fn delete(desk: &CallContext, request: v1::DeleteViewRequest) -> Result<CallOutcome<v1::DeleteViewReply>> {
-    let access = desk.access_for_change::<level::Reader>(request.database)?;
+pub(crate) fn delete(
+    context: &CallContext,
+    request: v1::DeleteViewRequest,
+) -> Result<CallOutcome<v1::DeleteViewReply>> {
+    let access = context.access_for_change::<level::Reader>(request.database)?;
     let note = find(&access, request.view)?;
     if access.read()?.folders()?.iter().any(|folder| folder.view.0 == note.0) {
         return Err(Error::State("this is a folder: delete it with DeleteFolder".to_owned()));
     }
-    desk.write(&access, |writer| {
+    context.write(&access, |writer| {
         check_sequence(writer, note, request.expected_sequence)?;
         writer.view_delete(note)?;
         Ok(v1::DeleteViewReply {})

@@ -21,8 +21,8 @@ use crate::limits::{EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX};
 use crate::service::CallOutcome;
 
 /// Creates a note.
-pub(crate) fn create(desk: &CallContext, request: v1::CreateNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_for_change::<level::Depositor>(request.database)?;
+pub(crate) fn create(context: &CallContext, request: v1::CreateNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
+    let access = context.access_for_change::<level::Depositor>(request.database)?;
     let class = class_in(request.note_class)?;
     if class == NoteClass::ACL || class == NoteClass::VIEW {
         return Err(Error::invalid("access control lists, views and folders can only be created with their own calls"));
@@ -38,7 +38,7 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateNoteRequest) -> Resu
         tracks_editors: tracks_editors(access.database(), class),
         ..NewNote::of_class(class, items)
     };
-    desk.write(&access, |writer| {
+    context.write(&access, |writer| {
         let note = writer.note_create(new)?;
         check_quota(writer)?;
         saved_note(writer, note)
@@ -54,8 +54,8 @@ pub(crate) fn saved_note(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1
 }
 
 /// Changes items of a note.
-pub(crate) fn update(desk: &CallContext, request: v1::UpdateNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_for_change::<level::Author>(request.database)?;
+pub(crate) fn update(context: &CallContext, request: v1::UpdateNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
+    let access = context.access_for_change::<level::Author>(request.database)?;
     let resolves = match v1::update_note_request::OnConflict::try_from(request.on_conflict) {
         Ok(wish) => wish == v1::update_note_request::OnConflict::Resolve,
         Err(_) => return Err(Error::invalid("unknown value of on_conflict")),
@@ -63,7 +63,7 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateNoteRequest) -> Resu
     let base = request.base.map(|base| items_in(base.items)).transpose()?;
     let edit = Edit::new(request.items, request.remove, request.replace_all)?;
     let read = ExpectedVersion { sequence: request.expected_sequence, resolves };
-    change(desk, &access, request.note, read, |note, _| {
+    change(context, &access, request.note, read, |note, _| {
         let base = base.map(|base| edit.without_change(&note.items, base));
         edit.apply(&mut note.items, &mut note.blobs)?;
         Ok(base)
@@ -134,8 +134,11 @@ impl ExpectedVersion {
 }
 
 /// Deletes a note.
-pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Result<CallOutcome<v1::DeleteNoteReply>> {
-    let access = desk.access_for_change::<level::Author>(request.database)?;
+pub(crate) fn delete(
+    context: &CallContext,
+    request: v1::DeleteNoteRequest,
+) -> Result<CallOutcome<v1::DeleteNoteReply>> {
+    let access = context.access_for_change::<level::Author>(request.database)?;
     if request.soft && request.for_good {
         return Err(Error::invalid("soft and for_good cannot both be set"));
     }
@@ -154,7 +157,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
     };
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
+    let mut transaction = context.services.notes.transaction(&accesses)?;
     let mut writer = transaction.writer(0);
     let Some(note) = note else {
         let ticket = writer.last_ticket();
@@ -174,7 +177,7 @@ pub(crate) fn delete(desk: &CallContext, request: v1::DeleteNoteRequest) -> Resu
 /// Reads, edits and saves a note in one transaction. The function `edit` changes the note and returns the items of the
 /// version on which the client based its change, if known.
 pub(crate) fn change(
-    desk: &CallContext,
+    context: &CallContext,
     access: &Access<level::Author>,
     key: Option<v1::NoteKey>,
     read: ExpectedVersion,
@@ -185,7 +188,7 @@ pub(crate) fn change(
         let reading = reader.read()?;
         find(&reading, key)?
     };
-    desk.write(access, |writer| {
+    context.write(access, |writer| {
         check_class(writer, note)?;
         let mut found = writer.note(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
         let sequence = found.header.sequence;

@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::service::CallOutcome;
 
 /// Creates a folder.
-pub(crate) fn create(desk: &CallContext, request: v1::CreateFolderRequest) -> Result<CallOutcome<v1::View>> {
+pub(crate) fn create(context: &CallContext, request: v1::CreateFolderRequest) -> Result<CallOutcome<v1::View>> {
     let name = request.name;
-    design(desk, request.database, |writer| {
+    design(context, request.database, |writer| {
         let (folder, flags) = match request.personal {
             true => (writer.folder_create_personal(&name, &[])?, "FV"),
             false => (writer.folder_create(&name, &[])?, "F"),
@@ -28,9 +28,9 @@ pub(crate) fn create(desk: &CallContext, request: v1::CreateFolderRequest) -> Re
 }
 
 /// Renames a folder.
-pub(crate) fn rename(desk: &CallContext, request: v1::RenameFolderRequest) -> Result<CallOutcome<v1::View>> {
-    let folder = open_and_find(desk, request.database.clone(), request.folder)?;
-    design(desk, request.database, |writer| {
+pub(crate) fn rename(context: &CallContext, request: v1::RenameFolderRequest) -> Result<CallOutcome<v1::View>> {
+    let folder = open_and_find(context, request.database.clone(), request.folder)?;
+    design(context, request.database, |writer| {
         writer.folder_rename(folder.view, &request.name)?;
         Ok(describe(&FolderDesign { title: request.name.clone(), ..folder.clone() }))
     })
@@ -38,11 +38,11 @@ pub(crate) fn rename(desk: &CallContext, request: v1::RenameFolderRequest) -> Re
 
 /// Deletes a folder, which must be empty.
 pub(crate) fn delete(
-    desk: &CallContext,
+    context: &CallContext,
     request: v1::DeleteFolderRequest,
 ) -> Result<CallOutcome<v1::DeleteFolderReply>> {
-    let folder = open_and_find(desk, request.database.clone(), request.folder)?;
-    design(desk, request.database, |writer| {
+    let folder = open_and_find(context, request.database.clone(), request.folder)?;
+    design(context, request.database, |writer| {
         match writer.folder_delete(folder.view) {
             Err(notes::Error::Invalid { .. }) => Err(Error::State("the folder is not empty".to_owned())),
             outcome => Ok(outcome?),
@@ -52,15 +52,18 @@ pub(crate) fn delete(
 }
 
 /// Adds notes to one folder and removes them from another.
-pub(crate) fn move_notes(desk: &CallContext, request: v1::MoveNotesRequest) -> Result<CallOutcome<v1::MoveNotesReply>> {
-    let access = desk.access_for_change::<level::Reader>(request.database)?;
+pub(crate) fn move_notes(
+    context: &CallContext,
+    request: v1::MoveNotesRequest,
+) -> Result<CallOutcome<v1::MoveNotesReply>> {
+    let access = context.access_for_change::<level::Reader>(request.database)?;
     let (notes, into, out_of) = {
         let reader = access.downgrade::<level::Reader>();
         let reading = reader.read()?;
         let named = |key: Option<v1::ViewKey>| key.map(|key| find(&reading, Some(key))).transpose();
         (find_all(&reading, request.notes)?, named(request.into)?, named(request.out_of)?)
     };
-    desk.write(&access, |writer| {
+    context.write(&access, |writer| {
         for note in &notes {
             if let Some(folder) = &into {
                 writer.folder_add(*note, folder.view)?;
@@ -75,20 +78,20 @@ pub(crate) fn move_notes(desk: &CallContext, request: v1::MoveNotesRequest) -> R
 }
 
 fn design<R>(
-    desk: &CallContext,
+    context: &CallContext,
     database: Option<v1::DatabaseKey>,
     change: impl FnOnce(&mut notes::Writer<'_, '_>) -> Result<R>,
 ) -> Result<CallOutcome<R>> {
-    let access = desk.access_for_change::<level::Reader>(database)?;
-    desk.write(&access, change)
+    let access = context.access_for_change::<level::Reader>(database)?;
+    context.write(&access, change)
 }
 
 fn open_and_find(
-    desk: &CallContext,
+    context: &CallContext,
     database: Option<v1::DatabaseKey>,
     key: Option<v1::ViewKey>,
 ) -> Result<FolderDesign> {
-    let access = desk.access::<level::Reader>(database)?;
+    let access = context.access::<level::Reader>(database)?;
     find(&access.read()?, key)
 }
 

@@ -16,12 +16,12 @@ use crate::service::CallOutcome;
 
 /// Runs a full-text query.
 pub(crate) fn search(
-    desk: &CallContext,
+    context: &CallContext,
     request: v1::SearchFullTextRequest,
 ) -> Result<CallOutcome<v1::SearchFullTextReply>> {
     check_count(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
     check_count(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
-    let access = desk.access::<level::Reader>(request.database.clone())?;
+    let access = context.access::<level::Reader>(request.database.clone())?;
     let query = Query::parse(&request.query)?;
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let limit =
@@ -38,9 +38,9 @@ pub(crate) fn search(
     )?;
     let page = Page { sort, offset: count(request.offset), limit };
     let path = access.database().path();
-    let index = (desk.ground.full_text)().map_err(|error| refused(error, &path))?;
+    let index = (context.services.full_text)().map_err(|error| refused(error, &path))?;
     let index = index.ok_or_else(|| refused(SearchError::NotIndexed { database: path.clone() }, &path))?;
-    let clock = &desk.ground.clock;
+    let clock = &context.services.clock;
     let began = clock.monotonic();
     let is_too_long = || clock.monotonic().saturating_sub(began) > QUERY_TIME_MAX;
     let found = index.query(&access, &query, page, &is_too_long).map_err(|error| refused(error, &path))?;

@@ -34,21 +34,21 @@ pub(crate) mod view;
 
 /// The context of a call: the services, the sessions and the caller.
 pub(crate) struct CallContext {
-    pub ground: Arc<Services>,
+    pub services: Arc<Services>,
     pub sessions: Arc<Sessions>,
     pub caller: Caller,
 }
 
 impl CallContext {
-    pub(crate) fn new(ground: Arc<Services>, sessions: Arc<Sessions>, caller: Caller) -> Self {
-        Self { ground, sessions, caller }
+    pub(crate) fn new(services: Arc<Services>, sessions: Arc<Sessions>, caller: Caller) -> Self {
+        Self { services, sessions, caller }
     }
 
     /// Returns the calling person, or `None` if the caller is a server. Returns [`Error::NoSession`] if the account no
     /// longer exists, is disabled, or is on a deny list.
     pub(crate) fn person(&self) -> Result<Option<Arc<Person>>> {
         let SessionOwner::Person(login) = &self.caller.session()?.who else { return Ok(None) };
-        let directory = &self.ground.directory;
+        let directory = &self.services.directory;
         let person = directory.person(login)?.filter(|person| !person.disabled).ok_or(Error::NoSession)?;
         if directory.deny_list_of(&person)?.is_some() {
             return Err(Error::NoSession);
@@ -59,7 +59,7 @@ impl CallContext {
     /// Returns the caller's identity for ACL checks, with the current group memberships.
     pub(crate) fn identity(&self) -> Result<Arc<Identity>> {
         if let Some(person) = self.person()? {
-            return Ok(self.ground.directory.identity(&person)?);
+            return Ok(self.services.directory.identity(&person)?);
         }
         match &self.caller.session()?.who {
             SessionOwner::Server(name) => Ok(Arc::new(server_identity(name))),
@@ -75,7 +75,7 @@ impl CallContext {
             Some(Key::ReplicaId(id)) => self.path_of_replica(&id)?,
             None => return Err(Error::invalid("no database specified")),
         };
-        Ok(self.ground.notes.database_open(&path)?)
+        Ok(self.services.notes.database_open(&path)?)
     }
 
     /// Opens the database named in a request. Returns an error if the caller does not have the access level `L`.
@@ -107,13 +107,13 @@ impl CallContext {
     ) -> Result<CallOutcome<R>> {
         let lower = access.downgrade::<level::Depositor>();
         let accesses = [&lower];
-        let mut transaction = self.ground.notes.transaction(&accesses)?;
+        let mut transaction = self.services.notes.transaction(&accesses)?;
         let reply = change(&mut transaction.writer(0))?;
         Ok(CallOutcome::when_durable(reply, transaction.commit()?))
     }
 
     fn path_of_replica(&self, id: &str) -> Result<String> {
-        let databases = self.ground.notes.database_list()?;
+        let databases = self.services.notes.database_list()?;
         let found = databases.into_iter().find(|record| record.replica_id.to_text().eq_ignore_ascii_case(id));
         let found = found.ok_or_else(|| notes::Error::not_found(format!("a database with the replica id {id:?}")))?;
         Ok(found.path)

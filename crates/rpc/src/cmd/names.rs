@@ -10,15 +10,18 @@ use crate::limits::{LOGIN_BYTES_MAX, LOOKUPS_MAX};
 use crate::service::CallOutcome;
 
 /// Resolves names to the people, groups and remote addresses that they stand for.
-pub(crate) fn lookup(desk: &CallContext, request: v1::LookupNamesRequest) -> Result<CallOutcome<v1::LookupNamesReply>> {
-    desk.identity()?;
+pub(crate) fn lookup(
+    context: &CallContext,
+    request: v1::LookupNamesRequest,
+) -> Result<CallOutcome<v1::LookupNamesReply>> {
+    context.identity()?;
     check_count(request.names.len(), "names of a call", LOOKUPS_MAX)?;
-    let entries = request.names.into_iter().map(|query| look_up(desk, query)).collect::<Result<_>>()?;
+    let entries = request.names.into_iter().map(|query| look_up(context, query)).collect::<Result<_>>()?;
     Ok(CallOutcome::immediate(v1::LookupNamesReply { entries }))
 }
 
-fn look_up(desk: &CallContext, query: String) -> Result<v1::NameEntry> {
-    let directory = &desk.ground.directory;
+fn look_up(context: &CallContext, query: String) -> Result<v1::NameEntry> {
+    let directory = &context.services.directory;
     let entry = v1::NameEntry { query, ..v1::NameEntry::default() };
     if entry.query.len() > LOGIN_BYTES_MAX {
         return Ok(entry);

@@ -66,10 +66,10 @@ impl ItemSelection {
 }
 
 /// Opens a note.
-pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<CallOutcome<v1::Note>> {
+pub(crate) fn open(context: &CallContext, request: v1::OpenNoteRequest) -> Result<CallOutcome<v1::Note>> {
     let access = match request.mark_read {
-        true => desk.access_for_change::<level::Reader>(request.database)?,
-        false => desk.access::<level::Reader>(request.database)?,
+        true => context.access_for_change::<level::Reader>(request.database)?,
+        false => context.access::<level::Reader>(request.database)?,
     };
     let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
@@ -82,7 +82,7 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<C
     }
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
+    let mut transaction = context.services.notes.transaction(&accesses)?;
     transaction.writer(0).mark_read(&[note])?;
     let ticket = transaction.commit()?;
     if let Some(header) = &mut reply.header {
@@ -92,9 +92,12 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenNoteRequest) -> Result<C
 }
 
 /// Opens several notes.
-pub(crate) fn open_many(desk: &CallContext, request: v1::OpenNotesRequest) -> Result<CallOutcome<v1::OpenNotesReply>> {
+pub(crate) fn open_many(
+    context: &CallContext,
+    request: v1::OpenNotesRequest,
+) -> Result<CallOutcome<v1::OpenNotesReply>> {
     check_count(request.notes.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
-    let access = desk.access::<level::Reader>(request.database)?;
+    let access = context.access::<level::Reader>(request.database)?;
     let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
     let mut reply = v1::OpenNotesReply::default();

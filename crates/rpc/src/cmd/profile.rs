@@ -14,9 +14,9 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::service::CallOutcome;
 
 /// Opens a profile document.
-pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Result<CallOutcome<v1::Note>> {
-    let access = desk.access::<level::Reader>(request.database)?;
-    let user = owner(desk, &*access.grant()?, &request.user)?;
+pub(crate) fn open(context: &CallContext, request: v1::OpenProfileRequest) -> Result<CallOutcome<v1::Note>> {
+    let access = context.access::<level::Reader>(request.database)?;
+    let user = owner(context, &*access.grant()?, &request.user)?;
     let wanted = ItemSelection::read(request.items)?;
     let reading = access.read()?;
     let header = header_of(&reading, NoteKey::Unid(profile_unid(&request.profile, user.as_ref())))?;
@@ -29,12 +29,12 @@ pub(crate) fn open(desk: &CallContext, request: v1::OpenProfileRequest) -> Resul
 }
 
 /// Changes items of a profile document, or creates it.
-pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = desk.access_for_change::<level::Author>(request.database)?;
+pub(crate) fn update(context: &CallContext, request: v1::UpdateProfileRequest) -> Result<CallOutcome<v1::SavedNote>> {
+    let access = context.access_for_change::<level::Author>(request.database)?;
     let edit = Edit::new(request.items, request.remove, false)?;
     let profile = request.profile;
-    let user = owner(desk, &*access.grant()?, &request.user)?;
-    desk.write(&access, |writer| {
+    let user = owner(context, &*access.grant()?, &request.user)?;
+    context.write(&access, |writer| {
         let (mut items, mut blobs, sequence) = match writer.profile(&profile, user.as_ref())? {
             Some(note) => (note.items, note.blobs, note.header.sequence),
             None => (Vec::new(), Vec::new(), 0),
@@ -49,14 +49,14 @@ pub(crate) fn update(desk: &CallContext, request: v1::UpdateProfileRequest) -> R
 
 /// Deletes a profile document.
 pub(crate) fn delete(
-    desk: &CallContext,
+    context: &CallContext,
     request: v1::DeleteProfileRequest,
 ) -> Result<CallOutcome<v1::DeleteNoteReply>> {
-    let access = desk.access_for_change::<level::Author>(request.database)?;
-    let user = owner(desk, &*access.grant()?, &request.user)?;
+    let access = context.access_for_change::<level::Author>(request.database)?;
+    let user = owner(context, &*access.grant()?, &request.user)?;
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
+    let mut transaction = context.services.notes.transaction(&accesses)?;
     let mut writer = transaction.writer(0);
     if !writer.profile_delete(&request.profile, user.as_ref())? {
         let ticket = writer.last_ticket();
@@ -68,11 +68,11 @@ pub(crate) fn delete(
 
 /// Returns the user of a personal profile, in the spelling from which its UNID is derived. Returns `None` for the
 /// shared profile.
-fn owner(desk: &CallContext, grant: &Grant, said: &str) -> Result<Option<Name>> {
+fn owner(context: &CallContext, grant: &Grant, said: &str) -> Result<Option<Name>> {
     if said.is_empty() {
         return Ok(None);
     }
-    let person = desk.ground.directory.person(said)?;
+    let person = context.services.directory.person(said)?;
     let name = person.map_or_else(|| Name::new(said), |person| person.name.clone());
     Ok(Some(if grant.is_own(&name) { grant.name().cloned().unwrap_or(name) } else { name }))
 }

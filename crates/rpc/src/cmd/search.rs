@@ -108,8 +108,8 @@ impl Search {
     }
 
     /// Examines the next notes.
-    pub(crate) fn step(mut self, desk: &CallContext) -> Result<CallOutcome<Step>> {
-        let access = desk.access::<level::Reader>(self.database.clone())?;
+    pub(crate) fn step(mut self, context: &CallContext) -> Result<CallOutcome<Step>> {
+        let access = context.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
         if self.deletions {
             check_known(&reading, self.at.modseq)?;
@@ -120,7 +120,7 @@ impl Search {
         let mut bytes = 0;
         let mut next = some.next;
         let mut taken = HashMap::new();
-        let clock = &desk.ground.clock;
+        let clock = &context.services.clock;
         let began = clock.monotonic();
         // Number of entries examined so far.
         let mut looked = 0;
@@ -141,7 +141,7 @@ impl Search {
             if index == looked {
                 let next = &some.entries[index..][..self.at_once.min(some.entries.len() - index)];
                 looked += next.len();
-                taken = self.select(desk, &reading, &lookups, next)?;
+                taken = self.select(context, &reading, &lookups, next)?;
             }
             match &entry.change {
                 Change::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
@@ -171,12 +171,12 @@ impl Search {
     /// Examines the next changes and returns the headers of the notes that the search selects.
     fn select(
         &mut self,
-        desk: &CallContext,
+        context: &CallContext,
         reading: &DatabaseSnapshot<'_>,
         lookups: &LookupContext<'_>,
         entries: &[ChangeEntry],
     ) -> Result<HashMap<NoteId, Header>> {
-        let began = desk.ground.clock.monotonic();
+        let began = context.services.clock.monotonic();
         let changed = entries.iter().filter(|entry| matches!(entry.change, Change::Changed { .. }));
         let selection = self.selection.as_ref();
         let notes = changed.map(|entry| entry.note);
@@ -194,7 +194,7 @@ impl Search {
             self.failure = failure.unwrap_or_default();
         }
         // A slow formula is evaluated over few notes at a time, so that the step does not take too long.
-        let is_slow = desk.ground.clock.monotonic() - began > STEP_TIME_MAX / 4;
+        let is_slow = context.services.clock.monotonic() - began > STEP_TIME_MAX / 4;
         self.at_once = if is_slow { 1 } else { (self.at_once * 2).min(NOTES_PER_EVALUATION_MAX) };
         Ok(notes)
     }

@@ -13,33 +13,33 @@ use crate::service::CallOutcome;
 use crate::session::{Session, SessionOwner};
 
 /// Checks a password and starts a session.
-pub(crate) fn login(desk: &CallContext, request: v1::LoginRequest) -> Result<CallOutcome<v1::LoginReply>> {
+pub(crate) fn login(context: &CallContext, request: v1::LoginRequest) -> Result<CallOutcome<v1::LoginReply>> {
     if request.login.len() > LOGIN_BYTES_MAX || request.password.len() > SECRET_BYTES_MAX {
         return Err(Error::Login(LoginError::InvalidCredentials));
     }
-    let accounts = &desk.ground.accounts;
-    let seat = accounts.register_session();
-    let origin = desk.caller.peer.numbered(seat.number()).login_origin(LoginProtocol::Native);
+    let accounts = &context.services.accounts;
+    let slot = accounts.register_session();
+    let origin = context.caller.peer.numbered(slot.number()).login_origin(LoginProtocol::Native);
     let checked = PasswordRequest::without_sasl(request.login.as_bytes(), request.password.as_bytes())
         .and_then(|request| accounts.check_password(&origin, &request));
     let login = checked.map_err(Error::Login)?;
-    Ok(CallOutcome::immediate(begin(desk, login, seat)?))
+    Ok(CallOutcome::immediate(begin(context, login, slot)?))
 }
 
 /// Returns information about the caller's session.
-pub(crate) fn get(desk: &CallContext, _: v1::GetSessionRequest) -> Result<CallOutcome<v1::Session>> {
-    Ok(CallOutcome::immediate(describe(desk, desk.caller.session()?)?))
+pub(crate) fn get(context: &CallContext, _: v1::GetSessionRequest) -> Result<CallOutcome<v1::Session>> {
+    Ok(CallOutcome::immediate(describe(context, context.caller.session()?)?))
 }
 
 /// Ends the caller's session.
-pub(crate) fn logout(desk: &CallContext, _: v1::LogoutRequest) -> Result<CallOutcome<v1::LogoutReply>> {
-    desk.sessions.end(desk.caller.session()?);
+pub(crate) fn logout(context: &CallContext, _: v1::LogoutRequest) -> Result<CallOutcome<v1::LogoutReply>> {
+    context.sessions.end(context.caller.session()?);
     Ok(CallOutcome::immediate(v1::LogoutReply {}))
 }
 
 /// A SASL exchange in progress.
 pub(crate) struct LoginExchange {
-    seat: Box<dyn SessionSlot>,
+    slot: Box<dyn SessionSlot>,
     exchange: Exchange,
 }
 
@@ -49,36 +49,36 @@ pub(crate) type ExchangeReply = (v1::AuthenticateReply, Option<LoginExchange>);
 impl LoginExchange {
     /// Starts an exchange with the client's first message.
     pub(crate) fn begin(
-        desk: &CallContext,
+        context: &CallContext,
         mechanisms: &[Mechanism],
         message: &v1::AuthenticateRequest,
     ) -> Result<ExchangeReply> {
         let mechanism = Mechanism::parse(&message.mechanism).ok_or(Error::Login(LoginError::MechanismNotOffered))?;
         check_length(&message.response)?;
-        let seat = desk.ground.accounts.register_session();
-        let peer = desk.caller.peer.numbered(seat.number());
-        let context = peer.login_context(LoginProtocol::Native, mechanisms);
-        proceed(desk, seat, Exchange::begin(mechanism, Some(&message.response), Arc::new(context)))
+        let slot = context.services.accounts.register_session();
+        let peer = context.caller.peer.numbered(slot.number());
+        let login = Arc::new(peer.login_context(LoginProtocol::Native, mechanisms));
+        proceed(context, slot, Exchange::begin(mechanism, Some(&message.response), login))
     }
 
     /// Processes the client's next message.
-    pub(crate) fn step(self, desk: &CallContext, response: &[u8]) -> Result<ExchangeReply> {
+    pub(crate) fn step(self, context: &CallContext, response: &[u8]) -> Result<ExchangeReply> {
         check_length(response)?;
-        proceed(desk, self.seat, self.exchange.step(response))
+        proceed(context, self.slot, self.exchange.step(response))
     }
 }
 
-fn proceed(desk: &CallContext, seat: Box<dyn SessionSlot>, step: Step) -> Result<ExchangeReply> {
+fn proceed(context: &CallContext, slot: Box<dyn SessionSlot>, step: Step) -> Result<ExchangeReply> {
     match step {
         Step::Challenge { challenge, exchange } => {
-            Ok((v1::AuthenticateReply { challenge, login: None }, Some(LoginExchange { seat, exchange })))
+            Ok((v1::AuthenticateReply { challenge, login: None }, Some(LoginExchange { slot, exchange })))
         }
         Step::Check(check) => {
-            let next = check.run(&*desk.ground.accounts);
-            proceed(desk, seat, next)
+            let next = check.run(&*context.services.accounts);
+            proceed(context, slot, next)
         }
         Step::Done { login, message } => {
-            let login = begin(desk, login, seat)?;
+            let login = begin(context, login, slot)?;
             Ok((v1::AuthenticateReply { challenge: message, login: Some(login) }, None))
         }
         Step::Failed(error) => Err(Error::Login(error)),
@@ -89,20 +89,20 @@ fn check_length(response: &[u8]) -> Result<()> {
     if response.len() > SECRET_BYTES_MAX { Err(Error::Login(LoginError::TooLong)) } else { Ok(()) }
 }
 
-fn begin(desk: &CallContext, login: Login, seat: Box<dyn SessionSlot>) -> Result<v1::LoginReply> {
-    let (token, session) = desk.sessions.begin(login.authorization, seat)?;
-    Ok(v1::LoginReply { token, session: Some(describe(desk, &session)?) })
+fn begin(context: &CallContext, login: Login, slot: Box<dyn SessionSlot>) -> Result<v1::LoginReply> {
+    let (token, session) = context.sessions.begin(login.authorization, slot)?;
+    Ok(v1::LoginReply { token, session: Some(describe(context, &session)?) })
 }
 
-fn describe(desk: &CallContext, session: &Session) -> Result<v1::Session> {
+fn describe(context: &CallContext, session: &Session) -> Result<v1::Session> {
     let (name, mail_file) = match &session.who {
         SessionOwner::Person(login) => {
-            let person = desk.ground.directory.person(login)?.ok_or(Error::NoSession)?;
+            let person = context.services.directory.person(login)?.ok_or(Error::NoSession)?;
             (person.name.canonical().to_owned(), person.mail_file.clone())
         }
         SessionOwner::Server(name) => (name.canonical().to_owned(), String::new()),
     };
-    let idle = desk.sessions.bounds().idle.as_secs();
+    let idle = context.sessions.bounds().idle.as_secs();
     let is_server = session.ends.is_none();
     Ok(v1::Session {
         name,

@@ -11,13 +11,13 @@ use crate::limits::{UNREAD_EXAMINED_MAX, UNREAD_PER_PAGE_MAX};
 use crate::service::CallOutcome;
 
 /// Marks notes as read or unread.
-pub(crate) fn mark(desk: &CallContext, request: v1::MarkNotesRequest) -> Result<CallOutcome<v1::MarkNotesReply>> {
-    let access = desk.access_for_change::<level::Reader>(request.database)?;
+pub(crate) fn mark(context: &CallContext, request: v1::MarkNotesRequest) -> Result<CallOutcome<v1::MarkNotesReply>> {
+    let access = context.access_for_change::<level::Reader>(request.database)?;
     let notes = {
         let reading = access.read()?;
         find_all(&reading, request.notes)?
     };
-    desk.write(&access, |writer| {
+    context.write(&access, |writer| {
         if request.unread {
             writer.mark_unread(&notes)?;
         } else {
@@ -28,8 +28,8 @@ pub(crate) fn mark(desk: &CallContext, request: v1::MarkNotesRequest) -> Result<
 }
 
 /// Lists the documents that the caller has not read.
-pub(crate) fn list(desk: &CallContext, request: v1::ListUnreadRequest) -> Result<CallOutcome<v1::ListUnreadReply>> {
-    let access = desk.access::<level::Reader>(request.database)?;
+pub(crate) fn list(context: &CallContext, request: v1::ListUnreadRequest) -> Result<CallOutcome<v1::ListUnreadReply>> {
+    let access = context.access::<level::Reader>(request.database)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => UNREAD_PER_PAGE_MAX,
         limit => limit.min(UNREAD_PER_PAGE_MAX),

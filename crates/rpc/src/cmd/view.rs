@@ -33,9 +33,9 @@ use crate::limits::{
 use crate::service::CallOutcome;
 
 /// Lists views and folders.
-pub(crate) fn list(desk: &CallContext, request: v1::ListViewsRequest) -> Result<CallOutcome<v1::ListViewsReply>> {
+pub(crate) fn list(context: &CallContext, request: v1::ListViewsRequest) -> Result<CallOutcome<v1::ListViewsReply>> {
     use v1::list_views_request::Kind as Wanted;
-    let access = desk.access::<level::Reader>(request.database.clone())?;
+    let access = context.access::<level::Reader>(request.database.clone())?;
     let reading = access.read()?;
     let mut listed: Vec<v1::View> = reading.views_and_folders()?.iter().map(describe).collect();
     listed.retain(|view| match request.kind() {
@@ -68,10 +68,10 @@ pub(crate) enum RefreshStep {
 impl CollectionRequest {
     /// Applies some changes to the index. If the index must be built, requests a build, unless `asked` is `true`: then
     /// a requested build has already ended.
-    pub(crate) fn refresh(&self, desk: &CallContext, asked: bool) -> Result<CallOutcome<RefreshStep>> {
-        let access = desk.access::<level::Reader>(self.database.clone())?;
+    pub(crate) fn refresh(&self, context: &CallContext, asked: bool) -> Result<CallOutcome<RefreshStep>> {
+        let access = context.access::<level::Reader>(self.database.clone())?;
         let database = access.database().number();
-        let indexer = &desk.ground.indexer;
+        let indexer = &context.services.indexer;
         let (note, when, way) = {
             let reading = access.read()?;
             let ViewOrFolder::View(info) = find(&reading, self.view.as_ref())? else {
@@ -110,11 +110,11 @@ impl CollectionRequest {
     /// Describes the collection with its size.
     pub(crate) fn describe(
         &self,
-        desk: &CallContext,
+        context: &CallContext,
         late: bool,
         progress: Option<BuildProgress>,
     ) -> Result<CallOutcome<v1::Collection>> {
-        let access = desk.access::<level::Reader>(self.database.clone())?;
+        let access = context.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
         let found = find(&reading, self.view.as_ref())?;
         let opened = found.open(&reading)?;
@@ -135,9 +135,12 @@ impl CollectionRequest {
 }
 
 /// Reads entries.
-pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Result<CallOutcome<v1::ReadEntriesReply>> {
+pub(crate) fn read(
+    context: &CallContext,
+    request: v1::ReadEntriesRequest,
+) -> Result<CallOutcome<v1::ReadEntriesReply>> {
     check_count(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
-    let access = desk.access::<level::Reader>(request.database.clone())?;
+    let access = context.access::<level::Reader>(request.database.clone())?;
     let reading = access.read()?;
     let found = find(&reading, request.view.as_ref())?;
     let opened = found.open(&reading)?;
@@ -165,14 +168,14 @@ pub(crate) fn read(desk: &CallContext, request: v1::ReadEntriesRequest) -> Resul
 
 /// Finds entries by the values of their sorted columns.
 pub(crate) fn find_by_key(
-    desk: &CallContext,
+    context: &CallContext,
     request: v1::FindByKeyRequest,
 ) -> Result<CallOutcome<v1::FindByKeyReply>> {
     check_count(request.keys.len().max(request.to_keys.len()), "values of a key", FIND_KEYS_MAX)?;
     if request.partial && !request.to_keys.is_empty() {
         return Err(Error::invalid("partial cannot be combined with to_keys"));
     }
-    let access = desk.access::<level::Reader>(request.database)?;
+    let access = context.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
     let opened = find(&reading, request.view.as_ref())?.open(&reading)?;
     let source = opened.source(&reading, collation(request.collation))?;

@@ -49,10 +49,10 @@ async fn step(
     let dialogue = exchange.dialogue.take();
     let options = Arc::clone(&service.options);
     let (reply, dialogue) = service
-        .run_on_worker(caller, move |desk| {
+        .run_on_worker(caller, move |context| {
             let step = match dialogue {
-                Some(dialogue) => dialogue.step(desk, &message.response),
-                None => LoginExchange::begin(desk, &options.mechanisms, &message),
+                Some(dialogue) => dialogue.step(context, &message.response),
+                None => LoginExchange::begin(context, &options.mechanisms, &message),
             };
             step.map(CallOutcome::immediate)
         })
@@ -79,6 +79,6 @@ pub(super) fn describe(service: &Service) -> v1::Server {
         mechanisms: options.mechanisms.iter().map(ToString::to_string).collect(),
         message_bytes_max: MESSAGE_BYTES_MAX as u64,
         call_time_max_ms: u32::try_from(options.call_time_max.as_millis()).unwrap_or(u32::MAX),
-        now_us: service.ground.clock.now().0,
+        now_us: service.services.clock.now().0,
     }
 }

@@ -69,7 +69,7 @@ pub struct Services {
     /// The service that builds the indexes of views.
     pub indexer: Arc<dyn Indexer>,
     /// The service that creates databases.
-    pub maker: Arc<dyn DatabaseCreator>,
+    pub database_creator: Arc<dyn DatabaseCreator>,
     /// The service that accepts mail.
     pub submissions: Arc<SubmissionService>,
     /// The pool that runs the verbs.
@@ -85,7 +85,7 @@ pub struct Services {
 /// The state shared by all connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
-    pub(crate) ground: Arc<Services>,
+    pub(crate) services: Arc<Services>,
     pub(crate) options: Arc<Options>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) budget: Budget,
@@ -95,15 +95,15 @@ pub struct Service {
 impl Service {
     /// Creates the service.
     #[must_use]
-    pub fn new(ground: Services, options: Options) -> Arc<Self> {
-        let largest = usize::try_from(ground.submissions.options().message_bytes_max).unwrap_or(usize::MAX);
+    pub fn new(services: Services, options: Options) -> Arc<Self> {
+        let largest = usize::try_from(services.submissions.options().message_bytes_max).unwrap_or(usize::MAX);
         let share_bytes = ACCOUNT_MEMORY_BYTES_MAX.max(largest.saturating_add(2 * MESSAGE_BYTES_MAX));
-        let clock = Arc::clone(&ground.clock);
-        let random = Arc::clone(&ground.random);
+        let clock = Arc::clone(&services.clock);
+        let random = Arc::clone(&services.random);
         let sessions = Sessions::new(options.sessions.clone(), share_bytes, clock, random);
-        let shutdown = ground.shutdown.clone();
+        let shutdown = services.shutdown.clone();
         Arc::new(Self {
-            ground: Arc::new(ground),
+            services: Arc::new(services),
             options: Arc::new(options),
             sessions: Arc::new(sessions),
             budget: Budget::new(MEMORY_BYTES_MAX),
@@ -124,14 +124,14 @@ impl Service {
         R: Send + 'static,
         F: FnOnce(&CallContext) -> Result<CallOutcome<R>> + Send + 'static,
     {
-        let desk = CallContext::new(Arc::clone(&self.ground), Arc::clone(&self.sessions), caller.clone());
-        let ran = self.ground.pool.run_awaited(move || work(&desk)).await;
+        let context = CallContext::new(Arc::clone(&self.services), Arc::clone(&self.sessions), caller.clone());
+        let ran = self.services.pool.run_awaited(move || work(&context)).await;
         let done = ran.map_err(|error| {
             tracing::error!(target: "rpc", %error, "a call did not run to completion");
             Error::Unavailable
         })??;
         if let Some(ticket) = done.ticket {
-            self.ground.notes.store().durable(ticket).await.map_err(notes::Error::from)?;
+            self.services.notes.store().durable(ticket).await.map_err(notes::Error::from)?;
         }
         Ok(done.reply)
     }
@@ -147,7 +147,7 @@ impl Service {
         R: Send + 'static,
     {
         let (caller, message) = split_request(request)?;
-        Ok(tonic::Response::new(self.run_on_worker(&caller, move |desk| verb(desk, message)).await?))
+        Ok(tonic::Response::new(self.run_on_worker(&caller, move |context| verb(context, message)).await?))
     }
 }
 

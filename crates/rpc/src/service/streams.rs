@@ -44,7 +44,7 @@ fn content(service: &Service, caller: crate::admission::Caller, content: Content
         if flow.ready.is_empty()
             && let Some(content) = flow.rest.take()
         {
-            let pieces = service.run_on_worker(&caller, move |desk| content.step(desk)).await?;
+            let pieces = service.run_on_worker(&caller, move |context| content.step(context)).await?;
             flow = ChunkStream { ready: pieces.chunks.into(), rest: pieces.rest };
         }
         Ok(flow.ready.pop_front().map(|chunk| (chunk, flow)))
@@ -61,7 +61,7 @@ pub(super) fn search_notes(
     Ok(Response::new(replies(service.clone(), caller, Some(search), |service, caller, mut search| async move {
         // Steps without results send no message, except for the last step.
         while let Some(rest) = search.take() {
-            let step = service.run_on_worker(&caller, move |desk| rest.step(desk)).await?;
+            let step = service.run_on_worker(&caller, move |context| rest.step(context)).await?;
             search = step.rest;
             if search.is_none() || !step.reply.notes.is_empty() || !step.reply.deleted.is_empty() {
                 return Ok(Some((step.reply, search)));
@@ -80,9 +80,9 @@ pub(super) async fn attach_file(
     let Some(Part::Header(header)) = messages.message().await?.and_then(|message| message.part) else {
         return Err(Error::invalid("the first message must contain the header").into());
     };
-    attachment::check_header(&header, service.ground.submissions.options().message_bytes_max)?;
+    attachment::check_header(&header, service.services.submissions.options().message_bytes_max)?;
     let checked = header.clone();
-    service.run_on_worker(&caller, move |desk| attachment::check_before_content(desk, checked)).await?;
+    service.run_on_worker(&caller, move |context| attachment::check_before_content(context, checked)).await?;
     let length = usize::try_from(header.length_bytes).map_err(|_| Error::Unavailable)?;
     // The store accepts content only as a whole. The budget limits how much content may wait for the rest and for the
     // disk.
@@ -96,9 +96,9 @@ pub(super) async fn attach_file(
     let (content, memory) = content.into_parts();
     check_announced(content.len(), length)?;
     let saved = service
-        .run_on_worker(&caller, move |desk| {
+        .run_on_worker(&caller, move |context| {
             let _memory = memory;
-            attachment::attach(desk, header, &content)
+            attachment::attach(context, header, &content)
         })
         .await?;
     Ok(Response::new(saved))
@@ -132,7 +132,7 @@ pub(super) async fn deposit_mail(
     let Some(Part::Envelope(envelope)) = messages.message().await?.and_then(|message| message.part) else {
         return Err(Error::invalid("the first message must contain the envelope").into());
     };
-    let limits = service.ground.submissions.options();
+    let limits = service.services.submissions.options();
     deposit::check(&envelope, limits.recipients_max, limits.message_bytes_max)?;
     let announced = usize::try_from(envelope.length_bytes).ok().filter(|length| *length > 0);
     let bytes_max = announced.unwrap_or(usize::try_from(limits.message_bytes_max).unwrap_or(usize::MAX));
@@ -146,9 +146,9 @@ pub(super) async fn deposit_mail(
     let (content, memory) = content.into_parts();
     check_announced(content.len(), announced.unwrap_or(content.len()))?;
     let deposited = service
-        .run_on_worker(&caller, move |desk| {
+        .run_on_worker(&caller, move |context| {
             let _memory = memory;
-            deposit::deposit(desk, envelope, content)
+            deposit::deposit(context, envelope, content)
         })
         .await?;
     deposited.durable.await.map_err(|refusal| deposit::submission_error(refusal.into()))?;

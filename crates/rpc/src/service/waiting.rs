@@ -26,7 +26,7 @@ pub(super) async fn open_collection(
     let mut progress = None;
     let late = loop {
         let step = opening.clone();
-        match service.run_on_worker(caller, move |desk| step.refresh(desk, asked)).await? {
+        match service.run_on_worker(caller, move |context| step.refresh(context, asked)).await? {
             RefreshStep::Done => break false,
             RefreshStep::More if Instant::now() < until => {}
             RefreshStep::More | RefreshStep::Build(None) => break true,
@@ -40,7 +40,7 @@ pub(super) async fn open_collection(
             }
         }
     };
-    service.run_on_worker(caller, move |desk| opening.describe(desk, late, progress)).await
+    service.run_on_worker(caller, move |context| opening.describe(context, late, progress)).await
 }
 
 /// Serves `WatchChanges`.
@@ -77,7 +77,7 @@ async fn follow(
             service.sessions.renew(session)?;
         }
         let watch = following.watch;
-        let (look, watch) = service.run_on_worker(caller, move |desk| watch.read_changes(desk)).await?;
+        let (look, watch) = service.run_on_worker(caller, move |context| watch.read_changes(context)).await?;
         following.watch = watch;
         let is_news = !look.batch.changes.is_empty() || following.told != Some(look.batch.modseq);
         following.is_over = following.watch.is_once() && !look.more;
@@ -102,7 +102,7 @@ pub(super) async fn poll_new_mail(
     let until = Instant::now() + patience;
     loop {
         let state = message.state.clone();
-        let (reply, changed) = service.run_on_worker(&caller, move |desk| change::poll(desk, &state)).await?;
+        let (reply, changed) = service.run_on_worker(&caller, move |context| change::poll(context, &state)).await?;
         if reply.new_mail || Instant::now() >= until {
             return Ok(Response::new(reply));
         }

@@ -165,7 +165,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
             age: keys.session_time.0,
         },
     };
-    let ground = rpc::service::Services {
+    let services = rpc::service::Services {
         notes: Arc::clone(&instance.notes),
         directory: Arc::clone(&instance.directory),
         accounts: Arc::clone(logins) as Arc<dyn rpc::backend::Accounts>,
@@ -174,14 +174,14 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
             Box::new(move || full_text.open_existing())
         },
         indexer: Arc::new(UpdateRequests { updater: Arc::clone(&server.updater), instance: Arc::clone(instance) }),
-        maker: Arc::new(TemplateDatabaseCreator::new(instance)),
+        database_creator: Arc::new(TemplateDatabaseCreator::new(instance)),
         submissions,
         pool: server.pool.clone(),
         clock: Arc::clone(&instance.clock),
         random: Arc::clone(&instance.random),
         shutdown: server.shutdown.clone(),
     };
-    rpc::Service::new(ground, options)
+    rpc::Service::new(services, options)
 }
 
 /// Performs the handshake in the same task that then serves the connection. This costs nothing, because the HTTP/2
@@ -195,10 +195,10 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
         let service = Arc::clone(&service);
         let tls = Arc::clone(&tls);
         let organization = organization.clone();
-        spawn(&sessions, peer, admission, |peer, dismissal| async move {
+        spawn(&sessions, peer, admission, |peer, termination| async move {
             let stream = stream.accept_tls_h2(&tls).await?;
             let server = stream.peer_certificate().and_then(|certificate| server_name_in(certificate, &organization));
-            rpc::serve(stream, peer.encrypted(), server, service, dismissal).await
+            rpc::serve(stream, peer.encrypted(), server, service, termination).await
         });
     })
 }
@@ -208,7 +208,7 @@ fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> ServeCo
     let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer, dismissal| imap::serve(stream, peer, service, dismissal));
+        spawn(&sessions, peer, admission, |peer, termination| imap::serve(stream, peer, service, termination));
     })
 }
 
@@ -217,7 +217,9 @@ fn serve_smtp(service: &Arc<smtp::connection::ListenerServices>, sessions: &Arc<
     let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer, dismissal| smtp::connection::serve(stream, peer, service, dismissal));
+        spawn(&sessions, peer, admission, |peer, termination| {
+            smtp::connection::serve(stream, peer, service, termination)
+        });
     })
 }
 
@@ -226,7 +228,7 @@ fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> ServeCo
     let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer, dismissal| pop3::serve(stream, peer, service, dismissal));
+        spawn(&sessions, peer, admission, |peer, termination| pop3::serve(stream, peer, service, termination));
     })
 }
 
@@ -240,21 +242,21 @@ fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'stati
     serve: impl FnOnce(Peer, SessionTermination) -> F,
 ) {
     let session = sessions.begin();
-    let serving = serve(peer.numbered(session.number()), session.dismissal().clone());
+    let serving = serve(peer.numbered(session.number()), session.termination().clone());
     tokio::spawn(async move {
         tokio::select! {
             outcome = serving => if let Err(error) = outcome {
                 tracing::debug!(target: "wire", %peer, %error, "the session failed");
             },
-            () = dismissal_timeout(session.dismissal()) => {}
+            () = termination_timeout(session.termination()) => {}
         }
         drop(admission);
     });
 }
 
 /// Waits until a dismissed session should have ended.
-async fn dismissal_timeout(dismissal: &SessionTermination) {
-    dismissal.given().await;
+async fn termination_timeout(termination: &SessionTermination) {
+    termination.terminated().await;
     tokio::time::sleep(SESSION_END_TIME_MAX).await;
 }
 

@@ -51,7 +51,7 @@ fn a_refused_login_leaves_the_login_before_it() {
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
     directory.user_set("ann", &change).expect("the user exists");
     assert_eq!(watch.look().expect("a sound store"), 1);
-    assert!(session.dismissal().is_terminated());
+    assert!(session.termination().is_terminated());
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn changes_without_effect_on_an_account_end_no_session() {
     let other = UserChange { disabled: Some(true), ..UserChange::default() };
     directory.user_set("bob", &other).expect("the user exists");
     assert_eq!(watch.look().expect("a sound store"), 0);
-    assert!(!session.dismissal().is_terminated());
+    assert!(!session.termination().is_terminated());
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn the_watch_ends_sessions_until_the_server_drains() {
     let task = tokio::spawn(watch(&sample, &sessions).run(shutdown.clone()));
     let change = UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() };
     sample.instance.directory.user_set("ann", &change).expect("the user exists");
-    session.dismissal().given().await;
+    session.termination().terminated().await;
     shutdown.drain();
     task.await.expect("no panic");
 }

@@ -55,7 +55,7 @@ struct TestServer {
     address: SocketAddr,
     shutdown: Shutdown,
     /// Ends all sessions of the server.
-    dismissal: SessionTermination,
+    termination: SessionTermination,
     /// The certificate that makes a client trust the server.
     certificate: String,
 }
@@ -102,8 +102,8 @@ async fn start_listener(change: impl FnOnce(&mut ListenerRules), handshake: Hand
     change(&mut rules);
     let (service, backend, certificate) = service(rules, None);
     let shutdown = service.shutdown.clone();
-    let dismissal = SessionTermination::default();
-    let everybody = dismissal.clone();
+    let termination = SessionTermination::default();
+    let everybody = termination.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     tokio::spawn(async move {
@@ -120,7 +120,7 @@ async fn start_listener(change: impl FnOnce(&mut ListenerRules), handshake: Hand
             });
         }
     });
-    TestServer { backend, address, shutdown, dismissal, certificate }
+    TestServer { backend, address, shutdown, termination, certificate }
 }
 
 async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> SmtpClient {
@@ -402,7 +402,7 @@ async fn whose_account_was_changed_hears_so() {
         }
         last.clear();
     }
-    site.dismissal.terminate();
+    site.termination.terminate();
     let said = stream.next_line().await.expect("a line");
     let text = "421 4.7.0 Account disabled, removed or given another password, closing connection";
     assert_eq!(said.as_deref(), Some(text), "also within a transaction");
