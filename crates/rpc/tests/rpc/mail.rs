@@ -1,0 +1,122 @@
+//! Mail that clients deposit.
+
+use proto::v1::{self, deposit_mail_request::Part};
+use tonic::{Code, Status};
+
+use crate::world::{Client, TestServer, refusal, refused};
+
+const MESSAGE: &[u8] = b"From: ann@acme.test\r\nTo: bob@acme.test\r\nSubject: x\r\n\r\nhello\r\n";
+
+fn envelope(sender: &str, recipients: &[&str], length_bytes: u64, request_id: &str) -> v1::DepositMailRequest {
+    let envelope = v1::deposit_mail_request::Envelope {
+        sender: sender.to_owned(),
+        recipients: recipients.iter().map(|address| (*address).to_owned()).collect(),
+        length_bytes,
+        request_id: request_id.to_owned(),
+    };
+    v1::DepositMailRequest { part: Some(Part::Envelope(envelope)) }
+}
+
+fn content(bytes: &[u8]) -> v1::DepositMailRequest {
+    v1::DepositMailRequest { part: Some(Part::Content(bytes.to_vec())) }
+}
+
+async fn deposit(client: &Client, parts: Vec<v1::DepositMailRequest>) -> Result<String, Status> {
+    client.mail().deposit_mail(futures_util::stream::iter(parts)).await.map(|reply| reply.into_inner().id)
+}
+
+/// Returns the messages in a person's inbox.
+fn inbox(server: &TestServer, login: &str) -> Vec<String> {
+    let Ok(file) = server.mail.open_as_server(&format!("mail/{login}.nsf")) else { return Vec::new() };
+    let view = file.view().expect("the mail file can be read");
+    let inbox = view.folder("INBOX").expect("the mail file can be read").expect("there is an inbox").id;
+    let mut found = Vec::new();
+    view.entries(inbox, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
+        let message = view.message(entry.note)?.expect("an entry has its message");
+        found.push(String::from_utf8_lossy(&message.raw()?).into_owned());
+        Ok(std::ops::ControlFlow::Continue(()))
+    })
+    .expect("the mail file can be read");
+    found
+}
+
+#[tokio::test]
+async fn a_message_in_pieces_arrives_once_for_each_request() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    let parts = || {
+        let (first, rest) = MESSAGE.split_at(20);
+        let length = MESSAGE.len() as u64;
+        vec![envelope("", &["bob@acme.test"], length, "request-1"), content(first), content(rest)]
+    };
+    let id = deposit(&ann, parts()).await.expect("bob takes mail");
+    assert!(!id.is_empty());
+    assert_eq!(deposit(&ann, parts()).await.expect("the same request"), id);
+    let found = inbox(&server, "bob");
+    assert_eq!(found.len(), 1, "the repeated request is not sent twice");
+    assert!(found[0].ends_with("\r\n\r\nhello\r\n") && found[0].contains("Subject: x\r\n"), "{}", found[0]);
+    assert!(found[0].contains("ann@acme.test"), "the reverse path is the sender's own address");
+}
+
+#[tokio::test]
+async fn the_same_identifier_of_another_person_is_another_request() {
+    let server = TestServer::new();
+    let length = MESSAGE.len() as u64;
+    let ann = server.log_in("ann").await;
+    let sent = vec![envelope("", &["bob@acme.test"], length, "7"), content(MESSAGE)];
+    deposit(&ann, sent).await.expect("bob takes mail");
+    let bob = server.log_in("bob").await;
+    let own = b"From: bob@acme.test\r\n\r\nfrom bob\r\n";
+    let sent = vec![envelope("", &["ann@acme.test"], own.len() as u64, "7"), content(own)];
+    deposit(&bob, sent).await.expect("ann takes mail");
+    assert_eq!((inbox(&server, "bob").len(), inbox(&server, "ann").len()), (1, 1));
+}
+
+#[tokio::test]
+async fn refused_messages_reach_nobody() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    let length = MESSAGE.len() as u64;
+    let bob = &["bob@acme.test"][..];
+    let foreign = b"From: bob@acme.test\r\n\r\nx\r\n";
+    let check = async |parts: Vec<v1::DepositMailRequest>, code: Code, reason: &str| {
+        let outcome = deposit(&ann, parts).await;
+        assert_eq!(refusal(outcome), refused(code, reason));
+    };
+    check(vec![envelope("bob@acme.test", bob, length, ""), content(MESSAGE)], Code::PermissionDenied, "sender").await;
+    let parts = vec![envelope("", bob, foreign.len() as u64, ""), content(foreign)];
+    check(parts, Code::PermissionDenied, "sender").await;
+    let unknown = &["bob@acme.test", "zork@acme.test"];
+    check(vec![envelope("", unknown, length, ""), content(MESSAGE)], Code::InvalidArgument, "recipient").await;
+    let many = &["a@x.test", "b@x.test", "c@x.test", "d@x.test"];
+    check(vec![envelope("", many, length, ""), content(MESSAGE)], Code::ResourceExhausted, "limit").await;
+    check(vec![envelope("", bob, 100_001, ""), content(MESSAGE)], Code::ResourceExhausted, "limit").await;
+    check(vec![content(MESSAGE)], Code::InvalidArgument, "invalid").await;
+    check(vec![], Code::InvalidArgument, "invalid").await;
+    check(vec![envelope("", bob, length + 1, ""), content(MESSAGE)], Code::InvalidArgument, "invalid").await;
+    check(vec![envelope("", bob, length - 1, ""), content(MESSAGE)], Code::InvalidArgument, "invalid").await;
+    assert_eq!(inbox(&server, "bob").len(), 0);
+}
+
+#[tokio::test]
+async fn a_client_learns_of_new_mail() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    let bob = server.log_in("bob").await;
+    let send = |text: &str| {
+        let message = format!("From: ann@acme.test\r\n\r\n{text}\r\n").into_bytes();
+        vec![envelope("", &["bob@acme.test"], message.len() as u64, ""), content(&message)]
+    };
+    deposit(&ann, send("one")).await.expect("bob takes mail");
+    let poll = async |state: Vec<u8>| {
+        let request = v1::PollNewMailRequest { state, wait_ms: 0 };
+        bob.changes().poll_new_mail(request).await.expect("bob has a mail file").into_inner()
+    };
+    let first = poll(Vec::new()).await;
+    assert_eq!((first.messages, first.unread), (1, 1));
+    let same = poll(first.state.clone()).await;
+    assert_eq!((same.new_mail, same.messages), (false, 1));
+    deposit(&ann, send("two")).await.expect("bob takes mail");
+    let next = poll(first.state).await;
+    assert_eq!((next.new_mail, next.messages, next.unread), (true, 2, 2));
+}

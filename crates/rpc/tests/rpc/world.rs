@@ -1,0 +1,404 @@
+//! A server in memory: a directory with people, a database, and doubles for logins, indexes and new databases.
+//!
+//! The people are `ann`, `bob` and `eve` of `acme.test`, all with the password [`PASSWORD`]; eve is disabled. The
+//! database `plan.nsf` belongs to ann. Bob is an Author of it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use base::sim::{SeededRandom, SimClock};
+use base::sync::Mutex;
+use base::{Clock, DbNumber, Name, NoteId, Random};
+use directory::{Directory, NewUser, UserChange};
+use http::header::AUTHORIZATION;
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use mail::mailbox::{MailOptions, MailStore};
+use mail::router::{AcceptOutcome, Envelope, Router, RouterOptions};
+use mail::submission::{
+    DirectoryResolver, Origin, Refusal, SenderPolicy, SubmissionHooks, SubmissionOptions, SubmissionService,
+};
+use notes::{Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes};
+use proto::{details, v1};
+use rpc::backend::{Accounts, BuildProgress, CreateDatabaseError, DatabaseCreator, Indexer, SessionSlot, Template};
+use rpc::session::SessionLimits;
+use rpc::{Options, Service, Services};
+use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
+use store::Store;
+use store::memory::MemoryEngine;
+use tokio::sync::watch;
+use tonic::body::Body;
+use tonic::{Code, Status};
+use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
+
+pub const PASSWORD: &str = "sesame street";
+pub const PLAN: &str = "plan.nsf";
+
+/// Bytes that a connection in memory holds in each direction.
+const PIPE_BYTES: usize = 256 << 10;
+
+/// The server.
+pub struct TestServer {
+    pub clock: Arc<SimClock>,
+    pub directory: Arc<Directory>,
+    pub mail: Arc<MailStore>,
+    pub indexes: Arc<TestIndexer>,
+    pub accounts: Arc<TestAccounts>,
+    pub shutdown: Shutdown,
+    service: Arc<Service>,
+}
+
+impl TestServer {
+    /// Starts the server with the default options.
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// Starts the server with changed options.
+    pub fn with(change: impl FnOnce(&mut Options)) -> Self {
+        let engine = Arc::new(MemoryEngine::new(1));
+        let store = Store::with_engine(engine, &store::Options::default()).expect("a store in memory opens");
+        let clock = Arc::new(SimClock::new());
+        let ticks: Arc<dyn Clock> = Arc::clone(&clock) as _;
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
+        let notes = Notes::open(Arc::new(store), Arc::clone(&ticks), Arc::clone(&random));
+        let directory = Directory::open(&notes, directory::Options::new("hub/Acme"), &ticks).expect("a new store");
+        let directory = Arc::new(directory);
+        add_people(&directory).expect("the directory is empty");
+        create_plan(&notes);
+        let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
+        let submissions = submissions(&directory, &mail);
+        let pool = PoolOptions { workers: 2, ..PoolOptions::default() };
+        let pool = Pool::new(&pool, Arc::clone(&ticks)).expect("two threads start");
+        let accounts = Arc::new(TestAccounts::default());
+        let indexes = Arc::new(TestIndexer::default());
+        let creator = TestCreator { notes: Arc::clone(&notes) };
+        let shutdown = Shutdown::new();
+        let services = Services {
+            notes,
+            directory: Arc::clone(&directory),
+            accounts: Arc::clone(&accounts) as _,
+            full_text: Box::new(|| Ok(None)),
+            indexer: Arc::clone(&indexes) as _,
+            database_creator: Arc::new(creator),
+            submissions,
+            pool,
+            clock: ticks,
+            random,
+            shutdown: shutdown.clone(),
+        };
+        let mut options = Options {
+            hostname: "hub.acme.test".to_owned(),
+            version: "doublet 1".to_owned(),
+            mechanisms: vec![sasl::Mechanism::Plain],
+            compression: false,
+            call_time_max: Duration::from_secs(60),
+            sessions: SessionLimits::default(),
+        };
+        change(&mut options);
+        Self { clock, directory, mail, indexes, accounts, shutdown, service: Service::new(services, options) }
+    }
+
+    /// Connects without a login.
+    pub async fn connect(&self) -> Client {
+        let (ours, theirs) = Stream::duplex(PIPE_BYTES);
+        let peer = Peer::network("192.0.2.7:4000".parse().expect("an address")).encrypted();
+        let service = Arc::clone(&self.service);
+        tokio::spawn(rpc::serve(theirs, peer, None, service, SessionTermination::default()));
+        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(ours));
+        let (sender, driver) = handshake.await.expect("the server speaks HTTP/2");
+        tokio::spawn(driver);
+        Client { channel: Channel { sender, token: None } }
+    }
+
+    /// Connects and logs in.
+    pub async fn log_in(&self, who: &str) -> Client {
+        let client = self.connect().await;
+        let reply = client.try_log_in(who, PASSWORD).await.expect("the password is right");
+        client.with_token(&reply.token)
+    }
+
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+}
+
+fn add_people(directory: &Directory) -> directory::Result<()> {
+    directory.domain_add("acme.test", &[])?;
+    for login in ["ann", "bob", "eve"] {
+        directory.user_add(&NewUser::new(&format!("{login}@acme.test")))?;
+    }
+    directory.user_set("eve@acme.test", &UserChange { disabled: Some(true), ..UserChange::default() })?;
+    Ok(())
+}
+
+fn create_plan(notes: &Arc<Notes>) {
+    let mut acl = Acl::private(&Name::new(&canonical("ann")));
+    acl.entries.push(AclEntry::new(canonical("bob").as_str(), AclLevel::Author));
+    acl.max_internet_access = AclLevel::Manager;
+    let new = NewDatabase::new(PLAN, "The plan", DatabaseKind::Standard, acl);
+    notes.database_create(&new).expect("there is no such database yet");
+}
+
+fn submissions(directory: &Arc<Directory>, mail: &Arc<MailStore>) -> Arc<SubmissionService> {
+    let resolver = Arc::new(DirectoryResolver::new(Arc::clone(directory)));
+    let router = Router::open(Arc::clone(mail), resolver, RouterOptions::default()).expect("a new store");
+    let options = SubmissionOptions {
+        hostname: "hub.acme.test".to_owned(),
+        senders: SenderPolicy::Own,
+        message_bytes_max: 100_000,
+        recipients_max: 3,
+    };
+    let hooks: Arc<dyn SubmissionHooks> = Arc::new(NoHooks);
+    SubmissionService::new(Arc::clone(directory), Arc::clone(mail), router, hooks, options)
+}
+
+/// Hooks that neither sign nor count.
+struct NoHooks;
+
+impl SubmissionHooks for NoHooks {
+    fn sign(&self, message: Vec<u8>) -> Vec<u8> {
+        message
+    }
+
+    fn accepted(&self, _: &Origin, _: &Envelope, _: usize, _: AcceptOutcome) {}
+
+    fn refused(&self, _: &Origin, _: &Refusal) {}
+
+    fn failed(&self, operation: &'static str, error: &(dyn std::error::Error + 'static)) {
+        panic!("{operation}: {error}");
+    }
+}
+
+/// Returns the canonical name of a person.
+pub fn canonical(login: &str) -> String {
+    format!("CN={login}/O=acme.test")
+}
+
+/// Logins that compare the password with [`PASSWORD`], and the signals of the sessions that began.
+#[derive(Default)]
+pub struct TestAccounts {
+    terminations: Mutex<Vec<SessionTermination>>,
+}
+
+impl TestAccounts {
+    /// Ends all sessions, as after changes of their accounts.
+    pub fn terminate_all(&self) {
+        self.terminations.lock().iter().for_each(SessionTermination::terminate);
+    }
+}
+
+impl Credentials for TestAccounts {
+    fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
+        match (request.authentication_id(), request.password()) {
+            ("eve", PASSWORD) => Err(LoginError::AccountDisabled),
+            ("busy", _) => Err(LoginError::Throttled),
+            (login @ ("ann" | "bob"), PASSWORD) => Ok(Login::new(canonical(login))),
+            _ => Err(LoginError::InvalidCredentials),
+        }
+    }
+}
+
+impl Accounts for TestAccounts {
+    fn register_session(&self) -> Box<dyn SessionSlot> {
+        let mut terminations = self.terminations.lock();
+        let termination = SessionTermination::default();
+        terminations.push(termination.clone());
+        Box::new(TestSlot { number: terminations.len() as u64, termination })
+    }
+}
+
+struct TestSlot {
+    number: u64,
+    termination: SessionTermination,
+}
+
+impl SessionSlot for TestSlot {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn termination(&self) -> &SessionTermination {
+        &self.termination
+    }
+}
+
+/// Builds no index, and keeps the requests and the times of refreshes.
+#[derive(Default)]
+pub struct TestIndexer {
+    /// The requested builds. A build lasts until the test drops its sender.
+    pub builds: Mutex<Vec<(NoteId, watch::Sender<BuildProgress>)>>,
+    /// `true` to refuse further builds.
+    pub is_full: Mutex<bool>,
+    refreshed: Mutex<HashMap<NoteId, usize>>,
+    /// Views that count as updated a short time ago.
+    pub recent: Mutex<Vec<NoteId>>,
+}
+
+impl TestIndexer {
+    /// Returns the number of recorded refreshes of a view.
+    pub fn refresh_count(&self, view: u32) -> usize {
+        self.refreshed.lock().get(&NoteId(view)).copied().unwrap_or_default()
+    }
+}
+
+impl Indexer for TestIndexer {
+    fn build(&self, _: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
+        if *self.is_full.lock() {
+            return None;
+        }
+        let (sender, receiver) = watch::channel(BuildProgress { done: 7, documents: 70 });
+        self.builds.lock().push((view, sender));
+        Some(receiver)
+    }
+
+    fn is_recent(&self, _: DbNumber, view: NoteId, _: u16) -> bool {
+        self.recent.lock().contains(&view)
+    }
+
+    fn record_refresh(&self, _: DbNumber, view: NoteId) {
+        *self.refreshed.lock().entry(view).or_default() += 1;
+    }
+}
+
+/// Creates databases for ann, without templates except `empty`.
+pub struct TestCreator {
+    notes: Arc<Notes>,
+}
+
+impl DatabaseCreator for TestCreator {
+    fn templates(&self) -> Vec<Template> {
+        let text = |text: &str| text.to_owned();
+        vec![Template { name: text("empty"), title: text("Nothing"), description: text("No views.") }]
+    }
+
+    fn create(
+        &self,
+        creator: &Identity,
+        path: &str,
+        title: &str,
+        template: &str,
+    ) -> Result<Arc<Database>, CreateDatabaseError> {
+        if creator.name.canonical() != canonical("ann") {
+            return Err(CreateDatabaseError::NotAllowed);
+        }
+        match (template, path) {
+            ("" | "empty", "") => Err(CreateDatabaseError::Refused("a database needs a path".to_owned())),
+            ("" | "empty", _) => {
+                let acl = Acl { max_internet_access: AclLevel::Manager, ..Acl::private(&creator.name) };
+                let new = NewDatabase::new(path, title, DatabaseKind::Standard, acl);
+                let made = self.notes.database_create(&new);
+                made.map_err(|error| CreateDatabaseError::Directory(directory::Error::Notes(error)))
+            }
+            _ => Err(CreateDatabaseError::NoTemplate),
+        }
+    }
+}
+
+/// A client over a connection in memory.
+#[derive(Clone)]
+pub struct Client {
+    channel: Channel,
+}
+
+macro_rules! stubs {
+    ($($name:ident: $module:ident::$Stub:ident;)+) => {
+        $(
+            pub fn $name(&self) -> v1::$module::$Stub<Channel> {
+                v1::$module::$Stub::new(self.channel.clone())
+            }
+        )+
+    };
+}
+
+impl Client {
+    /// Returns the client with the token of a session.
+    pub fn with_token(mut self, token: &str) -> Self {
+        self.channel.token = Some(format!("Bearer {token}"));
+        self
+    }
+
+    /// Logs in without keeping the token.
+    pub async fn try_log_in(&self, login: &str, password: &str) -> Result<v1::LoginReply, Status> {
+        let request = v1::LoginRequest { login: login.to_owned(), password: password.to_owned() };
+        self.sessions().login(request).await.map(tonic::Response::into_inner)
+    }
+
+    /// Creates a document in the plan.
+    pub async fn create(&self, items: Vec<v1::Item>) -> Result<v1::SavedNote, Status> {
+        let request = v1::CreateNoteRequest { database: plan(), items, ..Default::default() };
+        self.notes().create_note(request).await.map(tonic::Response::into_inner)
+    }
+
+    stubs! {
+        sessions: sessions_client::SessionsClient;
+        databases: databases_client::DatabasesClient;
+        notes: notes_client::NotesClient;
+        views: views_client::ViewsClient;
+        changes: changes_client::ChangesClient;
+        search: search_client::SearchClient;
+        mail: mail_client::MailClient;
+    }
+}
+
+/// The transport of the stubs: one HTTP/2 connection, and the token of a session.
+#[derive(Clone)]
+pub struct Channel {
+    sender: SendRequest<Body>,
+    token: Option<String>,
+}
+
+impl tower_service::Service<http::Request<Body>> for Channel {
+    type Response = http::Response<hyper::body::Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.sender.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let path = request.uri().path();
+        *request.uri_mut() = format!("http://hub.acme.test{path}").parse().expect("a path of the protocol");
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, token.parse().expect("a token"));
+        }
+        Box::pin(self.sender.send_request(request))
+    }
+}
+
+pub fn plan() -> Option<v1::DatabaseKey> {
+    database(PLAN)
+}
+
+pub fn database(path: &str) -> Option<v1::DatabaseKey> {
+    Some(v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path.to_owned())) })
+}
+
+pub fn note(number: u32) -> Option<v1::NoteKey> {
+    Some(v1::NoteKey { key: Some(v1::note_key::Key::NoteId(number)) })
+}
+
+pub fn text(name: &str, text: &str) -> v1::Item {
+    v1::Item {
+        name: name.to_owned(),
+        flags: Some(v1::ItemFlags { summary: true, ..v1::ItemFlags::default() }),
+        value: Some(v1::Value { kind: Some(v1::value::Kind::Text(text.to_owned())) }),
+    }
+}
+
+/// Returns the code and the reason word of a refused call.
+pub fn refusal<T: std::fmt::Debug>(outcome: Result<T, Status>) -> (Code, String) {
+    let status = outcome.expect_err("the call is refused");
+    let reason = details::detail(&status).map(|detail| detail.reason).unwrap_or_default();
+    (status.code(), reason)
+}
+
+/// Returns the code and the reason word that a refused call is expected to have.
+pub fn refused(code: Code, reason: &str) -> (Code, String) {
+    (code, reason.to_owned())
+}
