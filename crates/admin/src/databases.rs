@@ -295,10 +295,10 @@ fn compact(instance: &Instance, request: &CompactRequest, report: &mut ProgressC
         }
     }
     let was = if total == 1 { "was" } else { "were" };
-    let told = if request.dry_run { "examined; nothing was changed" } else { "compacted" };
+    let outcome_text = if request.dry_run { "examined; nothing was changed" } else { "compacted" };
     let rows = found.into_iter().map(|(_, fields)| record(fields)).collect();
     Ok(Answer {
-        says: vec![format!("{} {was} {told}.", counted(total, "database", "databases"))],
+        says: vec![format!("{} {was} {outcome_text}.", counted(total, "database", "databases"))],
         ..Answer::list(rows)
     })
 }

@@ -43,8 +43,8 @@ fn list(instance: &Instance) -> Outcome {
 fn add(instance: &Instance, file: &Path) -> Outcome {
     let (template, was_there) = TemplateCatalog::of(&instance.data).add(file)?;
     let name = &template.name;
-    let told = if was_there { "was replaced" } else { "was added" };
-    let answer = Answer::message(format!("The template {name} {told}."));
+    let outcome_text = if was_there { "was replaced" } else { "was added" };
+    let answer = Answer::message(format!("The template {name} {outcome_text}."));
     Ok(match was_there {
         true => answer.with_message("`doublet design refresh PATH` updates a database that was created from it."),
         false => answer.with_message(format!("`doublet db create PATH --template {name}` creates a database from it.")),

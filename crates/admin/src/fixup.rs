@@ -84,7 +84,7 @@ enum FindingKind {
 }
 
 /// Describes the progress of checking a database.
-fn told(path: &str, stage: Stage, total: u64) -> Progress {
+fn progress_of(path: &str, stage: Stage, total: u64) -> Progress {
     let (what, done, unit) = match stage {
         Stage::Notes(done) => ("reading", done, Unit::Notes),
         Stage::Compared(done) => ("comparing", done, Unit::Notes),
@@ -126,10 +126,10 @@ impl Findings {
             let work = if request.check_only { fixup::check_at } else { fixup::repair_at };
             // The repair of a database is not interrupted once it has started. The step before the next database
             // notices that the caller wants to stop.
-            let mut heard = |stage, total| {
-                let _ = report(told(path, stage, total));
+            let mut on_progress = |stage, total| {
+                let _ = report(progress_of(path, stage, total));
             };
-            match work(notes, path, &mut heard) {
+            match work(notes, path, &mut on_progress) {
                 Ok(result) => {
                     self.add_report(path, &result);
                     if result.repaired
@@ -292,9 +292,12 @@ impl Findings {
         // be removed by now.
         self.rows.retain(|row| row.kind != FindingKind::Failed || row.location == ATTACHMENTS);
         for row in again.rows {
-            match self.rows.iter_mut().find(|told| told.location == row.location && told.description == row.description)
+            match self
+                .rows
+                .iter_mut()
+                .find(|known| known.location == row.location && known.description == row.description)
             {
-                Some(told) => told.repaired &= row.repaired,
+                Some(known) => known.repaired &= row.repaired,
                 None => self.rows.push(row),
             }
         }
@@ -309,7 +312,7 @@ impl Findings {
         let lines: Vec<String> =
             self.unrepaired().map(|row| format!("  {}: {}", row.location, row.description)).collect();
         if lines.is_empty() {
-            let rows = self.rows.into_iter().map(ReportedFinding::told).collect();
+            let rows = self.rows.into_iter().map(ReportedFinding::into_json).collect();
             let answer = Answer::list(rows).with_message(format!("{findings}, all repaired."));
             return Ok(self.messages.into_iter().fold(answer, Answer::with_message));
         }
@@ -379,7 +382,7 @@ fn tables_of(damage: &[store::Error]) -> BTreeSet<Table> {
 }
 
 impl ReportedFinding {
-    fn told(self) -> Value {
+    fn into_json(self) -> Value {
         record(vec![
             ("database", json!(self.location)),
             ("finding", json!(self.description)),

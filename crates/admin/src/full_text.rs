@@ -72,10 +72,11 @@ fn update(
         let progress = instance.full_text.update(search, &path, &|| false)?;
         done += progress.changes as u64;
         let total = Some(total.max(done));
-        let told = report_step(report, Progress { what: format!("indexing {path}"), done, total, unit: Unit::Notes });
-        if progress.complete || told.is_err() {
+        let reported =
+            report_step(report, Progress { what: format!("indexing {path}"), done, total, unit: Unit::Notes });
+        if progress.complete || reported.is_err() {
             search.commit()?;
-            return told;
+            return reported;
         }
     }
 }

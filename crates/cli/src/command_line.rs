@@ -105,16 +105,18 @@ fn show(command: clap::Command, path: &[&str], arguments: &[clap::Arg]) -> clap:
 /// Rejects options of the native protocol for commands that ignore them.
 fn reject_user_options(line: &CommandLine) -> Result<(), String> {
     let remote = &line.place.remote;
-    let said = match &line.command {
+    let option = match &line.command {
         Command::Remote(_)
         | Command::Admin(Request::Db(
             DbRequest::Open { .. } | DbRequest::List | DbRequest::Search(_) | DbRequest::Create { .. },
         )) => return Ok(()),
         // These commands have their own `--user` option, for the owner of the mailbox.
-        Command::Admin(Request::Import(_) | Request::Export(_)) => remote.said().find(|option| *option != "--user"),
-        _ => remote.said().next(),
+        Command::Admin(Request::Import(_) | Request::Export(_)) => {
+            remote.given_options().find(|option| *option != "--user")
+        }
+        _ => remote.given_options().next(),
     };
-    let Some(option) = said else { return Ok(()) };
+    let Some(option) = option else { return Ok(()) };
     let others = USER_COMMANDS.map(|path| format!("`doublet {}`", path.join(" "))).join(", ");
     Err(format!(
         "{option} cannot be used here: this command works on the data folder with the unrestricted rights of its operator. \

@@ -71,11 +71,11 @@ impl RemoteOptions {
     /// Returns `true` if a command that can also work on a data folder is to connect to a server.
     #[must_use]
     pub fn is_given(&self) -> bool {
-        self.said().next().is_some()
+        self.given_options().next().is_some()
     }
 
     /// Returns the names of the given options.
-    pub fn said(&self) -> impl Iterator<Item = &'static str> {
+    pub fn given_options(&self) -> impl Iterator<Item = &'static str> {
         let options = [
             ("--user", self.user.is_some()),
             ("--server", self.server.is_some()),
@@ -180,7 +180,7 @@ where
     let options = options(place, &config)?;
     let password = password(&place.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::of)?;
-    let told = runtime.block_on(async {
+    let output = runtime.block_on(async {
         let client = Client::connect(&options).await.map_err(|error| connect_failure(error, &place.remote))?;
         match client.login_scram(&user, &password, &SystemRandom).await {
             Err(client::Error::Call(status)) if status.code() == client::Code::Unimplemented => {
@@ -189,17 +189,17 @@ where
             outcome => outcome,
         }
         .map_err(Failure::of)?;
-        let told = work(client.clone()).await;
+        let output = work(client.clone()).await;
         // Without a logout the session would end later, by its timeout.
         let _ = client.logout().await;
-        told
+        output
     })?;
-    print_output(told.into(), place.json)
+    print_output(output.into(), place.json)
 }
 
 /// Prints the output of a command.
-fn print_output(told: CommandOutput, is_json: bool) -> Result<ExitStatus, Failure> {
-    let CommandOutput { mut answer, people, late } = told;
+fn print_output(output: CommandOutput, is_json: bool) -> Result<ExitStatus, Failure> {
+    let CommandOutput { mut answer, people, late } = output;
     if is_json {
         print(&format_as_json(&answer));
     } else {
@@ -256,9 +256,9 @@ fn local_address(data: &DataFolder) -> Result<String, Failure> {
             data.path().display()
         ))
     };
-    let told = read_limited(&data.listeners(), FILE_BYTES_MAX).map_err(|_| none())?;
-    let told: serde_json::Value = serde_json::from_slice(&told).map_err(|_| none())?;
-    let address = told["native"][0].as_str().ok_or_else(none)?;
+    let listeners = read_limited(&data.listeners(), FILE_BYTES_MAX).map_err(|_| none())?;
+    let listeners: serde_json::Value = serde_json::from_slice(&listeners).map_err(|_| none())?;
+    let address = listeners["native"][0].as_str().ok_or_else(none)?;
     Ok(address.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:"))
 }
 

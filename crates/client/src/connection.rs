@@ -109,14 +109,14 @@ impl Client {
     /// Logs in with SCRAM-SHA-256. The password is not sent, and the server proves that it knows it.
     pub async fn login_scram(&self, login: &str, password: &str, random: &dyn Random) -> Result<v1::LoginReply, Error> {
         let (scram, first) = Scram::begin(login, password, random);
-        let (said, heard) = request_channel(1);
+        let (requests, request_stream) = request_channel(1);
         let first = v1::AuthenticateRequest { mechanism: "SCRAM-SHA-256".to_owned(), response: first };
-        said.send(first).await;
-        let mut replies = self.sessions().authenticate(heard).await?.into_inner();
+        requests.send(first).await;
+        let mut replies = self.sessions().authenticate(request_stream).await?.into_inner();
         let missing = || Error::Login("the server closed the stream without a reply");
         let challenge = replies.message().await?.ok_or_else(missing)?.challenge;
         let (last, response) = scram.answer(&challenge)?;
-        said.send(v1::AuthenticateRequest { mechanism: String::new(), response }).await;
+        requests.send(v1::AuthenticateRequest { mechanism: String::new(), response }).await;
         let reply = replies.message().await?.ok_or_else(missing)?;
         last.check(&reply.challenge)?;
         let login = reply.login.ok_or(Error::Login("the server's reply contains no session"))?;

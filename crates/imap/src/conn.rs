@@ -9,8 +9,8 @@
 //! Memory: between commands a connection holds its session and no buffer. TLS keeps its own buffers. DEFLATE releases
 //! as much as it can when the client has been silent for a while.
 //!
-//! The task owns the stream. It ends with LOGOUT, an error, too long a silence, the server's shutdown, or a termination.
-//! Shutdown and termination are reported to a client that is between commands.
+//! The task owns the stream. It ends with LOGOUT, an error, too long a silence, the server's shutdown, or the
+//! termination of the session. Shutdown and termination are reported to a client that is between commands.
 
 use std::future::Future;
 use std::io;

@@ -34,7 +34,7 @@ pub enum Error {
 impl Error {
     /// Returns the status and the text for the client. The text includes the response code.
     #[must_use]
-    pub fn told(&self) -> (Status, &'static str) {
+    pub fn reply(&self) -> (Status, &'static str) {
         match self {
             Self::Bad(text) => (Status::Bad, text),
             Self::No(text) => (Status::No, text),

@@ -164,14 +164,14 @@ pub type ProgressCallback<'h> = dyn FnMut(Stage, u64) + 'h;
 const PROGRESS_INTERVAL_NOTES: u64 = 10_000;
 
 /// Checks the database at a path, even if it does not open. Changes nothing.
-pub fn check_at(notes: &Notes, path: &str, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
-    with_database_at(notes, path, |database| check_with_progress(database, heard))
+pub fn check_at(notes: &Notes, path: &str, on_progress: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+    with_database_at(notes, path, |database| check_with_progress(database, on_progress))
 }
 
 /// Checks the database at a path, even if it does not open, and repairs the data that can be derived. After that, the
 /// database opens. Durable on return.
-pub fn repair_at(notes: &Notes, path: &str, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
-    with_database_at(notes, path, |database| repair_with_progress(database, heard))
+pub fn repair_at(notes: &Notes, path: &str, on_progress: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+    with_database_at(notes, path, |database| repair_with_progress(database, on_progress))
 }
 
 /// Runs `work` on the database at a path. A database that does not open is processed by one fixup at a time and has no
@@ -196,14 +196,14 @@ pub fn check(database: &Database) -> Result<FixupReport> {
     check_with_progress(database, &mut |_, _| {})
 }
 
-fn check_with_progress(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+fn check_with_progress(database: &Database, on_progress: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     database.check_not_dropped()?;
     database.store.clear_write_cache();
     let keywords = database.keywords();
     let snapshot = database.store.snapshot()?;
     let stored = records::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
     let mut survey = Survey::new(database, &snapshot, stored, keywords);
-    let outcome = survey.run(heard);
+    let outcome = survey.run(on_progress);
     if outcome.is_err() || !survey.report.findings.is_empty() {
         // A database that is being deleted is not damaged. The deletion holds the lock until the database is marked as
         // dropped.
@@ -218,13 +218,13 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
     repair_with_progress(database, &mut |_, _| {})
 }
 
-fn repair_with_progress(database: &Database, heard: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+fn repair_with_progress(database: &Database, on_progress: &mut ProgressCallback<'_>) -> Result<FixupReport> {
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
     database.check_not_dropped()?;
     database.store.clear_write_cache();
     let mut survey = Survey::new(database, database.store.as_ref(), *counters, database.keywords());
-    survey.run(heard)?;
+    survey.run(on_progress)?;
     if survey.report.findings.is_empty() {
         return Ok(survey.report);
     }
@@ -328,7 +328,7 @@ impl<'s> Survey<'s> {
         }
     }
 
-    fn run(&mut self, heard: &mut ProgressCallback<'_>) -> Result<()> {
+    fn run(&mut self, on_progress: &mut ProgressCallback<'_>) -> Result<()> {
         self.read_headers()?;
         let mut notes: Vec<NoteId> = self.headers.keys().copied().collect();
         notes.sort_unstable();
@@ -336,7 +336,7 @@ impl<'s> Survey<'s> {
         for (done, note) in (1_u64..).zip(&notes) {
             self.check_contents(*note)?;
             if done.is_multiple_of(PROGRESS_INTERVAL_NOTES) {
-                heard(Stage::Notes(done), total);
+                on_progress(Stage::Notes(done), total);
             }
         }
         self.check_access_control()?;
@@ -344,14 +344,14 @@ impl<'s> Survey<'s> {
         for (done, note) in (1_u64..).zip(notes) {
             self.check_note(note)?;
             if done.is_multiple_of(PROGRESS_INTERVAL_NOTES) {
-                heard(Stage::Compared(done), total);
+                on_progress(Stage::Compared(done), total);
             }
         }
         self.check_table(Table::Unid, Self::check_unids)?;
         self.check_table(Table::ByModseq, Self::check_changes)?;
         self.check_table(Table::Children, Self::check_responses)?;
         self.check_folders()?;
-        self.check_views(heard)?;
+        self.check_views(on_progress)?;
         self.check_deletions()?;
         self.check_unread()?;
         self.check_keywords()?;
@@ -637,7 +637,7 @@ impl<'s> Survey<'s> {
     }
 
     /// Checks the indexes of views, and reports rows that belong to no view.
-    fn check_views(&mut self, heard: &mut ProgressCallback<'_>) -> Result<()> {
+    fn check_views(&mut self, on_progress: &mut ProgressCallback<'_>) -> Result<()> {
         let (records, damage) =
             salvage::read_from_both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
         if let Some(why) = damage {
@@ -646,7 +646,7 @@ impl<'s> Survey<'s> {
         let mut known = BTreeSet::new();
         let total = records.len() as u64;
         for (done, (key, value)) in (0..).zip(records) {
-            heard(Stage::Views(done), total);
+            on_progress(Stage::Views(done), total);
             let view = keys::split_view_index(&key).unwrap_or(NoteId(0));
             let fault = match IndexRecord::decode(&value) {
                 Ok(record) => {

@@ -139,7 +139,7 @@ impl<'r> LookupContext<'r> {
         if self.report_error(entries.rows().applied())? < self.reading.counters().purged_modseq {
             return Err(format!("The index of view {:?} is out of date; open the view, then try again", lookup.view));
         }
-        let has = |keyword: &str| lookup.keywords.iter().any(|said| said.eq_ignore_ascii_case(keyword));
+        let has = |keyword: &str| lookup.keywords.iter().any(|given| given.eq_ignore_ascii_case(keyword));
         let columns = &view.info.view.design.columns;
         let wanted = match lookup.column {
             _ if has("ReturnDocumentUniqueID") => Wanted::Unid,

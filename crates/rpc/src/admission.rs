@@ -171,13 +171,13 @@ fn find(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session
 /// Returns the time limit of a call: that of the client, but at most that of the server. Calls that last have no limit
 /// of the server.
 fn time_max(connection: &ConnectionState, path: &str, headers: &HeaderMap) -> Option<Duration> {
-    let said = headers.get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?));
+    let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?));
     if CALLS_WITHOUT_TIME_LIMIT.contains(&path) {
-        return said;
+        return requested;
     }
     let allowed =
         if path.ends_with("/Authenticate") { EXCHANGE_TIME_MAX } else { connection.service.options.call_time_max };
-    Some(said.map_or(allowed, |said| said.min(allowed)))
+    Some(requested.map_or(allowed, |requested| requested.min(allowed)))
 }
 
 /// Parses the `grpc-timeout` header: at most eight digits and a unit.

@@ -61,14 +61,14 @@ pub fn item_in(item: v1::Item) -> Result<Item> {
     }
     let value = item.value.and_then(|value| value.kind);
     let value = value.ok_or_else(|| Error::invalid(format!("the item {name:?} has no value")))?;
-    let said = item.flags.unwrap_or_default();
+    let flags = item.flags.unwrap_or_default();
     let flags = [
-        (said.summary, ItemFlags::SUMMARY),
-        (said.names, ItemFlags::NAMES),
-        (said.readers, ItemFlags::READERS),
-        (said.authors, ItemFlags::AUTHORS),
-        (said.protected, ItemFlags::PROTECTED),
-        (said.signed, ItemFlags::SIGNED),
+        (flags.summary, ItemFlags::SUMMARY),
+        (flags.names, ItemFlags::NAMES),
+        (flags.readers, ItemFlags::READERS),
+        (flags.authors, ItemFlags::AUTHORS),
+        (flags.protected, ItemFlags::PROTECTED),
+        (flags.signed, ItemFlags::SIGNED),
     ];
     let set = flags.into_iter().filter(|(is_set, _)| *is_set);
     let flags = set.fold(ItemFlags::NONE, |flags, (_, flag)| flags.union(flag));
@@ -229,15 +229,15 @@ fn acl_flags_out(flags: AclFlags) -> v1::AclFlags {
     }
 }
 
-fn acl_flags_in(said: v1::AclFlags) -> AclFlags {
+fn acl_flags_in(flags: v1::AclFlags) -> AclFlags {
     let flags = [
-        (said.author_no_create, AclFlags::AUTHOR_NO_CREATE),
-        (said.no_delete, AclFlags::NO_DELETE),
-        (said.create_personal_agent, AclFlags::CREATE_PERSONAL_AGENT),
-        (said.create_personal_folder, AclFlags::CREATE_PERSONAL_FOLDER),
-        (said.create_folder, AclFlags::CREATE_FOLDER),
-        (said.public_reader, AclFlags::PUBLIC_READER),
-        (said.public_writer, AclFlags::PUBLIC_WRITER),
+        (flags.author_no_create, AclFlags::AUTHOR_NO_CREATE),
+        (flags.no_delete, AclFlags::NO_DELETE),
+        (flags.create_personal_agent, AclFlags::CREATE_PERSONAL_AGENT),
+        (flags.create_personal_folder, AclFlags::CREATE_PERSONAL_FOLDER),
+        (flags.create_folder, AclFlags::CREATE_FOLDER),
+        (flags.public_reader, AclFlags::PUBLIC_READER),
+        (flags.public_writer, AclFlags::PUBLIC_WRITER),
     ];
     let set = flags.into_iter().filter(|(is_set, _)| *is_set);
     set.fold(AclFlags::NONE, |flags, (_, flag)| flags.union(flag))

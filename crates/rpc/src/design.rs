@@ -39,23 +39,23 @@ pub fn view_out(view: &ViewNote) -> v1::ViewDesign {
 }
 
 /// Converts a design from a client.
-pub fn view_in(said: v1::ViewDesign) -> Result<ViewNote> {
-    let refresh = refresh_in(said.refresh, said.hours)?;
+pub fn view_in(design: v1::ViewDesign) -> Result<ViewNote> {
+    let refresh = refresh_in(design.refresh, design.hours)?;
     Ok(ViewNote {
-        title: said.title,
-        aliases: said.aliases,
-        kind: ViewKind { folder: said.folder, private: said.personal, calendar: said.calendar },
-        selection: said.selection,
+        title: design.title,
+        aliases: design.aliases,
+        kind: ViewKind { folder: design.folder, private: design.personal, calendar: design.calendar },
+        selection: design.selection,
         design: ViewDesign {
-            locale: said.locale,
-            shows_response_hierarchy: said.responses,
-            no_conflicts: said.no_conflicts,
-            collapsed: said.collapsed,
+            locale: design.locale,
+            shows_response_hierarchy: design.responses,
+            no_conflicts: design.no_conflicts,
+            collapsed: design.collapsed,
             refresh,
-            range: said.calendar_columns.map(range_in).transpose()?,
-            columns: said.columns.into_iter().map(column_in).collect::<Result<_>>()?,
+            range: design.calendar_columns.map(range_in).transpose()?,
+            columns: design.columns.into_iter().map(column_in).collect::<Result<_>>()?,
         },
-        readers: said.readers.iter().map(|name| Name::new(name).canonical().to_owned()).collect(),
+        readers: design.readers.iter().map(|name| Name::new(name).canonical().to_owned()).collect(),
     })
 }
 
@@ -83,25 +83,25 @@ fn column_out(column: &Column) -> v1::ColumnDesign {
     }
 }
 
-fn column_in(said: v1::ColumnDesign) -> Result<Column> {
-    let sort = match known_enum::<v1::SortOrder>(said.sort, "an order")? {
+fn column_in(column: v1::ColumnDesign) -> Result<Column> {
+    let sort = match known_enum::<v1::SortOrder>(column.sort, "an order")? {
         v1::SortOrder::None => None,
         v1::SortOrder::Ascending => Some(SortDirection::Ascending),
         v1::SortOrder::Descending => Some(SortDirection::Descending),
     };
     Ok(Column {
-        item: if said.item.is_empty() { said.title.clone() } else { said.item },
-        title: said.title,
-        formula: Some(said.formula).filter(|formula| !formula.is_empty()),
+        item: if column.item.is_empty() { column.title.clone() } else { column.item },
+        title: column.title,
+        formula: Some(column.formula).filter(|formula| !formula.is_empty()),
         sort,
-        categorised: said.category,
-        multi_value: said.separate,
-        hidden: said.hidden,
-        for_responses: said.responses_only,
-        differences: TextComparison { case: said.case, accents: said.accents },
-        clicks: ClickSorts { ascending: said.click_ascending, descending: said.click_descending },
-        total: total_in(known_enum(said.total, "a total")?),
-        format: said.format,
+        categorised: column.category,
+        multi_value: column.separate,
+        hidden: column.hidden,
+        for_responses: column.responses_only,
+        differences: TextComparison { case: column.case, accents: column.accents },
+        clicks: ClickSorts { ascending: column.click_ascending, descending: column.click_descending },
+        total: total_in(known_enum(column.total, "a total")?),
+        format: column.format,
     })
 }
 
@@ -150,8 +150,8 @@ fn refresh_in(refresh: i32, hours: u32) -> Result<Refresh> {
     }
 }
 
-fn range_in(said: v1::CalendarColumns) -> Result<(u8, u8)> {
-    Ok((column_number(said.begin)?, column_number(said.end)?))
+fn range_in(columns: v1::CalendarColumns) -> Result<(u8, u8)> {
+    Ok((column_number(columns.begin)?, column_number(columns.end)?))
 }
 
 /// Converts the number of a column, counted from 1, to an index.

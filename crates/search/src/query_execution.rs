@@ -102,14 +102,14 @@ impl FullTextIndex {
         let behind = self.changed_notes(database, applied)?;
         let restricted_too = !reading.grant().is_server_itself();
         let mut collector = Collector::new(page, behind, restricted_too);
-        let asked =
+        let query =
             QueryTranslator::new(self.schema(), &published.searcher, database.number()).translate(&query.root)?;
         let statistics = Statistics::of(&published.searcher, &self.schema().database_term(database.number()))?;
         let scoring = match page.sort {
             Sort::Relevance => EnableScoring::enabled_from_statistics_provider(&statistics, &published.searcher),
             Sort::Newest | Sort::Oldest => EnableScoring::disabled_from_searcher(&published.searcher),
         };
-        let weight = asked.weight(scoring)?;
+        let weight = query.weight(scoring)?;
         for segment in published.searcher.segment_readers() {
             let mut scorer = weight.scorer(segment, 1.0)?;
             collector.segment(segment, scorer.as_mut(), is_too_long)?;

@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use base::DbNumber;
 use tantivy::query::{
-    BooleanQuery, ConstScoreQuery, Occur, PhraseQuery, Query as Asked, RangeQuery, TermQuery, TermSetQuery,
+    BooleanQuery, ConstScoreQuery, Occur, PhraseQuery, Query as TantivyQuery, RangeQuery, TermQuery, TermSetQuery,
 };
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{Searcher, Term};
@@ -35,7 +35,7 @@ impl<'p> QueryTranslator<'p> {
     }
 
     /// Translates a node and all nodes below it. The parser has limited their depth.
-    pub(crate) fn translate(&mut self, node: &Node) -> Result<Box<dyn Asked>> {
+    pub(crate) fn translate(&mut self, node: &Node) -> Result<Box<dyn TantivyQuery>> {
         Ok(match node {
             Node::All => self.all(),
             Node::Phrase { scope, words } => self.in_scope(scope, |field, prefix| phrase(field, prefix, words)),
@@ -47,14 +47,14 @@ impl<'p> QueryTranslator<'p> {
             Node::Property { fact, range } => self.fact(*fact, *range)?,
             Node::And(nodes) => self.and(nodes)?,
             Node::Or(nodes) => {
-                let asked: Result<Vec<_>> = nodes.iter().map(|node| self.translate(node)).collect();
-                Box::new(BooleanQuery::union(asked?))
+                let queries: Result<Vec<_>> = nodes.iter().map(|node| self.translate(node)).collect();
+                Box::new(BooleanQuery::union(queries?))
             }
             Node::Not(_) => self.and(std::slice::from_ref(node))?,
         })
     }
 
-    fn and(&mut self, nodes: &[Node]) -> Result<Box<dyn Asked>> {
+    fn and(&mut self, nodes: &[Node]) -> Result<Box<dyn TantivyQuery>> {
         let mut clauses = Vec::with_capacity(nodes.len() + 1);
         for node in nodes {
             clauses.push(match node {
@@ -68,7 +68,7 @@ impl<'p> QueryTranslator<'p> {
         Ok(Box::new(BooleanQuery::new(clauses)))
     }
 
-    fn all(&self) -> Box<dyn Asked> {
+    fn all(&self) -> Box<dyn TantivyQuery> {
         let database = TermQuery::new(self.schema.database_term(self.database), IndexRecordOption::Basic);
         without_score(Box::new(database))
     }
@@ -83,19 +83,19 @@ impl<'p> QueryTranslator<'p> {
         }
     }
 
-    fn in_scope(&self, scope: &Scope, ask: impl Fn(Field, &str) -> Box<dyn Asked>) -> Box<dyn Asked> {
+    fn in_scope(&self, scope: &Scope, ask: impl Fn(Field, &str) -> Box<dyn TantivyQuery>) -> Box<dyn TantivyQuery> {
         any(self.scope_fields(scope).iter().map(|(field, prefix)| ask(*field, prefix)).collect())
     }
 
-    fn pattern(&mut self, scope: &Scope, pattern: &str) -> Result<Box<dyn Asked>> {
+    fn pattern(&mut self, scope: &Scope, pattern: &str) -> Result<Box<dyn TantivyQuery>> {
         let start = pattern.find(['*', '?']).unwrap_or(pattern.len());
-        let mut asked = Vec::new();
+        let mut queries = Vec::new();
         for (field, prefix) in self.scope_fields(scope) {
             let words = self.words(field, &prefix, (&pattern[..start], pattern))?;
             let terms = words.iter().map(|word| Term::from_field_text(field, &format!("{prefix}{word}")));
-            asked.push(without_score(Box::new(TermSetQuery::new(terms))));
+            queries.push(without_score(Box::new(TermSetQuery::new(terms))));
         }
-        Ok(any(asked))
+        Ok(any(queries))
     }
 
     /// Returns the words of a field that begin with `start` and match a pattern.
@@ -129,7 +129,7 @@ impl<'p> QueryTranslator<'p> {
         Ok(found)
     }
 
-    fn item(&self, name: &str, range: Range) -> Box<dyn Asked> {
+    fn item(&self, name: &str, range: Range) -> Box<dyn TantivyQuery> {
         let (from, to) = match range {
             Range::Numbers { from, to } => {
                 let bound = |(number, belongs): (f64, bool)| (Scalar::Number(number), belongs);
@@ -154,7 +154,7 @@ impl<'p> QueryTranslator<'p> {
         without_score(Box::new(RangeQuery::new(bound(from, "0"), bound(to, "g"))))
     }
 
-    fn fact(&self, fact: NoteProperty, range: Range) -> Result<Box<dyn Asked>> {
+    fn fact(&self, fact: NoteProperty, range: Range) -> Result<Box<dyn TantivyQuery>> {
         let field = match fact {
             NoteProperty::Received => self.schema.received,
             NoteProperty::Created => self.schema.created,
@@ -190,21 +190,21 @@ fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 
-fn any(mut asked: Vec<Box<dyn Asked>>) -> Box<dyn Asked> {
-    match asked.pop() {
-        Some(only) if asked.is_empty() => only,
+fn any(mut queries: Vec<Box<dyn TantivyQuery>>) -> Box<dyn TantivyQuery> {
+    match queries.pop() {
+        Some(only) if queries.is_empty() => only,
         last => {
-            asked.extend(last);
-            Box::new(BooleanQuery::union(asked))
+            queries.extend(last);
+            Box::new(BooleanQuery::union(queries))
         }
     }
 }
 
-fn without_score(asked: Box<dyn Asked>) -> Box<dyn Asked> {
-    Box::new(ConstScoreQuery::new(asked, 0.0))
+fn without_score(query: Box<dyn TantivyQuery>) -> Box<dyn TantivyQuery> {
+    Box::new(ConstScoreQuery::new(query, 0.0))
 }
 
-fn phrase(field: Field, prefix: &str, words: &[String]) -> Box<dyn Asked> {
+fn phrase(field: Field, prefix: &str, words: &[String]) -> Box<dyn TantivyQuery> {
     let mut terms: Vec<Term> =
         words.iter().map(|word| Term::from_field_text(field, &format!("{prefix}{word}"))).collect();
     match terms.pop() {
@@ -216,7 +216,7 @@ fn phrase(field: Field, prefix: &str, words: &[String]) -> Box<dyn Asked> {
     }
 }
 
-fn near(field: Field, prefix: &str, words: &[String], distance: u32) -> Box<dyn Asked> {
+fn near(field: Field, prefix: &str, words: &[String], distance: u32) -> Box<dyn TantivyQuery> {
     let different: BTreeSet<&String> = words.iter().collect();
     if different.len() < 2 {
         return phrase(field, prefix, &words[..1]);

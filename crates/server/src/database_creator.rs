@@ -29,8 +29,8 @@ impl TemplateDatabaseCreator {
     /// in an ACL.
     fn may_create(&self, identity: &Identity) -> Result<bool, directory::Error> {
         let mut acl = Acl::open_to_all(AclLevel::NoAccess);
-        let said = self.instance.config.native.database_creators.split(',').map(str::trim);
-        for who in said.filter(|who| !who.is_empty()) {
+        let names = self.instance.config.native.database_creators.split(',').map(str::trim);
+        for who in names.filter(|who| !who.is_empty()) {
             acl.entries.push(AclEntry::new(self.name_of(who)?, AclLevel::Manager));
         }
         // The maximum level for password logins is a property of each database. It must not limit this check.
@@ -64,12 +64,12 @@ impl DatabaseCreator for TemplateDatabaseCreator {
         }
         let mut all = [listed.own, listed.supplied].concat();
         all.sort_by(|one, other| one.name.cmp(&other.name));
-        let told = |template: Template| RpcTemplate {
+        let convert = |template: Template| RpcTemplate {
             name: template.name,
             title: template.title,
             description: template.about,
         };
-        all.into_iter().map(told).collect()
+        all.into_iter().map(convert).collect()
     }
 
     fn create(

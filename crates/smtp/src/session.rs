@@ -219,12 +219,12 @@ impl Session {
     /// Processes the answer to the open question and writes the reply.
     pub fn answer(&mut self, answer: BackendResponse, out: &mut Vec<u8>) {
         let phase = std::mem::replace(&mut self.phase, Phase::Command);
-        let Phase::AwaitingAnswer(asked) = phase else {
+        let Phase::AwaitingAnswer(awaited) = phase else {
             base::always!(false, "an answer needs an open question");
             self.phase = phase;
             return;
         };
-        let flow = match (asked, answer) {
+        let flow = match (awaited, answer) {
             (OpenQuestion::Sender, BackendResponse::Sender(verdict)) => cmd::mail::on_sender_result(self, verdict, out),
             (OpenQuestion::Recipient(recipient), BackendResponse::Recipient(verdict)) => {
                 cmd::rcpt::on_recipient_result(self, *recipient, verdict, out)

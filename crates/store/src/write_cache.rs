@@ -125,14 +125,14 @@ impl WriteCache {
     /// Returns the values of several keys for a reader that sees at least the batches up to `at`. Reads those that are
     /// not cached from the engine.
     fn lookup_all(&self, inner: &dyn Read, table: Table, keys: &[&[u8]], at: u64) -> Result<Vec<Option<Vec<u8>>>> {
-        let told: Vec<Option<Option<Vec<u8>>>> = keys.iter().map(|key| self.lookup(table, key, at)).collect();
-        let unknown = keys.iter().zip(&told).filter(|(_, told)| told.is_none());
+        let cached: Vec<Option<Option<Vec<u8>>>> = keys.iter().map(|key| self.lookup(table, key, at)).collect();
+        let unknown = keys.iter().zip(&cached).filter(|(_, cached)| cached.is_none());
         let unknown: Vec<&[u8]> = unknown.map(|(key, _)| *key).collect();
         let found = if unknown.is_empty() { Vec::new() } else { inner.multi_get(table, &unknown)? };
         let mut found = found.into_iter();
-        Ok(told
+        Ok(cached
             .into_iter()
-            .map(|told| told.unwrap_or_else(|| found.next().expect("the engine returns a value for each key")))
+            .map(|value| value.unwrap_or_else(|| found.next().expect("the engine returns a value for each key")))
             .collect())
     }
 
@@ -313,14 +313,14 @@ impl Engine for WriteCache {
     }
 
     fn metrics(&self) -> Metrics {
-        let mut asked = 0;
-        let mut told = 0;
+        let mut lookups = 0;
+        let mut hits = 0;
         for shard in self.shards.iter().map(lock) {
-            asked += shard.lookups;
-            told += shard.hits;
+            lookups += shard.lookups;
+            hits += shard.hits;
         }
         let mut figures = self.inner.metrics();
-        figures.extend([("write-cache-lookups-count".into(), asked), ("write-cache-hits-count".into(), told)]);
+        figures.extend([("write-cache-lookups-count".into(), lookups), ("write-cache-hits-count".into(), hits)]);
         figures
     }
 }

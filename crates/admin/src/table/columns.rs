@@ -109,13 +109,13 @@ pub(super) fn undetectable_type(items: &[&Item]) -> Option<&'static str> {
 fn types_of(object: &serde_json::Map<String, Json>) -> Result<Vec<(&str, ColumnType)>, String> {
     let Some(types) = object.get(TYPES) else { return Ok(Vec::new()) };
     let Json::Object(types) = types else { return Err(format!("{TYPES} is not an object")) };
-    let mut said = Vec::with_capacity(types.len());
+    let mut chosen = Vec::with_capacity(types.len());
     for (name, kind) in types {
         let wrong =
             || format!("{TYPES}: {} is not a valid type for column {}", quoted(&kind.to_string()), quoted(name));
-        said.push((name.as_str(), kind.as_str().and_then(ColumnType::named).ok_or_else(wrong)?));
+        chosen.push((name.as_str(), kind.as_str().and_then(ColumnType::named).ok_or_else(wrong)?));
     }
-    Ok(said)
+    Ok(chosen)
 }
 
 /// Source of the type of a column.
@@ -229,18 +229,18 @@ impl Columns {
         let form_hint = if fields.is_empty() { hints::unknown_form(request, access)? } else { None };
         let shown_items = ShownItems::read(access)?;
         let mut columns = Self { mappings, known, fields, separator: request.list_separator, form_hint, shown_items };
-        let said = request.map.iter().map(|text| MapOption::read(text)).collect::<Result<Vec<_>, _>>()?;
-        columns.find_late_mapped_columns(request, &said)?;
-        for said in said {
-            columns.change(said, request)?;
+        let options = request.map.iter().map(|text| MapOption::read(text)).collect::<Result<Vec<_>, _>>()?;
+        columns.find_late_mapped_columns(request, &options)?;
+        for option in options {
+            columns.change(option, request)?;
         }
         Ok(columns)
     }
 
     /// Searches the whole file for columns that are named in `--map` and missing in the sampled rows, before any
     /// document is created. CSV files have no such columns.
-    fn find_late_mapped_columns(&mut self, request: &TableImport, said: &[MapOption<'_>]) -> Result<(), Failure> {
-        let mut missing: Vec<&str> = said.iter().map(|said| said.column).collect();
+    fn find_late_mapped_columns(&mut self, request: &TableImport, options: &[MapOption<'_>]) -> Result<(), Failure> {
+        let mut missing: Vec<&str> = options.iter().map(|option| option.column).collect();
         missing.retain(|column| !self.mappings.iter().any(|mapping| mapping.column.eq_ignore_ascii_case(column)));
         if missing.is_empty() || request.is_stdin() || request.table_format() == TableFormat::Csv {
             return Ok(());
@@ -264,8 +264,8 @@ impl Columns {
         check_count(request, self.mappings.len())
     }
 
-    fn change(&mut self, said: MapOption<'_>, request: &TableImport) -> Result<(), Failure> {
-        let column = said.column;
+    fn change(&mut self, option: MapOption<'_>, request: &TableImport) -> Result<(), Failure> {
+        let column = option.column;
         let mapping = self.mappings.iter_mut().find(|mapping| mapping.column.eq_ignore_ascii_case(column));
         let mapping = mapping.ok_or_else(|| {
             Failure::Refused(match request.is_stdin() {
@@ -275,8 +275,8 @@ impl Columns {
                 false => format!("the file has no column {column:?}"),
             })
         })?;
-        mapping.item = said.item.map(str::to_owned);
-        if let Some(kind) = said.kind {
+        mapping.item = option.item.map(str::to_owned);
+        if let Some(kind) = option.kind {
             mapping.kind = kind;
             mapping.type_from = TypeSource::Map;
         }
@@ -332,8 +332,8 @@ impl Columns {
         let mut items = Vec::with_capacity(self.mappings.len() + 1);
         for (index, mapping) in self.mappings.iter().enumerate() {
             let Some(item) = mapping.item.as_ref().filter(|item| !item.eq_ignore_ascii_case(UNID)) else { continue };
-            let said = types.iter().find(|(name, _)| *name == mapping.column && mapping.type_from != TypeSource::Map);
-            let kind = said.map_or(mapping.kind, |(_, kind)| *kind);
+            let chosen = types.iter().find(|(name, _)| *name == mapping.column && mapping.type_from != TypeSource::Map);
+            let kind = chosen.map_or(mapping.kind, |(_, kind)| *kind);
             let texts = self.texts(row, index, kind);
             if texts.is_empty() {
                 continue;
@@ -409,13 +409,13 @@ impl Columns {
 
     /// Returns a sentence for each of the first late columns, and one with the number of the others.
     pub(super) fn late_messages(&self) -> Vec<String> {
-        let mut told: Vec<String> = self.mappings.iter().filter_map(Mapping::late_message).collect();
-        let more = told.len().saturating_sub(LATE_MESSAGES_MAX);
-        told.truncate(LATE_MESSAGES_MAX);
+        let mut messages: Vec<String> = self.mappings.iter().filter_map(Mapping::late_message).collect();
+        let more = messages.len().saturating_sub(LATE_MESSAGES_MAX);
+        messages.truncate(LATE_MESSAGES_MAX);
         if more > 0 {
-            told.push(format!("{} after the examined rows.", counted(more, "more occurs", "more occur")));
+            messages.push(format!("{} after the examined rows.", counted(more, "more occurs", "more occur")));
         }
-        told
+        messages
     }
 }
 

@@ -175,19 +175,19 @@ impl CsvSource {
     /// Reads the first row, which contains the column names.
     fn open(request: &TableImport, mut input: Box<dyn Read>) -> Result<Self, Failure> {
         let path = request.file.as_path();
-        let said = request.delimiter.map(|delimiter| match u8::try_from(delimiter) {
+        let chosen = request.delimiter.map(|delimiter| match u8::try_from(delimiter) {
             Ok(byte) if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(byte),
             _ => Err(Failure::Refused(format!(
                 "{delimiter:?} cannot be a delimiter: use an ASCII character other than a quote or line end"
             ))),
         });
-        let said = said.transpose()?;
+        let chosen = chosen.transpose()?;
         let mut beginning = Vec::new();
         input.by_ref().take(BEGINNING_BYTES).read_to_end(&mut beginning).map_err(Failure::file(path))?;
         if beginning.starts_with("\u{feff}".as_bytes()) {
             beginning.drain(.."\u{feff}".len());
         }
-        let delimiter = said.unwrap_or_else(|| delimiter_of(&beginning));
+        let delimiter = chosen.unwrap_or_else(|| delimiter_of(&beginning));
         let input: Box<dyn Read> = Box::new(Cursor::new(beginning).chain(input));
         let quotes = QuoteTracker::new(delimiter);
         let input = BoundedInput { input, left: TABLE_LINE_BYTES_MAX, quotes, is_at_end: false, is_too_long: false };
@@ -274,10 +274,10 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, Failure> {
         Ok(Json::Object(object)) => Ok(Row::Object(object)),
         Ok(_) => Err("it is not a JSON object".to_owned()),
         Err(error) => {
-            let told = error.to_string();
+            let message = error.to_string();
             let column = error.column();
             // The parser was given a single line, so its line number is of no use.
-            let what = told.rsplit_once(" at line ").map_or(told.as_str(), |(what, _)| what);
+            let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
             Err(format!("it is not valid JSON: {what} (byte {column} of the line)"))
         }
     };

@@ -34,16 +34,16 @@ pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
 /// Creates a database with the caller as its manager.
 pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, Failure> {
     let made = client.databases().create_database(request).await.map_err(call_failure)?.into_inner();
-    Ok(told(made).with_message("You are its manager; nobody else has access yet."))
+    Ok(answer_of(made).with_message("You are its manager; nobody else has access yet."))
 }
 
 /// Shows the properties of a database and the caller's rights.
 pub(super) async fn open(client: Client, path: String) -> Result<Answer, Failure> {
     let request = v1::OpenDatabaseRequest { database: Some(key(path)) };
-    Ok(told(client.databases().open_database(request).await.map_err(call_failure)?.into_inner()))
+    Ok(answer_of(client.databases().open_database(request).await.map_err(call_failure)?.into_inner()))
 }
 
-fn told(found: v1::Database) -> Answer {
+fn answer_of(found: v1::Database) -> Answer {
     let rights = found.rights.unwrap_or_default();
     Answer::record(vec![
         ("path", json!(found.path)),

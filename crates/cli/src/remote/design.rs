@@ -23,16 +23,16 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
     let request =
         v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(view_key(view.clone())) };
     let reply = client.views().get_view_design(request).await;
-    let told = reply.map_err(|status| view_failure(status, &database, &view))?.into_inner();
-    let design = view_in(told.design.unwrap_or_default()).map_err(Failure::of)?;
+    let found = reply.map_err(|status| view_failure(status, &database, &view))?.into_inner();
+    let design = view_in(found.design.unwrap_or_default()).map_err(Failure::of)?;
     let words = ViewText::of(&design);
-    let number = told.view_id;
-    let sequence = told.sequence;
+    let number = found.view_id;
+    let sequence = found.sequence;
     let head = format!("# View {number} of {database}, sequence number {sequence} (--expect {sequence}).");
     let answer = Answer::record(vec![
-        ("view", json!(told.view_id)),
-        ("unid", json!(hex(&told.unid))),
-        ("sequence", json!(told.sequence)),
+        ("view", json!(found.view_id)),
+        ("unid", json!(hex(&found.unid))),
+        ("sequence", json!(found.sequence)),
         ("design", words.json()),
     ]);
     Ok(Answer { text: Some(format!("{head}\n{}", words.text())), ..answer })

@@ -140,7 +140,7 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
     if reply.more {
         answer = answer.with_message("There are more: --from and --limit show them.");
     }
-    Ok(opened.told(&reply, answer))
+    Ok(opened.output(&reply, answer))
 }
 
 /// Finds entries by the values of the sorted columns.
@@ -148,20 +148,20 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
     let keys = read_keys(&wanted.keys)?;
     let to_keys = read_keys(&wanted.to)?;
     let opened = OpenView::open(&client, &reading).await?;
-    let said = |keys: &[SearchValue]| keys.iter().map(|key| key.said.clone()).collect();
+    let values = |keys: &[SearchValue]| keys.iter().map(|key| key.given_value.clone()).collect();
     let as_said = v1::FindByKeyRequest {
         database: opened.request.database.clone(),
         view: opened.request.view.clone(),
         collation: opened.request.collation,
-        keys: said(&keys),
+        keys: values(&keys),
         partial: wanted.partial,
-        to_keys: said(&to_keys),
+        to_keys: values(&to_keys),
     };
     let mut found = client.views().find_by_key(as_said.clone()).await.map_err(call_failure)?.into_inner();
     let mut says = None;
     if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.alternative.is_some()) {
         let perhaps =
-            |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.alternative.unwrap_or(key.said)).collect();
+            |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.alternative.unwrap_or(key.given_value)).collect();
         // Only a text can have a beginning.
         let partial = wanted.partial && keys.last().is_some_and(|last| last.alternative.is_none());
         let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..as_said };
@@ -182,11 +182,11 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
     if found.matches > reply.entries.len() as u64 {
         answer = answer.with_message("There are more: --limit shows them.");
     }
-    Ok(opened.told(&reply, says.into_iter().fold(answer, Answer::with_message)))
+    Ok(opened.output(&reply, says.into_iter().fold(answer, Answer::with_message)))
 }
 
-fn limit_of(said: u32) -> usize {
-    if said == 0 { usize::MAX } else { said as usize }
+fn limit_of(count: u32) -> usize {
+    if count == 0 { usize::MAX } else { count as usize }
 }
 
 /// An opened view.
@@ -236,7 +236,7 @@ impl OpenView {
     }
 
     /// Creates the output from the entries read.
-    fn told(self, reply: &v1::ReadEntriesReply, answer: Answer) -> CommandOutput {
+    fn output(self, reply: &v1::ReadEntriesReply, answer: Answer) -> CommandOutput {
         let rows = |for_people| reply.entries.iter().map(|entry| row(entry, &self.columns, for_people)).collect();
         let has_shares = self.columns.iter().any(|column| column.is_share);
         let people = has_shares.then(|| rows(true));

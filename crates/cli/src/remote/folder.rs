@@ -100,12 +100,12 @@ pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer
         FolderCommand::Create { database, name, personal } => {
             let request = v1::CreateFolderRequest { database: Some(key(database.clone())), name, personal };
             let made = client.views().create_folder(request).await;
-            Ok(told(&made.map_err(|status| create_failure(status, &database, personal))?.into_inner()))
+            Ok(answer_of(&made.map_err(|status| create_failure(status, &database, personal))?.into_inner()))
         }
         FolderCommand::Rename { which, name } => {
             let (database, folder) = which.keys();
             let renamed = client.views().rename_folder(v1::RenameFolderRequest { database, folder, name }).await;
-            Ok(told(&renamed.map_err(|status| which.missing(status))?.into_inner()))
+            Ok(answer_of(&renamed.map_err(|status| which.missing(status))?.into_inner()))
         }
         FolderCommand::Delete { which } => delete(&client, which).await,
         FolderCommand::Add { which, notes } => {
@@ -140,7 +140,7 @@ fn is_personal(folder: &v1::View) -> bool {
     folder.flags.contains('V')
 }
 
-fn told(folder: &v1::View) -> Answer {
+fn answer_of(folder: &v1::View) -> Answer {
     Answer::record(fields(folder))
 }
 
@@ -168,10 +168,10 @@ async fn file(
     request: v1::MoveNotesRequest,
     now: &str,
 ) -> Result<Answer, Failure> {
-    let asked = request.notes.len();
+    let requested = request.notes.len();
     let outcome = client.views().move_notes(request).await;
     let moved = outcome.map_err(|status| which.missing(status))?.into_inner().moved;
-    let missing = asked.saturating_sub(moved as usize);
+    let missing = requested.saturating_sub(moved as usize);
     let complaint = (missing > 0).then(|| {
         let list = format!("`doublet note list {}`", which.database);
         let missing = counted(missing, "note is", "notes are");

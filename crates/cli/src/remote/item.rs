@@ -91,7 +91,7 @@ fn time(text: &str) -> Option<i64> {
 #[derive(Debug, Clone)]
 pub(super) struct SearchValue {
     /// The value with the type given, or as a text.
-    pub said: v1::Value,
+    pub given_value: v1::Value,
     /// The value as a number or a time, if no type was given and the text can be read as one.
     pub alternative: Option<v1::Value>,
 }
@@ -103,10 +103,10 @@ pub(super) fn read_keys(keys: &[String]) -> Result<Vec<SearchValue>, Failure> {
     let read = |key: &String| {
         if let Some(typed) = key.split_once('=').and_then(|(name, value)| of_type(name, value)) {
             let kind = typed.map_err(|why| Failure(format!("{key:?}: {why}")))?;
-            return Ok(SearchValue { said: value(kind), alternative: None });
+            return Ok(SearchValue { given_value: value(kind), alternative: None });
         }
         let perhaps = number(key).map(Kind::Number).or_else(|| time(key).map(Kind::TimeUs));
-        Ok(SearchValue { said: value(Kind::Text(key.clone())), alternative: perhaps.map(value) })
+        Ok(SearchValue { given_value: value(Kind::Text(key.clone())), alternative: perhaps.map(value) })
     };
     keys.iter().map(read).collect()
 }
@@ -249,7 +249,7 @@ mod tests {
         let check = |key: &str, expected: &str| {
             let text = match read_keys(&[key.to_owned()]) {
                 Ok(keys) => {
-                    let values = keys.iter().flat_map(|key| [Some(&key.said), key.alternative.as_ref()]);
+                    let values = keys.iter().flat_map(|key| [Some(&key.given_value), key.alternative.as_ref()]);
                     values.flatten().map(|value| to_json(Some(value)).to_string()).collect::<Vec<_>>().join(" or ")
                 }
                 Err(failure) => failure.to_string(),

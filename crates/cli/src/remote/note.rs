@@ -386,7 +386,7 @@ async fn attach(
         media_type,
         length_bytes: file.metadata().map_err(cannot)?.len(),
     };
-    let (pieces, said) = client::request_channel(CHUNKS_AHEAD);
+    let (pieces, requests) = client::request_channel(CHUNKS_AHEAD);
     let read = async {
         let part = |part| v1::AttachFileRequest { part: Some(part) };
         let mut is_taken = pieces.send(part(v1::attach_file_request::Part::Header(header))).await;
@@ -403,7 +403,7 @@ async fn attach(
         Ok(())
     };
     let mut notes = client.notes();
-    let (read, outcome) = tokio::join!(read, notes.attach_file(said));
+    let (read, outcome) = tokio::join!(read, notes.attach_file(requests));
     read.map_err(cannot)?;
     saved_note(outcome)
 }

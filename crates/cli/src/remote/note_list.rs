@@ -120,8 +120,8 @@ pub(super) async fn list(
 ) -> Result<Answer, Failure> {
     // One document more than shown tells that there are more. The server does not know how many documents of a
     // transaction were shown before.
-    let asked = if limit == 0 || since.note.is_some() { 0 } else { u32::try_from(limit + 1).unwrap_or(0) };
-    let request = v1::SearchNotesRequest { since_modseq: since.server_modseq(), limit: asked, ..request };
+    let requested = if limit == 0 || since.note.is_some() { 0 } else { u32::try_from(limit + 1).unwrap_or(0) };
+    let request = v1::SearchNotesRequest { since_modseq: since.server_modseq(), limit: requested, ..request };
     let mut replies = client.notes().search_notes(request).await.map_err(call_failure)?.into_inner();
     let mut list = List::default();
     let mut is_overdue = false;

@@ -22,7 +22,7 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
         Some(SearchOrder::Newest) => Sort::Newest,
         Some(SearchOrder::Oldest) => Sort::Oldest,
     };
-    let asked = v1::SearchFullTextRequest {
+    let query_request = v1::SearchFullTextRequest {
         database: Some(key(request.path)),
         query: request.query,
         limit: request.limit,
@@ -30,7 +30,7 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
         items: vec![TITLE_ITEM.to_owned()],
         sort: sort.into(),
     };
-    let reply = client.search().search_full_text(asked).await.map_err(call_failure)?.into_inner();
+    let reply = client.search().search_full_text(query_request).await.map_err(call_failure)?.into_inner();
     let rows = reply.hits.iter().map(|hit| {
         let title = hit.items.first().and_then(|item| item.value.as_ref());
         record(vec![

@@ -46,7 +46,7 @@ impl Transfer {
         selected.record_vanished(&view)?;
         let ranges = uids_of_ranges(selected.resolve(&view, &transfer.set, transfer.numbering)?);
         let gone = |uid: &u32| select::contains(&ranges, *uid);
-        if transfer.numbering == Numbering::Sequence && selected.roster.gone().iter().any(gone) {
+        if transfer.numbering == Numbering::Sequence && selected.sequence_numbers.gone().iter().any(gone) {
             // The client addresses messages that it believes to exist, so the command applies to all of them or to none
             // (RFC 2180 §4.4.1).
             return Err(Error::No("[EXPUNGEISSUED] some of these messages have been expunged"));

@@ -58,7 +58,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
     }
 }
 
-/// Brings the roster up to date with a snapshot. If the command numbers by UID, all updates are sent to the client;
+/// Brings the numbering up to date with a snapshot. If the command numbers by UID, all updates are sent to the client;
 /// otherwise vanished messages are only recorded.
 pub fn synchronise(
     session: &mut Session,
@@ -82,7 +82,7 @@ fn write_vanished(
 ) -> Result<()> {
     let ranges = match set {
         MessageSet::Numbers(numbers) => {
-            selected.known_uids(numbers.resolve(selected.roster.uid_next().saturating_sub(1)))
+            selected.known_uids(numbers.resolve(selected.sequence_numbers.uid_next().saturating_sub(1)))
         }
         MessageSet::Saved => selected.saved.clone(),
     };

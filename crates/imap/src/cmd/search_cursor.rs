@@ -71,7 +71,7 @@ impl SearchCursor {
         let full_text = Arc::clone(&session.site.full_text);
         let selected = session.selected()?;
         let plan = Plan::new(&resolve_key(key, selected, &view)?, now);
-        let last = selected.roster.uid_next().saturating_sub(1);
+        let last = selected.sequence_numbers.uid_next().saturating_sub(1);
         let ranges = plan.uids().map_or_else(|| vec![1..=last], <[_]>::to_vec);
         let known = selected.known_uids(ranges);
         let lacking = if uid_count(&known) > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {

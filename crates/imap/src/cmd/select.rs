@@ -81,7 +81,7 @@ fn write(
 
 /// Reports the messages that vanished since the client's last visit, and queues the changed flags for the next updates.
 fn resynchronise(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qresync, out: &mut Writer) -> Result<()> {
-    let last = selected.roster.uid_next().saturating_sub(1);
+    let last = selected.sequence_numbers.uid_next().saturating_sub(1);
     let known = qresync.known_uids.as_ref().map_or_else(|| vec![1..=last], |known| known.resolve(last));
     let known = selected.known_uids(known);
     let changes = view.changes(selected.folder, Modseq(qresync.modseq))?;

@@ -47,7 +47,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         silent: store.silent,
         unchanged_since: store.unchanged_since.map(Modseq),
         walk: MessageCursor::new(stretches, &view),
-        untold: Vec::new(),
+        unreported: Vec::new(),
         modseq: Modseq(0),
         modified: Vec::new(),
     };
@@ -63,7 +63,7 @@ struct StoreJob {
     unchanged_since: Option<Modseq>,
     walk: MessageCursor,
     /// UIDs of changed messages that have not been reported yet, in descending order.
-    untold: Vec<u32>,
+    unreported: Vec<u32>,
     /// The mod-sequence of these messages, unless another session has changed them since.
     modseq: Modseq,
     /// UIDs of the messages that failed UNCHANGEDSINCE.
@@ -72,14 +72,14 @@ struct StoreJob {
 
 impl SlicedCommand for StoreJob {
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
-        if self.untold.is_empty() && !self.walk.is_done() {
+        if self.unreported.is_empty() && !self.walk.is_done() {
             let file = session.file()?;
             let view = file.view()?;
             session.record_changes(&view)?;
             self.change_batch(session, view)?;
         }
         self.report_batch(session, out)?;
-        if !self.untold.is_empty() || !self.walk.is_done() {
+        if !self.unreported.is_empty() || !self.walk.is_done() {
             return Ok(None);
         }
         let reply = Reply::completed().with_updates(permitted_updates(self.numbering));
@@ -138,14 +138,14 @@ impl StoreJob {
         let failed = |uid: &u32| outcome.modified.binary_search(&Uid(*uid)).is_ok();
         let changed = |uid: &u32| outcome.changed.binary_search(&Uid(*uid)).is_ok();
         self.modified.extend(batch.iter().filter(|uid| failed(uid)));
-        let told = |uid: &u32| if self.silent { condstore && changed(uid) } else { !failed(uid) };
-        self.untold = batch.into_iter().filter(told).collect();
-        self.untold.reverse();
+        let needs_response = |uid: &u32| if self.silent { condstore && changed(uid) } else { !failed(uid) };
+        self.unreported = batch.into_iter().filter(needs_response).collect();
+        self.unreported.reverse();
     }
 
     /// Sends the flags of changed messages until the slice is full.
     fn report_batch(&mut self, session: &mut Session, out: &mut Writer) -> Result<()> {
-        if self.untold.is_empty() {
+        if self.unreported.is_empty() {
             return Ok(());
         }
         let file = session.file()?;
@@ -153,10 +153,10 @@ impl StoreJob {
         session.wait_for(view.ticket());
         session.selected()?.record_vanished(&view)?;
         session.report_keywords(&view, out)?;
-        while let Some(uid) = self.untold.pop() {
+        while let Some(uid) = self.unreported.pop() {
             let selected = session.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(mailbox_gone)? else { continue };
-            let number = selected.roster.number_of(&selected.folder_in(&view), uid)?;
+            let number = selected.sequence_numbers.number_of(&selected.folder_in(&view), uid)?;
             if self.silent && entry.modseq == self.modseq {
                 fetch_response::write_modseq(number, &entry, out);
             } else {
@@ -181,7 +181,7 @@ impl StoreJob {
             let selected = session.selected()?;
             selected.record_vanished(&view)?;
             let place = selected.folder_in(&view);
-            let numbers = self.modified.iter().map(|uid| selected.roster.number_of(&place, *uid));
+            let numbers = self.modified.iter().map(|uid| selected.sequence_numbers.number_of(&place, *uid));
             code.ranges(ranges_of(numbers.collect::<mail::Result<Vec<u32>>>()?));
         }
         Ok(String::from_utf8_lossy(code.as_bytes()).into_owned())

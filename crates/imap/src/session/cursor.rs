@@ -111,7 +111,7 @@ impl SliceState {
             }
             self.left -= 1;
             rank = rank.saturating_add(1);
-            match each(rank.saturating_add(selected.roster.vanished_below(entry.uid.0)), entry) {
+            match each(rank.saturating_add(selected.sequence_numbers.vanished_below(entry.uid.0)), entry) {
                 Ok(flow) => self.flow = flow,
                 Err(error) => {
                     self.failed = Some(error);
@@ -136,6 +136,6 @@ impl SliceState {
 }
 
 fn has_gone(selected: &Selected, range: &RangeInclusive<u32>) -> bool {
-    let gone = selected.roster.gone();
+    let gone = selected.sequence_numbers.gone();
     gone.get(gone.partition_point(|uid| uid < range.start())).is_some_and(|uid| range.contains(uid))
 }

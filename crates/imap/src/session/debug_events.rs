@@ -90,7 +90,7 @@ impl Session {
             connection = self.peer.connection,
             peer = %self.peer,
             login = self.login(),
-            reply = error.told().1,
+            reply = error.reply().1,
             "session ended"
         );
     }

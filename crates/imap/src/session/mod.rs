@@ -364,13 +364,13 @@ impl Session {
     }
 
     fn idle(&mut self, out: &mut Writer) -> Effect {
-        let told = if self.reports_selected() {
+        let outcome = if self.reports_selected() {
             self.report(Updates::All, out)
         } else {
             self.report_watched(out).map(|()| updates::ReportProgress::All)
         };
         self.task = Some(Task::Idle);
-        match told {
+        match outcome {
             Ok(updates::ReportProgress::All) => Effect::Idle,
             Ok(updates::ReportProgress::Partial) => Effect::Unfinished,
             Err(error) => self.end_with_error(&error, out),
@@ -388,7 +388,7 @@ impl Session {
         if matches!(error, Error::ContentsGone) {
             return Effect::Close;
         }
-        out.untagged_status(Status::Bye, error.told().1);
+        out.untagged_status(Status::Bye, error.reply().1);
         Effect::Close
     }
 }

@@ -52,12 +52,12 @@ impl NotifyWatch {
     ///
     /// Returns an error if too many mailboxes would be watched.
     pub fn new(groups: Vec<EventGroup>, view: &MailSnapshot<'_>) -> Result<Self> {
-        let told = view.modseq();
+        let reported = view.modseq();
         let pushed = view.modseq();
         let mut watch = Self {
             groups,
             mailboxes: BTreeMap::new(),
-            reported_modseq: told,
+            reported_modseq: reported,
             pushed_modseq: pushed,
             unannounced_uids: None,
             announcement: None,
@@ -250,11 +250,11 @@ impl Session {
             None => Updates::None,
         };
         out.set_encoding(self.encoding());
-        let told = match updates {
+        let outcome = match updates {
             Updates::None => self.report_watched(out).map(|()| ReportProgress::All),
             updates => self.report(updates, out),
         };
-        match told {
+        match outcome {
             Ok(ReportProgress::All) => Effect::Ready,
             Ok(ReportProgress::Partial) => Effect::Unfinished,
             Err(error) => self.end_with_error(&error, out),

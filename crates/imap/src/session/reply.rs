@@ -59,7 +59,7 @@ impl Reply {
     /// Creates the reply for an error.
     #[must_use]
     pub fn error(error: &Error) -> Self {
-        let (status, text) = error.told();
+        let (status, text) = error.reply();
         Self { status, updates: Updates::WithoutExpunges, ..Self::ok(text) }
     }
 

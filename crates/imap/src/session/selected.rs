@@ -1,8 +1,9 @@
 //! The selected mailbox: the client's numbering of its messages, and the changes that have been reported to the client.
 //!
-//! `looked` and `told` are mod-sequences of the mail file. Up to `looked`, the roster contains every vanished message.
-//! Up to `told`, the client also knows the changed flags. The session's own changes are remembered by their
-//! mod-sequence, so that they are not reported to the client that made them.
+//! `scanned_modseq` and `reported_modseq` are mod-sequences of the mail file. Up to `scanned_modseq`, the sequence
+//! numbers contain every vanished message. Up to `reported_modseq`, the client also knows the changed flags. The
+//! session's own changes are remembered by their mod-sequence, so that they are not reported to the client that made
+//! them.
 
 use std::ops::RangeInclusive;
 
@@ -22,26 +23,26 @@ pub struct Selected {
     pub name: String,
     mode: SelectMode,
     /// The client's numbering of messages.
-    pub roster: SequenceNumbers,
-    pub(super) looked: Modseq,
-    pub(super) told: Modseq,
+    pub sequence_numbers: SequenceNumbers,
+    pub(super) scanned_modseq: Modseq,
+    pub(super) reported_modseq: Modseq,
     /// Mod-sequence up to which the client knows all changes, including vanished messages.
     settled: Modseq,
     /// Mod-sequence up to which the client knows of new messages.
     pub(super) counted: Modseq,
-    /// Mod-sequences of the session's own changes after `told`.
+    /// Mod-sequences of the session's own changes after `reported_modseq`.
     pub(super) own: Vec<Modseq>,
     /// UIDs whose flags have yet to be reported to the client, in descending order.
-    pub(super) untold: Vec<u32>,
+    pub(super) unreported: Vec<u32>,
     /// Number of the mail file's keywords that the client knows.
-    pub(super) keywords_told: usize,
+    pub(super) keywords_reported: usize,
     /// UIDs of recent messages, in ascending order.
     pub(super) recent: Vec<RangeInclusive<u32>>,
     /// The saved search result (RFC 5182), in ascending order.
     pub saved: Vec<RangeInclusive<u32>>,
 }
 
-/// A folder in a snapshot, through which the roster reads positions.
+/// A folder in a snapshot, through which the numbering reads positions.
 pub struct FolderSnapshot<'v, 'f> {
     /// The snapshot.
     pub view: &'v MailSnapshot<'f>,
@@ -69,14 +70,14 @@ impl Selected {
             folder: folder.id,
             name: folder.name.clone(),
             mode,
-            roster: SequenceNumbers::new(status.uid_next.0, status.messages),
-            looked: Modseq(0),
-            told: Modseq(0),
+            sequence_numbers: SequenceNumbers::new(status.uid_next.0, status.messages),
+            scanned_modseq: Modseq(0),
+            reported_modseq: Modseq(0),
             settled: Modseq(0),
             counted: Modseq(0),
             own: Vec::new(),
-            untold: Vec::new(),
-            keywords_told: 0,
+            unreported: Vec::new(),
+            keywords_reported: 0,
             recent: Vec::new(),
             saved: Vec::new(),
         }
@@ -84,27 +85,30 @@ impl Selected {
 
     /// Records that the client knows everything up to this snapshot.
     pub fn mark_up_to_date(&mut self, view: &MailSnapshot<'_>) {
-        self.looked = view.modseq();
-        self.told = view.modseq();
+        self.scanned_modseq = view.modseq();
+        self.reported_modseq = view.modseq();
         self.settled = view.modseq();
         self.counted = view.modseq();
-        self.keywords_told = view.keywords().names().len();
+        self.keywords_reported = view.keywords().names().len();
     }
 
     /// Returns `true` if the client knows everything up to this mod-sequence of the mail file.
     #[must_use]
     pub fn is_up_to_date(&self, modseq: Modseq) -> bool {
-        self.told == modseq && self.counted == modseq && self.untold.is_empty() && !self.roster.has_vanished()
+        self.reported_modseq == modseq
+            && self.counted == modseq
+            && self.unreported.is_empty()
+            && !self.sequence_numbers.has_vanished()
     }
 
     /// Records that the client knows everything up to a mod-sequence if only the session's own flag changes led to it.
     /// In that case no lookup is needed.
     pub fn settle_own_changes(&mut self, modseq: Modseq) {
-        let every_one = modseq.0.checked_sub(self.told.0) == Some(self.own.len() as u64);
-        if every_one && self.own.last() == Some(&modseq) && self.counted == self.told {
+        let every_one = modseq.0.checked_sub(self.reported_modseq.0) == Some(self.own.len() as u64);
+        if every_one && self.own.last() == Some(&modseq) && self.counted == self.reported_modseq {
             self.own.clear();
-            self.looked = modseq;
-            self.told = modseq;
+            self.scanned_modseq = modseq;
+            self.reported_modseq = modseq;
             self.counted = modseq;
         }
     }
@@ -112,11 +116,11 @@ impl Selected {
     /// Records the client's knowledge at the end of a command. If the client has received later changes while earlier
     /// expunges were held back, returns the mod-sequence from which it must resynchronise.
     pub fn settle(&mut self) -> Option<Modseq> {
-        if !self.roster.has_vanished() {
-            self.settled = self.told;
+        if !self.sequence_numbers.has_vanished() {
+            self.settled = self.reported_modseq;
             return None;
         }
-        (self.told > self.settled).then_some(self.settled)
+        (self.reported_modseq > self.settled).then_some(self.settled)
     }
 
     /// Returns `true` if the mailbox was opened with SELECT, not EXAMINE.
@@ -133,10 +137,10 @@ impl Selected {
 
     /// Records the messages that vanished up to a snapshot, so that sequence numbers can be resolved in it.
     pub fn record_vanished(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
-        if view.modseq() > self.looked {
-            let changes = view.changes(self.folder, self.looked).map_err(mailbox_gone)?;
-            self.roster.record_vanished(changes.vanished.iter().map(|uid| uid.0));
-            self.looked = changes.modseq;
+        if view.modseq() > self.scanned_modseq {
+            let changes = view.changes(self.folder, self.scanned_modseq).map_err(mailbox_gone)?;
+            self.sequence_numbers.record_vanished(changes.vanished.iter().map(|uid| uid.0));
+            self.scanned_modseq = changes.modseq;
         }
         Ok(())
     }
@@ -146,7 +150,7 @@ impl Selected {
     /// If another session has changed the mail file since the client was last up to date, the change is reported
     /// nevertheless, because the messages may have changed in ways that the client cannot know.
     pub fn record_silent_change(&mut self, modseq: Modseq) {
-        let known = self.own.last().copied().unwrap_or(self.told);
+        let known = self.own.last().copied().unwrap_or(self.reported_modseq);
         if known.next() == modseq {
             self.own.push(modseq);
         }
@@ -159,9 +163,9 @@ impl Selected {
 
     /// Queues the flags of messages for the next updates.
     pub fn queue_flag_updates(&mut self, uids: impl Iterator<Item = u32>) {
-        self.untold.extend(uids);
-        self.untold.sort_unstable_by(|a, b| b.cmp(a));
-        self.untold.dedup();
+        self.unreported.extend(uids);
+        self.unreported.sort_unstable_by(|a, b| b.cmp(a));
+        self.unreported.dedup();
     }
 
     /// Returns `true` if the message is recent in this session.
@@ -204,7 +208,7 @@ impl Selected {
         };
         match numbering {
             Numbering::Sequence => {
-                let count = self.roster.count();
+                let count = self.sequence_numbers.count();
                 let beyond = |bound| matches!(bound, Bound::Number(number) if number > count);
                 let is_wrong = |range: &SequenceRange| match (range.first, range.last) {
                     // `1:*` means all messages, even in an empty mailbox.
@@ -237,9 +241,9 @@ impl Selected {
     }
 
     fn resolve_numbers(&self, view: &MailSnapshot<'_>, numbers: &SequenceSet) -> Result<Vec<UidRange>> {
-        match self.roster.count() {
+        match self.sequence_numbers.count() {
             0 => Ok(Vec::new()),
-            count => Ok(self.roster.uids_of(&self.folder_in(view), &numbers.resolve(count))?),
+            count => Ok(self.sequence_numbers.uids_of(&self.folder_in(view), &numbers.resolve(count))?),
         }
     }
 
@@ -253,15 +257,15 @@ impl Selected {
             !(is_star(range.first) || is_star(range.last)) || starts_low(range.first) || starts_low(range.last)
         };
         if numbers.ranges.iter().all(harmless) {
-            return Ok(self.roster.uid_next().saturating_sub(1));
+            return Ok(self.sequence_numbers.uid_next().saturating_sub(1));
         }
-        Ok(self.roster.uid_of(&self.folder_in(view), self.roster.count())?.unwrap_or(0))
+        Ok(self.sequence_numbers.uid_of(&self.folder_in(view), self.sequence_numbers.count())?.unwrap_or(0))
     }
 
     /// Cuts ranges of UIDs to the UIDs that the client knows.
     #[must_use]
     pub fn known_uids(&self, ranges: Vec<RangeInclusive<u32>>) -> Vec<RangeInclusive<u32>> {
-        let last = self.roster.uid_next().saturating_sub(1);
+        let last = self.sequence_numbers.uid_next().saturating_sub(1);
         let cut = |range: RangeInclusive<u32>| (*range.start()).max(1)..=(*range.end()).min(last);
         ranges.into_iter().map(cut).filter(|range| !range.is_empty()).collect()
     }

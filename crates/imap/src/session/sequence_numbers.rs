@@ -1,12 +1,12 @@
-//! The roster: maps sequence numbers to the messages of the selected mailbox as the client counts them.
+//! Sequence numbers of the selected mailbox, as the client counts its messages.
 //!
 //! A client numbers messages from 1 in the order of their UIDs. This numbering must not change before the server has
 //! announced it (RFC 9051 §5.5, §7.5.1), although other sessions expunge and deliver in the meantime. Keeping all UIDs
-//! of a large mailbox for every connection would cost megabytes. The roster instead keeps three things: the number of
-//! messages reported to the client, the first UID that has not been reported, and the UIDs that have vanished but have
-//! not been reported as such. Everything else comes from the counted index of the folder ([`FolderPositions`]), which
-//! returns ranks and positions in logarithmic time. The index is not asked if the sequence number alone determines the
-//! result, as with `1:*`.
+//! of a large mailbox for every connection would cost megabytes. [`SequenceNumbers`] instead keeps three things: the
+//! number of messages reported to the client, the first UID that has not been reported, and the UIDs that have vanished
+//! but have not been reported as such. Everything else comes from the counted index of the folder
+//! ([`FolderPositions`]), which returns ranks and positions in logarithmic time. The index is not read if the sequence
+//! number alone determines the result, as with `1:*`.
 //!
 //! Invariants: `gone` is strictly ascending, all its UIDs are below `uid_next`, and none of them exists in the folder.
 //! The client's list is therefore the folder's UIDs below `uid_next` merged with `gone`, and `count` is its length.
@@ -53,7 +53,7 @@ impl From<RangeInclusive<u32>> for UidRange {
 }
 
 impl SequenceNumbers {
-    /// Creates the roster of a mailbox as SELECT reports it: `count` messages in the folder, all with UIDs below
+    /// Creates the numbering of a mailbox as SELECT reports it: `count` messages in the folder, all with UIDs below
     /// `uid_next`.
     #[must_use]
     pub fn new(uid_next: u32, count: u32) -> Self {
@@ -252,7 +252,7 @@ mod tests {
 
     /// A session with the list that an attentive client would keep.
     struct Session {
-        roster: SequenceNumbers,
+        sequence_numbers: SequenceNumbers,
         /// The client's list of messages, in its order.
         client: Vec<u32>,
         /// Vanished UIDs that the session has not read yet.
@@ -293,20 +293,20 @@ mod tests {
         fn new(folder: &Folder) -> Self {
             let client = folder.uids.iter().copied().collect();
             Self {
-                roster: SequenceNumbers::new(folder.uid_next, narrow(folder.uids.len())),
+                sequence_numbers: SequenceNumbers::new(folder.uid_next, narrow(folder.uids.len())),
                 client,
                 unseen: Vec::new(),
             }
         }
 
         fn look(&mut self) {
-            self.roster.record_vanished(self.unseen.drain(..));
+            self.sequence_numbers.record_vanished(self.unseen.drain(..));
         }
 
         fn report_expunged(&mut self, folder: &Folder) {
             self.look();
             let client = &mut self.client;
-            ok(self.roster.report_expunged(folder, |number| {
+            ok(self.sequence_numbers.report_expunged(folder, |number| {
                 client.remove(number as usize - 1);
             }));
             self.report_new(folder);
@@ -314,28 +314,28 @@ mod tests {
 
         fn report_vanished(&mut self, folder: &Folder) {
             self.look();
-            let vanished = self.roster.take_vanished();
+            let vanished = self.sequence_numbers.take_vanished();
             self.client.retain(|uid| !vanished.iter().any(|range| range.contains(uid)));
             self.report_new(folder);
         }
 
         fn report_new(&mut self, folder: &Folder) {
-            let known = self.roster.uid_next();
-            self.roster.extend_to(folder.uid_next, narrow(folder.uids.len()));
+            let known = self.sequence_numbers.uid_next();
+            self.sequence_numbers.extend_to(folder.uid_next, narrow(folder.uids.len()));
             self.client.extend(folder.uids.range(known..));
         }
 
-        /// Checks that the roster agrees with the client about every sequence number.
+        /// Checks that the numbering agrees with the client about every sequence number.
         fn check(&self, folder: &Folder) {
-            let roster = &self.roster;
-            assert_eq!(roster.count() as usize, self.client.len());
+            let sequence_numbers = &self.sequence_numbers;
+            assert_eq!(sequence_numbers.count() as usize, self.client.len());
             for (index, uid) in self.client.iter().enumerate() {
                 let number = narrow(index + 1);
-                assert_eq!(ok(roster.uid_of(folder, number)), Some(*uid), "number {number}");
-                assert_eq!(ok(roster.number_of(folder, *uid)), number, "UID {uid}");
+                assert_eq!(ok(sequence_numbers.uid_of(folder, number)), Some(*uid), "number {number}");
+                assert_eq!(ok(sequence_numbers.number_of(folder, *uid)), number, "UID {uid}");
             }
-            assert_eq!(ok(roster.uid_of(folder, 0)), None);
-            assert_eq!(ok(roster.uid_of(folder, narrow(self.client.len() + 1))), None);
+            assert_eq!(ok(sequence_numbers.uid_of(folder, 0)), None);
+            assert_eq!(ok(sequence_numbers.uid_of(folder, narrow(self.client.len() + 1))), None);
             for (start, end) in [(1, u32::MAX), (1, 1), (2, 2), (2, 4), (narrow(self.client.len() / 3 + 1), u32::MAX)] {
                 self.check_stretch(folder, start, end);
             }
@@ -343,7 +343,7 @@ mod tests {
 
         /// Checks that a range contains exactly the addressed messages that still exist, and that its rank is correct.
         fn check_stretch(&self, folder: &Folder, start: u32, end: u32) {
-            let stretches = ok(self.roster.uids_of(folder, &[start..=end]));
+            let stretches = ok(self.sequence_numbers.uids_of(folder, &[start..=end]));
             let mut held = Vec::new();
             for stretch in &stretches {
                 assert_eq!(stretch.rank, Some(ok(folder.rank(*stretch.uids.start()))), "{start}:{end} {stretch:?}");
@@ -388,11 +388,11 @@ mod tests {
 
     #[test]
     fn a_message_that_came_and_went_unseen_is_never_mentioned() {
-        let mut roster = SequenceNumbers::new(5, 4);
-        roster.record_vanished([7, 3, 3]);
-        assert_eq!(roster.gone(), [3]);
-        assert_eq!(roster.take_vanished(), [3..=3]);
-        assert!(!roster.has_vanished());
+        let mut sequence_numbers = SequenceNumbers::new(5, 4);
+        sequence_numbers.record_vanished([7, 3, 3]);
+        assert_eq!(sequence_numbers.gone(), [3]);
+        assert_eq!(sequence_numbers.take_vanished(), [3..=3]);
+        assert!(!sequence_numbers.has_vanished());
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Session {
         }
         let Some(selected) = self.selected.as_deref() else { return Ok(()) };
         let status = view.status(selected.folder).map_err(selected::mailbox_gone)?;
-        let highest = status.highest_modseq.min(selected.told);
+        let highest = status.highest_modseq.min(selected.reported_modseq);
         out.untagged().text("OK [HIGHESTMODSEQ ").number(highest.0).text("] highest mod-sequence").crlf();
         Ok(())
     }
@@ -114,32 +114,32 @@ impl Session {
     /// Records the changes up to a snapshot, and queues flag changes by other sessions for reporting.
     pub(crate) fn record_changes(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
         let selected = self.selected()?;
-        if view.modseq() <= selected.told {
+        if view.modseq() <= selected.reported_modseq {
             return Ok(());
         }
-        let changes = view.changes(selected.folder, selected.told).map_err(selected::mailbox_gone)?;
-        selected.roster.record_vanished(changes.vanished.iter().map(|uid| uid.0));
-        let known = selected.roster.uid_next();
+        let changes = view.changes(selected.folder, selected.reported_modseq).map_err(selected::mailbox_gone)?;
+        selected.sequence_numbers.record_vanished(changes.vanished.iter().map(|uid| uid.0));
+        let known = selected.sequence_numbers.uid_next();
         let own = std::mem::take(&mut selected.own);
         let news = |entry: &&FolderEntry| entry.uid.0 < known && !own.contains(&entry.modseq);
         selected.queue_flag_updates(changes.changed.iter().filter(news).map(|entry| entry.uid.0));
-        selected.looked = changes.modseq;
-        selected.told = changes.modseq;
+        selected.scanned_modseq = changes.modseq;
+        selected.reported_modseq = changes.modseq;
         Ok(())
     }
 
     fn report_vanished(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         let qresync = self.enabled.qresync;
         let selected = self.selected()?;
-        if !selected.roster.has_vanished() {
+        if !selected.sequence_numbers.has_vanished() {
             return Ok(());
         }
         if qresync {
-            out.untagged().text("VANISHED ").ranges(selected.roster.take_vanished()).crlf();
+            out.untagged().text("VANISHED ").ranges(selected.sequence_numbers.take_vanished()).crlf();
             return Ok(());
         }
         let place = selected.folder_in(view);
-        selected.roster.report_expunged(&place, |number| {
+        selected.sequence_numbers.report_expunged(&place, |number| {
             out.untagged_number(u64::from(number), "EXPUNGE");
         })?;
         Ok(())
@@ -155,13 +155,13 @@ impl Session {
         }
         selected.counted = view.modseq();
         let status = view.status(selected.folder).map_err(selected::mailbox_gone)?;
-        let known = selected.roster.uid_next();
+        let known = selected.sequence_numbers.uid_next();
         let uid_next = status.uid_next.0;
         if uid_next <= known {
             return Ok(());
         }
-        let before = selected.roster.count();
-        selected.roster.extend_to(uid_next, status.messages);
+        let before = selected.sequence_numbers.count();
+        selected.sequence_numbers.extend_to(uid_next, status.messages);
         let unclaimed = if selected.is_writable() {
             site.recent.claim(mailbox, uid_next)
         } else {
@@ -170,11 +170,11 @@ impl Session {
         if !rev2 {
             selected.add_recent(unclaimed.max(known)..uid_next);
         }
-        if selected.roster.count() == before {
+        if selected.sequence_numbers.count() == before {
             // The new messages have already vanished again.
             return Ok(());
         }
-        out.untagged_number(u64::from(selected.roster.count()), "EXISTS");
+        out.untagged_number(u64::from(selected.sequence_numbers.count()), "EXISTS");
         if !rev2 {
             out.untagged_number(u64::from(selected.count_recent(view)?), "RECENT");
         }
@@ -185,18 +185,18 @@ impl Session {
     /// Reports flags that other sessions changed, until the slice is full.
     fn report_flags(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<ReportProgress> {
         if !self.reports_flag_changes() {
-            self.selected()?.untold.clear();
+            self.selected()?.unreported.clear();
         }
-        if self.selected()?.untold.is_empty() {
+        if self.selected()?.unreported.is_empty() {
             return Ok(ReportProgress::All);
         }
         self.report_keywords(view, out)?;
         // NOTIFY requires the UID (RFC 5465 §5.1).
         let numbering = if self.watch.is_some() { Numbering::Uid } else { Numbering::Sequence };
-        while let Some(uid) = self.selected()?.untold.pop() {
+        while let Some(uid) = self.selected()?.unreported.pop() {
             let selected = self.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid))? else { continue };
-            let number = selected.roster.number_of(&selected.folder_in(view), uid)?;
+            let number = selected.sequence_numbers.number_of(&selected.folder_in(view), uid)?;
             fetch_response::write_flags(
                 self,
                 view,
@@ -207,15 +207,15 @@ impl Session {
                 break;
             }
         }
-        Ok(if self.selected()?.untold.is_empty() { ReportProgress::All } else { ReportProgress::Partial })
+        Ok(if self.selected()?.unreported.is_empty() { ReportProgress::All } else { ReportProgress::Partial })
     }
 
     /// Sends the flag lists again if there are keywords that have not been reported to the client.
     pub(crate) fn report_keywords(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
         let count = view.keywords().names().len();
         let selected = self.selected()?;
-        if count > selected.keywords_told {
-            selected.keywords_told = count;
+        if count > selected.keywords_reported {
+            selected.keywords_reported = count;
             write_flag_lists(selected.is_writable(), view, out);
         }
         Ok(())

@@ -49,9 +49,9 @@ pub fn run() -> io::Result<()> {
         let mut bytes = vec![0; length];
         questions.read_exact(&mut bytes)?;
         let text = text_of(&bytes);
-        let said = text.as_deref().unwrap_or_default();
-        answers.write_all(&head(text.is_some(), said.len()))?;
-        answers.write_all(said.as_bytes())?;
+        let extracted = text.as_deref().unwrap_or_default();
+        answers.write_all(&head(text.is_some(), extracted.len()))?;
+        answers.write_all(extracted.as_bytes())?;
     }
 }
 

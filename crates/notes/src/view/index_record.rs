@@ -45,23 +45,23 @@ pub struct IndexRecord {
     /// The version of the rules by which the rows were made.
     rules: u32,
     /// The values of the inputs that its formulas used from the database and the view ([`ViewInfo::told`]).
-    pub(crate) told: Vec<u8>,
+    pub(crate) external_inputs: Vec<u8>,
 }
 
 impl IndexRecord {
     /// Creates the record of a new index.
     #[must_use]
-    pub fn new(index: ViewId, view: &ViewNote, told: Vec<u8>, now: Timestamp) -> Self {
+    pub fn new(index: ViewId, view: &ViewNote, external_inputs: Vec<u8>, now: Timestamp) -> Self {
         let selection = view.selection.clone();
         let format = view.design.encode();
-        Self { index, selection, format, evaluated: now, building: None, rules: ROW_RULES, told }
+        Self { index, selection, format, evaluated: now, building: None, rules: ROW_RULES, external_inputs }
     }
 
     /// Returns `true` if the index matches this design, the rules of this program, and the current inputs of its
     /// formulas.
     #[must_use]
     pub fn follows(&self, info: &ViewInfo, database: &DatabaseRecord) -> bool {
-        self.follows_design(&info.view) && self.told == info.external_input_values(database)
+        self.follows_design(&info.view) && self.external_inputs == info.external_input_values(database)
     }
 
     fn follows_design(&self, view: &ViewNote) -> bool {
@@ -71,7 +71,7 @@ impl IndexRecord {
     fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(32 + self.selection.len() + self.format.len());
         out.u8(VERSION).u32(self.index.0).i64(self.evaluated.0).u32(self.building.map_or(0, |building| building.0));
-        out.text(&self.selection).bytes(&self.format).u32(self.rules).bytes(&self.told);
+        out.text(&self.selection).bytes(&self.format).u32(self.rules).bytes(&self.external_inputs);
         out.finish()
     }
 
@@ -92,8 +92,8 @@ impl IndexRecord {
         let selection = input.text()?.to_owned();
         let format = input.bytes()?.to_vec();
         let rules = if version == 1 { 0 } else { input.u32()? };
-        let told = if version < 3 { Vec::new() } else { input.bytes()?.to_vec() };
-        Ok(Self { index, selection, format, evaluated, building, rules, told })
+        let external_inputs = if version < 3 { Vec::new() } else { input.bytes()?.to_vec() };
+        Ok(Self { index, selection, format, evaluated, building, rules, external_inputs })
     }
 
     pub(crate) fn load(reader: &dyn Read, database: DbNumber, view: NoteId) -> Result<Option<Self>> {

@@ -389,7 +389,7 @@ fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec
         return Ok(recent);
     }
     let changes = change_log::scan_transactions(database.store.as_ref(), database.number(), since, limit)?;
-    let told =
+    let convert =
         |change: change_log::ChangeEntry| RecentChange { modseq: change.modseq, note: change.note, before: None };
-    Ok(changes.into_iter().map(told).collect())
+    Ok(changes.into_iter().map(convert).collect())
 }

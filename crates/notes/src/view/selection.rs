@@ -97,13 +97,13 @@ impl ExternalInputs {
             return Vec::new();
         }
         let mut out = Encoder::new();
-        let mut told = |is_asked: bool, answer: &str| {
-            out.u8(u8::from(is_asked)).text(if is_asked { answer } else { "" });
+        let mut add = |is_used: bool, answer: &str| {
+            out.u8(u8::from(is_used)).text(if is_used { answer } else { "" });
         };
-        told(self.view_title, view);
-        told(self.title, &database.title);
-        told(self.path, &database.path);
-        told(self.replica_id, &database.replica_id.to_string());
+        add(self.view_title, view);
+        add(self.title, &database.title);
+        add(self.path, &database.path);
+        add(self.replica_id, &database.replica_id.to_string());
         out.finish()
     }
 }

@@ -44,9 +44,16 @@ impl OpenView {
     fn new(database: &DatabaseRecord, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
         let question = info.view.question(info.id())?.at(record.evaluated, database, &info.view.title);
         let index = ViewIndex::new(database.number, record.index, info.view.design.clone());
-        let told = record.told.clone();
+        let external_inputs = record.external_inputs.clone();
         let hidden = HiddenCache::default();
-        Ok(Self { info, index, evaluated_at: record.evaluated, question, external_input_values: told, hidden })
+        Ok(Self {
+            info,
+            index,
+            evaluated_at: record.evaluated,
+            question,
+            external_input_values: external_inputs,
+            hidden,
+        })
     }
 
     /// Returns `true` if the contents change as time passes, so that they hold only for [`OpenView::evaluated_at`].

@@ -89,8 +89,8 @@ pub(crate) fn templates(
     _: v1::ListTemplatesRequest,
 ) -> Result<CallOutcome<v1::ListTemplatesReply>> {
     context.identity()?;
-    let told = |Template { name, title, description: about }| v1::Template { name, title, about };
-    let templates = context.services.database_creator.templates().into_iter().map(told).collect();
+    let convert = |Template { name, title, description: about }| v1::Template { name, title, about };
+    let templates = context.services.database_creator.templates().into_iter().map(convert).collect();
     Ok(CallOutcome::immediate(v1::ListTemplatesReply { templates }))
 }
 

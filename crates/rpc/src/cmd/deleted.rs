@@ -43,16 +43,16 @@ pub(crate) fn list(
             }
             Err(error) => return Err(error),
         };
-        let told = v1::DeletedNote {
+        let deleted = v1::DeletedNote {
             note: Some(note),
             items_left_out,
             deleted_us: found.deletion.at.0,
             deleted_by: found.deletion.by,
             folder_ids: found.deletion.folders.iter().map(|folder| folder.0).collect(),
         };
-        left_bytes = left_bytes.saturating_sub(told.encoded_len() + 16);
+        left_bytes = left_bytes.saturating_sub(deleted.encoded_len() + 16);
         last = found.header.note.0;
-        reply.notes.push(told);
+        reply.notes.push(deleted);
     }
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }

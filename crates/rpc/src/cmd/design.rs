@@ -40,7 +40,7 @@ pub(crate) fn get(
 /// Creates a view.
 pub(crate) fn create(context: &CallContext, request: v1::CreateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = context.access_for_change::<level::Reader>(request.database)?;
-    let view = said(request.design)?;
+    let view = design_in(request.design)?;
     context.write(&access, |writer| {
         let note = writer.view_create(&view)?;
         check_quota(writer)?;
@@ -51,7 +51,7 @@ pub(crate) fn create(context: &CallContext, request: v1::CreateViewRequest) -> R
 /// Replaces the design of a view, or adds columns to a folder.
 pub(crate) fn update(context: &CallContext, request: v1::UpdateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = context.access_for_change::<level::Reader>(request.database)?;
-    let view = said(request.design)?;
+    let view = design_in(request.design)?;
     let note = find(&access, request.view)?;
     context.write(&access, |writer| {
         let expected = match (request.expected_sequence, writer.header(note)?) {
@@ -81,7 +81,7 @@ pub(crate) fn delete(
     })
 }
 
-fn said(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
+fn design_in(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
     view_in(design.ok_or_else(|| Error::invalid("no design specified"))?)
 }
 

@@ -86,9 +86,9 @@ pub(crate) struct Edit {
 
 impl Edit {
     /// Reads a change from a client's request.
-    pub(crate) fn new(said: Vec<v1::Item>, remove: Vec<String>, replace_all: bool) -> Result<Self> {
+    pub(crate) fn new(items: Vec<v1::Item>, remove: Vec<String>, replace_all: bool) -> Result<Self> {
         check_count(remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
-        Ok(Self { items: items_in(said)?, remove, replace_all })
+        Ok(Self { items: items_in(items)?, remove, replace_all })
     }
 
     /// Applies the change and drops the blobs that no item uses any more.

@@ -61,18 +61,18 @@ pub(crate) fn search(
         // A document that was deleted in the meantime is not a hit.
         let Some(summary) = reading.summary(hit.note)? else { continue };
         let is_asked = |item: &&notes::Item| request.items.iter().any(|name| item.is_named(name));
-        let told = v1::Hit {
+        let hit_out = v1::Hit {
             database: path.clone(),
             note_id: hit.note.0,
             unid: hit.unid.0.to_vec(),
             score: u32::from(hit.relevance),
             items: summary.items.iter().filter(is_asked).map(item_out).collect(),
         };
-        if told.encoded_len() > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
+        if hit_out.encoded_len() > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
             return Err(reply_too_large());
         }
-        bytes += told.encoded_len();
-        reply.hits.push(told);
+        bytes += hit_out.encoded_len();
+        reply.hits.push(hit_out);
     }
     let next = count(request.offset).saturating_add(passed);
     let is_over = next as u64 >= found.total || passed == 0;

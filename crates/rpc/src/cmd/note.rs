@@ -146,8 +146,8 @@ pub(crate) fn read_selected(
 /// Selects the requested items of a note that has been read completely. Returns an error if they exceed `bytes_max`.
 pub(crate) fn select_items(note: &Note, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
     let items = note.items.iter().filter(|item| wanted.takes(item)).map(item_out).collect();
-    let told = v1::Note { header: Some(header_out(&note.header, false)), items };
-    if told.encoded_len() > bytes_max { Err(reply_too_large()) } else { Ok(told) }
+    let note_out = v1::Note { header: Some(header_out(&note.header, false)), items };
+    if note_out.encoded_len() > bytes_max { Err(reply_too_large()) } else { Ok(note_out) }
 }
 
 /// Returns the ordinals of the requested body items. Returns an error if they alone exceed `bytes_max`, so that they

@@ -68,11 +68,11 @@ pub(crate) fn delete(
 
 /// Returns the user of a personal profile, in the spelling from which its UNID is derived. Returns `None` for the
 /// shared profile.
-fn owner(context: &CallContext, grant: &Grant, said: &str) -> Result<Option<Name>> {
-    if said.is_empty() {
+fn owner(context: &CallContext, grant: &Grant, user: &str) -> Result<Option<Name>> {
+    if user.is_empty() {
         return Ok(None);
     }
-    let person = context.services.directory.person(said)?;
-    let name = person.map_or_else(|| Name::new(said), |person| person.name.clone());
+    let person = context.services.directory.person(user)?;
+    let name = person.map_or_else(|| Name::new(user), |person| person.name.clone());
     Ok(Some(if grant.is_own(&name) { grant.name().cloned().unwrap_or(name) } else { name }))
 }

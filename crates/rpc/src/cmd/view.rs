@@ -66,9 +66,9 @@ pub(crate) enum RefreshStep {
 }
 
 impl CollectionRequest {
-    /// Applies some changes to the index. If the index must be built, requests a build, unless `asked` is `true`: then
-    /// a requested build has already ended.
-    pub(crate) fn refresh(&self, context: &CallContext, asked: bool) -> Result<CallOutcome<RefreshStep>> {
+    /// Applies some changes to the index. If the index must be built, requests a build, unless `was_requested` is
+    /// `true`: then a requested build has already ended.
+    pub(crate) fn refresh(&self, context: &CallContext, was_requested: bool) -> Result<CallOutcome<RefreshStep>> {
         let access = context.access::<level::Reader>(self.database.clone())?;
         let database = access.database().number();
         let indexer = &context.services.indexer;
@@ -89,8 +89,8 @@ impl CollectionRequest {
             (info.note, when, reading.view_update_way(info.note)?)
         };
         let build = match way {
-            UpdateMethod::Wait if asked => Some(RefreshStep::Build(None)),
-            UpdateMethod::Build | UpdateMethod::Wait if !asked => {
+            UpdateMethod::Wait if was_requested => Some(RefreshStep::Build(None)),
+            UpdateMethod::Build | UpdateMethod::Wait if !was_requested => {
                 let progress = indexer.build(database, note);
                 progress.map(|progress| RefreshStep::Build(Some(progress)))
             }
@@ -275,14 +275,14 @@ fn to_view_request(source: &EntrySource<'_>, request: &v1::ReadEntriesRequest) -
     })
 }
 
-fn expansion(source: &EntrySource<'_>, said: Option<&v1::Expansion>) -> Result<Expansion> {
-    let Some(said) = said else { return Ok(Expansion::default()) };
-    check_count(said.exceptions.len(), "expanded and collapsed rows", notes::limits::VIEW_EXPANSIONS_MAX)?;
-    let mut keys = HashSet::with_capacity(said.exceptions.len());
-    for tumbler in &said.exceptions {
+fn expansion(source: &EntrySource<'_>, requested: Option<&v1::Expansion>) -> Result<Expansion> {
+    let Some(requested) = requested else { return Ok(Expansion::default()) };
+    check_count(requested.exceptions.len(), "expanded and collapsed rows", notes::limits::VIEW_EXPANSIONS_MAX)?;
+    let mut keys = HashSet::with_capacity(requested.exceptions.len());
+    for tumbler in &requested.exceptions {
         keys.extend(source.key_at(&tumbler_in(tumbler)?)?);
     }
-    Ok(if said.collapsed { Expansion::none_but(keys)? } else { Expansion::all_but(keys)? })
+    Ok(if requested.collapsed { Expansion::none_but(keys)? } else { Expansion::all_but(keys)? })
 }
 
 fn navigator(navigator: v1::Navigator) -> Navigator {
@@ -331,7 +331,7 @@ struct EntryWriter<'r> {
 impl EntryWriter<'_> {
     fn entry(&mut self, row: EntryRow) -> Result<v1::Entry> {
         let counts = row.counts;
-        let mut told = v1::Entry {
+        let mut entry_out = v1::Entry {
             key: row.key,
             level: u32::try_from(row.depth).unwrap_or(u32::MAX),
             position: row.tumbler.as_ref().map(tumbler_out),
@@ -343,42 +343,42 @@ impl EntryWriter<'_> {
             ..v1::Entry::default()
         };
         match row.content {
-            EntryContents::Row(contents) => self.row(contents, row.totals, &mut told),
-            EntryContents::FolderEntry(entry) => self.folder_entry(&entry, &mut told)?,
+            EntryContents::Row(contents) => self.row(contents, row.totals, &mut entry_out),
+            EntryContents::FolderEntry(entry) => self.folder_entry(&entry, &mut entry_out)?,
         }
-        Ok(told)
+        Ok(entry_out)
     }
 
-    fn row(&self, contents: RowContents, totals: Vec<(usize, f64)>, told: &mut v1::Entry) {
+    fn row(&self, contents: RowContents, totals: Vec<(usize, f64)>, entry_out: &mut v1::Entry) {
         let mask = self.request.mask.unwrap_or_default();
         match contents {
             RowContents::Category { tally, .. } => {
-                told.category = true;
-                told.name = tally.name().to_owned();
+                entry_out.category = true;
+                entry_out.name = tally.name().to_owned();
                 if mask.values {
-                    told.values = vec![v1::Value::default(); self.columns];
-                    fill(&mut told.values, totals);
+                    entry_out.values = vec![v1::Value::default(); self.columns];
+                    fill(&mut entry_out.values, totals);
                 }
             }
             RowContents::Document { note, row } => {
-                told.note_id = note.0;
-                told.unid = if mask.unid { row.unid.0.to_vec() } else { Vec::new() };
-                told.response = row.response_level > 0;
-                told.conflict = row.conflict;
+                entry_out.note_id = note.0;
+                entry_out.unid = if mask.unid { row.unid.0.to_vec() } else { Vec::new() };
+                entry_out.response = row.response_level > 0;
+                entry_out.conflict = row.conflict;
                 if mask.values {
-                    told.values = row.cells.iter().map(cell).collect();
+                    entry_out.values = row.cells.iter().map(cell).collect();
                 }
             }
         }
     }
 
-    fn folder_entry(&mut self, entry: &FolderEntry, told: &mut v1::Entry) -> Result<()> {
+    fn folder_entry(&mut self, entry: &FolderEntry, entry_out: &mut v1::Entry) -> Result<()> {
         let mask = self.request.mask.unwrap_or_default();
         let reading = self.reading;
-        told.note_id = entry.note.0;
-        told.marks = mask.marks.then(|| marks(reading, entry));
+        entry_out.note_id = entry.note.0;
+        entry_out.marks = mask.marks.then(|| marks(reading, entry));
         if mask.unid {
-            told.unid = reading.header(entry.note)?.map(|header| header.unid.0.to_vec()).unwrap_or_default();
+            entry_out.unid = reading.header(entry.note)?.map(|header| header.unid.0.to_vec()).unwrap_or_default();
         }
         if mask.values && !self.request.items.is_empty() {
             let summary = reading.summary(entry.note)?.unwrap_or_default();
@@ -386,9 +386,9 @@ impl EntryWriter<'_> {
                 let item = summary.items.iter().find(|item| item.is_named(name));
                 item.map_or_else(v1::Value::default, |item| convert::value_out(&item.value))
             };
-            told.values = self.request.items.iter().map(value).collect();
+            entry_out.values = self.request.items.iter().map(value).collect();
         }
-        let bytes = told.encoded_len();
+        let bytes = entry_out.encoded_len();
         if bytes > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
             return Err(reply_too_large());
         }

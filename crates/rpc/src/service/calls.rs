@@ -99,14 +99,14 @@ table! { Views {
     delete_view: DeleteViewRequest => DeleteViewReply = design::delete;
 }
     async fn open_collection(&self, request: Request<v1::OpenCollectionRequest>) -> Outcome<v1::Collection> {
-        let (caller, asked) = split_request(request)?;
-        let opening = view::CollectionRequest { database: asked.database, view: asked.view, force: false };
+        let (caller, message) = split_request(request)?;
+        let opening = view::CollectionRequest { database: message.database, view: message.view, force: false };
         Ok(Response::new(waiting::open_collection(self, &caller, opening).await?))
     }
 
     async fn update_collection(&self, request: Request<v1::UpdateCollectionRequest>) -> Outcome<v1::Collection> {
-        let (caller, asked) = split_request(request)?;
-        let opening = view::CollectionRequest { database: asked.database, view: asked.view, force: true };
+        let (caller, message) = split_request(request)?;
+        let opening = view::CollectionRequest { database: message.database, view: message.view, force: true };
         Ok(Response::new(waiting::open_collection(self, &caller, opening).await?))
     }
 }

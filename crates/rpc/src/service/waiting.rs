@@ -22,21 +22,21 @@ pub(super) async fn open_collection(
     opening: CollectionRequest,
 ) -> Result<v1::Collection> {
     let until = Instant::now() + REFRESH_TIME_MAX;
-    let mut asked = false;
+    let mut was_requested = false;
     let mut progress = None;
     let late = loop {
         let step = opening.clone();
-        match service.run_on_worker(caller, move |context| step.refresh(context, asked)).await? {
+        match service.run_on_worker(caller, move |context| step.refresh(context, was_requested)).await? {
             RefreshStep::Done => break false,
             RefreshStep::More if Instant::now() < until => {}
             RefreshStep::More | RefreshStep::Build(None) => break true,
-            RefreshStep::Build(Some(mut told)) => {
-                let over = async { while told.changed().await.is_ok() {} };
+            RefreshStep::Build(Some(mut build)) => {
+                let over = async { while build.changed().await.is_ok() {} };
                 if timeout_at(until, over).await.is_err() {
-                    progress = Some(*told.borrow());
+                    progress = Some(*build.borrow());
                     break true;
                 }
-                asked = true;
+                was_requested = true;
             }
         }
     };
@@ -49,7 +49,7 @@ pub(super) fn watch_changes(
     request: Request<v1::WatchChangesRequest>,
 ) -> Outcome<Replies<v1::ChangeBatch>> {
     let (caller, message) = split_request(request)?;
-    let start = WatchState { watch: ChangeStream::begin(message), is_over: false, told: None };
+    let start = WatchState { watch: ChangeStream::begin(message), is_over: false, reported: None };
     Ok(Response::new(replies(service.clone(), caller, start, |service, caller, following| async move {
         follow(&service, &caller, following).await
     })))
@@ -60,7 +60,7 @@ struct WatchState {
     watch: ChangeStream,
     is_over: bool,
     /// The modseq last sent to the client.
-    told: Option<u64>,
+    reported: Option<u64>,
 }
 
 async fn follow(
@@ -79,10 +79,10 @@ async fn follow(
         let watch = following.watch;
         let (look, watch) = service.run_on_worker(caller, move |context| watch.read_changes(context)).await?;
         following.watch = watch;
-        let is_news = !look.batch.changes.is_empty() || following.told != Some(look.batch.modseq);
+        let is_news = !look.batch.changes.is_empty() || following.reported != Some(look.batch.modseq);
         following.is_over = following.watch.is_once() && !look.more;
         if is_news || following.is_over || Instant::now() >= silent_until {
-            following.told = Some(look.batch.modseq);
+            following.reported = Some(look.batch.modseq);
             return Ok(Some((look.batch, following)));
         }
         tokio::select! {

@@ -239,8 +239,8 @@ const fn is_scanned_over_tombstones(table: Table) -> bool {
 fn set_tombstone_flush_trigger(options: &mut rocksdb::Options) -> rocksdb::Options {
     let all = limits::SKIPPED_TOMBSTONES_MAX;
     let each = limits::SKIPPED_TOMBSTONES_MAX / 100;
-    let said = format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each}");
-    options.get_options_from_string(said).expect("the engine has these options")
+    let settings = format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each}");
+    options.get_options_from_string(settings).expect("the engine has these options")
 }
 
 fn set_files(database: &mut rocksdb::Options, options: &Options) {
