@@ -96,8 +96,13 @@ fn unknown_sections(empty: &[(String, usize)]) -> Vec<Problem> {
         .collect()
 }
 
-/// Returns the text of the error for an unknown key, with the most similar known key.
+/// Returns the text of the error for an unknown key, with the most similar known key. Names are compared regardless of
+/// case.
 pub(crate) fn suggest(name: &str) -> String {
+    if SECTIONS.iter().any(|section| section.name == name) {
+        return format!("this is a section, not a key; write its keys below [{name}]");
+    }
+    let name = &name.to_lowercase();
     let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
     let near = |key: &&Key| {
         let whole = strsim::jaro_winkler(name, key.name);
