@@ -1,0 +1,100 @@
+//! Values that are valid alone and contradict each other, and values that only their user can judge.
+
+use config::setting::is_host_name;
+
+use crate::fixture::{check_problems, load_assignments, load_text};
+
+#[test]
+fn a_certificate_needs_its_key() {
+    let text = "certificate and key belong together: set both or neither";
+    check_problems(load_text("[tls]\ncertificate = \"c.pem\"\n"), &[&format!("line 2: tls.certificate: {text}")]);
+    check_problems(load_assignments(&["tls.key=k.pem"]), &[&format!("tls.key: {text}")]);
+    load_assignments(&["tls.key=k.pem", "tls.certificate=c.pem"]).expect("they belong together");
+}
+
+#[test]
+fn a_user_of_the_smart_host_needs_a_password_file() {
+    check_problems(
+        load_text("[router]\nsmart_host = \"smtp.example.net\"\nsmart_host_user = \"acme\"\n"),
+        &["line 3: router.smart_host_user: set smart_host_password_file as well"],
+    );
+    load_assignments(&["router.smart_host_user=acme", "router.smart_host_password_file=secret"])
+        .expect("the file is named");
+}
+
+#[test]
+fn the_first_pause_of_the_router_may_equal_the_longest() {
+    load_assignments(&["router.retry_first=4h"]).expect("4h is the default of the longest");
+    check_problems(
+        load_assignments(&["router.retry_first=4h1ms"]),
+        &["router.retry_first: may not be longer than router.retry_max"],
+    );
+    check_problems(
+        load_text("[router]\nretry_max = \"1min\"\n"),
+        &["router.retry_first: may not be longer than router.retry_max"],
+    );
+}
+
+#[test]
+fn a_listener_collides_with_each_listener_before_it() {
+    check_problems(
+        load_text("[listen]\nsmtp = \"*:143\"\nimap = \"127.0.0.1:143\"\n"),
+        &["line 3: listen.imap: 127.0.0.1:143 is already used by listen.smtp"],
+    );
+    check_problems(
+        load_text("[listen]\npop3 = [\"[::1]:7\", \"[::]:7\"]\n"),
+        &["line 2: listen.pop3: [::]:7 is already used by listen.pop3"],
+    );
+    check_problems(
+        load_text("[listen]\nsubmission = \"*:25\"\n"),
+        &["line 2: listen.submission: *:25 is already used by listen.smtp"],
+    );
+    load_text("[listen]\nsmtp = \"off\"\nsubmission = \"*:25\"\n").expect("the other listener is off");
+}
+
+#[test]
+fn a_key_with_a_wrong_value_contradicts_nothing() {
+    check_problems(
+        load_text("[listen]\nsmtp = \"nowhere\"\nsubmission = \"*:25\"\n"),
+        &["line 2: listen.smtp: \"nowhere\" is not an address; write 127.0.0.1:25, [::1]:25, *:25 or off"],
+    );
+    check_problems(
+        load_text("[log]\nlevel = \"loud\"\nfilter = \"imap=loud\"\n[tls]\nkey = [1, 2]\ncertificate = \"c.pem\"\n"),
+        &[
+            "line 2: log.level: \"loud\" is not one of error warn info debug trace",
+            "line 3: log.filter: \"imap=loud\" is not a valid filter (error parsing level filter: expected one of \
+             \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5); write it as in \
+             imap=debug,mail::router=trace",
+            "line 5: tls.key: this key takes one value, not a list",
+            "line 6: tls.certificate: certificate and key belong together: set both or neither",
+        ],
+    );
+}
+
+#[test]
+fn host_names_follow_rfc_1123() {
+    let label = "a".repeat(63);
+    let name = [label.as_str(); 4].join(".");
+    let longest = &name[..253];
+    for valid in ["a", "mail.acme.test", "1and1.test", "xn--bcher-kva.example", "a-b.c", &label, longest] {
+        assert!(is_host_name(valid), "{valid}");
+    }
+    let long_label = format!("{label}a");
+    let one_longer = &name[..254];
+    for wrong in ["", ".", "a.", ".a", "a..b", "-a", "a-", "a_b", "a b", "bücher.test", &long_label, one_longer] {
+        assert!(!is_host_name(wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn the_name_and_the_domain_of_the_server_are_host_names() {
+    for key in ["server.name", "server.domain"] {
+        for value in ["auto", "", "acme.test"] {
+            load_assignments(&[&format!("{key}={value}")]).expect(value);
+        }
+        check_problems(
+            load_assignments(&[&format!("{key}=acme_test")]),
+            &[&format!("{key}: \"acme_test\" is not a valid host or domain name; write mail.example.org, or auto")],
+        );
+    }
+}
