@@ -3,7 +3,7 @@
 //! - `GET /health/live`: 200 as long as the program responds.
 //! - `GET /health/ready`: 200 if the server accepts mail and connections; 503 with the reason if it drains, its store
 //!   is poisoned, its disk is full, or a listener is dead or blocked.
-//! - `GET /metrics`: statistics for Prometheus.
+//! - `GET /metrics`: statistics for Prometheus, in the OpenMetrics text format.
 //!
 //! There is no authentication, so the port is bound to loopback unless the configuration says otherwise. It cannot
 //! change anything and shows no content of any database.
@@ -15,12 +15,14 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use wire::Shutdown;
 
 use crate::listen::{self, ListenerProbe};
+use crate::metrics;
 
-/// The data source of the administration port.
+/// The source of the state of the server.
 pub trait StatusSource: Send + Sync + 'static {
     /// Returns `Ok` if the server is ready apart from its listeners, or the reason why it is not. Called on a thread
     /// that may block.
@@ -28,28 +30,34 @@ pub trait StatusSource: Send + Sync + 'static {
 
     /// Returns the probes of the listeners, which must all accept connections.
     fn listeners(&self) -> &[ListenerProbe];
+}
 
-    /// Returns the statistics. May be slow; called on a thread that may block.
-    fn metrics(&self) -> String;
+/// The data sources of the administration port.
+#[derive(Clone)]
+pub struct AdminSources {
+    /// The state of the server.
+    pub status: Arc<dyn StatusSource>,
+    /// The statistics. Reading them may be slow, so it is done on a thread that may block.
+    pub registry: Arc<Registry>,
 }
 
 /// Serves the port until the server closes.
-pub async fn serve(listener: TcpListener, facts: Arc<dyn StatusSource>, shutdown: Shutdown) -> std::io::Result<()> {
-    axum::serve(listener, router(facts)).with_graceful_shutdown(async move { shutdown.closing().await }).await
+pub async fn serve(listener: TcpListener, sources: AdminSources, shutdown: Shutdown) -> std::io::Result<()> {
+    axum::serve(listener, router(sources)).with_graceful_shutdown(async move { shutdown.closing().await }).await
 }
 
-fn router(facts: Arc<dyn StatusSource>) -> Router {
+fn router(sources: AdminSources) -> Router {
     Router::new()
         .route("/health/live", get(async || "alive\n"))
         .route("/health/ready", get(ready))
         .route("/metrics", get(metrics))
-        .with_state(facts)
+        .with_state(sources)
 }
 
-async fn ready(State(facts): State<Arc<dyn StatusSource>>) -> impl IntoResponse {
-    let faults = listen::faults(facts.listeners()).await;
+async fn ready(State(sources): State<AdminSources>) -> impl IntoResponse {
+    let faults = listen::faults(sources.status.listeners()).await;
     // The check queries the free disk space from the system, which may block.
-    match tokio::task::spawn_blocking(move || facts.ready()).await {
+    match tokio::task::spawn_blocking(move || sources.status.ready()).await {
         Ok(Ok(())) if faults.is_empty() => (StatusCode::OK, "ready\n".to_owned()),
         Ok(Ok(())) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", faults.join("; "))),
         Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
@@ -57,10 +65,12 @@ async fn ready(State(facts): State<Arc<dyn StatusSource>>) -> impl IntoResponse 
     }
 }
 
-async fn metrics(State(facts): State<Arc<dyn StatusSource>>) -> impl IntoResponse {
-    match tokio::task::spawn_blocking(move || facts.metrics()).await {
-        Ok(text) => (StatusCode::OK, [(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text),
-        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], String::new()),
+async fn metrics(State(sources): State<AdminSources>) -> impl IntoResponse {
+    match tokio::task::spawn_blocking(move || metrics::encode(&sources.registry)).await {
+        Ok(Ok(text)) => (StatusCode::OK, [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text),
+        Ok(Err(_)) | Err(_) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], String::new())
+        }
     }
 }
 
@@ -70,6 +80,7 @@ mod tests {
     use tokio::net::TcpStream;
 
     use super::*;
+    use crate::metrics::tests::registry_of;
 
     struct Fixed(Result<(), String>);
 
@@ -81,17 +92,15 @@ mod tests {
         fn listeners(&self) -> &[ListenerProbe] {
             &[]
         }
-
-        fn metrics(&self) -> String {
-            "doublet_up 1\n".to_owned()
-        }
     }
 
-    async fn check(state: Result<(), String>, path: &str, status: &str, body: &str) {
+    async fn check(state: Result<(), String>, path: &str, status: &str, body: &str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
         let address = listener.local_addr().expect("it is bound");
         let shutdown = Shutdown::new();
-        let server = tokio::spawn(serve(listener, Arc::new(Fixed(state)), shutdown.clone()));
+        let registry = registry_of(|out| out.gauge("up", "Up.", 1_u64));
+        let sources = AdminSources { status: Arc::new(Fixed(state)), registry: Arc::new(registry) };
+        let server = tokio::spawn(serve(listener, sources, shutdown.clone()));
         let mut client = TcpStream::connect(address).await.expect("it listens");
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         client.write_all(request.as_bytes()).await.expect("it reads");
@@ -101,6 +110,7 @@ mod tests {
         assert!(answer.ends_with(body), "{answer}");
         shutdown.close();
         server.await.expect("no panic").expect("it ends in order");
+        answer
     }
 
     #[tokio::test]
@@ -109,7 +119,10 @@ mod tests {
         check(Ok(()), "/health/ready", "200", "\r\n\r\nready\n").await;
         check(Err("draining".to_owned()), "/health/live", "200", "alive\n").await;
         check(Err("draining".to_owned()), "/health/ready", "503", "not ready: draining\n").await;
-        check(Ok(()), "/metrics", "200", "\r\n\r\ndoublet_up 1\n").await;
         check(Ok(()), "/", "404", "\r\n\r\n").await;
+        let text = "\r\n\r\n# HELP doublet_up Up.\n# TYPE doublet_up gauge\ndoublet_up 1\n# EOF\n";
+        let answer = check(Ok(()), "/metrics", "200", text).await;
+        let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert!(answer.contains(&format!("\r\ncontent-type: {media_type}\r\n")), "{answer}");
     }
 }

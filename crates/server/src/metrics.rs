@@ -1,91 +1,111 @@
-//! Statistics in the Prometheus text format.
+//! Statistics in the OpenMetrics text format, which Prometheus reads, with the crate `prometheus-client`.
 //!
-//! [`Exposition`] writes families of samples whose names begin with `doublet_`. Nothing is registered and nothing is
-//! global: the caller collects the reports of the other crates. [`process`] adds the system's data about this process.
+//! Nothing is counted here and nothing is global. [`registry`] takes a [`Collector`], which asks the other crates for
+//! their numbers during a scrape and writes them with a [`MetricWriter`]. The registry adds the prefix `doublet_` to
+//! all names, and the format adds `_total` to the names of counters. [`write_process`] writes the system's data about
+//! this process.
 
-use std::fmt::Write;
+use std::fmt;
 
-/// Collects samples as text.
-#[derive(Debug, Default)]
-pub struct Exposition {
-    text: String,
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+/// The media type of the text that [`encode`] returns.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Creates a registry whose only source is a collector.
+#[must_use]
+pub fn registry(collector: impl Collector) -> Registry {
+    let mut registry = Registry::with_prefix("doublet");
+    registry.register_collector(Box::new(collector));
+    registry
 }
 
-/// The type of a family of samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A number that never decreases until the server ends.
-    Counter,
-    /// A number that may rise and fall.
-    Gauge,
+/// Returns the metrics of a registry as text. Asks its collectors for the numbers, which may take some time.
+pub fn encode(registry: &Registry) -> Result<String, fmt::Error> {
+    let mut encoded = String::new();
+    text::encode(&mut encoded, registry)?;
+    Ok(encoded)
 }
 
-/// Labels with their values, and the number.
-pub type Sample<'a> = (Vec<(&'a str, &'a str)>, f64);
+/// Writes metric families during a scrape.
+#[derive(Debug)]
+pub struct MetricWriter<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
 
-impl Exposition {
-    /// Adds a family with one sample.
-    pub fn single(&mut self, kind: Kind, name: &str, help: &str, value: f64) {
-        self.family(kind, name, help, &[("", "", value)]);
-    }
-
-    /// Adds a family whose samples differ in one label. Each sample consists of the label, its value and the number.
-    pub fn family(&mut self, kind: Kind, name: &str, help: &str, samples: &[(&str, &str, f64)]) {
-        let labelled: Vec<Sample<'_>> = samples
-            .iter()
-            .map(|(label, value, number)| {
-                let labels = if label.is_empty() { Vec::new() } else { vec![(*label, *value)] };
-                (labels, *number)
-            })
-            .collect();
-        self.labelled(kind, name, help, &labelled);
-    }
-
-    /// Adds a family whose samples differ in several labels.
-    pub fn labelled(&mut self, kind: Kind, name: &str, help: &str, samples: &[Sample<'_>]) {
-        let word = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        };
-        let _ = writeln!(self.text, "# HELP doublet_{name} {help}\n# TYPE doublet_{name} {word}");
-        for (labels, number) in samples {
-            let labels: Vec<String> =
-                labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escape(value))).collect();
-            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            let _ = writeln!(self.text, "doublet_{name}{labels} {number}");
-        }
-    }
-
-    /// Returns the text.
+impl<'a> MetricWriter<'a> {
+    /// Creates a writer from the argument of [`Collector::encode`].
     #[must_use]
-    pub fn finish(self) -> String {
-        self.text
+    pub fn new(encoder: DescriptorEncoder<'a>) -> Self {
+        Self { encoder }
+    }
+
+    /// Writes a counter, a number that never decreases until the server ends. `_total` is added to its name.
+    pub fn counter(&mut self, name: &str, help: &str, value: impl EncodeCounterValue) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        family.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    /// Writes counters that differ in their labels.
+    pub fn counters<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in samples {
+            family.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a gauge, a number that may rise and fall.
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue) -> fmt::Result {
+        self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    /// Writes gauges that differ in their labels.
+    pub fn gauges<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in samples {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
     }
 }
 
-/// Adds the system's data about this process. Values that the system does not provide are left out.
-pub fn process(exposition: &mut Exposition) {
+/// Writes the system's data about this process. Values that the system does not provide are left out.
+pub fn write_process(out: &mut MetricWriter<'_>) -> fmt::Result {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if let Some(kibibytes) = status_field(&status, "VmRSS:") {
-        exposition.single(Kind::Gauge, "process_resident_memory_bytes", "Resident memory.", kibibytes * 1_024.0);
+        out.gauge("process_resident_memory_bytes", "Resident memory.", kibibytes * 1_024)?;
     }
     if let Some(threads) = status_field(&status, "Threads:") {
-        exposition.single(Kind::Gauge, "process_threads", "Number of threads.", threads);
+        out.gauge("process_threads", "Number of threads.", threads)?;
     }
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     if let Some(seconds) = processor_seconds(&stat) {
-        exposition.single(Kind::Counter, "process_cpu_seconds_total", "User and system CPU time.", seconds);
+        out.counter("process_cpu_seconds", "User and system CPU time.", seconds)?;
     }
     if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-        exposition.single(Kind::Gauge, "process_open_fds", "Number of open file descriptors.", files.count() as f64);
+        out.gauge("process_open_fds", "Number of open file descriptors.", files.count())?;
     }
+    Ok(())
 }
 
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-fn status_field(status: &str, name: &str) -> Option<f64> {
+fn status_field(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
@@ -100,24 +120,53 @@ fn processor_seconds(stat: &str) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Writes metrics with a function.
+    struct FunctionCollector<F>(F);
+
+    impl<F> fmt::Debug for FunctionCollector<F> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("FunctionCollector")
+        }
+    }
+
+    impl<F: Fn(&mut MetricWriter<'_>) -> fmt::Result + Send + Sync + 'static> Collector for FunctionCollector<F> {
+        fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            (self.0)(&mut MetricWriter::new(encoder))
+        }
+    }
+
+    /// Creates a registry of the metrics that a function writes.
+    pub fn registry_of(write: impl Fn(&mut MetricWriter<'_>) -> fmt::Result + Send + Sync + 'static) -> Registry {
+        registry(FunctionCollector(write))
+    }
+
+    /// Returns the text of the metrics that a function writes.
+    pub fn written(write: impl Fn(&mut MetricWriter<'_>) -> fmt::Result + Send + Sync + 'static) -> String {
+        encode(&registry_of(write)).expect("a text takes all that is written")
+    }
 
     #[test]
     fn samples_have_the_form_that_prometheus_reads() {
-        let mut exposition = Exposition::default();
-        exposition.single(Kind::Counter, "jobs_total", "Jobs.", 3.0);
-        exposition.family(
-            Kind::Gauge,
-            "connections",
-            "Connections.",
-            &[("listener", "im\"ap", 2.0), ("listener", "smtp", 0.5)],
-        );
+        let text = written(|out| {
+            out.counter("jobs", "Jobs.", 3_u64)?;
+            out.counter("ran_seconds", "Time.", 2.5)?;
+            out.counters("logins", "Logins.", [([("by", "imap"), ("outcome", "ok")], u64::MAX)])?;
+            out.gauge("threads", "Threads.", 4_usize)?;
+            out.gauges("connections", "Connections.", [([("listener", "im\"ap")], 2), ([("listener", "smtp")], 0)])
+        });
         assert_eq!(
-            exposition.finish(),
-            "# HELP doublet_jobs_total Jobs.\n# TYPE doublet_jobs_total counter\ndoublet_jobs_total 3\n\
+            text,
+            "# HELP doublet_jobs Jobs.\n# TYPE doublet_jobs counter\ndoublet_jobs_total 3\n\
+             # HELP doublet_ran_seconds Time.\n# TYPE doublet_ran_seconds counter\ndoublet_ran_seconds_total 2.5\n\
+             # HELP doublet_logins Logins.\n# TYPE doublet_logins counter\n\
+             doublet_logins_total{by=\"imap\",outcome=\"ok\"} 18446744073709551615\n\
+             # HELP doublet_threads Threads.\n# TYPE doublet_threads gauge\ndoublet_threads 4\n\
              # HELP doublet_connections Connections.\n# TYPE doublet_connections gauge\n\
-             doublet_connections{listener=\"im\\\"ap\"} 2\ndoublet_connections{listener=\"smtp\"} 0.5\n"
+             doublet_connections{listener=\"im\\\"ap\"} 2\ndoublet_connections{listener=\"smtp\"} 0\n\
+             # EOF\n"
         );
     }
 
@@ -130,8 +179,8 @@ mod tests {
 
     #[test]
     fn this_process_is_described() {
-        let mut exposition = Exposition::default();
-        process(&mut exposition);
-        assert!(exposition.finish().contains("doublet_process_resident_memory_bytes "));
+        let text = written(write_process);
+        assert!(text.contains("doublet_process_resident_memory_bytes "), "{text}");
+        assert!(text.contains("doublet_process_cpu_seconds_total "), "{text}");
     }
 }

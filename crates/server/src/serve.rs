@@ -25,10 +25,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use wire::{ConnectionLimits, Connections, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
+use crate::admin_http::{self, AdminSources};
 use crate::counts::MailCounts;
 use crate::limits::SHUTDOWN_WORK_TIME_MAX;
 use crate::listen::{self, Acceptor, BoundListener, ListenerCounts, ListenerProbe, Protocol, ServeConnection, Socket};
 use crate::logins::Logins;
+use crate::metrics;
 use crate::sessions::{DirectoryWatch, Sessions};
 use crate::statistics::Statistics;
 use crate::tasks;
@@ -268,9 +270,11 @@ impl Server {
             shutdown: self.shutdown.clone(),
             listeners,
         });
+        let registry = Arc::new(metrics::registry(Arc::clone(&statistics)));
+        let sources = AdminSources { status: statistics, registry };
         let shutdown = self.shutdown.clone();
         running.spawn(async move {
-            if let Err(error) = crate::admin_http::serve(listener, statistics, shutdown).await {
+            if let Err(error) = admin_http::serve(listener, sources, shutdown).await {
                 tracing::error!(target: "doublet", %error, "the administration listener failed");
             }
         });

@@ -1,35 +1,40 @@
 //! The figures of the storage engine as Prometheus families.
 //!
 //! The engine names a figure with words separated by hyphens, with the unit last; the name of a figure of one table
-//! starts with the table's name and a dot. This module converts them to Prometheus names: base units (bytes, seconds)
-//! at the end, and `_total` after counters. Unknown figures are reported as gauges, so that new ones are not lost.
+//! starts with the table's name and a dot. This module converts them to Prometheus names with base units (bytes,
+//! seconds) at the end; the format adds `_total` to those of counters. Unknown figures are reported as gauges, so that
+//! new ones are not lost.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::metrics::{Exposition, Kind, Sample};
+use crate::metrics::MetricWriter;
+
+/// The labels of a figure of one table, and its value.
+type TableSample<'a> = (Vec<(&'static str, &'a str)>, u64);
 
 /// Figures that never decrease: the engine's name, the Prometheus name, and the help text.
 const COUNTERS: [(&str, &str, &str); 12] = [
-    ("cache-hits-count", "store_cache_hits_total", "Blocks found in the block cache."),
-    ("cache-misses-count", "store_cache_misses_total", "Blocks read from the disk."),
+    ("cache-hits-count", "store_cache_hits", "Blocks found in the block cache."),
+    ("cache-misses-count", "store_cache_misses", "Blocks read from the disk."),
     (
         "write-cache-lookups-count",
-        "store_write_cache_lookups_total",
+        "store_write_cache_lookups",
         "Lookups in the write cache, which holds recently written records.",
     ),
-    ("write-cache-hits-count", "store_write_cache_hits_total", "Lookups answered by the write cache."),
-    ("filter-skips-count", "store_filter_skips_total", "Lookups that a filter answered without reading a block."),
-    ("log-written-bytes", "store_log_written_bytes_total", "Bytes written to the log."),
-    ("log-syncs-count", "store_log_syncs_total", "Syncs of the log."),
-    ("written-bytes", "store_written_bytes_total", "Bytes of written changes."),
-    ("flush-written-bytes", "store_flush_written_bytes_total", "Bytes written by flushes."),
-    ("compaction-written-bytes", "store_compaction_written_bytes_total", "Bytes written by compactions."),
-    ("compaction-read-bytes", "store_compaction_read_bytes_total", "Bytes read by compactions."),
+    ("write-cache-hits-count", "store_write_cache_hits", "Lookups answered by the write cache."),
+    ("filter-skips-count", "store_filter_skips", "Lookups that a filter answered without reading a block."),
+    ("log-written-bytes", "store_log_written_bytes", "Bytes written to the log."),
+    ("log-syncs-count", "store_log_syncs", "Syncs of the log."),
+    ("written-bytes", "store_written_bytes", "Bytes of written changes."),
+    ("flush-written-bytes", "store_flush_written_bytes", "Bytes written by flushes."),
+    ("compaction-written-bytes", "store_compaction_written_bytes", "Bytes written by compactions."),
+    ("compaction-read-bytes", "store_compaction_read_bytes", "Bytes read by compactions."),
     ("writes-stalled-microseconds", STALLED_SECONDS, "Total time that writers waited for flushes and compactions."),
 ];
 
 /// The only figure whose unit is converted.
-const STALLED_SECONDS: &str = "store_writes_stalled_seconds_total";
+const STALLED_SECONDS: &str = "store_writes_stalled_seconds";
 
 /// Figures that rise and fall and whose names need an explanation: the engine's name and the help text.
 const GAUGES: [(&str, &str); 8] = [
@@ -44,30 +49,29 @@ const GAUGES: [(&str, &str); 8] = [
 ];
 
 /// Writes all figures.
-pub(super) fn write(out: &mut Exposition, figures: &[(String, u64)]) {
-    let mut tables: BTreeMap<String, Vec<Sample<'_>>> = BTreeMap::new();
+pub(super) fn write(out: &mut MetricWriter<'_>, figures: &[(String, u64)]) -> fmt::Result {
+    let mut tables: BTreeMap<String, Vec<TableSample<'_>>> = BTreeMap::new();
     for (name, value) in figures {
         if let Some((table, rest)) = name.split_once('.') {
             let (family, level) = table_family(rest);
             let labels = std::iter::once(("table", table)).chain(level.map(|level| ("level", level))).collect();
-            tables.entry(family).or_default().push((labels, *value as f64));
+            tables.entry(family).or_default().push((labels, *value));
             continue;
         }
         match COUNTERS.iter().find(|(figure, _, _)| figure == name) {
-            Some((_, STALLED_SECONDS, help)) => {
-                out.single(Kind::Counter, STALLED_SECONDS, help, *value as f64 / 1_000_000.0)
-            }
-            Some((_, family, help)) => out.single(Kind::Counter, family, help, *value as f64),
+            Some((_, STALLED_SECONDS, help)) => out.counter(STALLED_SECONDS, help, *value as f64 / 1_000_000.0)?,
+            Some((_, family, help)) => out.counter(family, help, *value)?,
             None => {
                 let known = GAUGES.iter().find(|(figure, _)| figure == name);
                 let help = known.map_or("Metric of the storage engine.", |(_, help)| help);
-                out.single(Kind::Gauge, &format!("store_{}", prometheus_name(name)), help, *value as f64);
+                out.gauge(&format!("store_{}", prometheus_name(name)), help, *value)?;
             }
         }
     }
     for (family, samples) in tables {
-        out.labelled(Kind::Gauge, &family, "Metric of one table of the store.", &samples);
+        out.gauges(&family, "Metric of one table of the store.", samples)?;
     }
+    Ok(())
 }
 
 /// Returns the family of a table's figure, and the level if the name contains one.
@@ -87,6 +91,7 @@ fn prometheus_name(figure: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::tests::written;
 
     #[test]
     fn figures_get_units_and_labels() {
@@ -99,9 +104,7 @@ mod tests {
             ("body.level-0-files-count", 5),
         ];
         let figures: Vec<(String, u64)> = figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let mut out = Exposition::default();
-        write(&mut out, &figures);
-        let text = out.finish();
+        let text = written(move |out| write(out, &figures));
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             "doublet_store_log_written_bytes_total 7",

@@ -1,9 +1,13 @@
 //! Tests of the administration port: readiness with real listeners, methods, and its end.
 
+use std::fmt;
 use std::sync::Arc;
 
-use server::admin_http::{StatusSource, serve};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use server::admin_http::{AdminSources, StatusSource, serve};
 use server::listen::ListenerProbe;
+use server::metrics::{MetricWriter, registry};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use wire::Shutdown;
@@ -24,10 +28,18 @@ impl StatusSource for Status {
     fn listeners(&self) -> &[ListenerProbe] {
         &self.listeners
     }
+}
 
-    fn metrics(&self) -> String {
+/// A collector with one metric. It panics if it has a fault.
+#[derive(Debug)]
+struct Connections {
+    fault: Option<&'static str>,
+}
+
+impl Collector for Connections {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         assert!(self.fault.is_none(), "on purpose");
-        "doublet_connections 0\n".to_owned()
+        MetricWriter::new(encoder).gauge("connections", "Connections now.", 0_u64)
     }
 }
 
@@ -35,7 +47,9 @@ impl StatusSource for Status {
 async fn start(status: Status, shutdown: &Shutdown) -> (String, JoinHandle<std::io::Result<()>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
     let address = listener.local_addr().expect("it is bound").to_string();
-    (address, tokio::spawn(serve(listener, Arc::new(status), shutdown.clone())))
+    let registry = Arc::new(registry(Connections { fault: status.fault }));
+    let sources = AdminSources { status: Arc::new(status), registry };
+    (address, tokio::spawn(serve(listener, sources, shutdown.clone())))
 }
 
 #[tokio::test]
@@ -72,8 +86,9 @@ async fn statistics_are_text_and_a_failure_shows_nothing() {
     let shutdown = Shutdown::new();
     let (address, _port) = start(Status { listeners: Vec::new(), fault: None }, &shutdown).await;
     let metrics = http(&address, "GET", "/metrics").await;
-    assert!(metrics.to_lowercase().contains("\r\ncontent-type: text/plain; version=0.0.4\r\n"), "{metrics}");
-    assert!(metrics.ends_with("\r\n\r\ndoublet_connections 0\n"), "{metrics}");
+    let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert!(metrics.to_lowercase().contains(&format!("\r\ncontent-type: {media_type}\r\n")), "{metrics}");
+    assert!(metrics.ends_with(" gauge\ndoublet_connections 0\n# EOF\n"), "{metrics}");
     let (address, _port) = start(Status { listeners: Vec::new(), fault: Some("a fault") }, &shutdown).await;
     let failed = http(&address, "GET", "/metrics").await;
     assert!(failed.starts_with("HTTP/1.1 500 ") && !failed.contains("on purpose"), "{failed}");
