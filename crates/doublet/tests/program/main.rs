@@ -131,8 +131,11 @@ impl TestFolder {
 
     /// Starts a server and waits until it is ready.
     fn serve(&self) -> Server {
-        let mut child =
-            self.command(&["serve"]).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        // A server that ends waits this long for clients within a transaction, and for clients of the native protocol
+        // that keep their connections.
+        let words = ["serve", "--set", "server.shutdown_time=200ms"];
+        let mut command = self.command(&words);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let log = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut server = Server { child, log, listeners: BTreeMap::new() };
         server.wait_for_log(" ready ");
