@@ -83,7 +83,7 @@ impl RemoteOptions {
             ("--certificate", self.certificate.is_some()),
             ("--compress", self.compress),
         ];
-        options.into_iter().filter(|(_, is_said)| *is_said).map(|(option, _)| option)
+        options.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 
     fn reads_input(&self) -> bool {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_added_where_none_is_said() {
+    fn a_port_is_added_where_none_is_given() {
         let check = |server: &str, expected: &str| assert_eq!(with_port(server), expected);
         check("hub.acme.example", "hub.acme.example:1352");
         check("hub.acme.example:1", "hub.acme.example:1");

@@ -77,13 +77,13 @@ fn scan_run<'n>(
     while let Some((key, value)) = cursor.next()? {
         let (note, found) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
         let is_header = found == SummaryRecord::Header as u8;
-        let is_asked = run.binary_search(&note).is_ok();
-        if is_asked && is_header {
+        let is_requested = run.binary_search(&note).is_ok();
+        if is_requested && is_header {
             let header = Header::decode(note, value).map_err(|_| damaged_note(database, note, "header"))?;
             if let Some(before) = waiting.replace(header) {
                 each(before, None)?;
             }
-        } else if is_asked && part == SummaryRecord::Summary {
+        } else if is_requested && part == SummaryRecord::Summary {
             if let Some(header) = waiting.take_if(|header| header.note == note) {
                 each(header, Some(value))?;
             }

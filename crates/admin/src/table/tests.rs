@@ -254,7 +254,7 @@ fn rows_of_too_few_and_too_many_fields_are_refused() {
 }
 
 #[test]
-fn rows_that_end_early_are_taken_when_that_is_said() {
+fn rows_that_end_early_are_taken_when_requested() {
     let (answer, documents) = check("rows.csv", "A,B,C\n1,2\n1\n1,2,3,4\n1,2,3\n", |request| request.short_rows = true);
     let answer = answer.expect("the others are taken");
     assert_eq!(answer.data["refusals"], json!([{"row": 3, "why": "it has 4 fields instead of 3"}]));
@@ -414,7 +414,7 @@ fn columns_that_first_occur_late_are_taken_and_told() {
 }
 
 #[test]
-fn what_is_said_of_columns_holds_for_late_ones() {
+fn options_of_columns_hold_for_late_ones() {
     let content = first_lines() + "{\"Late\":1,\"Other\":2}\n{\"LATE\":3}\n";
     let mapped = |map: &str| {
         let map = map.split(' ').map(str::to_owned).collect();

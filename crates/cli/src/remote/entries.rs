@@ -149,7 +149,7 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
     let to_keys = read_keys(&wanted.to)?;
     let opened = OpenView::open(&client, &reading).await?;
     let values = |keys: &[SearchValue]| keys.iter().map(|key| key.given_value.clone()).collect();
-    let as_said = v1::FindByKeyRequest {
+    let literal = v1::FindByKeyRequest {
         database: opened.request.database.clone(),
         view: opened.request.view.clone(),
         collation: opened.request.collation,
@@ -157,14 +157,14 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
         partial: wanted.partial,
         to_keys: values(&to_keys),
     };
-    let mut found = client.views().find_by_key(as_said.clone()).await.map_err(call_failure)?.into_inner();
+    let mut found = client.views().find_by_key(literal.clone()).await.map_err(call_failure)?.into_inner();
     let mut says = None;
     if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.alternative.is_some()) {
         let perhaps =
             |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.alternative.unwrap_or(key.given_value)).collect();
         // Only a text can have a beginning.
         let partial = wanted.partial && keys.last().is_some_and(|last| last.alternative.is_none());
-        let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..as_said };
+        let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..literal };
         found = client.views().find_by_key(guessed).await.map_err(call_failure)?.into_inner();
         says =
             (found.matches > 0).then_some("No entry has that text; these have that number or time (number=, time=).");

@@ -60,13 +60,13 @@ pub(crate) fn search(
         passed += 1;
         // A document that was deleted in the meantime is not a hit.
         let Some(summary) = reading.summary(hit.note)? else { continue };
-        let is_asked = |item: &&notes::Item| request.items.iter().any(|name| item.is_named(name));
+        let is_requested = |item: &&notes::Item| request.items.iter().any(|name| item.is_named(name));
         let hit_out = v1::Hit {
             database: path.clone(),
             note_id: hit.note.0,
             unid: hit.unid.0.to_vec(),
             score: u32::from(hit.relevance),
-            items: summary.items.iter().filter(is_asked).map(item_out).collect(),
+            items: summary.items.iter().filter(is_requested).map(item_out).collect(),
         };
         if hit_out.encoded_len() > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
             return Err(reply_too_large());

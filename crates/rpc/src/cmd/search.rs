@@ -73,8 +73,8 @@ impl Search {
         if request.formula.len() > FORMULA_BYTES_MAX {
             return Err(Error::Limit { what: "bytes of a formula", max: FORMULA_BYTES_MAX as u64 });
         }
-        let is_said = !request.formula.trim().is_empty();
-        let selection = is_said
+        let is_given = !request.formula.trim().is_empty();
+        let selection = is_given
             .then(|| {
                 Formula::compile(
                     &request.formula,

@@ -99,7 +99,7 @@ fn fields() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_the_mistake() {
     check("", "query, character 1: no search term");
     check("...", "query, character 4: no search term");
     check("(a", "query, character 1: the parenthesis is not closed");

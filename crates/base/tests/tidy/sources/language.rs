@@ -7,6 +7,7 @@
 //! - *Page*: a Markdown page that a comment names exists.
 //! - *Parameters*: a function has at most five parameters; the members of a tuple count.
 //! - *Tuple*: one `let` does not bind several unrelated values, as in `let (a, b) = (x, y)`.
+//! - *Name*: no variable, field or function of product code has one of the [`BANNED_NAME_WORDS`] in its name.
 
 use syn::visit::{self, Visit};
 
@@ -31,6 +32,9 @@ const BANNED_WORDS: &[(&str, &str)] = &[
     ("this room", "this crate"),
     ("the rooms above", "the crates above"),
 ];
+
+/// Words that say that a value was passed on, but not what it is.
+const BANNED_NAME_WORDS: &[&str] = &["told", "heard", "said", "asked"];
 
 /// Folders in which pages may lie that comments name.
 const PAGE_FOLDERS: &[&str] = &["", "docs/", "packaging/"];
@@ -101,7 +105,16 @@ struct Visitor<'a> {
 }
 
 impl Visitor<'_> {
+    fn name(&mut self, name: &syn::Ident) {
+        let name = name.to_string();
+        if !self.source.test && name.split('_').any(|word| BANNED_NAME_WORDS.contains(&word)) {
+            let place = format!("{}::{name}", self.source.path);
+            self.findings.push(Finding::new("name", place, "name the value: the reply, the request, the error"));
+        }
+    }
+
     fn function(&mut self, signature: &syn::Signature, attributes: &[syn::Attribute]) {
+        self.name(&signature.ident);
         let place = format!("{}::{}", self.source.path, signature.ident);
         if !self.source.test
             && let Some(first) = first_doc_word(attributes)
@@ -138,6 +151,16 @@ impl<'a> Visit<'a> for Visitor<'_> {
     fn visit_trait_item_fn(&mut self, item: &'a syn::TraitItemFn) {
         self.function(&item.sig, &item.attrs);
         visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_pat_ident(&mut self, item: &'a syn::PatIdent) {
+        self.name(&item.ident);
+        visit::visit_pat_ident(self, item);
+    }
+
+    fn visit_field(&mut self, item: &'a syn::Field) {
+        item.ident.iter().for_each(|name| self.name(name));
+        visit::visit_field(self, item);
     }
 
     fn visit_local(&mut self, item: &'a syn::Local) {
@@ -208,5 +231,7 @@ mod tests {
         assert_eq!(rules("a.rs", "fn f(a: (u8, u8, u8), b: (u8, u8, u8)) {}"), ["parameters"]);
         assert_eq!(rules("a.rs", "fn f() { let (a, b) = (1, 2); }"), ["tuple"]);
         assert_eq!(rules("a.rs", "fn f() { let (a, b) = pair(); }"), Vec::<String>::new());
+        assert_eq!(rules("a.rs", "fn f() { let was_told = 1; }"), ["name"]);
+        assert_eq!(rules("a.rs", "struct S { said: u8 }\nfn heard(retold: u8) {}"), ["name", "name"]);
     }
 }

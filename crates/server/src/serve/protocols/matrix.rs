@@ -234,7 +234,7 @@ impl TestServer {
             Arc::clone(service),
             SessionTermination::default(),
         ));
-        let mut talk = ClientSession { stream, heard: Vec::new(), caller, _served: served };
+        let mut talk = ClientSession { stream, received_bytes: Vec::new(), caller, _served: served };
         assert_eq!(talk.reply().await, "220");
         let hello = if caller == Caller::Upstream { "LHLO c.test" } else { "EHLO c.test" };
         assert_eq!(talk.ask(hello).await, "250");
@@ -270,7 +270,7 @@ impl TestServer {
 /// The client side of a session.
 struct ClientSession {
     stream: Stream,
-    heard: Vec<u8>,
+    received_bytes: Vec<u8>,
     caller: Caller,
     /// The task of the server side; it ends when this value is dropped.
     _served: JoinSet<smtp::Result<()>>,
@@ -279,11 +279,11 @@ struct ClientSession {
 impl ClientSession {
     async fn line(&mut self) -> String {
         loop {
-            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.heard.drain(..=end).collect();
+            if let Some(end) = self.received_bytes.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.received_bytes.drain(..=end).collect();
                 return String::from_utf8(line).expect("replies are text").trim_end().to_owned();
             }
-            let received = self.stream.receive(&mut self.heard).await.expect("a connection in memory");
+            let received = self.stream.receive(&mut self.received_bytes).await.expect("a connection in memory");
             assert_ne!(received, 0, "the server keeps the connection of {:?} open", self.caller);
         }
     }
@@ -305,7 +305,7 @@ impl ClientSession {
         let line = line.replace("$own", &self.caller.address("")).replace("$alias", &self.caller.address(".alias"));
         let account = self.caller.account();
         let words: Vec<&str> = line.splitn(3, ' ').collect();
-        let said = match words.as_slice() {
+        let line = match words.as_slice() {
             ["AUTH", "PLAIN", whose] => {
                 let (acts_for, password) = match *whose {
                     "right" => ("", PASSWORD),
@@ -322,7 +322,7 @@ impl ClientSession {
             _ if line.ends_with('.') => format!("{}.\r\n", text_of(line.trim_end_matches('.'))),
             _ => format!("{line}\r\n"),
         };
-        self.stream.write_all(said.as_bytes()).await.expect("a connection in memory");
+        self.stream.write_all(line.as_bytes()).await.expect("a connection in memory");
         self.reply().await
     }
 }
@@ -409,15 +409,15 @@ async fn every_verb_sender_and_recipient_has_a_row() {
         verbs.extend(talk.line().await.split(' ').skip(2).map(str::to_owned));
     }
     let rows = rows();
-    let said: Vec<&str> =
+    let lines: Vec<&str> =
         rows.iter().map(|(lines, _)| lines.rsplit(" / ").next().expect("a split has at least one part")).collect();
     let verb = |line: &&str| line.split(' ').next().filter(|_| !line.ends_with('.')).map(str::to_owned);
-    assert_eq!(said.iter().filter_map(verb).collect::<BTreeSet<_>>(), verbs);
+    assert_eq!(lines.iter().filter_map(verb).collect::<BTreeSet<_>>(), verbs);
     for line in SENDERS
         .iter()
         .map(|it| format!("MAIL FROM:<{it}>"))
         .chain(RECIPIENTS.iter().map(|it| format!("RCPT TO:<{it}>")))
     {
-        assert!(said.contains(&line.as_str()), "{line} has no row");
+        assert!(lines.contains(&line.as_str()), "{line} has no row");
     }
 }
