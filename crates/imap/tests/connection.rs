@@ -15,6 +15,8 @@ pub struct Connection {
     decoder: Decoder,
     out: Writer,
     effect: Effect,
+    /// Number of times that an unfinished command was resumed.
+    pub resumed: usize,
     /// Lines from the server that have not been consumed yet.
     pub said: VecDeque<String>,
 }
@@ -29,7 +31,7 @@ impl Connection {
     pub fn at(site: &Arc<SessionContext>, peer: Peer) -> Self {
         let session = Session::new(Arc::clone(site), peer);
         let decoder = Decoder::new(session.mode());
-        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, said: VecDeque::new() }
+        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, resumed: 0, said: VecDeque::new() }
     }
 
     /// Returns an error if there are lines that have not been consumed.
@@ -72,6 +74,7 @@ impl Connection {
     fn settle(&mut self, mut effect: Effect) {
         while effect == Effect::Unfinished {
             self.collect();
+            self.resumed += 1;
             effect = self.session.resume(&mut self.out);
         }
         if effect == Effect::StartTls {

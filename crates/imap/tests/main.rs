@@ -6,6 +6,7 @@ mod access_matrix;
 mod connection;
 mod debug_log;
 mod dialogue;
+mod fetch_slices;
 mod index_equivalence;
 mod model;
 mod search_model;

@@ -103,6 +103,7 @@ struct FetchJob {
     numbering: Numbering,
     walk: MessageCursor,
     reads_contents: bool,
+    reads_bodies: bool,
     marks_seen: bool,
     /// `true` if responses may contain FLAGS.
     sends_flags: bool,
@@ -172,6 +173,7 @@ impl FetchJob {
         let marks_seen = attributes.iter().any(FetchAttribute::marks_seen);
         Self {
             reads_contents: !attributes.iter().all(FetchAttribute::needs_entry_only),
+            reads_bodies: !attributes.iter().all(FetchAttribute::needs_no_body),
             marks_seen,
             sends_flags: marks_seen || attributes.contains(&FetchAttribute::Flags),
             attributes,
@@ -248,12 +250,14 @@ impl FetchJob {
         Ok(())
     }
 
-    /// Fills the batch with the next messages, and marks them as seen if the attributes require it.
+    /// Fills the batch with the next messages, and marks them as seen if the attributes require it. The sizes of the
+    /// messages limit a batch only if their bodies are read.
     fn fill_batch(&mut self, session: &mut Session, file: &MailFile, view: &MailSnapshot<'_>) -> Result<()> {
         let mut bytes = 0_u64;
+        let reads_bodies = self.reads_bodies;
         let batch = &mut self.batch;
         self.walk.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
-            bytes = bytes.saturating_add(entry.size);
+            bytes = bytes.saturating_add(if reads_bodies { entry.size } else { 0 });
             batch.push_back(BatchMessage { number, entry, sends_flags: false });
             let full = bytes >= limits::SLICE_BYTES as u64;
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

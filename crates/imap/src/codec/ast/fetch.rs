@@ -77,6 +77,18 @@ impl FetchAttribute {
     pub fn needs_entry_only(&self) -> bool {
         matches!(self, Self::Flags | Self::InternalDate | Self::ModSeq | Self::Rfc822Size | Self::SaveDate | Self::Uid)
     }
+
+    /// Returns `true` if this attribute is answered without reading the body of the message.
+    #[must_use]
+    pub fn needs_no_body(&self) -> bool {
+        match self {
+            Self::Body | Self::BodyStructure | Self::EmailId | Self::Envelope | Self::Rfc822Header | Self::ThreadId => {
+                true
+            }
+            Self::BodySection { section, .. } => section.is_of_message_header(),
+            _ => self.needs_entry_only(),
+        }
+    }
 }
 
 /// The numbers that lead to a part, such as `1.2.3`. Empty for the message itself.
@@ -90,6 +102,16 @@ pub struct Section {
     pub part: PartPath,
     /// The portion of that part.
     pub text: SectionText,
+}
+
+impl Section {
+    /// Returns `true` if the section is the header of the message itself, or fields of it.
+    #[must_use]
+    pub fn is_of_message_header(&self) -> bool {
+        let of_header =
+            matches!(self.text, SectionText::Header | SectionText::HeaderFields(_) | SectionText::HeaderFieldsNot(_));
+        of_header && self.part.0.is_empty()
+    }
 }
 
 /// The requested portion of a part.
