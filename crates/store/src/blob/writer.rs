@@ -73,8 +73,10 @@ impl<'blobs> BlobWriter<'blobs> {
     }
 
     fn refer(&self, batch: &mut Batch, owner: BlobOwner, id: &BlobId) {
-        batch.put(Table::BlobRef, &user_key(id, owner), &[]);
-        self.used.borrow_mut().insert((*id, owner));
+        // A content is added first, and then referred to by the item that holds its ID: one reference is enough.
+        if self.used.borrow_mut().insert((*id, owner)) {
+            batch.put(Table::BlobRef, &user_key(id, owner), &[]);
+        }
     }
 
     fn is_present(&self, id: &BlobId) -> Result<bool> {
