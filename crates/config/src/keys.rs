@@ -142,7 +142,7 @@ configuration! {
         pool_tasks: AutoCount = "auto" in ["1", "1024"];
         /// Maximum number of transactions that wait for a worker. Beyond that, connections have to wait.
         pool_queue: u64 = "4096" in ["16", "1000000"];
-        /// Number of threads that serve sockets. `auto` is the number of processors.
+        /// Number of threads that serve sockets. `auto` is half the number of processors, rounded up.
         network_threads: AutoCount = "auto" in ["1", "256"];
         /// Time that connections have to finish their current work when the server shuts down.
         shutdown_time: ConfigDuration = "20s" in ["0s", "1h"];

@@ -70,7 +70,7 @@ pub enum ServeError {
 /// bound.
 pub fn run(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) -> Result<(), ServeError> {
     raise_file_limit();
-    let threads = instance.config.server.network_threads.or_else(processors);
+    let threads = instance.config.server.network_threads.or_else(|| processors().div_ceil(2));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("network")
