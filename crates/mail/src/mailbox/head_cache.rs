@@ -4,8 +4,8 @@
 //! ([`DatabaseSnapshot::contents_version`]). So the cache never returns a head that was built from other items. All
 //! mail files share a capacity of [`HEAD_CACHE_BYTES_MAX`]. The least requested heads are evicted first.
 //!
-//! A head also keeps the texts that protocols derive from it ([`HeadText`]). Together they are no longer than the head,
-//! which the capacity counts for them in advance.
+//! A head also keeps the texts that protocols derive from it ([`HeadText`]). The capacity counts the maximum length of
+//! these texts in advance.
 
 use std::sync::{Arc, OnceLock};
 
@@ -50,13 +50,19 @@ impl MessageHead {
         self.texts[text as usize].get().map(|bytes| &bytes[..])
     }
 
-    /// Keeps a text, unless the texts would be longer than the head.
+    /// Keeps a text, unless the texts would be longer than [`MessageHead::texts_bytes_max`].
     pub(crate) fn keep_text(&self, text: HeadText, bytes: &[u8]) {
         let kept: usize = self.texts.iter().filter_map(OnceLock::get).map(|bytes| bytes.len()).sum();
-        if kept + bytes.len() <= self.bytes.capacity() {
+        if kept + bytes.len() <= self.texts_bytes_max() {
             // If another session has kept the same text meanwhile, that one stays.
             let _ = self.texts[text as usize].set(bytes.into());
         }
+    }
+
+    /// Returns the maximum length of all texts that are kept: the length of the head. The texts of a short head can be
+    /// longer than it, because they repeat its addresses and name the type and encoding of each part.
+    fn texts_bytes_max(&self) -> usize {
+        self.bytes.capacity().max(TEXTS_BYTES_MIN)
     }
 }
 
@@ -94,6 +100,9 @@ impl HeadCache {
     }
 }
 
+/// Maximum length of the texts of a short head.
+const TEXTS_BYTES_MIN: usize = 1_024;
+
 /// Approximate size of a head in memory, including the parts of its structure.
 const TYPICAL_BYTES: usize = 2_048;
 
@@ -105,8 +114,7 @@ impl Weighter<Key, Arc<MessageHead>> for HeadWeighter {
         const OVERHEAD_BYTES: usize = 256;
         // The stored form of the structure, at the front, is a fraction of the one in memory.
         const STRUCTURE_FACTOR: usize = 4;
-        // The head and as many bytes of texts.
-        let bytes = 2 * head.bytes.capacity();
+        let bytes = head.bytes.capacity() + head.texts_bytes_max();
         (OVERHEAD_BYTES + bytes + STRUCTURE_FACTOR * head.header_start) as u64
     }
 }
