@@ -132,13 +132,15 @@ impl Writer<'_, '_> {
             return Err(Error::Exists { what: format!("note {unid}") });
         }
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
+        // A generated UNID is new: it has 128 random bits.
+        let replaced = new.unid.map(|unid| self.sequence_of_stub(unid)).transpose()?.flatten();
         if is_profile_unid(unid) && new.class != NoteClass::PROFILE {
             return Err(Error::invalid(
                 format!("UNID {unid}"),
                 "UNIDs with this prefix are reserved for profile documents",
             ));
         }
-        let sequence = self.sequence_of_stub(unid)?.map_or(1, |old| old.saturating_add(1));
+        let sequence = replaced.map_or(1, |old| old.saturating_add(1));
         let now = self.part.now;
         let mut header = Header {
             note,
