@@ -231,6 +231,8 @@ configuration! {
         grace: ConfigDuration = "1w" in ["0s", "52w"];
         /// Compression level (Zstandard) of content for which compression pays.
         compression: u64 = "1" in ["1", "19"];
+        /// Memory for content that was written or partly read recently, uncompressed.
+        cache: ByteSize = "32MiB" in ["0B", "64GiB"];
     }
     /// Limits for one peer and for all peers together.
     limits: LimitKeys {

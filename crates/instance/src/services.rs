@@ -265,6 +265,7 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
             encryption_key: None,
             compression_level: i32::try_from(blobs.compression).unwrap_or(1),
             grace: blobs.grace.0,
+            cache_bytes: blobs.cache.as_usize(),
         },
         damaged_log: match keys.damaged_log {
             DamagedLog::Refuse => store::rocks::DamagedLog::Refuse,

@@ -20,6 +20,7 @@
 mod catalog;
 mod chunk;
 mod collect;
+mod content_cache;
 mod encryption;
 mod head;
 mod options;
@@ -46,6 +47,7 @@ use crate::engine::{Engine, Read, Table};
 use crate::error::{Error, Result, hex};
 use crate::limits;
 use chunk::Codec;
+use content_cache::ContentCache;
 
 /// The ID of an attachment: the BLAKE3 hash of its content. With encryption the hash is keyed, so that it reveals
 /// nothing about the content.
@@ -84,6 +86,8 @@ pub struct Blobs {
     gate: RwLock<()>,
     /// Cache of content that is known to be in the engine. Changed only while the gate is held.
     known: Cache<BlobId, ()>,
+    /// Cache of content that will probably be read soon: what was added and is one chunk, and chunks read in parts.
+    content: ContentCache,
 }
 
 impl Blobs {
@@ -98,6 +102,7 @@ impl Blobs {
             grace: options.grace,
             gate: RwLock::new(()),
             known: Cache::new(limits::PRESENT_BLOBS_CACHED_MAX),
+            content: ContentCache::new(options.cache_bytes),
         })
     }
 
@@ -129,13 +134,13 @@ impl Blobs {
         let last = head.chunk_of(end - 1);
         assert!(first <= last, "chunk numbers ascend with the position");
         assert!(head.chunk_start(first) <= range.start, "the range begins in its first chunk");
-        let mut content = self.chunk(reader, id, &head, first)?;
-        let offset = range.start - head.chunk_start(first);
-        content.drain(..usize::try_from(offset).map_or(content.len(), |offset| offset.min(content.len())));
-        for number in first.saturating_add(1)..=last {
-            content.extend_from_slice(&self.chunk(reader, id, &head, number)?);
+        let mut content = Vec::new();
+        for number in first..=last {
+            let start = head.chunk_start(number);
+            let chunk_end = start + u64::from(head.chunk_length(number));
+            let part = range.start.max(start) - start..end.min(chunk_end) - start;
+            self.append_chunk(reader, (id, &head, number), part, &mut content)?;
         }
-        content.truncate(usize::try_from(end - range.start).unwrap_or(usize::MAX));
         assert_eq!(content.len() as u64, end - range.start, "the chunks have the length given in the head");
         Ok(content)
     }
@@ -159,9 +164,14 @@ impl Blobs {
         }
     }
 
-    /// Reads an attachment and compares it with its ID. This finds even damage that was stored with a valid checksum.
+    /// Reads an attachment from the engine and compares it with its ID. This finds even damage that was stored with a
+    /// valid checksum.
     pub fn verify(&self, reader: &dyn Read, id: &BlobId) -> Result<()> {
-        let content = self.read(reader, id)?;
+        let head = self.head(reader, id)?.ok_or_else(|| missing(id))?;
+        let mut content = Vec::new();
+        for number in 0..head.chunks() {
+            content.extend_from_slice(&self.stored_chunk(reader, id, &head, number)?);
+        }
         // Content that was written before encryption was enabled keeps its unkeyed ID.
         let is_named = || self.compute_id(&content) == *id || BlobId(*blake3::hash(&content).as_bytes()) == *id;
         if is_named() { Ok(()) } else { Err(damaged(id, 0, "the content does not match this hash")) }
@@ -174,7 +184,34 @@ impl Blobs {
         head.map(Some).map_err(|why| Error::Damaged { table: Table::BlobRef, key: key.to_vec(), why: why.to_string() })
     }
 
-    fn chunk(&self, reader: &dyn Read, id: &BlobId, head: &BlobHead, number: u32) -> Result<Vec<u8>> {
+    /// Appends a part of a chunk, whose bytes are counted from the start of the chunk.
+    fn append_chunk(
+        &self,
+        reader: &dyn Read,
+        (id, head, number): (&BlobId, &BlobHead, u32),
+        part: Range<u64>,
+        content: &mut Vec<u8>,
+    ) -> Result<()> {
+        let length = head.chunk_length(number);
+        assert!(part.start <= part.end && part.end <= u64::from(length), "the part lies within its chunk");
+        let bytes = part.start as usize..part.end as usize;
+        if let Some(chunk) = self.content.get(id, number, length) {
+            content.extend_from_slice(&chunk[bytes]);
+            return Ok(());
+        }
+        let chunk = self.stored_chunk(reader, id, head, number)?;
+        if bytes.len() < chunk.len() {
+            self.content.insert(id, number, &chunk);
+        }
+        if bytes.len() == chunk.len() && content.is_empty() {
+            *content = chunk;
+        } else {
+            content.extend_from_slice(&chunk[bytes]);
+        }
+        Ok(())
+    }
+
+    fn stored_chunk(&self, reader: &dyn Read, id: &BlobId, head: &BlobHead, number: u32) -> Result<Vec<u8>> {
         let key = chunk::chunk_key(id, number);
         let stored = reader.get(Table::Blob, &key)?.ok_or_else(|| damaged(id, number, "the chunk is missing"))?;
         let length = head.chunk_length(number);
@@ -202,6 +239,9 @@ impl Blobs {
             let stored = self.codec.encode(id, number, self.cipher.as_ref(), raw)?;
             stored_length += stored.len() as u64;
             batch.put(Table::Blob, &chunk::chunk_key(id, number), &stored);
+            if raw.len() == content.len() {
+                self.content.insert(id, number, raw);
+            }
         }
         let head = BlobHead { length: content.len() as u64, stored_length, chunk_length: limits::BLOB_CHUNK_BYTES };
         batch.put(Table::BlobRef, &head::head_key(id), &head::encode_head(&head));

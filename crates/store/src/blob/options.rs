@@ -12,11 +12,13 @@ pub struct BlobOptions {
     pub compression_level: i32,
     /// Time for which content without users is kept.
     pub grace: Duration,
+    /// Memory for the cache of content that was written or partly read recently, in bytes. Zero: no cache.
+    pub cache_bytes: usize,
 }
 
 impl Default for BlobOptions {
     fn default() -> Self {
-        Self { encryption_key: None, compression_level: 1, grace: Duration::from_hours(24) }
+        Self { encryption_key: None, compression_level: 1, grace: Duration::from_hours(24), cache_bytes: 0 }
     }
 }
 
@@ -27,6 +29,7 @@ impl std::fmt::Debug for BlobOptions {
             .field("encrypted", &self.encryption_key.is_some())
             .field("compression_level", &self.compression_level)
             .field("grace", &self.grace)
+            .field("cache_bytes", &self.cache_bytes)
             .finish()
     }
 }
