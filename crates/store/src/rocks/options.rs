@@ -156,6 +156,9 @@ impl RocksOptions {
         if is_scanned_over_tombstones(table) {
             options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5);
         }
+        if has_database_number(table) {
+            options = with_insert_hints(&mut options);
+        }
         if self.quiet { options } else { set_tombstone_flush_trigger(&mut options) }
     }
 
@@ -230,6 +233,27 @@ const fn is_scanned_over_tombstones(table: Table) -> bool {
         Table::Summary | Table::Body | Table::Unid | Table::View | Table::Tree | Table::ViewBack | Table::Blob => false,
     }
 }
+
+/// Returns `true` if the keys of a table begin with the number of a database.
+const fn has_database_number(table: Table) -> bool {
+    match table {
+        Table::Summary | Table::Body | Table::Unid | Table::ByModseq | Table::Children | Table::View => true,
+        Table::Tree | Table::ViewBack | Table::Unread | Table::Meta => true,
+        Table::Catalog | Table::Blob | Table::BlobRef | Table::BlobFree | Table::Store => false,
+    }
+}
+
+/// Returns options with which a memtable remembers, for each database, the position of the last insert.
+///
+/// The next key of the same database is mostly close to it, so the insert searches from there and not from the top of
+/// the skip list. A remembered position takes some 300 bytes of the memtable.
+fn with_insert_hints(options: &mut rocksdb::Options) -> rocksdb::Options {
+    let settings = format!("memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.{DATABASE_NUMBER_BYTES}");
+    options.get_options_from_string(settings).expect("the engine has this option")
+}
+
+/// Length of the number of a database at the start of a key.
+const DATABASE_NUMBER_BYTES: usize = 4;
 
 /// Configures the flush of memtables in which scans skip many tombstones.
 ///
