@@ -213,6 +213,12 @@ pub trait Engine: Read + Send + Sync {
         Ok(())
     }
 
+    /// Lets the engine return the space of removed attachments to the file system, if there is enough of it that
+    /// rewriting the others pays. The work continues in the background. To be called after attachments were removed.
+    fn reclaim(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns the space of deleted and overwritten keys within the range to the file system.
     fn compact(&self, table: Table, range: &KeyRange) -> Result<()>;
 

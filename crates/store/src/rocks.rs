@@ -123,6 +123,13 @@ impl RocksEngine {
         if found > FORMAT { Err(Error::Newer { found, known: FORMAT }) } else { Ok(()) }
     }
 
+    /// Sets whether compactions rewrite separate values, so that the files with their garbage can be removed.
+    fn rewrite_separate_values(&self, is_wanted: bool) -> Result<()> {
+        let setting = [("enable_blob_garbage_collection", if is_wanted { "true" } else { "false" })];
+        let outcome = self.db.set_options_cf(self.family(Table::Blob), &setting);
+        outcome.map_err(|error| failure("change the treatment of removed attachments", &error))
+    }
+
     /// Converts an engine error that concerns a key.
     fn read_failure(&self, table: Table, key: &[u8], error: &rocksdb::Error) -> Error {
         let why = error.to_string();
@@ -349,14 +356,28 @@ impl Engine for RocksEngine {
         outcome.map_err(|error| failure("flush", &error))
     }
 
+    fn reclaim(&self) -> Result<()> {
+        let family = self.family(Table::Blob);
+        let garbage = figures::property(&self.db, family, "rocksdb.live-blob-file-garbage-size");
+        let total = figures::property(&self.db, family, "rocksdb.live-blob-file-size");
+        match garbage {
+            much if much >= total / 2 && much > 0 => self.rewrite_separate_values(true),
+            little if little <= total / 4 => self.rewrite_separate_values(false),
+            _ => Ok(()),
+        }
+    }
+
     fn compact(&self, table: Table, range: &KeyRange) -> Result<()> {
         let mut how = CompactOptions::default();
         how.set_exclusive_manual_compaction(false);
         how.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
         let family = self.family(table);
         self.db.flush_cf(family).map_err(|error| failure("flush before compacting", &error))?;
+        if table == Table::Blob {
+            self.rewrite_separate_values(true)?;
+        }
         self.db.compact_range_cf_opt(family, Some(&range.start), range.end.as_ref(), &how);
-        Ok(())
+        if table == Table::Blob { self.reclaim() } else { Ok(()) }
     }
 
     fn checkpoint(&self, target: &Path) -> Result<()> {

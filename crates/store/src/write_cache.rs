@@ -292,6 +292,10 @@ impl Engine for WriteCache {
         self.inner.flush()
     }
 
+    fn reclaim(&self) -> Result<()> {
+        self.inner.reclaim()
+    }
+
     fn compact(&self, table: Table, range: &KeyRange) -> Result<()> {
         self.inner.compact(table, range)
     }

@@ -54,6 +54,7 @@ impl Blobs {
             let keys = first_keys(store, &due, wanted)?;
             self.collect_step(store, &keys, &mut collected)?;
             if keys.len() < wanted {
+                store.engine().reclaim()?;
                 return Ok(collected);
             }
             rest -= keys.len();

@@ -343,6 +343,67 @@ fn damage_in_a_file_is_found_when_it_is_read() {
     }
 }
 
+/// Creates a store with `count` separate values in four files.
+fn with_separate_values(folder: &Path, count: u32) -> RocksEngine {
+    let rocks = open(folder).expect("a new store");
+    for number in 0..count {
+        put(&rocks, Table::Blob, &number.to_be_bytes(), &noise(&number.to_be_bytes(), 8_192));
+        if number % (count / 4) == count / 4 - 1 {
+            rocks.flush().expect("flushed");
+        }
+    }
+    rocks
+}
+
+/// Merges the sorted files of the blob table, as the engine does by itself after some flushes.
+fn merge_blob_table(rocks: &RocksEngine) {
+    rocks.flush().expect("flushed");
+    rocks.db.compact_range_cf(rocks.family(Table::Blob), None::<&[u8]>, None::<&[u8]>);
+}
+
+fn metric(rocks: &RocksEngine, name: &str) -> u64 {
+    rocks.metrics().into_iter().find(|(found, _)| found == name).expect("a known metric").1
+}
+
+#[test]
+fn compactions_do_not_rewrite_separate_values() {
+    let folder = folder();
+    let rocks = with_separate_values(folder.path(), 40);
+    let written = files(folder.path(), ".blob");
+    assert_eq!(written.len(), 4);
+    merge_blob_table(&rocks);
+    assert_eq!(files(folder.path(), ".blob"), written);
+}
+
+#[test]
+fn space_of_removed_separate_values_is_reclaimed_when_it_is_half() {
+    let folder = folder();
+    let rocks = with_separate_values(folder.path(), 200);
+    // A file is removed with its last value, so values are removed from every file.
+    let remove = |is_removed: fn(u32) -> bool| {
+        let mut batch = Batch::new();
+        (0..200)
+            .filter(|number| is_removed(*number))
+            .for_each(|number| batch.delete(Table::Blob, &number.to_be_bytes()));
+        rocks.write(&batch).expect("written");
+        merge_blob_table(&rocks);
+        rocks.reclaim().expect("a known setting");
+    };
+    remove(|number| number % 5 < 2);
+    let garbage = metric(&rocks, "separate-values-garbage-bytes");
+    assert!(garbage >= 80 * 8_192, "{garbage}");
+    remove(|number| number % 5 == 2);
+    while metric(&rocks, "separate-values-garbage-bytes") > 0 {
+        std::thread::yield_now();
+    }
+    let bytes = metric(&rocks, "separate-values-bytes");
+    assert!((80 * 8_192..90 * 8_192).contains(&bytes), "{bytes}");
+    for number in (0..200_u32).filter(|number| number % 5 > 2) {
+        let value = rocks.get(Table::Blob, &number.to_be_bytes()).expect("readable");
+        assert_eq!(value, Some(noise(&number.to_be_bytes(), 8_192)));
+    }
+}
+
 #[test]
 fn a_quiet_store_does_not_run_into_damage_by_itself() {
     let quiet = Options { quiet: true, ..small() };
