@@ -61,7 +61,7 @@ impl TemplateCatalog {
     #[must_use]
     pub fn all(&self) -> TemplateList {
         let mut listed = TemplateList::default();
-        let names = self.own_names().unwrap_or_else(|failure| {
+        let names = self.custom_names().unwrap_or_else(|failure| {
             listed.errors.push(failure);
             Vec::new()
         });
@@ -100,7 +100,7 @@ impl TemplateCatalog {
         let template = Template::parse(&text).map_err(in_file(file))?;
         let path = self.path(&template.name);
         let was_there = path.exists();
-        if !was_there && self.own_names()?.len() >= CUSTOM_TEMPLATES_MAX {
+        if !was_there && self.custom_names()?.len() >= CUSTOM_TEMPLATES_MAX {
             let why = format!(
                 "there are already {CUSTOM_TEMPLATES_MAX} templates, which is the maximum; remove one with `doublet design remove NAME`"
             );
@@ -122,8 +122,8 @@ impl TemplateCatalog {
         }
     }
 
-    /// Returns the sorted names of the custom templates, at most [`OWN_TEMPLATES_MAX`].
-    fn own_names(&self) -> Result<Vec<String>, DesignError> {
+    /// Returns the sorted names of the custom templates, at most [`CUSTOM_TEMPLATES_MAX`].
+    fn custom_names(&self) -> Result<Vec<String>, DesignError> {
         let entries = match std::fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(DesignError::file(&self.folder))?,
