@@ -1,8 +1,8 @@
 //! The basis of all crates: identifiers, time, names, limits, byte codecs, line ends, locks and the simulator.
 //!
 //! Nothing here accesses a file, a socket, the system clock or the system's randomness. The two traits [`Clock`] and
-//! [`Random`] are implemented by `server` (the real ones) and by [`sim`] (the simulated ones), so that any test can be
-//! replayed from a seed.
+//! [`Random`] are implemented by `instance` (the real ones) and by [`sim`] (the simulated ones), so that any test can
+//! be replayed from a seed.
 //!
 //! Code that only one crate needs is deliberately left out.
 

@@ -78,7 +78,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// A source of time. It is implemented by `server` and by the simulator.
+/// A source of time. It is implemented by `instance` and by the simulator.
 pub trait Clock: Send + Sync {
     /// Returns the wall-clock time. It may step backwards when the machine's clock is set.
     fn now(&self) -> Timestamp;

@@ -27,10 +27,10 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const TURNOVER_MAX: usize = 4;
 /// Messages at the end of a mailbox that a round reads whole.
 const READ_WHOLE: usize = 3;
-/// What a round asks of every message of a mailbox.
+/// The command by which a round reads the properties of every message of a mailbox.
 const LISTING: &str = "FETCH 1:* (UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE BODYSTRUCTURE)";
 
-/// What all clients have in common.
+/// The settings that all clients share.
 #[derive(Debug, Clone)]
 struct Plan {
     address: String,

@@ -298,8 +298,8 @@ fn mail_file_owner(edit: &mut DirectoryTransaction<'_>, path: &str) -> Result<Op
     })
 }
 
-/// Returns [`Error::Taken`] if a path is the mail file of a person other than `owner`, even if the mail file does not
-/// exist yet.
+/// Returns [`Error::AlreadyTaken`] if a path is the mail file of a person other than `owner`, even if the mail file
+/// does not exist yet.
 fn require_mail_file_free(edit: &mut DirectoryTransaction<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
     match mail_file_owner(edit, path)? {
         Some(holder) if owner.is_none_or(|owner| owner.note != holder.note) => {

@@ -113,7 +113,7 @@ impl<'d> DirectoryTransaction<'d> {
 
     /// Creates the note of a record, or updates it if the record has a note ID. Returns the note ID.
     ///
-    /// Returns [`Error::Taken`] if another note has one of the record's unique keys.
+    /// Returns [`Error::AlreadyTaken`] if another note has one of the record's unique keys.
     pub(crate) fn save(&mut self, record: &Record) -> Result<NoteId> {
         record.check()?;
         self.require_unique(record)?;

@@ -184,7 +184,7 @@ impl DataFolder {
     }
 }
 
-/// Repeats `attempt` for up to [`LOCK_WAIT`] as long as `is_held` is `true` for its error.
+/// Repeats `attempt` for up to [`LOCK_WAIT_MAX`] as long as `is_held` is `true` for its error.
 pub(crate) fn retry_while_held<T, E>(
     mut attempt: impl FnMut() -> Result<T, E>,
     is_held: impl Fn(&E) -> bool,

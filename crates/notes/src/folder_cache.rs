@@ -10,7 +10,7 @@
 //! that changes a folder updates its image before it releases the database's lock. A repair drops the images, also
 //! under the lock.
 //!
-//! Only folders of at most [`FOLDER_IMAGE_ENTRIES_MAX`] entries are cached, and at most [`FOLDER_IMAGES_BYTES_MAX`] in
+//! Only folders of at most [`FOLDER_CACHE_ENTRIES_MAX`] entries are cached, and at most [`FOLDER_CACHE_BYTES_MAX`] in
 //! total per server. Images that were not used for a while are dropped ([`FolderCache::sweep`]).
 
 use std::collections::HashMap;

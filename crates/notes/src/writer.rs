@@ -568,7 +568,7 @@ impl Writer<'_, '_> {
     }
 
     /// Writes summary and body, and returns their size in bytes. The limits of the items were checked before
-    /// ([`item::check_all`]).
+    /// ([`item::check_items`]).
     fn put_items(&mut self, note: NoteId, items: &[Item], blobs: &[BlobId]) -> Result<u64> {
         if blobs.len() > BLOBS_PER_NOTE_MAX {
             return Err(Error::Limit { what: "blobs of a note", max: BLOBS_PER_NOTE_MAX });

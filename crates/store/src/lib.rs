@@ -15,7 +15,8 @@
 //! - A batch is present completely or not at all.
 //! - Damaged bytes are reported as an error that names the table and the key, never returned as a wrong value.
 //!
-//! The format is described in `docs/store-format.md`. This crate accesses files; no crate above it does.
+//! The format is described in `docs/store-format.md`. This crate accesses files. Of the crates above it and below
+//! `instance`, only `search` also does.
 
 pub mod backup;
 pub mod batch;

@@ -2,7 +2,7 @@
 //!
 //! [`Tls`] holds the server's settings behind an atomic pointer. [`Tls::replace`] takes effect with the next handshake
 //! and does not affect existing connections. A certificate that does not parse or does not match its key is refused,
-//! and the old one stays. `server` reads the files; this module gets the bytes of PEM files.
+//! and the old one stays. `instance` reads the files; this module gets the bytes of PEM files.
 //!
 //! TLS 1.2 and 1.3 are supported with the cipher suites that rustls considers safe, and with session tickets. For
 //! HTTP/2 ([`Tls::config_h2`]) the protocol is negotiated in the handshake, and trusted servers may present a client

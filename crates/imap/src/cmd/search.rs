@@ -103,7 +103,7 @@ pub struct SearchResponse {
     pub includes_modseq: bool,
 }
 
-/// What an ESEARCH response reports besides ALL (RFC 4731).
+/// The values that an ESEARCH response reports besides ALL (RFC 4731).
 #[derive(Clone, Copy)]
 struct ExtendedSummary<'f> {
     tag: &'f str,

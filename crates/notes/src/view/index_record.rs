@@ -44,7 +44,8 @@ pub struct IndexRecord {
     pub building: Option<ViewId>,
     /// The version of the rules by which the rows were made.
     rules: u32,
-    /// The values of the inputs that its formulas used from the database and the view ([`ViewInfo::told`]).
+    /// The values of the inputs that its formulas used from the database and the view
+    /// ([`ViewInfo::external_input_values`]).
     pub(crate) external_inputs: Vec<u8>,
 }
 

@@ -264,8 +264,8 @@ impl<'r> EntryReader<'r> {
         Ok(Some(ForwardPath::Rows { rows: &self.rows, walk, skips }))
     }
 
-    /// Returns the first requested row and the number of steps to it. Fails if more than [`VIEW_LOOKED_AT_MAX`] rows
-    /// must be read.
+    /// Returns the first requested row and the number of steps to it. Fails if more than [`VIEW_EXAMINED_ROWS_MAX`]
+    /// rows must be read.
     fn first_requested(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64)> {
         let (navigator, mut count) = request.skip;
         let mut skipped = 0;

@@ -233,7 +233,7 @@ fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> ServeCo
 }
 
 /// Serves a connection in its own task until it ends. If its account is changed so that the session may not continue,
-/// the session has [`GOOD_BYE_TIME_MAX`] to end. The task also ends when the server closes, because every protocol
+/// the session has [`SESSION_END_TIME_MAX`] to end. The task also ends when the server closes, because every protocol
 /// crate observes the shutdown.
 fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'static>(
     sessions: &Arc<Sessions>,

@@ -6,14 +6,14 @@
 //! deletions included. This does not change the readable state, so a crash between the steps does no harm. The content
 //! is rewritten in pieces, each of which is correct by itself, so that memory does not grow with the file.
 //!
-//! Nothing is written where the range: records above the damage stay, and older records below it
-//! reappear. Two kinds of records are lost: those in the damaged block, and those of a younger file that is damaged
-//! elsewhere and covers the same keys, because scans do not reach them either. A caller that knows what was in the
-//! block and must not see older records again records that beforehand (`docs/operating.md`).
+//! Nothing is written for unreadable records: younger records of their keys stay, and older ones reappear. Two kinds of
+//! records are lost: those in the damaged block, and those of a younger file that is damaged elsewhere and covers the
+//! same keys, because scans do not reach them either. A caller that knows what was in the block and must not see older
+//! records again records that beforehand (`docs/operating.md`).
 //!
-//! A file is removed from the closed store ([`super::take_out`]), because the engine drops files only together with all
-//! others in their range, and files of level 0 not at all. A file of which only the filter is damaged is removed too:
-//! scans do not use the filter, but point lookups do.
+//! A file is removed from the closed store ([`super::remove_files`]), because the engine drops files only together with
+//! all others in their range, and files of level 0 not at all. A file of which only the filter is damaged is removed
+//! too: scans do not use the filter, but point lookups do.
 //!
 //! Not included: the separate values of attachments.
 
