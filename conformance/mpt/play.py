@@ -122,8 +122,8 @@ class Player:
 class Heard:
     """The number of messages that each connection has been notified of, by mailbox.
 
-    A connection that selects a mailbox again begins a new session in the sense of RFC 3501 section 1.2. In this session,
-    messages that it has been notified of before are not recent. Apache James counts them as recent again.
+    A connection that selects a mailbox again begins a new session in the sense of RFC 3501 section 1.2. In this
+    session, messages that it has been notified of before are not recent. Apache James counts them as recent again.
     """
 
     def __init__(self):

@@ -1,9 +1,9 @@
 """Plays all scripts, each with a user of its own, and prints the failures.
 
-`scripts.txt` contains the initial state of each script, or the reason why it is skipped. The states are `connect` (a new
-connection), `greeted`, `login`, `selected` (logged in, with the mailbox that the setup script of the suite creates) and
-`inbox`. `differences.txt` contains the single responses in which Doublet differs, with the reason. A difference that no
-longer exists is a failure, so that the list contains no obsolete entries.
+`scripts.txt` contains the initial state of each script, or the reason why it is skipped. The states are `connect` (a
+new connection), `greeted`, `login`, `selected` (logged in, with the mailbox that the setup script of the suite creates)
+and `inbox`. `differences.txt` contains the single responses in which Doublet differs, with the reason. A difference
+that no longer exists is a failure, so that the list contains no obsolete entries.
 """
 
 import os
