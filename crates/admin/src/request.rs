@@ -129,9 +129,9 @@ pub enum UserRequest {
         /// Address, login name or name of the person.
         who: String,
     },
-    /// Changes a person. Properties that are not named stay.
+    /// Changes a person. Other properties are not changed.
     Set(UserChange),
-    /// Removes a person. The mailbox stays unless --delete-mail is given.
+    /// Removes a person. The mailbox is kept unless --delete-mail is given.
     Remove {
         /// Address, login name or name of the person.
         who: String,
@@ -172,7 +172,7 @@ pub struct UserChange {
     #[command(flatten)]
     #[serde(flatten)]
     pub password: PasswordOptions,
-    /// First and last name. Login names stay as they are.
+    /// First and last name. Login names are not changed.
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
     /// Maximum size of the mailbox, for example 2GiB; none for no limit.
@@ -230,9 +230,9 @@ pub enum GroupRequest {
         /// Address or name of the group.
         group: String,
     },
-    /// Changes a group. Properties that are not named stay.
+    /// Changes a group. Other properties are not changed.
     Set(GroupUpdate),
-    /// Removes a group. Its members stay.
+    /// Removes a group. Its members are not removed.
     Remove {
         /// Address or name of the group.
         group: String,
@@ -317,7 +317,7 @@ pub enum DomainRequest {
         #[arg(long, value_name = "ADDRESS|none")]
         postmaster: Option<String>,
     },
-    /// Removes a domain. No address may be left in it.
+    /// Removes a domain. The domain must not contain any addresses.
     Remove {
         /// The domain.
         domain: String,
@@ -365,7 +365,7 @@ pub enum DbRequest {
         /// Path of the database in the catalog.
         path: String,
     },
-    /// Changes the title or options of a database. Properties that are not named stay.
+    /// Changes the title or options of a database. Other properties are not changed.
     Set(DbChange),
     /// Shows or changes the access control list of a database.
     #[command(after_help = ACCESS_HELP)]
@@ -426,11 +426,12 @@ pub struct CompactRequest {
 
 /// Text that `doublet db search --help` prints after the options.
 const QUERY_HELP: &str = "Queries:
-  annual report           both words               \"annual report\"   in a row
+  annual report           both words               \"annual report\"   exact phrase
   a OR b, a | b           either                   NOT a, -a         without it
   a NEAR/5 b, \"a b\"~5    near each other          rep*, r?port      wildcards
   subject:a, from:a       in one item              [Amount]>5        items compared
-  date>=2024-01-31        when it came or was made size>100000       bytes
+  date>=2024-01-31        time of receipt or creation
+  size>100000             bytes
 docs/full-text.md describes the language.";
 
 /// Update and schedule of a full-text index.
@@ -481,20 +482,20 @@ pub enum SearchOrder {
 /// Text that `doublet db acl --help` prints after the options.
 const ACCESS_HELP: &str = "Levels, each with the rights of those before it:
   no-access  nothing
-  depositor  may put documents in, sees none
+  depositor  may create documents, cannot read any
   reader     may read documents
   author     may create documents and change those that name them as author
   editor     may change all documents
   designer   may change folders, views and forms
   manager    may change this list and delete the database
 
-The entry with somebody's very name decides alone; else the highest level among the entries for their groups and for
-wildcards that cover them (*/Sales/Acme); else the entry -Default-, or Anonymous for those who did not log in.
+If the list has an entry with the user's own name, it applies alone. Otherwise the highest level of the matching groups
+and wildcards (*/Sales/Acme) applies, otherwise -Default- (Anonymous for users who have not logged in).
 
 Flags count only where they make a difference: no-create for authors, no-delete from author on, create-folders for
 editors, read-public below reader, write-public below editor.
 
-Who logs in with a password gets at most what `settings` says: editor, unless it was changed.";
+Logins with a password are limited to the level in `settings` (default: editor).";
 
 /// Changes to a database.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
@@ -565,7 +566,7 @@ pub enum OnOff {
 pub enum AclRequest {
     /// Lists the entries.
     List,
-    /// Adds or changes an entry. Properties that are not named stay; a new entry has the level reader.
+    /// Adds or changes an entry. Other properties are not changed. A new entry has the level reader.
     Set(AclChange),
     /// Removes an entry.
     Remove {
@@ -603,7 +604,7 @@ pub struct AclChange {
     pub roles: Vec<String>,
 }
 
-/// Settings of an access control list as a whole. Settings that are not named stay; without any option all are shown.
+/// Settings of an access control list as a whole. Other settings are not changed. Without any option all are shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct AclSettings {
     /// Maximum level of users who log in with a password, for example over IMAP, or who do not log in. Default: editor,
@@ -628,7 +629,7 @@ pub struct AclSettings {
 pub enum AccessLevel {
     /// No access.
     NoAccess,
-    /// May create documents, but read none.
+    /// May create documents, cannot read any.
     Depositor,
     /// May read documents.
     Reader,
@@ -736,7 +737,7 @@ pub struct TableImport {
     #[arg(long, conflicts_with_all = ["restart", "dry_run"])]
     #[serde(default)]
     pub resume: bool,
-    /// Starts with the first row although an import of this file was interrupted. The documents it created stay.
+    /// Starts with the first row although an import of this file was interrupted. Documents that it created are kept.
     #[arg(long)]
     #[serde(default)]
     pub restart: bool,
@@ -815,12 +816,13 @@ pub enum DesignRequest {
         /// Template file (see docs/templates.md).
         file: PathBuf,
     },
-    /// Removes an added template. Databases created from it stay as they are.
+    /// Removes an added template. Databases created from it are not changed.
     Remove {
         /// Name of the template.
         name: String,
     },
-    /// Updates the views and forms of a database from its template. Design elements made by hand and documents stay.
+    /// Updates the views and forms of a database from its template. Documents and design elements made by hand are not
+    /// changed.
     Refresh {
         /// Path of the database in the catalog.
         path: String,

@@ -23,7 +23,7 @@ use crate::{
 /// Doublet: a collaboration server. Mail, directory and databases in one program.
 #[derive(Debug, Parser)]
 #[command(name = "doublet", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Commands that look at or change data work whether a server runs on the data folder or not.\n\
+#[command(after_help = "Commands that read or change data work with or without a running server.\n\
                         Documentation: docs/operating.md and docs/configuration.md.")]
 struct CommandLine {
     #[command(flatten)]

@@ -44,14 +44,14 @@ pub enum FolderCommand {
         #[command(flatten)]
         which: FolderSelector,
     },
-    /// Puts notes into a folder. They also stay in all other folders.
+    /// Adds notes to a folder. They are not removed from other folders.
     Add {
         #[command(flatten)]
         which: FolderSelector,
         #[command(flatten)]
         notes: NoteSelector,
     },
-    /// Takes notes out of a folder. The notes themselves stay.
+    /// Removes notes from a folder. The notes are not deleted.
     Remove {
         #[command(flatten)]
         which: FolderSelector,

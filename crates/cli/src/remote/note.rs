@@ -75,7 +75,7 @@ pub enum NoteCommand {
         #[arg(long, value_name = "UNID")]
         response_to: Option<String>,
     },
-    /// Changes items of a note; all other items stay.
+    /// Changes items of a note. Other items are not changed.
     Set {
         /// Path of the database in the catalog.
         database: String,

@@ -21,7 +21,7 @@ pub enum ProfileCommand {
         #[arg(long = "item", value_name = "NAME")]
         items: Vec<String>,
     },
-    /// Changes items of a profile document, which is created if it does not exist; all other items stay.
+    /// Changes items of a profile document, which is created if it does not exist. Other items are not changed.
     Set {
         #[command(flatten)]
         which: ProfileSelector,

@@ -68,7 +68,7 @@ pub enum ViewCommand {
         #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
         expect: u32,
     },
-    /// Deletes a view. Its documents stay.
+    /// Deletes a view. Its documents are not deleted.
     Delete {
         /// Path of the database in the catalog.
         database: String,
@@ -82,7 +82,7 @@ pub enum ViewCommand {
 
 /// Description of the view file format for the help.
 const FILE_HELP: &str = "\
-A file has one view, in the words of a template (docs/templates.md):
+A file has one view, in the template format (docs/templates.md):
 
   [[view]]
   title = \"By Due Date\"
@@ -93,7 +93,7 @@ A file has one view, in the words of a template (docs/templates.md):
       { title = \"Days left\", item = \"$Left\", formula = \"(Due - @Today) / 86400\" },
   ]
 
-`doublet view design` prints one that is there.";
+`doublet view design` prints an existing view.";
 
 impl ViewCommand {
     /// Returns `true` if the command reads standard input.
