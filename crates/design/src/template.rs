@@ -100,8 +100,8 @@ pub struct DesignChanges {
 }
 
 impl Template {
-    /// Parses the file of a template. Returns an error if it is not valid, contains folders or private views, or uses a
-    /// name twice.
+    /// Parses the file of a template. Returns an error if it is not valid, contains folders or personal views, or uses
+    /// a name twice.
     pub fn parse(text: &str) -> Result<Self, DesignError> {
         let template: Self =
             toml::from_str(text).map_err(|error| DesignError::Refused(format!("not a valid template: {error}")))?;
@@ -112,7 +112,7 @@ impl Template {
                 DesignError::Refused(format!("view {:?} of template {:?}: {why}", view.title, template.name))
             };
             if view.kind.folder || view.kind.private {
-                return Err(wrong("a template cannot contain folders or private views".to_owned()));
+                return Err(wrong("a template cannot contain folders or personal views".to_owned()));
             }
             view.check(base::ViewId(0)).map_err(|error| wrong(error.to_string()))?;
             let mut names = [&view.title].into_iter().chain(&view.aliases);
@@ -412,7 +412,7 @@ mod tests {
             let view = format!("[[view]]\ntitle=\"V\"\nselection=\"SELECT @All\"\n{kind}=true\ncolumns=[]");
             check(
                 &format!("name=\"x\"\ntitle=\"\"\nabout=\"\"\n{view}"),
-                "a template cannot contain folders or private views",
+                "a template cannot contain folders or personal views",
             );
         }
     }

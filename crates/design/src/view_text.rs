@@ -32,7 +32,7 @@ pub struct ViewText {
     /// `true` for a folder with columns, which has no selection.
     #[serde(default, skip_serializing_if = "is_default")]
     folder: bool,
-    /// `true` if the view is private to its creator.
+    /// `true` if the view is personal: only its creator sees it.
     #[serde(default, skip_serializing_if = "is_default")]
     personal: bool,
     #[serde(default, skip_serializing_if = "is_default")]

@@ -47,7 +47,7 @@ impl Writer<'_, '_> {
         assert_eq!(
             owner.is_some(),
             self.is_owned_by_caller(&items),
-            "a private folder has an owner, and a shared one has none"
+            "a personal folder has an owner, and a shared one has none"
         );
         let note = self.create_design_note(owner, NewNote::of_class(NoteClass::VIEW, items))?;
         let view = ViewId(note.0);
@@ -124,7 +124,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Creates a view. A private view belongs to the caller, whatever readers it lists.
+    /// Creates a view. A personal view belongs to the caller, whatever readers it lists.
     pub fn view_create(&mut self, view: &ViewNote) -> Result<NoteId> {
         self.view_create_with(view, Vec::new())
     }
@@ -173,7 +173,7 @@ impl Writer<'_, '_> {
         if view.kind.private && !kind.private {
             return Err(Error::invalid(
                 format!("view {:?}", view.title),
-                "a shared view or folder cannot become private; create a new one",
+                "a shared view or folder cannot become personal; create a new one",
             ));
         }
         if view.kind.folder && stored.text(folder::TITLE_ITEM) != Some(&view.title) {

@@ -106,7 +106,7 @@ fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
 }
 
 /// Converts an error of a view command into a failure with advice: for an unknown view, for a conflict with a change
-/// made by another user, and for a private view that would become shared.
+/// made by another user, and for a personal view that would become shared.
 fn view_failure(status: client::Status, database: &str, view: &str) -> Failure {
     match client::reason(&status).as_str() {
         "conflict" => Failure(format!("{}; `doublet view design` shows the current design", status.message())),

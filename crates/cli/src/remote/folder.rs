@@ -18,7 +18,7 @@ pub enum FolderCommand {
     List {
         /// Path of the database, for example mail/ann.nsf.
         database: String,
-        /// Lists only private folders.
+        /// Lists only personal folders.
         #[arg(long)]
         personal: bool,
     },
@@ -28,7 +28,7 @@ pub enum FolderCommand {
         database: String,
         /// Name of the folder. Levels are separated by /, for example Plans/Old.
         name: String,
-        /// Creates a private folder, which only its owner sees.
+        /// Creates a personal folder, which only its owner sees.
         #[arg(long)]
         personal: bool,
     },
@@ -135,7 +135,7 @@ async fn list(client: &Client, database: String, personal: bool) -> Result<Answe
         .with_message(format!("`doublet view entries {database} FOLDER` shows the notes in a folder.")))
 }
 
-/// Returns `true` if a folder is private. The server lists only the caller's own private folders.
+/// Returns `true` if a folder is personal. The server lists only the caller's own personal folders.
 fn is_personal(folder: &v1::View) -> bool {
     folder.flags.contains('V')
 }

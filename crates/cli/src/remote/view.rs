@@ -50,7 +50,7 @@ pub enum ViewCommand {
         /// File with the view, - for standard input.
         #[arg(value_name = "FILE|-")]
         file: PathBuf,
-        /// Creates a private view, which only its owner sees.
+        /// Creates a personal view, which only its owner sees.
         #[arg(long)]
         personal: bool,
     },

@@ -20,7 +20,7 @@ columns = [
 ]
 "#;
 
-/// Creates a database in which ann is Designer, and bob is Reader and may have private folders and views.
+/// Creates a database in which ann is Designer, and bob is Reader and may have personal folders and views.
 fn plan() -> (TestFolder, Server) {
     let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
     place.check(&["db", "create", PLAN], "was created");
