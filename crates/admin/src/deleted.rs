@@ -20,7 +20,7 @@ pub(super) fn execute(instance: &Instance, path: &str, request: &DeletedRequest)
         DeletedRequest::Remove { notes } => {
             change_all(instance, path, notes, |writer, note| writer.note_delete_permanently(note))?;
             Ok(Answer::message(format!(
-                "{} of {path} deleted for good.",
+                "{} of {path} permanently deleted.",
                 counted(notes.len(), "document", "documents")
             )))
         }

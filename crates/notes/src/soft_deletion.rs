@@ -336,8 +336,8 @@ fn clear_contents(header: &mut Header) {
     header.keywords.clear();
 }
 
-/// Deletes for good the documents whose time is over, or all soft-deleted ones if the database no longer keeps deleted
-/// documents.
+/// Permanently deletes the documents whose time is over, or all soft-deleted ones if the database no longer keeps
+/// deleted documents.
 ///
 /// Returns their number, which is bounded per call. Call again until it returns 0. Durable on return. The change log
 /// gets no new records, because for readers the documents were already deleted.

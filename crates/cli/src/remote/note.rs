@@ -109,7 +109,7 @@ pub enum NoteCommand {
         soft: bool,
         /// Deletes permanently, including documents that are deleted already.
         #[arg(long, conflicts_with = "soft")]
-        for_good: bool,
+        permanent: bool,
     },
     /// Lists deleted documents that can be restored.
     Deleted {
@@ -240,10 +240,10 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             };
             updated_note(client.notes().update_note(request).await)
         }
-        NoteCommand::Delete { database, note, expect: expected_sequence, soft, for_good } => {
+        NoteCommand::Delete { database, note, expect: expected_sequence, soft, permanent } => {
             let database = Some(key(database));
             let note = Some(parse_note_key(&note)?);
-            delete(&client, v1::DeleteNoteRequest { database, note, expected_sequence, soft, for_good }).await
+            delete(&client, v1::DeleteNoteRequest { database, note, expected_sequence, soft, permanent }).await
         }
         NoteCommand::Deleted { database, items, limit } => deleted(&client, database, shown_items(items), limit).await,
         NoteCommand::Restore { database, note } => {

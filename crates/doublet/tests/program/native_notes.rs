@@ -37,11 +37,11 @@ async fn create(client: &Client) -> v1::SavedNote {
 #[test]
 fn what_is_deleted_comes_back_where_the_database_keeps_it() {
     let (place, server) = plan(&[("ann", "editor"), ("bob", "author")]);
-    let soft = |number, soft, for_good| v1::DeleteNoteRequest {
+    let soft = |number, soft, permanent| v1::DeleteNoteRequest {
         database: database(PLAN),
         note: note(number),
         soft,
-        for_good,
+        permanent,
         ..Default::default()
     };
     let restore = |number| v1::RestoreNoteRequest { database: database(PLAN), note: note(number) };
@@ -109,7 +109,7 @@ fn what_is_deleted_comes_back_where_the_database_keeps_it() {
     let unid = deleted[0]["unid"].as_str().expect("a text").to_owned();
     assert_eq!(ann(&["note", "restore", PLAN, &unid])["unid"], json!(unid));
     ann(&["note", "delete", PLAN, &unid, "--soft"]);
-    ann(&["note", "delete", PLAN, &unid, "--for-good"]);
+    ann(&["note", "delete", PLAN, &unid, "--permanent"]);
     assert_eq!(ann(&["note", "deleted", PLAN]), json!([]));
     place.fails_as_user("ann", &["note", "restore", PLAN, &unid], "that can be restored");
     server.stop();

@@ -26,8 +26,8 @@ enum Step {
     Restore {
         note: usize,
     },
-    /// Deletion for good, of an existing document or of one that is soft-deleted.
-    DeleteForGood {
+    /// Permanent deletion, of an existing document or of one that is soft-deleted.
+    DeletePermanently {
         note: usize,
         is_deleted: bool,
     },
@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (note.clone(), any::<u8>()).prop_map(|(note, text)| Step::Update { note, text }),
         2 => note.clone().prop_map(|note| Step::Delete { note }),
         1 => note.clone().prop_map(|note| Step::Restore { note }),
-        1 => (note.clone(), any::<bool>()).prop_map(|(note, is_deleted)| Step::DeleteForGood { note, is_deleted }),
+        1 => (note.clone(), any::<bool>()).prop_map(|(note, is_deleted)| Step::DeletePermanently { note, is_deleted }),
         3 => (note.clone(), 0..32u8, proptest::option::of(0..3u8)).prop_map(|(note, marks, keyword)| Step::Mark { note, marks, keyword }),
         2 => (note.clone(), folder.clone(), folder.clone()).prop_map(|(note, from, to)| Step::Move { note, from, to }),
         1 => (note, folder).prop_map(|(note, folder)| Step::Add { note, folder }),
@@ -152,7 +152,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
                 model.put(index, note);
             }
         }
-        Step::DeleteForGood { note, is_deleted } => {
+        Step::DeletePermanently { note, is_deleted } => {
             let picked = match is_deleted {
                 true => model.deleted.keys().nth(note % model.deleted.len().max(1)).copied(),
                 false => model.pick(note),

@@ -139,20 +139,20 @@ pub(crate) fn delete(
     request: v1::DeleteNoteRequest,
 ) -> Result<CallOutcome<v1::DeleteNoteReply>> {
     let access = context.access_for_change::<level::Author>(request.database)?;
-    if request.soft && request.for_good {
-        return Err(Error::invalid("soft and for_good cannot both be set"));
+    if request.soft && request.permanent {
+        return Err(Error::invalid("soft and permanent cannot both be set"));
     }
-    let keeps = access.database().record().options.keep_deleted_hours.is_some() && !request.for_good;
+    let keeps = access.database().record().options.keep_deleted_hours.is_some() && !request.permanent;
     if request.soft && !keeps {
         let path = access.database().path();
         return Err(Error::State(format!(
-            "{path} does not keep deleted documents: the note would be deleted for good"
+            "{path} does not keep deleted documents: the note would be permanently deleted"
         )));
     }
     let note = {
         let reader = access.downgrade::<level::Reader>();
         let header = header_of(&reader.read()?, note_name(request.note)?)?;
-        let is_there = |header: &Header| !header.is_stub() || (request.for_good && header.is_soft_deleted());
+        let is_there = |header: &Header| !header.is_stub() || (request.permanent && header.is_soft_deleted());
         header.filter(is_there).map(|header| header.note)
     };
     let lower = access.downgrade::<level::Depositor>();
@@ -169,7 +169,7 @@ pub(crate) fn delete(
     if request.soft && !is_document {
         return Err(Error::State("only documents can be deleted softly".to_owned()));
     }
-    let deleted = if request.for_good { writer.note_delete_permanently(note)? } else { writer.note_delete(note)? };
+    let deleted = if request.permanent { writer.note_delete_permanently(note)? } else { writer.note_delete(note)? };
     let reply = v1::DeleteNoteReply { deleted, modseq: writer.modseq().0, soft: deleted && keeps && is_document };
     Ok(CallOutcome::when_durable(reply, transaction.commit()?))
 }
