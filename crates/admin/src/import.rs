@@ -57,7 +57,7 @@ pub(super) fn execute(instance: &Instance, request: &ImportRequest, report: &mut
     tool.require_editor()?;
     // Progress records are written with the rights of the server, because the ACL does not apply to them.
     let file = instance.mail.open_as_server(&person.mail_file)?;
-    if request.anew {
+    if request.restart {
         remove_all_progress(&file)?;
     }
     let mut import = Import {
@@ -445,7 +445,7 @@ impl<'a> Import<'a, '_, '_> {
         } else {
             String::new()
         };
-        let same = if self.request.anew { "The same command without --anew" } else { "The same command" };
+        let same = if self.request.restart { "The same command without --restart" } else { "The same command" };
         let done = format!(
             "Imported before that and kept: {} ({}){there}. {same} continues where it stopped.",
             counted(messages, "message", "messages"),
@@ -467,7 +467,7 @@ impl<'a> Import<'a, '_, '_> {
         if sum.sources_done > 0 {
             let files = counted(sum.sources_done, "file or folder", "files or folders");
             answer.says.push(format!(
-                "{files} skipped: already imported by an interrupted command and unchanged since; --anew imports everything again."
+                "{files} skipped: already imported by an interrupted command and unchanged since; --restart imports everything again."
             ));
         }
         if sum.keywords_left_out > 0 {

@@ -956,7 +956,7 @@ pub struct ImportRequest {
     /// this mailbox.
     #[arg(long)]
     #[serde(default)]
-    pub anew: bool,
+    pub restart: bool,
 }
 
 /// Parameters of a mail export.

@@ -20,7 +20,7 @@ fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
         user: "ann".to_owned(),
         folder: "INBOX".to_owned(),
         skip_duplicates: false,
-        anew: false,
+        restart: false,
     }
 }
 
@@ -483,7 +483,7 @@ fn what_went_in_stays_done_while_something_is_left_out() {
     };
     assert_eq!(run(&plain), (Some(2), Some(0), true));
     assert_eq!(run(&plain), (Some(0), Some(1), true));
-    assert_eq!(run(&ImportRequest { anew: true, ..plain.clone() }), (Some(2), Some(0), true));
+    assert_eq!(run(&ImportRequest { restart: true, ..plain.clone() }), (Some(2), Some(0), true));
     write(&top.join("profile/a"), format!("{first}{second}"));
     assert_eq!(run(&plain), (Some(1), Some(0), true), "what was added since");
     std::fs::remove_file(top.join("profile/a.msf")).expect("the mail file exists");

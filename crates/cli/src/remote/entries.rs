@@ -63,29 +63,29 @@ pub struct EntryRange {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     from: u64,
     /// Position of the first entry, for example 3.2.7: the seventh entry within the second entry of the third.
-    #[arg(long, value_name = "PLACE", value_parser = parse_position, conflicts_with = "from")]
+    #[arg(long, value_name = "POSITION", value_parser = parse_position, conflicts_with = "from")]
     at: Option<v1::Tumbler>,
     /// Shows only categories.
     #[arg(long)]
     collapsed: bool,
     /// With --collapsed: expands the category at this position and those that contain it. May be given several times.
-    #[arg(long, value_name = "PLACE", value_parser = parse_position, requires = "collapsed")]
-    open: Vec<v1::Tumbler>,
+    #[arg(long, value_name = "POSITION", value_parser = parse_position, requires = "collapsed")]
+    expand: Vec<v1::Tumbler>,
     /// Collapses the category at this position. May be given several times.
-    #[arg(long, value_name = "PLACE", value_parser = parse_position, conflicts_with = "collapsed")]
-    close: Vec<v1::Tumbler>,
+    #[arg(long, value_name = "POSITION", value_parser = parse_position, conflicts_with = "collapsed")]
+    collapse: Vec<v1::Tumbler>,
 }
 
 impl EntryRange {
     /// Returns `true` if some categories are collapsed.
-    fn is_closed_somewhere(&self) -> bool {
-        self.collapsed || !self.close.is_empty()
+    fn has_collapsed(&self) -> bool {
+        self.collapsed || !self.collapse.is_empty()
     }
 
     /// Returns the expansion state. An expanded category is listed together with all categories that contain it.
     fn expansion(&self) -> v1::Expansion {
-        let mut exceptions = self.close.clone();
-        for place in &self.open {
+        let mut exceptions = self.collapse.clone();
+        for place in &self.expand {
             for depth in 1..=place.levels.len() {
                 let above = v1::Tumbler { levels: place.levels.iter().take(depth).copied().collect() };
                 if !exceptions.contains(&above) {
@@ -117,15 +117,14 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
     let opened = OpenView::open(&client, &reading).await?;
     let mut request =
         v1::ReadEntriesRequest { start: part.at.clone(), expansion: Some(part.expansion()), ..opened.request.clone() };
-    match (part.at.is_none(), part.is_closed_somewhere()) {
+    match (part.at.is_none(), part.has_collapsed()) {
         (false, _) => {}
         (true, false) => request.start_row = part.from.max(1),
         // Collapsed entries do not count: the first step from before all entries leads to the first shown row.
         (true, true) => {
             request.skip_navigator = v1::Navigator::NextExpanded.into();
             let steps = u32::try_from(part.from.max(1));
-            request.skip_count =
-                steps.map_err(|_| Failure("--from: the view does not have so many entries".to_owned()))?;
+            request.skip_count = steps.map_err(|_| Failure("--from exceeds the number of entries".to_owned()))?;
         }
     }
     let reply = pages(&client, request, limit_of(reading.limit)).await?;
@@ -166,8 +165,8 @@ pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKey
         let partial = wanted.partial && keys.last().is_some_and(|last| last.alternative.is_none());
         let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..literal };
         found = client.views().find_by_key(guessed).await.map_err(call_failure)?.into_inner();
-        says =
-            (found.matches > 0).then_some("No entry has that text; these have that number or time (number=, time=).");
+        says = (found.matches > 0)
+            .then_some("No entry has that text; showing entries with that number or time (number=, time=).");
     }
     let mut reply = v1::ReadEntriesReply::default();
     if found.matches > 0 {
@@ -465,8 +464,8 @@ mod tests {
     fn what_is_opened_is_opened_with_what_is_around_it() {
         let places =
             |texts: &[&str]| texts.iter().map(|text| parse_position(text).expect("a place")).collect::<Vec<_>>();
-        let part = |collapsed, open: &[&str], close: &[&str]| {
-            let part = EntryRange { from: 1, at: None, collapsed, open: places(open), close: places(close) };
+        let part = |collapsed, expand: &[&str], collapse: &[&str]| {
+            let part = EntryRange { from: 1, at: None, collapsed, expand: places(expand), collapse: places(collapse) };
             let told = part.expansion();
             (told.collapsed, told.exceptions.iter().map(position_text).collect::<Vec<_>>())
         };

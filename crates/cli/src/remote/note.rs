@@ -92,7 +92,7 @@ pub enum NoteCommand {
         /// several times. With these values, changes of several users are merged item by item if the document asks for
         /// it.
         #[arg(long, value_name = "NAME[:TYPE]=VALUE", requires = "expect")]
-        was: Vec<String>,
+        base: Vec<String>,
     },
     /// Deletes a note. If the database keeps deleted documents (`doublet db set --keep-deleted`), a document can be
     /// restored during that time.
@@ -226,8 +226,8 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             get(&client, database, &note, selection(extent, items)).await
         }
         NoteCommand::Create { database, items, response_to } => create(&client, database, &items, response_to).await,
-        NoteCommand::Set { database, note, edit, on_conflict, was } => {
-            let base = if was.is_empty() { None } else { Some(v1::update_note_request::Base { items: read(&was)? }) };
+        NoteCommand::Set { database, note, edit, on_conflict, base } => {
+            let base = if base.is_empty() { None } else { Some(v1::update_note_request::Base { items: read(&base)? }) };
             let request = v1::UpdateNoteRequest {
                 database: Some(key(database)),
                 note: Some(parse_note_key(&note)?),

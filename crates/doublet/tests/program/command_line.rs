@@ -145,11 +145,11 @@ fn a_view_is_read_by_order_place_and_expansion() {
     let places = |words: &[&str]| field(&entries(words), "place");
     assert_eq!(places(&[]), ["1", "1.1", "1.2", "2", "2.1", "2.2"]);
     assert_eq!(places(&["--at", "2.1"]), ["2.1", "2.2"]);
-    assert_eq!(places(&["--close", "1"]), ["1", "2", "2.1", "2.2"]);
-    assert_eq!(places(&["--collapsed", "--open", "1"]), ["1", "1.1", "1.2", "2"]);
+    assert_eq!(places(&["--collapse", "1"]), ["1", "2", "2.1", "2.2"]);
+    assert_eq!(places(&["--collapsed", "--expand", "1"]), ["1", "1.1", "1.2", "2"]);
     assert_eq!(places(&["--collapsed", "--from", "2"]), ["2"]);
-    assert_eq!(places(&["--collapsed", "--open", "1", "--from", "3", "--limit", "1"]), ["1.2"]);
-    assert_eq!(places(&["--close", "1", "--from", "2"]), ["2", "2.1", "2.2"]);
+    assert_eq!(places(&["--collapsed", "--expand", "1", "--from", "3", "--limit", "1"]), ["1.2"]);
+    assert_eq!(places(&["--collapse", "1", "--from", "2"]), ["2", "2.1", "2.2"]);
     assert!(places(&["--collapsed", "--from", "3"]).is_empty());
     assert_eq!(places(&["--limit", "2"]), ["1", "1.1"]);
     assert_eq!(places(&["--limit", "0"]).len(), 6);
@@ -165,7 +165,7 @@ fn a_view_is_read_by_order_place_and_expansion() {
     fails(&["--sort", "Customer", "--descending"], "it can be sorted by Order");
     fails(&["--at", "7.7"], "there is no entry at position 7.7");
     fails(&["--at", "0"], "counted from 1");
-    fails(&["--open", "1"], "--collapsed");
+    fails(&["--expand", "1"], "--collapsed");
 
     // Both columns are shown: in JSON as the server returns them, in the readable output as the formula language
     // formats them.

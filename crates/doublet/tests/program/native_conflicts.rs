@@ -168,9 +168,9 @@ fn a_conflict_is_refused_where_nobody_asks_for_more_or_nothing_else_can_be() {
     assert_eq!(ann(&["note", "set", PLAN, unid, "A=2"])["outcome"], json!("plain"));
     let resolve = ["--expect", "1", "--on-conflict", "resolve"];
     let set = |words: &[&str]| ann(&[&["note", "set", PLAN, unid], words, &resolve].concat());
-    let merged = set(&["B=2", "--was", "B=1"]);
+    let merged = set(&["B=2", "--base", "B=1"]);
     assert_eq!((&merged["outcome"], &merged["sequence"], &merged["unid"]), (&json!("merged"), &json!(3), &json!(unid)));
-    let kept = set(&["A=5", "--was", "A=1"]);
+    let kept = set(&["A=5", "--base", "A=1"]);
     assert_eq!((&kept["outcome"], &kept["sequence"]), (&json!("kept"), &json!(1)));
     assert_eq!(ann(&["note", "get", PLAN, kept["unid"].as_str().expect("a text")])["response_to"], json!(unid));
     place.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--expect", "1"], "save conflict");
