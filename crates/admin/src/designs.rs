@@ -72,24 +72,23 @@ pub(super) fn apply(
     template: &Template,
     path: &str,
 ) -> Outcome {
-    let DesignChanges { created: made, changed, removed, kept, skipped: left } =
-        template.apply(&instance.notes, access)?;
+    let DesignChanges { created, changed, removed, kept, skipped } = template.apply(&instance.notes, access)?;
     let answer = Answer::record(vec![
         ("database", json!(path)),
         ("template", json!(template.name)),
-        ("made", json!(made)),
+        ("created", json!(created)),
         ("changed", json!(changed)),
         ("removed", json!(removed)),
         ("kept", json!(kept)),
-        ("left", json!(left)),
+        ("skipped", json!(skipped)),
     ]);
     let answer = answer.with_message(format!("{path} now has the design of {}.", template.name));
-    Ok(if left.is_empty() {
+    Ok(if skipped.is_empty() {
         answer
     } else {
         answer.with_message(format!(
             "These names belong to design notes created by hand, which were kept: {}.",
-            left.join(", ")
+            skipped.join(", ")
         ))
     })
 }

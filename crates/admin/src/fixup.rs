@@ -355,8 +355,8 @@ impl Findings {
         says.join("\n")
     }
 
-    fn add(&mut self, place: &str, kind: FindingKind, what: String, mended: bool) {
-        self.rows.push(ReportedFinding { location: place.to_owned(), description: what, kind, repaired: mended });
+    fn add(&mut self, place: &str, kind: FindingKind, what: String, repaired: bool) {
+        self.rows.push(ReportedFinding { location: place.to_owned(), description: what, kind, repaired });
     }
 }
 
@@ -386,7 +386,7 @@ impl ReportedFinding {
         record(vec![
             ("database", json!(self.location)),
             ("finding", json!(self.description)),
-            ("mended", json!(self.repaired)),
+            ("repaired", json!(self.repaired)),
         ])
     }
 }

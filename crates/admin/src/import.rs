@@ -460,7 +460,7 @@ impl<'a> Import<'a, '_, '_> {
             ("messages", json!(sum.messages)),
             ("size_bytes", json!(sum.bytes)),
             ("duplicates", json!(sum.duplicates)),
-            ("done_before", json!(sum.sources_done)),
+            ("already_imported", json!(sum.sources_done)),
             ("skipped", json!(self.skipped.named())),
         ]);
         answer.says = self.changed;

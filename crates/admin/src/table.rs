@@ -71,7 +71,7 @@ pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut Pr
         progress: mark,
         under_way: None,
         durable_progress: durable,
-        refusals: Vec::new(),
+        rejected_rows: Vec::new(),
         unread: None,
     };
     while let Some((row, length)) = rows.next().map_err(|failure| work.with_durable_progress(failure))? {
@@ -139,7 +139,7 @@ struct Import<'i> {
     /// Progress that is durable.
     durable_progress: ImportProgress,
     /// The first rejected rows.
-    refusals: Vec<Json>,
+    rejected_rows: Vec<Json>,
     /// The reason why the next row, and with it the rest of the file, cannot be read.
     unread: Option<String>,
 }
@@ -172,8 +172,8 @@ impl Import<'_> {
     }
 
     fn refuse(&mut self, number: u64, why: &str) {
-        if self.refusals.len() < TABLE_REFUSALS_MAX {
-            self.refusals.push(record(vec![("row", json!(number)), ("why", json!(why))]));
+        if self.rejected_rows.len() < TABLE_REFUSALS_MAX {
+            self.rejected_rows.push(record(vec![("row", json!(number)), ("reason", json!(why))]));
         }
     }
 
@@ -274,7 +274,7 @@ impl Import<'_> {
             ("columns", json!(self.columns.records())),
             ("documents", json!(self.progress.documents)),
             ("refused", json!(refused)),
-            ("refusals", json!(self.refusals)),
+            ("rejected_rows", json!(self.rejected_rows)),
             ("unread_from_row", json!(unread)),
             ("warnings", json!(self.columns.hints())),
         ]);

@@ -15,6 +15,6 @@ pub fn show(files: &CertificateFiles) -> Result<Answer, CertificateError> {
         ("valid_from", timestamp_json(Some(found.not_before))),
         ("valid_until", timestamp_json(Some(found.not_after))),
         ("file", json!(files.chain().display().to_string())),
-        ("own", json!(files.is_self_signed())),
+        ("self_signed", json!(files.is_self_signed())),
     ]))
 }

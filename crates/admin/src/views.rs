@@ -106,7 +106,7 @@ pub(super) fn list(instance: &Instance, path: &str) -> Outcome {
             ("columns", json!(design.columns.len())),
             ("orders", json!(design.collations().len())),
             ("documents", json!(documents)),
-            ("late_changes", json!(late)),
+            ("pending_changes", json!(late)),
             ("evaluated_at", timestamp_json(view.filter(|view| view.is_time_relative()).map(|view| view.evaluated_at))),
         ]));
     }
@@ -148,7 +148,7 @@ mod tests {
                 updall(instance, &request(Some("all"), rebuild), &mut |_| ControlFlow::Continue(())).expect("done");
             assert_eq!((done.data[0]["documents"].clone(), done.data[0]["rows"].clone()), (json!(1), json!(1)));
         }
-        assert_eq!((listed("documents"), listed("late_changes")), (json!(1), json!(0)));
+        assert_eq!((listed("documents"), listed("pending_changes")), (json!(1), json!(0)));
         let broken_off = updall(instance, &request(None, true), &mut |_| ControlFlow::Break(()));
         assert!(matches!(broken_off, Err(Failure::Cancelled)));
         let unknown = updall(instance, &request(Some("Zork"), false), &mut |_| ControlFlow::Continue(()));

@@ -160,7 +160,7 @@ impl PendingPart {
 }
 
 fn refusal(number: u64, address: &str, why: &str) -> Value {
-    record(vec![("line", json!(number)), ("address", json!(address)), ("why", json!(why))])
+    record(vec![("line", json!(number)), ("address", json!(address)), ("reason", json!(why))])
 }
 
 enum Line {
@@ -305,7 +305,7 @@ mod tests {
         ended.expect("it is read");
         let refused: Vec<(u64, String)> = refused
             .iter()
-            .map(|row| (row["line"].as_u64().unwrap_or(0), row["why"].as_str().unwrap_or("").to_owned()))
+            .map(|row| (row["line"].as_u64().unwrap_or(0), row["reason"].as_str().unwrap_or("").to_owned()))
             .collect();
         assert_eq!(added as usize, people.iter().filter(|person| !person.address.starts_with("bad")).count());
         (people, parts, refused)

@@ -315,10 +315,10 @@ mod tests {
     fn a_list_of_records_within_a_record_is_a_table() {
         let column = |name: &str, kind: Value| record(vec![("column", json!(name)), ("type", kind)]);
         let columns = json!([column("Name", json!("text")), column("Left out", Value::Null)]);
-        let answer = Answer::record(vec![("columns", columns), ("documents", json!(2)), ("refusals", json!([]))]);
+        let answer = Answer::record(vec![("columns", columns), ("documents", json!(2)), ("rejected_rows", json!([]))]);
         check(
             &answer.with_message("2 documents were made."),
-            "columns\n  column    type\n  Name      text\n  Left out  -\ndocuments  2\nrefusals   -\n2 documents were made.\n",
+            "columns\n  column    type\n  Name      text\n  Left out  -\ndocuments      2\nrejected rows  -\n2 documents were made.\n",
         );
     }
 

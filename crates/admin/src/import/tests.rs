@@ -479,7 +479,7 @@ fn what_went_in_stays_done_while_something_is_left_out() {
     let plain = request(&sample, "profile", MailFormat::Mbox);
     let run = |request: &ImportRequest| -> (Option<u64>, Option<u64>, bool) {
         let answer = sample.execute(Request::Import(request.clone())).expect("it goes on");
-        (answer.data["messages"].as_u64(), answer.data["done_before"].as_u64(), answer.complaint.is_some())
+        (answer.data["messages"].as_u64(), answer.data["already_imported"].as_u64(), answer.complaint.is_some())
     };
     assert_eq!(run(&plain), (Some(2), Some(0), true));
     assert_eq!(run(&plain), (Some(0), Some(1), true));

@@ -71,7 +71,7 @@ fn lines_of_json_are_taken_as_they_are() {
     let (answer, documents) = check("people.jsonl", lines, |_| {});
     let answer = answer.expect("taken");
     assert_eq!((answer.data["documents"].clone(), answer.data["refused"].clone()), (json!(2), json!(2)));
-    assert_eq!(answer.data["refusals"][0]["row"], json!(3));
+    assert_eq!(answer.data["rejected_rows"][0]["row"], json!(3));
     assert!(answer.complaint.is_some());
     assert_eq!((&documents[0]["Numbers"], &documents[1]["More"]), (&json!([1.0, 2.0]), &json!(1.0)));
 }
@@ -91,7 +91,7 @@ fn rows_that_do_not_fit_their_columns_are_told() {
     });
     let answer = answer.expect("taken");
     assert_eq!((documents.len(), answer.data["refused"].clone()), (1, json!(2)));
-    assert!(answer.data["refusals"][0]["why"].as_str().is_some_and(|why| why.contains("tall")));
+    assert!(answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|why| why.contains("tall")));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_row_without_end_is_refused_and_those_before_it_are_taken() {
             let (answer, documents) = check("rows.csv", &format!("N,M\n{content}"), |request| request.dry_run = is_dry);
             let answer = answer.expect("those before are taken");
             let why = format!("{expected}; the rest of the file was not read");
-            assert_eq!(answer.data["refusals"], json!([{"row": count + 1, "why": why}]));
+            assert_eq!(answer.data["rejected_rows"], json!([{"row": count + 1, "reason": why}]));
             assert_eq!((&answer.data["documents"], &answer.data["refused"]), (&json!(count), &json!(1)));
             assert_eq!(answer.data["unread_from_row"], json!(count + 1));
             let complaint = answer.complaint.expect("the command fails");
@@ -246,9 +246,9 @@ fn rows_of_too_few_and_too_many_fields_are_refused() {
         let why = |row: u64, count: u64| {
             let fields = if count == 1 { "1 field" } else { &format!("{count} fields") };
             let hint = if count < 3 { " (--short-rows accepts rows with too few fields)" } else { "" };
-            json!({"row": row, "why": format!("it has {fields} instead of 3{hint}")})
+            json!({"row": row, "reason": format!("it has {fields} instead of 3{hint}")})
         };
-        assert_eq!(answer.data["refusals"], json!([why(2, 2), why(3, 1), why(4, 4)]));
+        assert_eq!(answer.data["rejected_rows"], json!([why(2, 2), why(3, 1), why(4, 4)]));
         assert_eq!((&answer.data["documents"], documents.len()), (&json!(2), if is_dry { 0 } else { 2 }));
     }
 }
@@ -257,7 +257,7 @@ fn rows_of_too_few_and_too_many_fields_are_refused() {
 fn rows_that_end_early_are_taken_when_requested() {
     let (answer, documents) = check("rows.csv", "A,B,C\n1,2\n1\n1,2,3,4\n1,2,3\n", |request| request.short_rows = true);
     let answer = answer.expect("the others are taken");
-    assert_eq!(answer.data["refusals"], json!([{"row": 3, "why": "it has 4 fields instead of 3"}]));
+    assert_eq!(answer.data["rejected_rows"], json!([{"row": 3, "reason": "it has 4 fields instead of 3"}]));
     let values = |name: &str| documents.iter().map(|document| document.get(name).cloned()).collect::<Vec<_>>();
     assert_eq!(values("B"), [Some(json!(2.0)), None, Some(json!(2.0))]);
     assert_eq!(values("C"), [None, None, Some(json!(3.0))]);
@@ -292,7 +292,11 @@ fn what_is_empty_in_a_list_of_texts_keeps_its_place() {
 fn what_follows_from_the_header_is_no_column() {
     let (answer, documents) = check("rows.csv", "Name\nx\n", |request| request.map = vec!["Name=$ref".to_owned()]);
     let answer = answer.expect("it is told");
-    assert!(answer.data["refusals"][0]["why"].as_str().is_some_and(|why| why.contains("$REF")), "{:?}", answer.data);
+    assert!(
+        answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|why| why.contains("$REF")),
+        "{:?}",
+        answer.data
+    );
     assert!(documents.is_empty());
 }
 
@@ -359,8 +363,8 @@ fn bytes_that_are_no_text_are_told_by_row_and_column() {
     };
     let why = told(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
     assert!(why.contains("the first row cannot be read: column 2 (line 1) is not UTF-8 text"), "{why}");
-    let refusals = told(b"A,B\n1,x\n2,K\xF6ln\n").expect("the others are taken").data["refusals"].clone();
-    let why = refusals[0]["why"].as_str().expect("a text");
+    let refusals = told(b"A,B\n1,x\n2,K\xF6ln\n").expect("the others are taken").data["rejected_rows"].clone();
+    let why = refusals[0]["reason"].as_str().expect("a text");
     assert!(refusals[0]["row"] == 2 && why.starts_with("column \"B\" (line 3) is not UTF-8 text"), "{why}");
 }
 
@@ -369,8 +373,8 @@ fn a_line_without_end_is_refused_alone() {
     let endless = "and so on ".repeat(2 << 20);
     let lines = format!("{{\"N\":1}}\n{{\"N\":\"{endless}\"}}\n{{\"N\":3}}\n");
     let (answer, documents) = check("rows.jsonl", &lines, |_| {});
-    let refusals = answer.expect("where the next line begins is known").data["refusals"].clone();
-    assert_eq!(refusals, json!([{"row": 2, "why": "it is longer than 16777216 bytes"}]));
+    let refusals = answer.expect("where the next line begins is known").data["rejected_rows"].clone();
+    assert_eq!(refusals, json!([{"row": 2, "reason": "it is longer than 16777216 bytes"}]));
     assert_eq!((documents.len(), &documents[1]["N"]), (2, &json!(3.0)));
 }
 
@@ -439,7 +443,8 @@ fn columns_are_so_many_and_their_names_so_long() {
     let late = format!("{{{some}}}\n{{{more}}}\n{{\"{long}\":1}}\n{{\"C990\":5}}\n");
     let (answer, documents) = check("rows.jsonl", &(first_lines() + &late), |_| {});
     let answer = answer.expect("the others are taken");
-    let whys: Vec<_> = answer.data["refusals"].as_array().expect("a list").iter().map(|one| one.to_string()).collect();
+    let whys: Vec<_> =
+        answer.data["rejected_rows"].as_array().expect("a list").iter().map(|one| one.to_string()).collect();
     assert!(whys[0].contains("1002") && whys[0].contains("\\\"C999\\\" exceeds the limit of 1000"), "{whys:?}");
     assert!(whys[1].contains("1003") && whys[1].contains("more than 255 bytes; --map gives it another"), "{whys:?}");
     assert_eq!((whys.len(), documents.len(), &documents[1_001]["C990"]), (2, 1_002, &json!(5.0)));
@@ -463,8 +468,8 @@ fn rows_that_no_document_can_hold_are_told_and_leave_the_others_alone() {
             request.dry_run = is_dry;
         });
         let data = answer.expect("the others are taken").data;
-        let refusals = data["refusals"].as_array().expect("a list");
-        let told: Vec<_> = refusals.iter().map(|one| (one["row"].as_u64(), one["why"].as_str().unwrap())).collect();
+        let refusals = data["rejected_rows"].as_array().expect("a list");
+        let told: Vec<_> = refusals.iter().map(|one| (one["row"].as_u64(), one["reason"].as_str().unwrap())).collect();
         assert!(told[0].1.starts_with("column \"xxx") && told[0].1.len() < 300, "{}", told[0].1);
         let limit = |max: usize, what: &str| format!("limit exceeded: at most {max} {what}");
         let expected = [(3, limit(1_000_000, "values of an item"))];
@@ -624,9 +629,9 @@ fn an_export_restores_who_may_read() {
     assert_eq!(documents[0]["$TYPES"].get("Who"), None, "what is said goes before");
     let wrong = "{\"Who\":\"a\",\"$TYPES\":{\"Who\":\"owner\"}}\n{\"Who\":\"a\",\"$TYPES\":7}\n";
     let (answer, documents) = check("rows.jsonl", wrong, |_| {});
-    let refusals = answer.expect("read").data["refusals"].clone();
-    assert_eq!(refusals[0]["why"], json!("$TYPES: \"\\\"owner\\\"\" is not a valid type for column \"Who\""));
-    assert_eq!((&refusals[1]["why"], documents.len()), (&json!("$TYPES is not an object"), 0));
+    let refusals = answer.expect("read").data["rejected_rows"].clone();
+    assert_eq!(refusals[0]["reason"], json!("$TYPES: \"\\\"owner\\\"\" is not a valid type for column \"Who\""));
+    assert_eq!((&refusals[1]["reason"], documents.len()), (&json!("$TYPES is not an object"), 0));
 }
 
 #[test]
@@ -657,8 +662,8 @@ fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
             request.dry_run = is_dry;
         });
         let data = answer.expect("the others are taken").data;
-        let refusals = data["refusals"].as_array().expect("a list");
-        let whys: Vec<&str> = refusals.iter().filter_map(|one| one["why"].as_str()).collect();
+        let refusals = data["rejected_rows"].as_array().expect("a list");
+        let whys: Vec<&str> = refusals.iter().filter_map(|one| one["reason"].as_str()).collect();
         assert_eq!(whys[0], format!("a document with the UNID {} already exists", unid(5)));
         assert_eq!(whys[1], "column \"$UNID\": \"zork\" is not a UNID of 32 hexadecimal digits");
         assert!(whys[2].ends_with("is reserved for profile documents"), "{whys:?}");
@@ -677,9 +682,9 @@ fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
 #[test]
 fn empty_lines_are_no_rows() {
     let (answer, documents) = check("rows.jsonl", "\n{\"N\":1}\n\r\n  \n{\"N\":2}\n{\"N\":\n\n", |_| {});
-    let refusals = answer.expect("taken").data["refusals"].clone();
+    let refusals = answer.expect("taken").data["rejected_rows"].clone();
     let why = "it is not valid JSON: EOF while parsing a value (byte 5 of the line)";
-    assert!(refusals == json!([{"row": 3, "why": why}]) && documents.len() == 2, "{refusals}");
+    assert!(refusals == json!([{"row": 3, "reason": why}]) && documents.len() == 2, "{refusals}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::terminal::ProgressDisplay;
 const MAIL_ITEMS: [&str; 2] = ["From", "Subject"];
 
 /// Names of the fields of an entry that are not columns.
-const OWN_FIELDS: [&str; 5] = ["place", "note", "category", "unread", "received"];
+const OWN_FIELDS: [&str; 5] = ["position", "note", "category", "unread", "received"];
 
 /// Maximum number of entries per call.
 const PAGE: usize = 1_000;
@@ -362,7 +362,7 @@ fn position_text(place: &v1::Tumbler) -> String {
 
 fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
     let mut fields = vec![
-        ("place", json!(entry.position.as_ref().map(position_text).unwrap_or_default())),
+        ("position", json!(entry.position.as_ref().map(position_text).unwrap_or_default())),
         ("note", if entry.category { Value::Null } else { json!(entry.note_id) }),
         ("category", json!(entry.name)),
         // Only documents have unread marks.

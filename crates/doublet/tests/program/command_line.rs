@@ -142,7 +142,7 @@ fn a_view_is_read_by_order_place_and_expansion() {
     import(&place, ORDERS);
     make_view(&place, BY_CUSTOMER);
     let entries = |words: &[&str]| place.as_user("ann", &[&["view", "entries", PLAN, "By Customer"], words].concat());
-    let places = |words: &[&str]| field(&entries(words), "place");
+    let places = |words: &[&str]| field(&entries(words), "position");
     assert_eq!(places(&[]), ["1", "1.1", "1.2", "2", "2.1", "2.2"]);
     assert_eq!(places(&["--at", "2.1"]), ["2.1", "2.2"]);
     assert_eq!(places(&["--collapse", "1"]), ["1", "2", "2.1", "2.2"]);
@@ -211,7 +211,7 @@ fn a_view_is_read_by_as_many_pages_as_it_takes() {
     assert_eq!(place.as_user("ann", &entries).as_array().map(Vec::len), Some(50));
     for (limit, count) in [("0", 2_300), ("1500", 1_500), ("1000", 1_000)] {
         let rows = place.as_user("ann", &[&entries[..], &["--limit", limit]].concat());
-        let places = field(&rows, "place");
+        let places = field(&rows, "position");
         assert_eq!(places, (1..=count).map(|place| json!(place.to_string())).collect::<Vec<_>>(), "{limit}");
     }
     let found = place.as_user("ann", &["view", "find", PLAN, "By Year", "2001", "--limit", "0"]);

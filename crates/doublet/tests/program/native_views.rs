@@ -252,7 +252,7 @@ fn entries_are_found_by_keys_by_their_beginnings_and_by_ranges() {
     let ann = |words: &[&str]| place.as_user("ann", words);
     let places = |found: serde_json::Value| -> Vec<String> {
         let rows = found.as_array().expect("a list").iter();
-        rows.map(|row| row["place"].as_str().expect("a text").to_owned()).collect()
+        rows.map(|row| row["position"].as_str().expect("a text").to_owned()).collect()
     };
     assert_eq!(places(ann(&["view", "find", LIBRARY, "By Category", "Paint"])), ["1", "1.1", "1.2"]);
     let range = ["view", "find", LIBRARY, "By Category", "Tools", "Can", "--to", "Tools", "--to", "Drill"];
