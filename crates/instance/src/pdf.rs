@@ -61,7 +61,7 @@ pub struct Counts {
     /// Files that are no PDFs, have no text, or cannot be read.
     pub empty: AtomicU64,
     /// Files for which a child died, failed or took too long.
-    pub lost: AtomicU64,
+    pub failed: AtomicU64,
 }
 
 #[derive(Default)]
@@ -140,9 +140,9 @@ impl IsolatedReader for PdfReader {
         let (reader, text, count) = match self.ask(reader, bytes) {
             Ok((reader, Some(text))) => (Some(reader), Some(text), &self.counts.read),
             Ok((reader, None)) => (Some(reader), None, &self.counts.empty),
-            Err(lost) => {
-                tracing::info!(target: "full_text", why = lost.0, "gave up on a PDF");
-                (None, None, &self.counts.lost)
+            Err(failure) => {
+                tracing::info!(target: "full_text", why = failure.0, "gave up on a PDF");
+                (None, None, &self.counts.failed)
             }
         };
         count.fetch_add(1, Ordering::Relaxed);

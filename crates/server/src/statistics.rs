@@ -152,9 +152,9 @@ impl Statistics {
         count("full_text_pdf_read", "PDFs whose text was extracted.", &pdf.read)?;
         count("full_text_pdf_empty", "PDFs that have no text or cannot be read.", &pdf.empty)?;
         count(
-            "full_text_pdf_lost",
+            "full_text_pdf_failed",
             "PDFs given up because the process that read them failed or took too long.",
-            &pdf.lost,
+            &pdf.failed,
         )?;
         count("full_text_queries", "Answered queries.", &counts.queries)?;
         let Some(status) = self.instance.full_text.status() else { return Ok(()) };
@@ -176,7 +176,7 @@ impl Statistics {
         )?;
         let refused = self.instance.store_fault().is_some();
         out.gauge(
-            "store_refuses",
+            "store_read_only",
             "1 if changes are refused because a sync failed or the disk is full, otherwise 0.",
             u32::from(refused),
         )?;
@@ -253,7 +253,7 @@ impl Statistics {
             ("mail_delivered", "Local mailboxes that received a message when it was accepted.", &counts.delivered),
             ("mail_queued", "Recipients for whom an accepted message was queued.", &counts.queued),
             ("mail_sent", "Remote recipients whose server accepted the message.", &counts.sent),
-            ("mail_put_off", "Delivery attempts to be retried, counted per recipient.", &counts.deferred),
+            ("mail_deferred", "Delivery attempts to be retried, counted per recipient.", &counts.deferred),
             ("mail_failed", "Remote recipients whose server refused the message.", &counts.failed),
         ];
         for (name, help, count) in totals {
@@ -376,6 +376,6 @@ mod tests {
         let (full, _folder) = statistics(Sample { instance, folder });
         let told = full.ready().expect_err("there is never so much room");
         assert!(told.contains("store.disk_reserve"), "{told}");
-        assert!(scrape(full).contains("doublet_store_refuses 1\n"));
+        assert!(scrape(full).contains("doublet_store_read_only 1\n"));
     }
 }
