@@ -121,7 +121,7 @@ impl Error {
             Self::NoIndex(_) => (Code::FailedPrecondition, "no-index", None),
             Self::Purged { modseq } => (Code::OutOfRange, "purged", Some(Detail::Purged(Purged { modseq: *modseq }))),
             Self::Mail { reason, code, .. } => (*code, reason, None),
-            Self::Unsupported(_) => (Code::Unimplemented, "missing", None),
+            Self::Unsupported(_) => (Code::Unimplemented, "unsupported", None),
         }
     }
 
@@ -155,7 +155,7 @@ fn of_login(error: LoginError) -> (Code, &'static str, &'static str) {
         LoginError::TooLong => (Code::InvalidArgument, "malformed", "the response is too long"),
         LoginError::Cancelled => (Code::InvalidArgument, "malformed", "the exchange was cancelled"),
         LoginError::MechanismNotOffered => {
-            (Code::Unimplemented, "missing", "this server does not support this mechanism")
+            (Code::Unimplemented, "unsupported", "this server does not support this mechanism")
         }
         LoginError::Unavailable => {
             (Code::Unavailable, "unavailable", "the server is temporarily unavailable, try again later")

@@ -254,7 +254,7 @@ async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1:
         let view = Some(view_key(reading.view.clone()));
         let request = v1::OpenCollectionRequest { database, view };
         let opened = client.views().open_collection(request).await.map_err(call_failure)?.into_inner();
-        if !opened.late || clock.monotonic().saturating_sub(began) >= wait {
+        if !opened.incomplete || clock.monotonic().saturating_sub(began) >= wait {
             return Ok(opened);
         }
         if let Some(build) = opened.build {
@@ -274,7 +274,7 @@ fn stale_reason(opened: &v1::Collection) -> Option<String> {
             Some(format!("the index is being built, {} of {} documents so far; {further}", build.done, build.documents))
         }
         Some(_) => Some(format!("the index is about to be built; {further}")),
-        None => opened.late.then(|| format!("the index does not contain the latest changes yet; {further}")),
+        None => opened.incomplete.then(|| format!("the index does not contain the latest changes yet; {further}")),
     }
 }
 
@@ -476,8 +476,8 @@ mod tests {
 
     #[test]
     fn an_index_that_is_behind_is_told() {
-        let check = |late_now, build, expected: Option<&str>| {
-            let told = stale_reason(&v1::Collection { late: late_now, build, ..v1::Collection::default() });
+        let check = |incomplete, build, expected: Option<&str>| {
+            let told = stale_reason(&v1::Collection { incomplete, build, ..v1::Collection::default() });
             assert!(
                 expected.map_or(told.is_none(), |text| told.clone().is_some_and(|told| told.contains(text))),
                 "{told:?}"

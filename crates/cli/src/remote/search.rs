@@ -43,8 +43,8 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
     let least = if reply.total_is_least { "at least " } else { "" };
     let total = format!("{least}{}.", counted(reply.total, "document", "documents"));
     let mut answer = Answer::list(rows.collect()).with_message(total);
-    if reply.late {
-        answer = answer.with_message("The index does not have the last changes yet.");
+    if reply.incomplete {
+        answer = answer.with_message("The index does not contain the latest changes yet.");
     }
     Ok(answer)
 }

@@ -105,7 +105,7 @@ fn a_view_is_read_by_pages_with_totals_and_counts() {
     with_client(&place, &server, "ann", |client| async move {
         fill(&client).await;
         let opened = open(&client, "By Category").await;
-        assert_eq!((opened.documents, opened.entries, opened.late, opened.build), (5, 7, false, None));
+        assert_eq!((opened.documents, opened.entries, opened.incomplete, opened.build), (5, 7, false, None));
         let all = read(&client, by_category()).await;
         assert_eq!((lines(&all.entries), all.more), (ALL.map(str::to_owned).to_vec(), false));
         let of_categories = all.entries.iter().filter(|entry| entry.category).map(|entry| number(&entry.values[2]));
@@ -309,7 +309,7 @@ fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
             // On a slow machine the build may take longer than the two seconds of one call.
             let opened = loop {
                 let opened = open(&client, name).await;
-                if !opened.late {
+                if !opened.incomplete {
                     break opened;
                 }
                 let build = opened.build.expect("it is being built, and not followed change by change");
@@ -502,7 +502,7 @@ fn a_changed_column_is_read_right_from_a_new_index() {
             let mask = Some(v1::ReadMask { values: true, ..Default::default() });
             let request = v1::ReadEntriesRequest { view: view("By Title"), mask, ..by_category() };
             let entries = read(&client, request).await.entries;
-            assert_eq!((opened.late, opened.entries), (false, entries.len() as u64));
+            assert_eq!((opened.incomplete, opened.entries), (false, entries.len() as u64));
             entries.into_iter().map(|entry| entry.values.into_iter().map(|value| value.kind).collect()).collect()
         };
         let row =

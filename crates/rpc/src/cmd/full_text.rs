@@ -47,7 +47,7 @@ pub(crate) fn search(
     let reading = access.read()?;
     let mut reply = v1::SearchFullTextReply {
         total: found.total,
-        late: !found.is_current,
+        incomplete: !found.is_current,
         total_is_least: !found.is_exact,
         ..v1::SearchFullTextReply::default()
     };

@@ -111,7 +111,7 @@ impl CollectionRequest {
     pub(crate) fn describe(
         &self,
         context: &CallContext,
-        late: bool,
+        incomplete: bool,
         progress: Option<BuildProgress>,
     ) -> Result<CallOutcome<v1::Collection>> {
         let access = context.access::<level::Reader>(self.database.clone())?;
@@ -124,7 +124,7 @@ impl CollectionRequest {
             documents: source.document_count()?,
             entries: source.count()?,
             modseq: source.modseq()?.0,
-            late,
+            incomplete,
             unread: source.unseen_count(),
             build: progress.map(|BuildProgress { done, documents }| v1::BuildProgress { done, documents }),
             totals: totals_by_column(source.grand_totals()?, found.column_count()),

@@ -15,7 +15,7 @@ type Outcome<R> = std::result::Result<Response<R>, Status>;
 
 /// Serves `OpenCollection` and `UpdateCollection`. Applies changes to the index step by step, so that other writes can
 /// come between the steps, and waits if the index is being built. Gives up after [`REFRESH_TIME_MAX`] and reports the
-/// collection as late.
+/// collection as incomplete.
 pub(super) async fn open_collection(
     service: &Service,
     caller: &Caller,
@@ -24,7 +24,7 @@ pub(super) async fn open_collection(
     let until = Instant::now() + REFRESH_TIME_MAX;
     let mut was_requested = false;
     let mut progress = None;
-    let late = loop {
+    let incomplete = loop {
         let step = opening.clone();
         match service.run_on_worker(caller, move |context| step.refresh(context, was_requested)).await? {
             RefreshStep::Done => break false,
@@ -40,7 +40,7 @@ pub(super) async fn open_collection(
             }
         }
     };
-    service.run_on_worker(caller, move |context| opening.describe(context, late, progress)).await
+    service.run_on_worker(caller, move |context| opening.describe(context, incomplete, progress)).await
 }
 
 /// Serves `WatchChanges`.

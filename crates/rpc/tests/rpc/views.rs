@@ -68,7 +68,7 @@ async fn a_small_view_is_built_by_the_call_that_opens_it() {
     add(&ann, 3).await;
     create_view(&ann, "All", v1::ViewRefresh::Automatic).await;
     let collection = open(&ann, "All").await.expect("ann may read");
-    assert_eq!((collection.documents, collection.entries, collection.late), (3, 3, false));
+    assert_eq!((collection.documents, collection.entries, collection.incomplete), (3, 3, false));
     assert_eq!(rows(&ann, "All").await, ["0", "1", "2"]);
     assert!(server.indexes.builds.lock().is_empty(), "the task was not needed");
     add(&ann, 1).await;
@@ -120,7 +120,7 @@ async fn a_large_view_is_built_by_the_task() {
         assert_eq!(builds.iter().map(|(built, _)| built.0).collect::<Vec<_>>(), [view]);
     });
     let opened = opened.expect("ann may read");
-    assert_eq!((opened.documents, opened.late), (notes_limit() as u64, false));
+    assert_eq!((opened.documents, opened.incomplete), (notes_limit() as u64, false));
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn a_task_without_capacity_leaves_the_build_to_the_call() {
     create_view(&ann, "All", v1::ViewRefresh::Automatic).await;
     *server.indexes.is_full.lock() = true;
     let opened = open(&ann, "All").await.expect("ann may read");
-    assert_eq!((opened.documents, opened.late), (notes_limit() as u64, false));
+    assert_eq!((opened.documents, opened.incomplete), (notes_limit() as u64, false));
     assert!(server.indexes.builds.lock().is_empty());
 }
 
