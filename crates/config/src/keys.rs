@@ -213,7 +213,7 @@ configuration! {
         /// The reaction to a log that is missing, or so damaged that acknowledged changes are lost: `refuse` to start,
         /// or start without the lost changes (`drop-tail`) if there is no backup to restore.
         damaged_log: DamagedLog = "refuse";
-        /// Free disk space below which changes are refused, so that the store can still tidy up.
+        /// Free disk space below which changes are refused, so that the store can still run compactions.
         disk_reserve: ByteSize = "256MiB" in ["0B", "1TiB"];
     }
     /// Attachments and other large parts, each stored only once.

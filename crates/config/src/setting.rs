@@ -416,9 +416,9 @@ words!(
         Warn = "warn",
         /// Also events of normal operation.
         Info = "info",
-        /// Also details of how the events came about.
+        /// Also the causes of events.
         Debug = "debug",
-        /// Also what happens to every byte.
+        /// Also wire-level detail.
         Trace = "trace",
     }
 );
