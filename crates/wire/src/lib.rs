@@ -2,8 +2,8 @@
 //!
 //! The core of Doublet is plain blocking code, and its edges are asynchronous. This crate connects the two. A protocol
 //! reads a command from a [`Stream`], passes the work to the [`Pool`] and awaits the result, waits for durability, and
-//! writes the reply. [`Shutdown`] and [`SessionTermination`] tell it when to say good-bye, and [`Connections`] decides
-//! whether it may start at all.
+//! writes the reply. [`Shutdown`] and [`SessionTermination`] tell it when to send its closing reply, and
+//! [`Connections`] decides whether it may start at all.
 //!
 //! Promises:
 //! - An idle connection holds no buffer of this crate: [`Stream::receive`] borrows memory only while bytes are

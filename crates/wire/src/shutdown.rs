@@ -1,7 +1,7 @@
 //! The signal that the server ends, in two phases.
 //!
-//! *Draining*: accept no new connections, finish the current command, say good-bye, close. *Closing*: the time for that
-//! is over; drop everything. [`Shutdown`] is cheap to clone, and every task holds a clone.
+//! *Draining*: accept no new connections, finish the current command, send the closing reply, close. *Closing*: the
+//! time for that is over; drop everything. [`Shutdown`] is cheap to clone, and every task holds a clone.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! A signal that one connection must end because of the account that is logged in over it.
 //!
 //! The code that notices a change of an account calls [`SessionTermination::terminate`]. The protocol that serves the
-//! connection sees the signal between two commands or while it waits for its client, says good-bye in its own way, and
+//! connection sees the signal between two commands or while it waits for its client, sends its closing reply, and
 //! closes. A protocol never starts a command after it has seen the signal. The sender of the signal drops connections
 //! that do not end in time.
 //!
