@@ -48,7 +48,7 @@ pub enum Failure {
         done: String,
     },
     /// The progress callback cancelled the command.
-    #[error("interrupted; what was done so far is kept")]
+    #[error("interrupted; completed work is kept")]
     Cancelled,
 }
 

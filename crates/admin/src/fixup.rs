@@ -336,8 +336,8 @@ impl Findings {
         }
         if self.unrepaired().count() > count(FindingKind::Block) + repairable {
             says.push(
-                "Restoring a backup brings back what it contains of the rest; notes that cannot be read were or will be set \
-                 aside, so that the others remain usable."
+                "To recover the rest, restore a backup. Unreadable notes are moved to quarantine, so the others remain \
+                 usable."
                     .to_owned(),
             );
         }

@@ -46,7 +46,7 @@ pub fn add(instance: &Instance, new: &NewUser) -> Outcome {
         return Ok(answer);
     }
     Ok(answer.with_message(format!(
-        "Nobody can log in yet: `doublet user set {} --password-stdin` sets a password.",
+        "The account has no password yet; `doublet user set {} --password-stdin` sets one.",
         new.address
     )))
 }

@@ -89,7 +89,7 @@ fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
     let bytes = counted(checked.bytes, "byte", "bytes");
     let intact = Answer::message(format!("Backup {} is intact: {files}, {bytes}.", checked.number));
     Ok(match data_files.encrypted {
-        true => intact.with_message("The key is the one of its encrypted attachments."),
+        true => intact.with_message("The key matches its encrypted attachments."),
         false => intact,
     })
 }

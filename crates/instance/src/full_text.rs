@@ -325,7 +325,7 @@ async fn blocking<T: Send + 'static>(
             None
         }
         Err(error) => {
-            tracing::error!(target: "full_text", %error, "broke off");
+            tracing::error!(target: "full_text", %error, "the index update was aborted; will retry");
             None
         }
     }

@@ -58,7 +58,7 @@ impl Signing {
         match signer.sign(&message) {
             Ok(fields) => [fields.into_bytes(), message].concat(),
             Err(error) => {
-                tracing::error!(target: "smtp", domain, %error, "cannot sign a message; it goes out unsigned");
+                tracing::error!(target: "smtp", domain, %error, "cannot sign a message; it is sent unsigned");
                 message
             }
         }
@@ -100,7 +100,7 @@ impl Signing {
             return known.clone();
         }
         let made = self.load(domain).unwrap_or_else(|error| {
-            tracing::error!(target: "smtp", domain, %error, "the domain's keys cannot be used; its mail goes out unsigned");
+            tracing::error!(target: "smtp", domain, %error, "the domain's keys cannot be used; its mail is sent unsigned");
             None
         });
         self.signers.lock().insert(domain.to_owned(), made.clone());

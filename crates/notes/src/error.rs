@@ -20,7 +20,7 @@ pub enum Error {
     #[error("no {needed} access to {database}: {who} has {has}")]
     AccessDenied { database: String, who: String, needed: AclLevel, has: AclLevel },
     /// The operation is reserved for the server itself, or for the user whose data it concerns.
-    #[error("{who} may not do this in {database}: only the server itself may")]
+    #[error("this operation on {database} is reserved for the server")]
     ServerOnly { database: String, who: String },
     /// The caller may see the note but not change it.
     #[error("{who} may not change note {note} of {database}: not among its authors")]
@@ -47,7 +47,7 @@ pub enum Error {
     /// The database was written by a newer program. Nothing of it was read or changed. The operator must use that
     /// program.
     #[error(
-        "database {database} has structure {structure}, this program knows structures up to {known}; use the newer program"
+        "database {database} has structure {structure}, this program knows structures up to {known}; use a newer version of doublet"
     )]
     NewerOds { database: String, structure: OdsVersion, known: OdsVersion },
     /// A stored record does not match its format. `doublet fixup` reports it, and repairs records that can be derived.

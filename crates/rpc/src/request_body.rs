@@ -115,7 +115,7 @@ impl<B> RequestBody<B> {
         let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
         self.count += 1;
         if self.count > self.terms.messages_max {
-            return Err(Error::invalid("the call does not accept so many messages"));
+            return Err(Error::invalid("too many messages for this call"));
         }
         if flag > 1 {
             return Err(Error::invalid("the compression flag of a message must be 0 or 1"));

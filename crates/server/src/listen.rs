@@ -300,7 +300,7 @@ impl ListenerProbe {
 }
 
 /// Description of a listener whose task does not answer.
-const BLOCKED: &str = "is blocked; see the log, and restart the server if this does not pass";
+const BLOCKED: &str = "is blocked; see the log, and restart the server if the problem persists";
 
 /// Description of a listener whose task has ended although the server runs.
 const ENDED: &str = "has ended because of a bug; see the log, and restart the server";

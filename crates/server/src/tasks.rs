@@ -53,7 +53,7 @@ pub async fn run(task: Task, instance: Arc<Instance>, shutdown: Shutdown) {
             Ok(Ok(Some(text))) => tracing::info!(target: "tasks", task = task.name, "{text}"),
             Ok(Ok(None) | Err(Failure::Cancelled)) => {}
             Ok(Err(error)) => tracing::error!(target: "tasks", task = task.name, %error, "task failed; will retry"),
-            Err(error) => tracing::error!(target: "tasks", task = task.name, %error, "broke off"),
+            Err(error) => tracing::error!(target: "tasks", task = task.name, %error, "task aborted; will retry"),
         }
     }
 }

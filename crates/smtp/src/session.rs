@@ -414,7 +414,7 @@ impl Session {
     }
 
     pub(crate) fn close_oversize(&mut self, out: &mut Vec<u8>) -> NextAction {
-        self.end(out, 552, Status(5, 3, 4), "Message far too large, closing connection");
+        self.end(out, 552, Status(5, 3, 4), "Message exceeds the size limit, closing connection");
         NextAction::Close
     }
 

@@ -24,7 +24,7 @@ pub enum Error {
     #[error("the store at {} is in use by another process", path.display())]
     Locked { path: PathBuf },
     /// A newer program wrote the store.
-    #[error("the store has format {found}, this program knows formats up to {known}; use the newer program")]
+    #[error("the store has format {found}, this program knows formats up to {known}; use a newer version of doublet")]
     Newer { found: u32, known: u32 },
     /// The key for attachments is missing or wrong. The operator configures it.
     #[error("the attachments of the store cannot be decrypted: {0}")]

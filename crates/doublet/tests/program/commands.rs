@@ -13,7 +13,7 @@ fn check_people(place: &TestFolder) {
     place.check(&["domain", "add", "acme.test"], "domain acme.test was added");
     place.check(
         &["user", "add", "ann@acme.test", "--name", "Ann Archer", "--alias", "a@acme.test", "--quota", "2GiB"],
-        "Nobody can log in yet",
+        "The account has no password yet",
     );
     place.check_input(&["user", "set", "ann@acme.test", "--password-stdin"], "sesame street\n", "was changed");
     place.check_input(&["user", "add", "bob@acme.test", "--password-stdin"], "sesame street\n", "mail/bob.nsf");

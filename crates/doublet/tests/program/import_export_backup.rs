@@ -137,7 +137,7 @@ fn an_encrypted_store_is_restored_on_a_new_machine_from_its_backup_alone() {
     fs::write(other.path("wrong"), "seven brass donkeys\n").expect("the folder is writable");
     for words in [&["restore", "saved"][..], &["restore", "saved", "--verify"]] {
         other.check_fails(words, "name a file with the passphrase with --passphrase-file");
-        other.check_fails(&[words, &["--passphrase-file", "wrong"]].concat(), "is not the one of this backup");
+        other.check_fails(&[words, &["--passphrase-file", "wrong"]].concat(), "does not match this backup");
         other.check_fails(&[words, &["--without-keys"]].concat(), "without their key they cannot be read");
     }
     assert!(!other.data().join("store").exists() && !other.data().join("keys").exists());

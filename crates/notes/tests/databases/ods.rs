@@ -217,7 +217,8 @@ fn a_newer_database_is_refused_and_left_alone() {
     commit(&world, &batch);
     let before = contents(&world);
     let world = world.restarted();
-    let told = "database docs.nsf has structure 3, this program knows structures up to 2; use the newer program";
+    let told =
+        "database docs.nsf has structure 3, this program knows structures up to 2; use a newer version of doublet";
     let check = |outcome: notes::Result<()>| {
         let error = outcome.expect_err("it is newer");
         assert!(matches!(error, notes::Error::NewerOds { .. }) && !error.is_damage());

@@ -48,7 +48,7 @@ pub enum KeyFilesError {
     #[error("the passphrase is too short: at least {PASSPHRASE_CHARACTERS_MIN} characters are required")]
     PassphraseTooShort,
     /// The passphrase is not the one with which the files were encrypted.
-    #[error("the passphrase is not the one of this backup")]
+    #[error("the passphrase does not match this backup")]
     WrongPassphrase,
     /// The bytes are not encrypted key files, or a newer program wrote them.
     #[error("the keys of the backup are not in a format that this program supports")]

@@ -84,7 +84,7 @@ fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
     }
     if let Some(name) = names.iter().find(|name| !may_be_there(name)) {
         let why = format!(
-            "there is `{name}` in it but no file `CURRENT`, so that a store was damaged here or something else lies in this folder; \
+            "the folder contains `{name}` but no file `CURRENT`: the store is damaged or the folder holds other files; \
              restore a backup into an empty folder"
         );
         return Err(refused(folder, why));
@@ -92,7 +92,7 @@ fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
     make_folder(logs)?;
     if let Some(log) = log_files(logs)?.first() {
         let why = format!(
-            "it contains no store, but the log of one, {}; check that the device of the store is mounted",
+            "it contains no store, only a log, {}; check that the device of the store is mounted",
             log.display()
         );
         return Err(refused(folder, why));
@@ -142,7 +142,7 @@ fn refuse_missing_log(folder: &Path, logs: &Path) -> Result<()> {
     let which = recorded.map_or_else(String::new, |number| format!(" {number:06}.log"));
     let why = format!(
         "its log{which} is missing from {}, and acknowledged changes with it; mount the device of the log or bring the file back, else restore \
-         a backup, or set store.damaged_log = \"drop-tail\" to go on without them",
+         a backup, or set store.damaged_log = \"drop-tail\" to start without them",
         logs.display()
     );
     Err(refused(folder, why))
