@@ -161,7 +161,7 @@ fn distance(one: &[char], other: &str) -> usize {
 pub fn markdown() -> String {
     let mut page = String::new();
     for (heading, functions) in TABLE {
-        let _ = write!(page, "### {heading}\n\n| function | tier | gives |\n|---|---|---|\n");
+        let _ = write!(page, "### {heading}\n\n| function | tier | result |\n|---|---|---|\n");
         for function in functions {
             let _ = writeln!(page, "| `{}` | {} | {} |", function.signature(), function.tier, function.help);
         }
