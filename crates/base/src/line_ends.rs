@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_ends_are_normalised() {
+    fn line_ends_are_normalized() {
         let check = |text: &str, clean: &str| {
             assert_eq!(normalize_line_ends(text.as_bytes()), clean.as_bytes(), "{text:?}");
             assert!(!has_bare_line_end(0, clean.as_bytes()));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_canonicalised_by_position() {
+    fn names_are_canonicalized_by_position() {
         check("Ann Smith/Sales/Acme", "CN=Ann Smith/OU=Sales/O=Acme", "Ann Smith/Sales/Acme", "Ann Smith");
         check("CN=Ann Smith/O=Acme", "CN=Ann Smith/O=Acme", "Ann Smith/Acme", "Ann Smith");
         check("LocalDomainServers", "LocalDomainServers", "LocalDomainServers", "LocalDomainServers");

@@ -1,4 +1,4 @@
-//! The large-database workload: many users in shared databases over the native protocol. It is modelled on a study of
+//! The large-database workload: many users in shared databases over the native protocol. It is modeled on a study of
 //! large databases with Domino.
 //!
 //! A round is what a Notes client does in a quarter of an hour: update a view and read its first screen, read five

@@ -66,7 +66,7 @@ impl Hand {
         Ok(watch.elapsed())
     }
 
-    /// Passes messages through the mailbox. Each time a run of neighbours from a random place is expunged.
+    /// Passes messages through the mailbox. Each time a run of neighbors from a random place is expunged.
     fn pass(&mut self, count: usize) -> Result<()> {
         self.client.command(&format!("SELECT {PASSED}"))?;
         for start in (0..count).step_by(AT_ONCE) {

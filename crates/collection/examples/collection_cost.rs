@@ -26,7 +26,7 @@ use store::{Batch, Engine, KeyRange, Table};
 const RISING: CollectionId = CollectionId::new(DbNumber(1), ViewId(1));
 /// Collection that is loaded in random order.
 const RANDOM: CollectionId = CollectionId::new(DbNumber(1), ViewId(2));
-/// Distance between the numbers of neighbouring entries, which leaves gaps for inserts.
+/// Distance between the numbers of neighboring entries, which leaves gaps for inserts.
 const STRIDE: u64 = 16;
 /// Number of operations of one kind that run in a row.
 const OPERATIONS_PER_CHUNK: usize = 50;

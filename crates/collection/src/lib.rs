@@ -6,7 +6,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`reader`] | [`Reader`]: look-ups, positions, pages and counts, on a snapshot |
+//! | [`reader`] | [`Reader`]: lookups, positions, pages and counts, on a snapshot |
 //! | [`writer`] | [`Writer`]: the changes of one transaction, written into its batch at the end |
 //! | [`builder`] | [`Builder`]: a tree from sorted entries, for imports and repair |
 //! | [`mod@check`] | check of the tree against the entries, and rebuilding it from them |

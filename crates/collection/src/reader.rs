@@ -2,7 +2,7 @@
 //!
 //! A [`Reader`] reads through its `&dyn Read`. On a snapshot, all results belong to one moment. On the live store, a
 //! reader must be used under the database's lock. It keeps the root record with which it was opened and reads the other
-//! nodes on demand: one look-up per level, two or three levels for a million entries, then a scan of at most half a
+//! nodes on demand: one lookup per level, two or three levels for a million entries, then a scan of at most half a
 //! block. It adds the changes that the root buffers to the totals in the tree.
 //!
 //! Positions count from zero. Keys are the caller's keys, without the collection's prefix.

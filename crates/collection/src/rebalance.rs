@@ -8,7 +8,7 @@
 //! completely, because further entries are unlikely. Therefore a folder that grows at its end has full blocks, and so
 //! does a view with the newest entries first. The same holds for nodes.
 //!
-//! Invariants: a piece is never empty; fences ascend; only the nodes of the pieces and small neighbours under the same
+//! Invariants: a piece is never empty; fences ascend; only the nodes of the pieces and small neighbors under the same
 //! parent are touched; the recursion descends one level per step and the number of levels is bounded.
 
 use store::Result;
@@ -284,7 +284,7 @@ impl Writer<'_> {
         Ok(pointers)
     }
 
-    /// Merges nodes that lost children with a neighbour if the two together are small.
+    /// Merges nodes that lost children with a neighbor if the two together are small.
     fn merge_nodes(&mut self, level: u8, pointers: Vec<Child>) -> Result<Vec<Child>> {
         let mut merged: Vec<Child> = Vec::with_capacity(pointers.len());
         for pointer in pointers {

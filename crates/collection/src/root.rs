@@ -1,7 +1,7 @@
 //! The root record of a collection: its state and the top node of its tree.
 //!
 //! Every operation on a collection begins with this record. With both parts in one record, totals and state need one
-//! look-up, a small collection is one record, and a change of an entry and of the state is one write. If there are
+//! lookup, a small collection is one record, and a change of an entry and of the state is one write. If there are
 //! nodes below, the record also buffers the last changes ([`crate::change_buffer`]). `docs/collections.md`, "Root
 //! record", describes the bytes.
 

@@ -3,7 +3,7 @@
 //! A [`Writer`] exists while the lock of its database is held, one per collection and transaction. It reads the state
 //! before the transaction, keeps the changes of the transaction in memory, and writes all of them into the
 //! transaction's batch with [`Writer::finish`]: each entry once and each node once, however often they changed.
-//! Look-ups through the writer see the transaction's own changes. Until then, the batch must not be applied and the
+//! Lookups through the writer see the transaction's own changes. Until then, the batch must not be applied and the
 //! collection must have no other writer. Dropping a writer without finishing it changes nothing.
 //!
 //! `put` and `remove` change the totals on the path to the entry in place. If that path is longer than the root, they
@@ -180,7 +180,7 @@ impl<'r> Writer<'r> {
         Ok(old)
     }
 
-    /// Adds an entry whose key the caller knows to be new. This saves a look-up.
+    /// Adds an entry whose key the caller knows to be new. This saves a lookup.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if self.entries.contains_key(key) {
             return self.put(key, value).map(|_| ());
@@ -193,7 +193,7 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
-    /// Replaces the value of an entry that the caller knows to exist with this weight. This saves a look-up.
+    /// Replaces the value of an entry that the caller knows to exist with this weight. This saves a lookup.
     pub fn put_known(&mut self, key: &[u8], value: &[u8], weight: Weight) -> Result<()> {
         if self.entries.contains_key(key) {
             return self.put(key, value).map(|_| ());
@@ -205,7 +205,7 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
-    /// Removes an entry that the caller knows to exist with this weight. This saves a look-up.
+    /// Removes an entry that the caller knows to exist with this weight. This saves a lookup.
     pub fn remove_known(&mut self, key: &[u8], weight: Weight) -> Result<()> {
         if self.entries.contains_key(key) {
             return self.remove(key).map(|_| ());
@@ -411,11 +411,11 @@ impl<'r> Writer<'r> {
             return count > u64::from(self.tuning.block_entries_max);
         }
         let alone = node.len() == 1 && number == ROOT;
-        let small = |neighbour: usize| self.should_merge(count, node.count(neighbour));
+        let small = |neighbor: usize| self.should_merge(count, node.count(neighbor));
         !alone && (count == 0 || index > 0 && small(index - 1) || index + 1 < node.len() && small(index + 1))
     }
 
-    /// Returns `true` if two neighbouring blocks with these counts should be merged.
+    /// Returns `true` if two neighboring blocks with these counts should be merged.
     pub(crate) fn should_merge(&self, left: u64, right: u64) -> bool {
         left.saturating_add(right) <= u64::from(self.tuning.block_entries_max) / 2
     }

@@ -130,7 +130,7 @@ configuration! {
         /// The mail domain of addresses without a domain, such as a bare `postmaster`. `auto` uses the first domain of
         /// the directory.
         domain: String = "auto";
-        /// The organisation (`O=`) in the names of people and servers created on this server.
+        /// The organization (`O=`) in the names of people and servers created on this server.
         organization: String = "Doublet";
         /// The name servers to query, as `address` or `address:port`, separated by commas. Empty: those of the
         /// machine's settings.

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_names_are_normalised() {
+    fn addresses_and_names_are_normalized() {
         check("Ann@ACME.test", "aacme.test@ann");
         check(" Ann   Smith / Acme ", "ncn=ann smith/o=acme");
         check("CN=Ann Smith/O=Acme", "ncn=ann smith/o=acme");

@@ -134,7 +134,7 @@ fn localize(plain: &str, grouped: bool, locale: &Locale) -> String {
 #[must_use]
 pub fn parse(text: &str, locale: &Locale) -> Option<f64> {
     let text = text.trim();
-    let (text, parenthesised) = match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
+    let (text, parenthesized) = match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
         Some(inside) => (inside, true),
         None => (text, false),
     };
@@ -142,7 +142,7 @@ pub fn parse(text: &str, locale: &Locale) -> Option<f64> {
     let (digits, rest) = leading_number(text, locale);
     let number: f64 = digits.parse().ok().filter(|number: &f64| number.is_finite())?;
     let number = if rest.trim_start().starts_with('%') { number / 100.0 } else { number };
-    Some(if parenthesised != negative { -number } else { number })
+    Some(if parenthesized != negative { -number } else { number })
 }
 
 /// Strips the currency symbol and one sign, in either order, from the beginning. Returns `true` if the sign was a

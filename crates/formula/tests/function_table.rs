@@ -61,11 +61,11 @@ fn calls_with_a_wrong_number_of_arguments_are_refused() {
 fn a_name_with_a_missing_letter_leads_to_the_function() {
     for function in all().filter(|function| function.name.len() >= 8) {
         for place in 1..function.name.len() {
-            let mut misspelt = function.name.to_owned();
-            misspelt.remove(place);
-            if find(&misspelt).is_none() {
-                let found = nearest(&misspelt).unwrap_or_default();
-                assert!(found.len().abs_diff(misspelt.len()) <= 1, "{misspelt} leads to {found:?}");
+            let mut misspelled = function.name.to_owned();
+            misspelled.remove(place);
+            if find(&misspelled).is_none() {
+                let found = nearest(&misspelled).unwrap_or_default();
+                assert!(found.len().abs_diff(misspelled.len()) <= 1, "{misspelled} leads to {found:?}");
             }
         }
     }

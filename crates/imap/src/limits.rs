@@ -65,7 +65,7 @@ pub const SORT_CRITERIA_MAX: usize = 16;
 /// Maximum number of patterns in one LIST.
 pub const LIST_PATTERNS_MAX: usize = 64;
 
-/// Maximum number of elements in a parenthesised list that has no limit of its own (ID, ENABLE, STATUS, quota
+/// Maximum number of elements in a parenthesized list that has no limit of its own (ID, ENABLE, STATUS, quota
 /// resources).
 pub const LIST_ITEMS_MAX: usize = 64;
 
@@ -129,5 +129,5 @@ pub const SEARCH_INDEXED_TEXTS_MAX: usize = 16;
 /// Maximum number of ids of one References field that THREAD follows. The last ones count.
 pub const REFERENCES_MAX: usize = 1_000;
 
-/// Maximum length of a message id that THREAD recognises.
+/// Maximum length of a message id that THREAD recognizes.
 pub const MESSAGE_ID_BYTES_MAX: usize = 998;

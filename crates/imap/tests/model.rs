@@ -426,7 +426,7 @@ impl ModelRun {
         if comes_back {
             let line = format!("SELECT {name} (QRESYNC ({} {}))", client.uid_validity, client.highest_modseq);
             let said = client.send(&line);
-            client.resynchronise(&said);
+            client.resynchronize(&said);
         } else {
             client.selected = mailbox;
             let said = client.send(&format!("SELECT {name}"));
@@ -521,7 +521,7 @@ impl Client {
     }
 
     /// Processes the response to SELECT with QRESYNC: the vanished messages, and those that are new or changed.
-    fn resynchronise(&mut self, said: &[String]) {
+    fn resynchronize(&mut self, said: &[String]) {
         let mut exists = 0;
         for line in said {
             self.highest_modseq = after(line, "[HIGHESTMODSEQ ").unwrap_or(self.highest_modseq);

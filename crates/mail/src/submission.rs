@@ -427,7 +427,7 @@ impl SubmissionService {
         Ok((recipients, resolved))
     }
 
-    /// Returns the message of a request with a trace field, normalised line ends and the missing fields.
+    /// Returns the message of a request with a trace field, normalized line ends and the missing fields.
     fn prepare(&self, origin: &Origin, envelope: &Envelope, message: &[u8]) -> Result<Vec<u8>, Refusal> {
         let text = normalize_line_ends(message);
         check_hops(&text, HOPS_MAX)?;

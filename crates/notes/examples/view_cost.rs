@@ -107,7 +107,7 @@ fn view(title: &str, columns: Vec<Column>) -> ViewNote {
 fn views() -> Vec<ViewNote> {
     let up = SortDirection::Ascending;
     let down = SortDirection::Descending;
-    let category = Column { categorised: true, ..sorted("Customer", up) };
+    let category = Column { categorized: true, ..sorted("Customer", up) };
     let price = Column { total: Total::Sum, ..plain("Price") };
     vec![
         view("Three", vec![sorted("From", up), sorted("Date", down), sorted("Subject", up), plain("Price")]),

@@ -1,5 +1,5 @@
 //! Reads headers and summaries of many notes at once. Notes with close note ids are read with one scan, the others with
-//! single look-ups.
+//! single lookups.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,10 +20,10 @@ use crate::subject::Subject;
 /// Maximum distance of two note ids that a scan covers together.
 const GAP_MAX: u32 = 8;
 
-/// Minimum number of notes for a scan. Starting a scan costs as much as a few look-ups.
+/// Minimum number of notes for a scan. Starting a scan costs as much as a few lookups.
 const RUN_MIN: usize = 4;
 
-/// Maximum number of bytes of unwanted records that a scan reads. After that, look-ups replace it.
+/// Maximum number of bytes of unwanted records that a scan reads. After that, lookups replace it.
 const UNWANTED_BYTES_MAX: usize = 1 << 20;
 
 /// A callback that receives a header and, if wanted and present, the summary record that follows it.

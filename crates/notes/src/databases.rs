@@ -122,7 +122,7 @@ impl Notes {
         let Some(path) = self.store().get(Table::Catalog, &catalog::number_key(number))? else { return Ok(None) };
         let path = String::from_utf8(path).map_err(|_| damaged(Table::Catalog, &catalog::number_key(number)))?;
         match self.database_open(&path) {
-            // The database was renamed or deleted between the two look-ups.
+            // The database was renamed or deleted between the two lookups.
             Err(Error::NotFound { .. }) => Ok(None),
             opened => opened.map(Some),
         }

@@ -1,7 +1,7 @@
 //! Cache of folders: the entries of folders that were recently read completely.
 //!
 //! A list of messages, a search or a sequence number in a mailbox of some hundred messages repeatedly reads all its
-//! entries or their neighbours. The store looks them up by key, newest version first. For entries whose marks just
+//! entries or their neighbors. The store looks them up by key, newest version first. For entries whose marks just
 //! changed, this costs more than using them. An [`CachedFolder`] contains the entries of a folder in an array, as of
 //! the folder's last change.
 //!

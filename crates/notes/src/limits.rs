@@ -200,16 +200,16 @@ pub const LOOKUP_ROWS_MAX: u64 = 10_000;
 /// Maximum size in bytes of the values that a formula looks up at once, as in Domino.
 pub const LOOKUP_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum size in bytes of the parameters that identify a look-up: names, key, keywords.
+/// Maximum size in bytes of the parameters that identify a lookup: names, key, keywords.
 pub const LOOKUP_KEY_BYTES_MAX: usize = 4 << 10;
 
-/// Fixed cost of a look-up in addition to the rows that it reads, in rows.
+/// Fixed cost of a lookup in addition to the rows that it reads, in rows.
 pub const LOOKUP_FIXED_COST_ROWS: u64 = 50;
 
-/// Maximum cost of all look-ups of formulas for one batch of documents, in rows.
+/// Maximum cost of all lookups of formulas for one batch of documents, in rows.
 pub const LOOKUP_COST_MAX: u64 = 100_000;
 
-/// Maximum size of the look-up results that are memoised for further documents, in bytes.
+/// Maximum size of the lookup results that are memoized for further documents, in bytes.
 pub const LOOKUP_CACHE_BYTES_MAX: usize = 4 << 20;
 
 /// Limits for the evaluation of a formula over one of many documents: a tenth of the steps that a single document may

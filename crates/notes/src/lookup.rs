@@ -1,9 +1,9 @@
-//! Look-ups of formulas outside of their document, on behalf of a reader of a database: views (`@DbColumn`,
+//! Lookups of formulas outside of their document, on behalf of a reader of a database: views (`@DbColumn`,
 //! `@DbLookup`), other documents (`@GetDocField`) and profiles (`@GetProfileField`). Data that is hidden from the
 //! reader is not found.
 //!
-//! A look-up in a view reads its index as it is. No view is refreshed during an evaluation. Results are memoised as
-//! long as the [`LookupContext`] exist, which is the time of one snapshot, because a search asks for the same look-ups
+//! A lookup in a view reads its index as it is. No view is refreshed during an evaluation. Results are memoized as
+//! long as the [`LookupContext`] exist, which is the time of one snapshot, because a search asks for the same lookups
 //! for each document.
 
 use std::cell::{Cell, RefCell};
@@ -35,10 +35,10 @@ const VALUE_BYTES: usize = 32;
 /// Number of bytes of a document that cost as much as one row of a view.
 const BYTES_PER_ROW: usize = 4 << 10;
 
-/// The result of a look-up. The error is the text that the formula reports.
+/// The result of a lookup. The error is the text that the formula reports.
 type LookupResult = Result<Value<'static>, String>;
 
-/// The rows of a view from which a look-up takes its values.
+/// The rows of a view from which a lookup takes its values.
 struct RowSpan {
     start: Start,
     rows: u64,
@@ -46,7 +46,7 @@ struct RowSpan {
     main_documents_only: bool,
 }
 
-/// The context of formulas for a reader of a database, including look-ups.
+/// The context of formulas for a reader of a database, including lookups.
 pub struct LookupContext<'r> {
     reading: &'r DatabaseSnapshot<'r>,
     surroundings: EvaluationContext,
@@ -54,7 +54,7 @@ pub struct LookupContext<'r> {
     known_bytes: Cell<usize>,
     /// The first failure of the store.
     fault: Cell<Option<Error>>,
-    /// The cost so far, in rows: the rows that were read, plus fixed costs of look-ups.
+    /// The cost so far, in rows: the rows that were read, plus fixed costs of lookups.
     spent: Cell<u64>,
 }
 
@@ -72,7 +72,7 @@ impl<'r> LookupContext<'r> {
         }
     }
 
-    /// Returns `true` if the cost limit was exceeded. All further look-ups fail, so the results of formulas since then
+    /// Returns `true` if the cost limit was exceeded. All further lookups fail, so the results of formulas since then
     /// are not reliable.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
@@ -104,8 +104,8 @@ impl<'r> LookupContext<'r> {
         })
     }
 
-    /// Returns the memoised result of a look-up, or runs it. `what` identifies the look-up.
-    fn memoised(&self, what: String, look: impl FnOnce() -> LookupResult) -> LookupResult {
+    /// Returns the memoized result of a lookup, or runs it. `what` identifies the lookup.
+    fn memoized(&self, what: String, look: impl FnOnce() -> LookupResult) -> LookupResult {
         if let Some(found) = self.known.borrow().get(&what) {
             return found.clone();
         }
@@ -147,7 +147,7 @@ impl<'r> LookupContext<'r> {
             LookupColumn::Number(number) if number <= columns.len() => Wanted::Cell(number - 1),
             LookupColumn::Number(number) => return Err(format!("View {:?} has no column {number}", lookup.view)),
         };
-        let is_category = matches!(wanted, Wanted::Cell(column) if columns[column].categorised);
+        let is_category = matches!(wanted, Wanted::Cell(column) if columns[column].categorized);
         let mut values = Values::once(is_category && lookup.key.is_none());
         let (start, rows) = match lookup.key {
             None => (Some(Start::Beginning), self.report_error(entries.rows().count())?),
@@ -169,7 +169,7 @@ impl<'r> LookupContext<'r> {
 
     /// Reads the wanted values from the documents in a number of rows.
     ///
-    /// If the look-up has a key, only main documents are read, because responses are sorted below them whatever values
+    /// If the lookup has a key, only main documents are read, because responses are sorted below them whatever values
     /// they have themselves.
     fn read(
         &self,
@@ -245,7 +245,7 @@ enum Wanted<'l> {
     Field(&'l str),
 }
 
-/// The values found by a look-up.
+/// The values found by a lookup.
 #[derive(Default)]
 struct Values {
     texts: Vec<String>,
@@ -365,7 +365,7 @@ impl Host for LookupContext<'_> {
         if key > LOOKUP_KEY_BYTES_MAX {
             return Some(Err("The arguments of the lookup are too long".to_owned()));
         }
-        Some(self.memoised(format!("{lookup:?}"), || self.in_view(lookup)))
+        Some(self.memoized(format!("{lookup:?}"), || self.in_view(lookup)))
     }
 
     fn document_field(&self, unid: Unid, name: &str) -> Option<Result<Value<'_>, String>> {
@@ -378,7 +378,7 @@ impl Host for LookupContext<'_> {
     }
 
     fn profile_field(&self, profile: &str, name: &str, user: &str) -> Option<Value<'_>> {
-        self.memoised(format!("{profile:?} {name:?} {user:?}"), || self.in_profile(profile, name, user)).ok()
+        self.memoized(format!("{profile:?} {name:?} {user:?}"), || self.in_profile(profile, name, user)).ok()
     }
 }
 

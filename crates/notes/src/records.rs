@@ -68,7 +68,7 @@ pub(crate) fn load_summary(reader: &dyn Read, database: &Database, note: NoteId)
     Summary::decode(&value).map(Some).map_err(|_| damaged_note(database, note, "summary"))
 }
 
-/// Returns the header and the summary of a note with one look-up. Both records are adjacent.
+/// Returns the header and the summary of a note with one lookup. Both records are adjacent.
 pub(crate) fn load_header_and_summary(
     reader: &dyn Read,
     database: &Database,

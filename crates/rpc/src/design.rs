@@ -72,7 +72,7 @@ fn column_out(column: &Column) -> v1::ColumnDesign {
         sort: sort.into(),
         click_ascending: column.clicks.ascending,
         click_descending: column.clicks.descending,
-        category: column.categorised,
+        category: column.categorized,
         separate: column.multi_value,
         hidden: column.hidden,
         responses_only: column.for_responses,
@@ -94,7 +94,7 @@ fn column_in(column: v1::ColumnDesign) -> Result<Column> {
         title: column.title,
         formula: Some(column.formula).filter(|formula| !formula.is_empty()),
         sort,
-        categorised: column.category,
+        categorized: column.category,
         multi_value: column.separate,
         hidden: column.hidden,
         for_responses: column.responses_only,
@@ -184,7 +184,7 @@ mod tests {
         ];
         let clicks = ClickSorts { ascending: true, descending: false };
         let mut columns = vec![
-            Column { sort: Some(SortDirection::Ascending), categorised: true, multi_value: true, ..column("Kind") },
+            Column { sort: Some(SortDirection::Ascending), categorized: true, multi_value: true, ..column("Kind") },
             Column { sort: Some(SortDirection::Descending), clicks, format: vec![0, 255], ..column("Date") },
             Column { hidden: true, for_responses: true, formula: Some("1 + 1".into()), ..column("Two") },
             Column { differences: TextComparison { case: true, accents: false }, ..column("Case") },

@@ -43,7 +43,7 @@ pub fn letters(now: Timestamp, random: &dyn Random) -> Vec<DemoMessage> {
     let mut letters = vec![
         builder.plain(BOB, &[ALICE], "Lunch on Thursday?", LUNCH),
         builder.plain(ALICE, &[GROUP], "Welcome to the team list", WELCOME),
-        builder.html(CAROL, &[ALICE, BOB], "The new colours of the website"),
+        builder.html(CAROL, &[ALICE, BOB], "The new colors of the website"),
         builder.alternative(BOB, &[ALICE, CAROL], "Minutes of Monday's meeting"),
         builder.unicode(CAROL, &[ALICE]),
         builder.attachments(BOB, &[ALICE, GROUP], "Figures for the third quarter"),
@@ -55,7 +55,7 @@ pub fn letters(now: Timestamp, random: &dyn Random) -> Vec<DemoMessage> {
     letters
 }
 
-const LUNCH: &str = "Hi Alice,\n\nshall we try the new place at the harbour on Thursday, half past twelve?\n\
+const LUNCH: &str = "Hi Alice,\n\nshall we try the new place at the harbor on Thursday, half past twelve?\n\
                      Carol says that the soup is good.\n\n-- \nBob Baker\n";
 
 const WELCOME: &str = "Hello everybody,\n\nthis group reaches all of us: team@demo.test.\n\nFrom here on, please send what \
@@ -80,7 +80,7 @@ impl MessageBuilder<'_> {
         let (mut head, _) = self.head(from, to, subject, "");
         head.push_str("Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n");
         head.push_str(
-            "<html><body style=3D\"font-family: sans-serif\">\r\n<h1>Colours</h1>\r\n<p>Dear all,</p>\r\n\
+            "<html><body style=3D\"font-family: sans-serif\">\r\n<h1>Colors</h1>\r\n<p>Dear all,</p>\r\n\
              <p>these are the <b style=3D\"color:#0a6\">green</b> and the <b style=3D\"color:#=\r\n\
              a30\">red</b> that we talked about. Caf=C3=A9 =E2=98=95 at three?</p>\r\n\
              <ul><li>Green: #00AA66</li><li>Red: #AA3300</li></ul>\r\n</body></html>\r\n",

@@ -3,7 +3,7 @@
 use base::sim::SeededRandom;
 use client::{Client, Code, Error, v1};
 
-use crate::server::{PASSWORD, ScramBehaviour, TOKEN, TestServer};
+use crate::server::{PASSWORD, ScramBehavior, TOKEN, TestServer};
 
 /// Returns the name of the session, or the code of the refusal.
 async fn session_name(client: &Client) -> Result<String, Code> {
@@ -11,8 +11,8 @@ async fn session_name(client: &Client) -> Result<String, Code> {
     reply.map(|reply| reply.into_inner().name).map_err(|status| status.code())
 }
 
-async fn scram(behaviour: ScramBehaviour, password: &str) -> (Client, Result<v1::LoginReply, Error>) {
-    let server = TestServer::with(behaviour, None).await;
+async fn scram(behavior: ScramBehavior, password: &str) -> (Client, Result<v1::LoginReply, Error>) {
+    let server = TestServer::with(behavior, None).await;
     let client = server.connect().await;
     let outcome = client.login_scram("ann", password, &SeededRandom::new(3)).await;
     (client, outcome)
@@ -77,7 +77,7 @@ async fn the_caller_may_send_a_token_of_its_own() {
 
 #[tokio::test]
 async fn scram_logs_in_without_sending_the_password() {
-    let (client, outcome) = scram(ScramBehaviour::Honest, PASSWORD).await;
+    let (client, outcome) = scram(ScramBehavior::Honest, PASSWORD).await;
     assert_eq!(outcome.expect("the password is right").token, TOKEN);
     assert_eq!(session_name(&client).await.as_deref(), Ok("CN=Ann/O=Acme"));
 }
@@ -85,16 +85,16 @@ async fn scram_logs_in_without_sending_the_password() {
 #[tokio::test]
 async fn scram_ends_if_the_server_does_not_follow_the_protocol() {
     let cases = [
-        (ScramBehaviour::WrongSignature, "the server's signature is wrong, so it does not know the password"),
-        (ScramBehaviour::ForeignNonce, "the server's nonce does not extend the client's nonce"),
-        (ScramBehaviour::Silent, "the server closed the stream without a reply"),
-        (ScramBehaviour::WithoutSession, "the server's reply contains no session"),
+        (ScramBehavior::WrongSignature, "the server's signature is wrong, so it does not know the password"),
+        (ScramBehavior::ForeignNonce, "the server's nonce does not extend the client's nonce"),
+        (ScramBehavior::Silent, "the server closed the stream without a reply"),
+        (ScramBehavior::WithoutSession, "the server's reply contains no session"),
     ];
-    for (behaviour, expected) in cases {
-        let (client, outcome) = scram(behaviour, PASSWORD).await;
+    for (behavior, expected) in cases {
+        let (client, outcome) = scram(behavior, PASSWORD).await;
         let error = outcome.expect_err("the login fails").to_string();
-        assert_eq!(error, format!("login protocol error: {expected}"), "{behaviour:?}");
-        assert_eq!(session_name(&client).await, Err(Code::Unauthenticated), "{behaviour:?}");
+        assert_eq!(error, format!("login protocol error: {expected}"), "{behavior:?}");
+        assert_eq!(session_name(&client).await, Err(Code::Unauthenticated), "{behavior:?}");
     }
 }
 

@@ -44,9 +44,9 @@ impl Certificate {
     }
 }
 
-/// Behaviour of the server in an exchange of SCRAM-SHA-256.
+/// Behavior of the server in an exchange of SCRAM-SHA-256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScramBehaviour {
+pub enum ScramBehavior {
     /// The server knows the password and proves it.
     Honest,
     /// The server does not know the password.
@@ -81,12 +81,12 @@ pub struct TestServer {
 impl TestServer {
     /// Starts a server that proves that it knows the password.
     pub async fn start() -> Self {
-        Self::with(ScramBehaviour::Honest, None).await
+        Self::with(ScramBehavior::Honest, None).await
     }
 
-    /// Starts a server with a behaviour. If there is a `client_root`, clients must present a certificate that it has
+    /// Starts a server with a behavior. If there is a `client_root`, clients must present a certificate that it has
     /// signed.
-    pub async fn with(scram: ScramBehaviour, client_root: Option<&Certificate>) -> Self {
+    pub async fn with(scram: ScramBehavior, client_root: Option<&Certificate>) -> Self {
         let certificate = Certificate::new("hub.test");
         let acceptor = TlsAcceptor::from(Arc::new(tls_config(&certificate, client_root)));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
@@ -184,7 +184,7 @@ impl FakeService {
 }
 
 struct FakeSessions {
-    scram: ScramBehaviour,
+    scram: ScramBehavior,
 }
 
 fn check_token<T>(request: &Request<T>) -> Result<(), Status> {
@@ -218,20 +218,20 @@ impl Sessions for FakeSessions {
         request: Request<Streaming<v1::AuthenticateRequest>>,
     ) -> Result<Response<Self::AuthenticateStream>, Status> {
         let (replies, stream) = client::request_channel(2);
-        let behaviour = self.scram;
+        let behavior = self.scram;
         tokio::spawn(async move {
             let mut requests = request.into_inner();
-            if behaviour == ScramBehaviour::Silent {
+            if behavior == ScramBehavior::Silent {
                 return;
             }
             let first = requests.message().await.ok().flatten().expect("the client's first message");
             assert_eq!(first.mechanism, "SCRAM-SHA-256");
-            let exchange = Exchange::begin(&first.response, behaviour);
+            let exchange = Exchange::begin(&first.response, behavior);
             let challenge = exchange.server_first.clone().into_bytes();
             replies.send(Ok(v1::AuthenticateReply { challenge, login: None })).await;
             let Ok(Some(last)) = requests.message().await else { return };
-            let challenge = exchange.server_final(&last.response, behaviour);
-            let login = (behaviour != ScramBehaviour::WithoutSession).then(login_reply);
+            let challenge = exchange.server_final(&last.response, behavior);
+            let login = (behavior != ScramBehavior::WithoutSession).then(login_reply);
             replies.send(Ok(v1::AuthenticateReply { challenge, login })).await;
         });
         Ok(Response::new(stream))
@@ -259,19 +259,19 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn begin(message: &[u8], behaviour: ScramBehaviour) -> Self {
+    fn begin(message: &[u8], behavior: ScramBehavior) -> Self {
         let text = std::str::from_utf8(message).expect("the message is text");
         let client_first_bare = text.strip_prefix("n,,").expect("no channel binding").to_owned();
         let (_, nonce) = client_first_bare.split_once(",r=").expect("there is a nonce");
-        let nonce = if behaviour == ScramBehaviour::ForeignNonce { "other" } else { nonce };
+        let nonce = if behavior == ScramBehavior::ForeignNonce { "other" } else { nonce };
         let server_first = format!("r={nonce}server,s={},i=64", Base64::encode_string(b"salt"));
         Self { client_first_bare, server_first }
     }
 
-    fn server_final(&self, message: &[u8], behaviour: ScramBehaviour) -> Vec<u8> {
+    fn server_final(&self, message: &[u8], behavior: ScramBehavior) -> Vec<u8> {
         let text = std::str::from_utf8(message).expect("the message is text");
         let (without_proof, proof) = text.split_once(",p=").expect("there is a proof");
-        let password = if behaviour == ScramBehaviour::WrongSignature { "guess" } else { PASSWORD };
+        let password = if behavior == ScramBehavior::WrongSignature { "guess" } else { PASSWORD };
         let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password.as_bytes(), b"salt", 64);
         let transcript = format!("{},{},{without_proof}", self.client_first_bare, self.server_first);
         assert_eq!(Base64::decode_vec(proof).map(|proof| proof.len()), Ok(32));

@@ -2,7 +2,7 @@
 
 use client::{Client, Error, Options, Trust, v1};
 
-use crate::server::{Certificate, ScramBehaviour, TestServer};
+use crate::server::{Certificate, ScramBehavior, TestServer};
 
 /// Connects and calls the server once. In TLS 1.3 a server refuses the certificate of a client after the handshake.
 async fn attempt(options: &Options) -> Result<(), Error> {
@@ -51,7 +51,7 @@ async fn a_root_vouches_for_the_name_in_the_certificate_only() {
 #[tokio::test]
 async fn a_server_that_asks_for_a_certificate_admits_its_holder_only() {
     let own = Certificate::new("branch.test");
-    let server = TestServer::with(ScramBehaviour::Honest, Some(&own)).await;
+    let server = TestServer::with(ScramBehavior::Honest, Some(&own)).await;
     let mutual = |own: &Certificate| {
         let roots = server.certificate.chain.as_bytes();
         let trust = Trust::mutual(roots, own.chain.as_bytes(), own.key.as_bytes()).expect("the pair is valid");

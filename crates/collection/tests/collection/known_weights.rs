@@ -1,6 +1,6 @@
-//! Changes by callers that know the entry which they replace: they save a look-up and must leave the same tree.
+//! Changes by callers that know the entry which they replace: they save a lookup and must leave the same tree.
 //!
-//! Each history runs twice, with look-ups and without. Both collections must agree with the model, and a transaction
+//! Each history runs twice, with lookups and without. Both collections must agree with the model, and a transaction
 //! must see its own changes in every range.
 
 use base::Random;
@@ -24,7 +24,7 @@ fn random_change(random: &SeededRandom, keys_max: u64) -> Change {
     Change { key, value }
 }
 
-/// Applies a change with a look-up.
+/// Applies a change with a lookup.
 fn change(writer: &mut Writer<'_>, change: &Change) {
     match &change.value {
         Some(value) => drop(writer.put(&change.key, value).unwrap()),
@@ -32,7 +32,7 @@ fn change(writer: &mut Writer<'_>, change: &Change) {
     }
 }
 
-/// Applies a change without a look-up.
+/// Applies a change without a lookup.
 fn change_known(writer: &mut Writer<'_>, model: &Model, change: &Change) {
     let old = model.get(&change.key).map(|value| ThreeSums.weigh(&change.key, value).expect("a sound value"));
     match (&change.value, old) {

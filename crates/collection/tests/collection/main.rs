@@ -396,7 +396,7 @@ fn an_emptied_collection_gives_its_nodes_back() {
         let engine = MemoryEngine::new(1);
         load(&engine, tuning, (0..600).rev(), 13);
         assert!(shape(&engine, ID).unwrap().levels > 4);
-        // From the middle outwards, so that neighbours merge on both sides.
+        // From the middle outwards, so that neighbors merge on both sides.
         let mut numbers: Vec<u32> = (0..600).collect();
         numbers.sort_by_key(|number| number.abs_diff(300));
         for some in numbers.chunks(at_once) {

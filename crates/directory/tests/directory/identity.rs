@@ -12,7 +12,7 @@ const ACME: &str = "domain acme.test alias acme.example
     group by-address: ann@acme.test
     group by-alias-domain: ann@acme.example
     group by-unit: */West/Acme
-    group by-organisation: */Acme
+    group by-organization: */Acme
     group everybody: *
     group east: */East/Acme
     group nested: by-name
@@ -36,7 +36,7 @@ fn all_groups_are_found_nested_ones_too() {
     let world = World::new(ACME);
     assert_eq!(
         groups_of(&world, "asmith"),
-        "by-address by-alias-domain by-name by-organisation by-short-name by-unit everybody nested nested-by-address top"
+        "by-address by-alias-domain by-name by-organization by-short-name by-unit everybody nested nested-by-address top"
     );
     assert_eq!(groups_of(&world, "bob"), "everybody");
 }

@@ -98,7 +98,7 @@ fn files_that_are_no_view_are_told_with_their_place() {
     wrong(&BY_DUE.replace("@If(", "@Iff("), "column \"Long\": line 1, column 1");
     wrong(
         &BY_DUE.replace("sort = \"ascending\", category", "category"),
-        "column \"Room\": a categorised column must be sorted",
+        "column \"Room\": a categorized column must be sorted",
     );
     let many = format!("columns = [{}]\n", "{ title = \"a\" },".repeat(257));
     wrong(&format!("{}{many}", BY_DUE.split("columns").next().expect("it begins")), "at most 256 columns of a view");

@@ -128,7 +128,7 @@ fn profiles_are_found_by_name_and_user() {
         database: database(PLAN),
         profile: "Settings".to_owned(),
         user: user.to_owned(),
-        items: vec![text("Colour", value)],
+        items: vec![text("Color", value)],
         expected_sequence,
         ..Default::default()
     };
@@ -142,7 +142,7 @@ fn profiles_are_found_by_name_and_user() {
         for name in ["ann@acme.test", "CN=ann/O=acme.test", "ANN/Acme.Test"] {
             let found = notes.open_profile(open(name)).await.expect("the mail file exists").into_inner();
             assert_eq!(found.header.as_ref().map(|header| header.note_id), Some(own.note_id), "{name}");
-            assert!(found.items.contains(&text("Colour", "blue")), "{found:?}");
+            assert!(found.items.contains(&text("Color", "blue")), "{found:?}");
         }
         let refused = reason_of(notes.update_profile(update("ann", "green", 7)).await);
         assert_eq!(refused, (Code::Aborted, "conflict".to_owned()));
@@ -156,7 +156,7 @@ fn profiles_are_found_by_name_and_user() {
     });
     with_client(&place, &server, "eve", |client| async move {
         let mut notes = client.notes();
-        let saved = notes.update_profile(update("ann", "grey", 2)).await.expect("an editor may").into_inner();
+        let saved = notes.update_profile(update("ann", "gray", 2)).await.expect("an editor may").into_inner();
         assert_eq!(saved.sequence, 3);
         let by_number = note(saved.note_id);
         let direct = v1::UpdateNoteRequest { database: database(PLAN), note: by_number, ..Default::default() };
@@ -174,10 +174,10 @@ fn profiles_are_found_by_name_and_user() {
     });
     let ann = |words: &[&str]| place.as_user("ann", words);
     let which = ["note", "profile", "get", PLAN, "Settings", "--own"];
-    assert_eq!(ann(&which)["items"]["Colour"], json!("grey"));
-    ann(&["note", "profile", "set", PLAN, "Settings", "--own", "Size:number=3", "--remove", "Colour"]);
+    assert_eq!(ann(&which)["items"]["Color"], json!("gray"));
+    ann(&["note", "profile", "set", PLAN, "Settings", "--own", "Size:number=3", "--remove", "Color"]);
     let items = ann(&which)["items"].clone();
-    assert_eq!((&items["Size"], items.get("Colour")), (&json!(3.0), None));
+    assert_eq!((&items["Size"], items.get("Color")), (&json!(3.0), None));
     ann(&["note", "profile", "delete", PLAN, "Settings", "--of", "ann@acme.test"]);
     place.fails_as_user("ann", &which, "the profile \"Settings\" does not exist");
     assert_eq!(ann(&["note", "list", PLAN]), json!([]), "profiles are no documents");

@@ -13,7 +13,7 @@ use search::extract::IsolatedReader;
 
 use crate::TestFolder;
 
-/// Builds a PDF file from numbered objects; the first is the catalogue.
+/// Builds a PDF file from numbered objects; the first is the catalog.
 fn file(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut out = b"%PDF-1.5\n".to_vec();
     let mut places = String::new();
@@ -107,8 +107,8 @@ fn hostile() -> Vec<(&'static str, Vec<u8>)> {
         ("dictionaries in dictionaries", file(&[deep("<</A", ">>")])),
         ("a drawing that draws itself", page(drawn(), itself)),
         ("a page tree that is its own child", {
-            let catalogue = b"<< /Type /Catalog /Pages 2 0 R >>".to_vec();
-            file(&[catalogue, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 9 /Parent 2 0 R >>".to_vec()])
+            let catalog = b"<< /Type /Catalog /Pages 2 0 R >>".to_vec();
+            file(&[catalog, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 9 /Parent 2 0 R >>".to_vec()])
         }),
         ("a reference to itself", file(&[b"1 0 R".to_vec()])),
         ("two GiB of zeros", page(stream("/Filter /FlateDecode", &packed_zeros(2 << 30)), b"null".to_vec())),

@@ -42,7 +42,7 @@ pub const TABLE: [(&str, &[Function]); 14] = [
     ("Making times", time_construct::FUNCTIONS),
     ("Names", name::FUNCTIONS),
     ("Passwords", password::FUNCTIONS),
-    ("User, database, look-ups", host::FUNCTIONS),
+    ("User, database, lookups", host::FUNCTIONS),
 ];
 
 /// Domino functions that work on windows, dialogs and the like, or on parts of Domino that do not exist here.

@@ -38,7 +38,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
     if wants_modseq {
         session.enable_condstore(&view, out)?;
     }
-    synchronise(session, &view, fetch.numbering, out)?;
+    synchronize(session, &view, fetch.numbering, out)?;
     let mut stretches = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {
         let selected = session.selected()?;
@@ -60,7 +60,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
 
 /// Brings the numbering up to date with a snapshot. If the command numbers by UID, all updates are sent to the client;
 /// otherwise vanished messages are only recorded.
-pub fn synchronise(
+pub fn synchronize(
     session: &mut Session,
     view: &MailSnapshot<'_>,
     numbering: Numbering,

@@ -66,7 +66,7 @@ impl SearchCursor {
         if contains_modseq(key) {
             session.enable_condstore(&view, out)?;
         }
-        fetch::synchronise(session, &view, numbering, out)?;
+        fetch::synchronize(session, &view, numbering, out)?;
         let now = session.site.clock.now();
         let full_text = Arc::clone(&session.site.full_text);
         let selected = session.selected()?;

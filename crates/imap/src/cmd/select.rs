@@ -47,7 +47,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -
     }
     write(session, &view, (&selected, &status), out)?;
     if let Some(qresync) = select.qresync.as_ref().filter(|qresync| qresync.uid_validity == status.uid_validity) {
-        resynchronise(&mut selected, &view, qresync, out)?;
+        resynchronize(&mut selected, &view, qresync, out)?;
     }
     let code = if selected.is_writable() { "READ-WRITE" } else { "READ-ONLY" };
     session.selected = Some(Box::new(selected));
@@ -80,7 +80,7 @@ fn write(
 }
 
 /// Reports the messages that vanished since the client's last visit, and queues the changed flags for the next updates.
-fn resynchronise(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qresync, out: &mut Writer) -> Result<()> {
+fn resynchronize(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qresync, out: &mut Writer) -> Result<()> {
     let last = selected.sequence_numbers.uid_next().saturating_sub(1);
     let known = qresync.known_uids.as_ref().map_or_else(|| vec![1..=last], |known| known.resolve(last));
     let known = selected.known_uids(known);

@@ -107,7 +107,7 @@ const INLINE_BYTES_MAX: usize = 4 << 10;
 /// Maximum memory reserved in advance for a literal, because its size is only the client's claim.
 const RESERVE_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of the announcement of a literal. This many bytes at the end of an overlong line are kept, so that an
-/// announcement there is recognised.
+/// announcement there is recognized.
 const ANNOUNCEMENT_BYTES_MAX: usize = 32;
 /// Maximum number of bytes of a refused command that are skipped before the connection ends.
 const SKIP_BYTES_MAX: usize = 1 << 30;
@@ -266,7 +266,7 @@ impl Decoder {
             self.refuse(SyntaxError::LiteralTooBig);
         }
         if self.refusal.is_some() {
-            if literal.synchronising {
+            if literal.synchronizing {
                 return Some(self.finish());
             }
             if self.literal_bytes > SKIP_BYTES_MAX || !self.mode.authenticated {
@@ -282,7 +282,7 @@ impl Decoder {
             self.frame.literals.push((self.frame.text.len(), reserve));
             self.state = State::Large { missing: literal.length };
         }
-        literal.synchronising.then_some(Decoded::Continue)
+        literal.synchronizing.then_some(Decoded::Continue)
     }
 
     /// Returns the maximum size of one literal, and of all literals together, in the current command.
@@ -392,14 +392,14 @@ impl Decoder {
 #[derive(Debug, Clone, Copy)]
 struct AnnouncedLiteral {
     length: usize,
-    synchronising: bool,
+    synchronizing: bool,
 }
 
 /// Returns the literal that the end of a line announces: `{12}`, `{12+}`. A length beyond the range of `usize`
 /// saturates.
 fn announced_literal(line: &[u8]) -> Option<AnnouncedLiteral> {
     let inner = without_line_end(line).strip_suffix(b"}")?;
-    let (inner, synchronising) = match inner.strip_suffix(b"+") {
+    let (inner, synchronizing) = match inner.strip_suffix(b"+") {
         Some(inner) => (inner, false),
         None => (inner, true),
     };
@@ -409,7 +409,7 @@ fn announced_literal(line: &[u8]) -> Option<AnnouncedLiteral> {
         return None;
     }
     let add = |length: usize, digit: &u8| length.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
-    Some(AnnouncedLiteral { length: digits.iter().fold(0, add), synchronising })
+    Some(AnnouncedLiteral { length: digits.iter().fold(0, add), synchronizing })
 }
 
 fn without_line_end(line: &[u8]) -> &[u8] {

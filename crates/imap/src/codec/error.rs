@@ -1,7 +1,7 @@
 //! Syntax errors in commands, and their texts for the client.
 //!
 //! The client can correct every one of them. A refusal always ends the command, so that client and server are
-//! synchronised again at the next line.
+//! synchronized again at the next line.
 
 use super::writer::Status;
 

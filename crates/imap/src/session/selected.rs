@@ -114,7 +114,7 @@ impl Selected {
     }
 
     /// Records the client's knowledge at the end of a command. If the client has received later changes while earlier
-    /// expunges were held back, returns the mod-sequence from which it must resynchronise.
+    /// expunges were held back, returns the mod-sequence from which it must resynchronize.
     pub fn settle(&mut self) -> Option<Modseq> {
         if !self.sequence_numbers.has_vanished() {
             self.settled = self.reported_modseq;

@@ -103,7 +103,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reports, if expunges are held back, the mod-sequence from which a client with QRESYNC must resynchronise. The
+    /// Reports, if expunges are held back, the mod-sequence from which a client with QRESYNC must resynchronize. The
     /// mod-sequences that FETCH and STORE have sent may be later (erratum 1810 of RFC 5162).
     pub(crate) fn report_highest_modseq(&mut self, out: &mut Writer) {
         let Some(selected) = self.selected.as_deref_mut() else { return };

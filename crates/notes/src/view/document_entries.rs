@@ -164,7 +164,7 @@ pub(super) fn row_bytes_max(rows: usize) -> usize {
 /// more than half of the limit.
 pub(super) fn cells_within(design: &ViewDesign, entry: &DocumentEntry<'_>, bytes_max: usize) -> Vec<Cell> {
     let sizes: Vec<usize> = (0..entry.cells.len()).map(|column| entry.byte_count(column)).collect();
-    let is_category = |column: usize| design.columns.get(column).is_some_and(|column| column.categorised);
+    let is_category = |column: usize| design.columns.get(column).is_some_and(|column| column.categorized);
     let of = |categories: bool| {
         let of_kind = move |(column, _): &(usize, &usize)| is_category(*column) == categories;
         sizes.iter().enumerate().filter(of_kind).map(|(_, size)| *size).collect::<Vec<_>>()
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn the_longest_cells_are_cut_and_categories_last() {
         let text = |length: usize| Cell::Texts(vec!["x".repeat(length)]);
-        let category = Column { categorised: true, sort: Some(SortDirection::Ascending), ..Column::default() };
+        let category = Column { categorized: true, sort: Some(SortDirection::Ascending), ..Column::default() };
         let columns = vec![category, Column::default(), Column::default(), Column::default()];
         let design = ViewDesign { columns, ..ViewDesign::default() };
         let lengths = |sizes: [usize; 4], bytes_max: usize| {

@@ -372,7 +372,7 @@ impl<'r> EntryReader<'r> {
             _ if !mask.position => None,
             PrecedingRows::Documents(count) => Some(count),
             PrecedingRows::Row(EntryRow { position: Some(before), .. }) if is_next => Some(before + 1),
-            // All rows between two neighbouring siblings are beneath the first.
+            // All rows between two neighboring siblings are beneath the first.
             PrecedingRows::Row(EntryRow { depth: other, position: Some(before), counts: Some(counts), .. })
                 if *other == depth =>
             {

@@ -53,7 +53,7 @@ pub(crate) mod mark {
     pub(crate) const ROW: u8 = 0;
     /// The last level; the components of a document follow.
     pub(crate) const LAST: u8 = 1;
-    /// A level of the next categorised column follows.
+    /// A level of the next categorized column follows.
     pub(crate) const NEXT_COLUMN: u8 = 2;
     /// A further level of the same column follows.
     pub(crate) const SUBLEVEL: u8 = 3;
@@ -207,12 +207,12 @@ struct SortedColumn {
 }
 
 impl RowKeys {
-    /// Creates the key layout of one of [`ViewDesign::collations`]. It has categories if all categorised columns come
+    /// Creates the key layout of one of [`ViewDesign::collations`]. It has categories if all categorized columns come
     /// first in the collation.
     #[must_use]
     pub fn new(design: &ViewDesign, collation: &Collation) -> Self {
         let count = design.category_columns().min(CATEGORY_LEVELS_MAX);
-        let leads = collation.iter().take(count).all(|(index, _)| design.columns[*index].categorised);
+        let leads = collation.iter().take(count).all(|(index, _)| design.columns[*index].categorized);
         let sorted = |(index, order): &(usize, SortDirection)| SortedColumn {
             index: *index,
             order: *order,
@@ -289,7 +289,7 @@ impl RowKeys {
         }
     }
 
-    /// Returns the maximum number of levels of a categorised column, if the columns before it have `count` levels. Each
+    /// Returns the maximum number of levels of a categorized column, if the columns before it have `count` levels. Each
     /// column has at least one level. Documents with deeper values belong to the last level of the column.
     fn levels_max(&self, count: usize) -> usize {
         CATEGORY_LEVELS_MAX.saturating_sub(count + self.categories.len()) + 1
@@ -499,8 +499,8 @@ mod tests {
     use super::*;
     use crate::view::view_format::Column;
 
-    fn sorted(title: &str, categorised: bool) -> Column {
-        Column { title: title.into(), sort: Some(SortDirection::Ascending), categorised, ..Column::default() }
+    fn sorted(title: &str, categorized: bool) -> Column {
+        Column { title: title.into(), sort: Some(SortDirection::Ascending), categorized, ..Column::default() }
     }
 
     fn keys() -> RowKeys {

@@ -64,7 +64,7 @@ pub struct Column {
     /// The direction in which the column sorts the rows.
     pub sort: Option<SortDirection>,
     /// `true` if equal values form a category.
-    pub categorised: bool,
+    pub categorized: bool,
     /// `true` if each value of a list makes an entry of its own.
     pub multi_value: bool,
     /// `true` if the column is stored but not shown.
@@ -124,7 +124,7 @@ impl ViewDesign {
         let mut is_behind = false;
         for column in &self.columns {
             column.check(is_behind)?;
-            is_behind |= column.sort.is_some() && !column.categorised;
+            is_behind |= column.sort.is_some() && !column.categorized;
         }
         self.range.map_or(Ok(()), |(begin, end)| self.check_range(begin, end))
     }
@@ -179,10 +179,10 @@ impl ViewDesign {
         all
     }
 
-    /// Returns the number of categorised columns.
+    /// Returns the number of categorized columns.
     #[must_use]
     pub fn category_columns(&self) -> usize {
-        self.columns.iter().filter(|column| column.categorised).count()
+        self.columns.iter().filter(|column| column.categorized).count()
     }
 
     fn sorted(&self) -> impl Iterator<Item = (usize, SortDirection)> {
@@ -237,17 +237,17 @@ impl Column {
                 return Err(Error::Limit { what, max });
             }
         }
-        if self.categorised && self.sort.is_none() {
-            return wrong("a categorised column must be sorted; set its sort direction");
+        if self.categorized && self.sort.is_none() {
+            return wrong("a categorized column must be sorted; set its sort direction");
         }
-        if self.categorised && is_behind {
-            return wrong("categorised columns must come before all other sorted columns");
+        if self.categorized && is_behind {
+            return wrong("categorized columns must come before all other sorted columns");
         }
         if self.multi_value && self.sort.is_none() {
             return wrong("only a sorted column can show multiple values as separate entries");
         }
-        if self.categorised && self.total != Total::None {
-            return wrong("a categorised column cannot have a total");
+        if self.categorized && self.total != Total::None {
+            return wrong("a categorized column cannot have a total");
         }
         Ok(())
     }
@@ -263,7 +263,7 @@ impl Column {
         let TextComparison { case, accents } = self.differences;
         let ClickSorts { ascending, descending } = self.clicks;
         let bits =
-            [self.categorised, self.multi_value, self.hidden, self.for_responses, case, accents, ascending, descending];
+            [self.categorized, self.multi_value, self.hidden, self.for_responses, case, accents, ascending, descending];
         out.u32(pack_flags(&bits)).u8(self.total as u8).bytes(&self.format);
     }
 
@@ -278,7 +278,7 @@ impl Column {
             2 => Some(SortDirection::Descending),
             _ => return Err(InvalidRecord),
         };
-        let [categorised, separate, hidden, for_responses, case, accents, ascending, descending] =
+        let [categorized, separate, hidden, for_responses, case, accents, ascending, descending] =
             unpack_flags(input.u32()?);
         let total = Total::of_number(input.u8()?).ok_or(InvalidRecord)?;
         Ok(Self {
@@ -286,7 +286,7 @@ impl Column {
             item,
             formula: has_formula.then_some(formula),
             sort,
-            categorised,
+            categorized,
             multi_value: separate,
             hidden,
             for_responses,
@@ -350,7 +350,7 @@ mod tests {
     }
 
     fn category(title: &str) -> Column {
-        Column { categorised: true, ..sorted(title, SortDirection::Ascending) }
+        Column { categorized: true, ..sorted(title, SortDirection::Ascending) }
     }
 
     fn rich() -> ViewDesign {
@@ -415,7 +415,7 @@ mod tests {
             assert!(refusal.contains(text), "{refusal}");
         };
         refused(vec![sorted("Date", SortDirection::Ascending), category("Kind")], "\"Kind\"");
-        refused(vec![Column { categorised: true, ..column("Kind") }], "must be sorted; set its sort direction");
+        refused(vec![Column { categorized: true, ..column("Kind") }], "must be sorted; set its sort direction");
         refused(vec![Column { multi_value: true, ..column("Kind") }], "sorted");
         refused(vec![Column { total: Total::Sum, ..category("Kind") }], "total");
         refused(vec![column("a"); VIEW_COLUMNS_MAX + 1], "columns of a view");

@@ -121,7 +121,7 @@ fn a_mailbox_costs_what_is_in_it_whatever_has_passed_through() {
         for round in 0..60 {
             for _ in 0..25 {
                 fixture.append();
-                // Neighbours, so that long runs of deleted keys arise in the middle too.
+                // Neighbors, so that long runs of deleted keys arise in the middle too.
                 let index = messages / 2 + usize::try_from(dice.below(3)).expect("small");
                 fixture.expunge(if round % 2 == 0 { index } else { 0 });
                 passed += 1;

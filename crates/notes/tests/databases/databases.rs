@@ -1,4 +1,4 @@
-//! Creation, look-up, renaming and deletion of databases.
+//! Creation, lookup, renaming and deletion of databases.
 
 use std::sync::Arc;
 

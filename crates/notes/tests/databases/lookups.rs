@@ -1,4 +1,4 @@
-//! Look-ups of formulas outside of their document: only in data that the user may read, and within limits.
+//! Lookups of formulas outside of their document: only in data that the user may read, and within limits.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Shop {
         let profile = [Item::text("Greeting", "Hello")];
         let made = shop.world.write(&shop.database, ANN, |writer| writer.profile_set("Office", None, &profile, &[]));
         made.expect("she may");
-        let kinds = Column { categorised: true, ..sorted("Kind") };
+        let kinds = Column { categorized: true, ..sorted("Kind") };
         shop.design(&view("Goods", vec![kinds, sorted("Name"), column("Price"), column("Tags")]));
         shop.design(&view("Names", vec![sorted("Name"), column("Price")]));
         shop
@@ -102,7 +102,7 @@ fn views_documents_and_profiles_are_looked_up_as_far_as_one_may_read_them() {
     }
 }
 
-/// A view has few categories, however many documents it has, and a look-up by key reads only the rows with that key.
+/// A view has few categories, however many documents it has, and a lookup by key reads only the rows with that key.
 #[test]
 fn large_views_are_looked_up_by_category_and_by_key() {
     let shop = Shop::new();
@@ -119,7 +119,7 @@ fn large_views_are_looked_up_by_category_and_by_key() {
         orders.iter().try_for_each(|order| writer.note_create(order.clone()).map(drop))
     });
     made.expect("she may");
-    let category = |item: &str| Column { categorised: true, ..sorted(item) };
+    let category = |item: &str| Column { categorized: true, ..sorted(item) };
     shop.design(&view("Colors", vec![category("Color"), sorted("Number")]));
     shop.design(&view("Years", vec![category("Year"), sorted("Number")]));
     shop.design(&view("Numbers", vec![sorted("Number"), column("Color")]));
@@ -182,7 +182,7 @@ fn what_is_looked_up_is_bounded() {
     let told = shop.evaluate(ANN, r#"@DbColumn(""; ""; "Long"; 2)"#);
     assert!(told.contains("more than 65536 bytes"), "{told}");
     assert_eq!(shop.evaluate(ANN, r#"@Elements(@DbColumn(""; ""; "Long"; 1))"#), "204");
-    // A repeated look-up runs once. Different look-ups exhaust the limit, and this is reported.
+    // A repeated lookup runs once. Different lookups exhaust the limit, and this is reported.
     let access = reader(&shop.database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let lookups = LookupContext::new(&reading);

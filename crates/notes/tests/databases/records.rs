@@ -173,7 +173,7 @@ proptest! {
         let stored = entry.encode();
         let read = FolderEntry::decode(Uid(uid), &stored);
         prop_assert_eq!(read.as_ref(), Ok(&entry));
-        // Keywords extend to the end of the record, so only a half keyword is recognised as truncated.
+        // Keywords extend to the end of the record, so only a half keyword is recognized as truncated.
         let fixed = stored.len() - 2 * entry.keywords.len();
         for length in (0..fixed).chain((fixed + 1..stored.len()).step_by(2)) {
             prop_assert_eq!(FolderEntry::decode(Uid(uid), &stored[..length]).err(), Some(InvalidRecord));

@@ -68,7 +68,7 @@ fn design(responses: bool, name_order: SortDirection, inclusion: SelectedRespons
     let design = ViewDesign {
         shows_response_hierarchy: responses,
         columns: vec![
-            Column { sort: up, categorised: true, multi_value: true, ..column("Kind") },
+            Column { sort: up, categorized: true, multi_value: true, ..column("Kind") },
             Column {
                 sort: Some(name_order),
                 clicks: ClickSorts { ascending: true, descending: false },

@@ -27,7 +27,7 @@ fn view(title: &str, columns: Vec<Column>) -> ViewNote {
 }
 
 fn by_customer() -> ViewNote {
-    let category = Column { categorised: true, ..sorted("Customer") };
+    let category = Column { categorized: true, ..sorted("Customer") };
     view("By Customer", vec![category, sorted("Article"), Column { total: Total::Sum, ..column("Price") }])
 }
 
@@ -501,7 +501,7 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
         items.push(Item::summary("Kinds", Value::TextList(kinds.clone())));
         items
     };
-    let category = Column { categorised: true, multi_value: true, ..sorted("Kinds") };
+    let category = Column { categorized: true, multi_value: true, ..sorted("Kinds") };
     let price = Column { total: Total::Sum, ..column("Price") };
     world
         .write(&database, ANN, |writer| writer.view_create(&view("Kinds", vec![category, sorted("Article"), price])))

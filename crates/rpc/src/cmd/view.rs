@@ -233,7 +233,7 @@ fn describe_view(info: &ViewInfo) -> v1::View {
         item: column.item.clone(),
         sort: sort(index),
         descending: column.sort == Some(SortDirection::Descending),
-        categorized: column.categorised,
+        categorized: column.categorized,
         hidden: column.hidden,
         ascending_collation: clicked(index, SortDirection::Ascending),
         descending_collation: clicked(index, SortDirection::Descending),

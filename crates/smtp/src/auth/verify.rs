@@ -237,7 +237,7 @@ async fn run_with_timeout(
     }
 }
 
-/// Evidence in favour of a message.
+/// Evidence in favor of a message.
 struct Evidence<'a> {
     spf: &'a SpfOutput,
     /// The domain checked by `spf`.
@@ -246,7 +246,7 @@ struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// Returns `true` if evidence in favour of this author's domain could not be looked up.
+    /// Returns `true` if evidence in favor of this author's domain could not be looked up.
     fn is_incomplete_for(&self, author: &str) -> bool {
         let is_aligned = |domain: &str| {
             organizational_domain(&domain.to_lowercase()) == organizational_domain(&author.to_lowercase())

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_line_ends_are_faulty_or_normalised() {
+    fn bare_line_ends_are_faulty_or_normalized() {
         check("NOOP\nQUIT\r\n", BareLineEndPolicy::Reject, Line::BareLineEnd(5));
         check("NOOP\nQUIT\r\n", BareLineEndPolicy::Normalize, Line::Complete(b"NOOP", 5));
         check("NO\rOP\r\n", BareLineEndPolicy::Reject, Line::BareLineEnd(7));

@@ -74,7 +74,7 @@ fn reception_refuses_bare_line_ends_and_takes_the_rest_as_text() {
 }
 
 #[test]
-fn normalisation_makes_one_message_that_nobody_can_read_otherwise() {
+fn normalization_makes_one_message_that_nobody_can_read_otherwise() {
     for ending in endings() {
         let mut rules = ListenerRules::reception("mx.example", "b.example");
         rules.line_endings = smtp::codec::line::BareLineEndPolicy::Normalize;

@@ -156,7 +156,7 @@ impl Gaps {
         (0..SLOTS).filter(|slot| slots & bit(*slot) != 0).for_each(|slot| change(&mut self.lock(slot)));
     }
 
-    /// Calls `each` with the slot of every change in a batch. Neighbouring changes mostly share theirs, and one lock.
+    /// Calls `each` with the slot of every change in a batch. Neighboring changes mostly share theirs, and one lock.
     fn each_change<'b>(&self, batch: &'b Batch, mut each: impl FnMut(&mut Slot, Operation<'b>)) {
         let mut locked: Option<(usize, MutexGuard<'_, Slot>)> = None;
         for operation in batch.operations() {

@@ -190,7 +190,7 @@ impl<'a> Visit<'a> for BannedCallVisitor<'_> {
             self.add(
                 "ignore",
                 "ignore",
-                "a test that does not run is none; assert the behaviour as it is, with the reason",
+                "a test that does not run is none; assert the behavior as it is, with the reason",
             );
         }
         visit::visit_attribute(self, attribute);

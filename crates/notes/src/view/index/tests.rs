@@ -42,7 +42,7 @@ fn column(formula: &str, sort: Option<SortDirection>) -> Column {
 fn designs() -> Vec<ViewDesign> {
     let up = Some(SortDirection::Ascending);
     let down = Some(SortDirection::Descending);
-    let category = Column { categorised: true, multi_value: true, ..column("Categories", up) };
+    let category = Column { categorized: true, multi_value: true, ..column("Categories", up) };
     let texts = "@UpperCase(Subject) : @ProperCase(Subject) : @Left(Subject; 3) : @Right(Subject; \"e\") : @Text(@Length(Subject))";
     let times =
         "@Text(@Adjust(Date; 0; 1; -3; 5; 0; 0)) : @Text(@Year(Date)) : @Text(@Weekday(Date)) : @Text(Date; \"D0T1\")";
