@@ -25,7 +25,7 @@ pub struct Options {
     pub silence_time_max: Duration,
     /// Maximum silence of a client before login.
     pub login_time_max: Duration,
-    /// Number of BAD commands in a row after which the connection ends.
+    /// Number of consecutive BAD commands after which the connection ends.
     pub errors_max: u32,
     /// Number of failed logins after which the connection ends.
     pub login_failures_max: u32,
