@@ -330,10 +330,11 @@ mod tests {
     }
 
     fn level_in(sample: &Sample, who: &str) -> AclLevel {
-        let person = sample.instance.directory.person(who).expect("a look").expect("the user exists");
-        let identity = sample.instance.directory.identity(&person).expect("a look");
-        let reader: Access<level::Reader> = open(&sample.instance, PATH).expect("the mail file exists").downgrade();
-        reader.read().expect("a look").acl().evaluate(&identity).level
+        let person =
+            sample.instance.directory.person(who).expect("the directory can be read").expect("the user exists");
+        let identity = sample.instance.directory.identity(&person).expect("the directory can be read");
+        let reader: Access<level::Reader> = open(&sample.instance, PATH).expect("the database exists").downgrade();
+        reader.read().expect("the database can be read").acl().evaluate(&identity).level
     }
 
     fn with_database() -> Sample {
@@ -344,21 +345,21 @@ mod tests {
     }
 
     #[test]
-    fn what_a_change_brings_with_it_is_told() {
+    fn set_reports_added_roles_and_access_level_cap() {
         let sample = with_database();
         let settings = AclSettings { max_internet_access: Some(AccessLevel::Editor), ..AclSettings::default() };
         acl(&sample, AclRequest::Settings(settings)).expect("they can be set");
         let ann = |level, role: &str| AclChange { level: Some(level), roles: vec![role.to_owned()], ..change("ann") };
-        let told = acl(&sample, AclRequest::Set(ann(AccessLevel::Manager, "Planner"))).expect("it can be set").says;
-        assert!(told.contains(&"Roles added to the list: [Planner].".to_owned()), "{told:?}");
-        let hint = told.iter().find(|told| told.contains("--max-internet-access manager"));
-        assert!(hint.is_some_and(|hint| hint.contains("have at most the access level Editor here")), "{told:?}");
-        let told = acl(&sample, AclRequest::Set(ann(AccessLevel::Editor, "Planner"))).expect("it can be set").says;
-        assert_eq!(told.len(), 1, "{told:?}");
+        let lines = acl(&sample, AclRequest::Set(ann(AccessLevel::Manager, "Planner"))).expect("it can be set").says;
+        assert!(lines.contains(&"Roles added to the list: [Planner].".to_owned()), "{lines:?}");
+        let hint = lines.iter().find(|line| line.contains("--max-internet-access manager"));
+        assert!(hint.is_some_and(|hint| hint.contains("have at most the access level Editor here")), "{lines:?}");
+        let lines = acl(&sample, AclRequest::Set(ann(AccessLevel::Editor, "Planner"))).expect("it can be set").says;
+        assert_eq!(lines.len(), 1, "{lines:?}");
     }
 
     #[test]
-    fn entries_decide_who_may_do_what() {
+    fn entries_determine_access_levels() {
         let sample = with_database();
         assert_eq!(level_in(&sample, "ann"), AclLevel::NoAccess);
         let default = AclChange { level: Some(AccessLevel::Reader), ..change("default") };
@@ -376,17 +377,17 @@ mod tests {
         assert_eq!(levels, [AclLevel::Editor, AclLevel::Author, AclLevel::Reader]);
         let clear = AclChange { flags: vec![AccessFlag::None], ..change("ann") };
         acl(&sample, AclRequest::Set(clear)).expect("it can be set");
-        let listed = acl(&sample, AclRequest::List).expect("the mail file exists").data;
+        let listed = acl(&sample, AclRequest::List).expect("the database exists").data;
         let ann = listed.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "ann/acme.test")).cloned();
         let ann = ann.expect("she has an entry");
         assert_eq!((&ann["level"], &ann["kind"], &ann["flags"]), (&json!("editor"), &json!("person"), &json!([])));
         assert_eq!(ann["roles"], json!(["[Planner]"]));
-        acl(&sample, AclRequest::Remove { who: "ann".to_owned() }).expect("the mail file exists");
+        acl(&sample, AclRequest::Remove { who: "ann".to_owned() }).expect("she has an entry");
         assert_eq!(level_in(&sample, "ann"), AclLevel::Author);
     }
 
     #[test]
-    fn the_list_as_a_whole_is_set_and_every_change_is_remembered() {
+    fn settings_are_changed_and_history_records_each_change() {
         let sample = with_database();
         let planner =
             AclChange { roles: vec!["Planner".to_owned()], level: Some(AccessLevel::Manager), ..change("ann") };
@@ -400,14 +401,14 @@ mod tests {
         };
         acl(&sample, AclRequest::Settings(settings)).expect("it can be set");
         assert_eq!(level_in(&sample, "ann"), AclLevel::Reader);
-        let shown = acl(&sample, AclRequest::Settings(AclSettings::default())).expect("the mail file exists").data;
+        let shown = acl(&sample, AclRequest::Settings(AclSettings::default())).expect("the database exists").data;
         let fields = ["max_internet_access", "enforced", "roles"].map(|name| shown[name].clone());
         assert_eq!(fields, [json!("reader"), json!(true), json!(["[Boss]"])]);
         let idle = AclChange { flags: vec![AccessFlag::NoCreate], ..change("ann") };
         let answer = acl(&sample, AclRequest::Set(idle)).expect("it can be set");
         assert!(answer.says.iter().any(|text| text.contains("no difference: no-create")), "{answer:?}");
-        let told = acl(&sample, AclRequest::History { last: 2 }).expect("the mail file exists").data;
-        assert_eq!(told[0]["what"], json!(["ann/acme.test: manager no-create person instead of manager person"]));
+        let history = acl(&sample, AclRequest::History { last: 2 }).expect("the database exists").data;
+        assert_eq!(history[0]["what"], json!(["ann/acme.test: manager no-create person instead of manager person"]));
         let expected = json!([
             "max-internet-access reader instead of editor",
             "consistent ACL enforced",
@@ -415,11 +416,11 @@ mod tests {
             "role [Planner] removed",
             "ann/acme.test: manager person instead of manager [Planner] person",
         ]);
-        assert_eq!((&told[1]["what"], told.as_array().map(Vec::len)), (&expected, Some(2)));
+        assert_eq!((&history[1]["what"], history.as_array().map(Vec::len)), (&expected, Some(2)));
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_next_step() {
+    fn invalid_changes_are_refused_with_a_hint() {
         let sample = with_database();
         let check = |what: AclRequest, expected: &str| {
             let refused = acl(&sample, what).expect_err(expected).to_string();

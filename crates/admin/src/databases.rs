@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_mailbox_stays_its_owners() {
+    fn renaming_a_mail_file_updates_its_owner() {
         let sample = Sample::new();
         db(&sample, rename("mail/ann.nsf", "mail/moved.nsf")).expect("it is free");
         let ann = super::super::people::find(&sample.instance, "ann").expect("the user exists");
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mailbox_that_is_not_made_yet_is_not_made_of_something_else() {
+    fn path_of_an_uncreated_mail_file_is_reserved() {
         let sample = Sample::new();
         sample.instance.directory.user_add(&directory::NewUser::new("zoe@acme.test")).expect("it is free");
         let create = |path: &str| DbRequest::Create { path: path.to_owned(), title: None, template: None };
@@ -405,17 +405,17 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_needs_is_not_deleted_by_accident() {
+    fn delete_requires_force_for_mail_files_and_system_databases() {
         let sample = Sample::new();
         check_refused(&sample, delete("mail/ann.nsf", false), "user remove ann@acme.test --delete-mail");
         check_refused(&sample, delete("names.nsf", false), "--force");
         check_refused(&sample, delete("mail.box", false), "--force");
         for path in ["names.nsf", "mail.box", "Mail.Box"] {
-            let told = stop_reason(&sample.instance, &delete(path, true)).expect("a running server needs it");
-            assert!(told.contains("stop it first"), "{told}");
+            let reason = stop_reason(&sample.instance, &delete(path, true)).expect("a running server needs it");
+            assert!(reason.contains("stop it first"), "{reason}");
         }
         assert_eq!(stop_reason(&sample.instance, &delete("mail/ann.nsf", true)), None);
-        db(&sample, delete("mail/ann.nsf", true)).expect("it was asked for");
+        db(&sample, delete("mail/ann.nsf", true)).expect("--force is given");
         db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None }).expect("it is free");
         db(&sample, delete("x.nsf", false)).expect("nobody needs it");
     }
@@ -424,7 +424,7 @@ mod tests {
     fn sample_with_structure(path: &str, structure: OdsVersion) -> Sample {
         let sample = Sample::new();
         db(&sample, DbRequest::Create { path: path.to_owned(), title: None, template: None }).expect("it is free");
-        let record = sample.instance.notes.database_open(path).expect("the mail file exists").record().as_ref().clone();
+        let record = sample.instance.notes.database_open(path).expect("the database exists").record().as_ref().clone();
         sample.instance.notes.close_idle();
         let mut batch = store::Batch::new();
         let key = format!("p{path}");
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_an_older_structure_is_upgraded_when_that_is_asked_for() {
+    fn compact_upgrades_an_older_structure_on_request() {
         let sample = sample_with_structure("x.nsf", OdsVersion::OLDEST);
         let structure =
             || db(&sample, DbRequest::Show { path: "x.nsf".to_owned() }).expect("there").data["structure"].clone();
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_a_newer_structure_is_told_and_left_alone() {
+    fn database_with_a_newer_structure_is_listed_but_not_changed() {
         let sample = sample_with_structure("x.nsf", OdsVersion(3));
         let listed = db(&sample, DbRequest::List).expect("all are listed").data;
         let row = listed.as_array().and_then(|rows| rows.iter().find(|row| row["path"] == "x.nsf")).expect("it, too");
@@ -480,7 +480,7 @@ mod tests {
             ..DbChange::default()
         };
         db(&sample, change(all)).expect("it makes sense");
-        let shown = db(&sample, DbRequest::Show { path: "x.nsf".to_owned() }).expect("the mail file exists").data;
+        let shown = db(&sample, DbRequest::Show { path: "x.nsf".to_owned() }).expect("the database exists").data;
         let fields = ["title", "purge_interval_days", "unread_marks", "quota_bytes", "keep_deleted_hours"];
         let fields = fields.map(|name| shown[name].clone());
         assert_eq!(fields, [json!("Plans"), json!(84), json!(false), json!(2 << 20), json!(48)]);

@@ -103,20 +103,19 @@ mod tests {
     }
 
     fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
-        let writer: Access<level::Depositor> = open(&sample.instance, PATH).expect("the mail file exists").downgrade();
+        let writer: Access<level::Depositor> = open(&sample.instance, PATH).expect("the database exists").downgrade();
         let accesses = [&writer];
-        let mut transaction = sample.instance.notes.transaction(&accesses).expect("the mail file exists");
-        let outcome = change(&mut transaction.writer(0)).expect("the server may change the ACL");
+        let mut transaction = sample.instance.notes.transaction(&accesses).expect("the transaction begins");
+        let outcome = change(&mut transaction.writer(0)).expect("the change is valid");
         transaction.commit().expect("the store works");
         outcome
     }
 
     #[test]
-    fn what_is_deleted_is_listed_restored_and_removed() {
+    fn deleted_documents_are_listed_restored_and_removed() {
         let sample = Sample::new();
         db(&sample, DbRequest::Create { path: PATH.to_owned(), title: None, template: None }).expect("it is new");
-        let listed =
-            |sample: &Sample| deleted(sample, DeletedRequest::List { first: 9 }).expect("the mail file exists");
+        let listed = |sample: &Sample| deleted(sample, DeletedRequest::List { first: 9 }).expect("the database exists");
         assert!(listed(&sample).says.iter().any(|text| text.contains("--keep-deleted")));
         let path = PATH.to_owned();
         let keep = DbChange { path, keep_deleted: Some("48h".to_owned()), ..DbChange::default() };

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_rubbish_is_passed_over() {
+    fn written_flags_read_back_and_invalid_lines_are_skipped() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = list_path(&folder.path().join("a.mbox"));
         let flags: Flags = ["\\Seen", "Work"].into_iter().collect();

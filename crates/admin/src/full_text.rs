@@ -198,23 +198,29 @@ mod tests {
 
     fn deliver(sample: &Sample, subject: &str) {
         let file = sample.instance.mail.open("mail/ann.nsf", &std::sync::Arc::new(notes::Identity::local_server("")));
-        let file = file.expect("the server may change the ACL");
-        let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
+        let file = file.expect("the mail file exists");
+        let inbox = file
+            .view()
+            .expect("a view")
+            .folder("INBOX")
+            .expect("the view can be read")
+            .expect("every mail file has an INBOX")
+            .id;
         let raw = format!("Subject: {subject}\r\n\r\nwords\r\n").into_bytes();
         let new = mail::mailbox::NewMessage { raw, flags: mail::mailbox::Flags::none(), received: None };
         file.append(inbox, &[new]).expect("it is appended");
     }
 
     #[test]
-    fn a_database_is_indexed_searched_and_forgotten() {
+    fn full_text_index_is_created_searched_and_dropped() {
         let sample = Sample::new();
         deliver(&sample, "annual report");
         let failure = sample.execute(index_of(None)).expect_err("it is off").to_string();
         assert!(failure.contains("--full-text immediate"), "{failure}");
         let failure = sample.execute(search_for("report")).expect_err("it is off").to_string();
         assert!(failure.contains("has no full-text index"), "{failure}");
-        let told = sample.execute(index_of(Some("immediate"))).expect("it is indexed");
-        assert_eq!(told.says, ["1 document of mail/ann.nsf in the index; changes are indexed at once."]);
+        let answer = sample.execute(index_of(Some("immediate"))).expect("it is indexed");
+        assert_eq!(answer.says, ["1 document of mail/ann.nsf in the index; changes are indexed at once."]);
         let found = sample.execute(search_for("annual words")).expect("an answer");
         assert_eq!(found.data[0]["title"], json!("annual report"));
         assert_eq!(found.says, ["1 document, 1 shown."]);
@@ -235,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_stays_when_it_is_broken_off() {
+    fn cancelled_indexing_keeps_completed_work() {
         let sample = Sample::new();
         deliver(&sample, "report");
         let ended = crate::execute(&sample.instance, index_of(Some("daily@5")), &mut |_| ControlFlow::Break(()));
@@ -244,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_are_read() {
+    fn schedules_are_parsed() {
         assert_eq!(parse_schedule("daily", 4).ok(), Some(FullTextSchedule::Daily(4)));
         assert_eq!(parse_schedule("daily@23", 4).ok(), Some(FullTextSchedule::Daily(23)));
         for wrong in ["", "daily@24", "daily@", "weekly", "Off"] {

@@ -240,10 +240,10 @@ mod tests {
     }
 
     #[test]
-    fn mailboxes_come_back_under_their_names_and_never_leave_their_folder() {
+    fn export_paths_round_trip_and_stay_inside_the_folder() {
         let top = Path::new("/top");
-        let check = |mailbox: &str, way: &str| {
-            assert_eq!(path_of(mailbox, ".mbox"), Path::new(&format!("{way}.mbox")), "{mailbox}");
+        let check = |mailbox: &str, expected: &str| {
+            assert_eq!(path_of(mailbox, ".mbox"), Path::new(&format!("{expected}.mbox")), "{mailbox}");
             assert_eq!(mailbox_of_mbox(top, &top.join(path_of(mailbox, ".mbox"))), mailbox, "{mailbox}");
             assert_eq!(mailbox_of_folder(top, &top.join(path_of(mailbox, ""))), mailbox, "{mailbox}");
         };
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_listed_in_order() {
+    fn files_below_lists_files_before_subfolders() {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["b", "a/z", "a/c/d", "c"] {
             let path = folder.path().join(name);
@@ -266,13 +266,13 @@ mod tests {
             create(&path).expect("it is new");
         }
         let found = files_below(folder.path()).expect("readable");
-        let ways: Vec<_> = found.iter().map(|found| found.path.strip_prefix(folder.path()).expect("below")).collect();
-        assert_eq!(ways, ["b", "c", "a/z", "a/c/d"].map(Path::new));
+        let paths: Vec<_> = found.iter().map(|found| found.path.strip_prefix(folder.path()).expect("below")).collect();
+        assert_eq!(paths, ["b", "c", "a/z", "a/c/d"].map(Path::new));
         assert_eq!(files_of(folder.path()).expect("readable").len(), 2);
     }
 
     #[test]
-    fn times_of_files_read_back() {
+    fn file_times_round_trip() {
         for micros in [0, 1_700_000_000_000_001, -5] {
             assert_eq!(timestamp(system_time(Timestamp(micros))), Timestamp(micros));
         }

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_change_leaves_the_password_alone() {
+    fn refused_change_keeps_the_password() {
         let sample = Sample::new();
         let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
         let bad =
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_file_that_does_not_open_changes_nothing() {
+    fn damaged_mail_file_prevents_changes_of_its_owner() {
         let sample = Sample::new();
         let number =
             open_as_manager(&sample.instance, "mail/ann.nsf").expect("the mail file exists").database().number();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_half_way_says_what_is_done() {
+    fn partial_failure_reports_the_completed_step() {
         let sample = Sample::new();
         damage(&sample, store::Table::Catalog, b"#");
         let zoe = UserRequest::Add {
@@ -341,22 +341,22 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_a_mail_file_that_is_not_made_yet_is_that_of_the_directory() {
+    fn quota_without_a_mail_file_is_stored_in_the_directory() {
         let sample = Sample::new();
         let zoe = NewPerson { address: "zoe@acme.test".to_owned(), ..NewPerson::default() };
         user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("it is free");
         let change = UserChange { who: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
         user(&sample, UserRequest::Set(change)).expect("it makes sense");
         let zoe = find(&sample.instance, "zoe").expect("the user exists");
-        assert!(mail_file(&sample.instance, &zoe).expect("a look").is_none());
+        assert!(mail_file(&sample.instance, &zoe).expect("the catalog can be read").is_none());
         assert_eq!(zoe.quota_bytes, Some(1 << 20));
     }
 
     #[test]
-    fn a_change_of_nothing_is_refused() {
+    fn empty_change_is_refused() {
         let sample = Sample::new();
         let nothing = UserChange { who: "ann".to_owned(), ..Default::default() };
-        let refused = user(&sample, UserRequest::Set(nothing.clone())).expect_err("nothing was said");
+        let refused = user(&sample, UserRequest::Set(nothing.clone())).expect_err("the change is empty");
         assert!(refused.to_string().contains("user set --help"), "{refused}");
         let name = UserChange { name: Some("Ann B. Archer".to_owned()), ..nothing };
         user(&sample, UserRequest::Set(name)).expect("it makes sense");
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_added_and_each_failure_is_told() {
+    fn add_many_reports_each_failure() {
         let sample = Sample::new();
         let person = |address: &str| NewPerson { address: address.to_owned(), ..NewPerson::default() };
         let people = vec![
@@ -380,13 +380,13 @@ mod tests {
             },
         ];
         let outcomes = user(&sample, UserRequest::AddMany { people }).expect("the store is sound").data;
-        let told: Vec<Option<&str>> = outcomes.as_array().expect("a list").iter().map(Value::as_str).collect();
-        assert_eq!(told.iter().map(Option::is_none).collect::<Vec<_>>(), [true, false, false, false, true]);
+        let failures: Vec<Option<&str>> = outcomes.as_array().expect("a list").iter().map(Value::as_str).collect();
+        assert_eq!(failures.iter().map(Option::is_none).collect::<Vec<_>>(), [true, false, false, false, true]);
         assert_eq!(
-            told[3],
+            failures[3],
             Some("far.test is not a domain of this server; add it first: `doublet domain add far.test`")
         );
-        let added = find(&sample.instance, "w2@acme.test").expect("the mail file exists");
+        let added = find(&sample.instance, "w2@acme.test").expect("the user exists");
         assert_eq!(added.quota_bytes, Some(1 << 20));
     }
 }

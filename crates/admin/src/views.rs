@@ -129,7 +129,7 @@ mod tests {
     use sample::{DATABASE, Sample, database_with_view};
 
     #[test]
-    fn views_are_listed_and_brought_up_to_date() {
+    fn views_are_listed_and_updated() {
         let sample = Sample::new();
         let instance = &sample.instance;
         database_with_view(instance, Refresh::Manual, notes::DatabaseOptions::default());

@@ -14,7 +14,7 @@ use crate::{Answer, Progress, ProgressCallback, Request, Unit};
 
 /// A task that counts to ten and records the last step whose report was accepted.
 struct CountingTask {
-    heard: Arc<Mutex<u64>>,
+    last_step: Arc<Mutex<u64>>,
 }
 
 impl Execute for CountingTask {
@@ -27,7 +27,7 @@ impl Execute for CountingTask {
             if report(progress).is_break() {
                 return Err("interrupted".to_owned());
             }
-            *self.heard.lock().expect("one thread") = done;
+            *self.last_step.lock().expect("one thread") = done;
         }
         Ok(Answer::message("counted"))
     }
@@ -35,7 +35,7 @@ impl Execute for CountingTask {
 
 struct RunningServer {
     socket: PathBuf,
-    heard: Arc<Mutex<u64>>,
+    last_step: Arc<Mutex<u64>>,
     shutdown: Shutdown,
     _folder: tempfile::TempDir,
 }
@@ -44,11 +44,11 @@ fn start() -> RunningServer {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("control.sock");
     let listener = UnixListener::bind(&socket).expect("the path is free");
-    let heard = Arc::default();
+    let last_step = Arc::default();
     let shutdown = Shutdown::new();
-    let tasks = Arc::new(CountingTask { heard: Arc::clone(&heard) });
+    let tasks = Arc::new(CountingTask { last_step: Arc::clone(&last_step) });
     tokio::spawn(super::server::serve(listener, tasks, shutdown.clone()));
-    RunningServer { socket, heard, shutdown, _folder: folder }
+    RunningServer { socket, last_step, shutdown, _folder: folder }
 }
 
 async fn call(socket: &std::path::Path, request: Request) -> (Result<Answer, String>, Vec<u64>) {
@@ -65,7 +65,7 @@ async fn call(socket: &std::path::Path, request: Request) -> (Result<Answer, Str
 }
 
 #[tokio::test]
-async fn progress_and_the_answer_come_back() {
+async fn client_receives_progress_and_answer() {
     let running = start();
     let (answer, steps) = call(&running.socket, Request::Status { running: false }).await;
     assert_eq!(answer, Ok(Answer::message("counted")));
@@ -74,28 +74,28 @@ async fn progress_and_the_answer_come_back() {
 }
 
 #[tokio::test]
-async fn failures_come_back_in_their_own_words() {
+async fn failure_text_is_passed_on_unchanged() {
     let running = start();
     let request = Request::Backup(BackupRequest { folder: "/nowhere".into(), ..BackupRequest::default() });
     assert_eq!(call(&running.socket, request).await.0, Err("only status; try `doublet status`".to_owned()));
 }
 
 #[tokio::test]
-async fn nonsense_is_answered_not_obeyed() {
+async fn malformed_requests_get_an_error_and_are_not_executed() {
     let running = start();
     for nonsense in ["{}\n", "\n", "{\"request\":{\"explode\":{}}}\n", "\u{0}\u{1}\n"] {
         let mut stream = UnixStream::connect(&running.socket).await.expect("it listens");
         stream.write_all(nonsense.as_bytes()).await.expect("it reads");
-        let mut heard = String::new();
-        stream.read_to_string(&mut heard).await.expect("it answers");
-        assert!(heard.starts_with("{\"error\":\"the server does not understand"), "{heard}");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.expect("it answers");
+        assert!(reply.starts_with("{\"error\":\"the server does not understand"), "{reply}");
     }
-    assert_eq!(*running.heard.lock().expect("one thread"), 0);
+    assert_eq!(*running.last_step.lock().expect("one thread"), 0);
 }
 
 #[tokio::test]
-async fn without_a_server_the_client_says_so() {
+async fn call_without_a_server_fails() {
     let folder = tempfile::tempdir().expect("a folder");
     let (answer, _) = call(&folder.path().join("none.sock"), Request::Status { running: false }).await;
-    assert!(answer.expect_err("nobody is there").contains("cannot be opened"));
+    assert!(answer.expect_err("no server listens").contains("cannot be opened"));
 }

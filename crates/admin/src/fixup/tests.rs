@@ -29,22 +29,22 @@ fn block(key: &[u8]) -> store::Error {
 }
 
 #[test]
-fn a_block_that_stays_is_told_wherever_it_is_met() {
-    let told = block(b"where the first reading met it").to_string();
-    let mut found = findings(&[(FindingKind::Block, STORE, &told), (FindingKind::Lost, "a.nsf", "note 7")]);
+fn blocks_that_remain_after_repair_are_reported_as_unrepaired() {
+    let description = block(b"found by the first scan").to_string();
+    let mut found = findings(&[(FindingKind::Block, STORE, &description), (FindingKind::Lost, "a.nsf", "note 7")]);
     found.merge_remaining_blocks(&[block(b"elsewhere")]);
     assert_eq!(left(&found), ["note 7", &block(b"elsewhere").to_string()]);
     let failure = found.answer(false).expect_err("not everything is mended").to_string();
     assert!(failure.starts_with("3 findings, 2 of them not repaired:\n  a.nsf: note 7\n  store: damaged"), "{failure}");
-    let mut found = findings(&[(FindingKind::Block, STORE, &told)]);
-    found.merge_remaining_blocks(&[block(b"where the first reading met it")]);
-    assert_eq!(left(&found), [&told]);
+    let mut found = findings(&[(FindingKind::Block, STORE, &description)]);
+    found.merge_remaining_blocks(&[block(b"found by the first scan")]);
+    assert_eq!(left(&found), [&description]);
     found.merge_remaining_blocks(&[]);
     assert!(found.answer(false).expect("mended").says[0].contains("1 finding, all repaired."));
 }
 
 #[test]
-fn a_repair_that_failed_has_mended_nothing() {
+fn failed_repair_marks_its_derived_findings_unrepaired() {
     let derived = [
         (FindingKind::Derived, "a.nsf", "order"),
         (FindingKind::Derived, "a.nsf", "folder"),
@@ -77,7 +77,7 @@ impl ClosedDataFolder {
         let Sample { instance, folder } = Sample::new();
         for user in ["ann", "bob"] {
             let file = instance.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
-            let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
+            let inbox = file.view().expect("a view").folder("INBOX").expect("a lookup").expect("an inbox").id;
             let attachment = format!("{user} ").repeat(100_000);
             let text = format!(
                 "Subject: hello\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhello\r\n--b\r\n\
@@ -124,7 +124,7 @@ impl ClosedDataFolder {
 }
 
 #[test]
-fn what_is_derived_works_again_whatever_block_was_lost() {
+fn derived_data_is_rebuilt_after_loss_of_any_block() {
     for table in [Table::Unid, Table::ByModseq, Table::View, Table::Tree, Table::ViewBack, Table::Meta] {
         let closed = ClosedDataFolder::new();
         closed.flip(table);
@@ -132,10 +132,10 @@ fn what_is_derived_works_again_whatever_block_was_lost() {
         assert!(answer.says[0].ends_with("findings, all repaired."), "{table:?}: {answer:?}");
         let instance = closed.reopen();
         for user in ["ann", "bob"] {
-            assert!(instance.directory.person(&format!("{user}@acme.test")).expect("a look").is_some(), "{table:?}");
+            assert!(instance.directory.person(&format!("{user}@acme.test")).expect("a lookup").is_some(), "{table:?}");
             let file = instance.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
             let view = file.view().expect("a view");
-            let inbox = view.folder("INBOX").expect("a look").expect("an inbox");
+            let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox");
             assert_eq!(view.status(inbox.id).expect("a status").messages, 1, "{table:?}");
         }
         drop(closed.folder);
@@ -143,17 +143,20 @@ fn what_is_derived_works_again_whatever_block_was_lost() {
 }
 
 #[test]
-fn a_server_whose_first_notes_are_lost_opens_again() {
+fn server_opens_after_the_first_notes_are_lost() {
     let closed = ClosedDataFolder::new();
     closed.flip(Table::Summary);
-    let told = closed.fixup().expect_err("it tells what is lost").to_string();
-    assert!(told.contains("names.nsf: ") && told.contains("mail/bob.nsf: ") && !told.contains("store: "), "{told}");
+    let failure = closed.fixup().expect_err("lost notes are reported").to_string();
+    assert!(
+        failure.contains("names.nsf: ") && failure.contains("mail/bob.nsf: ") && !failure.contains("store: "),
+        "{failure}"
+    );
     let instance = closed.reopen();
-    instance.directory.domain_add("elsewhere.test", &[]).expect("it works on");
+    instance.directory.domain_add("elsewhere.test", &[]).expect("the directory can be changed");
 }
 
 #[test]
-fn lost_mailboxes_come_back_under_their_names() {
+fn lost_mailboxes_are_restored_with_their_names() {
     let Sample { instance, folder } = Sample::new();
     let file = instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let names = |file: &MailFile| {
@@ -164,10 +167,10 @@ fn lost_mailboxes_come_back_under_their_names() {
             .collect::<Vec<_>>()
     };
     let before = names(&file);
-    let drafts = file.view().expect("a view").folder("Drafts").expect("a look").expect("the mail file exists").id;
+    let drafts = file.view().expect("a view").folder("Drafts").expect("a lookup").expect("the mailbox exists").id;
     file.append(drafts, &[message("Subject: a draft\r\n\r\n")]).expect("it goes in");
     let number = file.database().number();
-    let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("the mail file exists").id;
+    let inbox = file.view().expect("a view").folder("INBOX").expect("a lookup").expect("the mailbox exists").id;
     let mut batch = store::Batch::new();
     for view in [inbox, drafts] {
         for part in [0, 1] {
@@ -182,15 +185,15 @@ fn lost_mailboxes_come_back_under_their_names() {
     expected.sort_unstable();
     assert_eq!(after, expected);
     let view = file.view().expect("a view");
-    let drafts = view.folder("Drafts").expect("a look").expect("the mail file exists");
+    let drafts = view.folder("Drafts").expect("a lookup").expect("the mailbox exists");
     assert_eq!(view.status(drafts.id).expect("a status").messages, 1);
-    let inbox = view.folder("INBOX").expect("a look").expect("the mail file exists");
+    let inbox = view.folder("INBOX").expect("a lookup").expect("the mailbox exists");
     file.append(inbox.id, &[message("Subject: new\r\n\r\n")]).expect("it goes in");
     drop(folder);
 }
 
 #[test]
-fn a_fixup_that_was_killed_is_finished_by_the_next() {
+fn next_fixup_completes_a_killed_one() {
     let closed = ClosedDataFolder::new();
     let instance = Instance::open(Arc::clone(&closed.config)).expect("it opens");
     instance.store.blobs().set_references_missing(&instance.store).expect("noted");
@@ -202,7 +205,7 @@ fn a_fixup_that_was_killed_is_finished_by_the_next() {
 }
 
 #[test]
-fn references_to_attachments_are_made_anew() {
+fn attachment_references_are_rebuilt() {
     let closed = ClosedDataFolder::new();
     closed.flip(Table::BlobRef);
     closed.fixup().expect_err("the lengths of attachments were in the same block");

@@ -27,7 +27,7 @@ fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
 fn count(sample: &Sample) -> u64 {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let view = file.view().expect("a view");
-    let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
+    let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox").id;
     u64::from(view.status(inbox).expect("a status").messages)
 }
 
@@ -36,7 +36,7 @@ fn check_resumes(sample: &Sample, request: &ImportRequest) {
     let mut attempts = 0;
     loop {
         attempts += 1;
-        assert!(attempts < 100, "the import gets nowhere");
+        assert!(attempts < 100, "the import makes no progress");
         let mut steps = 0;
         let outcome = execute(&sample.instance, request, &mut |_| {
             steps += 1;
@@ -47,12 +47,12 @@ fn check_resumes(sample: &Sample, request: &ImportRequest) {
             Err(failure) => assert!(matches!(failure, Failure::Partial { .. }), "{failure}"),
         }
     }
-    assert!(attempts > 1, "the import was never broken off");
+    assert!(attempts > 1, "the import was never cancelled");
     assert_eq!(count(sample), COUNT);
 }
 
 #[test]
-fn an_import_of_an_mbox_goes_on_where_it_was_broken_off() {
+fn interrupted_mbox_import_resumes() {
     let sample = Sample::new();
     let text: String =
         (0..COUNT).map(|n| format!("From a@b.test Sat Jan  3 01:05:34 2026\nSubject: {n}\n\ntext\n\n")).collect();
@@ -61,7 +61,7 @@ fn an_import_of_an_mbox_goes_on_where_it_was_broken_off() {
 }
 
 #[test]
-fn an_import_of_files_goes_on_where_it_was_broken_off() {
+fn interrupted_eml_import_resumes() {
     let sample = Sample::new();
     let folder = sample.folder.path().join("letters");
     std::fs::create_dir(&folder).expect("the folder is writable");
@@ -73,7 +73,7 @@ fn an_import_of_files_goes_on_where_it_was_broken_off() {
 }
 
 #[test]
-fn files_that_are_named_one_by_one_are_imported_together() {
+fn several_named_files_are_one_import() {
     let sample = Sample::new();
     let top = sample.folder.path();
     let files: Vec<PathBuf> = (0..COUNT).map(|number| top.join(format!("{number}.eml"))).collect();
@@ -110,7 +110,7 @@ fn export(sample: &Sample, format: MailFormat, to: &str, flags: bool) -> Answer 
 fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let view = file.view().expect("a view");
-    let folder = view.folder(name).expect("a look").unwrap_or_else(|| panic!("there is a mailbox {name}")).id;
+    let folder = view.folder(name).expect("a lookup").unwrap_or_else(|| panic!("there is a mailbox {name}")).id;
     let mut found = Vec::new();
     view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
         let raw = view.message(entry.note)?.expect("an entry has its message").raw()?;
@@ -127,14 +127,14 @@ fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
 
 fn folders(sample: &Sample) -> Vec<String> {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let folders = file.view().expect("a view").folders().expect("a look");
+    let folders = file.view().expect("a view").folders().expect("a lookup");
     folders.into_iter().map(|folder| folder.name).collect()
 }
 
 /// Appends a message to a mailbox as IMAP APPEND does.
 fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64) {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let found = file.view().expect("a view").folder(name).expect("a look");
+    let found = file.view().expect("a view").folder(name).expect("a lookup");
     let folder = found.map_or_else(|| file.folder_create(name, None).expect("it is new").0, |folder| folder.id);
     let flags = flags.iter().copied().collect();
     let message = NewMessage { raw: raw.to_vec(), flags, received: Some(Timestamp::from_seconds(seconds)) };
@@ -144,8 +144,8 @@ fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64)
 /// Returns all files below a folder: relative path and content.
 fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let found = mail_files::files_below(folder).expect("readable");
-    let way = |found: &FileEntry| found.path.strip_prefix(folder).expect("below").to_string_lossy().into_owned();
-    found.iter().map(|found| (way(found), std::fs::read(&found.path).expect("readable"))).collect()
+    let relative = |found: &FileEntry| found.path.strip_prefix(folder).expect("below").to_string_lossy().into_owned();
+    found.iter().map(|found| (relative(found), std::fs::read(&found.path).expect("readable"))).collect()
 }
 
 /// Returns messages that combine the difficult cases of line ends, quoting and ends of files.
@@ -162,7 +162,7 @@ fn nasty() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn messages_survive_every_format_as_they_are_on_the_wire() {
+fn messages_round_trip_through_every_format() {
     let sample = Sample::new();
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let messages = nasty();
@@ -190,7 +190,7 @@ fn messages_survive_every_format_as_they_are_on_the_wire() {
 }
 
 #[test]
-fn files_come_out_of_their_format_as_they_went_in() {
+fn files_round_trip_through_every_format() {
     let sample = Sample::new();
     let top = sample.folder.path();
     for (number, content) in (1_700_000_000..).zip(nasty()) {
@@ -210,11 +210,11 @@ fn files_come_out_of_their_format_as_they_went_in() {
     }
     let before = tree(&top.join("in-m"));
     let after = tree(&top.join("m"));
-    assert!(before.iter().all(|(way, content)| after.get(way) == Some(content)), "{after:?}");
-    let contents = |way: &str| -> Vec<Vec<u8>> { tree(&top.join(way)).into_values().collect() };
+    assert!(before.iter().all(|(path, content)| after.get(path) == Some(content)), "{after:?}");
+    let contents = |path: &str| -> Vec<Vec<u8>> { tree(&top.join(path)).into_values().collect() };
     assert!(contents("in-d/.Entw&APw-rfe/cur") == contents("d/.Entw&APw-rfe/cur"));
-    let sorted = |way: &str| {
-        let mut contents = contents(way);
+    let sorted = |path: &str| {
+        let mut contents = contents(path);
         contents.sort();
         contents
     };
@@ -222,7 +222,7 @@ fn files_come_out_of_their_format_as_they_went_in() {
 }
 
 #[test]
-fn flags_dates_and_folders_come_back() {
+fn flags_dates_and_folders_round_trip() {
     for format in [MailFormat::Mbox, MailFormat::Maildir, MailFormat::Eml] {
         let sample = Sample::new();
         let names = ["Work.2026", "Work/2026", "Entw\u{fc}rfe/a & b", "a.mbox", "..", "flags.jsonl"];
@@ -244,7 +244,7 @@ fn flags_dates_and_folders_come_back() {
 }
 
 #[test]
-fn exported_mail_is_for_its_owner_alone_and_has_its_times() {
+fn exported_files_are_private_and_keep_message_times() {
     use std::os::unix::fs::PermissionsExt;
     let sample = Sample::new();
     append(&sample, "Old", b"Subject: a\r\n\r\n", &["Later"], 1_000_000_000);
@@ -264,7 +264,7 @@ fn exported_mail_is_for_its_owner_alone_and_has_its_times() {
 }
 
 #[test]
-fn flags_are_read_from_headers_keyword_files_and_lists() {
+fn flags_are_read_from_headers_and_maildir_keywords() {
     let sample = Sample::new();
     let top = sample.folder.path();
     let separator = "From a@b.test Sat Jan  3 01:05:34 2026\n";
@@ -288,7 +288,7 @@ fn flags_are_read_from_headers_keyword_files_and_lists() {
 }
 
 #[test]
-fn single_files_have_the_time_of_their_header_or_their_own() {
+fn received_time_falls_back_to_date_header_and_file_time() {
     let sample = Sample::new();
     let top = sample.folder.path();
     let date = "Date: Thu, 1 Jan 2026 00:00:00 +0000\n";
@@ -303,7 +303,7 @@ fn single_files_have_the_time_of_their_header_or_their_own() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_does_not_stop_the_rest() {
+fn unreadable_files_are_reported_and_skipped() {
     let sample = Sample::new();
     let top = sample.folder.path();
     write(&top.join("letters/good.eml"), "Subject: good\r\n\r\n");
@@ -329,7 +329,7 @@ fn what_cannot_be_read_is_named_and_does_not_stop_the_rest() {
 }
 
 #[test]
-fn a_failed_import_says_what_went_in_and_goes_on_when_there_is_room() {
+fn import_over_quota_reports_progress_and_resumes() {
     let sample = Sample::new();
     let text = format!("From a@b.test Sat Jan  3 01:05:34 2026\n\n{}\n\n", "x".repeat(1_000));
     write(&sample.folder.path().join("big.mbox"), text.repeat(1_500));
@@ -343,13 +343,13 @@ fn a_failed_import_says_what_went_in_and_goes_on_when_there_is_room() {
 }
 
 /// Cancels an import after a number of progress reports.
-fn break_off(sample: &Sample, request: &ImportRequest, steps: usize) {
+fn cancel(sample: &Sample, request: &ImportRequest, steps: usize) {
     let mut left = steps;
     let outcome = execute(&sample.instance, request, &mut |_| {
         left -= 1;
         if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    let failure = outcome.expect_err("it is broken off").to_string();
+    let failure = outcome.expect_err("the import is cancelled").to_string();
     assert!(
         failure.contains("interrupted; what was done") && failure.contains("continues where it stopped"),
         "{failure}"
@@ -372,14 +372,14 @@ fn numbers(sample: &Sample, name: &str) -> Vec<u64> {
 }
 
 #[test]
-fn an_mbox_that_was_changed_meanwhile_is_imported_whole() {
+fn changed_mbox_is_imported_completely_on_resume() {
     let all = numbered(COUNT + 10);
     let check = |now: &[String], expected: Vec<u64>| {
         let sample = Sample::new();
         let path = sample.folder.path().join("big.mbox");
         write(&path, all[..COUNT as usize].concat());
         let request = request(&sample, "big.mbox", MailFormat::Mbox);
-        break_off(&sample, &request, 9);
+        cancel(&sample, &request, 9);
         write(&path, now.concat());
         import(&sample, request);
         assert_eq!(numbers(&sample, "INBOX"), expected);
@@ -394,11 +394,11 @@ fn an_mbox_that_was_changed_meanwhile_is_imported_whole() {
 }
 
 #[test]
-fn another_folder_makes_it_another_import() {
+fn import_into_another_folder_is_independent() {
     let sample = Sample::new();
     write(&sample.folder.path().join("big.mbox"), numbered(COUNT).concat());
     let to = |folder: &str| ImportRequest { folder: folder.into(), ..request(&sample, "big.mbox", MailFormat::Mbox) };
-    break_off(&sample, &to("B2"), 9);
+    cancel(&sample, &to("B2"), 9);
     import(&sample, to("B3"));
     import(&sample, to("B2"));
     for folder in ["B2", "B3"] {
@@ -407,7 +407,7 @@ fn another_folder_makes_it_another_import() {
 }
 
 #[test]
-fn a_maildir_that_was_changed_meanwhile_is_imported_whole() {
+fn changed_maildir_is_imported_completely_on_resume() {
     let check = |change: &dyn Fn(&Path)| -> Answer {
         let sample = Sample::new();
         let top = sample.folder.path().join("dir");
@@ -416,7 +416,7 @@ fn a_maildir_that_was_changed_meanwhile_is_imported_whole() {
             write(&top.join(part).join(format!("{}.x", 1_000_000_000 + number)), format!("Subject: {number}\n\n"));
         }
         let request = request(&sample, "dir", MailFormat::Maildir);
-        break_off(&sample, &request, 9);
+        cancel(&sample, &request, 9);
         change(&top);
         let answer = import(&sample, request);
         assert_eq!(numbers(&sample, "INBOX"), (0..COUNT).collect::<Vec<_>>());
@@ -424,21 +424,21 @@ fn a_maildir_that_was_changed_meanwhile_is_imported_whole() {
     };
     let path = |top: &Path, part: &str, number: u64| top.join(part).join(format!("{}.x", 1_000_000_000 + number));
     let gone = check(&|top| {
-        (0..400).for_each(|number| std::fs::remove_file(path(top, "cur", number)).expect("the mail file exists"))
+        (0..400).for_each(|number| std::fs::remove_file(path(top, "cur", number)).expect("the message file exists"))
     });
     assert!(gone.says[0].contains("was read from the beginning"), "{:?}", gone.says);
     let moved = check(&|top| {
         for number in 1_000..COUNT {
             let mut to = path(top, "cur", number).into_os_string();
             to.push(":2,S");
-            std::fs::rename(path(top, "new", number), to).expect("the mail file exists");
+            std::fs::rename(path(top, "new", number), to).expect("the message file exists");
         }
     });
     assert!(moved.says.is_empty(), "{:?}", moved.says);
 }
 
 #[test]
-fn what_went_in_stays_done_when_another_file_is_interrupted() {
+fn completed_files_are_not_reimported_after_an_interruption() {
     let check = |files: &[&str], folder: &str| {
         let sample = Sample::new();
         let top = sample.folder.path();
@@ -451,8 +451,8 @@ fn what_went_in_stays_done_when_another_file_is_interrupted() {
         let request = ImportRequest { files, folder: folder.into(), ..request(&sample, "", MailFormat::Mbox) };
         // The first call finishes the second file and starts the third. The second call finishes the third file and
         // starts the last.
-        break_off(&sample, &request, 12);
-        break_off(&sample, &request, 7);
+        cancel(&sample, &request, 12);
+        cancel(&sample, &request, 7);
         let found = |sample: &Sample| -> Vec<u64> {
             let names = folders(sample).into_iter().filter(|name| name == folder || name.len() == 1);
             let mut found: Vec<u64> = names.flat_map(|name| numbers(sample, &name)).collect();
@@ -469,7 +469,7 @@ fn what_went_in_stays_done_when_another_file_is_interrupted() {
 }
 
 #[test]
-fn what_went_in_stays_done_while_something_is_left_out() {
+fn completed_files_are_not_reimported_while_others_are_skipped() {
     let sample = Sample::new();
     let top = sample.folder.path();
     let first = numbered(3)[..2].concat();
@@ -485,15 +485,15 @@ fn what_went_in_stays_done_while_something_is_left_out() {
     assert_eq!(run(&plain), (Some(0), Some(1), true));
     assert_eq!(run(&ImportRequest { restart: true, ..plain.clone() }), (Some(2), Some(0), true));
     write(&top.join("profile/a"), format!("{first}{second}"));
-    assert_eq!(run(&plain), (Some(1), Some(0), true), "what was added since");
-    std::fs::remove_file(top.join("profile/a.msf")).expect("the mail file exists");
+    assert_eq!(run(&plain), (Some(1), Some(0), true), "only the added message");
+    std::fs::remove_file(top.join("profile/a.msf")).expect("the file exists");
     assert_eq!(run(&plain), (Some(0), Some(1), false));
     assert_eq!(run(&plain), (Some(3), Some(0), false), "a new import");
     assert_eq!(numbers(&sample, "a"), [0, 0, 0, 1, 1, 1, 2, 2]);
 }
 
 #[test]
-fn a_file_that_was_left_out_is_tried_again_wherever_the_import_was_interrupted() {
+fn skipped_files_are_retried_after_an_interruption() {
     let sample = Sample::new();
     let top = sample.folder.path().join("letters");
     for number in 1..=COUNT {
@@ -506,7 +506,7 @@ fn a_file_that_was_left_out_is_tried_again_wherever_the_import_was_interrupted()
     hide(3);
     hide(COUNT);
     let request = request(&sample, "letters", MailFormat::Eml);
-    break_off(&sample, &request, 9);
+    cancel(&sample, &request, 9);
     let answer = sample.execute(Request::Import(request.clone())).expect("it goes on");
     assert!(answer.complaint.is_some_and(|complaint| complaint.contains("00003") && complaint.contains("02000")));
     for number in [3, COUNT] {
@@ -517,7 +517,7 @@ fn a_file_that_was_left_out_is_tried_again_wherever_the_import_was_interrupted()
 }
 
 #[test]
-fn a_source_that_may_have_been_forgotten_leaves_out_what_is_there() {
+fn evicted_import_state_falls_back_to_duplicate_detection() {
     let sample = Sample::new();
     write(&sample.folder.path().join("boxes/a"), numbered(4).concat());
     write(&sample.folder.path().join("boxes/a.msf"), "rubbish");
@@ -534,7 +534,7 @@ fn a_source_that_may_have_been_forgotten_leaves_out_what_is_there() {
 }
 
 #[test]
-fn what_is_damaged_is_named_and_the_rest_is_exported() {
+fn damaged_message_is_reported_and_the_rest_is_exported() {
     for (format, out) in [(MailFormat::Mbox, "m"), (MailFormat::Maildir, "d"), (MailFormat::Eml, "e")] {
         let sample = Sample::new();
         for subject in ["one", "two", "three"] {
@@ -542,8 +542,8 @@ fn what_is_damaged_is_named_and_the_rest_is_exported() {
         }
         let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
         let view = file.view().expect("a view");
-        let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
-        let second = view.entry(inbox, base::Uid(2)).expect("a look").expect("the second message").note;
+        let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox").id;
+        let second = view.entry(inbox, base::Uid(2)).expect("a lookup").expect("the second message").note;
         let key = |note: base::NoteId| [file.database().number().to_key(), note.to_key()].concat();
         let mut batch = store::Batch::new();
         batch.delete_range(store::Table::Body, &key(second), &key(base::NoteId(second.0 + 1)));

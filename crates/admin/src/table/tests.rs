@@ -37,7 +37,7 @@ fn check(name: &str, content: &str, change: impl FnOnce(&mut TableImport)) -> (R
     let answer = import(&sample.instance, &request, &mut report).map_err(|failure| failure.to_string());
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
     export(&sample.instance, &request, &mut report).expect("written");
-    let text = std::fs::read_to_string(back).expect("the mail file exists");
+    let text = std::fs::read_to_string(back).expect("the export exists");
     (answer, text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
 }
 
@@ -62,11 +62,11 @@ fn columns_become_items_of_their_types() {
     assert_eq!(documents[0]["Born"], json!("1970-02-28T00:00:00Z"));
     assert_eq!((&documents[0]["Height"], &documents[0]["Code"]), (&json!(1.75), &json!("007")));
     assert_eq!(documents[0]["Categories"], json!(["a", "b"]));
-    assert_eq!(documents[1].get("Born"), None, "what is empty is no item");
+    assert_eq!(documents[1].get("Born"), None, "an empty cell creates no item");
 }
 
 #[test]
-fn lines_of_json_are_taken_as_they_are() {
+fn json_lines_are_imported_and_invalid_ones_refused() {
     let lines = "{\"Name\":\"Ann\",\"Numbers\":[1,2],\"Sub\":{\"a\":1}}\n{\"Name\":\"Bob\",\"More\":true}\n[]\nzork\n";
     let (answer, documents) = check("people.jsonl", lines, |_| {});
     let answer = answer.expect("taken");
@@ -77,7 +77,7 @@ fn lines_of_json_are_taken_as_they_are() {
 }
 
 #[test]
-fn a_dry_run_changes_nothing_and_tells_what_would_be() {
+fn dry_run_reports_documents_without_creating_them() {
     let (answer, documents) = check("people.csv", CSV, |request| request.dry_run = true);
     let answer = answer.expect("read");
     assert_eq!((answer.data["documents"].clone(), documents.len()), (json!(2), 0));
@@ -85,7 +85,7 @@ fn a_dry_run_changes_nothing_and_tells_what_would_be() {
 }
 
 #[test]
-fn rows_that_do_not_fit_their_columns_are_told() {
+fn rows_with_wrong_types_or_field_counts_are_reported() {
     let (answer, documents) = check("people.csv", "Name,Height\nAnn,tall\nBob,1.8\nCarl,1,2\n", |request| {
         request.map = vec!["height=Height:number".to_owned()];
     });
@@ -95,7 +95,7 @@ fn rows_that_do_not_fit_their_columns_are_told() {
 }
 
 #[test]
-fn a_mapping_that_cannot_be_is_refused() {
+fn invalid_mapping_is_refused() {
     for (map, expected) in [("Name", "COLUMN=ITEM"), ("Name=x:zork", "types are"), ("Zork=x", "no column")] {
         let (answer, documents) = check("people.csv", CSV, |request| request.map = vec![map.to_owned()]);
         let error = answer.expect_err("refused");
@@ -116,13 +116,13 @@ fn numbers(sample: &Sample) -> Vec<usize> {
     let back = sample.folder.path().join("back.jsonl");
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
     export(&sample.instance, &request, &mut |_| ControlFlow::Continue(())).expect("written");
-    let text = std::fs::read_to_string(back).expect("the mail file exists");
+    let text = std::fs::read_to_string(back).expect("the export exists");
     let number = |line: &str| serde_json::from_str::<Json>(line).ok()?["N"].as_f64().map(|number| number as usize);
     text.lines().map(|line| number(line).expect("a number")).collect()
 }
 
 #[test]
-fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
+fn resume_continues_an_interrupted_import() {
     let sample = with_table();
     let file = sample.folder.path().join("in.csv");
     let rows = |count: usize| (0..count).map(|row| format!("{row},x\n")).collect::<String>();
@@ -130,34 +130,34 @@ fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
     let request = import_of(file);
     let resume = TableImport { resume: true, ..request.clone() };
     let restart = TableImport { restart: true, ..request.clone() };
-    let told = import_again(&sample, &request, true).expect_err("it is broken off");
-    assert!(told.contains("1000 documents were created before that; the same command with --resume"), "{told}");
+    let failure = import_again(&sample, &request, true).expect_err("it is cancelled");
+    assert!(failure.contains("1000 documents were created before that; the same command with --resume"), "{failure}");
     assert_eq!(numbers(&sample), (0..1_000).collect::<Vec<_>>());
-    let told = import_again(&sample, &request, false).expect_err("it was not said what to do");
-    assert!(told.contains("interrupted after row 1000, with 1000 documents created"), "{told}");
+    let failure = import_again(&sample, &request, false).expect_err("neither --resume nor --restart is given");
+    assert!(failure.contains("interrupted after row 1000, with 1000 documents created"), "{failure}");
     let dry = TableImport { dry_run: true, ..request.clone() };
     assert_eq!(import_again(&sample, &dry, false), Ok(2_234), "a dry run reads everything");
-    import_again(&sample, &resume, true).expect_err("it is broken off again");
+    import_again(&sample, &resume, true).expect_err("it is cancelled again");
     assert_eq!(import_again(&sample, &resume, false), Ok(2_234));
     assert_eq!(numbers(&sample), (0..2_234).collect::<Vec<_>>(), "every row once");
-    let told = import_again(&sample, &resume, false).expect_err("it has ended");
-    assert!(told.contains("nothing to resume: no import of ") && told.contains("without --resume"), "{told}");
-    assert_eq!(numbers(&sample).len(), 2_234, "no row is a document twice");
-    let told = import_again(&sample, &request, true).expect_err("it is broken off");
-    assert!(told.contains("1000 documents were created before that"), "from the first row: {told}");
+    let failure = import_again(&sample, &resume, false).expect_err("the import is complete");
+    assert!(failure.contains("nothing to resume: no import of ") && failure.contains("without --resume"), "{failure}");
+    assert_eq!(numbers(&sample).len(), 2_234, "no row creates two documents");
+    let failure = import_again(&sample, &request, true).expect_err("it is cancelled");
+    assert!(failure.contains("1000 documents were created before that"), "from the first row: {failure}");
     assert_eq!(import_again(&sample, &restart, false), Ok(2_234));
-    assert_eq!(numbers(&sample).len(), 2_234 + 1_000 + 2_234, "nothing is taken back");
-    import_again(&sample, &request, true).expect_err("it is broken off");
+    assert_eq!(numbers(&sample).len(), 2_234 + 1_000 + 2_234, "documents are not deleted");
+    import_again(&sample, &request, true).expect_err("it is cancelled");
     std::fs::write(&request.file, format!("N,M\n{}", rows(9_999))).expect("written");
-    let told = import_again(&sample, &resume, false).expect_err("it has changed");
-    assert!(told.contains("--restart starts again with the first row"), "{told}");
+    let failure = import_again(&sample, &resume, false).expect_err("the file has changed");
+    assert!(failure.contains("--restart starts again with the first row"), "{failure}");
     let input = TableImport { file: "-".into(), ..resume };
-    let told = import_again(&sample, &input, false).expect_err("nobody knows what comes");
-    assert!(told.contains("--resume requires a file"), "{told}");
+    let failure = import_again(&sample, &input, false).expect_err("standard input cannot be resumed");
+    assert!(failure.contains("--resume requires a file"), "{failure}");
 }
 
 #[test]
-fn late_columns_have_one_type_whatever_broke_the_import_off() {
+fn late_columns_keep_their_type_across_resumed_imports() {
     let sample = with_table();
     let file = sample.folder.path().join("in.jsonl");
     let late = |number| match number {
@@ -169,18 +169,18 @@ fn late_columns_have_one_type_whatever_broke_the_import_off() {
     std::fs::write(&file, rows).expect("written");
     let request = import_of(file);
     let resume = TableImport { resume: true, ..request.clone() };
-    import_again(&sample, &request, true).expect_err("it is broken off before the first");
-    import_again(&sample, &resume, true).expect_err("it is broken off between both");
+    import_again(&sample, &request, true).expect_err("it is cancelled before the first");
+    import_again(&sample, &resume, true).expect_err("it is cancelled between both");
     assert_eq!(numbers(&sample).len(), 1_500);
     assert_eq!(import_again(&sample, &resume, false), Ok(2_000));
     assert_eq!(numbers(&sample).len(), 2_000);
-    let text = std::fs::read_to_string(sample.folder.path().join("back.jsonl")).expect("the mail file exists");
+    let text = std::fs::read_to_string(sample.folder.path().join("back.jsonl")).expect("the export exists");
     let found: Vec<&str> = text.lines().filter(|line| line.contains("Late")).collect();
     assert!(found.len() == 2 && found[0].contains("\"Late\":5.0") && found[1].contains("\"Late\":6.0"), "{found:?}");
 }
 
 #[test]
-fn a_row_without_end_is_refused_and_those_before_it_are_taken() {
+fn unterminated_row_is_refused_and_earlier_rows_are_imported() {
     let rows = |range: std::ops::Range<u32>| range.map(|row| format!("{row},x\n")).collect::<String>();
     let before = rows(1..501);
     let endless = "and so on ".repeat(2 << 20);
@@ -203,8 +203,8 @@ fn a_row_without_end_is_refused_and_those_before_it_are_taken() {
             assert_eq!((&answer.data["documents"], &answer.data["refused"]), (&json!(count), &json!(1)));
             assert_eq!(answer.data["unread_from_row"], json!(count + 1));
             let complaint = answer.complaint.expect("the command fails");
-            let told = format!("row {} and everything after it was not read: {expected}", count + 1);
-            assert!(complaint.starts_with(&told) && complaint.contains("--resume") != is_dry, "{complaint}");
+            let summary = format!("row {} and everything after it was not read: {expected}", count + 1);
+            assert!(complaint.starts_with(&summary) && complaint.contains("--resume") != is_dry, "{complaint}");
             assert_eq!(documents.len(), if is_dry { 0 } else { count });
         }
     }
@@ -213,7 +213,7 @@ fn a_row_without_end_is_refused_and_those_before_it_are_taken() {
 }
 
 #[test]
-fn quotes_that_are_closed_are_no_fault() {
+fn closed_quotes_are_accepted() {
     let content = "N,M\n1,\"\"\n2,\"a \"\"b\"\"\"\n3,5\" x\n4,\"a\r\n\"\"\"\r\n5,\"\"\"\"";
     let (answer, documents) = check("rows.csv", content, |_| {});
     let answer = answer.expect("taken");
@@ -223,22 +223,22 @@ fn quotes_that_are_closed_are_no_fault() {
 }
 
 #[test]
-fn a_file_whose_quote_was_mended_is_gone_on_with() {
+fn import_resumes_after_a_quote_is_closed() {
     let sample = with_table();
     let file = sample.folder.path().join("in.csv");
     std::fs::write(&file, "N,M\n0,x\n1,\"x\n2,x\n").expect("written");
     let request = import_of(file);
     assert_eq!(import_again(&sample, &request, false), Ok(1));
     std::fs::write(&request.file, "N,M\n0,x\n1,x\n2,x\n").expect("written");
-    let told = import_again(&sample, &request, false).expect_err("it was not said what to do");
-    assert!(told.contains("interrupted after row 1, with 1 document created"), "{told}");
+    let failure = import_again(&sample, &request, false).expect_err("neither --resume nor --restart is given");
+    assert!(failure.contains("interrupted after row 1, with 1 document created"), "{failure}");
     let resume = TableImport { resume: true, ..request };
     assert_eq!(import_again(&sample, &resume, false), Ok(3));
     assert_eq!(numbers(&sample), [0, 1, 2]);
 }
 
 #[test]
-fn rows_of_too_few_and_too_many_fields_are_refused() {
+fn rows_with_wrong_field_counts_are_refused() {
     for is_dry in [true, false] {
         let (answer, documents) =
             check("rows.csv", "A,B,C\n1,2,3\n1,2\n\n1\n1,2,3,4\n,,\n", |request| request.dry_run = is_dry);
@@ -254,7 +254,7 @@ fn rows_of_too_few_and_too_many_fields_are_refused() {
 }
 
 #[test]
-fn rows_that_end_early_are_taken_when_requested() {
+fn short_rows_option_accepts_missing_fields() {
     let (answer, documents) = check("rows.csv", "A,B,C\n1,2\n1\n1,2,3,4\n1,2,3\n", |request| request.short_rows = true);
     let answer = answer.expect("the others are taken");
     assert_eq!(answer.data["rejected_rows"], json!([{"row": 3, "reason": "it has 4 fields instead of 3"}]));
@@ -264,7 +264,7 @@ fn rows_that_end_early_are_taken_when_requested() {
 }
 
 #[test]
-fn what_a_number_would_not_keep_is_text() {
+fn numbers_that_would_lose_digits_become_text() {
     let lines = "{\"A\":224436.00250646658,\"Card\":1234567890123456789}\n{\"A\":-120715.95101781131,\"Card\":5}\n";
     let (answer, documents) = check("rows.jsonl", lines, |_| {});
     answer.expect("taken");
@@ -281,7 +281,7 @@ fn what_a_number_would_not_keep_is_text() {
 }
 
 #[test]
-fn what_is_empty_in_a_list_of_texts_keeps_its_place() {
+fn empty_values_keep_their_position_in_text_lists() {
     let (_, documents) = check("rows.jsonl", "{\"L\":[\"x\",\"\",\"z\"],\"N\":[\"\",\"\"]}\n", |_| {});
     assert_eq!((&documents[0]["L"], documents[0].get("N")), (&json!(["x", "", "z"]), None));
     let (_, documents) = check("rows.csv", "L\na;;b\n", |request| request.map = vec!["L=L:text-list".to_owned()]);
@@ -289,34 +289,30 @@ fn what_is_empty_in_a_list_of_texts_keeps_its_place() {
 }
 
 #[test]
-fn what_follows_from_the_header_is_no_column() {
+fn mapping_to_response_reference_is_refused() {
     let (answer, documents) = check("rows.csv", "Name\nx\n", |request| request.map = vec!["Name=$ref".to_owned()]);
-    let answer = answer.expect("it is told");
-    assert!(
-        answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|why| why.contains("$REF")),
-        "{:?}",
-        answer.data
-    );
+    let answer = answer.expect("an answer");
+    assert!(answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|why| why.contains("$REF")), "{:?}", answer.data);
     assert!(documents.is_empty());
 }
 
 #[test]
-fn an_import_that_runs_is_not_taken_for_one_that_was_broken_off() {
+fn import_is_refused_while_running_and_for_system_databases() {
     let sample = with_table();
     let file = sample.folder.path().join("rows.csv");
     let rows: String = (0..2_000).map(|row| format!("{row}\n")).collect();
     std::fs::write(&file, format!("N\n{rows}")).expect("written");
     let request = import_of(file);
     let resume = TableImport { resume: true, ..request.clone() };
-    let mut told = Vec::new();
+    let mut failures = Vec::new();
     let mut report = |_| {
-        told.push(
+        failures.push(
             import(&sample.instance, &resume, &mut |_| ControlFlow::Continue(())).expect_err("it runs").to_string(),
         );
         ControlFlow::Continue(())
     };
     import(&sample.instance, &request, &mut report).expect("taken");
-    assert!(!told.is_empty() && told.iter().all(|told| told.contains("is running")), "{told:?}");
+    assert!(!failures.is_empty() && failures.iter().all(|failure| failure.contains("is running")), "{failures:?}");
     let system = TableImport { path: "names.nsf".to_owned(), ..request };
     let refused =
         import(&sample.instance, &system, &mut |_| ControlFlow::Continue(())).expect_err("it has its own commands");
@@ -324,7 +320,7 @@ fn an_import_that_runs_is_not_taken_for_one_that_was_broken_off() {
 }
 
 #[test]
-fn what_separates_fields_can_be_said() {
+fn delimiter_option_overrides_detection() {
     let (answer, documents) = check("rows.csv", "A,B;C\n1,5;2\n", |request| request.delimiter = Some(';'));
     answer.expect("taken");
     assert_eq!((&documents[0]["A,B"], &documents[0]["C"]), (&json!("1,5"), &json!(2.0)));
@@ -335,8 +331,8 @@ fn what_separates_fields_can_be_said() {
 }
 
 #[test]
-fn what_separates_fields_is_found_out_and_told() {
-    for (content, told) in [
+fn delimiter_is_detected_and_reported() {
+    for (content, expected) in [
         ("A;B\n1;\"x;y\"\n", Some("Fields were separated by ';', as detected in the first line")),
         ("\u{feff}\"A\"\tB\n1\tx;y\n", Some("Fields were separated by tabs, as detected in the first line")),
         ("\nA|B\n1|x;y\n", Some("Fields were separated by '|', as detected in the first line")),
@@ -346,30 +342,30 @@ fn what_separates_fields_is_found_out_and_told() {
         let answer = answer.expect("taken");
         assert_eq!((&documents[0]["A"], &documents[0]["B"]), (&json!(1.0), &json!("x;y")), "{content:?}");
         let sentence = answer.says.iter().find(|sentence| sentence.contains("Fields were separated"));
-        assert_eq!(sentence.map(|sentence| sentence.split("; ").next().unwrap_or_default()), told);
+        assert_eq!(sentence.map(|sentence| sentence.split("; ").next().unwrap_or_default()), expected);
     }
     let (_, documents) = check("rows.csv", "\"a;b;c\",B\n1,2\n", |_| {});
-    assert_eq!(documents[0]["a;b;c"], json!(1.0), "what stands within quotes separates nothing");
+    assert_eq!(documents[0]["a;b;c"], json!(1.0), "delimiters in quotes do not count");
 }
 
 #[test]
-fn bytes_that_are_no_text_are_told_by_row_and_column() {
+fn invalid_utf8_is_reported_with_row_and_column() {
     let sample = with_table();
     let file = sample.folder.path().join("in.csv");
     let request = import_of(file);
-    let told = |content: &[u8]| {
+    let import_bytes = |content: &[u8]| {
         std::fs::write(&request.file, content).expect("written");
         import(&sample.instance, &request, &mut |_| ControlFlow::Continue(())).map_err(|failure| failure.to_string())
     };
-    let why = told(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
+    let why = import_bytes(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
     assert!(why.contains("the first row cannot be read: column 2 (line 1) is not UTF-8 text"), "{why}");
-    let refusals = told(b"A,B\n1,x\n2,K\xF6ln\n").expect("the others are taken").data["rejected_rows"].clone();
+    let refusals = import_bytes(b"A,B\n1,x\n2,K\xF6ln\n").expect("the others are taken").data["rejected_rows"].clone();
     let why = refusals[0]["reason"].as_str().expect("a text");
     assert!(refusals[0]["row"] == 2 && why.starts_with("column \"B\" (line 3) is not UTF-8 text"), "{why}");
 }
 
 #[test]
-fn a_line_without_end_is_refused_alone() {
+fn overlong_json_line_is_refused_alone() {
     let endless = "and so on ".repeat(2 << 20);
     let lines = format!("{{\"N\":1}}\n{{\"N\":\"{endless}\"}}\n{{\"N\":3}}\n");
     let (answer, documents) = check("rows.jsonl", &lines, |_| {});
@@ -384,7 +380,7 @@ fn first_lines() -> String {
 }
 
 #[test]
-fn columns_that_first_occur_late_are_taken_and_told() {
+fn late_columns_are_imported_and_reported() {
     let late = "{\"N\":1001,\"Born\":\"2024-05-06\",\"Later\":null}\n\
                 {\"Tags\":[\"a\",\"b\"],\"Sub\":{\"a\":1},\"Later\":7,\"$Own\":1}\n";
     let content = first_lines() + late;
@@ -418,7 +414,7 @@ fn columns_that_first_occur_late_are_taken_and_told() {
 }
 
 #[test]
-fn options_of_columns_hold_for_late_ones() {
+fn mappings_apply_to_late_columns() {
     let content = first_lines() + "{\"Late\":1,\"Other\":2}\n{\"LATE\":3}\n";
     let mapped = |map: &str| {
         let map = map.split(' ').map(str::to_owned).collect();
@@ -434,7 +430,7 @@ fn options_of_columns_hold_for_late_ones() {
 }
 
 #[test]
-fn columns_are_so_many_and_their_names_so_long() {
+fn column_count_and_name_length_are_limited() {
     let fields =
         |range: std::ops::Range<usize>| range.map(|number| format!("\"C{number}\":1")).collect::<Vec<_>>().join(",");
     let some = fields(0..990);
@@ -452,7 +448,7 @@ fn columns_are_so_many_and_their_names_so_long() {
 }
 
 #[test]
-fn rows_that_no_document_can_hold_are_told_and_leave_the_others_alone() {
+fn rows_beyond_document_limits_are_refused_alone() {
     let list = "0,".repeat(1_000_000);
     let text = "x".repeat((16 << 20) - 20);
     let rows = [
@@ -469,19 +465,19 @@ fn rows_that_no_document_can_hold_are_told_and_leave_the_others_alone() {
         });
         let data = answer.expect("the others are taken").data;
         let refusals = data["rejected_rows"].as_array().expect("a list");
-        let told: Vec<_> = refusals.iter().map(|one| (one["row"].as_u64(), one["reason"].as_str().unwrap())).collect();
-        assert!(told[0].1.starts_with("column \"xxx") && told[0].1.len() < 300, "{}", told[0].1);
+        let refused: Vec<_> = refusals.iter().map(|one| (one["row"].as_u64(), one["reason"].as_str().unwrap())).collect();
+        assert!(refused[0].1.starts_with("column \"xxx") && refused[0].1.len() < 300, "{}", refused[0].1);
         let limit = |max: usize, what: &str| format!("limit exceeded: at most {max} {what}");
         let expected = [(3, limit(1_000_000, "values of an item"))];
-        assert_eq!(told[1..2], expected.each_ref().map(|(row, why)| (Some(*row), why.as_str())));
+        assert_eq!(refused[1..2], expected.each_ref().map(|(row, why)| (Some(*row), why.as_str())));
         let expected = [(4, limit(16 << 20, "bytes of the summary items of a note"))];
-        assert_eq!(told[2..], expected.each_ref().map(|(row, why)| (Some(*row), why.as_str())));
+        assert_eq!(refused[2..], expected.each_ref().map(|(row, why)| (Some(*row), why.as_str())));
         assert_eq!((&data["documents"], documents.len()), (&json!(2), if is_dry { 0 } else { 2 }));
     }
 }
 
 #[test]
-fn tables_of_commas_come_back() {
+fn csv_export_applies_formula_and_columns() {
     let sample = with_table();
     let file = sample.folder.path().join("in.csv");
     let back = sample.folder.path().join("out.csv");
@@ -493,7 +489,7 @@ fn tables_of_commas_come_back() {
     let formula = Some("SELECT Height > 1.77".to_owned());
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), formula, columns, format: None };
     export(&sample.instance, &request, &mut report).expect("written");
-    let text = std::fs::read_to_string(back).expect("the mail file exists");
+    let text = std::fs::read_to_string(back).expect("the export exists");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "$UNID,Name,Height");
     assert!(lines.len() == 2 && lines[1].ends_with(",Bob,1.8"), "{text}");
@@ -503,7 +499,7 @@ fn tables_of_commas_come_back() {
 /// file's content.
 fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut TableExport)) -> (Answer, String) {
     let sample = with_table();
-    let access: Access<level::Depositor> = open(&sample.instance, PATH).expect("itself").downgrade();
+    let access: Access<level::Depositor> = open(&sample.instance, PATH).expect("the server has access").downgrade();
     let accesses = [&access];
     let mut transaction = sample.instance.notes.transaction(&accesses).expect("it begins");
     for items in documents {
@@ -514,7 +510,7 @@ fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut Tabl
     let mut request = TableExport { path: PATH.to_owned(), file: file.clone(), ..TableExport::default() };
     change(&mut request);
     let answer = export(&sample.instance, &request, &mut |_| ControlFlow::Continue(())).expect("written");
-    (answer, std::fs::read_to_string(file).expect("the mail file exists"))
+    (answer, std::fs::read_to_string(file).expect("the export exists"))
 }
 
 fn line(text: &str) -> Json {
@@ -522,31 +518,31 @@ fn line(text: &str) -> Json {
 }
 
 #[test]
-fn rich_text_comes_back() {
+fn rich_text_round_trips() {
     let large = format!("<p>{}</p>", "rich ".repeat(500_000));
     let content = format!("{{\"Name\":\"Ann\",\"Body\":\"{large}\"}}\n{{\"Name\":\"Bob\"}}\n");
     let (answer, documents) =
         check("rows.jsonl", &content, |request| request.map = vec!["Body=Body:rich-text".to_owned()]);
-    assert!(answer.is_ok() && documents[0]["Body"] == json!(large), "longer than a piece of what is stored");
+    assert!(answer.is_ok() && documents[0]["Body"] == json!(large), "longer than a stored piece");
     assert_eq!(documents[1].get("Body"), None);
     let documents =
         || vec![vec![Item::text("Name", "Ann"), Item::body("Body", Value::RichText("<b>a, \"b\"</b>".to_owned()))]];
     let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    for (asked, expected) in [
+    for (selected, expected) in [
         (columns(&["body"]), "$UNID,body\n_,\"<b>a, \"\"b\"\"</b>\"\n"),
         (columns(&["Name"]), "$UNID,Name\n_,Ann\n"),
         (Vec::new(), "$UNID,Name,Body\n_,Ann,\"<b>a, \"\"b\"\"</b>\"\n"),
     ] {
-        let (_, text) = exported(documents(), "out.csv", |request| request.columns = asked);
+        let (_, text) = exported(documents(), "out.csv", |request| request.columns = selected);
         let unid = text.lines().nth(1).and_then(|line| line.split(',').next()).expect("a row").to_owned();
         assert_eq!(text.replace(&unid, "_"), expected);
     }
     let (_, text) = exported(documents(), "out.jsonl", |request| request.columns = columns(&["Name"]));
-    assert_eq!((&line(&text)["Name"], line(&text).get("Body")), (&json!("Ann"), None), "only what was asked for");
+    assert_eq!((&line(&text)["Name"], line(&text).get("Body")), (&json!("Ann"), None), "only the requested columns");
 }
 
 #[test]
-fn several_items_of_one_name_are_a_list() {
+fn items_with_one_name_are_exported_as_list() {
     let documents = || {
         let rich = |text: &str| Item::body("Body", Value::RichText(text.to_owned()));
         let number = |name: &str, value: Value| Item::summary(name, value);
@@ -568,7 +564,7 @@ fn several_items_of_one_name_are_a_list() {
 }
 
 #[test]
-fn what_an_export_leaves_out_is_told() {
+fn export_reports_omitted_values() {
     let documents = || {
         let part = Item::body("Part", Value::MimePart(vec![0xFF]));
         let at = Item::summary("At", Value::Time(base::Timestamp(1_500_000)));
@@ -584,7 +580,7 @@ fn what_an_export_leaves_out_is_told() {
         request.columns = vec!["N".to_owned()];
     });
     assert_eq!((text.lines().count(), &answer.data["documents_left_out"]), (1, &json!(1)));
-    assert_eq!(answer.data["values_left_out"], json!(0), "nobody asked for the part");
+    assert_eq!(answer.data["values_left_out"], json!(0), "the part was not requested");
     assert!(answer.complaint.is_some_and(|why| why.contains("1 document was left out")));
 }
 
@@ -592,7 +588,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Documents with items whose values do not show their types.
+/// Returns documents with items whose values do not show their types.
 fn guarded() -> Vec<Vec<Item>> {
     let mut from = Item::text("From", "Bob");
     from.flags = from.flags.union(notes::ItemFlags::NAMES);
@@ -609,24 +605,24 @@ fn guarded() -> Vec<Vec<Item>> {
 }
 
 #[test]
-fn an_export_restores_who_may_read() {
+fn json_export_preserves_readers_and_item_types() {
     let (_, text) = exported(guarded(), "out.jsonl", |_| {});
     let types = json!({"Body": "rich-text", "Editors": "authors", "From": "names", "Who": "readers"});
     assert_eq!(line(&text)["$TYPES"], types);
-    assert_eq!(text.matches("$TYPES").count(), 1, "what values tell is not said");
+    assert_eq!(text.matches("$TYPES").count(), 1, "types that values show are omitted");
     let (answer, documents) = check("rows.jsonl", &text, |_| {});
     let answer = answer.expect("taken");
     assert_eq!(documents[0]["$TYPES"], types);
     assert_eq!(documents[0]["Who"], json!(["CN=Ann/O=Example", "[Staff]"]));
     assert_eq!((&documents[1]["Who"], documents[1].get("$TYPES")), (&json!(["nobody in particular"]), None));
     let columns = answer.data["columns"].as_array().expect("columns");
-    let who = columns.iter().find(|column| column["column"] == "Who").expect("the mail file exists");
+    let who = columns.iter().find(|column| column["column"] == "Who").expect("the column exists");
     assert_eq!((&who["type"], &who["type_from"]), (&json!("readers"), &json!("the file")));
     assert!(!columns.iter().any(|column| column["column"] == "$TYPES"), "it is no column");
     let warnings = answer.data["warnings"].to_string();
     assert!(warnings.contains("Documents get new UNIDs") && !warnings.contains("restrict"), "{warnings}");
     let (_, documents) = check("rows.jsonl", &text, |request| request.map = names(&["Who=Who:text-list"]));
-    assert_eq!(documents[0]["$TYPES"].get("Who"), None, "what is said goes before");
+    assert_eq!(documents[0]["$TYPES"].get("Who"), None, "the mapping takes precedence");
     let wrong = "{\"Who\":\"a\",\"$TYPES\":{\"Who\":\"owner\"}}\n{\"Who\":\"a\",\"$TYPES\":7}\n";
     let (answer, documents) = check("rows.jsonl", wrong, |_| {});
     let refusals = answer.expect("read").data["rejected_rows"].clone();
@@ -635,12 +631,12 @@ fn an_export_restores_who_may_read() {
 }
 
 #[test]
-fn a_table_of_commas_says_how_to_import_who_may_read() {
+fn csv_export_reports_mappings_that_restore_types() {
     let (answer, text) = exported(guarded(), "out.csv", |_| {});
-    let told = answer.says.iter().find(|told| told.contains("CSV does not record the types")).expect("it is told");
+    let hint = answer.says.iter().find(|line| line.contains("CSV does not record the types")).expect("a hint");
     let maps = ["Body=Body:rich-text", "Editors=Editors:authors", "From=From:names", "Who=Who:readers"];
     for map in maps {
-        assert!(told.contains(&format!("--map '{map}'")), "{told}");
+        assert!(hint.contains(&format!("--map '{map}'")), "{hint}");
     }
     let (answer, documents) = check("rows.csv", &text, |request| request.map = names(&maps));
     answer.expect("taken");
@@ -651,7 +647,7 @@ fn a_table_of_commas_says_how_to_import_who_may_read() {
 }
 
 #[test]
-fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
+fn mapping_unid_keeps_the_unids_of_the_file() {
     let unid = |number: u32| format!("{number:032X}");
     let mut rows: String = (1..=700).map(|number| format!("{},{number}\n", unid(number))).collect();
     rows.push_str(&format!("{},1\nzork,2\n,3\n00{}00000000000000000000,4\n", unid(5), "70726F6600"));
@@ -671,16 +667,16 @@ fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
         assert!(!data["warnings"].to_string().contains("UNID"), "{data}");
         if !is_dry {
             let number = |document: &Json| document["N"].as_f64() == Some(700.0);
-            let found = documents.iter().find(|document| number(document)).expect("the mail file exists");
+            let found = documents.iter().find(|document| number(document)).expect("the document exists");
             assert_eq!(found["$UNID"], json!(unid(700)));
         }
     }
     let (_, documents) = check("rows.csv", &format!("$UNID,N\n{},1\n", unid(5)), |_| {});
-    assert_ne!(documents[0]["$UNID"], json!(unid(5)), "nobody asked for it");
+    assert_ne!(documents[0]["$UNID"], json!(unid(5)), "the mapping was not requested");
 }
 
 #[test]
-fn empty_lines_are_no_rows() {
+fn empty_lines_are_skipped() {
     let (answer, documents) = check("rows.jsonl", "\n{\"N\":1}\n\r\n  \n{\"N\":2}\n{\"N\":\n\n", |_| {});
     let refusals = answer.expect("taken").data["rejected_rows"].clone();
     let why = "it is not valid JSON: EOF while parsing a value (byte 5 of the line)";
@@ -688,7 +684,7 @@ fn empty_lines_are_no_rows() {
 }
 
 #[test]
-fn what_a_person_should_know_of_columns_is_told() {
+fn import_warns_of_questionable_columns() {
     let check = |name: &str, content: &str, map: &[&str], expected: &[&str]| {
         let (answer, _) = check(name, content, |request| request.map = names(map));
         let warnings = answer.expect("taken").data["warnings"].clone();
@@ -738,7 +734,7 @@ fn what_a_person_should_know_of_columns_is_told() {
 }
 
 #[test]
-fn a_form_that_is_none_of_the_database_is_told() {
+fn import_warns_of_unknown_form() {
     let sample = with_table();
     let file = sample.folder.path().join("in.csv");
     std::fs::write(&file, "N,M\n0,x\n").expect("written");
@@ -751,17 +747,20 @@ fn a_form_that_is_none_of_the_database_is_told() {
         answer.data["warnings"].clone()
     };
     assert_eq!(warnings("Nope"), json!([]), "there are no forms");
-    let access = open(&sample.instance, PATH).expect("itself");
+    let access = open(&sample.instance, PATH).expect("the server has access");
     let template = TemplateCatalog::of(&sample.instance.data).find_or_error("log").expect("there");
     template.apply(&sample.instance.notes, &access).expect("applied");
-    let told = warnings("Event").to_string();
-    assert!(!told.contains("has no form"), "{told}");
-    let told = warnings("Nope")[0].as_str().expect("a text").to_owned();
-    assert!(told.starts_with("table.nsf has no form \"Nope\"; its forms are ") && told.contains("\"Event\""), "{told}");
+    let warning = warnings("Event").to_string();
+    assert!(!warning.contains("has no form"), "{warning}");
+    let warning = warnings("Nope")[0].as_str().expect("a text").to_owned();
+    assert!(
+        warning.starts_with("table.nsf has no form \"Nope\"; its forms are ") && warning.contains("\"Event\""),
+        "{warning}"
+    );
 }
 
 #[test]
-fn columns_that_no_view_shows_are_told_with_items_that_views_show() {
+fn import_warns_of_columns_that_no_view_shows() {
     let sample = with_table();
     let file = sample.folder.path().join("in.csv");
     let answer = |content: &str, map: &[&str]| {
@@ -774,7 +773,9 @@ fn columns_that_no_view_shows_are_told_with_items_that_views_show() {
     };
     check("Title\nx\n", &[], &[]);
     let template = TemplateCatalog::of(&sample.instance.data).find_or_error("discussion").expect("supplied");
-    template.apply(&sample.instance.notes, &open(&sample.instance, PATH).expect("itself")).expect("applied");
+    template
+        .apply(&sample.instance.notes, &open(&sample.instance, PATH).expect("the server has access"))
+        .expect("applied");
 
     let of_title = "--map 'Title=Subject' makes column \"Title\" the item Subject, which views show.";
     check("Form,Title\nTopic,x\n", &[], &["No view shows column \"Title\".", of_title]);
