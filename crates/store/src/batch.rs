@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_come_back_in_order() {
+    fn operations_are_read_in_insertion_order() {
         let mut batch = Batch::new();
         batch.put(Table::Meta, b"k", b"v");
         batch.delete(Table::View, b"gone");

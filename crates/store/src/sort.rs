@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_come_back_in_order_whether_they_fit_or_not() {
+    fn pairs_are_sorted_in_memory_and_on_disk() {
         let folder = tempfile::tempdir().expect("a folder");
         let random = SeededRandom::new(5);
         for (count, memory, common) in [
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_is_told() {
+    fn unusable_folder_is_reported() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let mut sorter = Sorter::new(&file.path().join("below"), 1);
         sorter.push(b"a", b"").expect("it fits");

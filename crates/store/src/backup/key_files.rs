@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_passphrase_alone_opens_them() {
+    fn only_the_passphrase_decrypts_key_files() {
         let bytes = encrypted(1);
         assert_eq!(decrypt_key_files(&bytes, PASSPHRASE), Ok(files()));
         assert_eq!(decrypt_key_files(&bytes, "correct horse batterx"), Err(KeyFilesError::WrongPassphrase));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_asks_for_too_much_is_refused_before_it_costs_anything() {
+    fn excessive_cost_in_the_header_is_refused() {
         let mut bytes = encrypted(1);
         bytes[9..13].copy_from_slice(&u32::MAX.to_be_bytes());
         assert_eq!(decrypt_key_files(&bytes, PASSPHRASE), Err(KeyFilesError::Cost));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_lead_out_of_the_data_folder() {
+    fn names_outside_the_data_folder_are_refused() {
         for name in ["../x", "/etc/passwd", "keys/../../x", "keys//x", ""] {
             let file = DataFile { name: name.into(), content: Vec::new() };
             let bytes = encrypt_key_files(&[file], PASSPHRASE, CHEAP, &SeededRandom::new(1)).expect("encrypted");
@@ -189,18 +189,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_changed_byte_is_accepted(place: prop::sample::Index, bit in 0_u8..8) {
+        fn changed_or_truncated_files_are_refused(offset: prop::sample::Index, bit in 0_u8..8) {
             let mut bytes = encrypted(1);
-            let place = place.index(bytes.len());
+            let offset = offset.index(bytes.len());
             // A higher cost within the limits is refused too, but only after minutes.
-            prop_assume!(!(9..21).contains(&place));
-            bytes[place] ^= 1 << bit;
+            prop_assume!(!(9..21).contains(&offset));
+            bytes[offset] ^= 1 << bit;
             prop_assert!(decrypt_key_files(&bytes, PASSPHRASE).is_err());
-            prop_assert!(decrypt_key_files(&bytes[..place], PASSPHRASE).is_err());
+            prop_assert!(decrypt_key_files(&bytes[..offset], PASSPHRASE).is_err());
         }
 
         #[test]
-        fn the_decoder_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn decoder_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode(&bytes);
             let _ = decrypt_key_files(&bytes, PASSPHRASE);
         }

@@ -16,6 +16,7 @@ use crate::error::hex;
 use crate::memory::MemoryEngine;
 use crate::rocks::Options;
 
+/// A folder with a store, its backups and the stores restored from them.
 struct World {
     folder: tempfile::TempDir,
 }
@@ -74,14 +75,14 @@ fn all(reader: &dyn Read) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 #[test]
-fn a_restored_store_is_equal() {
+fn restored_store_has_the_same_content() {
     let world = World::new();
     let store = world.store();
     let ids: Vec<_> = (1..=50).map(|number| fill(&store, number)).collect();
     let mut steps = Vec::new();
     let done = backup(&store, &world.path("backup"), &[], &mut |step| steps.push(step)).expect("backed up");
     assert_eq!((done.number, done.copied_bytes), (1, done.bytes));
-    let last = steps.last().expect("progress is told");
+    let last = steps.last().expect("progress is reported");
     assert_eq!((last.files, last.bytes), (last.files_total, last.bytes_total));
     assert_eq!((last.files, last.bytes), (done.files, done.bytes));
     assert_eq!(verify(&world.path("backup"), None, &mut |_| {}).expect("sound").bytes, done.bytes);
@@ -130,7 +131,7 @@ fn a_restored_store_is_backed_up_into_the_same_target() {
 }
 
 #[test]
-fn everything_durable_is_in_a_backup_of_a_busy_store() {
+fn backup_during_writes_contains_all_durable_data() {
     let world = World::new();
     let store = world.store();
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -161,7 +162,7 @@ fn everything_durable_is_in_a_backup_of_a_busy_store() {
 }
 
 #[test]
-fn a_log_goes_where_the_store_will_look_for_it() {
+fn log_is_restored_into_the_wal_folder() {
     let world = World::new();
     let apart = Options { wal_folder: Some(world.path("store-log")), ..small() };
     let store = Store::open(&world.path("store"), &apart).expect("a store");
@@ -183,7 +184,7 @@ fn check_refused<T>(outcome: Result<T>, expected: &str) {
 }
 
 #[test]
-fn damage_is_told_before_and_while_restoring() {
+fn damaged_object_fails_verification_and_restore() {
     let world = World::new();
     let store = world.store();
     fill_all(&store, 1..=20);
@@ -199,7 +200,7 @@ fn damage_is_told_before_and_while_restoring() {
         check_refused(verify(&target, None, &mut |_| {}), "use another backup");
         let name = format!("restored-{}", wrong.len());
         check_refused(world.restore(None, &name).map(drop), "use another backup");
-        assert!(!world.path(&name).exists(), "nothing that looks like a store");
+        assert!(!world.path(&name).exists(), "no folder that looks like a store");
     }
     fs::write(&object, &sound).expect("written");
     assert!(verify(&target, None, &mut |_| {}).is_ok());
@@ -210,7 +211,7 @@ fn damage_is_told_before_and_while_restoring() {
 }
 
 #[test]
-fn a_restore_that_was_killed_leaves_no_store() {
+fn interrupted_restore_leaves_no_usable_store() {
     let world = World::new();
     let store = world.store();
     fill_all(&store, 1..=20);
@@ -234,7 +235,7 @@ fn a_restore_that_was_killed_leaves_no_store() {
 }
 
 #[test]
-fn a_backup_cannot_lie_within_the_store() {
+fn backup_target_inside_the_store_is_refused() {
     let world = World::new();
     let store = world.store();
     std::os::unix::fs::symlink(world.path("store"), world.path("link")).expect("linked");
@@ -246,7 +247,7 @@ fn a_backup_cannot_lie_within_the_store() {
 }
 
 #[test]
-fn refusals_tell_the_next_step() {
+fn errors_name_the_next_step() {
     let world = World::new();
     check_refused(list(&world.path("nothing")), "name the folder that `backup` was given");
     let store = world.store();
@@ -264,21 +265,21 @@ fn refusals_tell_the_next_step() {
 }
 
 #[test]
-fn only_one_backup_goes_into_a_target_at_a_time() {
+fn concurrent_backups_into_one_target_are_refused() {
     let world = World::new();
     let store = world.store();
     world.backup(&store);
     let target = world.path("backup");
-    let lock = files::lock(&target).expect("nobody else");
+    let lock = files::lock(&target).expect("no other backup runs");
     check_refused(backup(&store, &target, &[], &mut |_| {}), "another backup into it is running");
     check_refused(prune(&target, 1), "another backup into it is running");
-    assert!(verify(&target, None, &mut |_| {}).is_ok(), "reading goes on");
+    assert!(verify(&target, None, &mut |_| {}).is_ok(), "reads are still allowed");
     drop(lock);
     assert_eq!(world.backup(&store).number, 2);
 }
 
 #[test]
-fn old_backups_and_what_only_they_need_are_pruned() {
+fn pruning_removes_old_backups_and_unreferenced_objects() {
     let world = World::new();
     let store = world.store();
     for round in 0..4_u32 {
@@ -304,7 +305,7 @@ fn old_backups_and_what_only_they_need_are_pruned() {
 }
 
 #[test]
-fn the_engine_in_memory_is_backed_up_too() {
+fn memory_engine_is_backed_up() {
     let world = World::new();
     let store = Store::with_engine(std::sync::Arc::new(MemoryEngine::new(1)), &Options::default()).expect("a store");
     fill(&store, 1);
@@ -316,7 +317,7 @@ fn the_engine_in_memory_is_backed_up_too() {
 }
 
 #[test]
-fn files_beside_the_store_are_in_a_backup() {
+fn data_files_are_included_in_a_backup() {
     let world = World::new();
     let options = Options {
         blobs: crate::BlobOptions { encryption_key: Some([7; 32]), ..crate::BlobOptions::default() },
@@ -354,24 +355,24 @@ fn entry() -> impl Strategy<Value = ManifestEntry> {
 
 proptest! {
     #[test]
-    fn a_manifest_reads_back(
+    fn manifest_round_trips(
         files in prop::collection::vec(entry(), 0..20),
         data_files in prop::collection::vec(entry(), 0..3),
         key_fingerprint: Option<[u8; 32]>,
-        place: prop::sample::Index,
+        offset: prop::sample::Index,
         bit in 0_u8..8,
     ) {
         let manifest = Manifest { files, data_files, key_fingerprint };
         let bytes = manifest.encode();
         prop_assert_eq!(decode_manifest(&bytes), Ok(manifest));
         let mut broken = bytes.clone();
-        broken[place.index(bytes.len())] ^= 1 << bit;
+        broken[offset.index(bytes.len())] ^= 1 << bit;
         prop_assert!(decode_manifest(&broken).is_err());
-        prop_assert!(decode_manifest(&bytes[..place.index(bytes.len())]).is_err());
+        prop_assert!(decode_manifest(&bytes[..offset.index(bytes.len())]).is_err());
     }
 
     #[test]
-    fn the_manifest_decoder_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn manifest_decoder_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let _ = decode_manifest(&bytes);
         for version in [1, 2] {
             let _ = decode_manifest(&framed(version, &bytes));
@@ -388,7 +389,7 @@ fn framed(version: u8, content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_manifest_of_version_1_names_only_the_store() {
+fn manifest_of_version_1_has_no_data_files() {
     let bytes = Manifest::default().encode();
     assert_eq!(bytes[8..12], [2, 0, 0, 0], "no files, none beside the store, no fingerprint");
     assert_eq!(decode_manifest(&framed(1, &[0])), Ok(Manifest::default()));
@@ -397,7 +398,7 @@ fn a_manifest_of_version_1_names_only_the_store() {
 }
 
 #[test]
-fn a_manifest_names_no_path_outside_its_folder() {
+fn manifest_with_a_path_outside_its_folder_is_refused() {
     let check = |name: &str, is_file: bool, is_data_file: bool| {
         let entry = ManifestEntry { name: name.into(), length: 0, modified_ns: 0, hash: [0; 32] };
         let of_store = Manifest { files: vec![entry.clone()], ..Manifest::default() };

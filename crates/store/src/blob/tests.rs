@@ -19,6 +19,7 @@ use crate::store::Store;
 const GRACE: Duration = Duration::from_secs(60);
 const CHUNK: usize = limits::BLOB_CHUNK_BYTES as usize;
 
+/// A store over the engine in memory, and the current time of its test.
 struct World {
     engine: Arc<MemoryEngine>,
     store: Store,
@@ -92,13 +93,13 @@ impl World {
 }
 
 #[test]
-fn what_goes_in_comes_out() {
+fn stored_content_is_read_back() {
     for key in [None, Some([7; 32])] {
         let world = world_over(Arc::new(MemoryEngine::new(1)), key).expect("a new store");
         for (number, length) in [0, 1, 10, 4_096, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5].into_iter().enumerate() {
             for content in [text(number as u64, length), noise(number as u64, length)] {
                 let id = world.put(owner(1), &content);
-                assert_eq!(world.read(&id).expect("there"), content);
+                assert_eq!(world.read(&id).expect("the content exists"), content);
                 let found = world.store.blobs().length(&world.store, &id).expect("sound");
                 assert_eq!(found, Some(length as u64));
                 world.store.blobs().verify(&world.store, &id).expect("sound");
@@ -108,7 +109,7 @@ fn what_goes_in_comes_out() {
 }
 
 #[test]
-fn a_range_takes_only_the_chunks_it_needs() {
+fn range_read_touches_only_its_chunks() {
     let world = world();
     let content = noise(1, 4 * CHUNK + 100);
     let id = world.put(owner(1), &content);
@@ -137,24 +138,7 @@ fn a_range_takes_only_the_chunks_it_needs() {
 }
 
 #[test]
-fn a_batch_refers_once_to_content_that_it_adds() {
-    let world = world();
-    let writer = world.store.blobs().writer();
-    let mut batch = Batch::new();
-    let id = writer.put(&mut batch, owner(1), b"content").expect("added");
-    let length = batch.len();
-    writer.add_user(&mut batch, owner(1), &id).expect("the batch adds it");
-    assert_eq!(batch.len(), length, "the same note");
-    writer.add_user(&mut batch, owner(2), &id).expect("the batch adds it");
-    assert_eq!(batch.len(), length + 1, "another note");
-    world.store.commit(&batch).expect("written");
-    drop(writer);
-    let report = world.store.blobs().report(&world.store).expect("sound");
-    assert_eq!((report.count, report.references), (1, 2));
-}
-
-#[test]
-fn equal_content_is_kept_once() {
+fn equal_content_is_stored_once() {
     let world = world();
     let content = text(1, 50_000);
     let ids: BTreeSet<_> = (1..=20).map(|number| world.put(owner(number), &content)).collect();
@@ -180,14 +164,14 @@ fn one_batch_adds_equal_content_once() {
 }
 
 #[test]
-fn a_batch_that_was_dropped_is_not_relied_on() {
+fn content_of_a_dropped_batch_is_written_again() {
     let world = world();
     let content = text(1, 5_000);
     let writer = world.store.blobs().writer();
     writer.put(&mut Batch::new(), owner(1), &content).expect("put");
     drop(writer);
     let id = world.put(owner(2), &content);
-    assert_eq!(world.read(&id).expect("there"), content);
+    assert_eq!(world.read(&id).expect("the content exists"), content);
 }
 
 #[test]
@@ -201,26 +185,22 @@ fn compression_is_used_only_where_it_pays() {
     assert!(stored(&text(1, 10_000)) < 6_000);
     assert_eq!(stored(&noise(1, 10_000)), 10_010, "header and content");
     let mostly_noise = [noise(2, 9_800), vec![0; 200]].concat();
-    assert_eq!(stored(&mostly_noise), 10_010, "two in a hundred are not worth it");
+    assert_eq!(stored(&mostly_noise), 10_010, "a saving of 2 % is not worth it");
 }
 
 #[test]
-fn content_goes_after_its_last_user_and_the_grace_period() {
+fn unused_content_is_removed_after_the_grace_period() {
     let mut world = world();
     let content = text(1, 2 * CHUNK);
     let id = world.put(owner(1), &content);
     world.put(owner(2), &content);
     world.release(owner(1), &id);
     world.pass(GRACE * 2);
-    assert_eq!(
-        world.collect(),
-        CollectionReport { examined: 1, ..CollectionReport::default() },
-        "somebody uses it still"
-    );
+    assert_eq!(world.collect(), CollectionReport { examined: 1, ..CollectionReport::default() }, "a user remains");
     world.release(owner(2), &id);
     world.pass(GRACE / 2);
     assert_eq!(world.collect(), CollectionReport::default(), "the grace period is not over");
-    assert_eq!(world.read(&id).expect("there"), content);
+    assert_eq!(world.read(&id).expect("the content exists"), content);
     world.pass(GRACE);
     let collected = world.collect();
     assert_eq!((collected.examined, collected.removed, collected.more), (1, 1, false));
@@ -229,12 +209,12 @@ fn content_goes_after_its_last_user_and_the_grace_period() {
     for table in [Table::Blob, Table::BlobRef, Table::BlobFree] {
         assert!(world.keys(table).is_empty(), "{}", table.name());
     }
-    assert_eq!(world.put(owner(3), &content), id, "and it can come back");
-    assert_eq!(world.read(&id).expect("there"), content);
+    assert_eq!(world.put(owner(3), &content), id, "it can be stored again");
+    assert_eq!(world.read(&id).expect("the content exists"), content);
 }
 
 #[test]
-fn content_that_is_used_again_stays() {
+fn content_that_is_used_again_is_kept() {
     let mut world = world();
     let content = text(1, 5_000);
     let id = world.put(owner(1), &content);
@@ -242,12 +222,12 @@ fn content_that_is_used_again_stays() {
     world.pass(GRACE * 2);
     world.put(owner(2), &content);
     assert_eq!(world.collect().removed, 0);
-    assert_eq!(world.read(&id).expect("there"), content);
+    assert_eq!(world.read(&id).expect("the content exists"), content);
     assert!(world.keys(Table::BlobFree).is_empty());
 }
 
 #[test]
-fn unused_content_with_a_damaged_head_goes_too() {
+fn unused_content_with_a_damaged_head_is_removed() {
     let mut world = world();
     let id = world.put(owner(1), &text(1, CHUNK + 1));
     world.release(owner(1), &id);
@@ -260,7 +240,7 @@ fn unused_content_with_a_damaged_head_goes_too() {
 }
 
 #[test]
-fn collecting_keeps_to_its_budget() {
+fn collection_respects_its_budget() {
     let mut world = world();
     for number in 1..=100 {
         let id = world.put(owner(number), &noise(number.into(), 100));
@@ -277,7 +257,7 @@ fn collecting_keeps_to_its_budget() {
 }
 
 #[test]
-fn releasing_what_the_same_batch_adds_keeps_it() {
+fn release_in_the_adding_batch_keeps_the_content() {
     let mut world = world();
     let content = text(1, 5_000);
     let id = world.put(owner(1), &content);
@@ -289,11 +269,11 @@ fn releasing_what_the_same_batch_adds_keeps_it() {
     drop(writer);
     world.pass(GRACE * 2);
     assert_eq!(world.collect().removed, 0);
-    assert_eq!(world.read(&id).expect("there"), content);
+    assert_eq!(world.read(&id).expect("the content exists"), content);
 }
 
 #[test]
-fn a_copy_needs_content_that_exists() {
+fn adding_a_user_requires_existing_content() {
     let mut world = world();
     let content = text(1, 5_000);
     let id = world.put(owner(1), &content);
@@ -309,7 +289,7 @@ fn a_copy_needs_content_that_exists() {
 }
 
 #[test]
-fn encrypted_content_and_its_name_tell_nothing() {
+fn encryption_hides_content_and_its_hash() {
     let world = world_over(Arc::new(MemoryEngine::new(1)), Some([7; 32])).expect("a new store");
     let content = b"a very secret and very repetitive content ".repeat(200);
     let id = world.put(owner(1), &content);
@@ -322,10 +302,10 @@ fn encrypted_content_and_its_name_tell_nothing() {
 }
 
 #[test]
-fn a_wrong_key_is_refused_at_once() {
+fn wrong_key_is_refused_on_open() {
     let engine = Arc::new(MemoryEngine::new(1));
-    drop(world_over(Arc::clone(&engine), None).expect("without a key so far"));
-    drop(world_over(Arc::clone(&engine), Some([7; 32])).expect("from now on with one"));
+    drop(world_over(Arc::clone(&engine), None).expect("no key is set yet"));
+    drop(world_over(Arc::clone(&engine), Some([7; 32])).expect("a key is added"));
     for wrong in [None, Some([8; 32])] {
         assert!(matches!(world_over(Arc::clone(&engine), wrong), Err(Error::AttachmentKey(_))));
     }
@@ -333,7 +313,7 @@ fn a_wrong_key_is_refused_at_once() {
 }
 
 #[test]
-fn a_chunk_opens_only_in_its_place_and_with_its_key() {
+fn chunk_decodes_only_at_its_position_with_its_key() {
     let cipher = BlobCipher::new(&[7; 32]);
     let other = BlobCipher::new(&[8; 32]);
     let id = BlobId([1; 32]);
@@ -346,7 +326,7 @@ fn a_chunk_opens_only_in_its_place_and_with_its_key() {
     assert_eq!(decode(&id, 4, 1_000, Some(&cipher)), Err(ChunkError::Checksum));
     assert_eq!(decode(&BlobId([2; 32]), 3, 1_000, Some(&cipher)), Err(ChunkError::Checksum));
     assert_eq!(decode(&id, 3, 1_001, Some(&cipher)), Err(ChunkError::Length));
-    assert!(decode(&id, 3, 10, Some(&cipher)).is_err(), "no more is unpacked than was expected");
+    assert!(decode(&id, 3, 10, Some(&cipher)).is_err(), "no more than expected is unpacked");
     assert_eq!(decode_chunk(&id, 3, 0, None, b""), Err(ChunkError::Short));
     assert_eq!(decode_chunk(&id, 3, 0, None, &[9; 20]), Err(ChunkError::Unknown));
 }
@@ -357,7 +337,7 @@ fn from_hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
 }
 
-/// The stored bytes are those of zstd-safe 7.4, aes-gcm-siv 0.11 and blake3 1.8. Other versions must read them.
+/// Checks bytes that zstd-safe 7.4, aes-gcm-siv 0.11 and blake3 1.8 have stored. Other versions must read them.
 #[test]
 fn chunks_of_older_versions_can_be_read() {
     let cipher = BlobCipher::new(&[7; 32]);
@@ -382,13 +362,13 @@ const ENCRYPTED_CHUNK: &str = "0103eb9297e79d463e94445150416cdf6df85dd7e745459c3
 const ENCRYPTED_SHORT_CHUNK: &str = "010206b4933a3ea890e4dd399050f56662d2e2cac90d34f13926b647a9a65f";
 
 #[test]
-fn a_wrong_byte_is_damage_and_names_the_blob() {
+fn changed_byte_is_reported_as_damage_of_the_blob() {
     let world = world();
     let id = world.put(owner(1), &text(1, CHUNK + 5));
     let sound = world.store.get(Table::Blob, &chunk_key(&id, 1)).expect("sound").expect("a chunk");
-    for place in 0..sound.len() {
+    for offset in 0..sound.len() {
         let mut broken = sound.clone();
-        broken[place] ^= 1;
+        broken[offset] ^= 1;
         let mut batch = Batch::new();
         batch.put(Table::Blob, &chunk_key(&id, 1), &broken);
         world.store.commit(&batch).expect("written");
@@ -401,7 +381,7 @@ fn a_wrong_byte_is_damage_and_names_the_blob() {
 }
 
 #[test]
-fn content_that_was_exchanged_is_found_by_its_hash() {
+fn replaced_content_is_detected_by_its_hash() {
     let world = world();
     let id = world.put(owner(1), &text(1, 100));
     let other = Codec::new(1).encode(&id, 0, None, &text(2, 100)).expect("encoded");
@@ -413,14 +393,14 @@ fn content_that_was_exchanged_is_found_by_its_hash() {
 }
 
 #[test]
-fn heads_and_keys_are_read_strictly() {
+fn malformed_heads_and_keys_are_refused() {
     let head = BlobHead { length: 5, stored_length: 7, chunk_length: 2 };
     let record = encode_head(&head);
     assert_eq!(decode_head(&record), Ok(head));
     assert_eq!((head.chunks(), head.chunk_of(4), head.chunk_length(1), head.chunk_length(2)), (3, 2, 2, 1));
-    let changed = |place: usize, value| {
+    let changed = |offset: usize, value| {
         let mut record = record.clone();
-        record[place] = value;
+        record[offset] = value;
         decode_head(&record)
     };
     assert_eq!(changed(0, 2), Err(HeadError::Version(2)));
@@ -518,7 +498,7 @@ fn the_collector_waits_for_a_writer_that_has_found_content() {
         drop(writer);
         assert_eq!(collector.join().expect("collected").removed, 0);
     });
-    assert_eq!(world.read(&id).expect("there"), content);
+    assert_eq!(world.read(&id).expect("the content exists"), content);
 }
 
 #[test]
@@ -533,14 +513,14 @@ fn writers_and_the_collector_do_not_lose_content() {
                 store.blobs().collect(store, later, 100).expect("collected");
             }
         });
-        let writers: Vec<_> = (0..4_u32).map(|thread| scope.spawn(move || come_and_go(store, thread))).collect();
+        let writers: Vec<_> = (0..4_u32).map(|thread| scope.spawn(move || use_and_release(store, thread))).collect();
         writers.into_iter().for_each(|writer| writer.join().expect("no content is lost"));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
 
 /// Uses and releases the same few contents as the other threads, and checks that they exist while in use.
-fn come_and_go(store: &Store, thread: u32) {
+fn use_and_release(store: &Store, thread: u32) {
     let now = Timestamp::from_seconds(1_000_000);
     for round in 0..300_u32 {
         let content = text(u64::from(round % 3), 500);
@@ -550,7 +530,7 @@ fn come_and_go(store: &Store, thread: u32) {
         let id = writer.put(&mut batch, owner, &content).expect("put");
         store.commit(&batch).expect("written");
         drop(writer);
-        assert_eq!(store.blobs().read(store, &id).expect("there"), content);
+        assert_eq!(store.blobs().read(store, &id).expect("the content exists"), content);
         let writer = store.blobs().writer();
         let mut batch = Batch::new();
         writer.release(&mut batch, owner, &id, now);
@@ -601,7 +581,7 @@ fn play(world: &mut World, users: &mut Users, step: &Step) {
             let copied = writer.add_user(&mut batch, owner(*number), &id).is_ok();
             world.store.commit(&batch).expect("written");
             let used = users.get(content).is_some_and(|users| !users.is_empty());
-            assert!(copied || !used, "what is used exists");
+            assert!(copied || !used, "used content exists");
             if copied {
                 users.entry(*content).or_default().insert(*number);
             }
@@ -648,7 +628,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn used_content_is_there_and_unused_content_goes(steps in prop::collection::vec(step(), 1..60)) {
+    fn used_content_is_kept_and_unused_content_removed(steps in prop::collection::vec(step(), 1..60)) {
         let mut world = world();
         let mut users = Users::new();
         for step in &steps {
@@ -665,7 +645,7 @@ proptest! {
     }
 
     #[test]
-    fn decoders_take_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200), number: u32, length: u32) {
+    fn decoders_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), number: u32, length: u32) {
         let id = BlobId([1; 32]);
         let cipher = BlobCipher::new(&[7; 32]);
         let _ = decode_chunk(&id, number, length, Some(&cipher), &bytes);
@@ -677,7 +657,7 @@ proptest! {
     }
 
     #[test]
-    fn compressed_bytes_of_any_kind_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200), length in 0_u32..100_000) {
+    fn arbitrary_compressed_bytes_fail_or_have_their_length(bytes in prop::collection::vec(any::<u8>(), 0..200), length in 0_u32..100_000) {
         let id = BlobId([1; 32]);
         let mut stored = [&[0; 10], &bytes[..]].concat();
         chunk::seal(&id, 0, 1, &mut stored);

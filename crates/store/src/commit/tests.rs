@@ -35,7 +35,7 @@ impl Wake for ChannelWaker {
     }
 }
 
-fn bell() -> (Waker, mpsc::Receiver<()>) {
+fn channel_waker() -> (Waker, mpsc::Receiver<()>) {
     let (sender, receiver) = mpsc::channel();
     (Waker::from(Arc::new(ChannelWaker(sender))), receiver)
 }
@@ -45,14 +45,14 @@ fn poll(durable: &mut DurableFuture, waker: &Waker) -> Poll<Result<()>> {
 }
 
 #[test]
-fn writing_nothing_is_durable_at_once() {
+fn empty_ticket_is_durable_without_a_sync() {
     let (engine, committer) = start(SyncMode::Group);
     assert!(committer.durable(Ticket::NONE).wait().is_ok());
     assert_eq!(engine.faults().syncs(), 0);
 }
 
 #[test]
-fn those_who_write_during_a_sync_share_the_next_one() {
+fn writes_during_a_sync_share_the_next_one() {
     let (engine, committer) = start(SyncMode::Group);
     engine.faults().hold_syncs();
     let first = committer.commit(&batch(1)).expect("written");
@@ -68,7 +68,7 @@ fn those_who_write_during_a_sync_share_the_next_one() {
 }
 
 #[test]
-fn concurrent_writers_all_get_through() {
+fn concurrent_writes_all_become_durable() {
     let (engine, committer) = start(SyncMode::Group);
     std::thread::scope(|scope| {
         for thread in 0..8 {
@@ -88,7 +88,7 @@ fn concurrent_writers_all_get_through() {
 }
 
 #[test]
-fn a_failed_sync_ends_all_writing() {
+fn failed_sync_poisons_the_committer() {
     let (engine, committer) = start(SyncMode::Group);
     let early = committer.commit(&batch(1)).expect("written");
     committer.durable(early).wait().expect("durable");
@@ -102,13 +102,13 @@ fn a_failed_sync_ends_all_writing() {
         assert!(matches!(committer.durable(ticket).wait(), Err(Error::Poisoned(_))));
     }
     assert!(matches!(committer.commit(&batch(4)), Err(Error::Poisoned(_))));
-    assert!(committer.durable(early).wait().is_ok(), "what was durable stays so");
-    assert!(engine.get(Table::Meta, b"last").is_ok_and(|value| value.is_some()), "reading goes on");
+    assert!(committer.durable(early).wait().is_ok(), "durable data stays durable");
+    assert!(engine.get(Table::Meta, b"last").is_ok_and(|value| value.is_some()), "reads still succeed");
     assert!(committer.poisoned().is_some_and(|why| why.contains("simulated")));
 }
 
 #[test]
-fn a_panic_in_the_sync_thread_leaves_nobody_waiting() {
+fn panic_in_the_sync_thread_fails_the_waiters() {
     let (engine, committer) = start(SyncMode::Group);
     engine.faults().panic_in_next_sync();
     let ticket = committer.commit(&batch(1)).expect("written");
@@ -117,7 +117,7 @@ fn a_panic_in_the_sync_thread_leaves_nobody_waiting() {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_until_there_is_room() {
+fn full_disk_refuses_writes_until_space_is_free() {
     let (engine, committer) = start(SyncMode::Group);
     engine.faults().set_capacity(0);
     assert!(matches!(committer.commit(&batch(1)), Err(Error::Full(_))));
@@ -128,7 +128,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
 }
 
 #[test]
-fn a_write_that_fails_otherwise_ends_all_writing() {
+fn failed_write_poisons_the_committer() {
     let (engine, committer) = start(SyncMode::Group);
     engine.faults().fail_writes(1_000);
     assert!(matches!(committer.commit(&batch(1)), Err(Error::Failed { .. })));
@@ -137,28 +137,28 @@ fn a_write_that_fails_otherwise_ends_all_writing() {
 }
 
 #[test]
-fn a_future_is_woken_once_it_is_durable() {
+fn future_is_woken_when_its_batch_is_durable() {
     let (engine, committer) = start(SyncMode::Group);
     engine.faults().hold_syncs();
     let ticket = committer.commit(&batch(1)).expect("written");
     let mut durable = committer.durable(ticket);
-    let (stale, stale_bell) = bell();
-    let (waker, rung) = bell();
+    let (stale, stale_woken) = channel_waker();
+    let (waker, woken) = channel_waker();
     assert!(poll(&mut durable, &stale).is_pending());
     assert!(poll(&mut durable, &waker).is_pending());
-    assert_eq!(committer.waiting(), 1, "asked twice, it waits once");
+    assert_eq!(committer.waiting(), 1, "a second poll adds no waiter");
     engine.faults().release_syncs();
-    rung.recv().expect("the waker is kept until it was used");
+    woken.recv().expect("the waker is kept until it was used");
     assert!(matches!(poll(&mut durable, &waker), Poll::Ready(Ok(()))));
-    assert!(stale_bell.try_recv().is_err(), "only the last waker counts");
+    assert!(stale_woken.try_recv().is_err(), "only the last waker counts");
 }
 
 #[test]
-fn a_future_that_is_dropped_leaves_nothing_behind() {
+fn dropped_future_removes_its_waker() {
     let (engine, committer) = start(SyncMode::Group);
     engine.faults().hold_syncs();
     let ticket = committer.commit(&batch(1)).expect("written");
-    let (waker, rung) = bell();
+    let (waker, woken) = channel_waker();
     for _ in 0..3 {
         let mut durable = committer.durable(ticket);
         assert!(poll(&mut durable, &waker).is_pending());
@@ -167,32 +167,32 @@ fn a_future_that_is_dropped_leaves_nothing_behind() {
     assert_eq!(committer.waiting(), 0);
     engine.faults().release_syncs();
     committer.durable(ticket).wait().expect("durable");
-    assert!(rung.try_recv().is_err());
+    assert!(woken.try_recv().is_err());
 }
 
 #[test]
-fn a_sync_wakes_only_those_whom_it_covers() {
+fn sync_wakes_only_waiters_it_covers() {
     let (engine, committer) = start(SyncMode::Group);
     engine.faults().hold_syncs();
     let first = committer.commit(&batch(1)).expect("written");
     engine.faults().wait_for_held_sync();
     let second = committer.commit(&batch(2)).expect("written");
     let mut state = committer.log.lock();
-    let (waker, rung) = bell();
-    let (later, later_rung) = bell();
+    let (waker, woken) = channel_waker();
+    let (later, later_woken) = channel_waker();
     state.leave_waker(second.0, None, &later);
     state.leave_waker(first.0, None, &waker);
     drop(state);
     committer.log.finish(first.0, Ok(()));
-    assert!(rung.try_recv().is_ok());
-    assert!(later_rung.try_recv().is_err());
+    assert!(woken.try_recv().is_ok());
+    assert!(later_woken.try_recv().is_err());
     engine.faults().release_syncs();
     assert!(committer.durable(second).wait().is_ok());
-    assert!(later_rung.recv().is_ok());
+    assert!(later_woken.recv().is_ok());
 }
 
 #[test]
-fn what_waits_at_the_end_is_synced_and_told() {
+fn closing_syncs_pending_writes() {
     let (engine, committer) = start(SyncMode::Group);
     engine.faults().hold_syncs();
     let first = committer.commit(&batch(1)).expect("written");
@@ -203,7 +203,7 @@ fn what_waits_at_the_end_is_synced_and_told() {
         scope.spawn(|| drop(committer));
         engine.faults().release_syncs();
     });
-    assert_eq!(Arc::strong_count(&engine), 1, "those who wait do not keep the engine");
+    assert_eq!(Arc::strong_count(&engine), 1, "waiters do not keep the engine");
     for durable in waiting {
         assert!(durable.wait().is_ok());
     }
@@ -211,7 +211,7 @@ fn what_waits_at_the_end_is_synced_and_told() {
 }
 
 #[test]
-fn the_modes_differ_in_their_syncs() {
+fn sync_mode_determines_the_number_of_syncs() {
     for (mode, expected) in [(SyncMode::Each, 5), (SyncMode::Off, 0)] {
         let (engine, committer) = start(mode);
         for number in 1..=5 {
@@ -224,7 +224,7 @@ fn the_modes_differ_in_their_syncs() {
 }
 
 #[test]
-fn a_failed_sync_of_ones_own_is_told_at_once() {
+fn failed_sync_in_mode_each_fails_the_commit() {
     let (engine, committer) = start(SyncMode::Each);
     engine.faults().fail_next_sync();
     assert!(matches!(committer.commit(&batch(1)), Err(Error::Poisoned(_))));
@@ -272,7 +272,7 @@ fn run_until_crash(engine: &Arc<MemoryEngine>, first: u64, seed: u64) -> (Memory
 }
 
 #[test]
-fn a_crash_keeps_what_was_acknowledged_and_a_prefix_of_the_rest() {
+fn crash_keeps_acknowledged_batches_and_a_prefix() {
     for seed in seeds(400, 20_000) {
         let mut engine = Arc::new(MemoryEngine::new(seed));
         let mut last = 0;
@@ -285,7 +285,7 @@ fn a_crash_keeps_what_was_acknowledged_and_a_prefix_of_the_rest() {
 }
 
 #[test]
-fn a_crash_keeps_what_was_acknowledged_to_any_of_many_threads() {
+fn crash_keeps_batches_acknowledged_to_each_thread() {
     for seed in seeds(20, 1_000) {
         let engine = Arc::new(MemoryEngine::new(seed));
         let committer = Committer::start(Arc::clone(&engine) as Arc<dyn Engine>, SyncMode::Group).expect("a thread");

@@ -59,7 +59,7 @@ pub(crate) fn scan_all(
     while let Some((key, value)) = cursor.next().expect("sound") {
         found.push((key.to_vec(), value.to_vec()));
     }
-    assert!(cursor.next().expect("sound").is_none(), "the end stays the end");
+    assert!(cursor.next().expect("sound").is_none(), "the cursor stays at its end");
     found
 }
 
@@ -77,14 +77,14 @@ fn a_scan_keeps_to_its_range_and_direction() {
         assert_eq!(keys(KeyRange::between(*b"b", *b"d"), Direction::Forward), "bc");
         assert_eq!(keys(KeyRange::between(*b"b", *b"d"), Direction::Backward), "cb");
         assert_eq!(keys(KeyRange::between(*b"bb", *b"bc"), Direction::Backward), "");
-        assert_eq!(keys(KeyRange::between(*b"d", *b"b"), Direction::Forward), "", "turned around is empty");
+        assert_eq!(keys(KeyRange::between(*b"d", *b"b"), Direction::Forward), "", "a reversed range is empty");
         assert_eq!(keys(KeyRange::between(*b"b", *b"b"), Direction::Backward), "");
         assert_eq!(keys(KeyRange::prefix(b"c"), Direction::Forward), "c");
     });
 }
 
 #[test]
-fn a_snapshot_sees_nothing_that_came_later() {
+fn snapshot_does_not_see_later_writes() {
     check(|engine| {
         put(engine, Table::Meta, &[(b"a", b"old"), (b"b", b"old")]);
         let snapshot = engine.snapshot().expect("a snapshot");
@@ -100,7 +100,7 @@ fn a_snapshot_sees_nothing_that_came_later() {
 }
 
 #[test]
-fn a_scan_sees_nothing_that_came_after_its_start() {
+fn scan_does_not_see_writes_after_its_start() {
     check(|engine| {
         put(engine, Table::Meta, &[(b"a", b"1"), (b"c", b"3")]);
         let mut cursor = engine.scan(Table::Meta, &KeyRange::all(), Direction::Forward).expect("a scan");
@@ -112,7 +112,7 @@ fn a_scan_sees_nothing_that_came_after_its_start() {
 }
 
 #[test]
-fn the_last_change_of_a_key_in_a_batch_counts() {
+fn last_change_of_a_key_in_a_batch_wins() {
     check(|engine| {
         let mut batch = Batch::new();
         batch.put(Table::Body, b"a", b"1");
@@ -129,7 +129,7 @@ fn the_last_change_of_a_key_in_a_batch_counts() {
 }
 
 #[test]
-fn ingested_pairs_are_there_and_survive() {
+fn ingested_pairs_are_readable_and_survive_compaction() {
     check(|engine| {
         put(engine, Table::View, &[(b"0", b"before")]);
         let folder = tempfile::tempdir().expect("a folder");
@@ -137,7 +137,7 @@ fn ingested_pairs_are_there_and_survive() {
         (0..500_u32).for_each(|number| sorter.push(&number.to_be_bytes(), &[7; 100]).expect("taken"));
         engine.ingest(Table::View, &mut sorter.finish().expect("sorted")).expect("taken in");
         let nothing = Sorter::new(folder.path(), 1 << 20).finish();
-        engine.ingest(Table::View, &mut nothing.expect("sorted")).expect("nothing is fine");
+        engine.ingest(Table::View, &mut nothing.expect("sorted")).expect("an empty file is accepted");
         assert_eq!(scan_all(engine, Table::View, &KeyRange::all(), Direction::Forward).len(), 501);
         engine.compact(Table::View, &KeyRange::all()).expect("compacted");
         assert!(engine.size(Table::View, &KeyRange::all()).expect("a size") > 0);

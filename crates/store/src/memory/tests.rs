@@ -10,7 +10,7 @@ fn put(memory: &MemoryEngine, key: &[u8], value: &[u8]) {
 }
 
 #[test]
-fn a_crash_keeps_what_was_synced() {
+fn crash_keeps_synced_writes() {
     let memory = MemoryEngine::new(3);
     put(&memory, b"a", b"1");
     memory.sync().expect("synced");
@@ -19,7 +19,7 @@ fn a_crash_keeps_what_was_synced() {
     let survivor = memory.crash_losing_all();
     assert_eq!(survivor.get(Table::Body, b"a").expect("sound"), Some(b"1".to_vec()));
     assert_eq!(survivor.get(Table::Body, b"b").expect("sound"), None);
-    assert_eq!(memory.get(Table::Body, b"a").expect("sound"), Some(b"2".to_vec()), "the old engine goes on");
+    assert_eq!(memory.get(Table::Body, b"a").expect("sound"), Some(b"2".to_vec()), "the old engine keeps its data");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_crash_keeps_a_prefix_of_any_length() {
 }
 
 #[test]
-fn a_removed_key_comes_back_when_the_removal_is_lost() {
+fn key_reappears_if_its_removal_is_lost() {
     let memory = MemoryEngine::new(5);
     put(&memory, b"a", b"1");
     memory.sync().expect("synced");
@@ -49,7 +49,7 @@ fn a_removed_key_comes_back_when_the_removal_is_lost() {
     assert!(memory.crash_losing_all().get(Table::Body, b"a").expect("sound").is_some());
     memory.sync().expect("synced");
     assert_eq!(memory.crash().get(Table::Body, b"a").expect("sound"), None);
-    assert!(memory.read_lock().maps[Table::Body as usize].is_empty(), "nothing is kept that nobody can see");
+    assert!(memory.read_lock().maps[Table::Body as usize].is_empty(), "invisible versions are dropped");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_falsified_value_passes_the_checksum() {
 }
 
 #[test]
-fn old_versions_go_once_nobody_can_see_them() {
+fn old_versions_are_dropped_after_their_last_snapshot() {
     let memory = MemoryEngine::new(9);
     let count = |memory: &MemoryEngine| memory.read_lock().maps[Table::Body as usize][&b"a"[..]].len();
     put(&memory, b"a", b"0");
@@ -104,7 +104,7 @@ fn old_versions_go_once_nobody_can_see_them() {
 }
 
 #[test]
-fn the_same_seed_fails_in_the_same_places() {
+fn equal_seeds_fail_the_same_syncs() {
     let run = |seed| {
         let memory = MemoryEngine::new(seed);
         memory.faults().fail_syncs(300);
@@ -115,7 +115,7 @@ fn the_same_seed_fails_in_the_same_places() {
 }
 
 #[test]
-fn a_checkpoint_opens_again() {
+fn checkpoint_can_be_opened() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let memory = MemoryEngine::new(1);
     put(&memory, b"a", b"1");

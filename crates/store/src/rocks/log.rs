@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_castagnolis() {
+    fn checksum_is_crc32c() {
         assert_eq!(crc32c(0, b"123456789"), 0xE306_9283);
         assert_eq!(crc32c(crc32c(0, b"1234"), b"56789"), 0xE306_9283);
         assert_eq!(crc32c(0, &[0; 32]), 0x8A91_36AA);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_tail_is_told_from_damage() {
+    fn torn_tail_is_distinguished_from_damage() {
         let cut = |bytes: Vec<u8>| bytes[..bytes.len() - 3].to_vec();
         check(&[&[]], 0, false, false);
         check(&[&[Ok(full(1, 0)), Ok(full(2, 1))]], 2, false, false);
@@ -360,13 +360,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_that_was_dropped_before_is_no_damage() {
+    fn tail_dropped_earlier_is_not_damage() {
         let dropped = [Ok(full(1, 0)), Err(full(2, 1)), Ok(full(3, 1))];
         check(&[&dropped, &[Ok(full(2, 1)), Ok(full(3, 2))]], 3, false, false);
     }
 
     #[test]
-    fn a_batch_in_pieces_is_put_together() {
+    fn fragmented_batch_is_reassembled() {
         let whole = batch(2, 1);
         let pieces = [Ok(frame(FIRST, &whole[..9])), Ok(frame(MIDDLE, &whole[9..20])), Ok(frame(LAST, &whole[20..]))];
         let [first, middle, last] = pieces.clone();

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_put_together_wherever_a_block_ends() {
+    fn records_across_block_boundaries_are_reassembled() {
         for before in BLOCK_BYTES - 60..BLOCK_BYTES {
             let mut bytes = log::frame(FULL, &vec![7; before - HEADER_BYTES]);
             assert_eq!(bytes.len(), before);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_known_by_the_edits_that_make_them() {
+    fn tables_are_read_from_their_creating_edits() {
         let mut bytes = Vec::new();
         let mut add = |edit: &[u8]| {
             let mut added = Vec::new();

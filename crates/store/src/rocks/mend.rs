@@ -238,7 +238,7 @@ mod tests {
     use super::middle;
 
     #[test]
-    fn the_middle_lies_between_until_there_is_none() {
+    fn middle_lies_strictly_between_its_bounds() {
         let check = |low: &[u8], high: &[u8], expected: Option<&[u8]>| {
             assert_eq!(middle(low, high).as_deref(), expected, "{low:?} {high:?}");
         };

@@ -87,7 +87,7 @@ mod tests {
         assert!(plenty.free_bytes() > 0);
         let none = DiskSpaceMonitor::new(&[folder.path()], u64::MAX);
         for _ in 0..3 {
-            assert!(matches!(none.reserve(1), Err(Error::Full(_))), "it stays refused while the room is short");
+            assert!(matches!(none.reserve(1), Err(Error::Full(_))), "writes stay refused while space is short");
         }
     }
 }

@@ -31,7 +31,7 @@ fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_was_synced_is_there_when_it_is_opened_again() {
+fn synced_data_is_present_after_reopening() {
     let folder = folder();
     {
         let rocks = open(folder.path()).expect("a new store");
@@ -77,16 +77,16 @@ fn a_store_that_is_open_is_locked() {
 }
 
 #[test]
-fn nobody_else_may_look_into_a_new_store() {
+fn new_store_is_accessible_to_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let folder = folder();
-    let place = folder.path().join("deep/store");
-    drop(open(&place).expect("a new store"));
-    assert_eq!(fs::metadata(&place).expect("a folder").permissions().mode() & 0o777, 0o700);
+    let store = folder.path().join("deep/store");
+    drop(open(&store).expect("a new store"));
+    assert_eq!(fs::metadata(&store).expect("a folder").permissions().mode() & 0o777, 0o700);
 }
 
 #[test]
-fn a_log_in_another_place_is_refused() {
+fn log_in_another_folder_is_refused() {
     let logs = folder();
     let folder = folder();
     let wal_folder = logs.path().join("log");
@@ -106,7 +106,10 @@ fn a_log_in_another_place_is_refused() {
         fs::rename(&log, folder.path().join(log.file_name().expect("a name"))).expect("moved, as the message says");
     }
     fill(&small(), b"c");
-    assert!(matches!(RocksEngine::open(folder.path(), &apart), Err(Error::Unusable { .. })), "and the other way round");
+    assert!(
+        matches!(RocksEngine::open(folder.path(), &apart), Err(Error::Unusable { .. })),
+        "the reverse is refused too"
+    );
     let rocks = open(folder.path()).expect("opened");
     for key in [b"a", b"b", b"c"] {
         assert!(rocks.get(Table::Meta, key).expect("sound").is_some());
@@ -136,19 +139,19 @@ fn a_store_without_its_log_is_refused() {
         let folder = folder();
         let wal_folder = logs.path().join("log");
         let options = Options { wal_folder: is_apart.then(|| wal_folder.clone()), ..small() };
-        let place = if is_apart { wal_folder.clone() } else { folder.path().to_path_buf() };
+        let log_folder = if is_apart { wal_folder.clone() } else { folder.path().to_path_buf() };
         acknowledged(folder.path(), &options);
-        let log = files(&place, ".log").pop().expect("a log");
+        let log = files(&log_folder, ".log").pop().expect("a log");
         let away = logs.path().join("away");
         fs::rename(&log, &away).expect("moved away");
         check_refused(folder.path(), &options, &["is missing from", "mount the device of the log"]);
         if is_apart {
             fs::remove_dir(&wal_folder).expect("removed");
             check_refused(folder.path(), &options, &["is missing from", &wal_folder.to_string_lossy()]);
-            assert!(!wal_folder.exists(), "nothing is made in the place of a device that is not mounted");
+            assert!(!wal_folder.exists(), "no folder is created for a device that is not mounted");
             fs::create_dir(&wal_folder).expect("mounted");
         }
-        fs::write(place.join("000001.log"), b"").expect("an older log does not stand for the one that is missing");
+        fs::write(log_folder.join("000001.log"), b"").expect("an older log does not replace the missing one");
         check_refused(folder.path(), &options, &["is missing from"]);
         fs::rename(&away, &log).expect("brought back");
         let rocks = RocksEngine::open(folder.path(), &options).expect("nothing was lost");
@@ -157,19 +160,19 @@ fn a_store_without_its_log_is_refused() {
 }
 
 #[test]
-fn a_store_goes_on_without_its_log_when_the_operator_says_so() {
+fn drop_tail_option_opens_a_store_without_its_log() {
     let folder = folder();
     acknowledged(folder.path(), &small());
     files(folder.path(), ".log").iter().for_each(|log| fs::remove_file(log).expect("removed"));
     let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
-    let rocks = RocksEngine::open(folder.path(), &options).expect("as the operator asked");
+    let rocks = RocksEngine::open(folder.path(), &options).expect("the option drops the tail");
     assert_eq!(rocks.get(Table::Meta, b"key").expect("sound"), None);
     drop(rocks);
-    assert!(open(folder.path()).is_ok(), "from then on all is well");
+    assert!(open(folder.path()).is_ok(), "it opens without the option");
 }
 
 #[test]
-fn a_log_that_the_engine_began_while_running_is_missed_too() {
+fn missing_log_started_while_running_is_detected() {
     let folder = folder();
     {
         let rocks = open(folder.path()).expect("a new store");
@@ -186,7 +189,7 @@ fn a_log_that_the_engine_began_while_running_is_missed_too() {
 }
 
 #[test]
-fn a_store_is_made_only_in_an_empty_folder() {
+fn store_is_not_created_in_a_nonempty_folder() {
     let folder = folder();
     acknowledged(folder.path(), &small());
     let current = folder.path().join("CURRENT");
@@ -201,7 +204,7 @@ fn a_store_is_made_only_in_an_empty_folder() {
 }
 
 #[test]
-fn a_store_that_was_half_made_is_made_again() {
+fn partially_created_store_is_created_again() {
     let folder = folder();
     for name in ["unopened", "LOG", "LOCK", "IDENTITY", "MANIFEST-000001", "000001.dbtmp", "unopened.new"] {
         fs::write(folder.path().join(name), b"half").expect("written");
@@ -212,7 +215,7 @@ fn a_store_that_was_half_made_is_made_again() {
 }
 
 #[test]
-fn a_new_store_beside_the_log_of_another_is_refused() {
+fn new_store_with_the_log_of_another_is_refused() {
     let logs = folder();
     let folder = folder();
     let options = Options { wal_folder: Some(logs.path().to_path_buf()), ..small() };
@@ -221,7 +224,7 @@ fn a_new_store_beside_the_log_of_another_is_refused() {
 }
 
 #[test]
-fn a_store_that_lacks_a_file_is_refused_with_advice() {
+fn store_with_a_missing_file_is_refused() {
     let folder = folder();
     {
         let rocks = open(folder.path()).expect("a new store");
@@ -284,7 +287,7 @@ fn flip(file: &Path, offset: usize) {
 }
 
 #[test]
-fn a_garbled_tail_that_nobody_was_told_about_is_dropped() {
+fn damaged_unacknowledged_tail_is_dropped() {
     let folder = folder();
     let log = fill_log(folder.path(), 100, |number| number == 50);
     flip(&log, 80_000);
@@ -301,9 +304,9 @@ fn damage_before_acknowledged_changes_is_refused() {
     assert!(matches!(error, Error::Damaged { table: Table::Store, .. }), "{error}");
     assert!(error.to_string().contains(&*log.to_string_lossy()), "{error}");
     let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
-    let there = prefix(&RocksEngine::open(folder.path(), &options).expect("as the operator asked"));
+    let there = prefix(&RocksEngine::open(folder.path(), &options).expect("the option drops the tail"));
     assert!((40..50).contains(&there), "{there}");
-    assert!(open(folder.path()).is_ok(), "from then on all is well");
+    assert!(open(folder.path()).is_ok(), "it opens without the option");
 }
 
 fn incompressible(length: usize) -> Vec<u8> {
@@ -405,7 +408,7 @@ fn space_of_removed_separate_values_is_reclaimed_when_it_is_half() {
 }
 
 #[test]
-fn a_quiet_store_does_not_run_into_damage_by_itself() {
+fn quiet_store_does_not_compact_damaged_files() {
     let quiet = Options { quiet: true, ..small() };
     let folder = folder();
     {
@@ -421,7 +424,7 @@ fn a_quiet_store_does_not_run_into_damage_by_itself() {
     let sizes = |path: &PathBuf| fs::metadata(path).map_or(0, |data| data.len());
     let mut sorted = files(folder.path(), ".sst");
     sorted.retain(|path| sizes(path) > 10_000);
-    assert_eq!(sorted.len(), 6, "so many are merged as soon as the engine may");
+    assert_eq!(sorted.len(), 6, "the engine would merge so many files");
     flip(&sorted[3], 5_000);
     let is_writable = |options: &Options| {
         let rocks = RocksEngine::open(folder.path(), options).expect("opened");
@@ -431,12 +434,12 @@ fn a_quiet_store_does_not_run_into_damage_by_itself() {
         waited.is_ok() && rocks.write(&batch).is_ok() && rocks.flush().is_ok()
     };
     assert!(is_writable(&quiet));
-    assert!(!is_writable(&small()), "the merge has met the damage");
-    assert!(is_writable(&quiet), "what it did not mend does no more harm here");
+    assert!(!is_writable(&small()), "the merge fails at the damage");
+    assert!(is_writable(&quiet), "the failed merge is not repeated");
 }
 
 #[test]
-fn bytes_that_the_disk_refuses_are_damage_for_who_mends() {
+fn disk_read_errors_count_as_damage_in_quiet_mode() {
     let check = |kind: ErrorKind, text, expected: [bool; 2]| {
         assert_eq!([false, true].map(|is_quiet| is_damage(kind.clone(), text, is_quiet)), expected, "{text}");
     };
@@ -499,12 +502,12 @@ fn all_values(rocks: &RocksEngine) -> Vec<Result<Option<Vec<u8>>>> {
 
 /// Flips bytes of files (level, number, offsets) and repairs the table. Returns the number of unreadable records and
 /// the number of readable records that have changed.
-fn check_mend(places: &[(usize, usize, &[usize])]) -> (usize, usize) {
+fn check_mend(damage: &[(usize, usize, &[usize])]) -> (usize, usize) {
     let folder = folder();
     let options = Options { quiet: true, file_bytes: 256 << 10, ..small() };
     let levels = levels(folder.path(), &options);
     assert!(levels[0].len() > 3 && levels[1].len() == 1 && levels[2].len() == 1, "{levels:?}");
-    for (level, file, offsets) in places {
+    for (level, file, offsets) in damage {
         offsets.iter().for_each(|offset| flip(&levels[*level][*file], *offset));
     }
     let rocks = RocksEngine::open(folder.path(), &options).expect("opened");
@@ -524,20 +527,20 @@ fn check_mend(places: &[(usize, usize, &[usize])]) -> (usize, usize) {
 }
 
 #[test]
-fn what_can_be_read_of_damaged_files_stays() {
-    for (what, place) in [
+fn repair_keeps_readable_records_of_damaged_files() {
+    for (what, damage) in [
         ("one of several old files", (0, 1, &[100_000][..])),
         ("the first block", (0, 0, &[100])),
         ("the first block of a young file", (1, 0, &[100])),
         ("above others", (2, 0, &[100_000])),
     ] {
-        let (unreadable, changed) = check_mend(&[place]);
+        let (unreadable, changed) = check_mend(&[damage]);
         assert!((1..150).contains(&unreadable) && changed == 0, "{what}: {unreadable}, {changed}");
     }
 }
 
 #[test]
-fn sound_blocks_between_damaged_ones_stay() {
+fn repair_keeps_sound_blocks_between_damaged_ones() {
     // Damage every other block of a stretch.
     let every: Vec<usize> = (0..8).map(|block| 40_000 + block * 2 * 8_400).collect();
     let (unreadable, changed) = check_mend(&[(0, 1, &every)]);
@@ -545,7 +548,7 @@ fn sound_blocks_between_damaged_ones_stay() {
 }
 
 #[test]
-fn of_damaged_files_that_overlap_little_more_is_lost() {
+fn repair_of_overlapping_damaged_files_limits_the_loss() {
     let old: [(usize, usize, &[usize]); 2] = [(0, 1, &[50_000, 75_000, 150_000]), (0, 2, &[100])];
     let (unreadable, changed) = check_mend(&[old[0], old[1], (1, 0, &[200_000]), (2, 0, &[1_000, 90_000])]);
     assert!((200..1_100).contains(&unreadable), "{unreadable}");
@@ -553,7 +556,7 @@ fn of_damaged_files_that_overlap_little_more_is_lost() {
 }
 
 #[test]
-fn nothing_is_taken_out_of_sound_files() {
+fn repair_removes_no_sound_file() {
     let folder = folder();
     let options = Options { file_bytes: 256 << 10, ..small() };
     levels(folder.path(), &options);
@@ -562,7 +565,7 @@ fn nothing_is_taken_out_of_sound_files() {
 
 /// Flips a byte of a young file with `young` keys above `old` older ones. Returns the values of all keys after the file
 /// is removed.
-fn after_damage_to_a_young_file(old: u32, young: u32, place: usize) -> Vec<Option<Vec<u8>>> {
+fn after_damage_to_a_young_file(old: u32, young: u32, offset: usize) -> Vec<Option<Vec<u8>>> {
     let folder = folder();
     let value = |number: u32, age: u8| {
         let mut bytes = vec![0; 300];
@@ -587,7 +590,7 @@ fn after_damage_to_a_young_file(old: u32, young: u32, place: usize) -> Vec<Optio
     let file = files(folder.path(), ".sst").into_iter().filter(|file| !before.contains(file)).max_by_key(sizes);
     let file = file.expect("a young file");
     drop(rocks);
-    flip(&file, place);
+    flip(&file, offset);
     let rocks = open(folder.path()).expect("opened");
     let damaged = rocks.salvage(Table::Meta, &[]).expect("mended");
     assert!(matches!(damaged[..], [SortedFile { table: Table::Meta, level: 0, .. }]), "{damaged:?}");
@@ -606,22 +609,22 @@ fn after_damage_to_a_young_file(old: u32, young: u32, place: usize) -> Vec<Optio
 }
 
 #[test]
-fn a_damaged_young_file_is_taken_out_of_the_closed_store() {
+fn damaged_young_file_is_removed_from_the_closed_store() {
     let age = |value: &Vec<u8>| *value.last().expect("not empty");
     // The file has one block, which is damaged, so all old values reappear.
     let values = after_damage_to_a_young_file(2_000, 4, 60);
     assert!(values.iter().all(|value| value.as_ref().map(age) == Some(0)));
     // The file has many blocks. The damage is in the first one, then in one in the middle.
-    for place in [60, 100_000] {
-        let values = after_damage_to_a_young_file(2_000, 1_000, place);
-        assert_eq!(values.iter().flatten().count(), 1_999, "what was deleted stays so");
+    for offset in [60, 100_000] {
+        let values = after_damage_to_a_young_file(2_000, 1_000, offset);
+        assert_eq!(values.iter().flatten().count(), 1_999, "deleted keys stay deleted");
         let young = values.iter().flatten().filter(|value| age(value) == 1).count();
         assert!((940..1_000).contains(&young), "{young}");
     }
 }
 
 #[test]
-fn no_file_is_taken_out_of_what_is_no_store() {
+fn remove_files_refuses_a_folder_without_a_store() {
     let folder = folder();
     assert!(matches!(remove_files(folder.path(), &[]), Err(Error::Unusable { .. })));
     fs::write(folder.path().join("CURRENT"), "../MANIFEST-000001\n").expect("written");
@@ -646,7 +649,7 @@ fn nothing_is_written_when_the_disk_is_nearly_full() {
 }
 
 #[test]
-fn a_full_disk_is_told_from_other_failures() {
+fn full_disk_is_distinguished_from_other_failures() {
     for (why, full) in [
         ("IO error: No space left on device: While appending to file: x", true),
         ("IO error: Disk quota exceeded: x", true),
@@ -657,7 +660,7 @@ fn a_full_disk_is_told_from_other_failures() {
 }
 
 #[test]
-fn a_dropped_database_gives_its_space_back() {
+fn compaction_frees_the_space_of_a_deleted_range() {
     let folder = folder();
     let rocks = open(folder.path()).expect("a new store");
     let prefixes = [1_u32.to_be_bytes(), 2_u32.to_be_bytes()];
@@ -722,7 +725,7 @@ fn leftovers_of_a_crash_are_removed() {
 }
 
 #[test]
-fn figures_follow_what_happens() {
+fn metrics_follow_operations() {
     let folder = folder();
     let rocks = open(folder.path()).expect("a new store");
     put(&rocks, Table::Summary, b"key", &[7; 5_000]);
@@ -743,7 +746,7 @@ fn figures_follow_what_happens() {
 }
 
 #[test]
-fn a_long_log_is_cut_by_flushing() {
+fn long_log_triggers_a_flush() {
     let folder = folder();
     let options = Options { max_wal_bytes: Some(limits::WAL_BYTES_MIN), memtable_bytes: 64 << 20, ..small() };
     let rocks = RocksEngine::open(folder.path(), &options).expect("a new store");
@@ -757,7 +760,7 @@ fn a_long_log_is_cut_by_flushing() {
 }
 
 #[test]
-fn removals_that_a_scan_passes_over_are_written_out_of_memory() {
+fn scan_over_many_tombstones_switches_the_memtable() {
     let folder = folder();
     let rocks = open(folder.path()).expect("a new store");
     let in_memory = || {
@@ -778,7 +781,7 @@ fn removals_that_a_scan_passes_over_are_written_out_of_memory() {
         assert_eq!(
             scan_all(&rocks, Table::View, &KeyRange::all(), Direction::Forward).len(),
             1,
-            "what was removed is not there"
+            "removed keys are not returned"
         );
         // The first write switches the memtable, and the second one goes to the new memtable.
         put(&rocks, Table::View, &key(u32::MAX), b"the last");

@@ -38,19 +38,19 @@ fn recalled(cache: &WriteCache, key: &[u8]) -> Option<Option<Vec<u8>>> {
 }
 
 #[test]
-fn what_was_written_or_removed_is_known_without_the_engine() {
+fn writes_and_removals_are_cached() {
     let (_, cache) = cache();
-    assert_eq!(recalled(&cache, b"k"), None, "nothing is known of what was never written");
+    assert_eq!(recalled(&cache, b"k"), None, "a key that was never written is unknown");
     put(&cache, Table::Summary, b"k", b"one");
     assert_eq!(recalled(&cache, b"k"), Some(Some(b"one".to_vec())));
-    assert_eq!(cache.lookup(Table::Tree, b"k", u64::MAX), None, "tables are told apart");
+    assert_eq!(cache.lookup(Table::Tree, b"k", u64::MAX), None, "tables are separate");
     delete(&cache, Table::Summary, b"k");
     assert_eq!(recalled(&cache, b"k"), Some(None));
     assert_eq!(get(&cache, b"k"), None);
 }
 
 #[test]
-fn an_older_snapshot_does_not_hear_of_a_newer_value() {
+fn older_snapshot_does_not_see_a_newer_value() {
     let (_, cache) = cache();
     put(&cache, Table::Summary, b"k", b"one");
     let older = cache.snapshot().expect("a snapshot");
@@ -63,7 +63,7 @@ fn an_older_snapshot_does_not_hear_of_a_newer_value() {
 }
 
 #[test]
-fn long_keys_long_values_and_other_tables_are_left_to_the_engine() {
+fn long_keys_long_values_and_other_tables_are_not_cached() {
     let (_, cache) = cache();
     let key = [7; CACHED_KEY_BYTES_MAX + 1];
     let value = [7; CACHED_VALUE_BYTES_MAX + 1];
@@ -79,19 +79,19 @@ fn long_keys_long_values_and_other_tables_are_left_to_the_engine() {
 }
 
 #[test]
-fn a_failed_write_leaves_nothing_behind() {
+fn failed_write_removes_its_keys_from_the_cache() {
     let (memory, cache) = cache();
     put(&cache, Table::Summary, b"k", b"one");
     memory.faults().fail_writes(1_000);
     let mut batch = Batch::new();
     batch.put(Table::Summary, b"k", b"two");
     assert!(cache.write(&batch).is_err());
-    assert_eq!(recalled(&cache, b"k"), None, "whether it was written is not known here");
+    assert_eq!(recalled(&cache, b"k"), None, "the outcome of the write is unknown");
     assert_eq!(get(&cache, b"k"), Some(b"one".to_vec()));
 }
 
 #[test]
-fn nothing_is_told_of_a_key_while_it_changes() {
+fn changing_key_is_not_answered_from_the_cache() {
     let (_, cache) = cache();
     put(&cache, Table::Summary, b"k", b"one");
     let mut batch = Batch::new();
@@ -105,22 +105,22 @@ fn nothing_is_told_of_a_key_while_it_changes() {
 }
 
 #[test]
-fn two_writers_of_a_key_leave_it_unknown() {
+fn concurrent_writers_of_a_key_leave_it_uncached() {
     let (_, cache) = cache();
     let mut batch = Batch::new();
     batch.put(Table::Summary, b"k", b"one");
     cache.begin(&batch, 1);
     cache.begin(&batch, 2);
     cache.end(&batch, Some(1));
-    assert_eq!(recalled(&cache, b"k"), None, "the other one is still at it");
+    assert_eq!(recalled(&cache, b"k"), None, "the other writer has not finished");
     cache.end(&batch, Some(2));
-    assert_eq!(recalled(&cache, b"k"), None, "who was last is not known");
+    assert_eq!(recalled(&cache, b"k"), None, "the last writer is unknown");
     put(&cache, Table::Summary, b"k", b"two");
     assert_eq!(recalled(&cache, b"k"), Some(Some(b"two".to_vec())));
 }
 
 #[test]
-fn removing_a_range_forgets_what_lay_in_it() {
+fn deleting_a_range_evicts_its_keys() {
     let (_, cache) = cache();
     put(&cache, Table::Summary, b"k", b"one");
     let mut under_way = Batch::new();
@@ -139,12 +139,12 @@ fn removing_a_range_forgets_what_lay_in_it() {
 }
 
 #[test]
-fn memory_is_bounded_and_what_is_asked_for_stays() {
+fn memory_is_bounded_and_read_keys_stay() {
     let (_, cache) = cache();
-    put(&cache, Table::Summary, b"asked for", b"value");
+    put(&cache, Table::Summary, b"read key", b"value");
     for number in 0..40_000_u32 {
         put(&cache, Table::Body, &number.to_be_bytes(), &[1; 1_000]);
-        assert!(recalled(&cache, b"asked for").is_some(), "after {number}");
+        assert!(recalled(&cache, b"read key").is_some(), "after {number}");
     }
     let bytes = |map: &Generation| map.iter().map(|(key, state)| byte_count(key, state)).sum::<usize>();
     let mut sum = 0;
@@ -156,10 +156,10 @@ fn memory_is_bounded_and_what_is_asked_for_stays() {
     assert!((WRITE_CACHE_BYTES_MAX / 3..=WRITE_CACHE_BYTES_MAX).contains(&sum), "{sum} bytes");
 }
 
-/// After random writes, deletions, range deletions and snapshots, the cache returns the same values as the underlying
-/// engine.
+/// Checks that after random writes, deletions, range deletions and snapshots, the cache returns the same values as the
+/// underlying engine.
 #[test]
-fn answers_are_those_of_the_engine() {
+fn answers_equal_those_of_the_engine() {
     for seed in 0..30 {
         let (_, cache) = cache();
         let random = SeededRandom::new(seed);
@@ -202,10 +202,10 @@ fn check_answers(reader: &dyn Read, keys: &[[u8; 2]], expected: impl Fn(&[u8; 2]
     assert_eq!(reader.multi_get(Table::Summary, &keys).expect("sound"), expected, "seed {seed}");
 }
 
-/// Each writer sets its two keys to the same increasing value. A reader always sees them equal, and never older than
-/// the value written before its snapshot.
+/// Checks snapshots while each writer sets its two keys to the same increasing value: a reader sees them equal, and
+/// never older than the value written before its snapshot.
 #[test]
-fn snapshots_are_whole_while_others_write() {
+fn snapshots_are_consistent_during_writes() {
     let (_, cache) = cache();
     let written: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
     let ended = AtomicBool::new(false);

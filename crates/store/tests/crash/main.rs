@@ -86,7 +86,7 @@ fn write(store: &Store, thread: u32, report: &dyn Fn(u32)) {
     }
 }
 
-/// The child process. Does nothing when it is run as a test of its own.
+/// Runs the child process. Does nothing when it is run as a test of its own.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -142,8 +142,8 @@ fn check(folder: &Path, acknowledged: &[u32], seed: u64) {
     let store = Store::open(folder, &options()).expect("opened again");
     for thread in 1..=THREADS {
         let there = count(&store, thread);
-        let told = acknowledged[thread as usize];
-        assert!(there >= told, "SEED={seed}: {told} of thread {thread} were acknowledged, {there} are there");
+        let reported = acknowledged[thread as usize];
+        assert!(there >= reported, "SEED={seed}: {reported} of thread {thread} were acknowledged, {there} are there");
         for number in 1..=there + 3 {
             let released = number % 10 == 5 && number + 5 <= there;
             let id = store.get(Table::Summary, &key(thread, number)).expect("sound");
@@ -161,7 +161,7 @@ fn check(folder: &Path, acknowledged: &[u32], seed: u64) {
 }
 
 #[test]
-fn what_was_acknowledged_survives_being_killed() {
+fn acknowledged_batches_survive_sigkill() {
     let rounds = if std::env::var_os("DOUBLET_SOAK").is_some() { 50 } else { 3 };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let random = SeededRandom::new(1);
@@ -170,7 +170,7 @@ fn what_was_acknowledged_survives_being_killed() {
         let acknowledged = run_and_kill(folder.path(), 20 + random.below(400));
         check(folder.path(), &acknowledged, round);
         let progress = acknowledged.iter().zip(&before).any(|(now, before)| now > before);
-        assert!(progress, "round {round} got on from {before:?} to {acknowledged:?}");
+        assert!(progress, "round {round} made no progress from {before:?} to {acknowledged:?}");
         before = acknowledged;
     }
 }

@@ -73,7 +73,7 @@ fn three_left() -> (tempfile::TempDir, RocksEngine) {
 }
 
 #[test]
-fn the_second_scan_jumps_over_what_the_first_passed() {
+fn second_scan_skips_the_gaps_of_the_first() {
     for direction in [Direction::Forward, Direction::Backward] {
         let (_folder, rocks) = three_left();
         let (found, passed) = read_now(&rocks, direction);
@@ -86,7 +86,7 @@ fn the_second_scan_jumps_over_what_the_first_passed() {
 }
 
 #[test]
-fn what_is_set_in_a_gap_is_found_and_what_is_removed_beside_one_widens_it() {
+fn writes_split_gaps_and_removals_widen_them() {
     let (_folder, rocks) = three_left();
     let before = rocks.snapshot().expect("a snapshot");
     read_now(&rocks, Direction::Forward);
@@ -98,12 +98,12 @@ fn what_is_set_in_a_gap_is_found_and_what_is_removed_beside_one_widens_it() {
     delete(&rocks, 200);
     let (found, passed) = read_now(&rocks, Direction::Forward);
     assert!(found == [0, 399] && passed <= FEW, "{found:?}, {passed}");
-    assert_eq!(read(between.as_ref(), Direction::Forward).0, [0, 100, 200, 399], "a snapshot sees what it saw");
+    assert_eq!(read(between.as_ref(), Direction::Forward).0, [0, 100, 200, 399], "a snapshot does not change");
     assert_eq!(read(before.as_ref(), Direction::Forward).0, [0, 200, 399]);
 }
 
 #[test]
-fn keys_that_come_unnamed_are_found() {
+fn ingested_keys_are_found_in_gaps() {
     struct One(bool);
     impl Cursor for One {
         fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
@@ -136,15 +136,15 @@ fn gap_from(gaps: &Gaps, number: u64) -> Option<KeyRange> {
     gaps.next_gap((slot_number(TABLE, &key(7, 0)), TABLE), &key(7, number), Direction::Forward, u64::MAX)
 }
 
-fn learn(gaps: &Gaps, start: u64, end: u64, at: u64) -> bool {
+fn record(gaps: &Gaps, start: u64, end: u64, at: u64) -> bool {
     gaps.record(TABLE, &key(7, start), &key(7, end), at);
     gap_from(gaps, start).is_some_and(|gap| gap.contains(&key(7, start)))
 }
 
 #[test]
-fn a_key_leaves_its_gap_before_it_is_set() {
+fn gap_is_split_before_its_key_is_written() {
     let gaps = Gaps::new();
-    assert!(learn(&gaps, 10, 20, 0));
+    assert!(record(&gaps, 10, 20, 0));
     let batch = setting(15);
     let turn = gaps.begin(&batch);
     let [before, after] = [10, 15].map(|number| gap_from(&gaps, number).expect("two gaps"));
@@ -153,7 +153,7 @@ fn a_key_leaves_its_gap_before_it_is_set() {
 }
 
 #[test]
-fn a_range_in_which_a_key_is_changing_or_has_changed_is_not_learned() {
+fn range_with_concurrent_or_later_changes_is_not_recorded() {
     let range = batch(|batch| batch.delete_range(TABLE, &key(3, 0), &key(9, 0)));
     let large = batch(|batch| {
         (0..=LISTED_CHANGES_PER_BATCH_MAX as u64).for_each(|n| batch.put(TABLE, &key(7, 1_000 + n), b"v"))
@@ -162,27 +162,27 @@ fn a_range_in_which_a_key_is_changing_or_has_changed_is_not_learned() {
         let gaps = Gaps::new();
         let before = gaps.last_visible_batch();
         let turn = gaps.begin(&batch);
-        assert!(!learn(&gaps, 10, 20, gaps.last_visible_batch()), "the snapshot may show the batch or not");
+        assert!(!record(&gaps, 10, 20, gaps.last_visible_batch()), "the snapshot may show the batch or not");
         gaps.end(&batch, &turn, true);
-        assert!(!learn(&gaps, 10, 20, before), "the snapshot may be older than the batch");
-        assert!(learn(&gaps, 10, 20, gaps.last_visible_batch()));
+        assert!(!record(&gaps, 10, 20, before), "the snapshot may be older than the batch");
+        assert!(record(&gaps, 10, 20, gaps.last_visible_batch()));
     }
 }
 
 #[test]
-fn a_range_is_learned_while_keys_beside_it_change() {
+fn range_is_recorded_while_adjacent_keys_change() {
     for batch in [setting(9), setting(20), deleting(300)] {
         let gaps = Gaps::new();
         let before = gaps.last_visible_batch();
         let turn = gaps.begin(&batch);
-        assert!(learn(&gaps, 10, 20, gaps.last_visible_batch()));
+        assert!(record(&gaps, 10, 20, gaps.last_visible_batch()));
         gaps.end(&batch, &turn, true);
-        assert!(learn(&gaps, 12, 20, before));
+        assert!(record(&gaps, 12, 20, before));
     }
 }
 
 #[test]
-fn a_change_that_is_no_longer_listed_still_counts() {
+fn change_dropped_from_the_list_still_prevents_recording() {
     let gaps = Gaps::new();
     let before = gaps.last_visible_batch();
     let write = |number| {
@@ -192,17 +192,17 @@ fn a_change_that_is_no_longer_listed_still_counts() {
     };
     write(15);
     (0..=LISTED_CHANGES_PER_SLOT_MAX as u64).for_each(|number| write(1_000 + number));
-    assert!(!learn(&gaps, 10, 20, before));
-    assert!(learn(&gaps, 10, 20, gaps.last_visible_batch()));
+    assert!(!record(&gaps, 10, 20, before));
+    assert!(record(&gaps, 10, 20, gaps.last_visible_batch()));
 }
 
 #[test]
-fn a_gap_is_not_widened_by_who_was_not_alone() {
+fn concurrent_writes_of_a_key_do_not_widen_its_gap() {
     let setting = setting(20);
     let removing = deleting(20);
     for is_setting_first in [true, false] {
         let gaps = Gaps::new();
-        assert!(learn(&gaps, 10, 20, 0));
+        assert!(record(&gaps, 10, 20, 0));
         let (of_setting, of_removing) = if is_setting_first {
             (gaps.begin(&setting), gaps.begin(&removing))
         } else {
@@ -215,20 +215,20 @@ fn a_gap_is_not_widened_by_who_was_not_alone() {
         assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(key(7, 20)));
     }
     let gaps = Gaps::new();
-    assert!(learn(&gaps, 10, 20, 0));
+    assert!(record(&gaps, 10, 20, 0));
     let turn = gaps.begin(&removing);
     gaps.end(&removing, &turn, false);
-    assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(key(7, 20)), "what was not written removes nothing");
+    assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(key(7, 20)), "a failed write removes nothing");
     let turn = gaps.begin(&removing);
     gaps.end(&removing, &turn, true);
     assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(next_key(&key(7, 20))));
 }
 
 #[test]
-fn more_gaps_than_are_kept_displace_others() {
+fn gap_count_and_key_length_are_limited() {
     let gaps = Gaps::new();
     let many = GAPS_PER_SLOT_MAX as u64 + 10;
-    (0..many).for_each(|number| assert!(learn(&gaps, number * 3, number * 3 + 1, 0)));
+    (0..many).for_each(|number| assert!(record(&gaps, number * 3, number * 3 + 1, 0)));
     let count = || gaps.lock(slot_number(TABLE, &key(7, 0))).len();
     assert_eq!(count(), GAPS_PER_SLOT_MAX);
     assert_eq!(gap_from(&gaps, 0).expect("a gap").start, key(7, 30), "the first ten were dropped");
@@ -240,7 +240,7 @@ fn more_gaps_than_are_kept_displace_others() {
 }
 
 #[test]
-fn random_histories_look_as_they_would_without_gaps() {
+fn scans_of_random_histories_match_the_model() {
     for seed in 0..6 {
         let mut dice = SeededRandom::new(seed);
         let (_folder, rocks) = open();
@@ -322,7 +322,7 @@ fn random_scan(dice: &mut SeededRandom) -> (KeyRange, Direction) {
 }
 
 #[test]
-fn who_reads_while_others_write_misses_nothing() {
+fn concurrent_scans_miss_no_key() {
     let (_folder, rocks) = open();
     let is_over = AtomicBool::new(false);
     // At any time exactly two keys of each writer exist. The keys of the writers are interleaved.
@@ -355,16 +355,16 @@ fn who_reads_while_others_write_misses_nothing() {
     assert!(scans.iter().all(|scans| *scans > 0), "{scans:?}");
 }
 
-/// Repeatedly moves the two keys of a writer.
+/// Moves the two keys of a writer repeatedly.
 fn move_keys(rocks: &RocksEngine, writer: u64) {
     let dice = SeededRandom::new(writer);
-    let mut places = [writer, writer + 2];
+    let mut positions = [writer, writer + 2];
     for _ in 0..6_000 {
         let to = dice.below(KEYS / 2) * 2 + writer;
-        if places.contains(&to) {
+        if positions.contains(&to) {
             continue;
         }
-        let from = std::mem::replace(&mut places[usize::try_from(dice.below(2)).expect("few")], to);
+        let from = std::mem::replace(&mut positions[usize::try_from(dice.below(2)).expect("few")], to);
         write(rocks, |batch| {
             batch.delete(TABLE, &key(7, from));
             batch.put(TABLE, &key(7, to), b"v");
