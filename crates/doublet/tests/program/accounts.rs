@@ -39,9 +39,9 @@ fn wait_for_the_end((mut dialogue, good_bye): (Dialogue, &str)) {
 }
 
 #[test]
-fn open_sessions_end_with_the_account() {
-    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    let server = place.serve();
+fn disabled_account_or_new_password_ends_open_sessions() {
+    let folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let server = folder.serve();
     for change in ["--disable", "--password-stdin"] {
         let mut idle = imap(&server);
         idle.say("b SELECT INBOX");
@@ -51,37 +51,37 @@ fn open_sessions_end_with_the_account() {
         let open = open_sessions(&server);
         let mut stranger = server.dial("imap");
         stranger.expect("* OK");
-        place.check_input(&["user", "set", "ann", change], "sesame street\n", "was changed");
+        folder.check_input(&["user", "set", "ann", change], "sesame street\n", "was changed");
         open.into_iter().chain([(idle, BYE)]).for_each(wait_for_the_end);
         stranger.ask("a NOOP", "a OK");
-        place.check(&["user", "set", "ann", "--enable"], "was changed");
+        folder.check(&["user", "set", "ann", "--enable"], "was changed");
     }
     let mut kept = imap(&server);
-    place.check(&["user", "set", "ann", "--add-alias", "a@acme.test", "--quota", "1GiB"], "was changed");
-    place.check(&["user", "remove", "bob"], "was removed");
+    folder.check(&["user", "set", "ann", "--add-alias", "a@acme.test", "--quota", "1GiB"], "was changed");
+    folder.check(&["user", "remove", "bob"], "was removed");
     kept.ask("b NOOP", "b OK");
-    place.check(&["user", "remove", "ann"], "was removed");
+    folder.check(&["user", "remove", "ann"], "was removed");
     wait_for_the_end((kept, BYE));
     server.stop();
 }
 
 #[test]
-fn a_deny_list_keeps_people_out() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    place.check(&["group", "add", "staff", "--member", "ann"], "was added");
-    place.check(&["group", "add", "gone", "--kind", "deny-list"], "was added");
-    let server = place.serve();
+fn deny_list_ends_sessions_and_refuses_logins() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    folder.check(&["group", "add", "staff", "--member", "ann"], "was added");
+    folder.check(&["group", "add", "gone", "--kind", "deny-list"], "was added");
+    let server = folder.serve();
     let open = open_sessions(&server);
-    place.check(&["group", "set", "gone", "--add-member", "staff"], "was changed");
+    folder.check(&["group", "set", "gone", "--add-member", "staff"], "was changed");
     open.into_iter().for_each(wait_for_the_end);
     let mut dialogue = server.dial("imap");
     dialogue.expect("* OK");
     dialogue.ask("a LOGIN ann@acme.test \"sesame street\"", "a NO [AUTHORIZATIONFAILED]");
     let mut smtp = server.greeted("submission");
     smtp.ask(&format!("AUTH PLAIN {}", STANDARD.encode("\0ann@acme.test\0sesame street")), "535 5.7.13");
-    assert_eq!(place.json(&["user", "show", "ann"])["deny_list"], "gone");
+    assert_eq!(folder.json(&["user", "show", "ann"])["deny_list"], "gone");
     deliver(&server, "ann@acme.test", "Subject: for later\r\n\r\n");
-    place.check(&["group", "set", "staff", "--remove-member", "ann"], "was changed");
+    folder.check(&["group", "set", "staff", "--remove-member", "ann"], "was changed");
     assert_eq!(collect(&server, "ann").len(), 1);
     server.submission();
     server.stop();
@@ -89,9 +89,9 @@ fn a_deny_list_keeps_people_out() {
 
 #[test]
 fn scram_can_be_switched_off() {
-    let mut place = TestFolder::with_people(&["ann@acme.test"]);
-    let offers_scram = |place: &TestFolder| {
-        let server = place.serve();
+    let mut folder = TestFolder::with_people(&["ann@acme.test"]);
+    let offers_scram = |folder: &TestFolder| {
+        let server = folder.serve();
         let mut imap = server.dial("imap");
         let mut pop3 = server.dial("pop3");
         let mut smtp = server.dial("submission");
@@ -99,19 +99,19 @@ fn scram_can_be_switched_off() {
         pop3.expect("+OK");
         smtp.expect("220 ");
         pop3.ask("AUTH", "+OK");
-        let told = [imap.ask("a CAPABILITY", "* CAPABILITY"), pop3.line(), smtp.ask("EHLO c.test", "250-AUTH")];
+        let replies = [imap.ask("a CAPABILITY", "* CAPABILITY"), pop3.line(), smtp.ask("EHLO c.test", "250-AUTH")];
         server.stop();
-        told.map(|list| list.contains("SCRAM-SHA-256"))
+        replies.map(|reply| reply.contains("SCRAM-SHA-256"))
     };
-    assert_eq!(offers_scram(&place), [true; 3]);
-    place.options.extend(["--set".to_owned(), "directory.scram=false".to_owned()]);
-    assert_eq!(offers_scram(&place), [false; 3]);
+    assert_eq!(offers_scram(&folder), [true; 3]);
+    folder.options.extend(["--set".to_owned(), "directory.scram=false".to_owned()]);
+    assert_eq!(offers_scram(&folder), [false; 3]);
 }
 
 #[test]
-fn users_send_with_addresses_of_their_own() {
-    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    let server = place.serve();
+fn submission_requires_an_own_sender_address() {
+    let folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let server = folder.serve();
     let mut smtp = server.submission();
     smtp.ask("MAIL FROM:<bob@acme.test>", "553 5.7.1");
     for (from, reply) in [
@@ -127,103 +127,104 @@ fn users_send_with_addresses_of_their_own() {
 }
 
 #[test]
-fn many_people_are_added_from_a_file() {
-    let place = TestFolder::with_people(&[]);
+fn batch_file_adds_many_users() {
+    let folder = TestFolder::with_people(&[]);
     let lines: String = (0..700).map(|number| format!("u{number}@acme.test,User {number},sesame street\n")).collect();
-    std::fs::write(place.path("people.csv"), &lines).expect("the folder is writable");
-    place.check(&["user", "add", "--batch", "people.csv"], "700 people were added");
-    assert_eq!(place.json(&["status"])["people"], 700);
-    let server = place.serve();
+    std::fs::write(folder.path("people.csv"), &lines).expect("the folder is writable");
+    folder.check(&["user", "add", "--batch", "people.csv"], "700 people were added");
+    assert_eq!(folder.json(&["status"])["people"], 700);
+    let server = folder.serve();
     let more = "{\"address\":\"ann@acme.test\",\"password\":\"sesame street\"}\nu7@acme.test\nx@far.test\n";
-    let output = place.run(&["user", "add", "--batch", "-", "--json"], more);
+    let output = folder.run(&["user", "add", "--batch", "-", "--json"], more);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
-    assert_eq!(told["added"], 1);
-    let refused: Vec<_> = told["refused"].as_array().expect("a list").iter().map(|row| row["line"].as_u64()).collect();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(report["added"], 1);
+    let refused: Vec<_> =
+        report["refused"].as_array().expect("a list").iter().map(|row| row["line"].as_u64()).collect();
     assert_eq!(refused, [Some(2), Some(3)]);
     deliver(&server, "ann@acme.test", "Subject: welcome\r\n\r\n");
     assert_eq!((collect(&server, "ann").len(), collect(&server, "u699@acme.test").len()), (1, 0));
     server.stop();
-    place.check_fails(&["user", "add", "--batch", "nowhere.csv"], "nowhere.csv");
-    std::fs::write(place.path("latin1.csv"), b"zoe@acme.test,Zo\xeb,sesame street\n").expect("the folder is writable");
-    let output = place.run(&["user", "add", "--batch", "latin1.csv"], "");
+    folder.check_fails(&["user", "add", "--batch", "nowhere.csv"], "nowhere.csv");
+    std::fs::write(folder.path("latin1.csv"), b"zoe@acme.test,Zo\xeb,sesame street\n").expect("the folder is writable");
+    let output = folder.run(&["user", "add", "--batch", "latin1.csv"], "");
     assert!(text(&output.stdout).contains("not UTF-8") && !output.status.success());
-    place.check_fails(&["user", "add"], "NAME@DOMAIN");
+    folder.check_fails(&["user", "add"], "NAME@DOMAIN");
 }
 
 #[test]
-fn mailboxes_are_renamed_with_their_owner_and_spared() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let server = place.serve();
+fn renamed_mailbox_keeps_its_owner_and_is_protected() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
     deliver(&server, "ann@acme.test", "Subject: one\r\n\r\n");
-    place.check(&["db", "rename", "mail/ann.nsf", "mail/moved.nsf"], "still the mailbox of user ann@acme.test");
+    folder.check(&["db", "rename", "mail/ann.nsf", "mail/moved.nsf"], "still the mailbox of user ann@acme.test");
     deliver(&server, "ann@acme.test", "Subject: two\r\n\r\n");
     assert_eq!(collect(&server, "ann").len(), 2);
-    place.check_fails(&["db", "delete", "mail/moved.nsf"], "user remove ann@acme.test --delete-mail");
+    folder.check_fails(&["db", "delete", "mail/moved.nsf"], "user remove ann@acme.test --delete-mail");
     for path in ["names.nsf", "mail.box"] {
-        place.check_fails(&["db", "delete", path, "--force"], "stop it first");
-        place.check_fails(&["db", "rename", path, "other.nsf"], "finds it by this path");
+        folder.check_fails(&["db", "delete", path, "--force"], "stop it first");
+        folder.check_fails(&["db", "rename", path, "other.nsf"], "finds it by this path");
     }
-    place.check(&["db", "delete", "mail/moved.nsf", "--force"], "was deleted");
+    folder.check(&["db", "delete", "mail/moved.nsf", "--force"], "was deleted");
     assert_eq!(collect(&server, "ann").len(), 0);
     server.stop();
-    place.check_fails(&["db", "delete", "names.nsf"], "--force");
+    folder.check_fails(&["db", "delete", "names.nsf"], "--force");
 }
 
 #[test]
-fn a_command_that_fails_changes_nothing() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    place.check_fails(&["domain", "add", "third.test", "--catch-all", "nobody@acme.test"], "does not exist");
-    place.check_fails(&["domain", "show", "third.test"], "there is no domain third.test");
-    place.check(&["domain", "add", "third.test", "--catch-all", "ann@acme.test"], "was added");
-    assert!(place.check(&["domain", "show", "third.test"], "").contains("_domainkey.third.test"));
-    place.check_fails(&["domain", "add", "third.test"], "domain show third.test");
-    place.check_fails(
+fn failed_command_changes_nothing() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    folder.check_fails(&["domain", "add", "third.test", "--catch-all", "nobody@acme.test"], "does not exist");
+    folder.check_fails(&["domain", "show", "third.test"], "there is no domain third.test");
+    folder.check(&["domain", "add", "third.test", "--catch-all", "ann@acme.test"], "was added");
+    assert!(folder.check(&["domain", "show", "third.test"], "").contains("_domainkey.third.test"));
+    folder.check_fails(&["domain", "add", "third.test"], "domain show third.test");
+    folder.check_fails(
         &["domain", "add", "x.test", "--alias-of", "acme.test", "--catch-all", "ann@acme.test"],
         "cannot be used with",
     );
     for command in [["user", "set", "ann"], ["group", "set", "team@acme.test"], ["domain", "set", "acme.test"]] {
-        place.check_fails(&command, "nothing to change");
+        folder.check_fails(&command, "nothing to change");
     }
-    place.check_fails(&["user", "remove", "ann"], "domain set third.test --catch-all none");
-    place.check_fails(&["user", "add", "x@far.test"], "doublet domain add far.test");
+    folder.check_fails(&["user", "remove", "ann"], "domain set third.test --catch-all none");
+    folder.check_fails(&["user", "add", "x@far.test"], "doublet domain add far.test");
 }
 
 #[test]
 fn access_is_listed_and_changed() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    place.check(&["db", "create", "plans.nsf"], "db acl plans.nsf set");
-    place.check(&["db", "acl", "plans.nsf", "set", "-Default-", "--level", "reader"], "Reader");
-    place.check(
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    folder.check(&["db", "create", "plans.nsf"], "db acl plans.nsf set");
+    folder.check(&["db", "acl", "plans.nsf", "set", "-Default-", "--level", "reader"], "Reader");
+    folder.check(
         &["db", "acl", "plans.nsf", "set", "ann@acme.test", "--level", "editor", "--flag", "no-delete"],
         "Editor",
     );
-    let listed = place.json(&["db", "acl", "plans.nsf", "list"]);
+    let listed = folder.json(&["db", "acl", "plans.nsf", "list"]);
     let ann =
-        listed.as_array().expect("a list").iter().find(|row| row["name"] == "ann/acme.test").expect("the user exists");
+        listed.as_array().expect("a list").iter().find(|row| row["name"] == "ann/acme.test").expect("the entry exists");
     assert_eq!(
         (&ann["level"], &ann["kind"], &ann["flags"][0]),
         (&"editor".into(), &"person".into(), &"no-delete".into())
     );
-    place.check(&["db", "acl", "plans.nsf", "remove", "ann"], "The entry ann/acme.test was removed");
-    place.check(&["db", "acl", "--help"], "depositor  may put documents in");
-    place.check(
+    folder.check(&["db", "acl", "plans.nsf", "remove", "ann"], "The entry ann/acme.test was removed");
+    folder.check(&["db", "acl", "--help"], "depositor  may put documents in");
+    folder.check(
         &["db", "set", "plans.nsf", "--title", "Plans", "--purge-interval", "30d", "--unread-marks", "off"],
         "changed",
     );
-    let shown = place.json(&["db", "show", "plans.nsf"]);
+    let shown = folder.json(&["db", "show", "plans.nsf"]);
     assert_eq!((&shown["title"], &shown["purge_interval_days"]), (&"Plans".into(), &30.into()));
 }
 
 #[test]
-fn files_that_the_configuration_names_are_looked_at() {
-    let mut place = TestFolder::new();
-    place.check(&["config", "check"], "is valid");
+fn config_check_opens_the_named_files() {
+    let mut folder = TestFolder::new();
+    folder.check(&["config", "check"], "is valid");
     for assignment in ["tls.certificate=/nowhere/c.pem", "tls.key=/nowhere/k.pem"] {
-        place.options.extend(["--set".to_owned(), assignment.to_owned()]);
+        folder.options.extend(["--set".to_owned(), assignment.to_owned()]);
     }
-    place.check_fails(&["config", "check"], "/nowhere/c.pem");
-    place.check_fails(
+    folder.check_fails(&["config", "check"], "/nowhere/c.pem");
+    folder.check_fails(
         &[
             "config",
             "check",

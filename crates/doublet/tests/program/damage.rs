@@ -17,12 +17,12 @@ fn letter(number: usize) -> String {
 
 /// Creates a data folder with mail in Ann's mailbox, whose files were written by an orderly shutdown.
 fn filled() -> TestFolder {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
     let mbox: String = (0..MESSAGES).map(letter).collect();
-    fs::write(place.path("old.mbox"), mbox).expect("the folder is writable");
-    place.check(&["import", "mbox", "old.mbox", "--user", "ann"], "");
-    place.serve().stop();
-    place
+    fs::write(folder.path("old.mbox"), mbox).expect("the folder is writable");
+    folder.check(&["import", "mbox", "old.mbox", "--user", "ann"], "");
+    folder.serve().stop();
+    folder
 }
 
 fn sorted_files(store: &Path) -> Vec<PathBuf> {
@@ -41,17 +41,17 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn flip(file: &Path, place: usize) {
+fn flip(file: &Path, offset: usize) {
     let mut bytes = fs::read(file).expect("read");
-    bytes[place] ^= 0x10;
+    bytes[offset] ^= 0x10;
     fs::write(file, bytes).expect("written");
 }
 
 /// Exports Ann's mail and returns the messages. Checks that each is one of the imported messages.
-fn mail(place: &TestFolder) -> BTreeSet<String> {
-    let _ = fs::remove_dir_all(place.path("out"));
-    let _ = place.run(&["export", "mbox", "out", "--user", "ann"], "");
-    let mbox = fs::read_to_string(place.path("out/INBOX.mbox")).unwrap_or_default();
+fn mail(folder: &TestFolder) -> BTreeSet<String> {
+    let _ = fs::remove_dir_all(folder.path("out"));
+    let _ = folder.run(&["export", "mbox", "out", "--user", "ann"], "");
+    let mbox = fs::read_to_string(folder.path("out/INBOX.mbox")).unwrap_or_default();
     let found: BTreeSet<String> = mbox.split_inclusive("\n\nFrom ").map(str::to_owned).collect();
     let subject = |message: &String| message.lines().find_map(|line| line.strip_prefix("Subject: ")?.parse().ok());
     for message in &found {
@@ -74,76 +74,76 @@ struct FixupCounts {
     lost: usize,
 }
 
-fn flip_and_fix(place: &TestFolder, file: &Path, told: &mut FixupCounts) {
-    let output = place.run(&["fixup"], "");
-    let said = text(&output.stdout);
+fn flip_and_fix(folder: &TestFolder, file: &Path, counts: &mut FixupCounts) {
+    let output = folder.run(&["fixup"], "");
+    let report = text(&output.stdout);
     let complaint = text(&output.stderr);
     let name = file.display();
     if complaint.contains("cannot open the store") || complaint.contains("doublet: damaged record in table catalog") {
-        told.refused += 1;
+        counts.refused += 1;
         return;
     }
-    if said.contains("No damage was found") {
+    if report.contains("No damage was found") {
         // The flipped bit is in data that only speeds up searches, so all messages can still be read.
-        assert_eq!(mail(place).len(), MESSAGES, "{name}");
+        assert_eq!(mail(folder).len(), MESSAGES, "{name}");
         return;
     }
     if complaint.contains("properties unsorted") {
         // The engine does not name the file whose properties are damaged, so the file stays, and fixup reports this.
         assert!(complaint.contains("remain in the store's files"), "{name}: {complaint}");
-        told.refused += 1;
+        counts.refused += 1;
         return;
     }
-    assert!(!complaint.contains("remain in the store's files"), "{name}: {said}{complaint}");
+    assert!(!complaint.contains("remain in the store's files"), "{name}: {report}{complaint}");
     let named = complaint.matches("cannot be read\n").count();
-    assert_eq!(output.status.success(), said.contains(", all repaired"), "{name}: {said}{complaint}");
-    place.check(&["fixup"], "No damage was found");
+    assert_eq!(output.status.success(), report.contains(", all repaired"), "{name}: {report}{complaint}");
+    folder.check(&["fixup"], "No damage was found");
     if complaint.contains("\n  names.nsf: note") {
         // Ann's person document is lost: her mail exists, but the directory has no owner for it.
-        told.lost += 1;
+        counts.lost += 1;
         return;
     }
-    let left = mail(place).len();
-    assert!(left + named >= MESSAGES, "{name}: {left} messages are left, told was {complaint}");
-    if left == MESSAGES { told.whole += 1 } else { told.lost += 1 }
+    let left = mail(folder).len();
+    assert!(left + named >= MESSAGES, "{name}: {left} messages are left, reported: {complaint}");
+    if left == MESSAGES { counts.whole += 1 } else { counts.lost += 1 }
 }
 
 #[test]
 fn fixup_replaces_damaged_files_and_keeps_good_mail() {
-    let place = filled();
-    assert_eq!(mail(&place).len(), MESSAGES);
-    let store = place.data().join("store");
-    let sound = place.path("sound");
+    let folder = filled();
+    assert_eq!(mail(&folder).len(), MESSAGES);
+    let store = folder.data().join("store");
+    let sound = folder.path("sound");
     copy(&store, &sound);
-    let mut told = FixupCounts::default();
+    let mut counts = FixupCounts::default();
     for file in sorted_files(&sound) {
         let length = fs::metadata(&file).expect("a file").len() as usize;
         for spot in [length / 10, length / 2] {
             copy(&sound, &store);
             let victim = store.join(file.file_name().expect("a name"));
             flip(&victim, spot);
-            flip_and_fix(&place, &victim, &mut told);
+            flip_and_fix(&folder, &victim, &mut counts);
         }
     }
-    assert!(told.whole > 3 && told.lost > 1, "{told:?}");
+    assert!(counts.whole > 3 && counts.lost > 1, "{counts:?}");
 }
 
 #[test]
 fn fixup_keeps_damaged_files_that_a_server_works_on() {
-    let place = filled();
+    let folder = filled();
     let largest =
         |files: Vec<PathBuf>| files.into_iter().max_by_key(|file| fs::metadata(file).map_or(0, |data| data.len()));
-    let victim = largest(sorted_files(&place.data().join("store"))).expect("there are files");
+    let victim = largest(sorted_files(&folder.data().join("store"))).expect("there are files");
     flip(&victim, 3_000);
-    let server = place.serve();
-    place.check_fails(&["fixup"], "Stop the server and run `doublet fixup` again");
+    let server = folder.serve();
+    folder.check_fails(&["fixup"], "Stop the server and run `doublet fixup` again");
     assert!(victim.exists());
     server.stop();
-    let output = place.run(&["fixup"], "");
+    let output = folder.run(&["fixup"], "");
     assert!(!text(&output.stderr).contains("remain in the store's files"), "{}", text(&output.stderr));
     assert!(!victim.exists());
-    place.check(&["fixup"], "No damage was found");
-    let mut server = place.serve();
+    folder.check(&["fixup"], "No damage was found");
+    let mut server = folder.serve();
     server.listeners.clear();
     server.stop();
 }

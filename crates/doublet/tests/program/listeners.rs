@@ -16,31 +16,31 @@ fn encrypted(address: &str, start: &[(&str, &str)], first: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let mut stream = Stream::tcp(tokio::net::TcpStream::connect(address).await.expect("it listens"));
-        for (said, awaited) in start {
-            let mut heard = Vec::new();
-            stream.write_all(said.as_bytes()).await.expect("the server reads");
-            while !String::from_utf8_lossy(&heard).contains(awaited) {
-                assert_ne!(stream.receive(&mut heard).await.expect("the server answers"), 0, "{awaited}");
+        for (line, awaited) in start {
+            let mut received = Vec::new();
+            stream.write_all(line.as_bytes()).await.expect("the server reads");
+            while !String::from_utf8_lossy(&received).contains(awaited) {
+                assert_ne!(stream.receive(&mut received).await.expect("the server answers"), 0, "{awaited}");
             }
         }
         let trust = ClientTls::opportunistic().expect("valid settings");
         let mut stream = stream.connect_tls(&trust, "mail.acme.test").await.expect("a handshake");
         stream.write_all(first.as_bytes()).await.expect("the server reads");
-        let mut heard = Vec::new();
-        while !heard.contains(&b'\n') {
-            assert_ne!(stream.receive(&mut heard).await.expect("the server answers"), 0);
+        let mut received = Vec::new();
+        while !received.contains(&b'\n') {
+            assert_ne!(stream.receive(&mut received).await.expect("the server answers"), 0);
         }
-        String::from_utf8_lossy(&heard).into_owned()
+        String::from_utf8_lossy(&received).into_owned()
     })
 }
 
 #[test]
-fn every_door_can_be_encrypted() {
-    let place = TestFolder::new();
-    let server = place.serve();
+fn every_listener_supports_tls() {
+    let folder = TestFolder::new();
+    let server = folder.serve();
     let check = |listener: &str, start: &[(&str, &str)], first: &str, expected: &str| {
-        let heard = encrypted(&server.listeners[listener], start, first);
-        assert!(heard.starts_with(expected), "{listener}: {heard}");
+        let line = encrypted(&server.listeners[listener], start, first);
+        assert!(line.starts_with(expected), "{listener}: {line}");
     };
     check("imap_tls", &[], "", "* OK");
     check("pop3_tls", &[], "", "+OK");
@@ -60,10 +60,10 @@ fn every_door_can_be_encrypted() {
 }
 
 #[test]
-fn another_mail_server_delivers_through_the_socket() {
-    let mut place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    place.options.extend(["--set".to_owned(), "listen.lmtp=lmtp.sock".to_owned()]);
-    let server = place.serve();
+fn lmtp_socket_accepts_mail() {
+    let mut folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
+    folder.options.extend(["--set".to_owned(), "listen.lmtp=lmtp.sock".to_owned()]);
+    let server = folder.serve();
     let stream = UnixStream::connect(&server.listeners["lmtp"]).expect("it listens");
     let mut lmtp = BufReader::new(stream);
     let mut ask = |text: &str, codes: &[&str]| {
@@ -73,7 +73,7 @@ fn another_mail_server_delivers_through_the_socket() {
             while !line.starts_with(&format!("{code} ")) {
                 line.clear();
                 assert_ne!(lmtp.read_line(&mut line).expect("text"), 0, "waiting for {code}");
-                assert!(line.starts_with(code), "expected {code}, heard {line:?}");
+                assert!(line.starts_with(code), "expected {code}, received {line:?}");
             }
         }
     };
@@ -89,10 +89,10 @@ fn another_mail_server_delivers_through_the_socket() {
 }
 
 #[test]
-fn connections_beyond_the_limit_hear_why() {
-    let mut place = TestFolder::new();
-    place.options.extend(["--set".to_owned(), "limits.connections=2".to_owned()]);
-    let server = place.serve();
+fn connections_over_the_limit_get_a_reply() {
+    let mut folder = TestFolder::new();
+    folder.options.extend(["--set".to_owned(), "limits.connections=2".to_owned()]);
+    let server = folder.serve();
     let mut first = server.dial("imap");
     first.expect("* OK");
     let mut second = server.dial("smtp");
@@ -105,10 +105,11 @@ fn connections_beyond_the_limit_hear_why() {
 }
 
 #[test]
-fn logs_are_json_when_that_is_wanted() {
-    let mut place = TestFolder::new();
-    place.options.extend(["--set".to_owned(), "log.format=json".to_owned()]);
-    let mut child = place.command(&["serve"]).stderr(std::process::Stdio::piped()).spawn().expect("the program starts");
+fn json_log_format_writes_json() {
+    let mut folder = TestFolder::new();
+    folder.options.extend(["--set".to_owned(), "log.format=json".to_owned()]);
+    let mut child =
+        folder.command(&["serve"]).stderr(std::process::Stdio::piped()).spawn().expect("the program starts");
     let log = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut server = crate::Server { child, log, listeners: std::collections::BTreeMap::new() };
     let line = server.wait_for_log("\"ready\"");
@@ -122,9 +123,9 @@ fn logs_are_json_when_that_is_wanted() {
 }
 
 #[test]
-fn a_message_under_way_is_taken_before_the_server_ends() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let mut server = place.serve();
+fn shutdown_waits_for_a_message_in_transfer() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let mut server = folder.serve();
     let mut smtp = server.reception();
     smtp.ask("MAIL FROM:<dora@elsewhere.test>", "250 ");
     smtp.ask("RCPT TO:<ann@acme.test>", "250 ");
@@ -136,15 +137,15 @@ fn a_message_under_way_is_taken_before_the_server_ends() {
     smtp.expect("421 ");
     server.wait_for_log(" ended");
     assert!(server.child.wait().expect("it ends").success());
-    let server = place.serve();
+    let server = folder.serve();
     assert_eq!(collect(&server, "ann").len(), 1);
     server.stop();
 }
 
 #[test]
-fn a_second_signal_does_not_wait() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let mut server = place.serve();
+fn second_signal_closes_connections_immediately() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let mut server = folder.serve();
     let mut smtp = server.reception();
     smtp.ask("MAIL FROM:<dora@elsewhere.test>", "250 ");
     server.signal(Signal::TERM);
@@ -156,27 +157,27 @@ fn a_second_signal_does_not_wait() {
 }
 
 #[test]
-fn attachments_are_encrypted_when_that_is_wanted_and_lost_without_the_key() {
-    let mut place = TestFolder::with_people(&[]);
-    std::fs::remove_dir_all(place.data()).expect("it is ours");
-    place.options.extend(["--set".to_owned(), "blobs.encryption=true".to_owned()]);
-    place.check(&["domain", "add", "acme.test"], "was added");
-    place.check_input(&["user", "add", "ann@acme.test", "--password-stdin"], "sesame street\n", "was added");
+fn encrypted_attachments_cannot_be_read_without_the_key() {
+    let mut folder = TestFolder::with_people(&[]);
+    std::fs::remove_dir_all(folder.data()).expect("it is ours");
+    folder.options.extend(["--set".to_owned(), "blobs.encryption=true".to_owned()]);
+    folder.check(&["domain", "add", "acme.test"], "was added");
+    folder.check_input(&["user", "add", "ann@acme.test", "--password-stdin"], "sesame street\n", "was added");
     let letter = format!("Subject: large\r\nContent-Type: text/csv\r\n\r\n{}", "a secret, often\r\n".repeat(2_000));
-    std::fs::write(place.path("large.eml"), &letter).expect("the folder is writable");
-    place.check(&["import", "eml", "large.eml", "--user", "ann"], "");
-    assert_eq!(place.json(&["blobs"])["count"], 1);
-    place.check(&["export", "eml", "out", "--user", "ann", "--folder", "INBOX"], "");
-    assert_eq!(std::fs::read_to_string(place.path("out/INBOX/00000001.eml")).expect("it was written"), letter);
-    let key = place.data().join("keys/blobs.key");
-    std::fs::rename(&key, place.path("away")).expect("it was made");
+    std::fs::write(folder.path("large.eml"), &letter).expect("the folder is writable");
+    folder.check(&["import", "eml", "large.eml", "--user", "ann"], "");
+    assert_eq!(folder.json(&["blobs"])["count"], 1);
+    folder.check(&["export", "eml", "out", "--user", "ann", "--folder", "INBOX"], "");
+    assert_eq!(std::fs::read_to_string(folder.path("out/INBOX/00000001.eml")).expect("it was written"), letter);
+    let key = folder.data().join("keys/blobs.key");
+    std::fs::rename(&key, folder.path("away")).expect("it was made");
     for _ in 0..2 {
-        place.check_fails(&["blobs"], "restore it from a copy: without it they cannot be read");
+        folder.check_fails(&["blobs"], "restore it from a copy: without it they cannot be read");
     }
     std::fs::write(&key, "7".repeat(64)).expect("another key");
-    place.check_fails(&["blobs"], "cannot be decrypted");
-    std::fs::rename(place.path("away"), &key).expect("brought back");
-    assert_eq!(place.json(&["blobs"])["count"], 1);
-    *place.options.last_mut().expect("it was added") = "blobs.encryption=false".to_owned();
-    place.check_fails(&["blobs"], "none is configured");
+    folder.check_fails(&["blobs"], "cannot be decrypted");
+    std::fs::rename(folder.path("away"), &key).expect("brought back");
+    assert_eq!(folder.json(&["blobs"])["count"], 1);
+    *folder.options.last_mut().expect("it was added") = "blobs.encryption=false".to_owned();
+    folder.check_fails(&["blobs"], "none is configured");
 }

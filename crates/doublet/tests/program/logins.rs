@@ -146,37 +146,37 @@ fn reply(protocol: LoginProtocol, outcome: Outcome) -> &'static str {
 }
 
 #[test]
-fn every_protocol_plays_the_same_dialogues() {
-    let mut place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test", "eve@acme.test"]);
+fn sasl_dialogues_have_the_expected_reply_in_every_protocol() {
+    let mut folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test", "eve@acme.test"]);
     // Throttling is not the subject of this test.
-    place.options.extend(["--set".to_owned(), "directory.login_failures=1000".to_owned()]);
-    place.check(&["user", "set", "eve", "--disable"], "was changed");
-    let server = place.serve();
+    folder.options.extend(["--set".to_owned(), "directory.login_failures=1000".to_owned()]);
+    folder.check(&["user", "set", "eve", "--disable"], "was changed");
+    let server = folder.serve();
     for (mechanism, messages, outcome) in DIALOGUES {
         for protocol in PROTOCOLS {
             let is_line = matches!(messages, Messages::Line(_));
-            let heard = match protocol {
+            let received = match protocol {
                 Native if is_line => continue,
-                Native => play_native(&place, &server, mechanism, *messages),
+                Native => play_native(&folder, &server, mechanism, *messages),
                 protocol => play_lines(&server, protocol, mechanism, *messages),
             };
             let expected = reply(protocol, *outcome);
-            assert!(heard.starts_with(expected), "{protocol}: {mechanism} {messages:?}: {heard}, not {expected}");
+            assert!(received.starts_with(expected), "{protocol}: {mechanism} {messages:?}: {received}, not {expected}");
         }
     }
     server.stop();
 }
 
 #[test]
-fn login_asks_for_the_name_and_the_password() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let server = place.serve();
+fn login_mechanism_requests_name_and_password() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
     for protocol in [Imap, Pop3, Submission] {
         let check = |name: &'static str, password: &'static str, outcome: Outcome| {
             let mut messages = [name, password].into_iter();
             let next = |_: &[u8]| messages.next().unwrap_or_default().as_bytes().to_vec();
-            let heard = exchange(&mut greeted(&server, protocol), protocol, "LOGIN", next);
-            assert!(heard.starts_with(reply(protocol, outcome)), "{protocol}: {heard}");
+            let received = exchange(&mut greeted(&server, protocol), protocol, "LOGIN", next);
+            assert!(received.starts_with(reply(protocol, outcome)), "{protocol}: {received}");
         };
         check("ann", "sesame street", Outcome::LoggedIn);
         check("ann", "wrong", Outcome::WrongCredentials);
@@ -188,14 +188,14 @@ fn login_asks_for_the_name_and_the_password() {
 }
 
 #[test]
-fn messages_out_of_grammar_end_the_connection_like_wrong_passwords() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let server = place.serve();
+fn malformed_messages_end_the_connection_like_wrong_passwords() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
     for protocol in [Imap, Pop3, Submission] {
         let mut dialogue = greeted(&server, protocol);
         for message in ["nonsense", "n,,n=,r=abc", "n,,m=x,n=ann,r=abc"] {
-            let heard = exchange(&mut dialogue, protocol, "SCRAM-SHA-256", |_| message.into());
-            assert!(heard.starts_with(reply(protocol, Outcome::Malformed)), "{protocol}: {heard}");
+            let received = exchange(&mut dialogue, protocol, "SCRAM-SHA-256", |_| message.into());
+            assert!(received.starts_with(reply(protocol, Outcome::Malformed)), "{protocol}: {received}");
         }
         let mut rest = Vec::new();
         std::io::Read::read_to_end(&mut dialogue.reader, &mut rest).expect("the server ends the connection");
@@ -288,9 +288,9 @@ fn final_reply(dialogue: &mut Dialogue) -> String {
 }
 
 /// Plays a dialogue over the native protocol. Returns the name in the session, or the code, the reason and the message.
-fn play_native(place: &TestFolder, server: &Server, mechanism: &str, messages: Messages) -> String {
+fn play_native(folder: &TestFolder, server: &Server, mechanism: &str, messages: Messages) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let options = place.options(server);
+    let options = folder.options(server);
     runtime.block_on(async {
         let client = Client::connect(&options).await.expect("the server is there");
         authenticate(&client, mechanism, messages)
@@ -301,17 +301,17 @@ fn play_native(place: &TestFolder, server: &Server, mechanism: &str, messages: M
 
 async fn authenticate(client: &Client, mechanism: &str, messages: Messages) -> Result<String, client::Status> {
     let mut side = ClientSide::new(messages);
-    let (said, heard) = request_channel(1);
+    let (sender, stream) = request_channel(1);
     let first = v1::AuthenticateRequest { mechanism: mechanism.to_owned(), response: side.answer(b"") };
-    said.send(first).await;
-    let mut replies = client.sessions().authenticate(heard).await?.into_inner();
+    sender.send(first).await;
+    let mut replies = client.sessions().authenticate(stream).await?.into_inner();
     loop {
         let reply = replies.message().await?.expect("a reply");
         if let Some(login) = reply.login {
             return Ok(format!("session {}", login.session.expect("a session").name));
         }
         let response = side.answer(&reply.challenge);
-        said.send(v1::AuthenticateRequest { mechanism: String::new(), response }).await;
+        sender.send(v1::AuthenticateRequest { mechanism: String::new(), response }).await;
     }
 }
 

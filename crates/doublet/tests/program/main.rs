@@ -65,12 +65,12 @@ impl TestFolder {
     }
 
     fn with_people_of(domain: &str, addresses: &[&str]) -> Self {
-        let place = Self::new();
-        place.check(&["domain", "add", domain], "was added");
+        let folder = Self::new();
+        folder.check(&["domain", "add", domain], "was added");
         for address in addresses {
-            place.check_input(&["user", "add", address, "--password-stdin"], "sesame street\n", "was added");
+            folder.check_input(&["user", "add", address, "--password-stdin"], "sesame street\n", "was added");
         }
-        place
+        folder
     }
 
     fn data(&self) -> PathBuf {
@@ -109,10 +109,10 @@ impl TestFolder {
 
     fn check_input(&self, words: &[&str], input: &str, expected: &str) -> String {
         let output = self.run(words, input);
-        let said = text(&output.stdout);
+        let stdout = text(&output.stdout);
         assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
-        assert!(said.contains(expected), "{words:?}: expected {expected:?}, got {said:?}");
-        said
+        assert!(stdout.contains(expected), "{words:?}: expected {expected:?}, got {stdout:?}");
+        stdout
     }
 
     /// Runs a command. Checks that it fails and that its error output contains `expected`.
@@ -125,8 +125,8 @@ impl TestFolder {
 
     /// Runs a command with `--json` and returns its parsed output.
     fn json(&self, words: &[&str]) -> Value {
-        let said = self.check(&[words, &["--json"]].concat(), "");
-        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error} in {said:?}"))
+        let stdout = self.check(&[words, &["--json"]].concat(), "");
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{words:?}: {error} in {stdout:?}"))
     }
 
     /// Starts a server and waits until it is ready.
@@ -252,7 +252,7 @@ impl Dialogue {
                 return line;
             }
             let continues = line.get(3..4) == Some("-") || line.starts_with("* ");
-            assert!(continues, "expected {wanted:?}, heard {line:?}");
+            assert!(continues, "expected {wanted:?}, received {line:?}");
         }
     }
 
@@ -300,9 +300,9 @@ fn collect(server: &Server, login: &str) -> Vec<String> {
 }
 
 fn listeners(data: &Path) -> BTreeMap<String, String> {
-    let told = std::fs::read_to_string(data.join("listeners.json")).expect("a ready server has written it");
-    let told: BTreeMap<String, Vec<String>> = serde_json::from_str(&told).expect("it is JSON");
-    told.into_iter().filter_map(|(name, mut addresses)| Some((name, addresses.pop()?))).collect()
+    let content = std::fs::read_to_string(data.join("listeners.json")).expect("a ready server has written it");
+    let addresses_by_name: BTreeMap<String, Vec<String>> = serde_json::from_str(&content).expect("it is JSON");
+    addresses_by_name.into_iter().filter_map(|(name, mut addresses)| Some((name, addresses.pop()?))).collect()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -64,7 +64,7 @@ fn name_server(zone: Zone) -> SocketAddr {
 }
 
 #[test]
-fn mail_finds_its_way_by_mx_records() {
+fn mail_is_routed_by_mx_records() {
     let mut other = TestFolder::with_people_of("other.example", &["dora@other.example"]);
     other.options.extend(["--set".to_owned(), "server.name=mx.other.example".to_owned()]);
     let there = other.serve();
@@ -73,13 +73,13 @@ fn mail_finds_its_way_by_mx_records() {
         (("mx.other.example", A), Ipv4Addr::LOCALHOST.octets().to_vec()),
         (("null.example", MX), vec![0, 0, 0]),
     ]);
-    let mut place = TestFolder::with_people(&["ann@acme.test"]);
+    let mut folder = TestFolder::with_people(&["ann@acme.test"]);
     let (_, port) = there.listeners["smtp"].rsplit_once(':').expect("an address has a port");
     let settings = [format!("server.name_servers={}", name_server(zone)), format!("router.port={port}")];
     for setting in settings.into_iter().chain(["log.filter=mail=debug".to_owned()]) {
-        place.options.extend(["--set".to_owned(), setting]);
+        folder.options.extend(["--set".to_owned(), setting]);
     }
-    let mut here = place.serve();
+    let mut here = folder.serve();
     let mut smtp = here.submission();
     smtp.ask("MAIL FROM:<ann@acme.test>", "250 ");
     for to in ["dora@other.example", "x@null.example", "y@nowhere.example"] {
@@ -97,8 +97,8 @@ fn mail_finds_its_way_by_mx_records() {
         let wanted = format!("Final-Recipient: rfc822; {address}\nAction: failed\nStatus: {status}\n");
         assert!(reports.contains(&wanted), "{wanted}{reports}");
     }
-    assert!(!reports.contains("Diagnostic-Code"), "no server has said anything: {reports}");
-    assert_eq!(place.json(&["queue", "list"]), json!([]));
+    assert!(!reports.contains("Diagnostic-Code"), "no server has replied: {reports}");
+    assert_eq!(folder.json(&["queue", "list"]), json!([]));
     here.stop();
     there.stop();
 }

@@ -13,8 +13,8 @@ impl TestFolder {
     /// Runs a command as a logged-in user and returns its JSON output.
     pub fn as_user(&self, who: &str, words: &[&str]) -> serde_json::Value {
         let words = [words, &["--user", who, "--password-file", "-", "--json"]].concat();
-        let said = self.check_input(&words, &format!("{PASSWORD}\n"), "");
-        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error} in {said:?}"))
+        let stdout = self.check_input(&words, &format!("{PASSWORD}\n"), "");
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{words:?}: {error} in {stdout:?}"))
     }
 
     /// Runs a command as a logged-in user. Checks that it fails and that its error output contains `expected`.
@@ -26,20 +26,20 @@ impl TestFolder {
 
     pub fn options(&self, server: &Server) -> Options {
         let certificate = std::fs::read(self.data().join("tls/certificate.pem")).expect("the server has made it");
-        let trust = Trust::pinned(&certificate).expect("it is one");
+        let trust = Trust::pinned(&certificate).expect("the certificate is valid");
         Options::new(server.listeners.get("native").expect("it listens"), trust)
     }
 }
 
 /// Runs `work` with a client that has logged in.
 pub fn with_client<F: Future<Output = ()>>(
-    place: &TestFolder,
+    folder: &TestFolder,
     server: &Server,
     who: &str,
     work: impl FnOnce(Client) -> F,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let options = place.options(server);
+    let options = folder.options(server);
     runtime.block_on(async {
         let client = Client::connect(&options).await.expect("the server is there");
         client.login(who, PASSWORD).await.expect("the password is right");
@@ -69,26 +69,26 @@ pub fn reason_of<T: std::fmt::Debug>(outcome: Result<T, client::Status>) -> (Cod
 }
 
 #[test]
-fn notes_live_on_the_command_line() {
-    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    place.check(&["db", "create", "plan.nsf"], "was created");
-    place.check(&["db", "acl", "plan.nsf", "set", "ann@acme.test", "--level", "editor"], "");
-    let server = place.serve();
-    let ann = |words: &[&str]| place.as_user("ann", words);
+fn notes_are_managed_on_the_command_line() {
+    let folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
+    folder.check(&["db", "create", "plan.nsf"], "was created");
+    folder.check(&["db", "acl", "plan.nsf", "set", "ann@acme.test", "--level", "editor"], "");
+    let server = folder.serve();
+    let ann = |words: &[&str]| folder.as_user("ann", words);
     let opened = ann(&["db", "open", "plan.nsf"]);
     assert_eq!((&opened["access"], &opened["creates_folders"]), (&json!("editor"), &json!(false)));
-    let made = ann(&["note", "create", "plan.nsf", "Form=Task", "Subject=Paint", "Who=a", "Who=b", "Days:number=2"]);
-    let unid = made["unid"].as_str().expect("it has one").to_owned();
+    let created = ann(&["note", "create", "plan.nsf", "Form=Task", "Subject=Paint", "Who=a", "Who=b", "Days:number=2"]);
+    let unid = created["unid"].as_str().expect("it has one").to_owned();
     let read = ann(&["note", "get", "plan.nsf", &unid]);
     let mut items = read["items"].clone();
     let kept = items.as_object_mut().expect("a record");
-    assert_eq!(kept.remove("$UpdatedBy"), Some(json!(["CN=ann/O=acme.test"])), "who saves is noted down");
+    assert_eq!(kept.remove("$UpdatedBy"), Some(json!(["CN=ann/O=acme.test"])), "the editor is recorded");
     assert!(kept.remove("$Revisions").is_some_and(|times| times[0].is_string()));
     assert_eq!(items, json!({"Form": "Task", "Subject": "Paint", "Who": ["a", "b"], "Days": 2.0}));
-    place.fails_as_user("ann", &["note", "set", "plan.nsf", &unid], "nothing to change");
+    folder.fails_as_user("ann", &["note", "set", "plan.nsf", &unid], "nothing to change");
     let saved = ann(&["note", "set", "plan.nsf", &unid, "Subject=Sand", "--remove", "Who", "--expect", "1"]);
     assert_eq!(saved["sequence"], json!(2));
-    place.check_fails(
+    folder.check_fails(
         &[
             "note",
             "set",
@@ -107,18 +107,18 @@ fn notes_live_on_the_command_line() {
     let listed = ann(&["note", "list", "plan.nsf", "--formula", "Days > 1", "--item", "Subject", "--item", "Who"]);
     assert_eq!((&listed[0]["Subject"], &listed[0]["Who"]), (&json!("Sand"), &json!(null)));
     assert_eq!(ann(&["note", "list", "plan.nsf", "--formula", "Days > 2"]), json!([]));
-    std::fs::write(place.path("a.bin"), vec![7; 700_000]).expect("writes a test file");
+    std::fs::write(folder.path("a.bin"), vec![7; 700_000]).expect("writes a test file");
     ann(&["note", "attach", "plan.nsf", &unid, "a.bin"]);
     let fetched = ann(&["note", "fetch", "plan.nsf", &unid, "a.bin", "--to", "b.bin"]);
     assert_eq!(fetched["length_bytes"], json!(700_000));
-    assert_eq!(std::fs::read(place.path("b.bin")).expect("it was written"), vec![7; 700_000]);
+    assert_eq!(std::fs::read(folder.path("b.bin")).expect("it was written"), vec![7; 700_000]);
     ann(&["note", "detach", "plan.nsf", &unid, "a.bin"]);
     ann(&["note", "delete", "plan.nsf", &unid]);
     let address = server.listeners.get("native").expect("it listens").clone();
-    let certificate = place.data().join("tls/certificate.pem").display().to_string();
+    let certificate = folder.data().join("tls/certificate.pem").display().to_string();
     let elsewhere = ["--server", &address, "--certificate", &certificate];
     for where_to in [&elsewhere[..], &[]] {
-        let listed = place.as_user("bob@acme.test", &[&["db", "list"], where_to].concat());
+        let listed = folder.as_user("bob@acme.test", &[&["db", "list"], where_to].concat());
         let paths: Vec<&str> =
             listed.as_array().expect("a list").iter().filter_map(|row| row["path"].as_str()).collect();
         assert!(paths.contains(&"mail/bob.nsf") && !paths.contains(&"plan.nsf"), "{paths:?}");
@@ -127,24 +127,24 @@ fn notes_live_on_the_command_line() {
 }
 
 #[test]
-fn conflicts_rights_and_missing_notes_are_told_apart() {
-    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    let server = place.serve();
-    with_client(&place, &server, "ann", |client| async move {
+fn conflicts_missing_notes_and_denied_access_have_distinct_errors() {
+    let folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let server = folder.serve();
+    with_client(&folder, &server, "ann", |client| async move {
         let mail = || database("mail/ann.nsf");
         let create = v1::CreateNoteRequest { database: mail(), items: vec![text("A", "1")], ..Default::default() };
-        let made = client.notes().create_note(create).await.expect("it is hers").into_inner();
+        let created = client.notes().create_note(create).await.expect("she has access").into_inner();
         let update = |expected_sequence| v1::UpdateNoteRequest {
             database: mail(),
-            note: note(made.note_id),
+            note: note(created.note_id),
             expected_sequence,
             items: vec![text("A", "2")],
             ..Default::default()
         };
         client.notes().update_note(update(1)).await.expect("nobody else has saved it");
         let status = client.notes().update_note(update(1)).await.expect_err("a conflict");
-        let detail = client::details::detail(&status).expect("it is told").detail;
-        let expected = v1::error_detail::Conflict { unid: made.unid, expected_sequence: 1, found_sequence: 2 };
+        let detail = client::details::detail(&status).expect("the status has details").detail;
+        let expected = v1::error_detail::Conflict { unid: created.unid, expected_sequence: 1, found_sequence: 2 };
         assert_eq!(detail, Some(v1::error_detail::Detail::Conflict(expected)));
         let open = v1::OpenNoteRequest { database: mail(), note: note(9_999), ..Default::default() };
         let missing = reason_of(client.notes().open_note(open).await);
@@ -157,19 +157,19 @@ fn conflicts_rights_and_missing_notes_are_told_apart() {
 }
 
 #[test]
-fn sessions_end_with_logout_and_with_their_account() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let server = place.serve();
-    let people = &place;
-    with_client(&place, &server, "ann", |client| async move {
+fn session_ends_on_logout_and_disabled_account() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
+    let people = &folder;
+    with_client(&folder, &server, "ann", |client| async move {
         let whoami = || async { client.sessions().get_session(v1::GetSessionRequest {}).await };
         assert_eq!(whoami().await.expect("she is logged in").into_inner().name, "CN=ann/O=acme.test");
         let other = client.login("ann@acme.test", PASSWORD).await.expect("a second session");
-        client.logout().await.expect("the mail file exists");
+        client.logout().await.expect("the session exists");
         let no_session = (Code::Unauthenticated, "session".to_owned());
         assert_eq!(reason_of(whoami().await), no_session);
         client.resume(&other.token).expect("a token");
-        assert_eq!(reason_of(whoami().await), no_session, "it is that of the second login that was ended");
+        assert_eq!(reason_of(whoami().await), no_session, "logout ended the second session");
         let wrong = client.login("ann", "wrong").await.expect_err("the password is wrong").to_string();
         assert!(wrong.contains("wrong name or password"), "{wrong}");
         client.login("ann", PASSWORD).await.expect("the password is right");
@@ -187,10 +187,10 @@ async fn whoami_database(client: &Client) -> Result<(), client::Status> {
 }
 
 #[test]
-fn what_is_not_the_protocol_ends_the_connection_and_nothing_else() {
+fn invalid_input_ends_only_its_connection_or_call() {
     use std::io::{Read, Write};
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let server = place.serve();
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
     let address = server.listeners.get("native").expect("it listens");
     let garbage: [&[u8]; 4] =
         [b"GET / HTTP/1.1\r\n\r\n", &[0; 300], &[0xff; 3_000], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"];
@@ -199,11 +199,11 @@ fn what_is_not_the_protocol_ends_the_connection_and_nothing_else() {
         // The server may have closed the connection before all bytes are written.
         let _ = socket.write_all(bytes);
         let _ = socket.shutdown(std::net::Shutdown::Write);
-        let mut heard = Vec::new();
-        let _ = socket.read_to_end(&mut heard);
-        assert!(heard.len() < 100, "an alert at most");
+        let mut reply = Vec::new();
+        let _ = socket.read_to_end(&mut reply);
+        assert!(reply.len() < 100, "an alert at most");
     }
-    with_client(&place, &server, "ann", |client| async move {
+    with_client(&folder, &server, "ann", |client| async move {
         let mail = || database("mail/ann.nsf");
         let large = vec![text("A", &"x".repeat(9 << 20))];
         let create = v1::CreateNoteRequest { database: mail(), items: large, ..Default::default() };
@@ -219,9 +219,13 @@ fn what_is_not_the_protocol_ends_the_connection_and_nothing_else() {
         let formula = v1::SearchNotesRequest { database: mail(), formula: "SELECT (".to_owned(), ..Default::default() };
         let status = client.notes().search_notes(formula).await.expect_err("refused");
         assert_eq!((client::reason(&status).as_str(), status.code()), ("formula", Code::InvalidArgument));
-        assert!(status.message().ends_with("SELECT (\n        ^"), "people see it: {}", status.message());
-        let place = client::formula_place(&status).expect("programs can show it");
-        assert_eq!((place.what.as_str(), place.line, place.column), ("formula", 1, 9));
+        assert!(
+            status.message().ends_with("SELECT (\n        ^"),
+            "the message shows the position: {}",
+            status.message()
+        );
+        let location = client::formula_place(&status).expect("programs can show it");
+        assert_eq!((location.what.as_str(), location.line, location.column), ("formula", 1, 9));
         let formula = format!("SELECT \"{}\" (", "é".repeat(30_000));
         let long = v1::SearchNotesRequest { database: mail(), formula, ..Default::default() };
         let status = client.notes().search_notes(long).await.expect_err("refused");

@@ -17,8 +17,8 @@ struct TwoUsers {
 
 /// Runs `work` with two logged-in users.
 fn with_two<F: Future<Output = ()>>(work: impl FnOnce(TwoUsers) -> F) -> (TestFolder, Server) {
-    let (place, server) = plan(&[("ann", "editor"), ("bob", "editor")]);
-    let options = place.options(&server);
+    let (folder, server) = plan(&[("ann", "editor"), ("bob", "editor")]);
+    let options = folder.options(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let log_in = |name| {
@@ -31,32 +31,32 @@ fn with_two<F: Future<Output = ()>>(work: impl FnOnce(TwoUsers) -> F) -> (TestFo
         };
         work(TwoUsers { ann: log_in("ann").await, bob: log_in("bob").await }).await;
     });
-    (place, server)
+    (folder, server)
 }
 
-fn texts(said: &str) -> Vec<v1::Item> {
+fn texts(assignments: &str) -> Vec<v1::Item> {
     let pair = |pair: &str| pair.split_once('=').map(|(name, value)| text(name, value));
-    said.split_whitespace().filter_map(pair).collect()
+    assignments.split_whitespace().filter_map(pair).collect()
 }
 
-fn update(path: &str, number: u32, said: &str) -> v1::UpdateNoteRequest {
+fn update(path: &str, number: u32, assignments: &str) -> v1::UpdateNoteRequest {
     let database = database(path);
     let note = note(number);
-    v1::UpdateNoteRequest { database, note, items: texts(said), ..Default::default() }
+    v1::UpdateNoteRequest { database, note, items: texts(assignments), ..Default::default() }
 }
 
 /// Returns the items of a note except those that the server writes. An attachment is represented by its file name.
-async fn told(client: &Client, number: u32) -> String {
+async fn items_of(client: &Client, number: u32) -> String {
     let items = Some(v1::ItemSelection { extent: 2, names: Vec::new() });
     let open = v1::OpenNoteRequest { database: database(PLAN), note: note(number), items, mark_read: false };
     let found = client.notes().open_note(open).await.expect("they may read it").into_inner();
-    let shown = |item: &v1::Item| match item.value.as_ref()?.kind.as_ref()? {
+    let formatted = |item: &v1::Item| match item.value.as_ref()?.kind.as_ref()? {
         v1::value::Kind::Text(value) => Some(format!("{}={value}", item.name)),
         v1::value::Kind::Attachment(file) => Some(file.file_name.clone()),
         _ => None,
     };
     let mut items: Vec<String> =
-        found.items.iter().filter(|item| item.name != "$UpdatedBy").filter_map(shown).collect();
+        found.items.iter().filter(|item| item.name != "$UpdatedBy").filter_map(formatted).collect();
     items.sort();
     items.join(" ")
 }
@@ -64,13 +64,17 @@ async fn told(client: &Client, number: u32) -> String {
 impl TwoUsers {
     /// Lets Ann create and change a document, and then lets Bob save `change` based on the version before her change.
     /// Returns the outcome and the document's number.
-    async fn meet(&self, action: &str, change: v1::UpdateNoteRequest) -> (Result<v1::SavedNote, client::Status>, u32) {
+    async fn save_conflicting(
+        &self,
+        action: &str,
+        change: v1::UpdateNoteRequest,
+    ) -> (Result<v1::SavedNote, client::Status>, u32) {
         let items = texts(&format!("A=1 B=1 {action}"));
         let create = v1::CreateNoteRequest { database: database(PLAN), items, ..Default::default() };
-        let made = self.ann.notes().create_note(create).await.expect("she may").into_inner();
+        let created = self.ann.notes().create_note(create).await.expect("she may").into_inner();
         let header = v1::attach_file_request::Header {
             database: database(PLAN),
-            note: note(made.note_id),
+            note: note(created.note_id),
             file_name: "plan.bin".to_owned(),
             length_bytes: 3,
             ..Default::default()
@@ -78,32 +82,33 @@ impl TwoUsers {
         let parts = [v1::attach_file_request::Part::Header(header), v1::attach_file_request::Part::Content(vec![7; 3])];
         let parts = parts.map(|part| v1::AttachFileRequest { part: Some(part) });
         self.ann.notes().attach_file(client::request_stream(parts)).await.expect("she may");
-        self.ann.notes().update_note(update(PLAN, made.note_id, "A=2")).await.expect("she may");
-        let change = v1::UpdateNoteRequest { note: note(made.note_id), expected_sequence: 2, ..change };
-        (self.bob.notes().update_note(change).await.map(client::Response::into_inner), made.note_id)
+        self.ann.notes().update_note(update(PLAN, created.note_id, "A=2")).await.expect("she may");
+        let change = v1::UpdateNoteRequest { note: note(created.note_id), expected_sequence: 2, ..change };
+        (self.bob.notes().update_note(change).await.map(client::Response::into_inner), created.note_id)
     }
 }
 
 /// Returns an update that requests conflict resolution, with the previous items as its base.
-fn resolving(said: &str, was: Option<&str>) -> v1::UpdateNoteRequest {
+fn resolving(assignments: &str, was: Option<&str>) -> v1::UpdateNoteRequest {
     let base = was.map(|was| Base { items: texts(was) });
-    v1::UpdateNoteRequest { on_conflict: OnConflict::Resolve.into(), base, ..update(PLAN, 0, said) }
+    v1::UpdateNoteRequest { on_conflict: OnConflict::Resolve.into(), base, ..update(PLAN, 0, assignments) }
 }
 
 #[test]
-fn a_conflict_is_resolved_as_the_document_wants() {
+fn conflict_is_resolved_by_the_conflict_action() {
     let (_place, server) = with_two(|two| async move {
         // If the document does not specify a conflict action, the later version is saved as a response document, with
         // its attachment.
-        let (kept, winner) = two.meet("", resolving("B=2", Some("B=1"))).await;
+        let (kept, winner) = two.save_conflicting("", resolving("B=2", Some("B=1"))).await;
         let kept = kept.expect("it is kept");
         assert_eq!((kept.outcome(), kept.note_id == winner, kept.sequence), (Outcome::Kept, false, 1));
-        assert_eq!(told(&two.bob, winner).await, "A=2 B=1 plan.bin");
-        assert_eq!(told(&two.ann, kept.note_id).await, "A=2 B=2 plan.bin");
+        assert_eq!(items_of(&two.bob, winner).await, "A=2 B=1 plan.bin");
+        assert_eq!(items_of(&two.ann, kept.note_id).await, "A=2 B=2 plan.bin");
         let open = |number| v1::OpenNoteRequest { database: database(PLAN), note: note(number), ..Default::default() };
-        let header = async |number| two.ann.notes().open_note(open(number)).await.expect("hers").into_inner().header;
-        let loser = header(kept.note_id).await.expect("told");
-        let winner = header(winner).await.expect("told");
+        let header =
+            async |number| two.ann.notes().open_note(open(number)).await.expect("she has access").into_inner().header;
+        let loser = header(kept.note_id).await.expect("a header");
+        let winner = header(winner).await.expect("a header");
         assert!(loser.conflict && !winner.conflict && loser.parent_unid == winner.unid, "{loser:?}");
         // The response has its own copy of the attachment, which remains after the winning document is deleted.
         let delete =
@@ -116,10 +121,10 @@ fn a_conflict_is_resolved_as_the_document_wants() {
             file_name,
             offset_bytes: 0,
         };
-        let mut chunks = two.bob.notes().read_attachment(read).await.expect("the mail file exists").into_inner();
-        assert_eq!(chunks.message().await.expect("the mail file exists").expect("a piece").content, [7; 3]);
+        let mut chunks = two.bob.notes().read_attachment(read).await.expect("the attachment exists").into_inner();
+        assert_eq!(chunks.message().await.expect("the content can be read").expect("a piece").content, [7; 3]);
 
-        for (action, said, was, expected) in [
+        for (action, assignments, was, expected) in [
             ("$ConflictAction=1", "B=2", Some("B=1"), Ok((Outcome::Merged, "$ConflictAction=1 A=2 B=2 plan.bin"))),
             ("$ConflictAction=1", "C=2", Some(""), Ok((Outcome::Merged, "$ConflictAction=1 A=2 B=1 C=2 plan.bin"))),
             ("$ConflictAction=1", "A=2", Some("A=1"), Ok((Outcome::Merged, "$ConflictAction=1 A=2 B=1 plan.bin"))),
@@ -129,15 +134,17 @@ fn a_conflict_is_resolved_as_the_document_wants() {
             ("$ConflictAction=3", "B=2", Some("B=1"), Ok((Outcome::Merged, "$ConflictAction=3 A=2 B=2 plan.bin"))),
             ("$ConflictAction=3", "A=3", Some("A=1"), Err(())),
         ] {
-            let (outcome, winner) = two.meet(action, resolving(said, was)).await;
+            let (outcome, winner) = two.save_conflicting(action, resolving(assignments, was)).await;
             match expected {
                 Ok((expected, items)) => {
-                    let saved = outcome.unwrap_or_else(|status| panic!("{action} {said} {was:?}: {status}"));
-                    assert_eq!(saved.outcome(), expected, "{action} {said} {was:?}");
+                    let saved = outcome.unwrap_or_else(|status| panic!("{action} {assignments} {was:?}: {status}"));
+                    assert_eq!(saved.outcome(), expected, "{action} {assignments} {was:?}");
                     assert_eq!(saved.note_id == winner, expected == Outcome::Merged);
-                    assert_eq!(told(&two.ann, saved.note_id).await, items, "{action} {said} {was:?}");
+                    assert_eq!(items_of(&two.ann, saved.note_id).await, items, "{action} {assignments} {was:?}");
                 }
-                Err(()) => assert_eq!(reason_of(outcome), (Code::Aborted, "conflict".to_owned()), "{action} {said}"),
+                Err(()) => {
+                    assert_eq!(reason_of(outcome), (Code::Aborted, "conflict".to_owned()), "{action} {assignments}")
+                }
             }
         }
     });
@@ -145,24 +152,25 @@ fn a_conflict_is_resolved_as_the_document_wants() {
 }
 
 #[test]
-fn a_conflict_is_refused_where_nobody_asks_for_more_or_nothing_else_can_be() {
-    let (place, server) = with_two(|two| async move {
+fn unrequested_or_impossible_resolution_reports_the_conflict() {
+    let (folder, server) = with_two(|two| async move {
         let refused = || (Code::Aborted, "conflict".to_owned());
-        let (outcome, winner) = two.meet("$ConflictAction=1", update(PLAN, 0, "B=2")).await;
+        let (outcome, winner) = two.save_conflicting("$ConflictAction=1", update(PLAN, 0, "B=2")).await;
         assert_eq!(reason_of(outcome), refused());
-        assert_eq!(told(&two.ann, winner).await, "$ConflictAction=1 A=2 B=1 plan.bin");
+        assert_eq!(items_of(&two.ann, winner).await, "$ConflictAction=1 A=2 B=1 plan.bin");
         let odd = v1::UpdateNoteRequest { on_conflict: 9, ..update(PLAN, 0, "B=2") };
-        assert_eq!(reason_of(two.meet("", odd).await.0).1, "invalid");
+        assert_eq!(reason_of(two.save_conflicting("", odd).await.0).1, "invalid");
         // In a mail file, a conflict never creates a second document.
         let items = texts("A=1");
         let create = v1::CreateNoteRequest { database: database("mail/ann.nsf"), items, ..Default::default() };
-        let made = two.ann.notes().create_note(create).await.expect("it is hers").into_inner();
+        let created = two.ann.notes().create_note(create).await.expect("she has access").into_inner();
         let change = v1::UpdateNoteRequest { expected_sequence: 1, ..resolving("A=2", Some("A=1")) };
-        let change = v1::UpdateNoteRequest { database: database("mail/ann.nsf"), note: note(made.note_id), ..change };
+        let change =
+            v1::UpdateNoteRequest { database: database("mail/ann.nsf"), note: note(created.note_id), ..change };
         two.ann.notes().update_note(change.clone()).await.expect("nobody else has saved it");
         assert_eq!(reason_of(two.ann.notes().update_note(change).await), refused());
     });
-    let ann = |words: &[&str]| place.as_user("ann", words);
+    let ann = |words: &[&str]| folder.as_user("ann", words);
     let unid = ann(&["note", "create", PLAN, "A=1", "B=1", "$ConflictAction=1"])["unid"].clone();
     let unid = unid.as_str().expect("a text");
     assert_eq!(ann(&["note", "set", PLAN, unid, "A=2"])["outcome"], json!("plain"));
@@ -173,7 +181,7 @@ fn a_conflict_is_refused_where_nobody_asks_for_more_or_nothing_else_can_be() {
     let kept = set(&["A=5", "--base", "A=1"]);
     assert_eq!((&kept["outcome"], &kept["sequence"]), (&json!("kept"), &json!(1)));
     assert_eq!(ann(&["note", "get", PLAN, kept["unid"].as_str().expect("a text")])["response_to"], json!(unid));
-    place.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--expect", "1"], "save conflict");
-    place.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--on-conflict", "resolve"], "--expect");
+    folder.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--expect", "1"], "save conflict");
+    folder.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--on-conflict", "resolve"], "--expect");
     server.stop();
 }

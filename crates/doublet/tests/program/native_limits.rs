@@ -21,7 +21,7 @@ async fn search(client: &Client, request: v1::SearchNotesRequest) -> (Vec<u32>, 
     let mut replies = client.notes().search_notes(request).await.expect("a reader").into_inner();
     let mut found = Vec::new();
     let mut largest = 0;
-    while let Some(reply) = replies.message().await.expect("it goes to the end") {
+    while let Some(reply) = replies.message().await.expect("the stream continues to its end") {
         largest = largest.max(reply.notes.len());
         found.extend(reply.notes.into_iter().filter_map(|note| note.header).map(|header| header.note_id));
     }
@@ -29,54 +29,54 @@ async fn search(client: &Client, request: v1::SearchNotesRequest) -> (Vec<u32>, 
 }
 
 #[test]
-fn what_one_transaction_changed_comes_in_several_messages() {
-    let (place, server) = plan(&[("ann", "designer")]);
-    with_client(&place, &server, "ann", |client| async move {
+fn large_transaction_is_sent_in_several_messages() {
+    let (folder, server) = plan(&[("ann", "designer")]);
+    with_client(&folder, &server, "ann", |client| async move {
         let before = client.databases().open_database(v1::OpenDatabaseRequest { database: database(PLAN) }).await;
-        let since_modseq = before.expect("hers").into_inner().modseq;
-        let mut made = Vec::new();
+        let since_modseq = before.expect("she has access").into_inner().modseq;
+        let mut created = Vec::new();
         for number in 0..700 {
             let subject = text("A", &number.to_string());
-            made.push(make(&client, vec![subject, text("Filler", &"x".repeat(16 << 10))]).await);
+            created.push(make(&client, vec![subject, text("Filler", &"x".repeat(16 << 10))]).await);
         }
-        let folder = v1::CreateFolderRequest { database: database(PLAN), name: "All".into(), personal: false };
-        let folder = client.views().create_folder(folder).await.expect("a designer may").into_inner();
-        let key = v1::view_key::Key::ViewId(folder.view_id);
-        let folder = v1::MoveNotesRequest {
+        let create_folder = v1::CreateFolderRequest { database: database(PLAN), name: "All".into(), personal: false };
+        let all = client.views().create_folder(create_folder).await.expect("a designer may").into_inner();
+        let key = v1::view_key::Key::ViewId(all.view_id);
+        let move_notes = v1::MoveNotesRequest {
             database: database(PLAN),
-            notes: made.iter().filter_map(|number| note(*number)).collect(),
+            notes: created.iter().filter_map(|number| note(*number)).collect(),
             into: Some(v1::ViewKey { key: Some(key) }),
             ..Default::default()
         };
-        client.views().move_notes(folder).await.expect("they are moved at once");
+        client.views().move_notes(move_notes).await.expect("the notes exist");
         let request = v1::SearchNotesRequest { database: database(PLAN), items: all_items(), ..Default::default() };
         let (found, largest) = search(&client, request.clone()).await;
-        assert_eq!(found, made);
+        assert_eq!(found, created);
         assert!(largest < 70, "{largest} notes of 16 KiB in one message");
         // Even with a limit, the search ends only between two transactions.
         let (found, _) = search(&client, v1::SearchNotesRequest { limit: 3, ..request }).await;
-        assert_eq!(found, made);
+        assert_eq!(found, created);
         let watch =
             v1::WatchChangesRequest { database: database(PLAN), since_modseq, once: true, documents_only: true };
         let mut batches = client.changes().watch_changes(watch).await.expect("a reader").into_inner();
-        let mut told = Vec::new();
+        let mut changed = Vec::new();
         let mut up_to = 0;
-        while let Some(batch) = batches.message().await.expect("it goes to the end") {
+        while let Some(batch) = batches.message().await.expect("the stream continues to its end") {
             assert!(batch.changes.len() <= 500 && batch.modseq >= up_to);
             up_to = batch.modseq;
-            told.extend(batch.changes.into_iter().map(|change| change.note_id));
+            changed.extend(batch.changes.into_iter().map(|change| change.note_id));
         }
-        assert_eq!(told, made);
+        assert_eq!(changed, created);
     });
     server.stop();
 }
 
 #[test]
-fn who_knows_a_later_state_than_the_database_begins_anew() {
-    let (place, server) = plan(&[("ann", "editor")]);
-    with_client(&place, &server, "ann", |client| async move {
+fn future_modseq_is_refused_as_purged() {
+    let (folder, server) = plan(&[("ann", "editor")]);
+    with_client(&folder, &server, "ann", |client| async move {
         let opened = client.databases().open_database(v1::OpenDatabaseRequest { database: database(PLAN) }).await;
-        let opened = opened.expect("hers").into_inner();
+        let opened = opened.expect("she has access").into_inner();
         assert_eq!((opened.notes, opened.size_bytes), (0, 0), "they count hidden notes, too");
         let watch = |since_modseq| {
             let client = client.clone();
@@ -97,25 +97,25 @@ fn who_knows_a_later_state_than_the_database_begins_anew() {
 }
 
 #[test]
-fn a_message_stays_what_its_sender_has_written() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let server = place.serve();
+fn message_content_cannot_be_changed() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
     deliver(&server, "ann@acme.test", "Subject: plan\r\n\r\nThe plan.");
-    with_client(&place, &server, "ann", |client| async move {
+    with_client(&folder, &server, "ann", |client| async move {
         let mail = || database("mail/ann.nsf");
         let request = v1::SearchNotesRequest { database: mail(), items: all_items(), ..Default::default() };
-        let mut replies = client.notes().search_notes(request).await.expect("hers").into_inner();
-        let found = replies.message().await.expect("hers").expect("a message").notes.remove(0);
-        let header = found.header.expect("it is told");
+        let mut replies = client.notes().search_notes(request).await.expect("she has access").into_inner();
+        let found = replies.message().await.expect("she has access").expect("a message").notes.remove(0);
+        let header = found.header.expect("a header");
         let update = |items| {
             let request =
                 v1::UpdateNoteRequest { database: mail(), note: note(header.note_id), items, ..Default::default() };
             let client = client.clone();
             async move { client.notes().update_note(request).await }
         };
-        update(vec![text("Categories", "work")]).await.expect("it is hers");
+        update(vec![text("Categories", "work")]).await.expect("she has access");
         let open = v1::OpenNoteRequest { database: mail(), note: note(header.note_id), ..Default::default() };
-        let now = client.notes().open_note(open).await.expect("hers").into_inner().header.expect("it is told");
+        let now = client.notes().open_note(open).await.expect("she has access").into_inner().header.expect("a header");
         assert_eq!(
             (now.size_bytes, now.sequence),
             (header.size_bytes, header.sequence + 1),
@@ -131,53 +131,53 @@ fn a_message_stays_what_its_sender_has_written() {
             ..Default::default()
         };
         let part = v1::attach_file_request::Part::Header(header);
-        let said = client::request_stream([v1::AttachFileRequest { part: Some(part) }]);
-        assert_eq!(reason_of(client.notes().attach_file(said).await).1, "invalid");
+        let stream = client::request_stream([v1::AttachFileRequest { part: Some(part) }]);
+        assert_eq!(reason_of(client.notes().attach_file(stream).await).1, "invalid");
     });
     server.stop();
 }
 
 #[test]
-fn who_deposits_may_say_who_reads_it_and_deletions_of_it_are_told_to_nobody_else() {
-    let (place, server) = plan(&[("ann", "editor"), ("bob", "depositor"), ("eve", "reader")]);
+fn deletion_is_reported_to_readers_of_the_document_only() {
+    let (folder, server) = plan(&[("ann", "editor"), ("bob", "depositor"), ("eve", "reader")]);
     let seen = &std::cell::Cell::new((0, 0));
-    with_client(&place, &server, "eve", |client| async move {
+    with_client(&folder, &server, "eve", |client| async move {
         let opened = client.databases().open_database(v1::OpenDatabaseRequest { database: database(PLAN) }).await;
         seen.set((0, opened.expect("a reader").into_inner().modseq));
     });
-    with_client(&place, &server, "bob", |client| async move {
+    with_client(&folder, &server, "bob", |client| async move {
         let flags = v1::ItemFlags { summary: true, readers: true, names: true, ..Default::default() };
         let readers = v1::Item { flags: Some(flags), ..text("Readers", "CN=ann/O=acme.test") };
-        let made = make(&client, vec![text("A", "for ann"), readers]).await;
-        seen.set((made, seen.get().1));
+        let created = make(&client, vec![text("A", "for ann"), readers]).await;
+        seen.set((created, seen.get().1));
     });
-    with_client(&place, &server, "ann", |client| async move {
+    with_client(&folder, &server, "ann", |client| async move {
         let delete = v1::DeleteNoteRequest { database: database(PLAN), note: note(seen.get().0), ..Default::default() };
         assert!(client.notes().delete_note(delete).await.expect("she reads it").into_inner().deleted);
     });
     for (who, expected) in [("ann", 1), ("eve", 0)] {
-        with_client(&place, &server, who, |client| async move {
+        with_client(&folder, &server, who, |client| async move {
             let since_modseq = seen.get().1;
             let database = || database(PLAN);
             let watch =
                 v1::WatchChangesRequest { database: database(), since_modseq, once: true, documents_only: false };
             let mut batches = client.changes().watch_changes(watch).await.expect("a reader").into_inner();
-            let told = batches.message().await.expect("sound").map_or(0, |batch| batch.changes.len());
+            let changed = batches.message().await.expect("sound").map_or(0, |batch| batch.changes.len());
             let search =
                 v1::SearchNotesRequest { database: database(), since_modseq, deletions: true, ..Default::default() };
             let mut replies = client.notes().search_notes(search).await.expect("a reader").into_inner();
             let deleted = replies.message().await.expect("sound").map_or(0, |reply| reply.deleted.len());
-            assert_eq!((told, deleted), (expected, expected), "{who}");
+            assert_eq!((changed, deleted), (expected, expected), "{who}");
         });
     }
     server.stop();
 }
 
 #[test]
-fn a_page_ends_where_a_message_does() {
-    let (place, server) = plan(&[("ann", "editor")]);
-    place.check(&["db", "set", PLAN, "--keep-deleted", "48h"], "");
-    with_client(&place, &server, "ann", |client| async move {
+fn page_of_deleted_notes_is_limited_by_message_size() {
+    let (folder, server) = plan(&[("ann", "editor")]);
+    folder.check(&["db", "set", PLAN, "--keep-deleted", "48h"], "");
+    with_client(&folder, &server, "ann", |client| async move {
         for bytes in [7 << 20, 7 << 20, 100] {
             let body = v1::Item { flags: None, ..text("Body", &"x".repeat(bytes)) };
             let number = make(
@@ -186,13 +186,13 @@ fn a_page_ends_where_a_message_does() {
             )
             .await;
             let delete = v1::DeleteNoteRequest { database: database(PLAN), note: note(number), ..Default::default() };
-            client.notes().delete_note(delete).await.expect("hers");
+            client.notes().delete_note(delete).await.expect("she has access");
         }
         let list = |after, extent: v1::item_selection::Extent| {
             let items = Some(v1::ItemSelection { extent: extent.into(), names: Vec::new() });
             let request = v1::ListDeletedNotesRequest { database: database(PLAN), after, items, ..Default::default() };
             let client = client.clone();
-            async move { client.notes().list_deleted_notes(request).await.expect("hers").into_inner() }
+            async move { client.notes().list_deleted_notes(request).await.expect("she has access").into_inner() }
         };
         let headers = list(0, v1::item_selection::Extent::Header).await;
         assert_eq!((headers.notes.len(), headers.next), (3, 0));
@@ -213,22 +213,22 @@ fn a_page_ends_where_a_message_does() {
 }
 
 #[test]
-fn hits_come_by_time_and_page_by_page() {
-    let (mut place, server) = plan(&[("ann", "editor")]);
+fn search_hits_are_sorted_by_time_and_paged() {
+    let (mut folder, server) = plan(&[("ann", "editor")]);
     server.stop();
-    place.options.extend(
+    folder.options.extend(
         ["full_text.delay=0s", "log.filter=full_text=debug"]
             .iter()
             .flat_map(|set| ["--set".to_owned(), (*set).to_owned()]),
     );
-    place.check(&["db", "index", PLAN, "--full-text", "immediate"], "0 documents");
-    let mut server = place.serve();
-    let made = &std::cell::RefCell::new(Vec::new());
-    with_client(&place, &server, "ann", |client| async move {
+    folder.check(&["db", "index", PLAN, "--full-text", "immediate"], "0 documents");
+    let mut server = folder.serve();
+    let created = &std::cell::RefCell::new(Vec::new());
+    with_client(&folder, &server, "ann", |client| async move {
         for number in 0..5 {
             let long = text("Filler", &"x".repeat(if number == 2 { 2 << 20 } else { 10 }));
             let number = make(&client, vec![text("Subject", "zebra"), long]).await;
-            made.borrow_mut().push(number);
+            created.borrow_mut().push(number);
         }
     });
     let mut indexed = 0;
@@ -240,8 +240,8 @@ fn hits_come_by_time_and_page_by_page() {
             .and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok())
             .expect("a count");
     }
-    with_client(&place, &server, "ann", |client| async move {
-        let made = made.borrow().clone();
+    with_client(&folder, &server, "ann", |client| async move {
+        let created = created.borrow().clone();
         let search = |offset, sort: v1::search_full_text_request::Sort| {
             let items = vec!["Filler".to_owned()];
             let database = database(PLAN);
@@ -251,7 +251,9 @@ fn hits_come_by_time_and_page_by_page() {
             async move { client.search().search_full_text(request).await.map(client::Response::into_inner) }
         };
         use v1::search_full_text_request::Sort;
-        for (sort, expected) in [(Sort::Oldest, made.clone()), (Sort::Newest, made.iter().rev().copied().collect())] {
+        for (sort, expected) in
+            [(Sort::Oldest, created.clone()), (Sort::Newest, created.iter().rev().copied().collect())]
+        {
             let mut offset = 0;
             let mut found = Vec::new();
             let mut pages = 0;

@@ -164,21 +164,21 @@ fn letter() -> client::RequestStream<v1::DepositMailRequest> {
 }
 
 #[test]
-fn every_call_asks_who_calls() {
+fn every_call_checks_the_access_of_its_caller() {
     let people: Vec<String> = LEVELS.iter().map(|level| format!("{level}@acme.test")).collect();
     let addresses: Vec<&str> = people.iter().map(String::as_str).collect();
-    let place = TestFolder::with_people(&addresses);
-    place.check(&["db", "create", PLAN], "was created");
-    place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
+    let folder = TestFolder::with_people(&addresses);
+    folder.check(&["db", "create", PLAN], "was created");
+    folder.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
     for (level, address) in LEVELS.iter().zip(&addresses).skip(1) {
-        place.check(&["db", "acl", PLAN, "set", address, "--level", level], "");
+        folder.check(&["db", "acl", PLAN, "set", address, "--level", level], "");
     }
     let rows = rows();
     let described: BTreeSet<&str> =
         client::METHODS.iter().copied().filter(|path| !ABOUT_SESSIONS.contains(path)).collect();
     assert_eq!(rows.iter().map(|(path, ..)| *path).collect::<BTreeSet<_>>(), described, "each call has one row");
-    let server = place.serve();
-    let options = place.options(&server);
+    let server = folder.serve();
+    let options = folder.options(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let connect = || async { Client::connect(&options).await.expect("the server is there") };
@@ -198,8 +198,8 @@ fn every_call_asks_who_calls() {
             for (path, who, call) in &rows {
                 let items = vec![text("A", "a")];
                 let create = v1::CreateNoteRequest { database: database(PLAN), items, ..Default::default() };
-                let made = manager.notes().create_note(create).await.expect("a manager may").into_inner();
-                let code = call(client.clone(), made.note_id).await.err().map(|status| status.code());
+                let created = manager.notes().create_note(create).await.expect("a manager may").into_inner();
+                let code = call(client.clone(), created.note_id).await.err().map(|status| status.code());
                 let may = !matches!(who, PermittedCallers::Levels(levels) if !levels.contains(&number));
                 assert_eq!(code != Some(Code::PermissionDenied), may, "{path} by {level}: {code:?}");
                 match *path {

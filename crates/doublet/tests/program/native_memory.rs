@@ -16,10 +16,10 @@ fn limit() -> (Code, String) {
 }
 
 #[test]
-fn strangers_are_held_to_small_messages_however_they_are_packed() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let server = place.serve();
-    let options = place.options(&server);
+fn unauthenticated_messages_are_limited_with_and_without_compression() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
+    let options = folder.options(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         for compression in [false, true] {
@@ -28,21 +28,21 @@ fn strangers_are_held_to_small_messages_however_they_are_packed() {
             for (length, expected) in [(3_000, (Code::Unauthenticated, "login".to_owned())), (9_000, limit())] {
                 let request = v1::LoginRequest { login: "ann".to_owned(), password: "x".repeat(length) };
                 let refused = reason_of(stranger.sessions().login(request).await);
-                assert_eq!(refused, expected, "a password of {length} bytes, packed: {compression}");
+                assert_eq!(refused, expected, "a password of {length} bytes, compressed: {compression}");
             }
             let response = vec![b'x'; 9_000];
             let first = v1::AuthenticateRequest { mechanism: "SCRAM-SHA-256".to_owned(), response };
             let replies = stranger.sessions().authenticate(client::request_stream([first])).await.expect("it begins");
-            assert_eq!(reason_of(replies.into_inner().message().await), limit(), "packed: {compression}");
+            assert_eq!(reason_of(replies.into_inner().message().await), limit(), "compressed: {compression}");
         }
     });
     server.stop();
 }
 
 #[test]
-fn what_grows_when_it_is_decoded_is_refused() {
-    let (place, server) = plan(&[("ann", "editor")]);
-    with_client(&place, &server, "ann", |client| async move {
+fn message_that_grows_when_decoded_is_refused() {
+    let (folder, server) = plan(&[("ann", "editor")]);
+    with_client(&folder, &server, "ann", |client| async move {
         let create = |items| v1::CreateNoteRequest { database: database(PLAN), items, ..Default::default() };
         let empty = create(vec![v1::Item::default(); 2_000_000]);
         assert_eq!(reason_of(client.notes().create_note(empty).await), limit());
@@ -64,18 +64,18 @@ fn header(number: u32, length_bytes: u64) -> v1::AttachFileRequest {
 }
 
 #[test]
-fn uploads_that_stand_still_keep_nobody_out() {
-    let (place, server) = plan(&[("ann", "editor"), ("bob", "author")]);
-    let options = place.options(&server);
-    with_client(&place, &server, "ann", |ann| async move {
+fn stalled_uploads_do_not_block_other_users() {
+    let (folder, server) = plan(&[("ann", "editor"), ("bob", "author")]);
+    let options = folder.options(&server);
+    with_client(&folder, &server, "ann", |ann| async move {
         let create = || v1::CreateNoteRequest { database: database(PLAN), ..Default::default() };
-        let made = ann.notes().create_note(create()).await.expect("an editor may").into_inner().note_id;
+        let created = ann.notes().create_note(create()).await.expect("an editor may").into_inner().note_id;
         let mut uploads = Vec::new();
         for _ in 0..8 {
-            let (pieces, said) = client::request_channel(1);
+            let (pieces, stream) = client::request_channel(1);
             let mut notes = ann.notes();
-            let call = tokio::spawn(async move { notes.attach_file(said).await });
-            assert!(pieces.send(header(made, 64 << 20)).await);
+            let call = tokio::spawn(async move { notes.attach_file(stream).await });
+            assert!(pieces.send(header(created, 64 << 20)).await);
             for _ in 0..PIECES {
                 let part = v1::attach_file_request::Part::Content(vec![7; 256 << 10]);
                 assert!(pieces.send(v1::AttachFileRequest { part: Some(part) }).await, "it is taken");
@@ -89,49 +89,50 @@ fn uploads_that_stand_still_keep_nobody_out() {
             call.abort();
         }
         // Changing another user's note is refused before any content arrives.
-        let (pieces, said) = client::request_channel(1);
-        assert!(pieces.send(header(made, 64 << 20)).await);
-        let refused = reason_of(bob.notes().attach_file(said).await);
+        let (pieces, stream) = client::request_channel(1);
+        assert!(pieces.send(header(created, 64 << 20)).await);
+        let refused = reason_of(bob.notes().attach_file(stream).await);
         assert_eq!(refused, (Code::PermissionDenied, "author".to_owned()));
     });
     server.stop();
 }
 
 #[test]
-fn mail_that_breaks_off_is_not_sent() {
+fn incomplete_mail_is_not_delivered() {
     use v1::deposit_mail_request::{Envelope, Part};
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let server = place.serve();
-    let say = |part| v1::DepositMailRequest { part: Some(part) };
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
+    let request = |part| v1::DepositMailRequest { part: Some(part) };
     let envelope = move |length_bytes| {
         let recipients = vec!["ann@acme.test".to_owned()];
-        say(Part::Envelope(Envelope { recipients, length_bytes, ..Envelope::default() }))
+        request(Part::Envelope(Envelope { recipients, length_bytes, ..Envelope::default() }))
     };
-    with_client(&place, &server, "ann", |client| async move {
+    with_client(&folder, &server, "ann", |client| async move {
         let poll = |state, wait_ms| v1::PollNewMailRequest { state, wait_ms };
-        let mut told = client.changes().poll_new_mail(poll(Vec::new(), 0)).await.expect("it is hers").into_inner();
-        let (pieces, said) = client::request_channel(1);
+        let mut polled =
+            client.changes().poll_new_mail(poll(Vec::new(), 0)).await.expect("she has access").into_inner();
+        let (pieces, stream) = client::request_channel(1);
         let mut mail = client.mail();
-        let call = tokio::spawn(async move { mail.deposit_mail(said).await });
+        let call = tokio::spawn(async move { mail.deposit_mail(stream).await });
         assert!(pieces.send(envelope(0)).await);
-        assert!(pieces.send(say(Part::Content(b"Subject: half\r\n\r\n".to_vec()))).await);
+        assert!(pieces.send(request(Part::Content(b"Subject: half\r\n\r\n".to_vec()))).await);
         for _ in 0..PIECES {
             let lines = b"half a message\r\n".repeat(16 << 10);
-            assert!(pieces.send(say(Part::Content(lines))).await, "it is taken");
+            assert!(pieces.send(request(Part::Content(lines))).await, "it is taken");
         }
         call.abort();
         assert!(call.await.expect_err("it was cut off").is_cancelled());
         let content = b"Subject: whole\r\n\r\nx\r\n".to_vec();
         let announced = content.len() as u64;
-        let short = [envelope(announced + 1), say(Part::Content(content.clone()))];
+        let short = [envelope(announced + 1), request(Part::Content(content.clone()))];
         let refused = reason_of(client.mail().deposit_mail(client::request_stream(short)).await);
-        assert_eq!(refused, (Code::InvalidArgument, "invalid".to_owned()), "less came than was announced");
-        let whole = [envelope(announced), say(Part::Content(content))];
+        assert_eq!(refused, (Code::InvalidArgument, "invalid".to_owned()), "less content than announced");
+        let whole = [envelope(announced), request(Part::Content(content))];
         client.mail().deposit_mail(client::request_stream(whole)).await.expect("it is whole");
         loop {
-            let next = poll(told.state.clone(), 10_000);
-            told = client.changes().poll_new_mail(next).await.expect("it is hers").into_inner();
-            if told.new_mail {
+            let next = poll(polled.state.clone(), 10_000);
+            polled = client.changes().poll_new_mail(next).await.expect("she has access").into_inner();
+            if polled.new_mail {
                 break;
             }
         }

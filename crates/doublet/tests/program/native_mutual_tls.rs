@@ -41,12 +41,12 @@ fn named(parts: &[(DnType, &str)]) -> DistinguishedName {
 
 /// Connects with a client certificate. The server presents its self-signed certificate.
 async fn connect(
-    place: &TestFolder,
+    folder: &TestFolder,
     server: &Server,
     (chain, key): &(String, String),
 ) -> Result<Client, client::Error> {
-    let made = std::fs::read(place.data().join("tls/certificate.pem")).expect("the server has made it");
-    let trust = Trust::mutual(&made, chain.as_bytes(), key.as_bytes())?;
+    let certificate = std::fs::read(folder.data().join("tls/certificate.pem")).expect("the server has made it");
+    let trust = Trust::mutual(&certificate, chain.as_bytes(), key.as_bytes())?;
     let address = server.listeners.get("native").expect("it listens");
     let server_name = Some("mail.acme.test".to_owned());
     Client::connect(&client::Options { server_name, ..client::Options::new(address, trust) }).await
@@ -58,40 +58,40 @@ async fn open(client: &Client, path: &str) -> Result<v1::Database, client::Statu
 }
 
 #[test]
-fn servers_call_with_certificates_that_a_root_has_signed() {
-    let mut place = TestFolder::with_people(&["ann@acme.test"]);
+fn server_with_a_certificate_of_a_trusted_root_is_accepted() {
+    let mut folder = TestFolder::with_people(&["ann@acme.test"]);
     let root = CertificateAuthority::new("Our root");
     let stranger = CertificateAuthority::new("Our root");
-    std::fs::write(place.path("peers.pem"), &root.pem).expect("writes a test file");
+    std::fs::write(folder.path("peers.pem"), &root.pem).expect("writes a test file");
     for key in ["tls.peers", "router.roots"] {
-        place.options.extend(["--set".to_owned(), format!("{key}={}", place.path("peers.pem").display())]);
+        folder.options.extend(["--set".to_owned(), format!("{key}={}", folder.path("peers.pem").display())]);
     }
-    place.check(&["db", "create", "plan.nsf"], "was created");
-    place.check(&["db", "acl", "plan.nsf", "set", "Hub/Acme", "--kind", "server", "--level", "editor"], "");
-    let server = place.serve();
+    folder.check(&["db", "create", "plan.nsf"], "was created");
+    folder.check(&["db", "acl", "plan.nsf", "set", "Hub/Acme", "--kind", "server", "--level", "editor"], "");
+    let server = folder.serve();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let name = [(DnType::CommonName, "Hub"), (DnType::OrganizationName, "Acme")];
-        let hub = connect(&place, &server, &root.sign("hub.acme.test", &name)).await.expect("a root has signed it");
-        let opened = open(&hub, "plan.nsf").await.expect("the list has it");
+        let hub = connect(&folder, &server, &root.sign("hub.acme.test", &name)).await.expect("a root has signed it");
+        let opened = open(&hub, "plan.nsf").await.expect("the ACL lists the server");
         assert_eq!(opened.rights.map(|rights| rights.level()), Some(v1::AccessLevel::Editor));
         let session = hub.sessions().get_session(v1::GetSessionRequest {}).await.expect("it needs none").into_inner();
         assert_eq!(session.name, "CN=Hub/O=Acme");
         assert_eq!(reason_of(open(&hub, "mail/ann.nsf").await), (Code::PermissionDenied, "access".to_owned()));
-        let other = connect(&place, &server, &root.sign("spoke.acme.test", &[])).await.expect("a root has signed it");
-        assert_eq!(reason_of(open(&other, "plan.nsf").await).1, "access", "the list has another one");
+        let other = connect(&folder, &server, &root.sign("spoke.acme.test", &[])).await.expect("a root has signed it");
+        assert_eq!(reason_of(open(&other, "plan.nsf").await).1, "access", "the ACL lists another server");
         // With the same names but another certificate authority, either the handshake or the first call fails.
-        let refused = match connect(&place, &server, &stranger.sign("hub.acme.test", &name)).await {
+        let refused = match connect(&folder, &server, &stranger.sign("hub.acme.test", &name)).await {
             Err(client::Error::Tls { .. }) => true,
             Err(error) => panic!("{error}"),
             Ok(client) => open(&client, "plan.nsf").await.is_err_and(|status| client::reason(&status).is_empty()),
         };
-        assert!(refused, "nobody has signed it whom the server trusts");
+        assert!(refused, "no trusted root has signed it");
         // Users can still connect without a certificate.
-        let client = Client::connect(&place.options(&server)).await.expect("the server is there");
+        let client = Client::connect(&folder.options(&server)).await.expect("the server is there");
         client.login("ann", crate::native::PASSWORD).await.expect("the password is right");
     });
     let address = server.listeners.get("native").expect("it listens");
-    place.fails_as_user("ann", &["db", "list", "--server", address], "give a copy of it");
+    folder.fails_as_user("ann", &["db", "list", "--server", address], "give a copy of it");
     server.stop();
 }

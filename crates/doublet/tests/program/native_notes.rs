@@ -15,14 +15,14 @@ pub const PLAN: &str = "plan.nsf";
 /// Creates a database in which the given users have the given levels.
 pub fn plan(people: &[(&str, &str)]) -> (TestFolder, Server) {
     let addresses: Vec<String> = people.iter().map(|(name, _)| format!("{name}@acme.test")).collect();
-    let place = TestFolder::with_people(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
-    place.check(&["db", "create", PLAN], "was created");
-    place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
+    let folder = TestFolder::with_people(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
+    folder.check(&["db", "create", PLAN], "was created");
+    folder.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
     for ((_, level), address) in people.iter().zip(&addresses) {
-        place.check(&["db", "acl", PLAN, "set", address, "--level", level], "");
+        folder.check(&["db", "acl", PLAN, "set", address, "--level", level], "");
     }
-    let server = place.serve();
-    (place, server)
+    let server = folder.serve();
+    (folder, server)
 }
 
 fn state() -> (Code, String) {
@@ -35,9 +35,9 @@ async fn create(client: &Client) -> v1::SavedNote {
 }
 
 #[test]
-fn what_is_deleted_comes_back_where_the_database_keeps_it() {
-    let (place, server) = plan(&[("ann", "editor"), ("bob", "author")]);
-    let soft = |number, soft, permanent| v1::DeleteNoteRequest {
+fn soft_deleted_notes_can_be_restored() {
+    let (folder, server) = plan(&[("ann", "editor"), ("bob", "author")]);
+    let soft = |number, soft, for_good| v1::DeleteNoteRequest {
         database: database(PLAN),
         note: note(number),
         soft,
@@ -45,19 +45,19 @@ fn what_is_deleted_comes_back_where_the_database_keeps_it() {
         ..Default::default()
     };
     let restore = |number| v1::RestoreNoteRequest { database: database(PLAN), note: note(number) };
-    with_client(&place, &server, "ann", |client| async move {
-        let made = create(&client).await.note_id;
+    with_client(&folder, &server, "ann", |client| async move {
+        let created = create(&client).await.note_id;
         let mut notes = client.notes();
-        assert_eq!(reason_of(notes.delete_note(soft(made, true, false)).await), state(), "nothing is kept here");
-        assert_eq!(reason_of(notes.delete_note(soft(made, true, true)).await).1, "invalid");
-        assert_eq!(reason_of(notes.restore_note(restore(made)).await), state(), "it is not deleted");
-        let reply = notes.delete_note(soft(made, false, false)).await.expect("an editor may").into_inner();
+        assert_eq!(reason_of(notes.delete_note(soft(created, true, false)).await), state(), "nothing is kept here");
+        assert_eq!(reason_of(notes.delete_note(soft(created, true, true)).await).1, "invalid");
+        assert_eq!(reason_of(notes.restore_note(restore(created)).await), state(), "it is not deleted");
+        let reply = notes.delete_note(soft(created, false, false)).await.expect("an editor may").into_inner();
         assert!(reply.deleted && !reply.soft);
-        assert_eq!(reason_of(notes.restore_note(restore(made)).await), (Code::NotFound, "not-found".to_owned()));
+        assert_eq!(reason_of(notes.restore_note(restore(created)).await), (Code::NotFound, "not-found".to_owned()));
     });
-    place.check(&["db", "set", PLAN, "--keep-deleted", "48h"], "");
+    folder.check(&["db", "set", PLAN, "--keep-deleted", "48h"], "");
     let kept = &std::cell::Cell::new(0);
-    with_client(&place, &server, "ann", |client| async move {
+    with_client(&folder, &server, "ann", |client| async move {
         let first = create(&client).await;
         let second = create(&client).await;
         let mut notes = client.notes();
@@ -75,8 +75,8 @@ fn what_is_deleted_comes_back_where_the_database_keeps_it() {
             async move { notes.list_deleted_notes(request).await.expect("an editor may").into_inner() }
         };
         let page = listed(0).await;
-        let found = page.notes[0].note.clone().expect("it is told");
-        let header = found.header.expect("it is told");
+        let found = page.notes[0].note.clone().expect("a note");
+        let header = found.header.expect("a header");
         assert_eq!((header.note_id, header.soft_deleted, found.items.len()), (first.note_id, true, 1));
         assert!(page.notes[0].deleted_us > 0 && page.notes[0].deleted_by == "ann/acme.test", "{page:?}");
         let page = listed(page.next).await;
@@ -97,13 +97,13 @@ fn what_is_deleted_comes_back_where_the_database_keeps_it() {
         notes.delete_note(soft(first.note_id, false, false)).await.expect("an editor may");
         kept.set(first.note_id);
     });
-    with_client(&place, &server, "bob", |client| async move {
+    with_client(&folder, &server, "bob", |client| async move {
         let request = v1::ListDeletedNotesRequest { database: database(PLAN), ..Default::default() };
         let listed = client.notes().list_deleted_notes(request).await.expect("an author may").into_inner();
         assert_eq!(listed, v1::ListDeletedNotesReply::default(), "but may not restore what others wrote");
         assert_eq!(reason_of(client.notes().restore_note(restore(kept.get())).await).0, Code::PermissionDenied);
     });
-    let ann = |words: &[&str]| place.as_user("ann", words);
+    let ann = |words: &[&str]| folder.as_user("ann", words);
     let deleted = ann(&["note", "deleted", PLAN, "--item", "A"]);
     assert_eq!((deleted.as_array().map(Vec::len), &deleted[0]["A"]), (Some(1), &json!("1")));
     let unid = deleted[0]["unid"].as_str().expect("a text").to_owned();
@@ -111,13 +111,13 @@ fn what_is_deleted_comes_back_where_the_database_keeps_it() {
     ann(&["note", "delete", PLAN, &unid, "--soft"]);
     ann(&["note", "delete", PLAN, &unid, "--permanent"]);
     assert_eq!(ann(&["note", "deleted", PLAN]), json!([]));
-    place.fails_as_user("ann", &["note", "restore", PLAN, &unid], "that can be restored");
+    folder.fails_as_user("ann", &["note", "restore", PLAN, &unid], "that can be restored");
     server.stop();
 }
 
 #[test]
 fn profiles_are_found_by_name_and_user() {
-    let (place, server) = plan(&[("ann", "author"), ("bob", "author"), ("eve", "editor")]);
+    let (folder, server) = plan(&[("ann", "author"), ("bob", "author"), ("eve", "editor")]);
     let open = |user: &str| v1::OpenProfileRequest {
         database: database(PLAN),
         profile: "settings".to_owned(),
@@ -132,35 +132,40 @@ fn profiles_are_found_by_name_and_user() {
         expected_sequence,
         ..Default::default()
     };
-    with_client(&place, &server, "ann", |client| async move {
+    with_client(&folder, &server, "ann", |client| async move {
         let mut notes = client.notes();
         assert_eq!(reason_of(notes.open_profile(open("")).await), (Code::NotFound, "not-found".to_owned()));
         let shared = notes.update_profile(update("", "red", 0)).await.expect("an author makes it").into_inner();
-        let own = notes.update_profile(update("ann", "blue", 0)).await.expect("it is hers").into_inner();
+        let own = notes.update_profile(update("ann", "blue", 0)).await.expect("she has access").into_inner();
         assert_ne!(shared.note_id, own.note_id);
         // All forms of her name lead to the same profile.
         for name in ["ann@acme.test", "CN=ann/O=acme.test", "ANN/Acme.Test"] {
-            let found = notes.open_profile(open(name)).await.expect("the mail file exists").into_inner();
+            let found = notes.open_profile(open(name)).await.expect("the profile exists").into_inner();
             assert_eq!(found.header.as_ref().map(|header| header.note_id), Some(own.note_id), "{name}");
             assert!(found.items.contains(&text("Color", "blue")), "{found:?}");
         }
         let refused = reason_of(notes.update_profile(update("ann", "green", 7)).await);
         assert_eq!(refused, (Code::Aborted, "conflict".to_owned()));
-        let saved = notes.update_profile(update("ann", "green", 1)).await.expect("nobody came between").into_inner();
+        let saved =
+            notes.update_profile(update("ann", "green", 1)).await.expect("no other save came first").into_inner();
         assert_eq!((saved.note_id, saved.sequence), (own.note_id, 2));
         let absent = v1::UpdateProfileRequest { profile: "Other".to_owned(), ..update("ann", "x", 1) };
-        assert_eq!(reason_of(notes.update_profile(absent).await).1, "conflict", "there is none to have been read");
+        assert_eq!(reason_of(notes.update_profile(absent).await).1, "conflict", "the profile does not exist");
         let author = (Code::PermissionDenied, "author".to_owned());
         assert_eq!(reason_of(notes.update_profile(update("bob", "red", 0)).await), author);
-        assert_eq!(reason_of(notes.update_profile(update("", "blue", 0)).await), author, "shared: like a document");
+        assert_eq!(
+            reason_of(notes.update_profile(update("", "blue", 0)).await),
+            author,
+            "a shared profile is protected like a document"
+        );
     });
-    with_client(&place, &server, "eve", |client| async move {
+    with_client(&folder, &server, "eve", |client| async move {
         let mut notes = client.notes();
         let saved = notes.update_profile(update("ann", "gray", 2)).await.expect("an editor may").into_inner();
         assert_eq!(saved.sequence, 3);
         let by_number = note(saved.note_id);
         let direct = v1::UpdateNoteRequest { database: database(PLAN), note: by_number, ..Default::default() };
-        assert_eq!(reason_of(notes.update_note(direct).await).1, "invalid", "by its name alone");
+        assert_eq!(reason_of(notes.update_note(direct).await).1, "invalid", "a profile is changed by its name only");
         let delete = |user: &str| {
             let user = user.to_owned();
             v1::DeleteProfileRequest { database: database(PLAN), profile: "SETTINGS".to_owned(), user }
@@ -170,24 +175,24 @@ fn profiles_are_found_by_name_and_user() {
             assert_eq!(reply.deleted, deleted);
         }
         assert_eq!(reason_of(notes.open_profile(open("")).await).1, "not-found");
-        notes.open_profile(open("ann")).await.expect("hers is still there");
+        notes.open_profile(open("ann")).await.expect("her profile still exists");
     });
-    let ann = |words: &[&str]| place.as_user("ann", words);
+    let ann = |words: &[&str]| folder.as_user("ann", words);
     let which = ["note", "profile", "get", PLAN, "Settings", "--own"];
     assert_eq!(ann(&which)["items"]["Color"], json!("gray"));
     ann(&["note", "profile", "set", PLAN, "Settings", "--own", "Size:number=3", "--remove", "Color"]);
     let items = ann(&which)["items"].clone();
     assert_eq!((&items["Size"], items.get("Color")), (&json!(3.0), None));
     ann(&["note", "profile", "delete", PLAN, "Settings", "--of", "ann@acme.test"]);
-    place.fails_as_user("ann", &which, "the profile \"Settings\" does not exist");
+    folder.fails_as_user("ann", &which, "the profile \"Settings\" does not exist");
     assert_eq!(ann(&["note", "list", PLAN]), json!([]), "profiles are no documents");
     server.stop();
 }
 
 #[test]
-fn of_those_who_save_at_once_one_wins_each_sequence() {
-    let (place, server) = plan(&[("ann", "editor"), ("bob", "editor"), ("eve", "editor")]);
-    let options = place.options(&server);
+fn concurrent_saves_have_one_winner_per_sequence() {
+    let (folder, server) = plan(&[("ann", "editor"), ("bob", "editor"), ("eve", "editor")]);
+    let options = folder.options(&server);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -197,15 +202,15 @@ fn of_those_who_save_at_once_one_wins_each_sequence() {
             client.login(name, PASSWORD).await.expect("the password is right");
             clients.push(client);
         }
-        let made = create(&clients[0]).await;
+        let created = create(&clients[0]).await;
         let mut wins = [0; 3];
         for sequence in 1..=25_u32 {
             let saves = clients.iter().enumerate().map(|(number, client)| {
                 let client = client.clone();
-                let unid = made.unid.clone();
+                let unid = created.unid.clone();
                 let request = v1::UpdateNoteRequest {
                     database: database(PLAN),
-                    note: note(made.note_id),
+                    note: note(created.note_id),
                     expected_sequence: sequence,
                     items: vec![text("A", &format!("{number} {sequence}"))],
                     ..Default::default()
@@ -217,7 +222,7 @@ fn of_those_who_save_at_once_one_wins_each_sequence() {
                             true
                         }
                         Err(status) => {
-                            let detail = client::details::detail(&status).expect("it is told").detail;
+                            let detail = client::details::detail(&status).expect("the status has details").detail;
                             let expected_sequence = sequence;
                             let found_sequence = sequence + 1;
                             let expected = v1::error_detail::Conflict { unid, expected_sequence, found_sequence };
@@ -236,12 +241,12 @@ fn of_those_who_save_at_once_one_wins_each_sequence() {
             wins[won[0]] += 1;
             let open = v1::OpenNoteRequest {
                 database: database(PLAN),
-                note: note(made.note_id),
+                note: note(created.note_id),
                 items: Some(v1::ItemSelection { extent: 0, names: vec!["A".to_owned()] }),
                 ..Default::default()
             };
-            let found = clients[0].notes().open_note(open).await.expect("the mail file exists").into_inner();
-            assert_eq!(found.items, [text("A", &format!("{} {sequence}", won[0]))], "the winner's is there");
+            let found = clients[0].notes().open_note(open).await.expect("the note exists").into_inner();
+            assert_eq!(found.items, [text("A", &format!("{} {sequence}", won[0]))], "the winner's text is saved");
         }
         assert_eq!(wins.iter().sum::<u32>(), 25);
     });
@@ -265,76 +270,76 @@ fn piece() -> v1::AttachFileRequest {
 
 async fn open_database(client: &Client) -> v1::Database {
     let request = v1::OpenDatabaseRequest { database: database(PLAN) };
-    client.databases().open_database(request).await.expect("hers").into_inner()
+    client.databases().open_database(request).await.expect("she has access").into_inner()
 }
 
 #[test]
-fn an_attachment_that_breaks_off_leaves_nothing() {
-    let (place, server) = plan(&[("ann", "manager")]);
-    let options = place.options(&server);
-    with_client(&place, &server, "ann", |client| async move {
-        let made = create(&client).await.note_id;
+fn incomplete_attachment_leaves_nothing() {
+    let (folder, server) = plan(&[("ann", "manager")]);
+    let options = folder.options(&server);
+    with_client(&folder, &server, "ann", |client| async move {
+        let created = create(&client).await.note_id;
         let before = open_database(&client).await;
         // The connection is lost after some pieces.
         let other = Client::connect(&options).await.expect("the server is there");
         other.login("ann", PASSWORD).await.expect("the password is right");
-        let (pieces, said) = client::request_channel(1);
+        let (pieces, stream) = client::request_channel(1);
         let mut notes = other.notes();
-        let call = tokio::spawn(async move { notes.attach_file(said).await });
-        assert!(pieces.send(header(made, 100 << 18)).await);
+        let call = tokio::spawn(async move { notes.attach_file(stream).await });
+        assert!(pieces.send(header(created, 100 << 18)).await);
         for _ in 0..20 {
-            assert!(pieces.send(piece()).await, "the server takes them as they come");
+            assert!(pieces.send(piece()).await, "the server accepts each piece");
         }
         call.abort();
         assert!(call.await.expect_err("it was cut off").is_cancelled());
         drop((pieces, other));
         // The stream ends properly but too early, or contains too much content.
         for count in [0, 1, 3] {
-            let messages = std::iter::once(header(made, 2 << 18)).chain((0..count).map(|_| piece()));
+            let messages = std::iter::once(header(created, 2 << 18)).chain((0..count).map(|_| piece()));
             let refused = reason_of(client.notes().attach_file(client::request_stream(messages)).await);
             assert_eq!(refused, (Code::InvalidArgument, "invalid".to_owned()), "{count}");
         }
         let open = v1::OpenNoteRequest {
             database: database(PLAN),
-            note: note(made),
+            note: note(created),
             items: Some(v1::ItemSelection { extent: 2, names: Vec::new() }),
             ..Default::default()
         };
-        let found = client.notes().open_note(open).await.expect("the mail file exists").into_inner();
+        let found = client.notes().open_note(open).await.expect("the note exists").into_inner();
         assert_eq!(found.header.map(|header| header.sequence), Some(1));
         assert!(found.items.iter().all(|item| item.name != "$FILE"));
         let after = open_database(&client).await;
         assert_eq!((after.modseq, after.size_bytes), (before.modseq, before.size_bytes));
-        assert!(before.size_bytes > 0 && before.notes > 0, "a manager is told");
-        let whole = [header(made, 2 << 18), piece(), piece()];
+        assert!(before.size_bytes > 0 && before.notes > 0, "a manager sees the counts");
+        let whole = [header(created, 2 << 18), piece(), piece()];
         let saved = client.notes().attach_file(client::request_stream(whole)).await.expect("it is whole").into_inner();
         assert_eq!(saved.sequence, 2);
     });
-    assert_eq!(place.json(&["blobs"])["count"], json!(1), "the one that came as a whole");
+    assert_eq!(folder.json(&["blobs"])["count"], json!(1), "only the complete attachment");
     server.stop();
 }
 
 #[test]
-fn access_lists_are_changed_by_managers_alone() {
-    let (place, server) = plan(&[("ann", "manager"), ("bob", "designer")]);
+fn access_lists_are_changed_by_managers_only() {
+    let (folder, server) = plan(&[("ann", "manager"), ("bob", "designer")]);
     let get = || v1::GetAclRequest { database: database(PLAN) };
     let set = |acl: v1::Acl, expected_sequence| v1::SetAclRequest {
         database: database(PLAN),
         acl: Some(acl),
         expected_sequence,
     };
-    with_client(&place, &server, "bob", |client| async move {
+    with_client(&folder, &server, "bob", |client| async move {
         let mut databases = client.databases();
         let acl = databases.get_acl(get()).await.expect("a reader may").into_inner();
         let status = databases.set_acl(set(acl.clone(), acl.sequence)).await.expect_err("a designer may not");
         let needed = v1::AccessLevel::Manager.into();
         let has = v1::AccessLevel::Designer.into();
-        let told = client::details::detail(&status).and_then(|detail| detail.detail);
+        let detail = client::details::detail(&status).and_then(|detail| detail.detail);
         let denied = v1::error_detail::AccessDenied { needed, has };
-        assert_eq!(told, Some(v1::error_detail::Detail::AccessDenied(denied)));
+        assert_eq!(detail, Some(v1::error_detail::Detail::AccessDenied(denied)));
         assert_eq!(status.code(), Code::PermissionDenied);
     });
-    with_client(&place, &server, "ann", |client| async move {
+    with_client(&folder, &server, "ann", |client| async move {
         let mut databases = client.databases();
         let before = databases.get_acl(get()).await.expect("a manager may").into_inner();
         let mut acl = before.clone();
@@ -350,18 +355,19 @@ fn access_lists_are_changed_by_managers_alone() {
         assert_eq!(stale, (Code::Aborted, "conflict".to_owned()));
         acl.entries.retain(|entry| entry.level() != v1::AccessLevel::Manager);
         let nobody = reason_of(databases.set_acl(set(acl.clone(), 0)).await);
-        assert_eq!(nobody, (Code::InvalidArgument, "invalid".to_owned()), "somebody must keep it");
+        assert_eq!(nobody, (Code::InvalidArgument, "invalid".to_owned()), "a manager must remain");
         acl.entries.clone_from(&before.entries);
         acl.entries.push(before.entries[0].clone());
         assert_eq!(reason_of(databases.set_acl(set(acl, 0)).await).0, Code::InvalidArgument, "no name twice");
     });
-    let acl = place.json(&["db", "acl", PLAN, "list"]).to_string();
+    let acl = folder.json(&["db", "acl", PLAN, "list"]).to_string();
     assert!(acl.contains("[Crew]"), "{acl}");
-    place.fails_as_user("bob", &["note", "create", PLAN, "A=b"], "no Author access to plan.nsf");
+    folder.fails_as_user("bob", &["note", "create", PLAN, "A=b"], "no Author access to plan.nsf");
     server.stop();
 }
 
-/// Forwards one connection to a server and counts the bytes of the replies. Returns the address to connect to.
+/// Starts a proxy that forwards one connection to a server and counts the bytes of the replies. Returns the address to
+/// connect to.
 fn counting_proxy(server: &Server) -> (String, std::thread::JoinHandle<u64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
     let address = listener.local_addr().expect("it is bound").to_string();
@@ -391,15 +397,15 @@ fn counting_proxy(server: &Server) -> (String, std::thread::JoinHandle<u64>) {
 
 #[test]
 fn the_command_line_compresses_on_request() {
-    let (place, server) = plan(&[("ann", "editor")]);
+    let (folder, server) = plan(&[("ann", "editor")]);
     let long = "all work and no play ".repeat(10_000);
     let number =
-        place.as_user("ann", &["note", "create", PLAN, &format!("A={}", &long[..100_000])])["note"].to_string();
-    let certificate = place.data().join("tls/certificate.pem").display().to_string();
+        folder.as_user("ann", &["note", "create", PLAN, &format!("A={}", &long[..100_000])])["note"].to_string();
+    let certificate = folder.data().join("tls/certificate.pem").display().to_string();
     let reply_bytes = |option: &[&str]| {
         let (address, proxy) = counting_proxy(&server);
         let words = ["note", "get", PLAN, &number, "--server", &address, "--certificate", &certificate];
-        let note = place.as_user("ann", &[&words[..], option].concat());
+        let note = folder.as_user("ann", &[&words[..], option].concat());
         assert!(note.to_string().contains("all work and no play"), "{note}");
         proxy.join().expect("no panic")
     };
@@ -410,10 +416,10 @@ fn the_command_line_compresses_on_request() {
 }
 
 #[test]
-fn messages_are_compressed_both_ways_and_bombs_are_refused() {
-    let (place, server) = plan(&[("ann", "editor")]);
-    let options = client::Options { compression: true, ..place.options(&server) };
-    with_client(&place, &server, "ann", |plain| async move {
+fn messages_are_compressed_and_decompression_bombs_refused() {
+    let (folder, server) = plan(&[("ann", "editor")]);
+    let options = client::Options { compression: true, ..folder.options(&server) };
+    with_client(&folder, &server, "ann", |plain| async move {
         let packed = Client::connect(&options).await.expect("the server is there");
         packed.login("ann", PASSWORD).await.expect("the password is right");
         let long = text("A", &"all work and no play ".repeat(20_000));
@@ -422,17 +428,17 @@ fn messages_are_compressed_both_ways_and_bombs_are_refused() {
             items: vec![item.clone()],
             ..Default::default()
         };
-        let made = packed.notes().create_note(create(&long)).await.expect("an editor may").into_inner();
+        let created = packed.notes().create_note(create(&long)).await.expect("an editor may").into_inner();
         let open = v1::OpenNoteRequest {
             database: database(PLAN),
-            note: note(made.note_id),
+            note: note(created.note_id),
             items: Some(v1::ItemSelection { extent: 0, names: vec!["A".to_owned()] }),
             ..Default::default()
         };
-        let unpacked = plain.notes().open_note(open.clone()).await.expect("the mail file exists");
+        let unpacked = plain.notes().open_note(open.clone()).await.expect("the note exists");
         assert!(unpacked.metadata().get("grpc-encoding").is_none_or(|encoding| encoding == "identity"));
         assert_eq!(unpacked.into_inner().items, std::slice::from_ref(&long));
-        let reply = packed.notes().open_note(open).await.expect("the mail file exists");
+        let reply = packed.notes().open_note(open).await.expect("the note exists");
         assert_eq!(reply.metadata().get("grpc-encoding").and_then(|encoding| encoding.to_str().ok()), Some("gzip"));
         assert_eq!(reply.into_inner().items, [long]);
         // The compressed message is small, but its content exceeds the maximum message size.

@@ -33,12 +33,12 @@ fn by_category() -> v1::ReadEntriesRequest {
 
 /// Creates a library in which ann is Editor and bob is Reader.
 fn library() -> (TestFolder, Server) {
-    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was created");
-    place.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "editor"], "");
-    place.check(&["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "reader"], "");
-    let server = place.serve();
-    (place, server)
+    let folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
+    folder.check(&["db", "create", LIBRARY, "--template", "document-library"], "was created");
+    folder.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "editor"], "");
+    folder.check(&["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "reader"], "");
+    let server = folder.serve();
+    (folder, server)
 }
 
 fn texts(name: &str, values: &[&str]) -> v1::Item {
@@ -73,7 +73,7 @@ fn number(value: &v1::Value) -> f64 {
     }
 }
 
-fn place_of(entry: &v1::Entry) -> String {
+fn position_of(entry: &v1::Entry) -> String {
     let levels = entry.position.as_ref().map(|position| position.levels.iter().map(u32::to_string).collect::<Vec<_>>());
     levels.unwrap_or_default().join(".")
 }
@@ -84,7 +84,7 @@ fn lines(entries: &[v1::Entry]) -> Vec<String> {
         Some(v1::value::Kind::Text(title)) => title.clone(),
         _ => format!("[{}]", entry.name),
     };
-    entries.iter().map(|entry| format!("{} {}", place_of(entry), title(entry))).collect()
+    entries.iter().map(|entry| format!("{} {}", position_of(entry), title(entry))).collect()
 }
 
 /// Creates four documents in two categories; one of them is in both.
@@ -100,9 +100,9 @@ async fn fill(client: &Client) -> [u32; 4] {
 const ALL: [&str; 7] = ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]", "2.1 Axe", "2.2 Can", "2.3 Drill"];
 
 #[test]
-fn a_view_is_read_by_pages_with_totals_and_counts() {
-    let (place, server) = library();
-    with_client(&place, &server, "ann", |client| async move {
+fn view_pages_have_totals_and_counts() {
+    let (folder, server) = library();
+    with_client(&folder, &server, "ann", |client| async move {
         fill(&client).await;
         let opened = open(&client, "By Category").await;
         assert_eq!((opened.documents, opened.entries, opened.incomplete, opened.build), (5, 7, false, None));
@@ -113,7 +113,8 @@ fn a_view_is_read_by_pages_with_totals_and_counts() {
         assert_eq!(number(&opened.totals[2]), of_categories.sum::<f64>(), "the total of all documents");
         assert!(opened.totals[..2].iter().all(|total| total.kind.is_none()));
         for category in all.entries.iter().filter(|entry| entry.category) {
-            let within = |entry: &&v1::Entry| entry.level == 1 && place_of(entry).starts_with(&place_of(category));
+            let within =
+                |entry: &&v1::Entry| entry.level == 1 && position_of(entry).starts_with(&position_of(category));
             let documents: Vec<&v1::Entry> = all.entries.iter().filter(within).collect();
             let total: f64 = documents.iter().map(|entry| number(&entry.values[2])).sum();
             assert_eq!(number(&category.values[2]), total, "{category:?}");
@@ -158,21 +159,21 @@ fn a_view_is_read_by_pages_with_totals_and_counts() {
 }
 
 #[test]
-fn what_is_collapsed_is_the_clients_and_masks_say_what_is_told() {
-    let (place, server) = library();
-    with_client(&place, &server, "ann", |client| async move {
+fn client_expansion_and_masks_determine_the_entries() {
+    let (folder, server) = library();
+    with_client(&folder, &server, "ann", |client| async move {
         let [axe, ..] = fill(&client).await;
         open(&client, "By Category").await;
-        let shown = |collapsed, exceptions: &[&[u32]]| {
+        let read_expanded = |collapsed, exceptions: &[&[u32]]| {
             let exceptions = exceptions.iter().map(|levels| v1::Tumbler { levels: levels.to_vec() }).collect();
             let expansion = Some(v1::Expansion { collapsed, exceptions });
             let request = v1::ReadEntriesRequest { expansion, ..by_category() };
             let client = client.clone();
             async move { lines(&read(&client, request).await.entries) }
         };
-        assert_eq!(shown(true, &[]).await, ["1 [Paint]", "2 [Tools]"]);
-        assert_eq!(shown(true, &[&[1]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
-        assert_eq!(shown(false, &[&[2]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
+        assert_eq!(read_expanded(true, &[]).await, ["1 [Paint]", "2 [Tools]"]);
+        assert_eq!(read_expanded(true, &[&[1]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
+        assert_eq!(read_expanded(false, &[&[2]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
         // From a row that is not shown, reading continues after the entry that hides it.
         let hidden = v1::ReadEntriesRequest {
             start: Some(v1::Tumbler { levels: vec![1, 1] }),
@@ -185,8 +186,8 @@ fn what_is_collapsed_is_the_clients_and_masks_say_what_is_told() {
         let bare = read(&client, v1::ReadEntriesRequest { mask: None, start_row: 5, count: 1, ..by_category() }).await;
         let entry = &bare.entries[0];
         assert_eq!((entry.note_id, entry.level, entry.key.is_empty()), (axe, 1, false));
-        let unsaid = v1::Entry { note_id: axe, level: 1, key: entry.key.clone(), ..v1::Entry::default() };
-        assert_eq!(*entry, unsaid);
+        let expected = v1::Entry { note_id: axe, level: 1, key: entry.key.clone(), ..v1::Entry::default() };
+        assert_eq!(*entry, expected);
         let masked = |mask| {
             let request = v1::ReadEntriesRequest { mask: Some(mask), start_row: 5, count: 1, ..by_category() };
             let client = client.clone();
@@ -195,10 +196,10 @@ fn what_is_collapsed_is_the_clients_and_masks_say_what_is_told() {
         assert_eq!(masked(v1::ReadMask { unid: true, ..Default::default() }).await.unid.len(), 16);
         assert_eq!(masked(v1::ReadMask { counts: true, ..Default::default() }).await.siblings, 3);
         assert_eq!(masked(v1::ReadMask { row: true, ..Default::default() }).await.row, 5);
-        assert_eq!(place_of(&masked(v1::ReadMask { position: true, ..Default::default() }).await), "2.1");
+        assert_eq!(position_of(&masked(v1::ReadMask { position: true, ..Default::default() }).await), "2.1");
         assert_eq!(masked(v1::ReadMask { values: true, ..Default::default() }).await.values.len(), 3);
         let unread = || masked(v1::ReadMask { unread: true, ..Default::default() });
-        assert!(unread().await.unread, "she has not read what she made over the protocol");
+        assert!(unread().await.unread, "a note created over the protocol is unread");
         let notes = note(axe).into_iter().collect();
         let mark = v1::MarkNotesRequest { database: database(LIBRARY), notes, unread: false };
         client.notes().mark_notes(mark).await.expect("a reader may");
@@ -211,9 +212,9 @@ fn what_is_collapsed_is_the_clients_and_masks_say_what_is_told() {
 }
 
 #[test]
-fn entries_are_found_by_keys_by_their_beginnings_and_by_ranges() {
-    let (place, server) = library();
-    with_client(&place, &server, "ann", |client| async move {
+fn entries_are_found_by_key_prefix_and_range() {
+    let (folder, server) = library();
+    with_client(&folder, &server, "ann", |client| async move {
         fill(&client).await;
         open(&client, "By Category").await;
         let find = |keys: &[&str], partial, to: &[&str]| {
@@ -241,7 +242,7 @@ fn entries_are_found_by_keys_by_their_beginnings_and_by_ranges() {
         assert_eq!(found(find(&["Tools", "D"], false, &[]).await), (Vec::new(), 0));
         assert_eq!(found(find(&["Tools", "Axe"], false, &["Tools", "Can"]).await), (vec![2, 1], 2));
         assert_eq!(found(find(&["Paint", "Can"], false, &["Tools", "Axe"]).await), (vec![1, 2], 3));
-        assert_eq!(found(find(&["Tools"], false, &["Paint"]).await), (Vec::new(), 0), "the other way round");
+        assert_eq!(found(find(&["Tools"], false, &["Paint"]).await), (Vec::new(), 0), "a reversed range");
         let invalid = (Code::InvalidArgument, "invalid".to_owned());
         assert_eq!(reason_of(find(&["T"], true, &["U"]).await), invalid);
         assert_eq!(reason_of(find(&[], false, &[]).await), invalid);
@@ -249,7 +250,7 @@ fn entries_are_found_by_keys_by_their_beginnings_and_by_ranges() {
         let many = vec!["x"; 65];
         assert_eq!(reason_of(find(&["a"], false, &many).await), (Code::ResourceExhausted, "limit".to_owned()));
     });
-    let ann = |words: &[&str]| place.as_user("ann", words);
+    let ann = |words: &[&str]| folder.as_user("ann", words);
     let places = |found: serde_json::Value| -> Vec<String> {
         let rows = found.as_array().expect("a list").iter();
         rows.map(|row| row["position"].as_str().expect("a text").to_owned()).collect()
@@ -259,14 +260,14 @@ fn entries_are_found_by_keys_by_their_beginnings_and_by_ranges() {
     assert_eq!(places(ann(&range)), ["2.2", "2.3"]);
     assert_eq!(places(ann(&["view", "find", LIBRARY, "By Category", "To", "--partial", "--limit", "1"])), ["2"]);
     assert_eq!(places(ann(&["view", "find", LIBRARY, "By Category", "Zork"])), [""; 0]);
-    place.fails_as_user("ann", &["view", "entries", LIBRARY, "Zork"], "the view or folder \"Zork\" does not exist");
+    folder.fails_as_user("ann", &["view", "entries", LIBRARY, "Zork"], "the view or folder \"Zork\" does not exist");
     server.stop();
 }
 
 #[test]
-fn what_readers_items_hide_is_not_counted() {
-    let (place, server) = library();
-    with_client(&place, &server, "ann", |client| async move {
+fn hidden_documents_are_not_counted() {
+    let (folder, server) = library();
+    with_client(&folder, &server, "ann", |client| async move {
         fill(&client).await;
         let flags = Some(v1::ItemFlags { summary: true, readers: true, names: true, ..Default::default() });
         let only_ann = v1::Item { flags, ..text("Readers", "CN=ann/O=acme.test") };
@@ -275,11 +276,11 @@ fn what_readers_items_hide_is_not_counted() {
         let all = read(&client, by_category()).await;
         assert_eq!((all.entries[3].descendants, all.entries.len()), (4, 10));
     });
-    with_client(&place, &server, "bob", |client| async move {
+    with_client(&folder, &server, "bob", |client| async move {
         let opened = open(&client, "By Category").await;
         assert_eq!((opened.documents, opened.entries), (5, 7));
         let all = read(&client, by_category()).await;
-        assert_eq!(lines(&all.entries), ALL, "the category that has nothing else is not there");
+        assert_eq!(lines(&all.entries), ALL, "a category with only hidden documents is hidden");
         let tools = &all.entries[3];
         assert_eq!((tools.children, tools.descendants), (3, 3));
         let sizes: f64 = all.entries[4..].iter().map(|entry| number(&entry.values[2])).sum();
@@ -294,17 +295,17 @@ fn what_readers_items_hide_is_not_counted() {
 }
 
 #[test]
-fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
-    let mut place = TestFolder::with_people(&["ann@acme.test"]);
+fn update_task_builds_the_index_of_a_large_view() {
+    let mut folder = TestFolder::with_people(&["ann@acme.test"]);
     // With this setting, only opening a view requests its update.
-    place.options.extend(["--set".to_owned(), "views.suppression_time=1h".to_owned()]);
-    place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was created");
-    place.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "reader"], "");
+    folder.options.extend(["--set".to_owned(), "views.suppression_time=1h".to_owned()]);
+    folder.check(&["db", "create", LIBRARY, "--template", "document-library"], "was created");
+    folder.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "reader"], "");
     let rows: String = (0..2_500).map(|row| format!("Title {row},Category {}\n", row % 10)).collect();
-    std::fs::write(place.path("rows.csv"), format!("Subject,Categories\n{rows}")).expect("writes a test file");
-    place.check(&["db", "import", LIBRARY, "rows.csv", "--form", "Document"], "2500");
-    let server = place.serve();
-    with_client(&place, &server, "ann", |client| async move {
+    std::fs::write(folder.path("rows.csv"), format!("Subject,Categories\n{rows}")).expect("writes a test file");
+    folder.check(&["db", "import", LIBRARY, "rows.csv", "--form", "Document"], "2500");
+    let server = folder.serve();
+    with_client(&folder, &server, "ann", |client| async move {
         for name in ["By Category", "By Status", "All Documents"] {
             // On a slow machine the build may take longer than the two seconds of one call.
             let opened = loop {
@@ -324,10 +325,10 @@ fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
 
 /// Creates a library in which bob is Designer.
 fn designed_library() -> (TestFolder, Server) {
-    let (place, server) = library();
-    place.check(&["db", "acl", LIBRARY, "settings", "--max-internet-access", "manager"], "");
-    place.check(&["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "designer"], "");
-    (place, server)
+    let (folder, server) = library();
+    folder.check(&["db", "acl", LIBRARY, "settings", "--max-internet-access", "manager"], "");
+    folder.check(&["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "designer"], "");
+    (folder, server)
 }
 
 fn column(title: &str, item: &str) -> v1::ColumnDesign {
@@ -413,9 +414,9 @@ async fn delete_view(
 }
 
 #[test]
-fn designs_travel_whole_and_are_changed_by_designers() {
-    let (place, server) = designed_library();
-    with_client(&place, &server, "bob", |client| async move {
+fn view_designs_round_trip_and_are_changed_by_designers() {
+    let (folder, server) = designed_library();
+    with_client(&folder, &server, "bob", |client| async move {
         let calendar = v1::ViewDesign {
             title: "Calendar".to_owned(),
             calendar: true,
@@ -423,11 +424,11 @@ fn designs_travel_whole_and_are_changed_by_designers() {
             ..by_title()
         };
         for design in [by_title(), by_shelf(), calendar] {
-            let made = create_view(&client, design.clone()).await.expect("a designer may");
-            let told = design_of(&client, &design.title).await.expect("a reader may");
-            assert_eq!(told.design, Some(design));
-            assert_eq!((told.view_id, &told.unid, told.sequence), (made.note_id, &made.unid, 1));
-            assert!(made.modseq > 0 && made.sequence == 1);
+            let created = create_view(&client, design.clone()).await.expect("a designer may");
+            let found = design_of(&client, &design.title).await.expect("a reader may");
+            assert_eq!(found.design, Some(design));
+            assert_eq!((found.view_id, &found.unid, found.sequence), (created.note_id, &created.unid, 1));
+            assert!(created.modseq > 0 && created.sequence == 1);
         }
         // An update replaces the whole design, under any of the view's names, and is refused if the caller has not seen
         // the latest version.
@@ -440,7 +441,7 @@ fn designs_travel_whole_and_are_changed_by_designers() {
         let conflict = (Code::Aborted, "conflict".to_owned());
         assert_eq!(reason_of(update_view(&client, "Plain", plain.clone(), 1).await), conflict);
         assert_eq!(reason_of(delete_view(&client, "Plain", 1).await), conflict);
-        assert_eq!(update_view(&client, "Plain", plain.clone(), 0).await.expect("it is not asked for").sequence, 3);
+        assert_eq!(update_view(&client, "Plain", plain.clone(), 0).await.expect("no sequence is expected").sequence, 3);
         let taken = v1::ViewDesign { title: "By Title".to_owned(), ..plain.clone() };
         assert_eq!(reason_of(update_view(&client, "Plain", taken, 0).await).1, "exists");
         let personal = v1::ViewDesign { personal: true, ..plain };
@@ -450,7 +451,7 @@ fn designs_travel_whole_and_are_changed_by_designers() {
         assert_eq!(reason_of(design_of(&client, "Plain").await), gone);
         assert_eq!(reason_of(delete_view(&client, "Plain", 0).await), gone);
     });
-    with_client(&place, &server, "ann", |client| async move {
+    with_client(&folder, &server, "ann", |client| async move {
         let denied = (Code::PermissionDenied, "access".to_owned());
         assert_eq!(design_of(&client, "By Title").await.expect("an editor reads").design, Some(by_title()));
         let other = v1::ViewDesign { title: "Other".to_owned(), ..by_title() };
@@ -464,37 +465,40 @@ fn designs_travel_whole_and_are_changed_by_designers() {
 }
 
 #[test]
-fn a_personal_view_is_made_by_who_may_have_some() {
-    let (place, server) = library();
+fn personal_view_requires_the_create_personal_folders_flag() {
+    let (folder, server) = library();
     let flag = ["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "reader", "--flag", "create-personal-folders"];
-    place.check(&flag, "");
+    folder.check(&flag, "");
     let own = || v1::ViewDesign { personal: true, readers: vec!["CN=ann/O=acme.test".to_owned()], ..by_title() };
-    with_client(&place, &server, "bob", |client| async move {
+    with_client(&folder, &server, "bob", |client| async move {
         create_view(&client, own()).await.expect("he may have some");
-        let told = design_of(&client, "By Title").await.expect("his").design.expect("it is said");
-        assert!(told.personal && told.readers.len() == 1 && told.readers != own().readers, "{told:?}");
+        let design = design_of(&client, "By Title").await.expect("he has access").design.expect("a design");
+        assert!(design.personal && design.readers.len() == 1 && design.readers != own().readers, "{design:?}");
         let shorter = v1::ViewDesign { columns: Vec::new(), ..own() };
-        assert_eq!(update_view(&client, "By Title", shorter, 1).await.expect("it is his").sequence, 2);
-        assert_eq!(design_of(&client, "By Title").await.expect("his").design.expect("said").readers, told.readers);
+        assert_eq!(update_view(&client, "By Title", shorter, 1).await.expect("he has access").sequence, 2);
+        assert_eq!(
+            design_of(&client, "By Title").await.expect("he has access").design.expect("a design").readers,
+            design.readers
+        );
         let shared = reason_of(update_view(&client, "By Title", by_title(), 0).await);
-        assert_eq!(shared, (Code::PermissionDenied, "author".to_owned()), "he may not make it everybody's");
+        assert_eq!(shared, (Code::PermissionDenied, "author".to_owned()), "he may not make it public");
     });
-    with_client(&place, &server, "ann", |client| async move {
+    with_client(&folder, &server, "ann", |client| async move {
         let gone = (Code::NotFound, "not-found".to_owned());
         assert_eq!(reason_of(design_of(&client, "By Title").await), gone);
         assert_eq!(reason_of(update_view(&client, "By Title", by_title(), 0).await), gone);
         assert_eq!(reason_of(delete_view(&client, "By Title", 0).await), gone);
     });
-    with_client(&place, &server, "bob", |client| async move {
-        delete_view(&client, "By Title", 0).await.expect("it is his");
+    with_client(&folder, &server, "bob", |client| async move {
+        delete_view(&client, "By Title", 0).await.expect("he has access");
     });
     server.stop();
 }
 
 #[test]
-fn a_changed_column_is_read_right_from_a_new_index() {
-    let (place, server) = designed_library();
-    with_client(&place, &server, "bob", |client| async move {
+fn changed_view_design_rebuilds_the_index() {
+    let (folder, server) = designed_library();
+    with_client(&folder, &server, "bob", |client| async move {
         fill(&client).await;
         create_view(&client, by_title()).await.expect("a designer may");
         let read_all = || async {
@@ -526,9 +530,9 @@ fn a_changed_column_is_read_right_from_a_new_index() {
 }
 
 #[test]
-fn a_folder_gets_columns_and_stays_a_folder() {
-    let (place, server) = designed_library();
-    with_client(&place, &server, "bob", |client| async move {
+fn folder_with_columns_stays_a_folder() {
+    let (folder, server) = designed_library();
+    with_client(&folder, &server, "bob", |client| async move {
         let [axe, ..] = fill(&client).await;
         let request = v1::CreateFolderRequest { database: database(LIBRARY), name: "Shed".to_owned(), personal: false };
         client.views().create_folder(request).await.expect("a designer may");
@@ -536,7 +540,7 @@ fn a_folder_gets_columns_and_stays_a_folder() {
         assert_eq!(reason_of(design_of(&client, "Shed").await), state, "it has no columns yet");
         let shed = v1::ViewDesign { title: "Shed".to_owned(), selection: String::new(), folder: true, ..by_title() };
         let as_view = v1::ViewDesign { folder: false, ..shed.clone() };
-        assert_eq!(reason_of(update_view(&client, "Shed", as_view, 0).await).1, "invalid", "it stays one");
+        assert_eq!(reason_of(update_view(&client, "Shed", as_view, 0).await).1, "invalid", "it stays a folder");
         let renamed = v1::ViewDesign { title: "Barn".to_owned(), ..shed.clone() };
         assert_eq!(reason_of(update_view(&client, "Shed", renamed, 0).await).1, "invalid");
         update_view(&client, "Shed", shed.clone(), 0).await.expect("a designer may");
@@ -552,9 +556,9 @@ fn a_folder_gets_columns_and_stays_a_folder() {
 }
 
 #[test]
-fn what_cannot_be_designed_is_refused_with_its_place() {
-    let (place, server) = designed_library();
-    with_client(&place, &server, "bob", |client| async move {
+fn invalid_view_design_is_refused_with_its_position() {
+    let (folder, server) = designed_library();
+    with_client(&folder, &server, "bob", |client| async move {
         let refused = |design, code, reason: &'static str, text: &'static str| {
             let client = client.clone();
             async move {
@@ -571,8 +575,8 @@ fn what_cannot_be_designed_is_refused_with_its_place() {
         let formula = v1::ColumnDesign { formula: "1 +\n@Zork(2)".to_owned(), ..column("Sum", "$Sum") };
         refused(with_column(formula.clone()), invalid, "formula", "column \"Sum\": line 2, column 1").await;
         let status = create_view(&client, with_column(formula)).await.expect_err("refused");
-        let place = client::formula_place(&status).expect("programs can show it");
-        assert_eq!((place.what.as_str(), place.line, place.column), ("column \"Sum\"", 2, 1));
+        let location = client::formula_place(&status).expect("programs can show it");
+        assert_eq!((location.what.as_str(), location.line, location.column), ("column \"Sum\"", 2, 1));
         let many = v1::ViewDesign { columns: vec![column("a", "a"); 257], ..by_title() };
         refused(many, limit, "limit", "at most 256 columns of a view").await;
         let clicked = v1::ColumnDesign { click_ascending: true, click_descending: true, ..column("a", "a") };

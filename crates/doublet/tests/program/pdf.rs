@@ -16,16 +16,16 @@ use crate::TestFolder;
 /// Builds a PDF file from numbered objects; the first is the catalog.
 fn file(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut out = b"%PDF-1.5\n".to_vec();
-    let mut places = String::new();
+    let mut offsets = String::new();
     for (number, object) in (1..).zip(objects) {
-        let _ = writeln!(places, "{:010} 00000 n ", out.len());
+        let _ = writeln!(offsets, "{:010} 00000 n ", out.len());
         out.extend(format!("{number} 0 obj\n").into_bytes());
         out.extend(object);
         out.extend(b"\nendobj\n");
     }
     let start = out.len();
     let count = objects.len() + 1;
-    out.extend(format!("xref\n0 {count}\n0000000000 65535 f \n{places}").into_bytes());
+    out.extend(format!("xref\n0 {count}\n0000000000 65535 f \n{offsets}").into_bytes());
     out.extend(format!("trailer\n<< /Size {count} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n").into_bytes());
     out
 }
@@ -49,9 +49,9 @@ fn page(contents: Vec<u8>, other: Vec<u8>) -> Vec<u8> {
     ])
 }
 
-fn saying(text: &str) -> Vec<u8> {
-    let shown = format!("BT /F1 12 Tf 72 720 Td ({text}) Tj ET");
-    page(stream("", shown.as_bytes()), b"null".to_vec())
+fn pdf_with_text(text: &str) -> Vec<u8> {
+    let operators = format!("BT /F1 12 Tf 72 720 Td ({text}) Tj ET");
+    page(stream("", operators.as_bytes()), b"null".to_vec())
 }
 
 /// Compresses zero bytes with the fixed Huffman codes of deflate, so that each compressed byte stands for 158. Deflate
@@ -79,11 +79,11 @@ struct Bits {
 
 impl Bits {
     fn put(&mut self, value: u32, length: usize) {
-        for place in 0..length {
+        for bit in 0..length {
             if self.count.is_multiple_of(8) {
                 self.bytes.push(0);
             }
-            if value >> place & 1 == 1 {
+            if value >> bit & 1 == 1 {
                 *self.bytes.last_mut().expect("there is one") |= 1 << (self.count % 8);
             }
             self.count += 1;
@@ -129,37 +129,37 @@ fn counts(pdf: &PdfReader) -> (u64, u64, u64) {
 #[test]
 fn the_text_of_a_pdf_is_read() {
     let pdf = pdf();
-    let read = |text: &str| pdf.pdf(&saying(text)).map(|found| found.trim().to_owned());
+    let read = |text: &str| pdf.pdf(&pdf_with_text(text)).map(|found| found.trim().to_owned());
     assert_eq!(read("Quarterly figures").as_deref(), Some("Quarterly figures"));
     assert_eq!(read("by the same child").as_deref(), Some("by the same child"));
     assert_eq!((read(""), pdf.child_count()), (None, 1));
     assert_eq!(counts(&pdf), (2, 1, 0));
     pdf.end_idle_children();
     assert_eq!(pdf.child_count(), 0);
-    let long = pdf.pdf(&saying(&"word ".repeat(400_000))).expect("its beginning");
+    let long = pdf.pdf(&pdf_with_text(&"word ".repeat(400_000))).expect("the beginning of the text");
     assert!(long.len() <= search::limits::ATTACHMENT_TEXT_BYTES_MAX && long.len() > 1 << 19, "{}", long.len());
 }
 
 #[test]
-fn files_that_are_made_to_do_harm_cost_their_own_text() {
+fn hostile_file_loses_only_its_own_text() {
     let pdf = pdf();
     let all = hostile();
     let hostile_count = all.len() as u64;
     for (what, bytes) in all {
         assert_eq!(pdf.pdf(&bytes), None, "{what}");
-        assert!(pdf.pdf(&saying("still here")).is_some_and(|text| text.contains("still here")), "after {what}");
-        assert!(pdf.child_count() <= 1, "who died is gone");
+        assert!(pdf.pdf(&pdf_with_text("still here")).is_some_and(|text| text.contains("still here")), "after {what}");
+        assert!(pdf.child_count() <= 1, "ended children are removed");
     }
     let (read, empty, lost) = counts(&pdf);
     assert_eq!((read, empty + lost), (hostile_count, hostile_count));
-    assert!(lost > 0, "some of them are too much for the reader");
+    assert!(lost > 0, "some files end the child");
 }
 
 #[test]
-fn a_child_that_says_nothing_or_nonsense_is_ended() {
-    let place = TestFolder::new();
+fn silent_or_malformed_child_is_ended() {
+    let folder = TestFolder::new();
     let check = |script: &str, bytes: &[u8], time_max: Duration| {
-        let program = place.path("child");
+        let program = folder.path("child");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("the folder is writable");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
         let pdf = PdfReader::new(program).with_time_max(time_max);
@@ -173,13 +173,13 @@ fn a_child_that_says_nothing_or_nonsense_is_ended() {
     check("exec cat", &large, Duration::ZERO);
     check("exit 0", &large, Duration::from_hours(1));
     check("exec yes", b"it says more than it may", Duration::from_hours(1));
-    let nowhere = PdfReader::new(place.path("nowhere"));
+    let nowhere = PdfReader::new(folder.path("nowhere"));
     assert_eq!((nowhere.pdf(b"x"), counts(&nowhere)), (None, (0, 0, 1)));
 }
 
 #[test]
-fn a_pdf_that_comes_by_mail_is_found_by_what_it_says() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
+fn text_of_a_mailed_pdf_is_searchable() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
     let letter = |name: &str, bytes: &[u8]| {
         let lines: Vec<u8> =
             STANDARD.encode(bytes).into_bytes().chunks(76).flat_map(|line| [line, b"\r\n"].concat()).collect();
@@ -187,17 +187,17 @@ fn a_pdf_that_comes_by_mail_is_found_by_what_it_says() {
             "From: bob@acme.test\r\nSubject: {name}\r\nMIME-Version: 1.0\r\nContent-Type: application/pdf; name={name}.pdf\r\n\
              Content-Disposition: attachment\r\nContent-Transfer-Encoding: base64\r\n\r\n"
         );
-        let path = place.path(&format!("{name}.eml"));
+        let path = folder.path(&format!("{name}.eml"));
         fs::write(&path, [head.as_bytes(), &lines].concat()).expect("the folder is writable");
         path.display().to_string()
     };
-    let good = letter("good", &saying("Zanzibar accounts"));
+    let good = letter("good", &pdf_with_text("Zanzibar accounts"));
     let bad = letter("bad", &hostile().remove(2).1);
-    place.check(&["import", "eml", &bad, &good, "--user", "ann"], "");
-    place.check(&["db", "index", "mail/ann.nsf", "--full-text", "immediate"], "2 documents");
-    assert_eq!(place.json(&["db", "search", "mail/ann.nsf", "Zanzibar"])[0]["title"], "good");
-    assert_eq!(place.json(&["db", "search", "mail/ann.nsf", "subject:bad"])[0]["title"], "bad");
+    folder.check(&["import", "eml", &bad, &good, "--user", "ann"], "");
+    folder.check(&["db", "index", "mail/ann.nsf", "--full-text", "immediate"], "2 documents");
+    assert_eq!(folder.json(&["db", "search", "mail/ann.nsf", "Zanzibar"])[0]["title"], "good");
+    assert_eq!(folder.json(&["db", "search", "mail/ann.nsf", "subject:bad"])[0]["title"], "bad");
     let off = ["db", "index", "mail/ann.nsf", "--rebuild", "--set", "full_text.pdf=false"];
-    place.check(&off, "2 documents");
-    place.check(&["db", "search", "mail/ann.nsf", "Zanzibar"], "0 documents");
+    folder.check(&off, "2 documents");
+    folder.check(&["db", "search", "mail/ann.nsf", "Zanzibar"], "0 documents");
 }

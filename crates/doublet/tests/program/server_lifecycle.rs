@@ -7,13 +7,13 @@ use std::io::Read;
 use crate::{TestFolder, collect, deliver};
 
 #[test]
-fn mail_comes_in_and_is_read() {
-    let place = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
-    place.check(
+fn mail_is_received_and_read() {
+    let folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
+    folder.check(
         &["group", "add", "team@acme.test", "--member", "ann@acme.test", "--member", "bob@acme.test"],
         "2 members",
     );
-    let server = place.serve();
+    let server = folder.serve();
     deliver(&server, "team@acme.test", "Subject: one\r\n\r\nHello all.");
     deliver(&server, "ann@acme.test", "Subject: two\r\n\r\n..Hello Ann.");
     let ann = collect(&server, "ann@acme.test");
@@ -40,55 +40,55 @@ fn mail_comes_in_and_is_read() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
+fn acknowledged_mail_survives_a_kill() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
     for round in 0..3 {
-        let server = place.serve();
+        let server = folder.serve();
         assert_eq!(collect(&server, "ann@acme.test").len(), round * 2);
         deliver(&server, "ann@acme.test", "Subject: before the kill\r\n\r\n");
         deliver(&server, "ann@acme.test", "Subject: right before the kill\r\n\r\n");
         server.kill();
     }
-    place.check(&["fixup"], "No damage");
-    assert_eq!(place.json(&["user", "list"])[0]["address"], "ann@acme.test");
+    folder.check(&["fixup"], "No damage");
+    assert_eq!(folder.json(&["user", "list"])[0]["address"], "ann@acme.test");
 }
 
 #[test]
 fn queued_mail_can_be_held_released_and_removed() {
-    let mut place = TestFolder::with_people(&["ann@acme.test"]);
-    place.options.extend(["--set".to_owned(), "router.outbound=false".to_owned()]);
-    let server = place.serve();
+    let mut folder = TestFolder::with_people(&["ann@acme.test"]);
+    folder.options.extend(["--set".to_owned(), "router.outbound=false".to_owned()]);
+    let server = folder.serve();
     let mut smtp = server.submission();
     smtp.ask("MAIL FROM:<bob@acme.test>", "5");
     smtp.ask("MAIL FROM:<ann@acme.test>", "250 ");
     smtp.ask("RCPT TO:<dora@elsewhere.test>", "250 ");
     smtp.ask("DATA", "354 ");
     smtp.ask("From: ann@acme.test\r\nSubject: away\r\nBcc: eve@elsewhere.test\r\n\r\nFar away.\r\n.", "250 ");
-    let queue = place.json(&["queue", "list"]);
+    let queue = folder.json(&["queue", "list"]);
     assert_eq!((&queue[0]["recipients"], &queue[0]["state"]), (&json!(["dora@elsewhere.test"]), &json!("waiting")));
     let id = queue[0]["id"].as_str().expect("an id");
-    place.check(&["queue", "hold", id], "1 message: held");
-    assert_eq!(place.json(&["queue", "list", "--state", "held"])[0]["id"], id);
-    let shown = place.json(&["queue", "show", id]);
+    folder.check(&["queue", "hold", id], "1 message: held");
+    assert_eq!(folder.json(&["queue", "list", "--state", "held"])[0]["id"], id);
+    let shown = folder.json(&["queue", "show", id]);
     let header = shown["header"].to_string();
     assert!(
         header.contains("DKIM-Signature: ") && header.contains("Subject: away") && !header.contains("Bcc"),
         "{header}"
     );
-    place.check(&["queue", "release", "--all"], "1 message: released");
-    place.check(&["queue", "retry", id], "1 message");
+    folder.check(&["queue", "release", "--all"], "1 message: released");
+    folder.check(&["queue", "retry", id], "1 message");
     server.stop();
-    place.check(&["queue", "remove", id], "1 message: removed");
-    assert_eq!(place.json(&["queue", "list"]), json!([]));
+    folder.check(&["queue", "remove", id], "1 message: removed");
+    assert_eq!(folder.json(&["queue", "list"]), json!([]));
 }
 
 #[test]
 fn signals_reload_the_certificate_and_end_the_server() {
-    let place = TestFolder::new();
-    let mut server = place.serve();
+    let folder = TestFolder::new();
+    let mut server = folder.serve();
     server.signal(Signal::HUP);
     server.wait_for_log("reloaded the certificate");
-    std::fs::write(place.data().join("tls/certificate.pem"), "nonsense").expect("it is ours");
+    std::fs::write(folder.data().join("tls/certificate.pem"), "nonsense").expect("it is ours");
     server.signal(Signal::HUP);
     server.wait_for_log("cannot reload the certificate; the old one stays in use");
     let mut idle = server.dial("imap");
@@ -97,13 +97,13 @@ fn signals_reload_the_certificate_and_end_the_server() {
     idle.expect("* BYE");
     server.wait_for_log(" ended");
     assert!(server.child.wait().expect("it ends").success());
-    assert!(!place.data().join("listeners.json").exists() && !place.data().join("control.sock").exists());
+    assert!(!folder.data().join("listeners.json").exists() && !folder.data().join("control.sock").exists());
 }
 
 #[test]
-fn health_and_statistics_are_told_on_the_administration_port() {
-    let place = TestFolder::with_people(&["ann@acme.test"]);
-    let server = place.serve();
+fn health_and_statistics_are_served_on_the_administration_port() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
     deliver(&server, "ann@acme.test", "Subject: counted\r\n\r\n");
     assert!(server.get("/health/live").starts_with("HTTP/1.1 200"));
     assert!(server.get("/health/ready").ends_with("ready\n"));
@@ -114,21 +114,21 @@ fn health_and_statistics_are_told_on_the_administration_port() {
 }
 
 #[test]
-fn a_listener_whose_socket_was_removed_makes_the_server_unready() {
-    let mut place = TestFolder::new();
-    place.options.extend(["--set".to_owned(), "listen.lmtp=lmtp.sock".to_owned()]);
-    let server = place.serve();
+fn removed_socket_makes_the_server_unready() {
+    let mut folder = TestFolder::new();
+    folder.options.extend(["--set".to_owned(), "listen.lmtp=lmtp.sock".to_owned()]);
+    let server = folder.serve();
     assert!(server.get("/health/ready").ends_with("ready\n"));
-    std::fs::remove_file(place.data().join("lmtp.sock")).expect("the server made it");
+    std::fs::remove_file(folder.data().join("lmtp.sock")).expect("the server made it");
     let answer = server.get("/health/ready");
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("not ready: the listener lmtp at "), "{answer}");
     server.stop();
 }
 
 #[test]
-fn the_demo_serves_what_it_says() {
-    let place = TestFolder::new();
-    let mut child = place
+fn demo_prints_working_logins_and_commands() {
+    let folder = TestFolder::new();
+    let mut child = folder
         .command(&["demo"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -137,36 +137,36 @@ fn the_demo_serves_what_it_says() {
     let log = std::io::BufReader::new(child.stderr.take().expect("it is piped"));
     let mut server = crate::Server { child, log, listeners: std::collections::BTreeMap::new() };
     server.wait_for_log(" ready ");
-    server.listeners = crate::listeners(&place.data());
-    let passwords = std::fs::read_to_string(place.data().join("demo-passwords.txt")).expect("they are kept");
+    server.listeners = crate::listeners(&folder.data());
+    let passwords = std::fs::read_to_string(folder.data().join("demo-passwords.txt")).expect("they are kept");
     let (login, password) = passwords.lines().next().and_then(|line| line.split_once(' ')).expect("a login");
     assert_eq!(login, "alice@demo.test");
     let mut pop3 = server.dial("pop3");
     pop3.expect("+OK");
     pop3.ask(&format!("USER {login}"), "+OK");
     pop3.ask(&format!("PASS {password}"), "+OK 9 messages");
-    assert_eq!(place.json(&["group", "show", "team@demo.test"])["members"].as_array().map(Vec::len), Some(3));
+    assert_eq!(folder.json(&["group", "show", "team@demo.test"])["members"].as_array().map(Vec::len), Some(3));
     let look = ["view", "entries", "teamroom.nsf", "By Category", "--user", login];
-    place.check_input(&[&look[..], &["--password-file", "-"]].concat(), &format!("{password}\n"), " entries.");
+    folder.check_input(&[&look[..], &["--password-file", "-"]].concat(), &format!("{password}\n"), " entries.");
     server.signal(Signal::INT);
     server.wait_for_log(" ended");
-    let mut said = String::new();
-    server.child.stdout.take().expect("it is piped").read_to_string(&mut said).expect("text");
-    assert!(said.contains(password), "{said}");
+    let mut output = String::new();
+    server.child.stdout.take().expect("it is piped").read_to_string(&mut output).expect("text");
+    assert!(output.contains(password), "{output}");
     let command = format!("`doublet view entries teamroom.nsf 'By Category' --user {login} --data ");
-    assert!(said.contains(&command), "{said}");
+    assert!(output.contains(&command), "{output}");
 }
 
 #[test]
-fn mail_goes_on_to_another_server_and_failures_come_back() {
+fn mail_is_relayed_and_failures_are_reported() {
     let mut other = TestFolder::with_people_of("other.test", &["dora@other.test"]);
     // The two servers need different names; otherwise the transfer would be treated as a loop.
     other.options.extend(["--set".to_owned(), "server.name=mail.other.test".to_owned()]);
     let there = other.serve();
-    let mut place = TestFolder::with_people(&["ann@acme.test"]);
+    let mut folder = TestFolder::with_people(&["ann@acme.test"]);
     let smart_host = format!("router.smart_host={}", there.listeners["smtp"]);
-    place.options.extend(["--set".to_owned(), smart_host, "--set".to_owned(), "log.filter=mail=debug".to_owned()]);
-    let mut here = place.serve();
+    folder.options.extend(["--set".to_owned(), smart_host, "--set".to_owned(), "log.filter=mail=debug".to_owned()]);
+    let mut here = folder.serve();
     let mut smtp = here.submission();
     smtp.ask("MAIL FROM:<ann@acme.test>", "250 ");
     smtp.ask("RCPT TO:<dora@other.test>", "250 ");
@@ -178,14 +178,14 @@ fn mail_goes_on_to_another_server_and_failures_come_back() {
     assert!(
         arrived.len() == 1 && arrived[0].contains("DKIM-Signature: "),
         "{arrived:?} {settled} {:?}",
-        place.json(&["queue", "list"])
+        folder.json(&["queue", "list"])
     );
     let reports = collect(&here, "ann@acme.test");
     assert!(
         reports.len() == 1 && reports[0].contains("nobody@other.test") && reports[0].contains("550"),
         "{reports:?}"
     );
-    assert_eq!(place.json(&["queue", "list"]), json!([]));
+    assert_eq!(folder.json(&["queue", "list"]), json!([]));
     here.stop();
     there.stop();
 }

@@ -66,7 +66,7 @@ fn write_rows(path: &std::path::Path) {
 
 /// Checks that an export contains every row once, in order.
 fn compare_rows(path: &std::path::Path) {
-    let mut back = csv::Reader::from_path(path).expect("the mail file exists");
+    let mut back = csv::Reader::from_path(path).expect("the export exists");
     let names: Vec<String> = back.headers().expect("a first line").iter().skip(1).map(str::to_owned).collect();
     assert_eq!(names, COLUMNS);
     let mut count = 0;
@@ -86,20 +86,20 @@ fn plain(field: &str) -> &str {
 
 /// Returns the peak resident memory of a server.
 fn resident_kib(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("the system tells it");
+    let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("the system reports it");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line of it");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 /// Starts an import and kills the server when some rows have been imported.
-fn kill_in_the_middle(place: &TestFolder, server: Server, words: &[&str]) {
-    let mut command = place.command(words);
+fn kill_in_the_middle(folder: &TestFolder, server: Server, words: &[&str]) {
+    let mut command = folder.command(words);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
-    let mut told = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));
     // The first progress line appears with the first rows, each further one some seconds later.
     for _ in 0..if row_count() > 100_000 { 3 } else { 1 } {
         let mut line = String::new();
-        told.read_line(&mut line).expect("text");
+        progress.read_line(&mut line).expect("text");
         assert!(line.starts_with("importing into table.nsf: "), "{line}");
     }
     server.kill();
@@ -107,22 +107,22 @@ fn kill_in_the_middle(place: &TestFolder, server: Server, words: &[&str]) {
 }
 
 #[test]
-fn a_table_of_many_rows_survives_a_killed_server() {
-    let place = TestFolder::new();
-    place.check(&["db", "create", PATH], "was created");
-    let file = place.path("rows.csv");
-    let back = place.path("back.csv");
+fn import_resumes_after_the_server_is_killed() {
+    let folder = TestFolder::new();
+    folder.check(&["db", "create", PATH], "was created");
+    let file = folder.path("rows.csv");
+    let back = folder.path("back.csv");
     write_rows(&file);
     let source = file.display().to_string();
     let import = ["db", "import", PATH, &source, "--map", "Tags=Tags:text-list"];
-    kill_in_the_middle(&place, place.serve(), &import);
-    place.check_fails(&import, "--resume continues after that row, --restart starts again with the first row");
-    let left: u64 = place.json(&["db", "show", PATH])["notes"].as_u64().expect("a number");
+    kill_in_the_middle(&folder, folder.serve(), &import);
+    folder.check_fails(&import, "--resume continues after that row, --restart starts again with the first row");
+    let left: u64 = folder.json(&["db", "show", PATH])["notes"].as_u64().expect("a number");
     assert!((500..row_count()).contains(&left), "{left} notes after the server was killed");
-    let server = place.serve();
+    let server = folder.serve();
     let clock = SystemClock::new();
     let began = clock.monotonic();
-    let done = place.json(&[&import[..], &["--resume"]].concat());
+    let done = folder.json(&[&import[..], &["--resume"]].concat());
     let took = clock.monotonic().saturating_sub(began);
     assert_eq!((done["documents"].as_u64(), done["refused"].as_u64()), (Some(row_count()), Some(0)));
     let resident = resident_kib(&server);
@@ -131,43 +131,44 @@ fn a_table_of_many_rows_survives_a_killed_server() {
     assert!(resident <= RESIDENT_KIB_MAX, "{resident} KiB");
     let columns = COLUMNS.join(",");
     let target = back.display().to_string();
-    place.check(&["db", "export", PATH, &target, "--columns", &columns], "documents were written");
+    folder.check(&["db", "export", PATH, &target, "--columns", &columns], "documents were written");
     assert!(resident_kib(&server) <= RESIDENT_KIB_MAX, "{} KiB", resident_kib(&server));
     server.stop();
     compare_rows(&back);
-    place.check_fails(&[&import[..], &["--resume", "--restart"]].concat(), "cannot be used with");
+    folder.check_fails(&[&import[..], &["--resume", "--restart"]].concat(), "cannot be used with");
 }
 
 #[test]
-fn a_table_is_taken_from_standard_input_whole() {
-    let place = TestFolder::new();
-    place.check(&["db", "create", PATH], "was created");
+fn table_is_imported_from_standard_input() {
+    let folder = TestFolder::new();
+    folder.check(&["db", "create", PATH], "was created");
     let rows: String = (0..1_500).map(|number| format!("{number},x\n")).collect();
     let lines: String = (0..1_500).map(|number| format!("{{\"Number\":{number}}}\n")).collect();
-    place.check_input(
+    folder.check_input(
         &["db", "import", PATH, "-", "--format", "csv"],
         &format!("Number,Text\n{rows}"),
         "1500 documents",
     );
-    place.check_input(&["db", "import", PATH, "-", "--format", "jsonl"], &lines, "1500 documents");
-    assert_eq!(place.json(&["db", "show", PATH])["notes"], 3_001, "and the access control list");
-    let server = place.serve();
-    place.check_fails(&["db", "import", PATH, "-", "--format", "csv"], "write the table to a file");
+    folder.check_input(&["db", "import", PATH, "-", "--format", "jsonl"], &lines, "1500 documents");
+    assert_eq!(folder.json(&["db", "show", PATH])["notes"], 3_001, "and the access control list");
+    let server = folder.serve();
+    folder.check_fails(&["db", "import", PATH, "-", "--format", "csv"], "write the table to a file");
     server.stop();
 }
 
 #[test]
-fn a_table_tells_what_comes_late_and_comes_back_whole() {
-    let place = TestFolder::new();
-    place.check(&["db", "create", PATH], "was created");
-    let file = place.path("rows.jsonl");
+fn late_columns_are_reported_and_exported() {
+    let folder = TestFolder::new();
+    folder.check(&["db", "create", PATH], "was created");
+    let file = folder.path("rows.jsonl");
     let lines: String = (1..=1_000).map(|number| format!("{{\"Number\":{number}}}\n")).collect();
     let last = "{\"Number\":1001,\"Late\":\"x\",\"Body\":\"<b>rich</b>\"}\n";
     fs::write(&file, lines + last).expect("the folder is writable");
     let source = file.display().to_string();
     let import = ["db", "import", PATH, &source, "--map", "Body=Body:rich-text"];
-    let server = place.serve();
-    place.check(&[&import[..], &["--dry-run"]].concat(), "Column \"Late\" first occurs in row 1001; its type is text.");
+    let server = folder.serve();
+    folder
+        .check(&[&import[..], &["--dry-run"]].concat(), "Column \"Late\" first occurs in row 1001; its type is text.");
     let columns = "\
 columns
   column  item    type       type from   first row  in views
@@ -175,21 +176,21 @@ columns
   Body    Body    rich-text  --map       1001       -
   Late    Late    text       its values  1001       -
 ";
-    place.check(&import, columns);
+    folder.check(&import, columns);
     for name in ["back.jsonl", "back.csv"] {
-        let target = place.path(name).display().to_string();
-        place.check(&["db", "export", PATH, &target, "--formula", "SELECT Number > 1000"], "1 document was written");
-        let text = fs::read_to_string(place.path(name)).expect("the mail file exists");
+        let target = folder.path(name).display().to_string();
+        folder.check(&["db", "export", PATH, &target, "--formula", "SELECT Number > 1000"], "1 document was written");
+        let text = fs::read_to_string(folder.path(name)).expect("the export exists");
         assert!(text.contains("<b>rich</b>"), "{text}");
     }
     server.stop();
 }
 
 #[test]
-fn a_quote_that_is_never_closed_fails_the_import_behind_the_rows_before_it() {
-    let place = TestFolder::new();
-    place.check(&["db", "create", PATH], "was created");
-    let file = place.path("rows.csv");
+fn unclosed_quote_fails_the_import_after_earlier_rows() {
+    let folder = TestFolder::new();
+    folder.check(&["db", "create", PATH], "was created");
+    let file = folder.path("rows.csv");
     let rows = |end: u32, quote: &str| -> String {
         let row = |number| format!("{number},{}x\n", if number == 501 { quote } else { "" });
         std::iter::once("Number,Text\n".to_owned()).chain((1..=end).map(row)).collect()
@@ -197,14 +198,14 @@ fn a_quote_that_is_never_closed_fails_the_import_behind_the_rows_before_it() {
     fs::write(&file, rows(3_000, "\"")).expect("the folder is writable");
     let source = file.display().to_string();
     let import = ["db", "import", PATH, &source];
-    let told = "row 501 and everything after it was not read: a quote opens in line 502 and is never closed";
-    place.check_fails(&[&import[..], &["--dry-run"]].concat(), told);
-    assert_eq!(place.json(&["db", "show", PATH])["notes"], 1, "the access control list");
-    let server = place.serve();
-    place.check_fails(&import, told);
+    let expected = "row 501 and everything after it was not read: a quote opens in line 502 and is never closed";
+    folder.check_fails(&[&import[..], &["--dry-run"]].concat(), expected);
+    assert_eq!(folder.json(&["db", "show", PATH])["notes"], 1, "the access control list");
+    let server = folder.serve();
+    folder.check_fails(&import, expected);
     fs::write(&file, rows(3_000, "")).expect("the folder is writable");
-    let done = place.json(&[&import[..], &["--resume"]].concat());
+    let done = folder.json(&[&import[..], &["--resume"]].concat());
     assert_eq!((&done["documents"], &done["refused"]), (&3_000.into(), &0.into()));
-    place.check_fails(&[&import[..], &["--resume"]].concat(), "there is nothing to resume");
+    folder.check_fails(&[&import[..], &["--resume"]].concat(), "there is nothing to resume");
     server.stop();
 }
