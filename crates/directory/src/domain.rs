@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_people_write_them() {
+    fn domain_names_are_normalized() {
         assert_eq!(parse(" Bücher.TEST. ").ok().as_deref(), Some("xn--bcher-kva.test"));
         for text in ["", "a b", "[192.0.2.1]", "-x.test"] {
             assert!(parse(text).is_err(), "{text}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn unfit_targets_are_refused() {
+    fn invalid_catch_all_is_refused() {
         let domain = Domain {
             note: NoteId(0),
             name: "acme.test".to_owned(),

@@ -226,9 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn kinds_tell_what_a_group_is_good_for() {
-        let good_for = GroupKind::ALL.map(|kind| (kind.takes_mail(), kind.gives_access()));
-        assert_eq!(good_for, [(true, true), (true, false), (false, true), (false, false), (false, true)]);
+    fn group_kind_determines_mail_and_access() {
+        let mail_and_access = GroupKind::ALL.map(|kind| (kind.takes_mail(), kind.gives_access()));
+        assert_eq!(mail_and_access, [(true, true), (true, false), (false, true), (false, false), (false, true)]);
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn unfit_members_are_refused() {
+    fn invalid_members_are_refused() {
         for member in ["", " ", "a@", "a\nb"] {
             let group = Group { members: vec![member.to_owned()], ..sales() };
             assert!(group.check().is_err(), "{member:?}");

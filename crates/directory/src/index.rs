@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_is_never_taken_in_part() {
+    fn transactions_are_never_split() {
         let changed: Vec<(Modseq, NoteId)> =
             [1, 1, 2, 2, 2, 3].iter().zip(0..).map(|(&modseq, note)| (Modseq(modseq), NoteId(note))).collect();
         let check = |limit, expected| assert_eq!(whole_transactions(&changed, limit), expected, "limit {limit}");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_another_version_is_true_of_nothing() {
+    fn index_of_another_version_is_out_of_date() {
         assert_eq!(true_up_to(&[]), Modseq(0));
         assert_eq!(true_up_to(&[1, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(7));
         assert_eq!(true_up_to(&[2, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(0));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn different_kinds_of_keys_never_meet() {
+    fn keys_of_different_kinds_never_collide() {
         let keys = [Key::name("x"), Key::domain("x"), Key::mail_file("x"), Key::settings("x"), Key::of_kind('p', "x")];
         for (index, key) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(key), "{key:?}");

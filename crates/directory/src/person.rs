@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_others_are_kept() {
+    fn unknown_items_are_kept() {
         let mut items = vec![Item::text("OfficePhone", "1"), Item::text("firstname", "Anna")];
         ann().write(&mut items);
         assert_eq!(items::text(&items, "OfficePhone"), Some("1"));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_among_the_names_are_addresses() {
+    fn addresses_in_name_items_are_recognized() {
         let list = |values: &[&str]| Value::TextList(values.iter().map(|&value| value.to_owned()).collect());
         let items = vec![
             Item::summary(items::FULL_NAME, list(&["CN=Ann/O=Acme", "ann@acme.test", "Ann"])),
@@ -325,12 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn a_note_without_a_name_is_nobody() {
+    fn note_without_a_name_is_not_a_person() {
         assert_eq!(Person::read(NoteId(1), &[Item::text(items::FULL_NAME, " ")]), None);
     }
 
     #[test]
-    fn unfit_names_are_refused() {
+    fn invalid_names_are_refused() {
         let check = |change: fn(&mut Person)| {
             let mut person = ann();
             change(&mut person);

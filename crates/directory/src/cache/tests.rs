@@ -33,12 +33,12 @@ fn commit(world: &World, value: u64) {
 }
 
 #[test]
-fn the_second_look_up_does_not_load() {
+fn second_lookup_does_not_load() {
     let cache = cache();
     let world = World::default();
     commit(&world, 1);
     assert_eq!(look_up(&cache, &world), 1);
-    let again = cache.get("ann", || 1, || Err("the database was asked"));
+    let again = cache.get("ann", || 1, || Err("the database was read"));
     assert_eq!(again, Ok(1));
     let statistics = cache.statistics();
     assert_eq!((statistics.lookups, statistics.hits, statistics.misses), (2, 1, 1));
@@ -46,7 +46,7 @@ fn the_second_look_up_does_not_load() {
 }
 
 #[test]
-fn a_change_invalidates_what_was_held() {
+fn change_invalidates_the_cached_value() {
     let cache = cache();
     let world = World::default();
     for value in 1..=3 {
@@ -58,14 +58,14 @@ fn a_change_invalidates_what_was_held() {
 }
 
 #[test]
-fn a_failed_load_is_not_remembered() {
+fn failed_load_is_not_cached() {
     let cache = cache();
     assert_eq!(cache.get("ann", || 1, || Err("down")), Err("down"));
     assert_eq!(cache.get("ann", || 1, || Ok::<_, &str>(7)), Ok(7));
 }
 
 #[test]
-fn the_budget_is_kept() {
+fn cache_respects_its_budget() {
     let cache = NameCache::<u64>::new(10_000);
     for number in 0..10_000 {
         cache.insert(&format!("name{number}"), Generation::before_snapshot(1), number);
@@ -89,7 +89,7 @@ struct Reader {
     generation: Option<Generation>,
     read: Option<u64>,
     /// The minimum value that the reader must see: the value committed when it began.
-    owed: u64,
+    value_min: u64,
 }
 
 const READER_STEPS: usize = 4;
@@ -99,7 +99,7 @@ impl Reader {
     fn advance(&mut self, cache: &NameCache<u64>, world: &World, committed: u64) {
         match self.step {
             0 => {
-                self.owed = committed;
+                self.value_min = committed;
                 self.generation = Some(Generation::before_snapshot(world.generation.load(Ordering::SeqCst)));
             }
             1 => self.read = self.generation.and_then(|generation| cache.find("ann", generation)),
@@ -142,7 +142,11 @@ fn play(schedule: &[usize]) {
     }
     for reader in &readers {
         let read = reader.read.expect("every schedule is complete");
-        assert!(read >= reader.owed, "stale: read {read}, but {} was committed; schedule {schedule:?}", reader.owed);
+        assert!(
+            read >= reader.value_min,
+            "stale: read {read}, but {} was committed; schedule {schedule:?}",
+            reader.value_min
+        );
     }
     assert_eq!(look_up(&cache, &world), 2, "stale after the end; schedule {schedule:?}");
 }
@@ -154,27 +158,27 @@ fn interleave(left: &mut [usize; 3], schedule: &mut Vec<usize>, each: &mut dyn F
         each(schedule);
         return 1;
     }
-    let mut ways = 0;
+    let mut count = 0;
     for actor in 0..left.len() {
         if left[actor] > 0 {
             left[actor] -= 1;
             schedule.push(actor);
-            ways += interleave(left, schedule, each);
+            count += interleave(left, schedule, each);
             schedule.pop();
             left[actor] += 1;
         }
     }
-    ways
+    count
 }
 
 #[test]
-fn no_interleaving_of_a_writer_and_two_readers_reads_stale() {
-    let ways = interleave(&mut [WRITER_STEPS, READER_STEPS, READER_STEPS], &mut Vec::new(), &mut play);
-    assert_eq!(ways, 34_650, "12! / (4!)³");
+fn no_interleaving_of_writer_and_readers_returns_stale_values() {
+    let count = interleave(&mut [WRITER_STEPS, READER_STEPS, READER_STEPS], &mut Vec::new(), &mut play);
+    assert_eq!(count, 34_650, "12! / (4!)³");
 }
 
 #[test]
-fn threads_never_read_what_was_overwritten_before_they_asked() {
+fn concurrent_readers_never_see_stale_values() {
     let cache = cache();
     let world = World::default();
     let committed = Mutex::new(0);
@@ -183,9 +187,9 @@ fn threads_never_read_what_was_overwritten_before_they_asked() {
         for _ in 0..3 {
             scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
-                    let owed = *committed.lock().expect("no panic");
+                    let value_min = *committed.lock().expect("no panic");
                     let read = look_up(&cache, &world);
-                    assert!(read >= owed, "read {read}, owed {owed}");
+                    assert!(read >= value_min, "read {read}, at least {value_min} was committed");
                 }
             });
         }

@@ -63,7 +63,7 @@ fn members_of_every_kind_are_found() {
 }
 
 #[test]
-fn nested_groups_are_taken_apart() {
+fn nested_groups_are_expanded() {
     check("all: sales, ann\nsales: bob, research\nresearch: carl, x@far.test", "ann bob carl", "x@far.test", "");
 }
 
@@ -73,7 +73,7 @@ fn duplicates_are_removed() {
 }
 
 #[test]
-fn cycles_end() {
+fn cycles_terminate() {
     check("all: all, ann", "ann", "", "");
     check("all: a, x\na: b\nb: a, all, y", "x y", "", "");
 }
@@ -87,7 +87,7 @@ fn too_deep_nesting_is_an_error() {
 }
 
 #[test]
-fn depth_counts_along_the_shortest_way() {
+fn depth_is_that_of_the_shortest_path() {
     let fixture = Fixture::new("all: g1, g3\ng1: g2\ng2: g3\ng3: ann");
     assert!(expand(&fixture, &"all".to_owned(), bounds(2, 100)).is_ok());
 }
@@ -101,7 +101,7 @@ fn too_many_results_are_an_error() {
 }
 
 #[test]
-fn a_look_up_that_fails_is_an_error() {
+fn failed_lookup_is_an_error() {
     let outcome = expand(&Fixture::new("all: ann, broken"), &"all".to_owned(), ExpansionLimits::default());
     assert_eq!(outcome, Err(ExpandError::Lookup("broken")));
 }
@@ -130,7 +130,7 @@ fn any_directory() -> impl Strategy<Value = Fixture> {
 
 proptest! {
     #[test]
-    fn expansion_finds_exactly_what_is_reachable(fixture in any_directory()) {
+    fn expansion_finds_exactly_the_reachable_members(fixture in any_directory()) {
         let found = expand(&fixture, &"all".to_owned(), ExpansionLimits::default()).expect("within the bounds");
         let all: Vec<String> = found.people.into_iter().chain(found.remote).chain(found.unknown).collect();
         let distinct: BTreeSet<String> = all.iter().cloned().collect();

@@ -23,7 +23,7 @@ fn check_refused(password: &[u8], expected: PasswordError) {
 }
 
 #[test]
-fn the_right_password_is_accepted_and_others_are_not() {
+fn only_the_right_password_is_accepted() {
     check("correct horse", b"correct horse", true);
     check("correct horse", b"correct hors", false);
     check("correct horse", b"Correct horse", false);
@@ -33,20 +33,20 @@ fn the_right_password_is_accepted_and_others_are_not() {
 }
 
 #[test]
-fn equal_passwords_written_differently_are_equal() {
+fn equivalent_spellings_of_a_password_match() {
     check("p\u{e4}ssw\u{f6}rter", "pa\u{308}sswo\u{308}rter".as_bytes(), true);
     check("with\u{a0}blank", b"with blank", true);
     check("\u{2168} number", b"IX number", true);
 }
 
 #[test]
-fn letters_that_saslprep_does_not_know_still_work() {
+fn characters_unknown_to_saslprep_are_accepted() {
     check("🦀🦀🦀🦀🦀🦀🦀🦀", "🦀🦀🦀🦀🦀🦀🦀🦀".as_bytes(), true);
     check("🦀🦀🦀🦀🦀🦀🦀🦀", "🦀🦀🦀🦀🦀🦀🦀".as_bytes(), false);
 }
 
 #[test]
-fn unfit_passwords_are_refused() {
+fn invalid_passwords_are_refused() {
     check_refused(b"short", PasswordError::TooShort { characters_min: 8 });
     check_refused("äöüäöü".as_bytes(), PasswordError::TooShort { characters_min: 8 });
     check_refused(&[b'x'; PASSWORD_BYTES_MAX + 1], PasswordError::TooLong);
@@ -55,14 +55,14 @@ fn unfit_passwords_are_refused() {
 }
 
 #[test]
-fn an_empty_password_is_refused_whatever_the_options_say() {
+fn empty_password_is_always_refused() {
     let options = Options { characters_min: 0, ..options() };
     let outcome = derive_secrets(b"", &options, &SeededRandom::new(1));
     assert_eq!(outcome.err(), Some(PasswordError::TooShort { characters_min: 1 }));
 }
 
 #[test]
-fn salts_differ_from_one_password_to_the_next() {
+fn each_derivation_has_its_own_salt() {
     let random = SeededRandom::new(1);
     let first = derive_secrets(b"correct horse", &options(), &random).expect("acceptable");
     let second = derive_secrets(b"correct horse", &options(), &random).expect("acceptable");
@@ -79,7 +79,7 @@ fn the_hash_names_its_parameters() {
 }
 
 #[test]
-fn hashes_from_elsewhere_are_checked() {
+fn hashes_of_other_programs_are_verified() {
     // Made by the reference implementation: echo -n password | argon2 somesalt -id -t 2 -m 16 -p 1 -e (test vector of
     // the Go port).
     let foreign = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
@@ -88,7 +88,7 @@ fn hashes_from_elsewhere_are_checked() {
     assert_eq!(check_hash(foreign), Ok(()));
 }
 
-/// The stored values are those of argon2 0.5, pbkdf2 0.12, hmac 0.12 and sha2 0.10. Other versions must read them and
+/// Checks values that argon2 0.5, pbkdf2 0.12, hmac 0.12 and sha2 0.10 have derived. Other versions must read them and
 /// derive the same ones.
 #[test]
 fn secrets_of_older_versions_are_accepted() {
@@ -124,7 +124,7 @@ fn parameters_out_of_range_are_refused() {
 }
 
 #[test]
-fn a_decoy_has_the_cost_of_a_password() {
+fn decoy_costs_as_much_as_a_password() {
     let decoy = Decoy::new(&options(), &SeededRandom::new(1)).expect("the parameters are valid");
     let secrets = derive_secrets(b"correct horse", &options(), &SeededRandom::new(2)).expect("acceptable");
     let parameters = |hash: &str| hash.split('$').nth(3).map(str::to_owned);
@@ -140,15 +140,15 @@ fn without_iterations_no_scram_keys_are_stored() {
 }
 
 #[test]
-fn no_more_than_the_limit_compute_at_once() {
-    let turnstile = HashSemaphore::new(2);
+fn concurrent_computations_are_limited() {
+    let semaphore = HashSemaphore::new(2);
     let inside = AtomicUsize::new(0);
     let most = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..50 {
-                    let _turn = turnstile.acquire();
+                    let _permit = semaphore.acquire();
                     most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     std::thread::yield_now();
                     inside.fetch_sub(1, Ordering::SeqCst);
@@ -157,5 +157,5 @@ fn no_more_than_the_limit_compute_at_once() {
         }
     });
     assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
-    assert_eq!(*turnstile.free.lock(), 2, "every turn ended");
+    assert_eq!(*semaphore.free.lock(), 2, "every permit was returned");
 }

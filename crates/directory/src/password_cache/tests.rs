@@ -17,20 +17,20 @@ fn network(text: &str) -> Network {
 }
 
 #[test]
-fn a_proof_lasts_for_its_time_and_no_longer() {
+fn proof_expires_after_its_lifetime() {
     let (clock, verified) = world(Options::default());
     let proof = verified.proof("ann", b"secret", network("192.0.2.1"), "hash");
     assert!(!verified.contains(&proof));
     verified.insert(proof);
     clock.advance(VERIFIED_TTL - Duration::from_secs(1));
-    assert!(verified.contains(&proof), "use does not prolong it, as the next line shows");
+    assert!(verified.contains(&proof), "use does not extend its lifetime");
     clock.advance(Duration::from_secs(1));
     assert!(!verified.contains(&proof));
     assert_eq!(verified.entries(), 0);
 }
 
 #[test]
-fn everything_that_matters_is_part_of_the_proof() {
+fn proof_depends_on_all_inputs() {
     let (_, verified) = world(Options::default());
     let home = network("192.0.2.1");
     let proofs = [
@@ -47,7 +47,7 @@ fn everything_that_matters_is_part_of_the_proof() {
 }
 
 #[test]
-fn another_process_has_other_proofs() {
+fn proofs_differ_between_processes() {
     let clock = Arc::new(SimClock::new());
     let make = |seed| PasswordCache::<bool>::new(Options::default(), clock.clone(), &SeededRandom::new(seed));
     let home = network("192.0.2.1");
@@ -55,7 +55,7 @@ fn another_process_has_other_proofs() {
 }
 
 #[test]
-fn the_memory_is_bounded_and_can_be_switched_off() {
+fn cache_is_bounded_and_can_be_disabled() {
     let (_, verified) = world(Options { entries_max: 50, ttl: VERIFIED_TTL });
     for number in 0..1_000 {
         verified.insert(verified.proof(&format!("user{number}"), b"x", network("::1"), "hash"));
@@ -68,7 +68,7 @@ fn the_memory_is_bounded_and_can_be_switched_off() {
 }
 
 #[test]
-fn logins_at_once_share_one_verdict() {
+fn concurrent_logins_share_one_verification() {
     let (_, verified) = world(Options::default());
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let runs = AtomicU32::new(0);
@@ -91,7 +91,7 @@ fn logins_at_once_share_one_verdict() {
 }
 
 #[test]
-fn who_joins_gets_the_verdict_of_the_first() {
+fn joined_login_gets_the_verdict_of_the_first() {
     let (_, verified) = world(Options::default());
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let (first, leads) = verified.join(proof);
@@ -102,11 +102,11 @@ fn who_joins_gets_the_verdict_of_the_first() {
     lead.verdict.end(State::Ended(true));
     drop(lead);
     assert_eq!(second.wait(), Some(true));
-    assert!(verified.join(proof).1, "the next one leads again");
+    assert!(verified.join(proof).1, "the next login leads again");
 }
 
 #[test]
-fn a_panic_leaves_nobody_waiting() {
+fn panic_wakes_waiting_logins() {
     let (_, verified) = world(Options::default());
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let (waiting, _) = verified.join(proof);
@@ -118,5 +118,5 @@ fn a_panic_leaves_nobody_waiting() {
     }));
     assert!(outcome.is_err());
     assert_eq!(waiting.wait(), None);
-    assert!(verified.verify_shared(proof, || true), "the next one verifies itself");
+    assert!(verified.verify_shared(proof, || true), "the next login verifies on its own");
 }

@@ -76,7 +76,7 @@ fn every_part_of_the_exchange_is_signed() {
 }
 
 #[test]
-fn an_unknown_account_looks_like_a_known_one_until_the_end() {
+fn unknown_account_gets_a_stable_decoy_challenge() {
     let secret = [7; 32];
     let decoy = Keys::decoy(&secret, "nobody", 4_096);
     assert_eq!(decoy, Keys::decoy(&secret, "nobody", 4_096));
@@ -130,7 +130,7 @@ fn server_nonces_are_printable_and_differ() {
 
 proptest! {
     #[test]
-    fn no_stored_text_panics(text in "(SCRAM-SHA-256\\$)?[0-9:$A-Za-z+/=]{0,80}") {
+    fn parsing_stored_keys_never_panics(text in "(SCRAM-SHA-256\\$)?[0-9:$A-Za-z+/=]{0,80}") {
         let _ = Keys::from_text(&text);
     }
 }

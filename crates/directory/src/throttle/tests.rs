@@ -4,6 +4,7 @@ use base::sim::SimClock;
 
 use super::*;
 
+/// A throttle with the clock that its test advances.
 struct World {
     clock: Arc<SimClock>,
     throttle: Arc<Throttle>,
@@ -69,7 +70,7 @@ fn retry_after(outcome: Result<(), Throttled>) -> u64 {
 }
 
 #[test]
-fn the_first_failures_of_an_account_cost_nothing() {
+fn first_failures_of_an_account_are_not_delayed() {
     let world = world();
     world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
     assert_eq!(world.throttle.check("ann", ip(HOME)), Ok(()));
@@ -87,7 +88,7 @@ fn delays_double_up_to_the_maximum() {
 }
 
 #[test]
-fn waiting_shorter_than_the_delay_is_not_enough() {
+fn attempt_before_the_delay_ends_is_refused() {
     let world = world();
     world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
     world.lock("ann", HOME, 4);
@@ -98,7 +99,7 @@ fn waiting_shorter_than_the_delay_is_not_enough() {
 }
 
 #[test]
-fn accounts_do_not_disturb_one_another() {
+fn lock_of_one_account_does_not_affect_others() {
     let world = world();
     world.lock("ann", ELSEWHERE, 60);
     assert_eq!(world.fail("bob", HOME), Ok(()));
@@ -151,7 +152,7 @@ fn guessing_from_a_familiar_address_is_throttled_too() {
 }
 
 #[test]
-fn attempts_at_once_count_like_attempts_in_sequence() {
+fn concurrent_attempts_count_like_sequential_ones() {
     let world = world();
     let under_way: Vec<_> =
         (0..=ACCOUNT_FAILURES_FREE).filter_map(|_| world.throttle.begin("ann", ip(HOME)).ok()).collect();
@@ -162,7 +163,7 @@ fn attempts_at_once_count_like_attempts_in_sequence() {
 }
 
 #[test]
-fn a_withdrawn_attempt_counts_nothing() {
+fn inconclusive_attempt_is_not_counted() {
     let world = world();
     for _ in 0..3 * ADDRESS_FAILURES_FREE {
         world.throttle.begin("ann", ip(HOME)).expect("nothing was counted").inconclusive();
@@ -171,7 +172,7 @@ fn a_withdrawn_attempt_counts_nothing() {
 }
 
 #[test]
-fn after_a_lock_one_may_try_at_a_time() {
+fn after_a_lock_one_attempt_runs_at_a_time() {
     let world = world();
     world.fail_times(ACCOUNT_FAILURES_FREE + 1, "ann", HOME);
     world.advance(1);
@@ -203,7 +204,7 @@ fn a_dropped_attempt_counts_as_failed() {
 }
 
 #[test]
-fn time_forgives_one_failure_after_another() {
+fn failures_expire_one_after_another() {
     let world = world();
     world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
     world.advance(2 * ACCOUNT_FORGIVE_AFTER.as_secs() + 1);
@@ -244,7 +245,7 @@ fn loopback_is_not_counted_but_its_accounts_are() {
 }
 
 #[test]
-fn memory_is_bounded_and_the_oldest_is_forgotten() {
+fn memory_is_bounded_and_the_oldest_entry_evicted() {
     let world = world_with(Options { entries_max: 100, ..Options::default() });
     world.fail_times(ACCOUNT_FAILURES_FREE, "first", HOME);
     for number in 0..100 {
@@ -256,7 +257,7 @@ fn memory_is_bounded_and_the_oldest_is_forgotten() {
 }
 
 #[test]
-fn use_keeps_an_entry() {
+fn used_entry_is_not_evicted() {
     let world = world_with(Options { entries_max: 10, ..Options::default() });
     world.fail_times(ACCOUNT_FAILURES_FREE, "ann", "127.0.0.1");
     for number in 0..30 {

@@ -13,7 +13,7 @@ fn user_change() -> UserChange {
 }
 
 #[test]
-fn a_user_gets_names_and_a_mail_file_of_the_address() {
+fn new_user_gets_names_and_mail_file_from_the_address() {
     let world = World::new(ACME);
     let ann = world.directory.person("ann@acme.test").expect("readable").expect("exists");
     assert_eq!(ann.name.canonical(), "CN=Ann Smith/O=acme.test");
@@ -52,7 +52,7 @@ fn a_person_is_found_by_every_name_and_address() {
 }
 
 #[test]
-fn chosen_names_give_way_when_they_are_taken() {
+fn generated_names_avoid_taken_ones() {
     let world = World::new(ACME);
     world.directory.domain_add("other.test", &[]).expect("free");
     let new = NewUser { first_name: "Ann".into(), last_name: "Smith".into(), ..NewUser::new("ann@other.test") };
@@ -66,7 +66,7 @@ fn chosen_names_give_way_when_they_are_taken() {
 }
 
 #[test]
-fn names_that_were_asked_for_do_not_give_way() {
+fn requested_names_that_are_taken_are_refused() {
     let world = World::new(ACME);
     let add = |change: fn(&mut NewUser)| {
         let mut new = NewUser::new("carl@acme.test");
@@ -102,7 +102,7 @@ fn a_refused_change_changes_nothing() {
 }
 
 #[test]
-fn unfit_users_are_refused() {
+fn invalid_users_are_refused() {
     let world = World::new(ACME);
     let add = |new: NewUser| error_text(world.directory.user_add(&new));
     assert_eq!(add(NewUser::new("carl")), "\"carl\": the address is not of the form name@domain");
@@ -114,7 +114,7 @@ fn unfit_users_are_refused() {
 }
 
 #[test]
-fn a_new_user_does_not_get_the_mail_file_of_a_former_one() {
+fn new_user_does_not_inherit_an_existing_mail_file() {
     let world = World::new(ACME);
     let acl = notes::Acl::open_to_all(notes::AclLevel::NoAccess);
     let former = notes::NewDatabase::new("mail/carl.nsf", "Carl", notes::DatabaseKind::Mail, acl);
@@ -126,7 +126,7 @@ fn a_new_user_does_not_get_the_mail_file_of_a_former_one() {
 }
 
 #[test]
-fn odd_addresses_make_plain_names() {
+fn unusual_addresses_give_plain_names() {
     let world = World::new(ACME);
     let user = world.directory.user_add(&NewUser::new("\"a/b @c\"@acme.test")).expect("valid");
     assert_eq!(user.short_names, ["a-b -c"]);
@@ -135,7 +135,7 @@ fn odd_addresses_make_plain_names() {
 }
 
 #[test]
-fn a_user_can_be_changed_bit_by_bit() {
+fn user_fields_are_changed_independently() {
     let world = World::new(ACME);
     let set = |change: UserChange| world.directory.user_set("ann", &change).expect("possible");
     let ann = set(UserChange { quota_bytes: Some(Some(1_000)), disabled: Some(true), ..user_change() });
@@ -153,7 +153,7 @@ fn a_user_can_be_changed_bit_by_bit() {
 }
 
 #[test]
-fn addresses_and_short_names_come_and_go() {
+fn addresses_and_short_names_are_added_and_removed() {
     let world = World::new(ACME);
     let change = UserChange {
         addresses_add: vec!["anna@acme.test".into()],
@@ -195,7 +195,7 @@ fn a_removed_user_leaves_groups_and_frees_the_names() {
 }
 
 #[test]
-fn a_user_who_gets_unclaimed_mail_cannot_be_removed() {
+fn catch_all_user_cannot_be_removed() {
     let world = World::new(ACME);
     let change = DomainChange { catch_all: Some(Some("ann@acme.test".into())), ..DomainChange::default() };
     world.directory.domain_set("acme.test", &change).expect("ann exists");
@@ -206,7 +206,7 @@ fn a_user_who_gets_unclaimed_mail_cannot_be_removed() {
 }
 
 #[test]
-fn groups_can_be_changed_bit_by_bit() {
+fn group_fields_are_changed_independently() {
     let world = World::new(&format!("{ACME}\ngroup sales@acme.test: ann"));
     let change = GroupChange {
         description: Some("who sells".into()),
@@ -248,7 +248,7 @@ fn a_removed_group_leaves_other_groups() {
 }
 
 #[test]
-fn unknown_members_are_told() {
+fn unknown_members_are_listed() {
     let world = World::new(&format!(
         "{ACME}\ngroup g@acme.test: ann, bob+x@acme.test, nobody, no@acme.test, x@far.test, */Acme"
     ));
@@ -279,7 +279,7 @@ fn domain_names_and_aliases_are_unique() {
 }
 
 #[test]
-fn aliases_come_and_go() {
+fn domain_alias_is_removed_only_when_unused() {
     let world = World::new(ACME);
     let set = |change: DomainChange| world.directory.domain_set("acme.test", &change);
     let remove = || DomainChange { aliases_remove: vec!["acme.example".into()], ..DomainChange::default() };
@@ -327,7 +327,7 @@ fn lists_are_sorted_and_paged() {
 }
 
 #[test]
-fn settings_are_kept() {
+fn settings_are_stored_and_removed() {
     let world = World::new(ACME);
     let set = |name, value| world.directory.settings_set("Domain acme.test", name, value).expect("possible");
     set("DkimKey", Some("secret"));

@@ -16,11 +16,11 @@ const ACME: &str = "domain acme.test
 fn mail_file(world: &World, path: &str) -> Access<level::Manager> {
     let new = NewDatabase::new(path, path, DatabaseKind::Mail, Acl::open_to_all(AclLevel::NoAccess));
     let database = world.notes.database_create(&new).expect("it is new");
-    database.authorize(&Arc::new(Identity::local_server("hub"))).expect("the server may change the ACL")
+    database.authorize(&Arc::new(Identity::local_server("hub"))).expect("the server has access")
 }
 
 #[test]
-fn a_mail_file_and_its_owner_get_the_new_path_in_one_step() {
+fn rename_moves_mail_file_and_owner_atomically() {
     let world = World::new(ACME);
     let access = mail_file(&world, "mail/ann.nsf");
     let moved = world.directory.mail_file_rename(&access, "mail/moved.nsf").expect("it is free");
@@ -36,7 +36,7 @@ fn a_mail_file_and_its_owner_get_the_new_path_in_one_step() {
 }
 
 #[test]
-fn a_path_that_somebody_has_moves_nothing() {
+fn rename_to_a_taken_path_changes_nothing() {
     let world = World::new(ACME);
     let access = mail_file(&world, "mail/ann.nsf");
     let refused = error_text(world.directory.mail_file_rename(&access, "mail/bob.nsf"));
@@ -50,7 +50,7 @@ fn a_path_that_somebody_has_moves_nothing() {
 }
 
 #[test]
-fn a_mail_file_that_is_not_made_yet_is_not_made_of_something_else() {
+fn path_of_an_uncreated_mail_file_is_reserved() {
     let world = World::new(ACME);
     let plans = mail_file(&world, "plans.nsf");
     let taken = "mail file mail/bob.nsf is already taken by user bob@acme.test";
@@ -63,7 +63,7 @@ fn a_mail_file_that_is_not_made_yet_is_not_made_of_something_else() {
 }
 
 #[test]
-fn renames_at_once_leave_the_owner_the_right_path() {
+fn concurrent_renames_keep_the_path_of_the_owner() {
     let world = World::new(ACME);
     let access = mail_file(&world, "mail/ann.nsf");
     std::thread::scope(|scope| {
@@ -82,7 +82,7 @@ fn renames_at_once_leave_the_owner_the_right_path() {
 }
 
 #[test]
-fn a_user_is_changed_as_a_whole_or_not_at_all() {
+fn user_change_is_atomic() {
     let world = World::new(ACME);
     let before = world.directory.database().modseq();
     let change = UserChange {
@@ -106,7 +106,7 @@ fn a_user_is_changed_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_domain_is_added_as_a_whole_or_not_at_all() {
+fn domain_addition_is_atomic() {
     let world = World::new(ACME);
     let settings = vec![("DKIM new.test".to_owned(), "a".to_owned(), "key".to_owned())];
     let new = NewDomain { name: "new.test".to_owned(), settings, ..NewDomain::default() };
@@ -122,7 +122,7 @@ fn a_domain_is_added_as_a_whole_or_not_at_all() {
     let wanted = NewDomain { catch_all: Some("ann@acme.test".to_owned()), ..new.clone() };
     let domain = world.directory.domain_add_with(&wanted).expect("ann is there");
     assert_eq!((domain.catch_all.as_deref(), value().as_deref()), (Some("ann@acme.test"), Some("key")));
-    world.directory.domain_remove("new.test").expect("nobody lives there");
+    world.directory.domain_remove("new.test").expect("no address uses it");
     let again = vec![("DKIM new.test".to_owned(), "a".to_owned(), "another".to_owned())];
     world.directory.domain_add_with(&NewDomain { settings: again, ..new }).expect("it is free again");
     assert_eq!(value().as_deref(), Some("key"), "keys that are published stay");
@@ -143,7 +143,7 @@ fn many_users_are_added_in_one_transaction() {
         new("ANN@acme.test"),
     ];
     let outcomes = world.directory.users_add(&wanted).expect("the store is sound");
-    let shown: Vec<String> = outcomes
+    let results: Vec<String> = outcomes
         .iter()
         .map(|outcome| outcome.as_ref().map_or_else(Error::to_string, |person| person.mail_file.clone()))
         .collect();
@@ -154,8 +154,8 @@ fn many_users_are_added_in_one_transaction() {
         "the password is too short: at least 8 characters are required",
         "far.test is not a domain of this server; add it first",
     ];
-    assert_eq!(shown[..5], expected);
-    assert!(shown[5].starts_with("address ann@acme.test is already taken by "), "{}", shown[5]);
+    assert_eq!(results[..5], expected);
+    assert!(results[5].starts_with("address ann@acme.test is already taken by "), "{}", results[5]);
     assert_eq!(world.directory.database().modseq().0, before.0 + 1);
     let world = world.crash();
     for address in ["ann@acme.test", "ann@other.test"] {
@@ -166,24 +166,24 @@ fn many_users_are_added_in_one_transaction() {
 }
 
 #[test]
-fn what_the_cache_knows_is_told_without_the_store() {
+fn cached_resolutions_are_returned_without_the_store() {
     let world = World::new(
         "domain acme.test\n user ann@acme.test\n user eve@acme.test disabled\n user f@acme.test forward ann@acme.test",
     );
-    let known = |address: &str| world.directory.resolve_cached(address);
-    let learn = |address: &str| drop(world.directory.resolve(address).expect("readable"));
+    let cached = |address: &str| world.directory.resolve_cached(address);
+    let resolve = |address: &str| drop(world.directory.resolve(address).expect("readable"));
     for address in ["ann@acme.test", "eve@acme.test", "x@far.test", "nobody@acme.test", "f@acme.test"] {
-        assert!(known(address).is_none(), "{address} was not asked for yet");
-        learn(address);
+        assert!(cached(address).is_none(), "{address} was not resolved yet");
+        resolve(address);
     }
-    assert!(matches!(known("ann@acme.test"), Some(Resolution::Local(found)) if found.people.len() == 1));
-    assert!(matches!(known("eve@acme.test"), Some(Resolution::Disabled)));
-    assert!(matches!(known("y@far.test"), Some(Resolution::Remote(_))));
-    assert!(matches!(known("no address"), Some(Resolution::Invalid(_))));
+    assert!(matches!(cached("ann@acme.test"), Some(Resolution::Local(found)) if found.people.len() == 1));
+    assert!(matches!(cached("eve@acme.test"), Some(Resolution::Disabled)));
+    assert!(matches!(cached("y@far.test"), Some(Resolution::Remote(_))));
+    assert!(matches!(cached("no address"), Some(Resolution::Invalid(_))));
     for address in ["nobody@acme.test", "f@acme.test", "ann+x@acme.test", "z@acme.test"] {
-        assert!(known(address).is_none(), "{address} needs more than one look");
+        assert!(cached(address).is_none(), "{address} needs several lookups");
     }
     let disable = UserChange { disabled: Some(true), ..UserChange::default() };
     world.directory.user_set("ann", &disable).expect("the user exists");
-    assert!(known("ann@acme.test").is_none(), "after a change nothing that is old counts");
+    assert!(cached("ann@acme.test").is_none(), "a change invalidates the cache");
 }

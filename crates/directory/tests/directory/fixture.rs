@@ -57,6 +57,7 @@ impl World {
         Self::with(options(), text)
     }
 
+    /// Creates the directory that the text describes, with the given options.
     pub fn with(options: Options, text: &str) -> Self {
         let world = Self::over(Arc::new(MemoryEngine::new(1)), options, 1);
         text.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| world.add(line));

@@ -32,7 +32,7 @@ fn groups_of(world: &World, login: &str) -> String {
 }
 
 #[test]
-fn all_groups_are_found_nested_ones_too() {
+fn direct_and_nested_groups_are_found() {
     let world = World::new(ACME);
     assert_eq!(
         groups_of(&world, "asmith"),
@@ -53,7 +53,7 @@ fn the_identity_has_all_names() {
 }
 
 #[test]
-fn a_change_of_groups_or_names_is_seen_at_once() {
+fn changes_of_groups_and_names_take_effect_immediately() {
     let world = World::new(ACME);
     let add = |member: &str| GroupChange { members_add: vec![member.to_owned()], ..GroupChange::default() };
     assert_eq!(groups_of(&world, "bob"), "everybody");

@@ -37,7 +37,7 @@ fn note_of(world: &World, text: &str) -> Option<NoteId> {
 }
 
 #[test]
-fn the_second_look_up_comes_from_the_cache() {
+fn second_lookup_hits_the_cache() {
     let world = World::new(ACME);
     assert!(note_of(&world, "ann").is_some());
     let before = world.directory.cache_statistics();
@@ -48,7 +48,7 @@ fn the_second_look_up_comes_from_the_cache() {
 }
 
 #[test]
-fn what_does_not_exist_is_remembered_until_it_does() {
+fn missing_entry_is_cached_until_it_is_created() {
     let world = World::new(ACME);
     for _ in 0..2 {
         assert_eq!(note_of(&world, "carl@acme.test"), None);
@@ -58,7 +58,7 @@ fn what_does_not_exist_is_remembered_until_it_does() {
 }
 
 #[test]
-fn changes_by_others_are_seen_at_the_next_look_up() {
+fn external_changes_are_seen_by_the_next_lookup() {
     let world = World::new(ACME);
     assert_eq!(note_of(&world, "zoe@acme.test"), None);
     let mut zoe = NoteId(0);
@@ -76,7 +76,7 @@ fn changes_by_others_are_seen_at_the_next_look_up() {
 }
 
 #[test]
-fn changes_by_others_are_seen_by_changes() {
+fn external_changes_are_seen_by_changes() {
     let world = World::new(ACME);
     change_directly(&world, |writer| {
         writer.note_create(NewNote::document(person_items("Zoe/Acme", "zoe@acme.test"))).expect("possible");
@@ -86,7 +86,7 @@ fn changes_by_others_are_seen_by_changes() {
 }
 
 #[test]
-fn of_two_with_the_same_address_the_older_note_counts() {
+fn older_note_wins_for_a_duplicate_address() {
     let world = World::new(ACME);
     change_directly(&world, |writer| {
         for name in ["Zoe/Acme", "Zed/Acme"] {
@@ -101,7 +101,7 @@ fn of_two_with_the_same_address_the_older_note_counts() {
 }
 
 #[test]
-fn notes_that_make_no_sense_are_passed_over() {
+fn invalid_notes_are_skipped() {
     let world = World::new(ACME);
     change_directly(&world, |writer| {
         let bad = [
@@ -122,7 +122,7 @@ fn notes_that_make_no_sense_are_passed_over() {
 }
 
 #[test]
-fn items_of_others_survive_a_change() {
+fn unknown_items_survive_a_change() {
     let world = World::new(ACME);
     let ann = note_of(&world, "ann").expect("exists");
     let read = |name: &str| {
@@ -142,7 +142,7 @@ fn items_of_others_survive_a_change() {
 }
 
 #[test]
-fn an_index_built_anew_is_the_same() {
+fn rebuilt_index_is_equal() {
     let world = World::new(ACME);
     world.directory.user_remove("bob").expect("exists");
     let before = (note_of(&world, "ann@acme.test"), world.directory.users(0, 10).expect("readable"));
@@ -166,7 +166,7 @@ fn damage(world: &World, table: Table) {
 }
 
 #[test]
-fn a_repair_has_the_index_built_anew() {
+fn repair_rebuilds_the_index() {
     for table in [Table::Tree, Table::ViewBack, Table::Unid, Table::ByModseq] {
         let world = World::new(ACME);
         damage(&world, table);
@@ -184,7 +184,7 @@ fn a_repair_has_the_index_built_anew() {
 }
 
 #[test]
-fn entries_that_are_gone_come_back_with_a_repair() {
+fn repair_restores_missing_entries() {
     let world = World::new(ACME);
     let prefix = world.directory.database().number().to_key();
     let mut batch = Batch::new();
@@ -205,7 +205,7 @@ fn entries_that_are_gone_come_back_with_a_repair() {
 }
 
 #[test]
-fn the_names_of_a_lost_note_are_free() {
+fn names_of_a_lost_note_become_free() {
     let world = World::new(ACME);
     let bob = note_of(&world, "bob@acme.test").expect("exists");
     let database = world.directory.database();
@@ -217,7 +217,7 @@ fn the_names_of_a_lost_note_are_free() {
 }
 
 #[test]
-fn readers_never_see_less_than_was_committed_before_they_asked() {
+fn concurrent_readers_never_see_stale_values() {
     let world = World::new(ACME);
     let committed = std::sync::atomic::AtomicU64::new(0);
     let done = AtomicBool::new(false);
@@ -227,10 +227,10 @@ fn readers_never_see_less_than_was_committed_before_they_asked() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
-                    let owed = committed.load(Ordering::SeqCst);
+                    let value_min = committed.load(Ordering::SeqCst);
                     let ann = world.directory.person("ann@acme.test").expect("readable").expect("exists");
                     let read = ann.quota_bytes.expect("always set");
-                    assert!(read >= owed, "read {read}, owed {owed}");
+                    assert!(read >= value_min, "read {read}, at least {value_min} was committed");
                 }
             });
         }

@@ -25,7 +25,7 @@ fn show<T>(outcome: &Result<T, AuthError>) -> String {
         Err(AuthError::Throttled { retry_after }) => format!("wait {}", retry_after.as_secs()),
         Err(AuthError::Refused) => "refused".to_owned(),
         Err(AuthError::Disabled) => "disabled".to_owned(),
-        Err(AuthError::DenyListed { list }) => format!("kept out by {list}"),
+        Err(AuthError::DenyListed { list }) => format!("on deny list {list}"),
         Err(AuthError::Unavailable(error)) => format!("unavailable: {error}"),
     }
 }
@@ -43,7 +43,7 @@ fn fail(world: &World, times: u32, login: &str) {
 }
 
 #[test]
-fn the_right_password_lets_in() {
+fn right_password_is_accepted() {
     let world = World::new(ACME);
     for login in ["ann", "ANN@acme.test", "ann/acme.test"] {
         check(&world, login, &password_of(ANN), "welcome");
@@ -55,44 +55,44 @@ fn the_right_password_lets_in() {
 }
 
 #[test]
-fn a_disabled_account_is_told_only_to_who_knows_the_password() {
+fn disabled_account_is_revealed_only_with_the_password() {
     let world = World::new(ACME);
     check(&world, "carl", b"wrong", "refused");
     check(&world, "carl", &password_of("carl@acme.test"), "disabled");
 }
 
 #[test]
-fn whoever_is_on_a_deny_list_is_kept_out() {
-    let check_kept_out = |groups: &str| {
+fn deny_listed_user_is_refused() {
+    let check_deny_listed = |groups: &str| {
         let world = World::new(&format!("domain acme.test alias acme.example\nuser {ANN} alias a@acme.test\n{groups}"));
-        check(&world, "ann", &password_of(ANN), "kept out by gone");
-        check_scram(&world, "ann", &password_of(ANN), "kept out by gone");
+        check(&world, "ann", &password_of(ANN), "on deny list gone");
+        check_scram(&world, "ann", &password_of(ANN), "on deny list gone");
         check(&world, "ann", b"wrong", "refused");
         let statistics = world.directory.login_statistics();
         assert_eq!((statistics.succeeded, statistics.disabled), (0, 2));
     };
-    check_kept_out("group gone deny-list: ann");
-    check_kept_out("group gone deny-list: A@acme.example");
-    check_kept_out("group gone deny-list: */acme.test");
-    check_kept_out("group gone deny-list: letters\ngroup letters mail: staff\ngroup staff: ann");
+    check_deny_listed("group gone deny-list: ann");
+    check_deny_listed("group gone deny-list: A@acme.example");
+    check_deny_listed("group gone deny-list: */acme.test");
+    check_deny_listed("group gone deny-list: letters\ngroup letters mail: staff\ngroup staff: ann");
     let deep: String = (0..40).map(|level| format!("group g{}: g{level}\n", level + 1)).collect();
-    check_kept_out(&format!("group g0: ann\n{deep}group gone deny-list: g40"));
+    check_deny_listed(&format!("group g0: ann\n{deep}group gone deny-list: g40"));
 }
 
 #[test]
-fn a_deny_list_counts_from_its_change_on() {
+fn deny_list_changes_take_effect_immediately() {
     let world = World::new(&format!("{ACME}\ngroup gone deny-list: staff, gone\ngroup staff: bob"));
     let set = |group: &str, change: GroupChange| drop(world.directory.group_set(group, &change).expect("possible"));
-    check(&world, "bob", &password_of("bob@acme.test"), "kept out by gone");
+    check(&world, "bob", &password_of("bob@acme.test"), "on deny list gone");
     check(&world, "ann", &password_of(ANN), "welcome");
     set("staff", GroupChange { members_add: vec!["ann".to_owned()], ..GroupChange::default() });
-    check(&world, "ann", &password_of(ANN), "kept out by gone");
+    check(&world, "ann", &password_of(ANN), "on deny list gone");
     set("gone", GroupChange { kind: Some(GroupKind::MultiPurpose), ..GroupChange::default() });
     check(&world, "ann", &password_of(ANN), "welcome");
 }
 
 #[test]
-fn disabling_an_account_ends_its_remembered_logins() {
+fn disabling_an_account_invalidates_cached_logins() {
     let world = World::new(ACME);
     check(&world, "ann", &password_of(ANN), "welcome");
     let disable = UserChange { disabled: Some(true), ..UserChange::default() };
@@ -101,7 +101,7 @@ fn disabling_an_account_ends_its_remembered_logins() {
 }
 
 #[test]
-fn a_changed_password_counts_at_once() {
+fn changed_password_takes_effect_immediately() {
     let world = World::new(ACME);
     check(&world, "ann", &password_of(ANN), "welcome");
     world.directory.password_set("ann", b"another password").expect("acceptable");
@@ -112,7 +112,7 @@ fn a_changed_password_counts_at_once() {
 }
 
 #[test]
-fn a_hash_from_elsewhere_can_be_used() {
+fn imported_hash_is_accepted() {
     let world = World::new(ACME);
     let hash = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
     let bob = world.directory.password_hash_set("bob", hash).expect("usable");
@@ -125,7 +125,7 @@ fn a_hash_from_elsewhere_can_be_used() {
 }
 
 #[test]
-fn guessing_is_slowed_down() {
+fn failed_logins_are_throttled() {
     let world = World::new(ACME);
     fail(&world, ACCOUNT_FAILURES_FREE + 1, "ann");
     check(&world, "ann", &password_of(ANN), "wait 1");
@@ -137,14 +137,14 @@ fn guessing_is_slowed_down() {
 }
 
 #[test]
-fn an_unknown_account_is_slowed_down_like_a_known_one() {
+fn unknown_account_is_throttled_like_a_known_one() {
     let world = World::new(ACME);
     fail(&world, ACCOUNT_FAILURES_FREE + 1, "nobody");
     check(&world, "nobody", b"wrong", "wait 1");
 }
 
 #[test]
-fn a_remembered_password_is_no_oracle_for_strangers() {
+fn cached_password_is_no_oracle_for_other_networks() {
     let world = World::new(ACME);
     check(&world, "ann", &password_of(ANN), "welcome");
     let guess = |password: &[u8]| show(&world.directory.authenticate("ann", password, elsewhere()));
@@ -156,7 +156,7 @@ fn a_remembered_password_is_no_oracle_for_strangers() {
 }
 
 #[test]
-fn a_remembered_password_is_forgotten_after_a_while() {
+fn cached_password_is_verified_again_after_its_lifetime() {
     let world = World::new(ACME);
     check(&world, "ann", &password_of(ANN), "welcome");
     world.clock.advance(VERIFIED_TTL);
@@ -227,7 +227,7 @@ fn check_scram(world: &World, login: &str, password: &[u8], expected: &str) {
 }
 
 #[test]
-fn scram_lets_in_whom_the_password_lets_in() {
+fn scram_accepts_the_same_accounts_as_passwords() {
     let world = World::new(ACME);
     check_scram(&world, "ann", &password_of(ANN), "welcome");
     check_scram(&world, "ann@acme.test", &password_of(ANN), "welcome");
@@ -242,7 +242,7 @@ fn scram_lets_in_whom_the_password_lets_in() {
 }
 
 #[test]
-fn guessing_through_scram_is_slowed_down_too() {
+fn failed_scram_logins_are_throttled() {
     let world = World::new(ACME);
     for _ in 0..=ACCOUNT_FAILURES_FREE {
         check_scram(&world, "ann", b"wrong", "refused");
@@ -252,7 +252,7 @@ fn guessing_through_scram_is_slowed_down_too() {
 }
 
 #[test]
-fn exchanges_that_are_left_open_lock_nobody_out() {
+fn abandoned_scram_exchanges_do_not_lock_the_account() {
     let world = World::new(ACME);
     let open = || world.directory.begin_scram(&client_first("ann"), elsewhere());
     let left_open: Vec<_> = (0..100).map(|_| open().map(|(exchange, _)| exchange)).collect();

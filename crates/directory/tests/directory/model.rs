@@ -185,7 +185,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn random_changes_do_what_the_model_does(steps in proptest::collection::vec(any_step(), 1..40)) {
+    fn random_changes_match_the_model(steps in proptest::collection::vec(any_step(), 1..40)) {
         let mut world = World::new("domain acme.test");
         let mut model = Model::default();
         for step in &steps {

@@ -56,7 +56,7 @@ fn people_are_found_by_address_alias_and_detail() {
 }
 
 #[test]
-fn what_is_not_here_is_told_apart() {
+fn remote_unknown_disabled_and_invalid_addresses_are_distinguished() {
     let world = World::new(ACME);
     check(&world, "Ann@FAR.test", "remote Ann@far.test");
     check(&world, "nobody@acme.test", "unknown");
@@ -67,7 +67,7 @@ fn what_is_not_here_is_told_apart() {
 }
 
 #[test]
-fn groups_are_taken_apart() {
+fn groups_are_expanded() {
     let world = World::new(ACME);
     check(&world, "sales@acme.test", "ann bob x@far.test ?nobody (sales)");
     check(&world, "sales+x@acme.test", "ann bob x@far.test ?nobody (sales) [x]");
@@ -86,7 +86,7 @@ fn mail_is_forwarded() {
 }
 
 #[test]
-fn unclaimed_mail_goes_where_the_domain_says() {
+fn unclaimed_mail_goes_to_the_catch_all() {
     let world = World::new(
         "domain acme.test
         user ann@acme.test
@@ -104,7 +104,7 @@ fn unclaimed_mail_goes_where_the_domain_says() {
 }
 
 #[test]
-fn too_large_and_too_deep_groups_take_no_mail() {
+fn oversized_and_deeply_nested_groups_receive_no_mail() {
     let mut options = crate::fixture::options();
     options.expansion = directory::expansion::ExpansionLimits { depth_max: 2, results_max: 6 };
     let world = World::with(
@@ -123,7 +123,7 @@ fn too_large_and_too_deep_groups_take_no_mail() {
 }
 
 #[test]
-fn a_sender_owns_all_forms_of_the_own_addresses() {
+fn sender_owns_all_forms_of_own_addresses() {
     let world = World::new(ACME);
     let ann = world.directory.person("ann").expect("readable").expect("exists");
     let check = |address: &str, expected: bool| {
