@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_both_kinds_are_read() {
+    fn csv_and_json_lines_are_read() {
         let text = "\u{feff}a@x.test,Ann Archer,se\"same\r\n\n# a remark\nb@x.test,\"Bob, \"\"the\"\" B\", \"with, comma\"\n\
                     c@x.test\n{\"address\":\"d@x.test\",\"quota\":\"1GiB\",\"aliases\":[\"e@x.test\"]}";
         let (people, parts, refused) = check(text);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_may_name_the_columns() {
+    fn header_line_names_the_columns() {
         let (people, _, _) = check("Password,Address,alias,quota\nsesame,a@x.test,b@x.test c@x.test,2MiB\n");
         let expected = NewPerson {
             quota: Some("2MiB".to_owned()),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_told_with_its_line() {
+    fn refused_lines_are_reported_with_their_numbers() {
         let long = "x".repeat(BATCH_LINE_BYTES_MAX as usize + 1);
         let text = format!("a@x.test\n\"b@x.test\n,Name\na,b,c,d\n{{\"adress\":1}}\nbad@x.test\n{long}\nz@x.test\n");
         let (people, _, refused) = check(&text);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_utf_8_are_not_taken() {
+    fn lines_that_are_not_utf_8_are_refused() {
         let (people, _, refused) = check(b"a@x.test,J\xfcrgen,sesame\nb@x.test,\xc3\xbc,sesame\n\xff\xfea\0\n# \xfc\n");
         assert_eq!(people, [person("b@x.test", "\u{fc}", "sesame")]);
         let lines: Vec<(u64, &str)> = refused.iter().map(|(line, why)| (*line, why.as_str())).collect();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_taken_is_told_when_the_work_ends_early() {
+    fn refused_lines_are_reported_after_an_early_end() {
         let text: String = (0..=BATCH_PEOPLE_MAX).map(|number| format!("u{number}@x.test\na,b,c,d\n")).collect();
         let mut parts = 0;
         let mut add = |part: Vec<NewPerson>| {
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn long_files_are_handed_on_in_parts() {
+    fn large_files_are_processed_in_parts() {
         let text: String = (0..BATCH_PEOPLE_MAX * 2 + 1).map(|number| format!("u{number}@x.test\n")).collect();
         let (people, parts, _) = check(&text);
         assert_eq!((people.len(), parts), (BATCH_PEOPLE_MAX * 2 + 1, 3));

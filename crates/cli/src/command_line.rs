@@ -158,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn clap_finds_nothing_wrong() {
+    fn command_definition_passes_the_checks_of_clap() {
         command().debug_assert();
     }
 
     #[test]
-    fn options_of_the_native_protocol_stand_where_they_are_obeyed() {
+    fn native_protocol_options_are_accepted_only_where_effective() {
         let check = |words: &str, expected: Option<&str>| {
             let refused = reject_user_options(&read(words)).err();
             let option = refused.as_deref().and_then(|why| why.split(' ').next());
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_commands_that_obey_them_show_them_in_their_help() {
+    fn help_shows_native_protocol_options_only_where_effective() {
         let check = |words: &str, expected: bool| {
             let error = command().try_get_matches_from(words.split(' ')).expect_err("it is help");
             assert_eq!(error.to_string().contains("--password-file"), expected, "{words}");

@@ -160,31 +160,31 @@ mod tests {
     use sample::Sample;
 
     #[test]
-    fn what_was_removed_stays_removed() {
+    fn removed_users_and_groups_are_not_recreated() {
         let sample = Sample::new();
         let instance = &sample.instance;
         let logins = set_up(instance).expect("a sound folder");
         let letters = || {
             let file = instance.mail.open_as_server("mail/alice.nsf").expect("the mail file exists");
-            file.quota().expect("a look").notes
+            file.quota().expect("the mail file can be read").notes
         };
         let before = letters();
         assert!(before > 0);
-        instance.directory.group_remove(messages::GROUP).expect("the mail file exists");
+        instance.directory.group_remove(messages::GROUP).expect("the group exists");
         instance.directory.user_remove("carol@demo.test").expect("the user exists");
         assert_eq!(set_up(instance).expect("a sound folder"), logins);
         assert_eq!(letters(), before);
-        assert!(instance.directory.person("carol@demo.test").expect("a look").is_none());
-        assert!(instance.directory.group(messages::GROUP).expect("a look").is_none());
+        assert!(instance.directory.person("carol@demo.test").expect("a lookup").is_none());
+        assert!(instance.directory.group(messages::GROUP).expect("a lookup").is_none());
     }
 
     #[test]
-    fn a_demo_without_a_mark_is_known_by_its_group() {
+    fn demo_without_a_mark_is_recognized_by_its_group() {
         let sample = Sample::new();
         set_up(&sample.instance).expect("a sound folder");
-        sample.instance.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, None).expect("the mail file exists");
+        sample.instance.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, None).expect("the settings can be written");
         sample.instance.directory.user_remove("carol@demo.test").expect("the user exists");
         set_up(&sample.instance).expect("a sound folder");
-        assert!(sample.instance.directory.person("carol@demo.test").expect("a look").is_none());
+        assert!(sample.instance.directory.person("carol@demo.test").expect("a lookup").is_none());
     }
 }

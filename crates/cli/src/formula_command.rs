@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_evaluated_and_fields_stay() {
+    fn lines_share_the_fields_of_the_document() {
         let arguments = document(&["Price=3", "Price=4.5", "Name=Ann", "Due=2024-12-31T10:00:00Z"]);
         let mut paper = paper(&arguments).expect("items");
         let options = options(&arguments).expect("a zone");
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_item_or_zone_is_told() {
+    fn invalid_item_and_zone_are_refused() {
         assert!(paper(&document(&["Price"])).is_err());
         assert!(options(&DocumentArguments { zone: "Zork/Zork".to_owned(), ..document(&[]) }).is_err());
     }

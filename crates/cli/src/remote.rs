@@ -306,10 +306,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_in_words() {
+    fn call_failures_have_readable_messages() {
         let check = |code, expected: &str| {
-            let told = call_failure(client::Status::new(code, "what the library says")).to_string();
-            assert!(told.contains(expected) && !told.contains("code: '"), "{told}");
+            let text = call_failure(client::Status::new(code, "what the library says")).to_string();
+            assert!(text.contains(expected) && !text.contains("code: '"), "{text}");
         };
         check(Code::DeadlineExceeded, "longer than the server's time limit for a call");
         check(Code::Unavailable, "the connection to the server was lost: what the library says");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_added_where_none_is_given() {
+    fn default_port_is_added() {
         let check = |server: &str, expected: &str| assert_eq!(with_port(server), expected);
         check("hub.acme.example", "hub.acme.example:1352");
         check("hub.acme.example:1", "hub.acme.example:1");

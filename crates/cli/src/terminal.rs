@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn records_become_lines_and_sentences_stay() {
+    fn records_become_lines_and_messages_are_kept() {
         let answer = Answer::record(vec![("name", json!("Al\u{1b}[31m")), ("disabled", json!(false))]);
         check(&answer, "name      Al [31m\ndisabled  no\n");
         check(&Answer::message("Done."), "Done.\n");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_records_within_a_record_is_a_table() {
+    fn list_of_records_in_a_record_becomes_a_table() {
         let column = |name: &str, kind: Value| record(vec![("column", json!(name)), ("type", kind)]);
         let columns = json!([column("Name", json!("text")), column("Left out", Value::Null)]);
         let answer = Answer::record(vec![("columns", columns), ("documents", json!(2)), ("rejected_rows", json!([]))]);
@@ -323,19 +323,19 @@ mod tests {
     }
 
     #[test]
-    fn long_cells_are_cut_and_records_are_whole() {
+    fn long_cells_are_truncated_but_records_are_complete() {
         let long = "x".repeat(70_000);
         let row = record(vec![("subject", json!(long)), ("note", json!(7)), ("why", json!(long))]);
-        let shown = format_for_people(&Answer::list(vec![row.clone()]));
-        let widths: Vec<usize> = shown.lines().map(|line| line.chars().count()).collect();
+        let output = format_for_people(&Answer::list(vec![row.clone()]));
+        let widths: Vec<usize> = output.lines().map(|line| line.chars().count()).collect();
         assert_eq!(widths, [CELL_WIDTH_MAX + 2 + 4 + 2 + 3, CELL_WIDTH_MAX + 2 + 4 + 2 + LAST_CELL_WIDTH_MAX]);
-        assert_eq!(shown.matches('…').count(), 2);
+        assert_eq!(output.matches('…').count(), 2);
         assert!(format_as_json(&Answer::list(vec![row])).len() > 140_000, "programs get all of it");
         assert!(format_for_people(&Answer::record(vec![("subject", json!(long))])).contains(&long));
     }
 
     #[test]
-    fn what_documents_hold_stays_in_its_cell() {
+    fn control_characters_do_not_leave_their_cell() {
         let row = |subject: &str| record(vec![("subject", json!(subject)), ("note", json!(1))]);
         check(
             &Answer::list(vec![row("two\r\nlines\u{1b}[2J"), row("東京")]),
@@ -348,21 +348,21 @@ mod tests {
     #[test]
     fn numbers_have_the_digits_of_the_formula_language() {
         let numbers = [json!(24_920.100_000_000_002), json!(0.1 + 0.2), json!(-2.0), json!(7), json!(-7), json!(1e20)];
-        let shown: Vec<String> = numbers.iter().map(|number| cell("amount", number)).collect();
-        assert_eq!(shown, ["24920.1", "0.3", "-2", "7", "-7", "1E+20"]);
+        let texts: Vec<String> = numbers.iter().map(|number| cell("amount", number)).collect();
+        assert_eq!(texts, ["24920.1", "0.3", "-2", "7", "-7", "1E+20"]);
     }
 
     #[test]
-    fn a_record_within_a_record_has_a_line_for_each_field() {
+    fn nested_record_has_one_line_per_field() {
         let items = json!({ "Form": "Task", "$ACL": { BINARY: "AP8B" }, "Tags": ["a", "b"] });
         let answer = Answer::record(vec![("note", json!(1)), ("items", items), ("none", json!({}))]);
         check(&answer, "note   1\nitems\n  Form  Task\n  $ACL  (binary, 3 B)\n  Tags  a, b\nnone   -\n");
     }
 
     #[test]
-    fn one_is_told_as_one() {
-        let told = |count| amount(count, Unit::Databases);
-        assert_eq!([told(0), told(1), told(2)], ["0 databases", "1 database", "2 databases"]);
+    fn one_has_the_singular_unit() {
+        let text = |count| amount(count, Unit::Databases);
+        assert_eq!([text(0), text(1), text(2)], ["0 databases", "1 database", "2 databases"]);
         assert_eq!(amount(1, Unit::Bytes), "1 B");
     }
 

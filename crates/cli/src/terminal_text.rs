@@ -67,11 +67,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_by_their_width() {
+    fn texts_are_truncated_by_display_width() {
         let check = |text: &str, columns: usize, expected: &str| {
-            let shown = truncate(text.to_owned(), columns);
-            assert_eq!(shown, expected);
-            assert!(width(&shown) <= columns, "{shown}");
+            let truncated = truncate(text.to_owned(), columns);
+            assert_eq!(truncated, expected);
+            assert!(width(&truncated) <= columns, "{truncated}");
         };
         check("plain", 5, "plain");
         check("plainly", 5, "plai…");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_disturb_a_terminal_becomes_a_blank() {
+    fn control_characters_become_blanks() {
         assert_eq!(one_line("a\u{1b}[2Jb\r\n\tc\u{9b}31m\u{202e}d\u{2028}e\u{7f}"), "a [2Jb   c 31m d e ");
         assert_eq!(lines("a\nb\u{7}"), "a\nb ");
         assert_eq!(pad("東", 4), "東  ");

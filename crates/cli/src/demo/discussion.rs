@@ -97,11 +97,11 @@ mod tests {
     use sample::Sample;
 
     #[test]
-    fn the_team_reads_and_writes_it_and_nobody_else() {
+    fn only_the_team_has_access_to_the_discussion() {
         let sample = Sample::new();
         super::super::set_up(&sample.instance).expect("a sound folder");
-        let database = sample.instance.notes.database_open(PATH).expect("the mail file exists");
-        let bob = sample.instance.directory.person("bob@demo.test").expect("a look").expect("he is there");
+        let database = sample.instance.notes.database_open(PATH).expect("the database exists");
+        let bob = sample.instance.directory.person("bob@demo.test").expect("a lookup").expect("the user exists");
         let bob: Access<level::Editor> =
             database.authorize(&sample.instance.directory.identity(&bob).expect("known")).expect("he is of the team");
         let note =

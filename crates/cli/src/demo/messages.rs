@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_hangs_together() {
+    fn replies_refer_to_the_first_message() {
         let letters = letters(Timestamp::from_seconds(1_767_225_600), &SeededRandom::new(1));
         let text = |letter: &DemoMessage| String::from_utf8_lossy(&letter.raw).into_owned();
         let first = text(&letters[9]).lines().find_map(|l| l.strip_prefix("Message-ID: ").map(str::to_owned));

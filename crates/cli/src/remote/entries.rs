@@ -398,16 +398,16 @@ mod tests {
     #[test]
     fn only_documents_have_unread_marks() {
         let entry = |category| v1::Entry { category, note_id: 7, ..v1::Entry::default() };
-        let told = |category| {
+        let note_and_unread = |category| {
             let row = row(&entry(category), &[], false);
             (row["note"].clone(), row["unread"].clone())
         };
-        assert_eq!(told(true), (Value::Null, Value::Null));
-        assert_eq!(told(false), (json!(7), json!(false)));
+        assert_eq!(note_and_unread(true), (Value::Null, Value::Null));
+        assert_eq!(note_and_unread(false), (json!(7), json!(false)));
     }
 
     #[test]
-    fn columns_have_names_of_their_own() {
+    fn columns_get_unique_names() {
         let columns = [
             column("Amount", "Amount"),
             column("Amount", "$1"),
@@ -420,17 +420,17 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_percents_for_people() {
+    fn shares_are_percentages_in_readable_output() {
         let columns = [Column { name: "Share".to_owned(), is_share: true }];
         let values = vec![v1::Value { kind: Some(v1::value::Kind::Number(100.0 / 3.0)) }];
         let entry = |category| v1::Entry { category, values: values.clone(), ..v1::Entry::default() };
-        let told = |category, for_people| row(&entry(category), &columns, for_people)["Share"].clone();
-        assert_eq!((told(true, true), told(false, true)), (json!("33.33%"), Value::Null));
-        assert_eq!((told(true, false), told(false, false)), (json!(100.0 / 3.0), json!(100.0 / 3.0)));
+        let share = |category, for_people| row(&entry(category), &columns, for_people)["Share"].clone();
+        assert_eq!((share(true, true), share(false, true)), (json!("33.33%"), Value::Null));
+        assert_eq!((share(true, false), share(false, false)), (json!(100.0 / 3.0), json!(100.0 / 3.0)));
     }
 
     #[test]
-    fn orders_are_found_by_their_column() {
+    fn sort_orders_are_found_by_column() {
         let columns = [
             v1::Column { sort: 1, ..column("Room", "Room") },
             v1::Column { ascending_collation: 1, ..column("Task", "Subject") },
@@ -461,13 +461,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_opened_is_opened_with_what_is_around_it() {
-        let places =
-            |texts: &[&str]| texts.iter().map(|text| parse_position(text).expect("a place")).collect::<Vec<_>>();
-        let part = |collapsed, expand: &[&str], collapse: &[&str]| {
-            let part = EntryRange { from: 1, at: None, collapsed, expand: places(expand), collapse: places(collapse) };
-            let told = part.expansion();
-            (told.collapsed, told.exceptions.iter().map(position_text).collect::<Vec<_>>())
+    fn opening_an_entry_opens_its_parents() {
+        let positions =
+            |texts: &[&str]| texts.iter().map(|text| parse_position(text).expect("a position")).collect::<Vec<_>>();
+        let part = |collapsed, open: &[&str], close: &[&str]| {
+            let part = EntryRange { from: 1, at: None, collapsed, open: positions(open), close: positions(close) };
+            let expansion = part.expansion();
+            (expansion.collapsed, expansion.exceptions.iter().map(position_text).collect::<Vec<_>>())
         };
         let of = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         assert_eq!(part(true, &["2.1", "2.3", "4"], &[]), (true, of(&["2", "2.1", "2.3", "4"])));
@@ -475,12 +475,12 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_is_behind_is_told() {
-        let check = |incomplete, build, expected: Option<&str>| {
-            let told = stale_reason(&v1::Collection { incomplete, build, ..v1::Collection::default() });
+    fn stale_index_is_explained() {
+        let check = |late_now, build, expected: Option<&str>| {
+            let reason = stale_reason(&v1::Collection { late: late_now, build, ..v1::Collection::default() });
             assert!(
-                expected.map_or(told.is_none(), |text| told.clone().is_some_and(|told| told.contains(text))),
-                "{told:?}"
+                expected.map_or(reason.is_none(), |text| reason.clone().is_some_and(|reason| reason.contains(text))),
+                "{reason:?}"
             );
         };
         check(false, None, None);

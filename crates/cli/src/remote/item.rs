@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_read_and_shown() {
+    fn item_arguments_are_parsed() {
         check(&["Subject=a=b"], "Subject=\"a=b\"");
         check(&["N:number=1.5", "n:number=2", "N:number=3"], "N=[1.5,2.0,3.0]");
         check(&["T:time=2024-02-29T23:59:59Z"], "T=\"2024-02-29T23:59:59Z\"");
@@ -206,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_names_have_their_flags() {
+    fn name_lists_have_their_flags() {
         let items = ["Who:readers=Ann Smith/Acme", "Who:readers=[Crew]", "By:authors=*/Sales/Acme", "To:names=bob"];
         let items = read(&items.map(str::to_owned)).expect("they are well written");
-        let told: Vec<String> = items
+        let lines: Vec<String> = items
             .iter()
             .map(|item| {
                 let flags = item.flags.unwrap_or_default();
@@ -218,7 +218,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            lines,
             [
                 "Who (true, true, true, false) [\"CN=Ann Smith/O=Acme\",\"[Crew]\"]",
                 "By (true, true, false, true) [\"*/OU=Sales/O=Acme\"]",
@@ -230,22 +230,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_told_as_bytes() {
+    fn binary_values_are_shown_as_base64() {
         let part = |bytes: &[u8]| to_json(Some(&v1::Value { kind: Some(Kind::MimePart(bytes.to_vec())) }));
         assert_eq!(part(b"Subject: x"), json!("Subject: x"));
         assert_eq!(part(&[0, 255, 1]), json!({ "base64": "AP8B" }));
     }
 
     #[test]
-    fn places_are_numbers_with_points() {
-        assert_eq!(parse_position("3.2.7").map(|place| place.levels), Ok(vec![3, 2, 7]));
+    fn positions_are_numbers_separated_by_points() {
+        assert_eq!(parse_position("3.2.7").map(|position| position.levels), Ok(vec![3, 2, 7]));
         for wrong in ["", "0", "1.", "1.0", "a", "-1", "1,2"] {
             assert!(parse_position(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn keys_are_texts_unless_they_say_otherwise() {
+    fn keys_are_texts_unless_a_type_is_given() {
         let check = |key: &str, expected: &str| {
             let text = match read_keys(&[key.to_owned()]) {
                 Ok(keys) => {

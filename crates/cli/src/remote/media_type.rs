@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_tells_the_type() {
+    fn file_extension_determines_the_type() {
         let check = |file: &str, expected: &str| assert_eq!(of(Path::new(file)), expected);
         check("plan.pdf", "application/pdf");
         check("a/b.tar/PHOTO.JPG", "image/jpeg");

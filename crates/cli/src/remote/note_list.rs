@@ -196,7 +196,7 @@ mod tests {
             note_id: *note_id,
             ..v1::NoteHeader::default()
         };
-        let notes = documents.iter().map(|place| v1::Note { header: Some(header(place)), items: Vec::new() });
+        let notes = documents.iter().map(|document| v1::Note { header: Some(header(document)), items: Vec::new() });
         let modseq = end.unwrap_or_default();
         v1::SearchNotesReply { notes: notes.collect(), end: end.is_some(), modseq, ..Default::default() }
     }
@@ -204,7 +204,7 @@ mod tests {
     const DOCUMENTS: [(u64, u32); 5] = [(3, 1), (7, 2), (7, 4), (7, 9), (8, 3)];
 
     fn listed(since: &str, limit: usize) -> (Vec<u32>, String, bool) {
-        let since: ListPosition = since.parse().expect("a place");
+        let since: ListPosition = since.parse().expect("a position");
         let mut list = List::default();
         let found: Vec<_> = DOCUMENTS.into_iter().filter(|(modseq, _)| *modseq > since.server_modseq()).collect();
         list.take(&reply(&found, Some(11)), since, &[]);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_cut_and_the_next_one_skips_nothing() {
+    fn limited_list_continues_without_gaps() {
         let check = |since: &str, limit, notes: &[u32], next: &str, has_more| {
             assert_eq!(listed(since, limit), (notes.to_vec(), next.to_owned(), has_more), "{since} {limit}");
         };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_the_server_ends_tells_how_to_go_on() {
+    fn timed_out_search_reports_where_to_continue() {
         let mut list = List::default();
         let beginning = ListPosition { modseq: 0, note: None };
         list.take(&reply(&DOCUMENTS, None), beginning, &[]);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn places_read_back() {
+    fn list_positions_round_trip() {
         for text in ["0", "77", "77/12"] {
             assert_eq!(text.parse::<ListPosition>().map(|since| since.to_string()), Ok(text.to_owned()));
         }
