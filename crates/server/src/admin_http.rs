@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn health_and_statistics_are_told() {
+    async fn health_and_statistics_are_served() {
         check(Ok(()), "/health/live", "200", "\r\n\r\nalive\n").await;
         check(Ok(()), "/health/ready", "200", "\r\n\r\nready\n").await;
         check(Err("draining".to_owned()), "/health/live", "200", "alive\n").await;

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_real_addresses_are_written_down() {
+    async fn bound_addresses_are_written_to_a_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let bound = bind(folder.path(), &["imap=127.0.0.1:0", "smtp=127.0.0.1:0,127.0.0.1:0", "lmtp=lmtp.sock"])
             .expect("the addresses are free");
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_in_use_is_an_error_that_says_what_to_do() {
+    async fn port_in_use_is_explained() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = bind(folder.path(), &["imap=127.0.0.1:0"]).expect("a free port");
         let again = format!("imap={}", first[0].address);
@@ -468,12 +468,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dead_socket_file_is_replaced_and_a_live_one_is_not() {
+    async fn only_a_stale_socket_file_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
         drop(std::os::unix::net::UnixListener::bind(&path).expect("the path is free"));
         assert!(path.exists());
-        let live = bind_local(Protocol::Lmtp, &path, LMTP_SOCKET_MODE).expect("nobody is behind it");
+        let live = bind_local(Protocol::Lmtp, &path, LMTP_SOCKET_MODE).expect("no process listens there");
         assert!(bind_local(Protocol::Lmtp, &path, LMTP_SOCKET_MODE).is_err());
         drop(live);
     }
@@ -500,9 +500,9 @@ mod tests {
         let task = tokio::spawn(acceptor.run());
         let _first = TcpStream::connect(&address).await.expect("it listens");
         let mut second = TcpStream::connect(&address).await.expect("it listens");
-        let mut heard = String::new();
-        second.read_to_string(&mut heard).await.expect("it is told");
-        assert_eq!(heard, "* BYE [UNAVAILABLE] Too many connections, try again later\r\n");
+        let mut reply = String::new();
+        second.read_to_string(&mut reply).await.expect("it gets a reply");
+        assert_eq!(reply, "* BYE [UNAVAILABLE] Too many connections, try again later\r\n");
         assert_eq!((kept.lock().len(), traffic.refused.load(Ordering::Relaxed)), (1, 1));
         shutdown.drain();
         task.await.expect("it ends");
@@ -526,7 +526,7 @@ mod tests {
 
     // The clock of these tests is stopped: it advances to the next timeout when no task can run.
     #[tokio::test(start_paused = true)]
-    async fn a_listener_that_is_blocked_or_dead_is_told() {
+    async fn probe_reports_blocked_listener() {
         let folder = tempfile::tempdir().expect("a folder");
         let (acceptor, probe) = probed(folder.path(), "imap=127.0.0.1:0");
         check_fault(&probe, "is blocked").await;
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_listener_whose_socket_was_removed_is_told() {
+    async fn probe_reports_removed_socket() {
         let folder = tempfile::tempdir().expect("a folder");
         let (acceptor, probe) = probed(folder.path(), "lmtp=lmtp.sock");
         let task = tokio::spawn(acceptor.run());
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_listener_that_cannot_accept_is_told_until_it_can() {
+    async fn probe_reports_accept_errors() {
         let folder = tempfile::tempdir().expect("a folder");
         let (acceptor, probe) = probed(folder.path(), "imap=127.0.0.1:0");
         let Socket::Tcp(listener) = &acceptor.bound.socket else { panic!("a TCP listener") };
@@ -568,6 +568,6 @@ mod tests {
         let (working, _) = probed(folder.path(), "imap=127.0.0.1:0");
         failure = Some(AcceptFailure { error: error.to_string(), retry_at: Instant::now() + ACCEPT_PAUSE });
         let waiting = tokio::time::timeout(ACCEPT_PAUSE * 2, working.bound.socket.accept_after(&mut failure)).await;
-        assert!(waiting.is_err() && failure.is_none(), "no connection, and no error any more");
+        assert!(waiting.is_err() && failure.is_none(), "no connection, and the error is cleared");
     }
 }

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_acts_for_itself_only() {
+    fn login_may_act_only_as_itself() {
         let sample = Sample::new();
         let logins = logins(&sample);
         let act_as = |identity: &str| {
@@ -270,21 +270,21 @@ mod tests {
     }
 
     #[test]
-    fn the_mail_file_opens_for_its_owner_and_is_made_when_it_is_missing() {
+    fn missing_mail_file_is_created_for_its_owner() {
         let sample = Sample::new();
         let logins = logins(&sample);
         let file = logins.mail_file("CN=ann/O=acme.test").expect("the mail file exists");
         assert_eq!(file.database().path(), "mail/ann.nsf");
         drop(file);
         let access = admin::people::open_as_manager(&sample.instance, "mail/ann.nsf").expect("the mail file exists");
-        sample.instance.notes.database_delete(&access).expect("it can go");
+        sample.instance.notes.database_delete(&access).expect("it can be deleted");
         assert!(logins.mail_file("ann").expect("it is made again").view().is_ok());
         assert_eq!(logins.mail_file("eve").err(), Some(LoginError::AccountDisabled));
         assert_eq!(logins.mail_file("nobody").err(), Some(LoginError::InvalidCredentials));
     }
 
     #[test]
-    fn scram_begins_alike_for_known_and_unknown_names() {
+    fn scram_challenge_does_not_reveal_unknown_names() {
         let sample = Sample::new();
         let logins = logins(&sample);
         let origin = LoginOrigin::local(LoginProtocol::Pop3);

@@ -145,7 +145,7 @@ pub(crate) mod tests {
 
     /// Returns the text of the metrics that a function writes.
     pub fn written(write: impl Fn(&mut MetricWriter<'_>) -> fmt::Result + Send + Sync + 'static) -> String {
-        encode(&registry_of(write)).expect("a text takes all that is written")
+        encode(&registry_of(write)).expect("writing to a string cannot fail")
     }
 
     #[test]
@@ -171,14 +171,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn processor_time_is_read_behind_odd_program_names() {
+    fn processor_time_is_read_after_unusual_program_names() {
         let stat = "12 (a ) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0";
         assert_eq!(processor_seconds(stat), Some(2.0));
         assert_eq!(processor_seconds(""), None);
     }
 
     #[test]
-    fn this_process_is_described() {
+    fn process_metrics_are_written() {
         let text = written(write_process);
         assert!(text.contains("doublet_process_resident_memory_bytes "), "{text}");
         assert!(text.contains("doublet_process_cpu_seconds_total "), "{text}");

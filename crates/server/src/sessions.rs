@@ -226,6 +226,7 @@ mod tests {
     use super::*;
     use sample::Sample;
 
+    /// A sample server with the registry of its sessions and the watch that ends them.
     struct World {
         sample: Sample,
         sessions: Arc<Sessions>,
@@ -237,14 +238,14 @@ mod tests {
             let sample = Sample::new();
             let sessions = Arc::new(Sessions::default());
             let access = admin::people::open_as_manager(&sample.instance, "names.nsf")
-                .expect("the mail file exists")
+                .expect("the directory exists")
                 .downgrade();
             let watch = DirectoryWatch::new(Arc::clone(&sessions), Arc::clone(&sample.instance.directory), access);
             Self { sample, sessions, watch }
         }
 
         fn person(&self, who: &str) -> Arc<Person> {
-            self.sample.instance.directory.person(who).expect("a look").expect("the user exists")
+            self.sample.instance.directory.person(who).expect("a lookup").expect("the user exists")
         }
 
         fn log_in(&self, who: &str) -> Session {
@@ -268,25 +269,25 @@ mod tests {
     }
 
     #[test]
-    fn sessions_end_with_their_account() {
+    fn sessions_end_when_their_account_is_disabled_or_removed() {
         let mut world = World::new();
         let (ann, again, bob, _stranger) =
             (world.log_in("ann"), world.log_in("ann"), world.log_in("bob"), world.sessions.begin());
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 3));
         world.set("ann", UserChange { quota_bytes: Some(Some(1)), ..UserChange::default() });
-        assert_eq!(world.look(), 0, "a change that is not about logging in ends nothing");
+        assert_eq!(world.look(), 0, "a change unrelated to logins ends no session");
         world.set("ann", disable(true));
         assert_eq!(world.look(), 2);
         assert!(ann.termination().is_terminated() && again.termination().is_terminated());
         drop((ann, again));
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
-        world.sample.instance.directory.user_remove("bob").expect("he is there");
+        world.sample.instance.directory.user_remove("bob").expect("the user exists");
         assert_eq!(world.look(), 1);
         assert!(bob.termination().is_terminated());
     }
 
     #[test]
-    fn another_password_ends_the_sessions_of_the_old_one() {
+    fn new_password_ends_earlier_sessions() {
         let mut world = World::new();
         let old = world.log_in("ann");
         world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() });
@@ -312,7 +313,7 @@ mod tests {
         world.sample.instance.directory.group_add(&new).expect("it is free");
         assert_eq!(world.look(), 0, "a group of another kind");
         let deny = GroupChange { kind: Some(GroupKind::DenyList), ..GroupChange::default() };
-        world.sample.instance.directory.group_set("gone", &deny).expect("the mail file exists");
+        world.sample.instance.directory.group_set("gone", &deny).expect("the group exists");
         assert_eq!(world.look(), 2);
         assert!(ann.termination().is_terminated() && bob.termination().is_terminated());
         let session = world.sessions.begin();
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_changed_during_the_login_is_not_let_in() {
+    fn account_changed_during_the_login_is_refused() {
         let world = World::new();
         let before = world.person("ann");
         world.set("ann", disable(true));
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namesake_is_somebody_else() {
+    fn recreated_account_does_not_keep_sessions() {
         let mut world = World::new();
         let _session = world.log_in("ann");
         let ann = world.person("ann");

@@ -277,7 +277,7 @@ mod tests {
 
     /// Returns the statistics of a data folder as Prometheus reads them.
     fn scrape(statistics: Statistics) -> String {
-        encode(&registry(statistics)).expect("a text takes all that is written")
+        encode(&registry(statistics)).expect("writing to a string cannot fail")
     }
 
     /// Returns the names of the samples in all families, including those that have no samples now.
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_that_the_documentation_names_is_there() {
+    fn documented_metrics_exist() {
         let (statistics, _folder) = statistics(Sample::new());
         *statistics.instance.blobs_counted.lock() = Some(store::blob::BlobReport::default());
         let text = scrape(statistics);
@@ -357,12 +357,12 @@ mod tests {
         let document = include_str!("../../../docs/operating.md");
         let words = document.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         for name in words.filter(|word| word.starts_with("doublet_")) {
-            assert!(names.contains(name), "docs/operating.md names {name}, which is not told");
+            assert!(names.contains(name), "docs/operating.md names {name}, which does not exist");
         }
     }
 
     #[test]
-    fn a_full_disk_is_not_ready() {
+    fn full_disk_makes_the_server_unready() {
         let (sound, _folder) = statistics(Sample::new());
         assert_eq!(sound.ready(), Ok(()));
         sound.shutdown.drain();
@@ -374,8 +374,8 @@ mod tests {
         config.store.disk_reserve = config::units::ByteSize(u64::MAX);
         instance.config = Arc::new(config);
         let (full, _folder) = statistics(Sample { instance, folder });
-        let told = full.ready().expect_err("there is never so much room");
-        assert!(told.contains("store.disk_reserve"), "{told}");
-        assert!(scrape(full).contains("doublet_store_read_only 1\n"));
+        let reason = full.ready().expect_err("the reserve exceeds every disk");
+        assert!(reason.contains("store.disk_reserve"), "{reason}");
+        assert!(scrape(full).contains("doublet_store_refuses 1\n"));
     }
 }

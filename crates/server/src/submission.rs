@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_setting_permits_any_sender() {
+    fn sender_any_permits_every_address() {
         let sample = Sample::with(&["submission.sender=any"]);
         let service = submission_service(&sample.instance, &Arc::default(), &Arc::new(Notify::new()));
         assert_eq!(service.check_sender("CN=ann/O=acme.test", "bob@acme.test"), Ok(()));

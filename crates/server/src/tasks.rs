@@ -113,26 +113,26 @@ mod tests {
     use sample::Sample;
 
     #[test]
-    fn every_task_runs_on_a_sound_server_and_has_nothing_to_tell() {
+    fn tasks_succeed_without_summary_on_a_sound_server() {
         let sample = Sample::new();
         let mut report = |_| ControlFlow::Continue(());
         for task in all(&sample.instance) {
-            let told = (task.run)(&sample.instance, &mut report).expect("nothing is wrong");
-            assert!(told.is_none() || task.name == "idle databases", "{}: {told:?}", task.name);
+            let summary = (task.run)(&sample.instance, &mut report).expect("nothing is wrong");
+            assert!(summary.is_none() || task.name == "idle databases", "{}: {summary:?}", task.name);
             assert!(!task.pause.is_zero());
         }
-        assert!(sample.instance.notes.open_count() < 6, "databases that nobody uses are closed");
+        assert!(sample.instance.notes.open_count() < 6, "unused databases are closed");
     }
 
     #[test]
-    fn a_task_ends_early_when_the_server_does() {
+    fn cancelled_task_ends_early() {
         let sample = Sample::new();
         let ended = purge_stubs(&sample.instance, &mut |_| ControlFlow::Break(()));
         assert!(matches!(ended, Err(Failure::Cancelled)));
     }
 
     #[tokio::test]
-    async fn a_schedule_ends_with_the_server() {
+    async fn schedule_ends_on_shutdown() {
         let sample = Sample::new();
         let shutdown = Shutdown::new();
         shutdown.drain();

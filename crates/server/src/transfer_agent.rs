@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_read_like_replies() {
+    fn failures_are_formatted_like_replies() {
         check(Some(550), "550 5.1.1 User unknown", Some("mx.test"), "550 5.1.1 User unknown (mx.test)");
         check(None, "no route to host", Some("mx.test"), "5.1.1 no route to host (mx.test)");
         check(None, "no such domain", None, "5.1.1 no such domain");

@@ -394,7 +394,7 @@ mod tests {
 
     /// Returns the number of rows of the view without updating it, or `None` if it has no index.
     fn rows(database: &Arc<Database>) -> Option<u64> {
-        let access = authorize_server(database).expect("itself");
+        let access = authorize_server(database).expect("the server has access");
         let reading = access.read().expect("a snapshot");
         let note = reading.view_find("All").expect("there").note;
         let view = reading.view(note).ok()?;
@@ -402,7 +402,7 @@ mod tests {
     }
 
     /// Performs all requests that are due.
-    fn work_off(updater: &Updater, instance: &Instance) {
+    fn perform_due_requests(updater: &Updater, instance: &Instance) {
         updater.collect(instance);
         while let Ok(wanted) = updater.next(instance.clock.now()) {
             updater.work(wanted, instance, &|| false).expect("sound");
@@ -410,12 +410,12 @@ mod tests {
     }
 
     #[test]
-    fn views_are_updated_as_their_designs_want_it() {
+    fn refresh_option_determines_updates() {
         let check = |refresh, options, expected| {
             let sample = Sample::with(&["views.suppression_time=0s"]);
             let updater = Updater::new(&sample.instance);
             let database = database_with_view(&sample.instance, refresh, options);
-            work_off(&updater, &sample.instance);
+            perform_due_requests(&updater, &sample.instance);
             assert_eq!(rows(&database), expected, "{refresh:?}");
         };
         let options = DatabaseOptions::default();
@@ -427,24 +427,24 @@ mod tests {
     }
 
     #[test]
-    fn a_view_of_some_hours_is_due_when_they_have_gone_though_nothing_changes_any_more() {
+    fn hourly_view_is_updated_when_its_interval_ends() {
         let clock = Arc::new(base::sim::SimClock::new());
         let mut sample = Sample::with(&["views.suppression_time=0s"]);
         sample.instance.clock = clock.clone();
         let instance = &sample.instance;
         let updater = Arc::new(Updater::new(instance));
         let database = database_with_view(instance, Refresh::Hours(2), DatabaseOptions::default());
-        work_off(&updater, instance);
-        let access = authorize_server(&database).expect("itself").downgrade::<level::Depositor>();
+        perform_due_requests(&updater, instance);
+        let access = authorize_server(&database).expect("the server has access").downgrade::<level::Depositor>();
         let accesses = [&access];
         let mut transaction = instance.notes.transaction(&accesses).expect("a transaction");
         transaction.writer(0).note_create(NewNote::document(Vec::new())).expect("a document");
         transaction.commit().expect("committed");
         clock.advance(Duration::from_secs(3_600));
-        work_off(&updater, instance);
+        perform_due_requests(&updater, instance);
         assert_eq!((rows(&database), updater.waiting()), (Some(1), 1), "the update waits until it is due");
         clock.advance(Duration::from_secs(3_600));
-        work_off(&updater, instance);
+        perform_due_requests(&updater, instance);
         assert_eq!((rows(&database), updater.waiting()), (Some(2), 0));
         let requests = UpdateRequests { updater: Arc::clone(&updater), instance: Arc::new(sample.instance) };
         let view =
@@ -457,17 +457,17 @@ mod tests {
     }
 
     #[test]
-    fn changes_wait_and_fall_together_and_what_is_waited_for_does_not() {
+    fn changes_are_coalesced_and_the_queue_is_bounded() {
         let sample = Sample::with(&["views.suppression_time=1h", "views.queue=16"]);
         let updater = Updater::new(&sample.instance);
         let database = database_with_view(&sample.instance, Refresh::Automatic, DatabaseOptions::default());
-        work_off(&updater, &sample.instance);
+        perform_due_requests(&updater, &sample.instance);
         updater.collect(&sample.instance);
         assert_eq!((updater.waiting(), rows(&database)), (1, None), "the database waits, and only once");
         updater.request(database.number(), &sample.instance);
         updater.request(database.number(), &sample.instance);
         assert_eq!(updater.waiting(), 2);
-        work_off(&updater, &sample.instance);
+        perform_due_requests(&updater, &sample.instance);
         assert_eq!((updater.waiting(), rows(&database)), (1, Some(1)));
         for number in 100..200 {
             updater.request(DbNumber(number), &sample.instance);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_that_somebody_waits_for_is_updated_whatever_its_design_wants() {
+    fn awaited_view_is_updated_regardless_of_its_design() {
         let sample = Sample::with(&["views.queue=16"]);
         let instance = &sample.instance;
         let updater = Updater::new(instance);
@@ -485,26 +485,30 @@ mod tests {
         let database = database_with_view(instance, Refresh::Manual, options);
         let note =
             authorize_server(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
-        let view = |updater: &Updater| updater.request_view(database.number(), note, instance).expect("room");
+        let view =
+            |updater: &Updater| updater.request_view(database.number(), note, instance).expect("the queue has space");
         let first = view(&updater);
         let second = view(&updater);
         assert!(updater.waiting() == 1 && updater.is_somebody_waiting(), "both requests wait for the same update");
         assert!(first.has_changed().is_ok() && rows(&database).is_none());
-        work_off(&updater, instance);
+        perform_due_requests(&updater, instance);
         assert!(first.has_changed().is_err() && second.has_changed().is_err(), "both waits have ended");
         assert_eq!((rows(&database), updater.is_somebody_waiting()), (Some(1), false));
         // The wait also ends if there is nothing to do, or if the view or the database does not exist.
-        let third = [view(&updater), updater.request_view(database.number(), NoteId(99), instance).expect("room")];
-        let nowhere = updater.request_view(DbNumber(99), note, instance).expect("room");
-        work_off(&updater, instance);
+        let third = [
+            view(&updater),
+            updater.request_view(database.number(), NoteId(99), instance).expect("the queue has space"),
+        ];
+        let nowhere = updater.request_view(DbNumber(99), note, instance).expect("the queue has space");
+        perform_due_requests(&updater, instance);
         assert!(third.iter().chain([&nowhere]).all(|awaited| awaited.has_changed().is_err()));
         let waiting = updater.waiting();
-        let asked = (100..200).filter_map(|note| updater.request_view(database.number(), NoteId(note), instance));
-        assert_eq!((asked.count() + waiting, updater.waiting()), (16, 16), "a full queue accepts no more requests");
+        let accepted = (100..200).filter_map(|note| updater.request_view(database.number(), NoteId(note), instance));
+        assert_eq!((accepted.count() + waiting, updater.waiting()), (16, 16), "a full queue accepts no more requests");
     }
 
     #[tokio::test]
-    async fn the_task_ends_with_the_server() {
+    async fn update_task_ends_on_shutdown() {
         let sample = Sample::new();
         let shutdown = Shutdown::new();
         shutdown.drain();

@@ -378,7 +378,7 @@ mod tests {
     use sample::Sample;
 
     #[test]
-    fn name_servers_are_addresses() {
+    fn name_servers_are_parsed() {
         let check = |text: &str, expected: Option<&[&str]>| {
             let expected = expected.map(|list| list.iter().map(|text| text.parse().expect("an address")).collect());
             assert_eq!(name_servers(text), expected, "{text}");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_reaches_the_sessions() {
+    fn configured_limits_apply_to_imap_sessions() {
         let options = imap_options(&Sample::new().instance.config);
         let defaults = imap::session::Options::default();
         assert_eq!(

@@ -75,14 +75,14 @@ async fn a_server_without_one_of_its_listeners_is_not_ready() {
     }
     let both = http(&address, "GET", "/health/ready").await;
     assert!(both.contains("not ready: the listener imap at ") && both.contains(&format!("; {lmtp}")), "{both}");
-    assert!(http(&address, "GET", "/health/live").await.ends_with("\r\n\r\nalive\n"), "it lives nevertheless");
+    assert!(http(&address, "GET", "/health/live").await.ends_with("\r\n\r\nalive\n"), "it is still live");
     shutdown.close();
     port.await.expect("no panic").expect("an orderly end");
     assert!(TcpStream::connect(&address).await.is_err(), "the port is closed");
 }
 
 #[tokio::test]
-async fn statistics_are_text_and_a_failure_shows_nothing() {
+async fn failed_metrics_reply_reveals_no_details() {
     let shutdown = Shutdown::new();
     let (address, _port) = start(Status { listeners: Vec::new(), fault: None }, &shutdown).await;
     let metrics = http(&address, "GET", "/metrics").await;
@@ -95,7 +95,7 @@ async fn statistics_are_text_and_a_failure_shows_nothing() {
 }
 
 #[tokio::test]
-async fn the_port_only_answers_questions() {
+async fn port_accepts_only_get_and_head() {
     let shutdown = Shutdown::new();
     let (address, _port) = start(Status { listeners: Vec::new(), fault: None }, &shutdown).await;
     for path in ["/health/live", "/health/ready", "/metrics"] {

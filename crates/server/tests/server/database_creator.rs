@@ -21,8 +21,8 @@ fn user(instance: &instance::Instance, login: &str) -> Arc<Identity> {
 }
 
 /// Returns `created`, or the reason why the database is not created.
-fn outcome(creator: &TemplateDatabaseCreator, maker: &Identity, path: &str, title: &str, template: &str) -> String {
-    match creator.create(maker, path, title, template) {
+fn outcome(creator: &TemplateDatabaseCreator, identity: &Identity, path: &str, title: &str, template: &str) -> String {
+    match creator.create(identity, path, title, template) {
         Ok(database) => format!("created {}", database.path()),
         Err(CreateDatabaseError::NotAllowed) => "not allowed".to_owned(),
         Err(CreateDatabaseError::NoTemplate) => "no template".to_owned(),
@@ -56,12 +56,12 @@ fn creators_are_users_groups_and_wildcards() {
 }
 
 #[test]
-fn a_maker_manages_the_database_and_nobody_else_has_access() {
+fn creator_is_manager_and_others_have_no_access() {
     let (creator, instance, _folder) = creator("ann");
     let ann = user(&instance, "ann");
     let database = creator.create(&ann, "plans.nsf", "Plans", "").expect("Ann may create databases");
     assert_eq!(database.record().title, "Plans");
-    let access = database.authorize::<notes::level::Reader>(&ann).expect("the maker has access");
+    let access = database.authorize::<notes::level::Reader>(&ann).expect("the creator has access");
     let acl = access.read().expect("a sound store").acl().as_ref().clone();
     assert_eq!(acl.evaluate(&ann).level, AclLevel::Manager, "also with a password");
     assert_eq!(acl.evaluate(&user(&instance, "bob")).level, AclLevel::NoAccess);
@@ -88,7 +88,7 @@ fn paths_titles_and_templates_are_checked() {
 }
 
 #[test]
-fn a_database_takes_the_design_and_the_title_of_its_template() {
+fn database_gets_design_and_title_of_its_template() {
     let (creator, instance, _folder) = creator("ann");
     let ann = user(&instance, "ann");
     let templates = creator.templates();
@@ -97,7 +97,7 @@ fn a_database_takes_the_design_and_the_title_of_its_template() {
         let path = format!("new-{}.nsf", template.name);
         let database = creator.create(&ann, &path, "", &template.name).expect("the template is valid");
         assert_eq!(database.record().title, template.title, "{path}");
-        let access = database.authorize::<notes::level::Reader>(&ann).expect("the maker has access");
+        let access = database.authorize::<notes::level::Reader>(&ann).expect("the creator has access");
         assert!(!access.read().expect("a sound store").views().expect("a sound store").is_empty(), "{path}");
     }
     let named = creator.create(&ann, "named.nsf", "Own title", &creator.templates()[0].name).expect("it is valid");

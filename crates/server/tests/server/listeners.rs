@@ -1,4 +1,4 @@
-//! Tests of listeners: what a refused connection is told, limits that listeners share, local sockets, and the end.
+//! Tests of listeners: the reply to a refused connection, limits that listeners share, local sockets, and the end.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,21 +9,21 @@ use wire::Shutdown;
 
 use crate::fixture::{RunningListener, bind, limited};
 
-/// Connects to a listener that admits no connections. Returns what the client is told.
+/// Connects to a listener that admits no connections. Returns the reply that the client gets.
 async fn refusal(name: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let bound = bind(folder.path(), &[&format!("{name}=127.0.0.1:0")]).expect("a free port").remove(0);
     assert_eq!(bound.protocol.name(), name);
     let listener = RunningListener::start(bound, &limited(0), &Shutdown::new());
     let mut client = TcpStream::connect(&listener.address).await.expect("it listens");
-    let mut heard = String::new();
-    client.read_to_string(&mut heard).await.expect("an orderly end");
+    let mut reply = String::new();
+    client.read_to_string(&mut reply).await.expect("an orderly end");
     assert_eq!(listener.counts(), (0, 1), "{name}");
-    heard
+    reply
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_told_in_the_words_of_its_protocol() {
+async fn refused_connection_gets_a_reply_of_its_protocol() {
     for (name, expected) in [
         ("smtp", "421 4.7.0 Too many connections, try again later\r\n"),
         ("submission", "421 4.7.0 Too many connections, try again later\r\n"),
@@ -58,17 +58,17 @@ async fn listeners_share_the_limit_of_all_connections() {
     smtp.admitted.lock().clear();
     let mut fourth = TcpStream::connect(&imap.address).await.expect("it listens");
     imap.wait_for(3).await;
-    assert_eq!((imap.counts(), connections.count()), ((2, 1), 2), "an ended connection leaves its place");
+    assert_eq!((imap.counts(), connections.count()), ((2, 1), 2), "an ended connection is no longer counted");
     let (mut stream, peer, _admission) = imap.admitted.lock().pop().expect("it was admitted");
     assert_eq!(peer.address, fourth.local_addr().ok());
     stream.write_all(b"* OK ready\r\n").await.expect("the client reads");
-    let mut heard = [0; 12];
-    fourth.read_exact(&mut heard).await.expect("the stream is that of the client");
-    assert_eq!(&heard, b"* OK ready\r\n");
+    let mut received = [0; 12];
+    fourth.read_exact(&mut received).await.expect("the stream is that of the client");
+    assert_eq!(&received, b"* OK ready\r\n");
 }
 
 #[tokio::test]
-async fn the_lmtp_socket_is_open_to_all_users_and_the_control_socket_to_its_owner() {
+async fn lmtp_socket_is_open_to_all_and_control_socket_private() {
     let folder = tempfile::tempdir().expect("a folder");
     let mode = |name: &str| {
         let facts = std::fs::metadata(folder.path().join(name)).expect("the socket is bound");
@@ -85,12 +85,12 @@ async fn the_lmtp_socket_is_open_to_all_users_and_the_control_socket_to_its_owne
     let first = listener.admitted.lock().pop().expect("it was admitted");
     assert_eq!((first.1.address, first.1.is_private()), (None, true));
     let mut refused = UnixStream::connect(folder.path().join("lmtp.sock")).await.expect("it listens");
-    let mut heard = String::new();
-    refused.read_to_string(&mut heard).await.expect("an orderly end");
-    assert_eq!(heard, "421 4.7.0 Too many connections, try again later\r\n");
+    let mut reply = String::new();
+    refused.read_to_string(&mut reply).await.expect("an orderly end");
+    assert_eq!(reply, "421 4.7.0 Too many connections, try again later\r\n");
     shutdown.drain();
     listener.task.await.expect("no panic");
-    assert!(!folder.path().join("lmtp.sock").exists(), "the file goes with its listener");
+    assert!(!folder.path().join("lmtp.sock").exists(), "the file is removed with its listener");
 }
 
 #[tokio::test]
@@ -111,8 +111,8 @@ async fn admitted_connections_outlive_the_drain_of_their_listener() {
     });
     let (mut stream, _, admission) = listener.admitted.lock().pop().expect("it was admitted");
     client.write_all(b"QUIT\r\n").await.expect("the stream is open");
-    let mut heard = Vec::new();
-    assert_eq!(stream.receive(&mut heard).await.expect("the stream is open"), 6);
+    let mut received = Vec::new();
+    assert_eq!(stream.receive(&mut received).await.expect("the stream is open"), 6);
     assert!(!waiting.is_finished());
     drop((stream, admission));
     waiting.await.expect("no panic");
@@ -120,7 +120,7 @@ async fn admitted_connections_outlive_the_drain_of_their_listener() {
 }
 
 #[tokio::test]
-async fn either_all_listeners_are_bound_or_none() {
+async fn binding_listeners_is_all_or_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let holder = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let taken = holder.local_addr().expect("it is bound").to_string();
@@ -137,7 +137,7 @@ async fn either_all_listeners_are_bound_or_none() {
 }
 
 #[tokio::test]
-async fn a_socket_that_cannot_be_bound_is_explained() {
+async fn unusable_socket_path_is_explained() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = format!("lmtp={}.sock", "x".repeat(200));
     for path in ["lmtp=missing/folder/lmtp.sock", &long] {
@@ -148,7 +148,7 @@ async fn a_socket_that_cannot_be_bound_is_explained() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_faulty_listener_is_named_and_the_others_are_not() {
+async fn only_faulty_listeners_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let bound = bind(folder.path(), &["imap=127.0.0.1:0", "smtp=127.0.0.1:0", "pop3=127.0.0.1:0"]);
     let connections = limited(1);

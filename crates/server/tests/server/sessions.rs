@@ -13,7 +13,7 @@ fn watch(sample: &Sample, sessions: &Arc<Sessions>) -> DirectoryWatch {
 }
 
 #[test]
-fn connections_have_numbers_of_their_own_and_count_after_a_login() {
+fn connections_have_unique_numbers_and_count_after_login() {
     let sample = Sample::new();
     let directory = &sample.instance.directory;
     let sessions: Arc<Sessions> = Arc::default();
@@ -32,7 +32,7 @@ fn connections_have_numbers_of_their_own_and_count_after_a_login() {
 }
 
 #[test]
-fn a_refused_login_leaves_the_login_before_it() {
+fn refused_login_keeps_the_previous_login() {
     let sample = Sample::new();
     let directory = &sample.instance.directory;
     let sessions: Arc<Sessions> = Arc::default();

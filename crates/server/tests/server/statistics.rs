@@ -24,7 +24,7 @@ use wire::{Peer, Pool, PoolOptions, Shutdown};
 
 use crate::fixture::limited;
 
-/// Statistics of a server without listeners.
+/// Creates the statistics of a server without listeners.
 fn statistics(instance: &Arc<instance::Instance>) -> Statistics {
     let options = PoolOptions { name: "worker".to_owned(), workers: 3, queue_max: 16 };
     let sessions: Arc<Sessions> = Arc::default();
@@ -55,7 +55,7 @@ fn statistics_follow_connections_logins_and_jobs() {
     let instance = Arc::new(sample.instance);
     let statistics = Arc::new(statistics(&instance));
     let registry = registry(Arc::clone(&statistics));
-    let scrape = || encode(&registry).expect("a text takes all that is written");
+    let scrape = || encode(&registry).expect("writing to a string cannot fail");
     let text = scrape();
     let before = samples(&text);
     assert_eq!(before["doublet_connections"], 0.0);
@@ -104,16 +104,16 @@ fn a_draining_server_is_not_ready() {
 }
 
 #[test]
-fn mail_is_counted_by_the_way_on_which_it_came() {
+fn mail_is_counted_by_its_protocol() {
     let counts = MailCounts::default();
-    let ways = [
+    let cases = [
         (MailProtocol::Smtp, None, 0),
         (MailProtocol::Esmtp, None, 0),
         (MailProtocol::Esmtp, Some("CN=ann/O=acme.test"), 1),
         (MailProtocol::Lmtp, None, 2),
         (MailProtocol::Lmtp, Some("CN=ann/O=acme.test"), 2),
     ];
-    for (protocol, login, expected) in ways {
+    for (protocol, login, expected) in cases {
         let origin = Origin { protocol, peer: None, login: login.map(str::to_owned) };
         assert!(std::ptr::eq(counts.of(&origin), &counts.by_protocol[expected]), "{protocol:?} {login:?}");
     }
@@ -152,13 +152,13 @@ impl Collector for Families {
 }
 
 #[test]
-fn labels_of_any_text_read_back() {
+fn label_values_round_trip() {
     let random = SeededRandom::new(3);
     let characters = ['a', '"', '\\', '\n', '}', ',', ' ', 'é', '='];
     for _ in 0..500 {
         let label: String =
             (0..random.below(8)).map(|_| characters[random.below(characters.len() as u64) as usize]).collect();
-        let text = encode(&registry(Families { label: label.clone() })).expect("a text takes all that is written");
+        let text = encode(&registry(Families { label: label.clone() })).expect("writing to a string cannot fail");
         let lines: Vec<&str> = text.lines().take(3).collect();
         let [help, kind, sample] = lines[..] else { panic!("{text:?}") };
         assert_eq!((help, kind), ("# HELP doublet_test A test.", "# TYPE doublet_test gauge"));
@@ -168,8 +168,8 @@ fn labels_of_any_text_read_back() {
 }
 
 #[test]
-fn a_family_without_samples_has_a_type_and_nothing_else() {
-    let text = encode(&registry(Families { label: String::new() })).expect("a text takes all that is written");
+fn family_without_samples_has_only_help_and_type() {
+    let text = encode(&registry(Families { label: String::new() })).expect("writing to a string cannot fail");
     let expected = "# HELP doublet_empty Nothing yet.\n# TYPE doublet_empty counter\n\
                     # HELP doublet_large_bytes A large number.\n# TYPE doublet_large_bytes gauge\n\
                     doublet_large_bytes 18446744073709551615\n# EOF\n";

@@ -185,12 +185,12 @@ impl TestServer {
         let server = Server::new(Arc::new(instance), tls, files, Shutdown::new()).expect("the server can be set up");
         let services = ProtocolServices::new(&server, &server.logins).expect("the protocols can be set up");
         let world = Self { server, services, _folder: folder };
-        world.switch_off("disabled", true);
+        world.set_disabled("disabled", true);
         world.fill("full");
         world
     }
 
-    fn switch_off(&self, name: &str, disabled: bool) {
+    fn set_disabled(&self, name: &str, disabled: bool) {
         let change = UserChange { disabled: Some(disabled), ..UserChange::default() };
         self.server.instance.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
     }
@@ -199,13 +199,13 @@ impl TestServer {
         let member = vec![format!("{name}@acme.test")];
         let mut change = GroupChange::default();
         *(if denied { &mut change.members_add } else { &mut change.members_remove }) = member;
-        self.server.instance.directory.group_set("leavers@acme.test", &change).expect("the domain exists");
+        self.server.instance.directory.group_set("leavers@acme.test", &change).expect("the group exists");
     }
 
     fn fill(&self, name: &str) {
         let instance = &self.server.instance;
-        let file = instance.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the domain exists");
-        let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
+        let file = instance.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the mail file exists");
+        let inbox = file.view().expect("a view").folder("INBOX").expect("a lookup").expect("an inbox").id;
         let raw = "Subject: large\r\n\r\n0123456789\r\n".repeat(1_000).into_bytes();
         let message = mail::mailbox::NewMessage { raw, flags: Default::default(), received: None };
         file.append(inbox, &[message]).expect("the mail file has no quota yet");
@@ -216,7 +216,7 @@ impl TestServer {
 
     /// Returns the number of accepted messages.
     fn taken(&self) -> u64 {
-        self.server.mail_counts.by_protocol.iter().map(|way| way.accepted.get()).sum()
+        self.server.mail_counts.by_protocol.iter().map(|counts| counts.accepted.get()).sum()
     }
 
     /// Starts a session and brings it to the caller's initial state.
@@ -250,7 +250,7 @@ impl TestServer {
     async fn play(&self, caller: Caller, lines: &str) -> String {
         let mut talk = self.session(caller).await;
         match caller {
-            Caller::Gone => self.switch_off("gone", true),
+            Caller::Gone => self.set_disabled("gone", true),
             Caller::Barred => self.deny("barred", true),
             _ => {}
         }
@@ -259,7 +259,7 @@ impl TestServer {
             reply = if line.ends_with('.') && reply != "354" { continue } else { talk.ask(line).await };
         }
         match caller {
-            Caller::Gone => self.switch_off("gone", false),
+            Caller::Gone => self.set_disabled("gone", false),
             Caller::Barred => self.deny("barred", false),
             _ => {}
         }
@@ -306,8 +306,8 @@ impl ClientSession {
         let account = self.caller.account();
         let words: Vec<&str> = line.splitn(3, ' ').collect();
         let line = match words.as_slice() {
-            ["AUTH", "PLAIN", whose] => {
-                let (acts_for, password) = match *whose {
+            ["AUTH", "PLAIN", credentials] => {
+                let (acts_for, password) = match *credentials {
                     "right" => ("", PASSWORD),
                     "wrong" => ("", "sesame"),
                     "for-another" => ("bob", PASSWORD),
@@ -344,7 +344,7 @@ fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 #[tokio::test]
-async fn every_verb_answers_everybody_as_the_table_says() {
+async fn every_verb_replies_as_the_table_requires() {
     let own = TestServer::new("own");
     let any = TestServer::new("any");
     let mut wrong = Vec::new();
@@ -368,15 +368,15 @@ async fn every_verb_answers_everybody_as_the_table_says() {
 /// Checks that the ACL of a mail file, which limits its owner, does not affect delivery or sending: the server performs
 /// both.
 #[tokio::test]
-async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
+async fn delivery_and_submission_ignore_the_acl_of_the_mail_file() {
     let world = TestServer::new("own");
     let itself = Arc::new(notes::Identity::local_server(""));
     let files = ["mail/ann.nsf", "mail/bob.nsf"]
-        .map(|path| world.server.instance.mail.open_as_server(path).expect("the domain exists"));
+        .map(|path| world.server.instance.mail.open_as_server(path).expect("the mail file exists"));
     let count = |file: &mail::mailbox::MailFile| {
         let view = file.view().expect("a view");
-        let inbox = view.folder("INBOX").expect("a look").expect("an inbox");
-        view.status(inbox.id).expect("a look").messages
+        let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox");
+        view.status(inbox.id).expect("a lookup").messages
     };
     for (sent, level) in (1..).zip(notes::AclLevel::ALL) {
         for file in &files {
