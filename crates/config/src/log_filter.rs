@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_exceptions_decide_what_is_written() {
+    fn level_and_filter_determine_enabled_events() {
         check(LogLevel::Info, "", &[("imap", Level::INFO, true), ("imap", Level::DEBUG, false)]);
         check(
             LogLevel::Warn,
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_without_meaning_is_refused() {
+    fn invalid_filter_is_refused() {
         let keys = LogKeys { format: LogFormat::Json, level: LogLevel::Info, filter: "imap=loud".to_owned() };
         assert!(filter(&keys).expect_err("no such level").contains("imap=loud"));
     }

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_read_in_every_form() {
+    fn listen_addresses_are_parsed_in_every_form() {
         check("off", 0, "off");
         check("*:25", 1, "*:25");
         check("25", 1, "*:25");
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_an_example() {
+    fn invalid_listen_address_is_refused_with_an_example() {
         for text in ["", "mail.test:25", "127.0.0.1", "127.0.0.1:99999", "[::1]", "*", "x"] {
             let refused = ListenAddresses::read(text).expect_err("no address");
             assert!(refused.contains("127.0.0.1:25"), "{refused}");
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_come_apart() {
+    fn smart_host_is_split_into_host_and_port() {
         let check = |text: &str, expected: Option<(&str, u16)>| {
             let host = OptionalHost::read(text).expect("a server");
             assert_eq!(host.0.as_ref().map(|(name, port)| (name.as_str(), *port)), expected, "{text}");
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_collide_where_the_system_says_so() {
+    fn overlapping_addresses_collide() {
         let check = |one: &str, two: &str, expected: bool| {
             let bind = |text| ListenAddresses::read(text).expect("an address").0[0];
             assert_eq!(
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn words_name_their_alternatives() {
+    fn invalid_word_is_refused_with_the_alternatives() {
         assert_eq!(SyncMode::read("group"), Ok(SyncMode::Group));
         assert_eq!(SyncMode::read("never"), Err("\"never\" is not one of group each off".to_owned()));
         assert_eq!(Favor::Restart.show(), "restart");

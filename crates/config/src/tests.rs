@@ -29,7 +29,7 @@ fn an_empty_file_gives_the_defaults() {
 }
 
 #[test]
-fn what_the_file_says_is_taken() {
+fn values_and_sources_are_read_from_the_file() {
     let config = check_text(
         "[server]\nname = \"mail.acme.test\"\n[store]\ncache = \"1GiB\"\nsync = 'off'\n[router]\nretry_max = \"2h\"\n\
          [listen]\nimap = [\"127.0.0.1:1143\", \"[::1]:1143\"]\npop3 = \"off\"\n[limits]\nrecipients = 2_000\n",
@@ -61,7 +61,7 @@ fn unknown_keys_are_refused_with_the_nearest_name() {
 }
 
 #[test]
-fn a_renamed_key_works_and_the_precedence_holds_for_both_names() {
+fn renamed_key_works_under_both_names() {
     let old = "[native]\ndatabase_makers = \"ann\"\n";
     let config = check_text(old).expect("it works");
     assert_eq!(config.native.database_creators, "ann");
@@ -83,7 +83,7 @@ fn a_renamed_key_works_and_the_precedence_holds_for_both_names() {
 }
 
 #[test]
-fn wrong_values_are_refused_with_what_would_be_right() {
+fn invalid_values_are_refused_with_a_hint() {
     check_refused(
         "[store]\ncache = \"lots\"\n",
         "line 2: store.cache: \"lots\" is not a size; write a number and a unit, as in 256MiB",
@@ -107,7 +107,7 @@ imap = [\"*:1\", \"x\"]
 }
 
 #[test]
-fn everything_wrong_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let complaint = check_text("[store]\ncache = 1\nfavour = 2\n[tls]\nkey = 3\n").expect_err("three faults");
     assert_eq!(complaint.lines().count(), 3, "{complaint}");
     check_refused(
@@ -126,7 +126,7 @@ fn everything_wrong_is_told_at_once() {
 }
 
 #[test]
-fn what_only_its_user_could_refuse_is_refused_here() {
+fn values_are_checked_beyond_their_syntax() {
     check_refused(
         "[server]\nname = \"bad name!\"\n",
         "line 2: server.name: \"bad name!\" is not a valid host or domain name; write mail.example.org, or auto",
@@ -154,7 +154,7 @@ fn what_only_its_user_could_refuse_is_refused_here() {
 }
 
 #[test]
-fn the_command_line_comes_first_and_the_preset_last() {
+fn command_line_overrides_file_and_file_overrides_preset() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("doublet.toml");
     std::fs::write(&file, "[listen]\nimap = \"*:144\"\npop3 = \"*:111\"\n").expect("the folder is writable");
@@ -178,10 +178,10 @@ fn the_command_line_comes_first_and_the_preset_last() {
 }
 
 #[test]
-fn every_key_has_a_meaning_and_a_default_within_its_range() {
+fn every_key_has_a_description_and_a_valid_range() {
     for key in KEYS {
-        let meaning = key.description.join(" ");
-        assert!(meaning.trim().ends_with('.') && meaning.len() > 8, "{}: {meaning:?}", key.name);
+        let description = key.description.join(" ");
+        assert!(description.trim().ends_with('.') && description.len() > 8, "{}: {description:?}", key.name);
         assert!(matches!(key.range.len(), 0 | 2), "{}", key.name);
     }
     // `an_empty_file_gives_the_defaults` shows that the defaults are in range: they pass the same check.
@@ -199,6 +199,6 @@ fn the_documentation_lists_exactly_the_keys_of_the_code() {
 }
 
 #[test]
-fn the_example_is_valid() {
+fn packaged_example_is_valid() {
     check_text(include_str!("../../../packaging/doublet.toml")).expect("the packaged example is valid");
 }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_meaning_is_refused() {
+    fn invalid_sizes_and_durations_are_refused() {
         for text in ["", "MiB", "1.5GiB", "-1", "12 parsecs", "99999999999999TiB", "1MiB2", "١MiB"] {
             assert!(ByteSize::parse(text).is_err(), "{text:?}");
         }
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_reads_back(bytes: u64, seconds in 0u64..1 << 40) {
+        fn sizes_and_durations_round_trip(bytes: u64, seconds in 0u64..1 << 40) {
             let size = ByteSize(bytes);
             prop_assert_eq!(ByteSize::parse(&size.to_string()), Ok(size));
             let span = ConfigDuration(Duration::from_secs(seconds));
@@ -164,7 +164,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_brings_it_down(text in ".{0,24}") {
+        fn parsing_never_panics(text in ".{0,24}") {
             let _ = (ByteSize::parse(&text), ConfigDuration::parse(&text));
         }
     }

@@ -34,7 +34,7 @@ fn bounded_keys() -> impl Iterator<Item = (&'static Key, &'static str, &'static 
 }
 
 #[test]
-fn both_bounds_are_accepted_and_shown_as_they_were_written() {
+fn bounds_are_accepted_and_shown_unchanged() {
     for (key, low, high) in bounded_keys() {
         for bound in [low, high] {
             let config = load_alone(key, bound).expect(key.name);
@@ -70,7 +70,7 @@ fn a_value_beyond_a_bound_is_refused_with_both_bounds() {
 }
 
 #[test]
-fn auto_has_no_bounds() {
+fn auto_uses_the_default_of_the_caller() {
     let config = load_assignments(&["server.pool_tasks=auto", "store.log_size_max=auto"]).expect("both are valid");
     assert_eq!((config.server.pool_tasks, config.store.log_size_max.0), (AutoCount::Auto, None));
     assert_eq!(config.server.pool_tasks.or_else(|| 12), 12);
@@ -79,7 +79,7 @@ fn auto_has_no_bounds() {
 }
 
 #[test]
-fn one_day_is_one_day_in_every_unit() {
+fn one_day_is_accepted_in_every_unit() {
     for text in ["86400000ms", "86400s", "86400sec", "1440min", "1440m", "24h", "1d", "23h 59min 60s", "1D"] {
         let config = load_assignments(&[&format!("imap.idle_timeout={text}")]).expect(text);
         assert_eq!(config.imap.idle_timeout.0, Duration::from_secs(86_400), "{text}");
@@ -88,7 +88,7 @@ fn one_day_is_one_day_in_every_unit() {
 }
 
 #[test]
-fn one_gibibyte_is_one_gibibyte_in_every_unit() {
+fn one_gibibyte_is_accepted_in_every_unit() {
     for text in ["1073741824", "1073741824B", "1048576KiB", "1024 M", "1GiB", "1gib", "1G"] {
         let config = load_assignments(&[&format!("store.cache={text}")]).expect(text);
         assert_eq!((config.store.cache.0, config.store.cache.as_usize()), (1 << 30, 1 << 30), "{text}");
@@ -108,7 +108,7 @@ fn switches_have_three_words_for_each_state() {
 }
 
 #[test]
-fn all_addresses_are_tried_with_ipv6_first_and_are_not_loopback() {
+fn wildcard_address_binds_ipv6_first_and_is_not_loopback() {
     let config =
         load_assignments(&["listen.smtp=*:2525", "listen.native=[::1]:1, localhost:2"]).expect("both are valid");
     let sockets = |bind: &Bind| bind.socket_addresses().iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -23,7 +23,7 @@ fn a_user_of_the_smart_host_needs_a_password_file() {
 }
 
 #[test]
-fn the_first_pause_of_the_router_may_equal_the_longest() {
+fn retry_first_may_equal_retry_max() {
     load_assignments(&["router.retry_first=4h"]).expect("4h is the default of the longest");
     check_problems(
         load_assignments(&["router.retry_first=4h1ms"]),
@@ -53,7 +53,7 @@ fn a_listener_collides_with_each_listener_before_it() {
 }
 
 #[test]
-fn a_key_with_a_wrong_value_contradicts_nothing() {
+fn invalid_value_causes_no_contradiction() {
     check_problems(
         load_text("[listen]\nsmtp = \"nowhere\"\nsubmission = \"*:25\"\n"),
         &["line 2: listen.smtp: \"nowhere\" is not an address; write 127.0.0.1:25, [::1]:25, *:25 or off"],
@@ -87,7 +87,7 @@ fn host_names_follow_rfc_1123() {
 }
 
 #[test]
-fn the_name_and_the_domain_of_the_server_are_host_names() {
+fn server_name_and_domain_must_be_host_names() {
     for key in ["server.name", "server.domain"] {
         for value in ["auto", "", "acme.test"] {
             load_assignments(&[&format!("{key}={value}")]).expect(value);

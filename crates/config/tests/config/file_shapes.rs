@@ -7,7 +7,7 @@ use config::{ConfigSources, Source, load};
 use crate::fixture::{ConfigFile, check_problems, check_value, load_text};
 
 #[test]
-fn a_key_may_stand_in_a_section_a_dotted_name_or_an_inline_table() {
+fn key_is_accepted_in_section_dotted_and_inline_form() {
     for text in [
         "[limits]\nrecipients = 500\n",
         "limits.recipients = 500\n",
@@ -39,7 +39,7 @@ fn an_empty_list_of_addresses_switches_a_listener_off() {
 }
 
 #[test]
-fn values_without_a_plain_text_are_refused_with_their_key() {
+fn values_of_unsupported_types_are_refused_with_their_key() {
     let refused = "the value must be a string, a number, true or false, or a list of these";
     for value in ["2026-01-01", "12:30:00", "[[\"*:1\"]]", "[{ port = 1 }]", "[1979-05-27T07:32:00Z]"] {
         let expected = format!("line 2: listen.smtp: {refused}");
@@ -58,7 +58,7 @@ fn a_section_with_a_value_is_refused() {
 }
 
 #[test]
-fn tables_are_read_down_to_a_fixed_depth() {
+fn nesting_of_tables_is_limited() {
     let nested = |depth: usize| format!("{}x = 1\n", "a.".repeat(depth));
     let parsed = parse(&nested(CONFIGURATION_DEPTH_MAX - 1)).expect("it is TOML");
     assert_eq!((parsed.raw.len(), parsed.problems.len()), (1, 0));
@@ -80,7 +80,7 @@ fn empty_sections_are_known_or_reported() {
 }
 
 #[test]
-fn errors_of_the_grammar_name_the_line_and_stop_the_check() {
+fn syntax_error_names_the_line_and_stops_the_check() {
     let first_problem = |text: &str| {
         let error = load_text(text).expect_err(text);
         assert_eq!(error.problems.len(), 1, "{error}");
@@ -106,7 +106,7 @@ fn a_file_is_read_up_to_its_maximum_length() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named_in_the_error() {
+fn unreadable_file_is_named_in_the_error() {
     let file = ConfigFile::new("");
     let check = |sources: &ConfigSources, reason: &str| {
         let error = load(sources).expect_err("it cannot be read").to_string();
@@ -123,7 +123,7 @@ fn a_file_that_cannot_be_read_is_named_in_the_error() {
 #[test]
 fn assignments_are_split_at_the_first_equals_sign() {
     let (key, value) =
-        parse_assignment(" log.filter = imap=debug,smtp=trace ", Source::CommandLine).expect("it is one");
+        parse_assignment(" log.filter = imap=debug,smtp=trace ", Source::CommandLine).expect("the assignment is valid");
     assert_eq!((key.as_str(), value.texts.as_slice()), ("log.filter", &["imap=debug,smtp=trace".to_owned()][..]));
     let refused = parse_assignment("log.filter", Source::Demo).expect_err("it has no value");
     assert_eq!(refused.to_string(), "\"log.filter\" is not of the form section.key=value");

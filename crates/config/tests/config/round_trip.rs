@@ -53,7 +53,7 @@ fn file_text<'a>(values: impl Iterator<Item = (&'a str, String)>) -> String {
     })
 }
 
-fn shown(config: &Config) -> Vec<(&'static str, String)> {
+fn effective_values(config: &Config) -> Vec<(&'static str, String)> {
     config.effective().into_iter().map(|effective| (effective.name, effective.value)).collect()
 }
 
@@ -61,12 +61,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn random_values_read_back_as_they_are_shown(numbers in prop::collection::vec(any::<u64>(), KEYS.len())) {
+    fn random_values_round_trip(numbers in prop::collection::vec(any::<u64>(), KEYS.len())) {
         let independent = |key: &&Key| !DEPENDENT_KEYS.iter().any(|name| key.name.starts_with(name));
         let chosen = KEYS.iter().filter(independent).zip(numbers).map(|(key, number)| (key.name, value_text(key, number)));
         let first = load_text(&file_text(chosen)).expect("every value is valid");
-        let second = load_text(&file_text(shown(&first).into_iter())).expect("what is shown is valid");
-        prop_assert_eq!(shown(&first), shown(&second));
+        let second = load_text(&file_text(effective_values(&first).into_iter())).expect("what is shown is valid");
+        prop_assert_eq!(effective_values(&first), effective_values(&second));
         prop_assert!(second.sources.len() == KEYS.len(), "every key is set");
     }
 
@@ -79,7 +79,7 @@ proptest! {
 }
 
 #[test]
-fn the_list_of_the_terminal_has_every_key_with_its_default_and_its_bounds() {
+fn terminal_list_has_every_key_with_default_and_bounds() {
     let text = reference::terminal_text();
     for section in SECTIONS {
         assert_eq!(text.matches(&format!("[{}]  ", section.name)).count(), 1, "{}", section.name);

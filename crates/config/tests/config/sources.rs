@@ -7,7 +7,7 @@ use config::{ConfigSources, Source, load};
 use crate::fixture::{ConfigFile, check_problems, check_value, owned};
 
 #[test]
-fn the_last_assignment_of_a_key_counts() {
+fn last_assignment_of_a_key_wins() {
     let overrides = owned(&["limits.recipients=200", "limits.recipients=300"]);
     let config = load(&ConfigSources { overrides, ..ConfigSources::default() }).expect("both are valid");
     assert_eq!(config.limits.recipients, 300);
@@ -39,7 +39,7 @@ fn each_source_overrides_the_one_before_it() {
 }
 
 #[test]
-fn sources_are_named_where_the_configuration_is_shown() {
+fn sources_are_shown_with_the_effective_values() {
     let shown = [Source::Default, Source::File(12), Source::CommandLine, Source::Demo].map(|source| source.to_string());
     assert_eq!(shown, ["default", "file, line 12", "command line", "demo"]);
     let file = ConfigFile::new("\n[imap]\nerrors = 5\n");
@@ -59,7 +59,7 @@ fn sources_are_named_where_the_configuration_is_shown() {
 }
 
 #[test]
-fn problems_of_the_file_come_first_in_the_order_of_their_lines() {
+fn file_problems_come_first_in_line_order() {
     let file = ConfigFile::new("[smtp]\nerrors = 0\n[imap]\nerrors = 1001\n[limits]\nrecipients = 1\n");
     let overrides = owned(&["no assignment", "pop3.idle_timeout=1s"]);
     let preset = owned(&["zzzz=1"]);
@@ -77,7 +77,7 @@ fn problems_of_the_file_come_first_in_the_order_of_their_lines() {
 }
 
 #[test]
-fn the_error_names_the_file_or_none() {
+fn error_names_the_file_if_there_is_one() {
     let file = ConfigFile::new("[smtp]\nerrors = 0\n");
     let error = load(&file.sources()).expect_err("it is out of range");
     assert_eq!(

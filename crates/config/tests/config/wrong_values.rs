@@ -25,7 +25,7 @@ fn error_of_kind(kind: &str, value: &str) -> Option<String> {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_is_refused_for_every_key() {
+fn value_of_the_wrong_kind_is_refused_for_every_key() {
     let value = "no such value";
     let mut refused = 0;
     for key in KEYS {
@@ -59,7 +59,7 @@ fn an_empty_value_is_refused_where_a_value_is_needed() {
 }
 
 #[test]
-fn numbers_with_a_sign_a_fraction_or_a_unit_are_refused() {
+fn signed_fractional_and_suffixed_numbers_are_refused() {
     let check = |value: &str, shown: &str| {
         let expected = format!("line 2: router.queue: {shown:?} is not a whole number");
         check_problems(load_text(&format!("[router]\nqueue = {value}\n")), &[&expected]);
@@ -126,7 +126,7 @@ fn unknown_keys_are_refused_with_their_source() {
 }
 
 #[test]
-fn a_wrong_value_under_the_old_name_of_a_key_is_reported_under_the_new_one() {
+fn error_under_an_old_name_reports_the_new_name() {
     check_problems(
         load_text("[native]\ndatabase_makers = [\"ann\", \"bob\"]\n"),
         &["line 2: native.database_creators: this key takes one value, not a list"],
@@ -134,7 +134,7 @@ fn a_wrong_value_under_the_old_name_of_a_key_is_reported_under_the_new_one() {
 }
 
 #[test]
-fn the_old_name_on_the_command_line_warns_without_a_line() {
+fn old_name_on_the_command_line_warns_without_line_number() {
     let config = load_assignments(&["native.database_makers=*/Acme"]).expect("the old name works");
     assert_eq!(config.native.database_creators, "*/Acme");
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
