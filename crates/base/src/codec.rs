@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn encoded_values_round_trip() {
         let mut encoder = Encoder::new();
         encoder.u8(1).u16(2).u32(3).u64(4).i64(-5).varint(300).bytes(b"six").text("sieben");
         let record = encoder.finish();

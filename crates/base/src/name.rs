@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_covers_what_lies_below() {
+    fn wildcard_matches_names_below_it() {
         let pattern = Name::new("*/Sales/Acme");
         assert!(pattern.matches(&Name::new("Ann Smith/Sales/Acme")));
         assert!(!pattern.matches(&Name::new("Ann Smith/Research/Acme")));

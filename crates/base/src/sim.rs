@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_moves_only_when_told() {
+    fn clock_moves_only_on_advance() {
         let clock = SimClock::new();
         let start = clock.now();
         assert_eq!(clock.now(), start);

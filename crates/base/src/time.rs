@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arithmetic_stops_at_the_ends() {
+    fn timestamp_arithmetic_saturates() {
         let start = Timestamp::from_seconds(10);
         assert_eq!(start.after(Duration::from_secs(5)).seconds(), 15);
         assert_eq!(start.before(Duration::from_secs(15)).seconds(), -5);

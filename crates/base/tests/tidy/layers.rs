@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_point_down() {
+    fn only_references_to_lower_layers_are_permitted() {
         assert!(
             !refused("store", "base")
                 && !refused("imap", "store")

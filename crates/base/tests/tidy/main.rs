@@ -65,7 +65,7 @@ fn a_crate_has_one_binary_of_integration_tests() {
 }
 
 #[test]
-fn documents_name_what_exists() {
+fn documents_name_only_existing_things() {
     check(documents::RULES, documents::findings());
 }
 

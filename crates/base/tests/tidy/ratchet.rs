@@ -104,9 +104,13 @@ mod tests {
     #[test]
     fn the_list_can_only_shrink() {
         assert_eq!(complaints("length a.rs::f 80", 80), Vec::<String>::new());
-        assert_eq!(complaints("length a.rs::f 80", 79).len(), 1, "a line that says too much is to be lowered");
+        assert_eq!(complaints("length a.rs::f 80", 79).len(), 1, "a size above the measured one must be lowered");
         assert_eq!(complaints("length a.rs::f 80", 81).len(), 1, "nothing on the list may grow");
         assert_eq!(complaints("# nothing", 81).len(), 1, "new offenders fail");
-        assert_eq!(complaints("length a.rs::f 80\nlength a.rs::g 75", 80).len(), 1, "lines without an offender go");
+        assert_eq!(
+            complaints("length a.rs::f 80\nlength a.rs::g 75", 80).len(),
+            1,
+            "a line without an offender must be removed"
+        );
     }
 }

@@ -126,7 +126,7 @@ impl<'a> Visit<'a> for NestingVisitor {
         }
     }
 
-    /// Nested functions are measured separately.
+    /// Skips nested functions, which are measured separately.
     fn visit_item_fn(&mut self, _: &'a syn::ItemFn) {}
 }
 
