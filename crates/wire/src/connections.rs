@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_for_the_last_connection_ends() {
+    async fn wait_ends_when_the_last_connection_closes() {
         let connections = Connections::new(ConnectionLimits { total_max: 4, per_address_max: 2 });
         connections.wait_until_empty().await;
         let admission = connections.admit(&Peer::local()).expect("within the limit");

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_told_apart() {
+    fn loopback_addresses_are_recognized() {
         check("127.0.0.1:25", true, "127.0.0.1:25");
         check("[::1]:25", true, "[::1]:25");
         check("[::ffff:127.0.0.9]:25", true, "127.0.0.9:25");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn mechanisms_are_offered_only_in_private() {
+    fn mechanisms_are_offered_only_over_encryption() {
         let stranger = Peer::network("192.0.2.1:25".parse().expect("an address")).numbered(7);
         let offered = |peer: &Peer| {
             let context = peer.login_context(LoginProtocol::Imap, &Mechanism::ALL);

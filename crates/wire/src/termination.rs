@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_signal_is_seen_before_and_after_it_is_sent() {
+    async fn termination_is_seen_by_earlier_and_later_waiters() {
         let termination = SessionTermination::default();
         let waiter = tokio::spawn({
             let termination = termination.clone();

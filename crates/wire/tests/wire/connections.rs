@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn connections_are_admitted_as_counting_a_list_would(
+    fn admission_matches_a_plain_list(
         total_max in 0usize..8,
         per_address_max in 0usize..4,
         steps in prop::collection::vec((any::<bool>(), 0usize..ADDRESSES.len(), any::<prop::sample::Index>()), 0..60),
@@ -59,9 +59,9 @@ proptest! {
                     admitted.push(counted(address));
                 }
             } else {
-                let place = ending.index(admitted.len());
-                admitted.remove(place);
-                admissions.remove(place);
+                let position = ending.index(admitted.len());
+                admitted.remove(position);
+                admissions.remove(position);
             }
             prop_assert_eq!(connections.count(), admitted.len());
         }
@@ -69,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn a_refusal_says_which_limit_is_reached() {
+fn refusal_names_the_reached_limit() {
     assert_eq!(LimitReached::Total.to_string(), "too many connections to this server");
     assert_eq!(LimitReached::PerAddress.to_string(), "too many connections from your address");
 }

@@ -51,8 +51,8 @@ impl OtherClient {
         config
     }
 
-    /// Shakes hands with a server of HTTP/2. Returns the server's end.
-    async fn shake_hands_h2(&self, tls: &Tls) -> io::Result<Stream> {
+    /// Performs a TLS handshake with an HTTP/2 server. Returns the server's end.
+    async fn handshake_h2(&self, tls: &Tls) -> io::Result<Stream> {
         let (client, server) = Stream::duplex(1 << 16);
         let connector = TlsConnector::from(Arc::new(self.config()));
         let name = ServerName::try_from("mail.test").expect("a name");
@@ -61,8 +61,8 @@ impl OtherClient {
     }
 }
 
-/// Shakes hands in memory. Returns `true` if both ends agree.
-async fn agree(tls: &Tls, trust: &ClientTls, server_name: &str) -> bool {
+/// Performs a TLS handshake in memory. Returns `true` if both ends complete it.
+async fn handshake_succeeds(tls: &Tls, trust: &ClientTls, server_name: &str) -> bool {
     let (client, server) = Stream::duplex(1 << 16);
     let (client, server) = tokio::join!(client.connect_tls(trust, server_name), server.accept_tls(tls));
     client.is_ok() && server.is_ok()
@@ -75,8 +75,8 @@ async fn the_name_of_the_server_must_be_in_its_certificate() {
     let strict = ClientTls::trusting(chain.as_bytes()).expect("a certificate");
     let lax = ClientTls::opportunistic().expect("valid settings");
     for (name, expected) in [("mail.test", true), ("mail.test.", true), ("other.test", false), ("192.0.2.1", false)] {
-        assert_eq!(agree(&tls, &strict, name).await, expected, "{name}");
-        assert!(agree(&tls, &lax, name).await, "{name}");
+        assert_eq!(handshake_succeeds(&tls, &strict, name).await, expected, "{name}");
+        assert!(handshake_succeeds(&tls, &lax, name).await, "{name}");
     }
 }
 
@@ -90,12 +90,12 @@ fn names_that_no_certificate_can_contain_are_refused() {
 }
 
 #[tokio::test]
-async fn roots_that_cannot_be_parsed_are_left_out_if_there_are_others() {
+async fn invalid_roots_are_skipped_if_others_are_valid() {
     let (chain, key) = certificate("mail.test");
     let tls = Tls::new(chain.as_bytes(), key.as_bytes()).expect("the pair is valid");
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let trust = ClientTls::trusting(format!("{broken}{chain}{broken}").as_bytes()).expect("one of them is valid");
-    assert!(agree(&tls, &trust, "mail.test").await);
+    assert!(handshake_succeeds(&tls, &trust, "mail.test").await);
     let refused = |pem: &str| ClientTls::trusting(pem.as_bytes()).err().map(|error| error.to_string());
     let none = "no certificate in PEM form was found: none of the certificates can be used as a root";
     assert_eq!(refused(broken).as_deref(), Some(none));
@@ -104,19 +104,19 @@ async fn roots_that_cannot_be_parsed_are_left_out_if_there_are_others() {
 }
 
 #[tokio::test]
-async fn a_server_that_presents_a_certificate_is_identified_by_it() {
+async fn client_certificate_is_verified_and_returned() {
     let (root, own_key) = certificate("branch.test");
     let (chain, key) = certificate("mail.test");
     let tls = Tls::with_client_roots(chain.as_bytes(), key.as_bytes(), Some(root.as_bytes()));
     let tls = tls.expect("the files are valid");
-    let stranger = OtherClient::trusting(&chain).shake_hands_h2(&tls).await.expect("a certificate is optional");
+    let stranger = OtherClient::trusting(&chain).handshake_h2(&tls).await.expect("a certificate is optional");
     assert_eq!(stranger.peer_certificate(), None);
     let known = OtherClient { own: Some((root.clone(), own_key)), ..OtherClient::trusting(&chain) };
-    let known = known.shake_hands_h2(&tls).await.expect("the root has signed it");
+    let known = known.handshake_h2(&tls).await.expect("the root has signed it");
     let expected = CertificateDer::from_pem_slice(root.as_bytes()).expect("a certificate");
     assert_eq!(known.peer_certificate(), Some(expected.as_ref()));
     let other = OtherClient { own: Some(certificate("branch.test")), ..OtherClient::trusting(&chain) };
-    assert!(other.shake_hands_h2(&tls).await.is_err(), "the same name, another key");
+    assert!(other.handshake_h2(&tls).await.is_err(), "the same name, another key");
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn http_2_must_be_among_the_offered_protocols() {
     let offers: [(&[&[u8]], bool); 3] = [(&[b"h2"], true), (&[b"http/1.1", b"h2"], true), (&[b"http/1.1"], false)];
     for (protocols, expected) in offers {
         let client = OtherClient { protocols, ..OtherClient::trusting(&chain) };
-        assert_eq!(client.shake_hands_h2(&tls).await.is_ok(), expected, "{protocols:?}");
+        assert_eq!(client.handshake_h2(&tls).await.is_ok(), expected, "{protocols:?}");
     }
 }
 
@@ -135,7 +135,7 @@ async fn older_clients_use_tls_1_2() {
     let (chain, key) = certificate("mail.test");
     let tls = Tls::new(chain.as_bytes(), key.as_bytes()).expect("the pair is valid");
     let client = OtherClient { versions: OLD_VERSION, ..OtherClient::trusting(&chain) };
-    let server = client.shake_hands_h2(&tls).await.expect("both know TLS 1.2");
+    let server = client.handshake_h2(&tls).await.expect("both know TLS 1.2");
     let facts = server.tls_facts().expect("the handshake is over");
     assert_eq!(facts.version, "TLSv1.2");
     assert!(facts.cipher.starts_with("TLS_ECDHE_ECDSA_WITH_"), "{facts:?}");
@@ -145,25 +145,25 @@ async fn older_clients_use_tls_1_2() {
 async fn a_handshake_has_a_time_limit() {
     let (_client, server) = Stream::duplex(1 << 16);
     let begun = tokio::time::Instant::now();
-    let error = server.accept_tls(&tls("mail.test")).await.expect_err("the client says nothing");
+    let error = server.accept_tls(&tls("mail.test")).await.expect_err("the client sends nothing");
     assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, HANDSHAKE_TIME_MAX));
     let (client, _server) = Stream::duplex(1 << 16);
     let trust = ClientTls::opportunistic().expect("valid settings");
-    let error = client.connect_tls(&trust, "mail.test").await.expect_err("the server says nothing");
+    let error = client.connect_tls(&trust, "mail.test").await.expect_err("the server sends nothing");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
 
 #[tokio::test]
-async fn an_encrypted_stream_that_is_cut_off_is_not_an_orderly_end() {
+async fn truncated_tls_stream_is_an_error() {
     let (client, server) = Stream::duplex(1 << 16);
     let (mut client, mut server) = encrypt(client, server).await;
     client.write_all(b"a1 APPEND").await.expect("within the limit");
     client.flush().await.expect("within the limit");
     drop(client);
-    let mut heard = Vec::new();
-    assert_eq!(server.receive(&mut heard).await.expect("what was sent"), 9);
-    let error = server.receive(&mut heard).await.expect_err("the end was not announced");
-    assert_eq!((error.kind(), heard.as_slice()), (io::ErrorKind::UnexpectedEof, &b"a1 APPEND"[..]));
+    let mut received = Vec::new();
+    assert_eq!(server.receive(&mut received).await.expect("the bytes before the end"), 9);
+    let error = server.receive(&mut received).await.expect_err("the end was not announced");
+    assert_eq!((error.kind(), received.as_slice()), (io::ErrorKind::UnexpectedEof, &b"a1 APPEND"[..]));
 }
 
 #[tokio::test]
@@ -171,11 +171,11 @@ async fn a_receive_appends_a_limited_number_of_bytes() {
     let (mut client, mut server) = Stream::duplex(1 << 20);
     client.write_all(&vec![b'x'; 3 * RECEIVE_BYTES_MAX + 1]).await.expect("within the limit");
     client.shutdown().await.expect("the server is there");
-    let mut heard = b"before ".to_vec();
+    let mut received = b"before ".to_vec();
     let mut lengths = Vec::new();
     while lengths.last() != Some(&0) {
-        lengths.push(server.receive(&mut heard).await.expect("bytes come"));
+        lengths.push(server.receive(&mut received).await.expect("bytes come"));
     }
     assert_eq!(lengths, [RECEIVE_BYTES_MAX, RECEIVE_BYTES_MAX, RECEIVE_BYTES_MAX, 1, 0]);
-    assert!(heard.starts_with(b"before x") && heard.len() == 7 + 3 * RECEIVE_BYTES_MAX + 1);
+    assert!(received.starts_with(b"before x") && received.len() == 7 + 3 * RECEIVE_BYTES_MAX + 1);
 }

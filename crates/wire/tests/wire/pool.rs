@@ -25,13 +25,13 @@ fn hold_worker(pool: &Pool) -> mpsc::Sender<()> {
         started.send(()).expect("the test waits");
         let _ = released.recv();
     })
-    .expect("there is a place");
+    .expect("the queue has space");
     has_started.recv().expect("the job starts");
     release
 }
 
 #[tokio::test]
-async fn outcomes_come_back_to_their_callers() {
+async fn results_are_returned_to_their_callers() {
     let pool = pool(3, 8);
     let mut callers = Vec::new();
     for number in 0..200u64 {
@@ -48,11 +48,11 @@ async fn outcomes_come_back_to_their_callers() {
 }
 
 #[tokio::test]
-async fn a_panic_is_an_error_and_the_worker_goes_on() {
+async fn panic_is_an_error_and_the_worker_continues() {
     let pool = pool(1, 4);
     let failed: Result<(), _> = pool.run(|| panic!("on purpose")).await;
     assert_eq!(failed, Err(PoolError::Panicked("on purpose".to_owned())));
-    pool.spawn(|| panic!("again")).expect("there is a place");
+    pool.spawn(|| panic!("again")).expect("the queue has space");
     assert_eq!(pool.run(|| 7).await, Ok(7));
     pool.close();
     assert_eq!(pool.report().panicked, 2);
@@ -62,8 +62,8 @@ async fn a_panic_is_an_error_and_the_worker_goes_on() {
 async fn a_full_queue_refuses_spawn_and_delays_run() {
     let pool = pool(1, 2);
     let release = hold_worker(&pool);
-    pool.spawn(|| ()).expect("first place");
-    pool.spawn(|| ()).expect("second place");
+    pool.spawn(|| ()).expect("the queue has space");
+    pool.spawn(|| ()).expect("the queue has space");
     assert_eq!(pool.spawn(|| ()), Err(PoolError::Full));
     let waiting = tokio::spawn({
         let pool = pool.clone();
@@ -77,7 +77,7 @@ async fn a_full_queue_refuses_spawn_and_delays_run() {
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_is_skipped_where_that_was_asked_for() {
+async fn abandoned_awaited_jobs_are_skipped() {
     let pool = pool(1, 8);
     let ran = Arc::new(AtomicUsize::new(0));
     let release = hold_worker(&pool);
@@ -94,7 +94,7 @@ async fn what_nobody_waits_for_is_skipped_where_that_was_asked_for() {
             tokio::task::yield_now().await;
         }
         caller.abort();
-        assert!(caller.await.expect_err("it was given up").is_cancelled());
+        assert!(caller.await.expect_err("it was aborted").is_cancelled());
     }
     drop(release);
     assert_eq!(pool.run_awaited(|| 7).await, Ok(7));
@@ -104,7 +104,7 @@ async fn what_nobody_waits_for_is_skipped_where_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn closing_runs_what_is_queued_and_refuses_the_rest() {
+async fn closing_runs_queued_jobs_and_refuses_new_ones() {
     let pool = pool(1, 8);
     let ran = Arc::new(AtomicUsize::new(0));
     let release = hold_worker(&pool);
@@ -113,7 +113,7 @@ async fn closing_runs_what_is_queued_and_refuses_the_rest() {
         pool.spawn(move || {
             ran.fetch_add(1, Ordering::SeqCst);
         })
-        .expect("there is a place");
+        .expect("the queue has space");
     }
     drop(release);
     pool.close();
@@ -138,7 +138,7 @@ async fn a_job_outlives_the_task_that_waits_for_it() {
 }
 
 #[test]
-fn the_last_owner_may_be_a_job() {
+fn last_handle_may_be_dropped_by_a_job() {
     let pool = pool(2, 4);
     let (sender, receiver) = mpsc::channel();
     let held = pool.clone();
@@ -147,20 +147,20 @@ fn the_last_owner_may_be_a_job() {
         drop(held);
         sender.send(()).expect("the test waits");
     })
-    .expect("there is a place");
+    .expect("the queue has space");
     drop(pool);
     drop(release);
     assert_eq!(receiver.recv(), Ok(()));
 }
 
 #[test]
-fn the_times_of_waiting_and_of_running_are_counted_apart() {
+fn waiting_and_running_times_are_counted_separately() {
     let clock = Arc::new(SimClock::new());
     let pool = pool_with_clock(1, 8, &clock);
     let release = hold_worker(&pool);
-    pool.spawn(|| ()).expect("first place");
+    pool.spawn(|| ()).expect("the queue has space");
     clock.advance(Duration::from_secs(2));
-    pool.spawn(|| ()).expect("second place");
+    pool.spawn(|| ()).expect("the queue has space");
     clock.advance(Duration::from_secs(3));
     let report = pool.report();
     assert_eq!((report.busy, report.depth, report.completed), (1, 2, 0));
@@ -184,7 +184,7 @@ async fn options_out_of_range_are_clamped() {
 }
 
 #[tokio::test]
-async fn a_panic_without_a_text_is_an_error_too() {
+async fn panic_without_text_is_an_error() {
     let pool = pool(1, 1);
     let failed: Result<(), _> = pool.run(|| std::panic::panic_any(7)).await;
     assert_eq!(failed, Err(PoolError::Panicked("no text".to_owned())));
@@ -193,10 +193,10 @@ async fn a_panic_without_a_text_is_an_error_too() {
 }
 
 #[tokio::test]
-async fn a_caller_that_waits_for_a_place_is_told_that_the_pool_closes() {
+async fn caller_waiting_for_queue_space_gets_closed() {
     let pool = pool(1, 1);
     let release = hold_worker(&pool);
-    pool.spawn(|| ()).expect("the only place");
+    pool.spawn(|| ()).expect("the queue has space for one job");
     let waiting = tokio::spawn({
         let pool = pool.clone();
         async move { pool.run(|| 1).await }
@@ -209,5 +209,5 @@ async fn a_caller_that_waits_for_a_place_is_told_that_the_pool_closes() {
     assert_eq!(waiting.await.expect("no panic"), Err(PoolError::Closed));
     drop(release);
     closing.join().expect("no panic");
-    assert_eq!(pool.report().completed, 2, "what was queued has run");
+    assert_eq!(pool.report().completed, 2, "the queued job has run");
 }

@@ -12,8 +12,8 @@ use wire::{ClientTls, Stream, Tls, TlsError};
 
 /// Creates a self-signed certificate and its key in PEM form.
 pub fn certificate(name: &str) -> (String, String) {
-    let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a name makes a certificate");
-    (made.cert.pem(), made.signing_key.serialize_pem())
+    let certified = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a name makes a certificate");
+    (certified.cert.pem(), certified.signing_key.serialize_pem())
 }
 
 /// Creates the settings of a server with a new certificate.
@@ -22,33 +22,33 @@ pub fn tls(name: &str) -> Tls {
     Tls::new(chain.as_bytes(), key.as_bytes()).expect("the pair is valid")
 }
 
-/// Shakes hands between two ends.
+/// Performs a TLS handshake between two ends. Returns the encrypted ends.
 pub async fn encrypt(client: Stream, server: Stream) -> (Stream, Stream) {
     let tls = tls("mail.test");
     let trust = ClientTls::opportunistic().expect("valid settings");
     let (client, server) = tokio::join!(client.connect_tls(&trust, "mail.test"), server.accept_tls(&tls));
-    (client.expect("the client shakes hands"), server.expect("the server shakes hands"))
+    (client.expect("the client completes the handshake"), server.expect("the server completes the handshake"))
 }
 
 /// Sends each text from one end, waits for it at the other, and answers with it in capitals.
-async fn check_talk(client: &mut Stream, server: &mut Stream) {
+async fn check_exchange(client: &mut Stream, server: &mut Stream) {
     let even = "x".repeat(300_000);
     let varied = uneven_text(120_000);
     for text in ["a1 NOOP\r\n", "", "a2 SELECT INBOX\r\n", &even, &varied, "a3 LOGOUT\r\n"] {
         let ask = async {
             client.write_all(text.as_bytes()).await.expect("the server reads");
             client.flush().await.expect("the server reads");
-            let mut heard = vec![0; text.len()];
-            client.read_exact(&mut heard).await.expect("the answer comes");
-            assert!(heard == text.to_uppercase().as_bytes());
+            let mut received = vec![0; text.len()];
+            client.read_exact(&mut received).await.expect("the answer comes");
+            assert!(received == text.to_uppercase().as_bytes());
         };
         let answer = async {
-            let mut heard = Vec::new();
-            while heard.len() < text.len() {
-                assert_ne!(server.receive(&mut heard).await.expect("bytes come"), 0);
+            let mut received = Vec::new();
+            while received.len() < text.len() {
+                assert_ne!(server.receive(&mut received).await.expect("bytes come"), 0);
             }
-            assert!(heard == text.as_bytes());
-            server.write_all(heard.to_ascii_uppercase().as_slice()).await.expect("the client reads");
+            assert!(received == text.as_bytes());
+            server.write_all(received.to_ascii_uppercase().as_slice()).await.expect("the client reads");
             server.flush().await.expect("the client reads");
         };
         tokio::join!(ask, answer);
@@ -66,18 +66,18 @@ async fn check_upgrades(client: Stream, server: Stream) {
     let mut client = client;
     let mut server = server;
     assert!(!client.is_tls() && client.tls_facts().is_none());
-    check_talk(&mut client, &mut server).await;
+    check_exchange(&mut client, &mut server).await;
     let (mut client, mut server) = encrypt(client, server).await;
     assert!(client.is_tls() && server.is_tls());
     assert_eq!(server.tls_facts().map(|facts| facts.version), Some("TLSv1.3"));
     assert_eq!(server.tls_facts(), client.tls_facts());
-    check_talk(&mut client, &mut server).await;
+    check_exchange(&mut client, &mut server).await;
     client.start_deflate();
     server.start_deflate();
-    check_talk(&mut client, &mut server).await;
+    check_exchange(&mut client, &mut server).await;
     server.release_idle_memory();
     client.release_idle_memory();
-    check_talk(&mut client, &mut server).await;
+    check_exchange(&mut client, &mut server).await;
     server.shutdown().await.expect("the client is there");
     assert_eq!(client.receive(&mut Vec::new()).await.expect("an orderly end"), 0);
 }
@@ -121,7 +121,7 @@ async fn tls_is_not_started_twice_or_above_deflate() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_serves_the_next_handshake() {
+async fn replaced_certificate_is_used_by_the_next_handshake() {
     let (first_chain, first_key) = certificate("mail.test");
     let (second_chain, second_key) = certificate("mail.test");
     let tls = Tls::new(first_chain.as_bytes(), first_key.as_bytes()).expect("the pair is valid");
@@ -139,7 +139,7 @@ async fn a_new_certificate_serves_the_next_handshake() {
 }
 
 #[test]
-fn files_that_are_no_certificates_are_refused() {
+fn invalid_certificate_files_are_refused() {
     let (chain, key) = certificate("mail.test");
     let check = |chain: &[u8], key: &[u8], expected: &str| {
         let error = Tls::new(chain, key).expect_err("a file is broken").to_string();
@@ -152,7 +152,7 @@ fn files_that_are_no_certificates_are_refused() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_deflate_are_an_error() {
+async fn invalid_deflate_data_is_an_error() {
     let (mut client, mut server) = Stream::duplex(1 << 16);
     server.start_deflate();
     client.write_all(&[0xFF; 64]).await.expect("within the limit");
@@ -161,7 +161,7 @@ async fn bytes_that_are_no_deflate_are_an_error() {
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_shake_hands_is_an_error() {
+async fn plaintext_instead_of_a_handshake_is_an_error() {
     let (mut client, server) = Stream::duplex(1 << 16);
     client.write_all(b"EHLO client.test\r\n").await.expect("within the limit");
     drop(client);
@@ -171,9 +171,9 @@ async fn a_peer_that_does_not_shake_hands_is_an_error() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Bytes written in any pieces, with flushes and pauses in between, arrive unchanged.
+    /// Checks that bytes written in any pieces, with flushes and pauses in between, arrive unchanged.
     #[test]
-    fn deflate_carries_every_piece(
+    fn deflate_preserves_data_in_any_pieces(
         pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..20_000), any::<bool>()), 0..12),
         capacity in 1usize..5_000,
     ) {
@@ -193,10 +193,10 @@ proptest! {
                 }
                 client.shutdown().await.expect("the server reads");
             };
-            let mut heard = Vec::new();
-            let receive = async { while server.receive(&mut heard).await.expect("valid bytes") > 0 {} };
+            let mut received = Vec::new();
+            let receive = async { while server.receive(&mut received).await.expect("valid bytes") > 0 {} };
             tokio::join!(send, receive);
-            assert!(heard == expected);
+            assert!(received == expected);
         });
     }
 }
