@@ -341,11 +341,11 @@ mod tests {
     fn database(sample: &Sample) -> Access<level::Designer> {
         let acl = Acl::open_to_all(AclLevel::Reader);
         let new = NewDatabase::new(PATH, "Talk", DatabaseKind::Standard, acl);
-        authorize_server(&sample.instance.notes.database_create(&new).expect("made")).expect("itself")
+        authorize_server(&sample.instance.notes.database_create(&new).expect("made")).expect("the server has access")
     }
 
     #[test]
-    fn all_templates_can_be_applied() {
+    fn supplied_templates_can_be_applied_repeatedly() {
         for template in templates::supplied() {
             let sample = Sample::new();
             let access = database(&sample);
@@ -362,12 +362,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refresh_follows_the_template_and_leaves_what_was_made_by_hand() {
+    fn refresh_applies_changes_and_skips_custom_views() {
         let sample = Sample::new();
         let notes = &sample.instance.notes;
         let access = database(&sample);
         let text = templates::FILES[0];
-        let old = Template::parse(text).expect("right");
+        let old = Template::parse(text).expect("the template is valid");
         let by_hand = ViewNote { title: "By Author".into(), selection: "SELECT @All".into(), ..ViewNote::default() };
         let writing = access.downgrade::<level::Depositor>();
         let accesses = [&writing];
@@ -380,7 +380,7 @@ mod tests {
             .replace("title = \"By Category\"", "title = \"By Kind\"")
             .replace("collapsed = true\ncolumns", "columns")
             .replace("label = \"Contents\"", "label = \"Text\"");
-        let new = Template::parse(&changed).expect("right");
+        let new = Template::parse(&changed).expect("the template is valid");
         let second = new.apply(notes, &access).expect("applied");
         assert_eq!((second.created, second.removed), (vec!["By Kind".to_owned()], vec!["By Category".to_owned()]));
         assert_eq!(second.changed, ["Topic", "Response"]);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template_is_told() {
+    fn invalid_template_is_refused_with_the_reason() {
         let check = |text: &str, expected: &str| {
             let error = Template::parse(text).expect_err("wrong").to_string();
             assert!(error.contains(expected), "{error}");
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_a_form_are_known_to_imports() {
+    fn fields_of_a_form_have_their_types() {
         let sample = Sample::new();
         let access = database(&sample);
         templates::TemplateCatalog::of(&sample.instance.data)

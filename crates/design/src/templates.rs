@@ -187,12 +187,13 @@ mod tests {
     const PLAN: &str = "name = \"plan\"\ntitle = \"Plan\"\nabout = \"What is to be done\"\n\
                         [[view]]\ntitle = \"All\"\nselection = 'SELECT @All'\ncolumns = [{ title = \"Subject\" }]\n";
 
-    struct Place {
+    /// A template catalog whose folder for custom templates lies in a temporary folder.
+    struct TestCatalog {
         folder: tempfile::TempDir,
         templates: TemplateCatalog,
     }
 
-    impl Place {
+    impl TestCatalog {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
             let templates = TemplateCatalog::new(folder.path().join("own"));
@@ -214,37 +215,40 @@ mod tests {
     }
 
     #[test]
-    fn those_that_come_with_the_program_are_right() {
+    fn supplied_templates_are_valid_and_listed() {
         let names = ["discussion", "document-library", "log", "mail", "names"].map(str::to_owned);
-        FILES.iter().for_each(|text| drop(Template::parse(text).expect("right")));
-        let place = Place::new();
-        assert_eq!(place.listed(), (Vec::new(), names.to_vec(), 0));
-        assert_eq!(place.templates.find_or_error("log").expect("there").name, "log");
-        let why = place.templates.find_or_error("zork").expect_err("there is none").to_string();
+        FILES.iter().for_each(|text| drop(Template::parse(text).expect("the template is valid")));
+        let catalog = TestCatalog::new();
+        assert_eq!(catalog.listed(), (Vec::new(), names.to_vec(), 0));
+        assert_eq!(catalog.templates.find_or_error("log").expect("there").name, "log");
+        let why = catalog.templates.find_or_error("zork").expect_err("there is none").to_string();
         assert!(why.contains("design list"), "{why}");
-        let why = place.templates.find_or_error("./plan.toml").expect_err("it is a file").to_string();
+        let why = catalog.templates.find_or_error("./plan.toml").expect_err("it is a file").to_string();
         assert!(why.contains("design add"), "{why}");
     }
 
     #[test]
-    fn own_ones_are_added_replaced_and_removed() {
-        let place = Place::new();
-        assert!(!place.add(PLAN).expect("it is one").1);
-        assert!(place.add(&PLAN.replace("\"Plan\"", "\"Plans\"")).expect("it is one").1, "it was there");
-        assert_eq!(place.templates.find_or_error("plan").expect("there").title, "Plans");
-        place.add(&PLAN.replace("\"plan\"", "\"log\"")).expect("it is one");
-        assert_eq!(
-            place.templates.find_or_error("log").expect("there").title,
-            "Plan",
-            "it goes before that of the program"
+    fn custom_templates_are_added_replaced_and_removed() {
+        let catalog = TestCatalog::new();
+        assert!(!catalog.add(PLAN).expect("the template is valid").1);
+        assert!(
+            catalog.add(&PLAN.replace("\"Plan\"", "\"Plans\"")).expect("the template is valid").1,
+            "it replaces the first one"
         );
-        let (own, supplied, wrong) = place.listed();
+        assert_eq!(catalog.templates.find_or_error("plan").expect("there").title, "Plans");
+        catalog.add(&PLAN.replace("\"plan\"", "\"log\"")).expect("the template is valid");
+        assert_eq!(
+            catalog.templates.find_or_error("log").expect("there").title,
+            "Plan",
+            "it takes precedence over the supplied one"
+        );
+        let (own, supplied, wrong) = catalog.listed();
         assert_eq!((own, supplied.len(), wrong), (vec!["log".to_owned(), "plan".to_owned()], 4, 0));
         for name in ["log", "plan"] {
-            place.templates.remove(name).expect("the mail file exists");
+            catalog.templates.remove(name).expect("the template exists");
         }
-        assert_eq!(place.templates.find_or_error("log").expect("there").title, supplied_log().title);
-        let again = place.templates.remove("plan").expect_err("it is gone").to_string();
+        assert_eq!(catalog.templates.find_or_error("log").expect("there").title, supplied_log().title);
+        let again = catalog.templates.remove("plan").expect_err("it is gone").to_string();
         assert!(again.contains("design list"), "{again}");
     }
 
@@ -253,41 +257,44 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_file_and_harms_no_other() {
-        let place = Place::new();
+    fn invalid_files_are_reported_without_affecting_others() {
+        let catalog = TestCatalog::new();
         let long = format!("{PLAN}# {}", "x".repeat(TEMPLATE_BYTES_MAX as usize));
         for text in ["", "name = 1", &PLAN.replace("@All", "@Zork"), &PLAN.replace("plan", "../plan"), &long] {
-            let why = place.add(text).expect_err("the value is reserved for databases without a quota");
+            let why = catalog.add(text).expect_err("the template is invalid");
             assert!(why.contains("mine.toml"), "{why}");
         }
-        place.add(PLAN).expect("it is one");
-        let path = |name: &str| place.folder.path().join("own").join(name);
+        catalog.add(PLAN).expect("the template is valid");
+        let path = |name: &str| catalog.folder.path().join("own").join(name);
         std::fs::write(path("other.toml"), PLAN).expect("written");
         std::fs::write(path("broken.toml"), "x").expect("written");
         std::fs::write(path("notes.txt"), "x").expect("written");
         std::fs::write(path("log.toml"), "x").expect("written");
-        let (own, supplied, wrong) = place.listed();
+        let (own, supplied, wrong) = catalog.listed();
         assert_eq!((own, supplied.len(), wrong), (vec!["plan".to_owned()], 4, 3));
-        assert!(place.templates.find_or_error("log").is_err(), "it is replaced by nothing that can be used");
-        let why = place.templates.find_or_error("other").expect_err("it has another name").to_string();
+        assert!(catalog.templates.find_or_error("log").is_err(), "the invalid file hides the supplied one");
+        let why = catalog.templates.find_or_error("other").expect_err("it has another name").to_string();
         assert!(why.contains("name = \"plan\""), "{why}");
         for name in ["../mine", "own/plan", "", "Plan"] {
-            assert!(place.templates.find_or_error(name).is_err() && place.templates.remove(name).is_err(), "{name:?}");
+            assert!(
+                catalog.templates.find_or_error(name).is_err() && catalog.templates.remove(name).is_err(),
+                "{name:?}"
+            );
         }
     }
 
     #[test]
-    fn there_are_not_more_than_so_many() {
-        let place = Place::new();
+    fn number_of_custom_templates_is_limited() {
+        let catalog = TestCatalog::new();
         for number in 0..CUSTOM_TEMPLATES_MAX {
-            place.add(&PLAN.replace("\"plan\"", &format!("\"plan-{number}\""))).expect("within the limit");
+            catalog.add(&PLAN.replace("\"plan\"", &format!("\"plan-{number}\""))).expect("within the limit");
         }
-        assert!(place.add(PLAN).expect_err("there is none").contains("design remove"));
-        place.add(&PLAN.replace("\"plan\"", "\"plan-0\"")).expect("it replaces one");
+        assert!(catalog.add(PLAN).expect_err("there is none").contains("design remove"));
+        catalog.add(&PLAN.replace("\"plan\"", "\"plan-0\"")).expect("it replaces one");
     }
 
     #[test]
-    fn a_folder_that_cannot_be_read_is_told_and_leaves_those_of_the_program() {
+    fn unreadable_folder_is_reported_and_supplied_templates_remain() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("own"), "no folder").expect("written");
         let listed = TemplateCatalog::new(folder.path().join("own")).all();

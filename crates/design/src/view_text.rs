@@ -376,8 +376,8 @@ x := "a";
     }
 
     #[test]
-    fn a_view_is_written_as_it_is_read() {
-        let view = read(BY_CATEGORY).expect("right");
+    fn view_text_round_trips() {
+        let view = read(BY_CATEGORY).expect("the text is valid");
         assert_eq!(ViewText::of(&view).text(), BY_CATEGORY);
         assert_eq!((view.title.as_str(), view.design.refresh), ("Shelves\\By Category", Refresh::Hours(12)));
         let columns = &view.design.columns;
@@ -385,24 +385,27 @@ x := "a";
         assert_eq!(columns[3].formula.as_deref(), Some("x := \"a\";\n@Length(x)"));
         view.check(base::ViewId(1)).expect("it can be indexed");
         let short = "[[view]]\ntitle = \"All\"\nselection = \"SELECT @All\"\ncolumns = []\n";
-        assert_eq!(ViewText::of(&read(short).expect("right")).text(), short);
+        assert_eq!(ViewText::of(&read(short).expect("the text is valid")).text(), short);
     }
 
     #[test]
-    fn kinds_and_calendars_read_back() {
+    fn kinds_and_calendar_ranges_round_trip() {
         for words in
             ["folder = true", "personal = true", "calendar = true", "range = [3, 256]", "calendar = true\nrange = []"]
         {
             let text = format!("[[view]]\ntitle = \"All\"\n{words}\ncolumns = []\n");
-            let view = read(&text).expect("right");
+            let view = read(&text).expect("the text is valid");
             assert_eq!(ViewText::of(&view).text(), text);
             assert_ne!(view, ViewNote { title: "All".into(), ..ViewNote::default() });
         }
-        assert_eq!(read("[[view]]\ntitle=\"\"\ncolumns=[]\ncalendar=true").expect("right").design.range, Some((0, 1)));
+        assert_eq!(
+            read("[[view]]\ntitle=\"\"\ncolumns=[]\ncalendar=true").expect("the text is valid").design.range,
+            Some((0, 1))
+        );
     }
 
     #[test]
-    fn what_is_no_view_is_told_with_its_place() {
+    fn invalid_view_text_is_refused_with_its_position() {
         let check = |text: &str, expected: &str| {
             let error = read(text).expect_err("wrong").to_string();
             assert!(error.contains(expected), "{error}");
@@ -424,7 +427,7 @@ x := "a";
 
     proptest! {
         #[test]
-        fn any_text_reads_back(title in any::<String>(), selection in "[a'\"\\\\\n\r\t\u{7f}\u{85}#\\[=]{0,12}", format in any::<Vec<u8>>()) {
+        fn arbitrary_texts_round_trip(title in any::<String>(), selection in "[a'\"\\\\\n\r\t\u{7f}\u{85}#\\[=]{0,12}", format in any::<Vec<u8>>()) {
             let column = Column { title: selection.clone(), item: "Item".into(), formula: Some(title.clone()), format, ..Column::default() };
             let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
             let view = ViewNote { title, selection: selection.clone(), readers: vec![selection], design, ..ViewNote::default() };
