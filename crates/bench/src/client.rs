@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_with_its_tag_and_not_inside_a_literal() {
+    fn reply_ends_with_its_tag_outside_literals() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound").to_string();
         let server = std::thread::spawn(move || {
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_greet_is_refused() {
+    fn server_without_greeting_is_refused() {
         let error = |greeting| client_of(greeting, "").expect_err("no greeting").to_string();
         assert!(error("* BYE too many connections\r\n").contains("unexpected reply to \"greeting\": \"* BYE too many"));
         assert_eq!(error(""), "the server closed the connection");
     }
 
     #[test]
-    fn a_reply_that_ends_early_is_an_error() {
+    fn incomplete_reply_is_an_error() {
         let check = |reply, expected: &str| {
             let mut client = client_of("* OK ready\r\n", reply).expect("a greeting");
             let error = client.command("FETCH 1 (BODY[])").expect_err("the reply is incomplete").to_string();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_failed_commands_are_measured_too() {
+    fn times_of_failed_commands_are_measured() {
         let mut client = client_of("* OK ready\r\n", "a1 NO later\r\n").expect("a greeting");
         let mut figures = Measurements::default();
         client.timed(&mut figures, "NOOP", |client| client.command("NOOP"));

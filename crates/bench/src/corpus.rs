@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn some_messages_have_the_same_text_in_two_forms() {
+    fn some_messages_are_multipart_alternative() {
         let mut numbers = Random::new(9);
         let mut alternatives = 0;
         for index in 0..200 {

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_spread_and_counted() {
+    fn times_are_counted_with_percentiles() {
         let mut figures = Measurements::default();
         (1..=101).rev().for_each(|time| figures.add("FETCH", Duration::from_micros(time)));
         figures.failures.push("NO \"such\" thing".into());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_commands_is_one_object() {
+    fn run_without_commands_gives_valid_json() {
         let text = Measurements::default().json(0.0625);
         assert_eq!(text, "{\"seconds\": 0.062, \"count\": 0, \"failures\": 0, \"times_us\": {}}");
     }

@@ -40,7 +40,8 @@ mod tests {
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
     }
-    /// The first outputs of SplitMix64 for the seed 0 are E220A8397B1DCDAF, 6E789E6AA1B965F4 and 06C45D188009454F.
+    /// Checks the first outputs for the seed 0. Those of SplitMix64 are E220A8397B1DCDAF, 6E789E6AA1B965F4 and
+    /// 06C45D188009454F.
     #[test]
     fn the_sequence_is_that_of_splitmix64() {
         let mut numbers = Random::new(0);

@@ -50,7 +50,7 @@ fn message(command: &str) -> &str {
 }
 
 #[test]
-fn the_mix_is_the_same_in_every_run_and_differs_between_users() {
+fn mix_is_deterministic_and_differs_between_users() {
     let options = "--clients 3 --rounds 2 --messages 20 --login once";
     let first = commands(mix::run, 6, options);
     assert_eq!(first, commands(mix::run, 6, options));
@@ -59,42 +59,44 @@ fn the_mix_is_the_same_in_every_run_and_differs_between_users() {
 }
 
 #[test]
-fn a_mailbox_is_filled_to_the_size_of_the_mix() {
-    let said = commands_of_one(mix::run, 1, "--clients 1 --rounds 0 --messages 25");
-    assert_eq!(said[..4], ["LOGIN 1bench@bench.test secret", "SELECT INBOX", FLAG_ALL, "EXPUNGE"]);
-    assert_eq!((count(&said, "APPEND INBOX () {"), said.last().map(String::as_str)), (25, Some("LOGOUT")));
-    assert_eq!(said.len(), 30);
+fn mix_fills_the_mailbox_with_the_requested_messages() {
+    let received = commands_of_one(mix::run, 1, "--clients 1 --rounds 0 --messages 25");
+    assert_eq!(received[..4], ["LOGIN 1bench@bench.test secret", "SELECT INBOX", FLAG_ALL, "EXPUNGE"]);
+    assert_eq!((count(&received, "APPEND INBOX () {"), received.last().map(String::as_str)), (25, Some("LOGOUT")));
+    assert_eq!(received.len(), 30);
 }
 
 const FLAG_ALL: &str = "STORE 1:* +FLAGS.SILENT (\\Deleted)";
 
 #[test]
-fn a_round_of_the_mix_is_a_session_of_a_mail_program() {
-    let said = commands_of_one(mix::run, 1, "--clients 1 --rounds 1 --messages 100 --fill 0");
+fn round_of_the_mix_has_the_expected_commands() {
+    let received = commands_of_one(mix::run, 1, "--clients 1 --rounds 1 --messages 100 --fill 0");
     let expected = "LOGIN LIST SELECT FETCH FETCH FETCH FETCH FETCH FETCH FETCH STORE STORE SEARCH SEARCH \
                     APPEND APPEND STORE EXPUNGE NOOP LOGOUT";
-    assert_eq!(verbs(&said).join(" "), expected);
-    assert_eq!(said[4], "FETCH 81:100 (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)");
-    assert_eq!(said[11], "STORE 81:100 FLAGS.SILENT (\\Answered)");
+    assert_eq!(verbs(&received).join(" "), expected);
+    assert_eq!(received[4], "FETCH 81:100 (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)");
+    assert_eq!(received[11], "STORE 81:100 FLAGS.SILENT (\\Answered)");
 }
 
 #[test]
-fn a_round_of_the_mix_removes_as_many_messages_as_it_appends() {
-    let said = commands_of_one(mix::run, 30, "--clients 1 --rounds 30 --messages 21 --fill 0");
-    let removed: Vec<Vec<usize>> = said.iter().filter_map(|command| deleted_numbers(command)).collect();
-    assert_eq!((removed.len(), count(&said, "APPEND ")), (30, 60));
+fn round_of_the_mix_keeps_the_message_count() {
+    let received = commands_of_one(mix::run, 30, "--clients 1 --rounds 30 --messages 21 --fill 0");
+    let removed: Vec<Vec<usize>> = received.iter().filter_map(|command| deleted_numbers(command)).collect();
+    assert_eq!((removed.len(), count(&received, "APPEND ")), (30, 60));
     for numbers in &removed {
         assert!(matches!(numbers[..], [1..=10, 11..=21]), "one of each half: {numbers:?}");
     }
 }
 
 #[test]
-fn a_client_of_the_mix_logs_in_once_or_in_each_round() {
+fn login_option_determines_logins_of_the_mix() {
     let always = commands_of_one(mix::run, 4, "--clients 1 --rounds 4 --messages 20 --fill 0");
     let once = commands_of_one(mix::run, 1, "--clients 1 --rounds 4 --messages 20 --fill 0 --login once");
     assert_eq!((count(&always, "LOGIN "), count(&always, "LOGOUT")), (4, 4));
     assert_eq!((count(&once, "LOGIN "), count(&once, "LOGOUT")), (1, 1));
-    let work = |said: &[String]| said.iter().filter(|said| !said.starts_with("LOG")).cloned().collect::<Vec<_>>();
+    let work = |received: &[String]| {
+        received.iter().filter(|command| !command.starts_with("LOG")).cloned().collect::<Vec<_>>()
+    };
     assert_eq!(work(&always), work(&once), "the work is the same");
 }
 
@@ -102,12 +104,12 @@ fn a_client_of_the_mix_logs_in_once_or_in_each_round() {
 fn a_refused_command_does_not_end_a_measurement() {
     let server = RecordingServer::start(1, &["SEARCH", "APPEND"]);
     run(mix::run, &server, "--clients 1 --rounds 1 --messages 20 --fill 0").expect("failures are counted");
-    let said = server.finish().remove("1bench@bench.test").expect("the user has logged in");
-    assert_eq!((count(&said, "SEARCH"), count(&said, "APPEND"), count(&said, "EXPUNGE")), (2, 2, 1));
+    let received = server.finish().remove("1bench@bench.test").expect("the user has logged in");
+    assert_eq!((count(&received, "SEARCH"), count(&received, "APPEND"), count(&received, "EXPUNGE")), (2, 2, 1));
 }
 
 #[test]
-fn a_refused_login_ends_the_program() {
+fn refused_login_is_an_error() {
     let server = RecordingServer::start(1, &["LOGIN"]);
     let error = run(mix::run, &server, "--clients 1 --rounds 1 --fill 0").expect_err("there is no session");
     assert!(error.to_string().starts_with("unexpected reply to \"LOGIN 1bench@bench.test secret\""), "{error}");
@@ -115,7 +117,7 @@ fn a_refused_login_ends_the_program() {
 }
 
 #[test]
-fn mailboxes_that_are_too_small_are_refused_before_connecting() {
+fn too_few_messages_are_refused_before_connecting() {
     let server = RecordingServer::start(0, &[]);
     let refused = |workload, options| run(workload, &server, options).expect_err("too few messages").to_string();
     let expected = "--messages 19 is too low: each round reads the newest 20 messages";
@@ -125,52 +127,54 @@ fn mailboxes_that_are_too_small_are_refused_before_connecting() {
 }
 
 #[test]
-fn churn_fills_two_mailboxes_of_each_user_with_messages_of_all_sizes() {
+fn churn_fills_two_mailboxes_with_messages_of_all_sizes() {
     let all = commands(churn::run, 2, "--clients 2 --messages 40 --seconds 0");
     assert_eq!(all, commands(churn::run, 2, "--clients 2 --messages 40 --seconds 0"));
-    for said in all.values() {
-        let mailboxes = ["INBOX", "Work"].map(|name| count(said, &format!("APPEND {name} () ")));
-        assert_eq!((mailboxes, count(said, "CREATE ")), ([40, 40], 2));
-        let sizes = || said.iter().filter(|said| said.starts_with("APPEND ")).map(|said| message(said).len());
+    for received in all.values() {
+        let mailboxes = ["INBOX", "Work"].map(|name| count(received, &format!("APPEND {name} () ")));
+        assert_eq!((mailboxes, count(received, "CREATE ")), ([40, 40], 2));
+        let sizes =
+            || received.iter().filter(|command| command.starts_with("APPEND ")).map(|command| message(command).len());
         assert!(sizes().min() < Some(5_000) && sizes().max() > Some(30_000), "{:?}", (sizes().min(), sizes().max()));
     }
 }
 
 #[test]
 fn appended_messages_are_determined_by_their_seed() {
-    let said = |options| commands_of_one(append::run, 1, options);
-    let first = said("--count 5 --size 300 --mailbox Archive");
+    let append_commands = |options| commands_of_one(append::run, 1, options);
+    let first = append_commands("--count 5 --size 300 --mailbox Archive");
     assert_eq!(verbs(&first).join(" "), "LOGIN APPEND APPEND APPEND APPEND APPEND LOGOUT");
-    assert!(first[1..6].iter().all(|said| said.starts_with("APPEND Archive (\\Seen) {")));
-    assert_eq!(first, said("--count 5 --size 300 --mailbox Archive --seed 7"), "the default seed");
-    assert_ne!(first, said("--count 5 --size 300 --mailbox Archive --seed 8"));
-    assert_eq!(said("--count 0 --user 9"), ["LOGIN 9bench@bench.test secret", "LOGOUT"]);
+    assert!(first[1..6].iter().all(|command| command.starts_with("APPEND Archive (\\Seen) {")));
+    assert_eq!(first, append_commands("--count 5 --size 300 --mailbox Archive --seed 7"), "the default seed");
+    assert_ne!(first, append_commands("--count 5 --size 300 --mailbox Archive --seed 8"));
+    assert_eq!(append_commands("--count 0 --user 9"), ["LOGIN 9bench@bench.test secret", "LOGOUT"]);
 }
 
 #[test]
 fn messages_pass_through_a_mailbox_in_runs_of_twenty() {
     let server = RecordingServer::start(1, &["STATUS Passed (MESSAGES)"]);
     run(passage::run, &server, "--messages 30 --pass 45 --samples 2").expect("the server answers");
-    let said = server.finish().remove("1bench@bench.test").expect("the user has logged in");
-    let select = said.iter().position(|said| said == "SELECT Passed").expect("messages pass");
-    let unselect = said.iter().position(|said| said == "UNSELECT").expect("all have passed");
-    let passing = &said[select..unselect];
-    let runs: Vec<usize> = passing.split(|said| said == "EXPUNGE").map(|run| count(run, "APPEND Passed ")).collect();
+    let received = server.finish().remove("1bench@bench.test").expect("the user has logged in");
+    let select = received.iter().position(|command| command == "SELECT Passed").expect("messages pass");
+    let unselect = received.iter().position(|command| command == "UNSELECT").expect("all have passed");
+    let passing = &received[select..unselect];
+    let runs: Vec<usize> =
+        passing.split(|command| command == "EXPUNGE").map(|run| count(run, "APPEND Passed ")).collect();
     assert_eq!(runs, [20, 20, 5, 0]);
-    let widths = passing.iter().filter_map(|said| {
-        let (first, rest) = said.strip_prefix("STORE ")?.split_once(':')?;
+    let widths = passing.iter().filter_map(|command| {
+        let (first, rest) = command.strip_prefix("STORE ")?.split_once(':')?;
         let last: usize = rest.split(' ').next()?.parse().ok()?;
         Some(last + 1 - first.parse::<usize>().ok()?)
     });
-    assert_eq!(widths.collect::<Vec<_>>(), [20, 20, 5], "as many are expunged as were appended");
-    assert_eq!((count(&said, "CREATE Passed"), count(&said, "CREATE Fresh")), (1, 1));
-    let samples = ["Passed", "Fresh"].map(|name| count(&said, &format!("STATUS {name} (MESSAGES UNSEEN")));
+    assert_eq!(widths.collect::<Vec<_>>(), [20, 20, 5], "the appended messages are expunged");
+    assert_eq!((count(&received, "CREATE Passed"), count(&received, "CREATE Fresh")), (1, 1));
+    let samples = ["Passed", "Fresh"].map(|name| count(&received, &format!("STATUS {name} (MESSAGES UNSEEN")));
     assert_eq!(samples, [2, 2]);
 }
 
 #[test]
-fn a_mailbox_through_which_messages_passed_before_is_kept() {
-    let said = commands_of_one(passage::run, 1, "--messages 10 --samples 0");
-    assert_eq!(verbs(&said)[..6].join(" "), "LOGIN STATUS SELECT UNSELECT DELETE CREATE");
-    assert_eq!((count(&said, "CREATE Passed"), count(&said, "APPEND Fresh ")), (0, 10));
+fn passage_keeps_a_mailbox_from_an_earlier_run() {
+    let received = commands_of_one(passage::run, 1, "--messages 10 --samples 0");
+    assert_eq!(verbs(&received)[..6].join(" "), "LOGIN STATUS SELECT UNSELECT DELETE CREATE");
+    assert_eq!((count(&received, "CREATE Passed"), count(&received, "APPEND Fresh ")), (0, 10));
 }

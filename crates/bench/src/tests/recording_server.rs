@@ -31,8 +31,8 @@ impl RecordingServer {
     pub fn finish(self) -> BTreeMap<String, Vec<String>> {
         let mut commands: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for connection in self.acceptor.join().expect("no panic") {
-            let (user, said) = connection.join().expect("no panic");
-            commands.entry(user).or_default().extend(said);
+            let (user, received) = connection.join().expect("no panic");
+            commands.entry(user).or_default().extend(received);
         }
         commands
     }
@@ -40,7 +40,7 @@ impl RecordingServer {
 
 fn serve(mut socket: TcpStream, refused: &[&str]) -> Transcript {
     let mut reader = BufReader::new(socket.try_clone().expect("a second handle"));
-    let mut said = Vec::new();
+    let mut received = Vec::new();
     let mut user = String::new();
     socket.write_all(b"* OK ready\r\n").expect("the client reads");
     let mut line = String::new();
@@ -60,11 +60,11 @@ fn serve(mut socket: TcpStream, refused: &[&str]) -> Transcript {
         }
         let outcome = if is_refused { "NO refused" } else { "OK done" };
         let reply = format!("* 1 EXISTS\r\n{tag} {outcome}\r\n");
-        said.push(command);
+        received.push(command);
         line.clear();
         if socket.write_all(reply.as_bytes()).is_err() {
             break;
         }
     }
-    (user, said)
+    (user, received)
 }
