@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_made_written_and_read() {
+    fn generated_keys_round_trip() {
         check(Algorithm::Ed25519, "v=DKIM1; k=ed25519; p=");
         check(Algorithm::Rsa, "v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA");
     }
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_keys_are_refused() {
         for text in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "junk"] {
             assert!(PrivateKey::from_pem(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
-    fn records_read_as_in_a_zone_file() {
+    fn records_are_formatted_as_in_a_zone_file() {
         let record = DnsRecord { name: "a.example.".into(), text: "x".repeat(300) };
         assert_eq!(record.to_string(), format!("a.example. IN TXT \"{}\" \"{}\"", "x".repeat(255), "x".repeat(45)));
         let policies: Vec<String> =
