@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_gives_its_input_again_and_others_give_others() {
+    fn inputs_are_deterministic_and_differ_by_number() {
         let seeds = [b"a1 NOOP\r\n".to_vec(), b"a2 FETCH 1 (FLAGS)\r\n".to_vec()];
         let inputs: Vec<_> = (0..500).map(|number| input(number, &seeds, &["(", "\r\n"])).collect();
         assert_eq!(inputs[7], input(7, &seeds, &["(", "\r\n"]));

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_target_has_seeds_or_makes_do_without_and_takes_them() {
+    fn every_target_has_seeds_and_accepts_them() {
         for target in TARGETS {
             assert!(!seeds(target).is_empty(), "{} has no seeds", target.name);
             for seed in seeds(target) {
