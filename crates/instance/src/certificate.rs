@@ -235,19 +235,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_start_makes_a_certificate_and_the_next_keeps_it() {
+    fn certificate_is_created_once_and_kept() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = files(folder.path(), &[]);
         files.load().expect("it is made");
-        let made = std::fs::read(files.chain()).expect("the mail file exists");
-        let mode = std::fs::metadata(&files.key).expect("the mail file exists").permissions().mode();
+        let created = std::fs::read(files.chain()).expect("the file exists");
+        let mode = std::fs::metadata(&files.key).expect("the file exists").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        files.load().expect("the mail file exists");
-        assert_eq!(std::fs::read(files.chain()).expect("the mail file exists"), made);
+        files.load().expect("the certificate exists");
+        assert_eq!(std::fs::read(files.chain()).expect("the file exists"), created);
     }
 
     #[test]
-    fn a_broken_file_is_named_and_does_not_replace_the_certificate() {
+    fn broken_certificate_file_is_reported_and_not_used() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = files(folder.path(), &[]);
         let tls = files.load().expect("it is made");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_configuration_are_never_made() {
+    fn configured_certificate_files_are_never_created() {
         let folder = tempfile::tempdir().expect("a folder");
         let overrides = ["tls.certificate=mine.pem".to_owned(), "tls.key=mine.key".to_owned()];
         let error = files(folder.path(), &overrides).load().expect_err("there is no file").to_string();

@@ -249,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn one_program_at_a_time_has_the_folder() {
+    fn data_folder_is_locked_by_one_process() {
         let outer = tempfile::tempdir().expect("a folder");
         let folder = DataFolder::new(&outer.path().join("deep/data"));
-        let lock = folder.lock().expect("nobody has it");
+        let lock = folder.lock().expect("the lock is free");
         let error = folder.lock().expect_err("it is held");
         assert!(matches!(error, DataError::InUse { holder: Some(holder), .. } if holder == std::process::id()));
         drop(lock);
@@ -261,24 +261,24 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_let_go_of_soon_is_waited_for() {
+    fn lock_wait_succeeds_once_the_lock_is_released() {
         let outer = tempfile::tempdir().expect("a folder");
         let folder = DataFolder::new(outer.path());
-        let mut held = Some(folder.lock().expect("nobody has it"));
+        let mut held = Some(folder.lock().expect("the lock is free"));
         let mut pauses = 0;
         let lock = folder.lock_wait(&mut |_| {
             pauses += 1;
             held.take_if(|_| pauses == 3);
         });
-        let _lock = lock.expect("it was let go of");
+        let _lock = lock.expect("it was released");
         assert_eq!(pauses, 3);
     }
 
     #[test]
-    fn a_folder_that_is_held_on_to_is_refused_with_the_name_of_the_holder() {
+    fn lock_wait_times_out_and_names_the_holder() {
         let outer = tempfile::tempdir().expect("a folder");
         let folder = DataFolder::new(outer.path());
-        let _held = folder.lock().expect("nobody has it");
+        let _held = folder.lock().expect("the lock is free");
         let mut waited = Duration::ZERO;
         let error = folder.lock_wait(&mut |pause| waited += pause).expect_err("it is held");
         assert_eq!(waited, LOCK_WAIT_MAX);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_for_this_user_alone() {
+    fn private_files_are_readable_by_their_owner_only() {
         let outer = tempfile::tempdir().expect("a folder");
         let path = outer.path().join("keys/secret");
         write_private(&path, b"one").expect("it can be written");

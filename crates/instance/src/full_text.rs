@@ -341,9 +341,8 @@ mod tests {
 
     fn set(sample: &Sample, full_text: notes::FullTextSchedule) -> Arc<notes::Database> {
         let database = sample.instance.notes.database_open("mail/ann.nsf").expect("it exists");
-        let access = database
-            .authorize::<level::Manager>(&Arc::new(Identity::local_server("")))
-            .expect("the server may change the ACL");
+        let access =
+            database.authorize::<level::Manager>(&Arc::new(Identity::local_server(""))).expect("the server has access");
         let record = database.record();
         let options = DatabaseOptions { full_text, ..record.options };
         sample.instance.notes.database_options_set(&access, &record.title, options).expect("it is set");
@@ -353,7 +352,7 @@ mod tests {
     fn write(sample: &Sample, database: &Arc<notes::Database>) {
         let access = database
             .authorize::<level::Depositor>(&Arc::new(Identity::local_server("")))
-            .expect("the server may change the ACL");
+            .expect("the server has access");
         let accesses = [&access];
         let mut transaction = sample.instance.notes.transaction(&accesses).expect("it begins");
         transaction.writer(0).note_create(NewNote::document(vec![Item::text("Subject", "word")])).expect("it is made");
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_committed_is_due_again_at_once() {
+    fn failed_commit_makes_the_database_due_again() {
         let sample = Sample::new();
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
@@ -384,19 +383,19 @@ mod tests {
         clock.advance(HOUR);
         // The folder is moved instead of removed, because threads of the index may still write files in it.
         let elsewhere = sample.instance.data.full_text().with_extension("away");
-        std::fs::rename(sample.instance.data.full_text(), elsewhere).expect("the mail file exists");
-        indexer.commit().expect_err("there is no place for it any more");
-        assert_eq!(indexer.due().expect("it is known").len(), 1, "though it is past its hour");
+        std::fs::rename(sample.instance.data.full_text(), elsewhere).expect("the folder exists");
+        indexer.commit().expect_err("the folder is gone");
+        assert_eq!(indexer.due().expect("it is known").len(), 1, "even after its hour");
     }
 
     #[test]
-    fn databases_are_due_by_their_option() {
+    fn full_text_option_determines_when_a_database_is_due() {
         let sample = Sample::new();
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
         let mut indexer = Indexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
         assert!(indexer.due().expect("it is known").is_empty());
-        assert!(!sample.instance.data.full_text().exists(), "nobody asked for it");
+        assert!(!sample.instance.data.full_text().exists(), "no database has an index");
         let none: [&str; 0] = [];
         let database = set(&sample, notes::FullTextSchedule::Immediate);
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);

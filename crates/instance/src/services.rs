@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_folder_opens_again_and_for_one_at_a_time() {
+    fn data_folder_reopens_and_is_locked_while_open() {
         let folder = tempfile::tempdir().expect("a folder");
         let config = config(folder.path(), &["server.name=Mail.Acme.Test", "store.log_folder=log"]);
         let instance = Instance::open(Arc::clone(&config)).expect("it is made");
@@ -403,13 +403,13 @@ mod tests {
         assert!(matches!(DataFolder::new(&config.server.data).lock(), Err(DataError::InUse { .. })));
         instance.directory.domain_add("acme.test", &[]).expect("it is new");
         drop(instance);
-        let instance = Instance::open(config).expect("the mail file exists");
-        assert!(instance.directory.domain_is_local("acme.test").expect("a look"));
+        let instance = Instance::open(config).expect("the data folder exists");
+        assert!(instance.directory.domain_is_local("acme.test").expect("a lookup"));
         assert!(folder.path().join("log").is_dir());
     }
 
     #[test]
-    fn a_broken_key_of_attachments_is_refused() {
+    fn invalid_attachment_key_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keys/blobs.key");
         make_blob_key(&path, &SystemRandom).expect("it is made");
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_only_where_nothing_is_encrypted() {
+    fn attachment_key_is_created_only_without_encrypted_data() {
         let folder = tempfile::tempdir().expect("a folder");
         let plain = config(folder.path(), &["server.name=a.test"]);
         let encrypted = config(folder.path(), &["server.name=a.test", "blobs.encryption=true"]);
@@ -430,13 +430,13 @@ mod tests {
         assert!(!path.exists());
         drop(Instance::open(Arc::clone(&encrypted)).expect("encryption is switched on"));
         let key = std::fs::read(&path).expect("it was made");
-        drop(Instance::open(Arc::clone(&encrypted)).expect("the mail file exists"));
-        assert_eq!(std::fs::read(&path).expect("the mail file exists"), key, "and it is made once");
+        drop(Instance::open(Arc::clone(&encrypted)).expect("the key exists"));
+        assert_eq!(std::fs::read(&path).expect("the key exists"), key, "the key is created once");
         std::fs::remove_file(&path).expect("lost");
         for _ in 0..2 {
             let error = Instance::open(Arc::clone(&encrypted)).err().expect("the key is missing");
             assert!(matches!(error, InstanceError::BlobKeyMissing(_)), "{error}");
-            assert!(!path.exists(), "no other key takes its place");
+            assert!(!path.exists(), "no new key is created");
         }
         let error = Instance::open(plain).err().expect("encryption cannot be switched off");
         assert!(matches!(error, InstanceError::Store(store::Error::AttachmentKey(_))), "{error}");

@@ -148,7 +148,7 @@ mod tests {
     use crate::system::SystemRandom;
 
     #[test]
-    fn a_domain_with_keys_signs_and_others_do_not() {
+    fn only_domains_with_keys_sign() {
         let sample = Sample::new();
         let signing = Signing::new(Arc::clone(&sample.instance.directory));
         let signatures = |from: &str| {
@@ -164,7 +164,7 @@ mod tests {
         }
         signing.forget("acme.test");
         let records = signing.records("acme.test", "mail.acme.test").expect("settings can be read");
-        assert_eq!(signing.new_keys("acme.test", &SystemRandom).expect("the user exists"), []);
+        assert_eq!(signing.new_keys("acme.test", &SystemRandom).expect("settings can be read"), []);
         assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read"), records);
         assert_eq!((records.len(), signatures("ann@acme.test"), signatures("ann@ACME.test")), (4, 2, 2));
         assert_eq!((signatures("Ann <ann@acme.test>"), signatures("\"x@elsewhere.test\"\r\n <ann@acme.test>")), (2, 2));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_cannot_be_read_do_not_stop_the_mail() {
+    fn unreadable_keys_do_not_stop_the_mail() {
         let sample = Sample::new();
         let directory = &sample.instance.directory;
         directory.settings_set(&subject("acme.test"), SELECTORS[0].0, Some("nonsense")).expect("it can be set");
