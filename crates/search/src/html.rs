@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_what_a_reader_sees() {
+    fn visible_text_is_extracted() {
         let check = |html: &str, expected: &str| {
             let text = to_text(html);
             assert_eq!(text.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{html}");

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_found_within_and_at_the_end() {
+    fn automaton_matches_substrings_and_suffixes() {
         let words: Vec<String> = (0..2_usize.pow(10))
             .map(|number| {
                 (0..number.max(2).ilog2()).map(|bit| if number >> bit & 1 == 1 { 'b' } else { 'a' }).collect()
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_fits_when_enough_was_looked_at() {
+    fn automaton_stops_at_its_step_limit() {
         let steps = Cell::new(3);
         let automaton = SubstringAutomaton::new(b"d", b"b", false, &steps);
         let state = b"dab".iter().fold(automaton.start(), |state, byte| automaton.accept(&state, *byte));

@@ -188,11 +188,11 @@ mod tests {
 
     #[test]
     fn terms_begin_with_database_and_name() {
-        let expected =
-            [("ABCDEone", 0), ("ABCDEtwo", 1), ("ABCDEthree", 1002)].map(|(term, place)| (term.to_owned(), place));
+        let expected = [("ABCDEone", 0), ("ABCDEtwo", 1), ("ABCDEthree", 1002)]
+            .map(|(term, position)| (term.to_owned(), position));
         assert_eq!(terms("ABCDEOne two\u{1}three"), expected);
         let expected = [("ABCDEsubject\0a", 1000), ("ABCDEsubject\0b", 2001), ("ABCDEform\0c", 3002)]
-            .map(|(term, place)| (term.to_owned(), place));
+            .map(|(term, position)| (term.to_owned(), position));
         assert_eq!(terms("ABCDE\u{2}subject\u{3}a\u{1}b\u{2}form\u{3}c"), expected);
         assert_eq!(terms("ABCDE"), []);
         assert_eq!(terms("\u{2}x"), []);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_sheets_and_slides() {
+    fn text_of_documents_sheets_and_slides_is_extracted() {
         let word = "<w:p><w:r><w:t>Ann</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>ual</w:t></w:r></w:p><w:p><w:t>report &amp; more</w:t></w:p>";
         assert_eq!(
             words(&[("word/document.xml", word.as_bytes()), ("word/styles.xml", b"no")]),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_or_too_large_ends_early() {
+    fn damaged_and_oversized_archives_end_early() {
         assert_eq!(text(b"PK\x03\x04"), None);
         let whole = archive(&[("content.xml", "word ".repeat(10_000).as_bytes())]);
         for end in 0..whole.len() {

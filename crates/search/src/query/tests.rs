@@ -99,7 +99,7 @@ fn fields() {
 }
 
 #[test]
-fn errors_name_the_mistake() {
+fn invalid_queries_report_position_and_reason() {
     check("", "query, character 1: no search term");
     check("...", "query, character 4: no search term");
     check("(a", "query, character 1: the parenthesis is not closed");

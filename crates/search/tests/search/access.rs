@@ -11,7 +11,7 @@ fn restricted(subject: &str, readers: &[&str]) -> Vec<Item> {
 }
 
 #[test]
-fn readers_items_hold_as_they_are_now() {
+fn current_readers_items_are_enforced() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[("Bob/Acme", AclLevel::Reader)]);
     let open = world.document(&database, "plan", "");
@@ -38,20 +38,20 @@ fn readers_items_hold_as_they_are_now() {
 }
 
 #[test]
-fn the_access_list_is_asked_each_time() {
+fn access_is_checked_on_each_query() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[("Bob/Acme", AclLevel::Reader), ("Dan/Acme", AclLevel::Depositor)]);
     world.document(&database, "plan", "");
     assert!(database.authorize::<level::Reader>(&identity("Dan/Acme")).is_err());
     let access = database.authorize::<level::Reader>(&identity("Bob/Acme")).expect("a reader");
-    let ask = || world.search.query(&access, &Query::all(), Page::default(), &|| false);
-    assert!(matches!(ask(), Err(Error::NotIndexed { .. })));
+    let run_query = || world.search.query(&access, &Query::all(), Page::default(), &|| false);
+    assert!(matches!(run_query(), Err(Error::NotIndexed { .. })));
     world.index(&database);
-    assert_eq!(ask().expect("an answer").total, 1);
+    assert_eq!(run_query().expect("an answer").total, 1);
     let mut acl = notes::Acl::private(&base::Name::new("Ann/Acme"));
     acl.entries.push(notes::AclEntry::new("Bob/Acme", AclLevel::NoAccess));
     world.write(&database, |writer| writer.acl_set(acl));
-    assert!(matches!(ask(), Err(Error::Notes(notes::Error::AccessDenied { .. }))));
+    assert!(matches!(run_query(), Err(Error::Notes(notes::Error::AccessDenied { .. }))));
     let reader = database.authorize::<level::Reader>(&identity("Ann/Acme")).expect("a reader");
     assert!(matches!(world.search.update(&reader, 1, &|| false), Err(Error::Notes(notes::Error::ServerOnly { .. }))));
 }

@@ -56,7 +56,7 @@ impl IsolatedReader for PlainPdf {
     }
 }
 
-/// A server whose index reads PDFs.
+/// Creates a server whose index reads PDFs.
 fn world_with_pdf() -> (Fixture, tempfile::TempDir) {
     let mut world = Fixture::new();
     let folder = tempfile::tempdir().expect("a folder for the index");
@@ -93,7 +93,7 @@ fn attachments_are_found_by_their_text_and_their_name() {
 }
 
 #[test]
-fn without_an_isolated_reader_a_pdf_is_found_by_its_name_only() {
+fn pdf_without_a_reader_is_found_by_name_only() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let note = attach(&world, &database, &[("plan.pdf", "application/pdf", b"%PDFdelta")]).0;
@@ -102,7 +102,7 @@ fn without_an_isolated_reader_a_pdf_is_found_by_its_name_only() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_does_not_hide_the_others() {
+fn unreadable_file_does_not_hide_others() {
     let (world, _folder) = world_with_pdf();
     let database = world.database("docs.nsf", &[]);
     let files: [File<'_>; 4] = [
@@ -157,7 +157,7 @@ fn only_a_limited_number_of_files_is_read() {
 }
 
 #[test]
-fn the_kind_comes_from_the_media_type_or_else_from_the_ending() {
+fn file_kind_follows_the_media_type_or_extension() {
     let check = |media_type: &str, name: &str, expected: Option<Kind>| {
         assert_eq!(Kind::from_media_type(media_type, name), expected, "{media_type} {name}");
     };
@@ -175,7 +175,7 @@ fn the_kind_comes_from_the_media_type_or_else_from_the_ending() {
 }
 
 #[test]
-fn plain_text_is_read_in_the_usual_character_sets() {
+fn plain_text_encodings_are_detected() {
     let wide = |order: fn(u16) -> [u8; 2]| -> Vec<u8> { "\u{FEFF}größer".encode_utf16().flat_map(order).collect() };
     for bytes in [wide(u16::to_le_bytes), wide(u16::to_be_bytes), "größer".into(), b"gr\xf6\xdfer".to_vec()] {
         assert_eq!(text(Kind::Plain, &bytes, None).as_deref(), Some("größer"), "{bytes:?}");

@@ -58,7 +58,7 @@ impl Fixture {
         database: &Arc<Database>,
         change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
     ) -> T {
-        let access: Access<level::Depositor> = database.authorize(&server()).expect("the server may change the ACL");
+        let access: Access<level::Depositor> = database.authorize(&server()).expect("the server has access");
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction begins");
         let outcome = change(&mut transaction.writer(0)).expect("the change is made");
@@ -89,7 +89,7 @@ impl Fixture {
 
     /// Updates the index, with `limit` changes at a time. Returns the number of documents indexed.
     pub fn update_by(&self, database: &Arc<Database>, limit: usize) -> usize {
-        let access = database.authorize(&server()).expect("the server may change the ACL");
+        let access = database.authorize(&server()).expect("the server has access");
         let mut indexed = 0;
         loop {
             let progress = self.search.update(&access, limit, &|| false).expect("the index is updated");
@@ -132,7 +132,7 @@ pub fn open(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
 }
 
 pub fn header(database: &Arc<Database>, note: NoteId) -> notes::Header {
-    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may change the ACL");
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server has access");
     let reading = access.read().expect("a snapshot");
     reading.header(note).expect("a sound database").expect("the note exists")
 }

@@ -87,7 +87,7 @@ enum TestQuery {
     Or(Box<TestQuery>, Box<TestQuery>),
 }
 
-fn asked() -> impl Strategy<Value = TestQuery> {
+fn test_query() -> impl Strategy<Value = TestQuery> {
     let word = || 0..WORDS.len();
     let leaf = prop_oneof![
         word().prop_map(TestQuery::Word),
@@ -193,7 +193,7 @@ impl Model {
                 notes::purge::purge(&self.database()).expect("a purge");
             }
             Step::Update { limit } => {
-                let access = self.database().authorize(&server()).expect("the server may change the ACL");
+                let access = self.database().authorize(&server()).expect("the server has access");
                 self.search.update(&access, *limit, &|| false).expect("an update");
             }
             Step::Commit => self.search.commit().expect("a commit"),
@@ -203,8 +203,7 @@ impl Model {
     }
 
     fn write(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<()>) {
-        let access: Access<level::Depositor> =
-            self.database().authorize(&server()).expect("the server may change the ACL");
+        let access: Access<level::Depositor> = self.database().authorize(&server()).expect("the server has access");
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses).expect("it begins");
         change(&mut transaction.writer(0)).expect("the change is made");
@@ -262,9 +261,9 @@ impl Model {
         found
     }
 
-    fn check(&self, asked: &TestQuery) {
+    fn check(&self, test_query: &TestQuery) {
         for who in ["Ann/Acme", "Bob/Acme"] {
-            let answers = |document: &Document| asked.matches(&document.subject, &document.body);
+            let answers = |document: &Document| test_query.matches(&document.subject, &document.body);
             let expected: Vec<NoteId> = self
                 .documents(who)
                 .into_iter()
@@ -272,11 +271,11 @@ impl Model {
                 .map(|(note, _)| note)
                 .collect();
             let access: Access<level::Reader> = self.database().authorize(&identity(who)).expect("a reader");
-            let query = Query::parse(&asked.text()).expect("a query");
+            let query = Query::parse(&test_query.text()).expect("a query");
             let page = Page { sort: Sort::Oldest, offset: 0, limit: 1_000 };
             let found = self.search.query(&access, &query, page, &|| false).expect("an answer");
             let notes: Vec<NoteId> = found.hits.iter().map(|hit| hit.note).collect();
-            assert_eq!((notes, found.total), (expected.clone(), expected.len() as u64), "{who}: {}", asked.text());
+            assert_eq!((notes, found.total), (expected.clone(), expected.len() as u64), "{who}: {}", test_query.text());
             assert!(found.is_current && found.is_exact);
         }
     }
@@ -292,7 +291,7 @@ impl Model {
     }
 
     fn catch_up(&self) {
-        let access = self.database().authorize(&server()).expect("the server may change the ACL");
+        let access = self.database().authorize(&server()).expect("the server has access");
         while !self.search.update(&access, 7, &|| false).expect("an update").complete {}
         self.search.commit().expect("a commit");
     }
@@ -306,7 +305,7 @@ struct Document {
 
 impl Document {
     fn read(reading: &DatabaseSnapshot<'_>, header: &notes::Header) -> Self {
-        let note = reading.note(header.note).expect("a sound database").expect("the mail file exists");
+        let note = reading.note(header.note).expect("a sound database").expect("the note exists");
         let body = match note.item("Body").map(|item| &item.value) {
             Some(Value::RichText(text)) => search::words::all(text),
             _ => Vec::new(),
@@ -371,24 +370,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_the_index_finds_what_reading_finds(steps in steps(), asked in prop::collection::vec(asked(), 1..6)) {
+    fn index_matches_naive_evaluation_after_random_histories(steps in steps(), queries in prop::collection::vec(test_query(), 1..6)) {
         let mut model = Model::new();
         for step in &steps {
             model.apply(step);
             model.check_hidden();
         }
         model.catch_up();
-        asked.iter().for_each(|asked| model.check(asked));
+        queries.iter().for_each(|query| model.check(query));
         model.crash(&[]);
         model.catch_up();
-        asked.iter().for_each(|asked| model.check(asked));
+        queries.iter().for_each(|query| model.check(query));
     }
 }
 
-/// If the store loses its last writes and the index has them, the next writes get the same modseqs and would wrongly
-/// count as applied.
+/// Checks that the index commits no change that the store may lose. The next writes would get the same modseqs, and
+/// would wrongly count as applied.
 #[test]
-fn nothing_is_committed_before_it_is_durable_in_the_store() {
+fn index_commits_only_durable_changes() {
     let mut model = Model::new();
     model.apply(&Step::Create { subject: vec![0], body: vec![], is_restricted: false });
     model.catch_up();

@@ -7,7 +7,7 @@ use search::{Page, Sort};
 use crate::fixture::Fixture;
 
 #[test]
-fn words_phrases_and_operators() {
+fn words_phrases_and_operators_find_documents() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let other = world.database("other.nsf", &[]);
@@ -93,7 +93,7 @@ fn numbers_and_times_are_compared() {
 }
 
 #[test]
-fn orders_and_pages() {
+fn hits_are_sorted_and_paged() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let notes: Vec<u32> = (0..10).map(|number| world.document(&database, &"word ".repeat(number + 1), "").0).collect();
@@ -115,24 +115,24 @@ fn orders_and_pages() {
 }
 
 #[test]
-fn queries_that_cost_too_much_are_refused() {
+fn expensive_queries_are_refused() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let words: String = (0..5_000).map(|number| format!("w{number} ")).collect();
     world.document(&database, "", &words);
     world.index(&database);
     let access = database.authorize::<notes::level::Reader>(&crate::fixture::identity("Ann/Acme")).expect("a reader");
-    let ask = |query: &str, late: bool| {
+    let run_query = |query: &str, late: bool| {
         let query = search::Query::parse(query).expect("a query");
         world.search.query(&access, &query, Page::default(), &|| late)
     };
-    let error = ask("w*", false).expect_err("too many words").to_string();
+    let error = run_query("w*", false).expect_err("too many words").to_string();
     assert!(error.contains("w* matches too many words"), "{error}");
-    assert!(ask("w12*", false).is_ok());
+    assert!(run_query("w12*", false).is_ok());
     for number in 0..2_000 {
         world.document(&database, "many", &format!("{number}"));
     }
     world.index(&database);
-    assert!(matches!(ask("many", true), Err(search::Error::TooLong)));
-    assert_eq!(ask("many", false).expect("in time").total, 2_000);
+    assert!(matches!(run_query("many", true), Err(search::Error::TooLong)));
+    assert_eq!(run_query("many", false).expect("in time").total, 2_000);
 }

@@ -33,27 +33,27 @@ static PIECES: [&str; 24] = [
 ];
 
 /// Returns the character that an error names, counted from 1, and the reason.
-fn place_and_reason(error: &str) -> (usize, &str) {
+fn position_and_reason(error: &str) -> (usize, &str) {
     let rest = error.strip_prefix("query, character ").expect("the error is about the query");
-    let (place, reason) = rest.split_once(": ").expect("the error names a character");
-    (place.parse().expect("a number"), reason)
+    let (position, reason) = rest.split_once(": ").expect("the error names a character");
+    (position.parse().expect("a number"), reason)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_is_a_query_or_an_error_with_a_place(text in "\\PC{0,80}") {
+    fn any_text_parses_or_reports_a_position(text in "\\PC{0,80}") {
         if let Err(error) = Query::parse(&text) {
-            let shown = error.to_string();
-            let (place, reason) = place_and_reason(&shown);
-            prop_assert!((1..=text.chars().count() + 1).contains(&place), "{} {}", text, shown);
+            let message = error.to_string();
+            let (position, reason) = position_and_reason(&message);
+            prop_assert!((1..=text.chars().count() + 1).contains(&position), "{} {}", text, message);
             prop_assert!(!reason.is_empty());
         }
     }
 
     #[test]
-    fn any_row_of_pieces_is_a_query_or_an_error(
+    fn parentheses_and_blanks_do_not_change_a_query(
         pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..40),
     ) {
         let text = pieces.join(" ");
@@ -73,7 +73,7 @@ proptest! {
 }
 
 #[test]
-fn operators_have_words_and_signs() {
+fn operator_words_and_signs_are_equivalent() {
     for (words, signs) in [
         ("cat AND dog", "cat & dog"),
         ("cat and dog", "cat dog"),
@@ -91,7 +91,7 @@ fn operators_have_words_and_signs() {
 }
 
 #[test]
-fn limits_are_exact() {
+fn query_limits_are_exact() {
     let longest = "a".repeat(QUERY_BYTES_MAX);
     assert!(Query::parse(&longest).is_ok() && Query::parse(&format!("{longest}a")).is_err());
     let nested = |depth: usize| format!("{}cat{}", "(".repeat(depth), ")".repeat(depth));

@@ -16,7 +16,7 @@ fn best(world: &Fixture, database: &Arc<Database>, query: &str) -> Vec<NoteId> {
     hits(world, database, "Ann/Acme", query, Sort::Relevance).into_iter().map(|hit| hit.note).collect()
 }
 
-/// A database in which documents contain the word `common` and some others.
+/// Creates a database in which documents contain the word `common` and some others.
 fn library(world: &Fixture, path: &str) -> (Arc<Database>, Vec<NoteId>) {
     let database = world.database(path, &[("Bob/Acme", AclLevel::Reader)]);
     let mut notes: Vec<NoteId> = (0..20).map(|_| world.document(&database, "common", "filler filler")).collect();
@@ -47,15 +47,15 @@ fn repeated_words_and_short_documents_weigh_more() {
     let often_long = world.document(&database, "word", &format!("word word word word {filler}"));
     world.index(&database);
     let found = hits(&world, &database, "Ann/Acme", "word", Sort::Relevance);
-    let place = |note: NoteId| found.iter().position(|hit| hit.note == note).expect("it is found");
-    assert!(place(often_long) < place(twice_long) && place(twice_long) < place(once_long));
-    assert!(place(once_short) < place(once_long));
+    let rank = |note: NoteId| found.iter().position(|hit| hit.note == note).expect("it is found");
+    assert!(rank(often_long) < rank(twice_long) && rank(twice_long) < rank(once_long));
+    assert!(rank(once_short) < rank(once_long));
     assert_eq!(found[0].relevance, 100);
     assert!(found.is_sorted_by(|one, other| one.relevance >= other.relevance), "{found:?}");
 }
 
 #[test]
-fn documents_that_fit_alike_come_in_the_order_of_their_notes() {
+fn equal_hits_are_ordered_by_note() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let mut notes: Vec<NoteId> = (0..8).map(|_| world.document(&database, "same words", "same body")).collect();
@@ -94,7 +94,7 @@ fn pages_of_every_size_add_up_to_the_whole() {
 }
 
 #[test]
-fn a_page_without_hits_still_counts_them() {
+fn empty_page_has_the_total() {
     let world = Fixture::new();
     let (database, _) = library(&world, "docs.nsf");
     for page in [Page { offset: 0, limit: 0, ..Page::default() }, Page { offset: 1_000, ..Page::default() }] {
@@ -104,7 +104,7 @@ fn a_page_without_hits_still_counts_them() {
 }
 
 #[test]
-fn relevance_does_not_reveal_what_a_reader_may_not_see() {
+fn relevance_does_not_reveal_hidden_documents() {
     let world = Fixture::new();
     let (database, notes) = library(&world, "docs.nsf");
     let secret =

@@ -50,7 +50,7 @@ fn world() -> Fixture {
 
 /// Returns the notes that may contain a text.
 fn candidates(world: &Fixture, database: &Arc<Database>, place: NotePart, text: &str) -> Vec<u32> {
-    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may change the ACL");
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server has access");
     let reading = access.read().expect("a snapshot");
     let sought = vec![SubstringKey { place, folded: text.to_owned() }];
     let lacking = world.search.lacking(&reading, &[sought]).expect("the index is sound");
@@ -64,7 +64,7 @@ fn candidates(world: &Fixture, database: &Arc<Database>, place: NotePart, text: 
             }
             Ok(true)
         })
-        .expect("a walk");
+        .expect("a sound database");
     found
 }
 
@@ -73,7 +73,7 @@ fn note(world: &Fixture, database: &Arc<Database>, items: &[(&str, &str)]) -> u3
 }
 
 #[test]
-fn words_within_are_whole_and_those_at_the_ends_are_pieces() {
+fn substring_matches_inner_words_whole_and_outer_words_partially() {
     let world = world();
     let database = world.database("docs.nsf", &[]);
     let other = world.database("other.nsf", &[]);
@@ -117,7 +117,7 @@ fn words_within_are_whole_and_those_at_the_ends_are_pieces() {
 }
 
 #[test]
-fn what_the_index_cannot_vouch_for_may_hold_anything() {
+fn incompletely_indexed_notes_remain_candidates() {
     let world = world();
     let database = world.database("docs.nsf", &[]);
     let doubtful = note(&world, &database, &[("Doubt", "yes")]);
@@ -138,7 +138,7 @@ fn what_the_index_cannot_vouch_for_may_hold_anything() {
 }
 
 #[test]
-fn what_has_changed_since_may_hold_anything() {
+fn changed_notes_remain_candidates() {
     let world = world();
     let database = world.database("docs.nsf", &[]);
     let notes: Vec<u32> = (0..3).map(|_| note(&world, &database, &[("Text", "WORD")])).collect();
@@ -152,7 +152,7 @@ fn what_has_changed_since_may_hold_anything() {
     world.index(&database);
     check(&[notes[1]]);
     // The index makes no statement about a snapshot that is older than itself.
-    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may change the ACL");
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server has access");
     let old = access.read().expect("a snapshot");
     world.update_items(&database, NoteId(notes[1]), &[Item::text("Text", "WORD")]);
     world.index(&database);
@@ -165,7 +165,7 @@ fn what_has_changed_since_may_hold_anything() {
 }
 
 #[test]
-fn pieces_that_stand_for_too_many_words_rule_nothing_out() {
+fn substrings_of_too_many_words_exclude_nothing() {
     let world = world();
     let database = world.database("docs.nsf", &[]);
     let words: String = (0..5_000).map(|number| format!("W{number} ")).collect();

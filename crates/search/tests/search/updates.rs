@@ -10,7 +10,7 @@ use search::FullTextIndex;
 use crate::fixture::{Fixture, open, server};
 
 #[test]
-fn changes_are_followed() {
+fn update_indexes_changed_documents() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let a = world.document(&database, "one", "first");
@@ -28,7 +28,7 @@ fn changes_are_followed() {
 }
 
 #[test]
-fn marks_are_no_reason_to_index_again() {
+fn changed_marks_do_not_cause_indexing() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let a = world.document(&database, "one", "");
@@ -40,7 +40,7 @@ fn marks_are_no_reason_to_index_again() {
 }
 
 #[test]
-fn what_was_not_committed_is_applied_again() {
+fn uncommitted_changes_are_applied_again() {
     let mut world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let notes: Vec<u32> = (0..20).map(|number| world.document(&database, "word", &format!("n{number}")).0).collect();
@@ -49,7 +49,7 @@ fn what_was_not_committed_is_applied_again() {
         world.reopen();
         assert_eq!(world.search.applied(database.number()), None, "nothing was committed");
     }
-    let access = database.authorize(&server()).expect("the server may change the ACL");
+    let access = database.authorize(&server()).expect("the server has access");
     world.search.update(&access, 5, &|| false).expect("an update");
     world.search.commit().expect("a commit");
     world.search.update(&access, 5, &|| false).expect("an update");
@@ -68,7 +68,7 @@ fn open_with(notes: &Arc<Notes>, folder: &Path, waiting_bytes: usize) -> FullTex
 }
 
 #[test]
-fn much_text_under_way_is_committed() {
+fn waiting_text_beyond_the_limit_is_committed() {
     for waiting_bytes in [1, 10_000, usize::MAX] {
         let world = Fixture::new();
         let database = world.database("docs.nsf", &[]);
@@ -77,12 +77,12 @@ fn much_text_under_way_is_committed() {
         }
         let elsewhere = tempfile::tempdir().expect("a folder");
         let search = open_with(&world.notes, elsewhere.path(), waiting_bytes);
-        let access = database.authorize(&server()).expect("the server may change the ACL");
+        let access = database.authorize(&server()).expect("the server has access");
         let update = || search.update(&access, 1_000, &|| false).expect("an update");
         let mut steps = vec![update().indexed];
         while steps.iter().sum::<usize>() < 20 {
             let visible = search.documents(database.number()).expect("counted");
-            assert_eq!(visible, steps.iter().sum::<usize>() as u64, "what was applied is committed");
+            assert_eq!(visible, steps.iter().sum::<usize>() as u64, "the applied changes are committed");
             steps.push(update().indexed);
         }
         let count = steps.len();
@@ -99,7 +99,7 @@ fn much_text_under_way_is_committed() {
 }
 
 #[test]
-fn a_purge_that_the_index_missed_is_made_up_for() {
+fn missed_purge_is_recovered_by_the_next_update() {
     for (limit, waiting_bytes) in [(1, usize::MAX), (2, usize::MAX), (1_000, usize::MAX), (1_000, 1)] {
         let mut world = Fixture::new();
         let elsewhere = tempfile::tempdir().expect("a folder");
@@ -122,7 +122,7 @@ fn a_purge_that_the_index_missed_is_made_up_for() {
 }
 
 #[test]
-fn a_dropped_database_is_forgotten() {
+fn removed_database_is_dropped_from_the_index() {
     let mut world = Fixture::new();
     let one = world.database("one.nsf", &[]);
     let two = world.database("two.nsf", &[]);
@@ -131,7 +131,7 @@ fn a_dropped_database_is_forgotten() {
     world.index(&one);
     world.index(&two);
     assert_eq!(world.search.databases(), [one.number(), two.number()]);
-    world.search.remove_database(one.number()).expect("it is forgotten");
+    world.search.remove_database(one.number()).expect("it is removed");
     assert_eq!(world.search.databases(), [two.number()]);
     assert_eq!(world.search.documents(one.number()).expect("counted"), 0);
     world.reopen();
@@ -142,7 +142,7 @@ fn a_dropped_database_is_forgotten() {
 }
 
 #[test]
-fn an_index_that_cannot_be_read_is_made_anew() {
+fn unreadable_index_is_recreated() {
     let world = Fixture::new();
     let database = world.database("docs.nsf", &[]);
     let note = world.document(&database, "word", "");
