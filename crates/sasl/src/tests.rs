@@ -84,20 +84,20 @@ pub(crate) fn play(mechanism: Mechanism, context: Context, messages: &[&str]) ->
     let mut messages = messages.iter().copied();
     let initial_response = messages.next().filter(|message| *message != "-").map(str::as_bytes);
     let mut step = Exchange::begin(mechanism, initial_response, Arc::new(context));
-    let mut shown = vec![show(&step)];
+    let mut steps = vec![show(&step)];
     loop {
         step = match step {
             Step::Check(check) => check.run(&Accounts),
             Step::Challenge { exchange, .. } => match messages.next() {
                 Some(message) => exchange.step(message.as_bytes()),
-                None => return shown,
+                None => return steps,
             },
             Step::Done { .. } | Step::Failed(_) => {
-                assert_eq!(messages.next(), None, "the exchange ended early: {shown:?}");
-                return shown;
+                assert_eq!(messages.next(), None, "the exchange ended early: {steps:?}");
+                return steps;
             }
         };
-        shown.push(show(&step));
+        steps.push(show(&step));
     }
 }
 
@@ -181,17 +181,17 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn exchanges_take_any_bytes(selector: u8, properties: u8, messages in pieces()) {
+    fn exchanges_never_panic(selector: u8, properties: u8, messages in pieces()) {
         let input = [vec![selector, properties], messages].concat();
         crate::fuzz::exchange(&input);
     }
 
     #[test]
-    fn messages_of_plain_are_taken_apart(name in "[^\0]{1,20}", other in "[^\0]{0,20}", password in "[^\0]{1,20}") {
+    fn plain_messages_are_split(name in "[^\0]{1,20}", other in "[^\0]{0,20}", password in "[^\0]{1,20}") {
         let message = format!("{other}\0{name}\0{password}");
         let context = Arc::new(context(LoginProtocol::Imap));
         let step = Exchange::begin(Mechanism::Plain, Some(message.as_bytes()), context);
-        let shown = if other.is_empty() || other == name { "-" } else { &other };
-        prop_assert_eq!(show(&step), format!("password {name} {shown} {password}"));
+        let authorization = if other.is_empty() || other == name { "-" } else { &other };
+        prop_assert_eq!(show(&step), format!("password {name} {authorization} {password}"));
     }
 }

@@ -9,7 +9,7 @@ fn check(context: &Context, expected: &str) {
 }
 
 #[test]
-fn a_connection_offers_what_it_can_carry() {
+fn offered_mechanisms_depend_on_the_connection() {
     let open = Context::new(LoginOrigin::local(LoginProtocol::Imap), &Mechanism::ALL);
     check(&open, "SCRAM-SHA-256");
     check(&context(LoginProtocol::Imap), "SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN");
@@ -22,7 +22,7 @@ fn a_connection_offers_what_it_can_carry() {
 }
 
 #[test]
-fn the_reason_why_a_mechanism_is_not_offered_is_returned() {
+fn check_returns_the_reason_for_a_refused_mechanism() {
     let open = Context::new(LoginOrigin::local(LoginProtocol::Imap), &Mechanism::ALL);
     let check = |context: &Context, mechanism: Mechanism, expected: Result<(), LoginError>| {
         assert_eq!(context.check(mechanism), expected, "{mechanism}");
@@ -63,7 +63,7 @@ fn names_of_protocols_are_unique() {
 }
 
 #[test]
-fn origins_are_shown_for_logs() {
+fn origins_are_formatted_for_logs() {
     let address = "192.0.2.1:4000".parse().expect("an address");
     let remote = LoginOrigin { address: Some(address), ..LoginOrigin::local(LoginProtocol::Dav) };
     assert_eq!(remote.to_string(), "dav from 192.0.2.1:4000");

@@ -25,7 +25,7 @@ fn mechanisms_that_are_not_offered_are_refused() {
 }
 
 #[test]
-fn a_client_that_speaks_first_is_asked_with_an_empty_challenge() {
+fn missing_initial_response_is_requested_with_a_challenge() {
     for mechanism in Mechanism::ALL {
         let context = Context { certificate: Some(b"certificate".to_vec()), ..bound_context(LoginProtocol::Imap) };
         let prompt = if mechanism.server_speaks_first() { "challenge Username:" } else { "challenge " };
@@ -37,16 +37,16 @@ fn a_client_that_speaks_first_is_asked_with_an_empty_challenge() {
 fn long_responses_are_refused() {
     let password = "x".repeat(RESPONSE_BYTES_MAX - 5);
     let longest = format!("\0ann\0{password}");
-    let asked = format!("password ann - {password}");
+    let password_check = format!("password ann - {password}");
     let plain = |message: &str| play(Mechanism::Plain, context(LoginProtocol::Imap), &[message]);
-    assert_eq!(plain(&longest), [asked.as_str(), "failed InvalidCredentials"]);
+    assert_eq!(plain(&longest), [password_check.as_str(), "failed InvalidCredentials"]);
     assert_eq!(plain(&format!("{longest}x")), ["failed TooLong"]);
     let scram = format!("n,,n=user,r={}", "x".repeat(crate::limits::SCRAM_MESSAGE_BYTES_MAX));
     check(Mechanism::ScramSha256, context(LoginProtocol::Imap), &[&scram], &["failed TooLong"]);
 }
 
 #[test]
-fn external_names_an_identity_or_none() {
+fn external_accepts_an_identity_or_none() {
     let external = |messages: &[&str], expected: &[&str]| {
         let context = Context { certificate: Some(b"certificate".to_vec()), ..context(LoginProtocol::Ldap) };
         check(Mechanism::External, context, messages, expected);
@@ -92,7 +92,7 @@ fn a_check_can_be_answered_without_credentials() {
 }
 
 #[test]
-fn a_client_cancels_between_challenge_and_response() {
+fn client_can_cancel_after_a_challenge() {
     let Step::Challenge { exchange, .. } =
         Exchange::begin(Mechanism::Login, None, Arc::new(context(LoginProtocol::Pop3)))
     else {
@@ -102,7 +102,7 @@ fn a_client_cancels_between_challenge_and_response() {
 }
 
 #[test]
-fn exchanges_begin_with_the_line_of_a_command() {
+fn exchange_begins_from_a_command_line() {
     let check = |mechanism: &str, initial_response: Option<&str>, expected: LoginError| {
         let context = Context { mechanisms: vec![Mechanism::Plain], ..context(LoginProtocol::Imap) };
         let step = Exchange::begin_line(mechanism, initial_response.map(str::as_bytes), Arc::new(context));
@@ -128,7 +128,7 @@ fn debug_forms_hide_the_messages() {
 }
 
 #[test]
-fn temporary_errors_are_known() {
+fn temporary_errors_are_recognized() {
     assert!(LoginError::Throttled.is_temporary() && LoginError::Unavailable.is_temporary());
     assert!(!LoginError::InvalidCredentials.is_temporary() && !LoginError::AccountDisabled.is_temporary());
 }

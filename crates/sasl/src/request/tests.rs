@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn passwords_are_checked_before_the_directory_is_asked() {
+fn invalid_names_and_passwords_are_refused_early() {
     let check = |name: &[u8], password: &[u8], is_accepted: bool| {
         let error = PasswordRequest::new(name, password).err();
         assert_eq!(error.is_none(), is_accepted, "{}", name.escape_ascii());
@@ -23,7 +23,7 @@ fn passwords_are_checked_before_the_directory_is_asked() {
 }
 
 #[test]
-fn another_identity_is_reported() {
+fn requested_identity_is_kept() {
     let check = |authorization: &[u8], expected: Result<Option<&str>, LoginError>| {
         let request = PasswordRequest::new(b"ann", b"secret").and_then(|request| request.acting_as(authorization));
         let found = request.as_ref().map(PasswordRequest::authorization_id).map_err(|error| *error);
@@ -58,7 +58,7 @@ fn bearer_tokens_are_recognized() {
 }
 
 #[test]
-fn secrets_are_not_shown() {
+fn debug_output_hides_secrets() {
     let request = PasswordRequest::new(b"ann", b"hidden").expect("well formed");
     let token = TokenRequest::from_authorization("Bearer hidden").expect("well formed");
     assert!(!format!("{request:?}{token:?}").contains("hidden"));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn headers_are_taken_apart() {
+fn headers_are_parsed() {
     let check = |message: &str, flag: BindingFlag<'_>, authorization: Option<&str>, text: &str, rest: &str| {
         let authorization_id = authorization.map(str::to_owned);
         assert_eq!(parse(message), Ok(Header { flag, authorization_id, text, rest }), "{message}");
@@ -17,7 +17,7 @@ fn headers_are_taken_apart() {
 }
 
 #[test]
-fn headers_out_of_grammar_are_refused() {
+fn malformed_headers_are_refused() {
     let messages =
         ["", "n", "n,", ",,", "x,,", "N,,", "nn,,", "p,,", "p=,,", "p=tls_unique,,", "p=é,,", "F,n,,", "n,ann,"];
     for message in messages {

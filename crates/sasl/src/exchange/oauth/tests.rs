@@ -22,19 +22,19 @@ fn decoded(line: &str) -> String {
 }
 
 #[test]
-fn the_successful_examples_of_rfc_7628_are_understood() {
+fn successful_examples_of_rfc_7628_pass() {
     let imap = "bixhPXVzZXJAZXhhbXBsZS5jb20sAWhvc3Q9c2VydmVyLmV4YW1wbGUuY29tAXBvcnQ9MTQzAWF1dGg9QmVhcmVyI\
                 HZGOWRmdDRxbVRjMk52YjNSbGNrQmhiSFJoZG1semRHRXVZMjl0Q2c9PQEB";
-    let asked = format!("token {TOKEN} user@example.com server.example.com 143");
-    check_bearer(&[&decoded(imap)], &[&asked, "done user@example.com/user@example.com "]);
+    let token_check = format!("token {TOKEN} user@example.com server.example.com 143");
+    check_bearer(&[&decoded(imap)], &[&token_check, "done user@example.com/user@example.com "]);
     let smtp = "bixhPXVzZXJAZXhhbXBsZS5jb20sAWhvc3Q9c2VydmVyLmV4YW1wbGUuY29tAXBvcnQ9NTg3AWF1dGg9QmVhcmVyIHZGOWRmd\
                 DRxbVRjMk52YjNSbGNrQmhiSFJoZG1semRHRXVZMjl0Q2c9PQEB";
-    let asked = format!("token {TOKEN} user@example.com server.example.com 587");
-    check_bearer(&[&decoded(smtp)], &[&asked, "done user@example.com/user@example.com "]);
+    let token_check = format!("token {TOKEN} user@example.com server.example.com 587");
+    check_bearer(&[&decoded(smtp)], &[&token_check, "done user@example.com/user@example.com "]);
 }
 
 #[test]
-fn the_failed_example_of_rfc_7628_tells_the_scope() {
+fn failed_example_of_rfc_7628_reports_the_scope() {
     let first = "bixhPXVzZXJAZXhhbXBsZS5jb20sAWhvc3Q9c2VydmVyLmV4YW1wbGUuY29tAXBvcnQ9MTQzAWF1dGg9AQE=";
     let error = "eyJzdGF0dXMiOiJpbnZhbGlkX3Rva2VuIiwic2NvcGUiOiJleGFtcGxlX3Njb3BlIiwib3BlbmlkLWNvbmZpZ3VyYXRpb24i\
                  OiJodHRwczovL2V4YW1wbGUuY29tLy53ZWxsLWtub3duL29wZW5pZC1jb25maWcifQ==";
@@ -44,12 +44,12 @@ fn the_failed_example_of_rfc_7628_tells_the_scope() {
     };
     let context = Context { oauth, ..context(LoginProtocol::Imap) };
     let challenge = format!("challenge {}", decoded(error).escape_default());
-    let shown = play(Mechanism::OAuthBearer, context, &[&decoded(first), &decoded("AQ==")]);
-    assert_eq!(shown, [challenge.as_str(), "failed InvalidCredentials"]);
+    let steps = play(Mechanism::OAuthBearer, context, &[&decoded(first), &decoded("AQ==")]);
+    assert_eq!(steps, [challenge.as_str(), "failed InvalidCredentials"]);
 }
 
 #[test]
-fn the_smtp_example_of_rfc_7628_breaks_the_grammar_of_its_header() {
+fn smtp_example_of_rfc_7628_is_malformed() {
     // RFC 7628 §4.4 writes `n,user=…,` where RFC 5801 §4 requires `n,a=…,`.
     check_bearer(&[&format!("n,user=someuser@example.com,\x01auth=Bearer {TOKEN}\x01\x01")], &["failed Malformed"]);
 }
@@ -57,10 +57,10 @@ fn the_smtp_example_of_rfc_7628_breaks_the_grammar_of_its_header() {
 #[test]
 fn a_refused_token_ends_with_the_dummy_response() {
     let message = "n,,\x01auth=Bearer wrong\x01\x01";
-    let asked = "token wrong - - 0";
-    check_bearer(&[message], &[asked, NOT_VALID]);
+    let token_check = "token wrong - - 0";
+    check_bearer(&[message], &[token_check, NOT_VALID]);
     for dummy in ["\x01", "", "n,,\x01auth=Bearer other\x01\x01"] {
-        check_bearer(&[message, dummy], &[asked, NOT_VALID, "failed InvalidCredentials"]);
+        check_bearer(&[message, dummy], &[token_check, NOT_VALID, "failed InvalidCredentials"]);
     }
     check_bearer(
         &["n,,\x01auth=Bearer disabled\x01\x01", "\x01"],
@@ -69,13 +69,13 @@ fn a_refused_token_ends_with_the_dummy_response() {
 }
 
 #[test]
-fn a_token_is_not_refused_for_a_temporary_error() {
+fn temporary_error_does_not_refuse_the_token() {
     check_bearer(&["n,,\x01auth=Bearer offline\x01\x01"], &["token offline - - 0", "failed Unavailable"]);
     check_xoauth2(&["user=ann\x01auth=Bearer offline\x01\x01"], &["token offline ann - 0", "failed Unavailable"]);
 }
 
 #[test]
-fn credentials_that_are_no_bearer_token_are_refused_like_a_wrong_token() {
+fn non_bearer_credentials_are_refused_like_wrong_tokens() {
     for auth in ["", "Bearer", "Bearer ", "Bearer a b", "Bearer a\"b", "Basic YW5u", "OAuth realm=\"Example\""] {
         let message = format!("n,,\x01auth={auth}\x01\x01");
         check_bearer(&[&message, "\x01"], &[NOT_VALID, "failed InvalidCredentials"]);
@@ -86,13 +86,16 @@ fn credentials_that_are_no_bearer_token_are_refused_like_a_wrong_token() {
 
 #[test]
 fn unknown_keys_are_ignored() {
-    let asked = format!("token {TOKEN} - - 0");
+    let token_check = format!("token {TOKEN} - - 0");
     let done = "done user@example.com/user@example.com ";
-    check_bearer(&[&format!("y,,\x01path=/\x01auth=bEARER {TOKEN}\x01user=x\x01user=y\x01\x01")], &[&asked, done]);
+    check_bearer(
+        &[&format!("y,,\x01path=/\x01auth=bEARER {TOKEN}\x01user=x\x01user=y\x01\x01")],
+        &[&token_check, done],
+    );
 }
 
 #[test]
-fn messages_of_oauthbearer_out_of_grammar_are_refused() {
+fn malformed_oauthbearer_messages_are_refused() {
     for message in ["", "\x01", "n,,", "n,,\x01", "n,,\x01\x01", "n,,\x01\x01\x01", "n,\x01auth=Bearer t\x01\x01"] {
         check_bearer(&[message], &["failed Malformed"]);
     }
@@ -115,12 +118,12 @@ fn oauthbearer_has_no_channel_binding() {
 }
 
 #[test]
-fn xoauth2_names_the_user() {
-    let asked = format!("token {TOKEN} someuser@example.com - 0");
+fn xoauth2_reports_the_user() {
+    let token_check = format!("token {TOKEN} someuser@example.com - 0");
     let done = "done user@example.com/user@example.com ";
     let message = format!("user=someuser@example.com\x01auth=Bearer {TOKEN}\x01\x01");
-    check_xoauth2(&[&message], &[&asked, done]);
-    check_xoauth2(&["-", &message], &["challenge ", &asked, done]);
+    check_xoauth2(&[&message], &[&token_check, done]);
+    check_xoauth2(&["-", &message], &["challenge ", &token_check, done]);
     let message = "user=jürgen\x01auth=Bearer t\x01\x01";
     check_xoauth2(&[message], &["token t jürgen - 0", NOT_VALID_XOAUTH2]);
 }
@@ -135,7 +138,7 @@ fn xoauth2_ends_with_an_empty_response_after_an_error() {
 }
 
 #[test]
-fn messages_of_xoauth2_out_of_grammar_are_refused() {
+fn malformed_xoauth2_messages_are_refused() {
     for message in
         ["", "\x01", "user=ann", "user=ann\x01\x01", "auth=Bearer t\x01\x01", "user=\x01auth=Bearer t\x01\x01"]
     {

@@ -16,16 +16,16 @@ fn check_login(messages: &[&str], expected: &[&str]) {
 }
 
 #[test]
-fn the_examples_of_rfc_4616_are_understood() {
+fn examples_of_rfc_4616_are_parsed() {
     check_plain("\0tim\0tanstaaftanstaaf", &["password tim - tanstaaftanstaaf", "done tim/tim "]);
     check_plain("Ursel\0Kurt\0xipj3plmq", &["password Kurt Ursel xipj3plmq", "failed NotAuthorized"]);
 }
 
 #[test]
-fn plain_takes_its_message_with_the_command_or_after_a_challenge() {
-    let asked = "password ann - secret";
-    check(Mechanism::Plain, &["\0ann\0secret"], &[asked, "done ann/ann "]);
-    check(Mechanism::Plain, &["-", "\0ann\0secret"], &["challenge ", asked, "done ann/ann "]);
+fn plain_accepts_initial_response_or_challenge_reply() {
+    let password_check = "password ann - secret";
+    check(Mechanism::Plain, &["\0ann\0secret"], &[password_check, "done ann/ann "]);
+    check(Mechanism::Plain, &["-", "\0ann\0secret"], &["challenge ", password_check, "done ann/ann "]);
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn plain_reports_another_identity() {
 }
 
 #[test]
-fn answers_of_the_directory_are_passed_on() {
+fn directory_errors_are_passed_on() {
     check_plain("\0ann\0wrong", &["password ann - wrong", "failed InvalidCredentials"]);
     check_plain("\0dora\0secret", &["password dora - secret", "failed AccountDisabled"]);
     check_plain("\0hasty\0x", &["password hasty - x", "failed Throttled"]);
@@ -44,7 +44,7 @@ fn answers_of_the_directory_are_passed_on() {
 }
 
 #[test]
-fn plain_messages_out_of_grammar_are_refused() {
+fn malformed_plain_messages_are_refused() {
     for message in ["", "ann", "\0ann", "ann\0secret", "\0ann\0sec\0ret", "\0ann\0secret\0", "\0\0ann\0secret"] {
         check_plain(message, &["failed Malformed"]);
     }
@@ -63,7 +63,7 @@ fn texts_that_are_not_utf_8_are_refused() {
 }
 
 #[test]
-fn characters_beyond_ascii_pass_unchanged() {
+fn non_ascii_characters_pass_unchanged() {
     check_plain("\0jürgen\0pässword", &["password jürgen - pässword", "failed InvalidCredentials"]);
     check_login(
         &["jürgen", "pässword"],
@@ -72,10 +72,13 @@ fn characters_beyond_ascii_pass_unchanged() {
 }
 
 #[test]
-fn login_asks_for_name_and_password() {
-    let asked = "password ann - secret";
-    check_login(&["-", "ann", "secret"], &["challenge Username:", "challenge Password:", asked, "done ann/ann "]);
-    check_login(&["ann", "secret"], &["challenge Password:", asked, "done ann/ann "]);
+fn login_requests_name_and_password() {
+    let password_check = "password ann - secret";
+    check_login(
+        &["-", "ann", "secret"],
+        &["challenge Username:", "challenge Password:", password_check, "done ann/ann "],
+    );
+    check_login(&["ann", "secret"], &["challenge Password:", password_check, "done ann/ann "]);
     check_login(&["ann", "no"], &["challenge Password:", "password ann - no", "failed InvalidCredentials"]);
 }
 

@@ -19,8 +19,8 @@ fn check_first(message: &str, expected: &[&str]) {
 
 /// Checks the last step after the client-first message `n,,n=user,r=abc`, to which the server's nonce is `abcxyz`.
 fn check_final(message: &str, expected: &str) {
-    let shown = play(PLAIN, context(LoginProtocol::Native), &["n,,n=user,r=abc", message]);
-    assert_eq!(shown.last().map(String::as_str), Some(expected), "{message}");
+    let outcomes = play(PLAIN, context(LoginProtocol::Native), &["n,,n=user,r=abc", message]);
+    assert_eq!(outcomes.last().map(String::as_str), Some(expected), "{message}");
 }
 
 /// Checks the steps of an exchange whose client-final message has the channel binding `header` and `data`.
@@ -37,12 +37,12 @@ fn the_example_of_rfc_7677_succeeds() {
     let proved = format!("challenge {SERVER_FINAL}");
     let steps = ["first user - -", &challenge, "final", &proved, "done user/user "];
     check(PLAIN, context(LoginProtocol::Imap), &[CLIENT_FIRST, CLIENT_FINAL, ""], &steps);
-    let asked = [&["challenge "][..], &steps[..]].concat();
-    check(PLAIN, context(LoginProtocol::Imap), &["-", CLIENT_FIRST, CLIENT_FINAL, ""], &asked);
+    let prompted = [&["challenge "][..], &steps[..]].concat();
+    check(PLAIN, context(LoginProtocol::Imap), &["-", CLIENT_FIRST, CLIENT_FINAL, ""], &prompted);
 }
 
 #[test]
-fn the_last_message_goes_with_the_reply_where_the_protocol_can_carry_it() {
+fn last_message_is_sent_with_success_if_supported() {
     let challenge = format!("challenge {SERVER_FIRST}");
     let done = format!("done user/user {SERVER_FINAL}");
     let steps = ["first user - -", &challenge, "final", &done];
@@ -52,15 +52,15 @@ fn the_last_message_goes_with_the_reply_where_the_protocol_can_carry_it() {
 }
 
 #[test]
-fn the_last_message_is_answered_with_an_empty_response() {
+fn last_challenge_requires_an_empty_response() {
     for protocol in [LoginProtocol::Imap, LoginProtocol::Pop3, LoginProtocol::Submission] {
-        let shown = play(PLAIN, context(protocol), &[CLIENT_FIRST, CLIENT_FINAL, "x"]);
-        assert_eq!(shown.last().map(String::as_str), Some("failed Malformed"));
+        let outcomes = play(PLAIN, context(protocol), &[CLIENT_FIRST, CLIENT_FINAL, "x"]);
+        assert_eq!(outcomes.last().map(String::as_str), Some("failed Malformed"));
     }
 }
 
 #[test]
-fn the_messages_of_rfc_5802_are_those_of_another_hash() {
+fn rfc_5802_example_with_sha_1_is_refused() {
     let first = "n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL";
     let last = "c=biws,r=fyko+d2lbbFgONRv9qkxdawLxyz,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=";
     let challenge = "challenge r=fyko+d2lbbFgONRv9qkxdawLxyz,s=c2FsdA==,i=4096";
@@ -69,7 +69,7 @@ fn the_messages_of_rfc_5802_are_those_of_another_hash() {
 }
 
 #[test]
-fn first_messages_are_read() {
+fn first_messages_are_parsed() {
     let challenge = "challenge r=abcxyz,s=c2FsdA==,i=4096";
     check_first("n,,n=user,r=abc", &["first user - -", challenge]);
     check_first("y,,n=user,r=abc", &["first user - -", challenge]);
@@ -81,7 +81,7 @@ fn first_messages_are_read() {
 }
 
 #[test]
-fn first_messages_out_of_grammar_are_refused() {
+fn malformed_first_messages_are_refused() {
     for message in ["", "n", "n,,", "x,,n=user,r=abc", "n,,n=,r=abc", "n,,n=user", "n,,n=user,r=", "n,,r=abc,n=user"] {
         check_first(message, &["failed Malformed"]);
     }
@@ -128,7 +128,7 @@ fn final_messages_must_belong_to_the_exchange() {
 }
 
 #[test]
-fn final_messages_out_of_grammar_are_refused() {
+fn malformed_final_messages_are_refused() {
     for message in ["", "c=biws,r=abcxyz", "c=biws,r=abcxyz,p=", "c=biws,r=abcxyz,p=!", "c=biws,r=abcxyz,p=AAAA"] {
         check_final(message, "failed Malformed");
     }
@@ -168,8 +168,8 @@ fn a_binding_to_another_connection_is_refused() {
 fn the_header_must_be_repeated_with_the_binding() {
     let other = STANDARD.encode([&b"p=tls-server-end-point,,"[..], &[b'e'; 32]].concat());
     let last = format!("c={other},r=abcxyz,p={PROOF}");
-    let shown = play(PLUS, bound_context(LoginProtocol::Native), &["p=tls-exporter,,n=user,r=abc", &last]);
-    assert_eq!(shown.last().map(String::as_str), Some("failed ChannelBinding"));
+    let outcomes = play(PLUS, bound_context(LoginProtocol::Native), &["p=tls-exporter,,n=user,r=abc", &last]);
+    assert_eq!(outcomes.last().map(String::as_str), Some("failed ChannelBinding"));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_downgrade_is_detected() {
 }
 
 #[test]
-fn plus_and_the_flag_must_agree() {
+fn mechanism_and_binding_flag_must_agree() {
     let refused = ["failed ChannelBinding"];
     let bound = || bound_context(LoginProtocol::Imap);
     check(PLUS, bound(), &["n,,n=user,r=abc"], &refused);
@@ -194,7 +194,7 @@ fn plus_and_the_flag_must_agree() {
 }
 
 #[test]
-fn types_of_binding_that_the_connection_lacks_are_refused() {
+fn unavailable_binding_types_are_refused() {
     let refused = ["failed ChannelBinding"];
     for name in ["tls-unique", "TLS-EXPORTER", "x"] {
         let first = format!("p={name},,n=user,r=abc");
