@@ -98,9 +98,9 @@ fn hmac(key: &[u8], message: &[u8]) -> [u8; HASH_BYTES] {
 mod tests {
     use super::*;
 
-    /// The example of RFC 7677 §3.
+    /// Checks the example of RFC 7677 §3.
     #[test]
-    fn the_example_of_the_rfc_holds() {
+    fn example_of_rfc_7677_passes() {
         let (scram, first) = Scram::with_nonce("user", "pencil", "rOprNGfwEbeRWgbNEkqO".to_owned());
         assert_eq!(first, b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
         let challenge = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";

@@ -23,7 +23,7 @@ fn get_server() -> Request<v1::GetServerRequest> {
 }
 
 #[tokio::test]
-async fn a_call_names_the_program_and_the_default_time_limit() {
+async fn call_has_user_agent_and_default_timeout() {
     let server = TestServer::start().await;
     let call = call_of(&server, &server.options(), get_server()).await;
     let expected = Call {
@@ -37,7 +37,7 @@ async fn a_call_names_the_program_and_the_default_time_limit() {
 }
 
 #[tokio::test]
-async fn the_time_limit_of_the_caller_replaces_the_default() {
+async fn caller_timeout_replaces_the_default() {
     let server = TestServer::start().await;
     let mut request = get_server();
     request.set_timeout(Duration::from_secs(5));
@@ -51,7 +51,7 @@ async fn the_time_limit_of_the_caller_replaces_the_default() {
 }
 
 #[tokio::test]
-async fn a_stream_of_changes_has_no_time_limit() {
+async fn change_stream_has_no_timeout() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     let refused = client.changes().watch_changes(v1::WatchChangesRequest::default()).await;
@@ -103,7 +103,7 @@ async fn calls_over_one_connection_run_concurrently() {
 }
 
 #[test]
-fn reasons_and_places_come_from_the_details() {
+fn reason_and_formula_place_come_from_the_details() {
     let place = v1::error_detail::FormulaPlace { line: 2, column: 7, ..v1::error_detail::FormulaPlace::default() };
     let formula = v1::error_detail::Detail::Formula(place.clone());
     let detail = v1::ErrorDetail { reason: "formula".to_owned(), detail: Some(formula) };
@@ -117,7 +117,7 @@ fn reasons_and_places_come_from_the_details() {
 }
 
 #[test]
-fn a_failed_call_reads_as_the_words_of_the_server() {
+fn failed_call_has_the_message_of_the_server() {
     let error = Error::from(Status::not_found("there is no such database"));
     assert_eq!(error.to_string(), "there is no such database");
     let Error::Call(status) = error else { panic!("a status is a failed call") };

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use crate::server::TestServer;
 
 #[tokio::test]
-async fn an_address_at_which_no_server_listens_is_named() {
+async fn refused_connection_names_the_address() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
     let address = listener.local_addr().expect("it is bound").to_string();
     drop(listener);
@@ -20,7 +20,7 @@ async fn an_address_at_which_no_server_listens_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_of_another_protocol_is_not_trusted() {
+async fn plaintext_server_is_a_tls_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
     let address = listener.local_addr().expect("it is bound").to_string();
     let greeting = tokio::spawn(async move {

@@ -33,7 +33,7 @@ async fn calls_after_a_login_run_in_its_session_until_logout() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_a_failed_call_with_its_reason() {
+async fn wrong_password_is_a_failed_call_with_reason() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     let refused = client.login("ann", "guess").await.expect_err("the password is wrong");
@@ -44,7 +44,7 @@ async fn a_wrong_password_is_a_failed_call_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_failed_login_keeps_the_session_that_exists() {
+async fn failed_login_keeps_the_existing_session() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     client.login("ann", PASSWORD).await.expect("the password is right");
@@ -53,7 +53,7 @@ async fn a_failed_login_keeps_the_session_that_exists() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_no_header_is_refused() {
+async fn malformed_token_is_refused() {
     let server = TestServer::start().await;
     let client = server.connect().await;
     let refused = client.login("malformed", PASSWORD).await.expect_err("a line break in the token");
@@ -83,7 +83,7 @@ async fn scram_logs_in_without_sending_the_password() {
 }
 
 #[tokio::test]
-async fn scram_ends_if_the_server_does_not_follow_the_protocol() {
+async fn scram_fails_if_the_server_violates_the_protocol() {
     let cases = [
         (ScramBehavior::WrongSignature, "the server's signature is wrong, so it does not know the password"),
         (ScramBehavior::ForeignNonce, "the server's nonce does not extend the client's nonce"),

@@ -39,8 +39,8 @@ pub struct Certificate {
 impl Certificate {
     /// Creates a self-signed certificate for a host name.
     pub fn new(name: &str) -> Self {
-        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a name makes a certificate");
-        Self { chain: made.cert.pem(), key: made.signing_key.serialize_pem() }
+        let certified = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a name makes a certificate");
+        Self { chain: certified.cert.pem(), key: certified.signing_key.serialize_pem() }
     }
 }
 

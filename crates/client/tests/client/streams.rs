@@ -4,18 +4,18 @@ use client::{request_channel, request_stream};
 use tonic::codegen::tokio_stream::StreamExt;
 
 #[tokio::test]
-async fn messages_that_are_available_come_in_order_and_end() {
+async fn request_stream_yields_its_messages_in_order() {
     let mut stream = request_stream(1..=100);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     while let Some(message) = stream.next().await {
-        heard.push(message);
+        received.push(message);
     }
-    assert_eq!(heard, (1..=100).collect::<Vec<i32>>());
+    assert_eq!(received, (1..=100).collect::<Vec<i32>>());
     assert_eq!(request_stream::<i32>([]).next().await, None);
 }
 
 #[tokio::test]
-async fn a_sender_waits_while_as_many_messages_as_allowed_are_ahead() {
+async fn sender_waits_at_the_capacity_of_the_channel() {
     let (sender, mut stream) = request_channel(2);
     assert!(sender.send(1).await);
     assert!(sender.send(2).await);
@@ -28,7 +28,7 @@ async fn a_sender_waits_while_as_many_messages_as_allowed_are_ahead() {
 }
 
 #[tokio::test]
-async fn the_requests_end_with_their_sender_and_the_call_with_its_stream() {
+async fn dropping_either_end_ends_the_stream() {
     let (sender, mut stream) = request_channel(0);
     assert!(sender.send("last").await, "at least one message may be ahead");
     drop(sender);

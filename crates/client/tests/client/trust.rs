@@ -34,7 +34,7 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
 }
 
 #[tokio::test]
-async fn a_root_vouches_for_the_name_in_the_certificate_only() {
+async fn root_is_trusted_only_for_the_name_in_the_certificate() {
     let server = TestServer::start().await;
     let trust = || Trust::roots(server.certificate.chain.as_bytes()).expect("a certificate");
     let options = Options::new(&server.address, trust());
@@ -49,7 +49,7 @@ async fn a_root_vouches_for_the_name_in_the_certificate_only() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_a_certificate_admits_its_holder_only() {
+async fn required_client_certificate_admits_its_holder_only() {
     let own = Certificate::new("branch.test");
     let server = TestServer::with(ScramBehavior::Honest, Some(&own)).await;
     let mutual = |own: &Certificate| {
@@ -63,7 +63,7 @@ async fn a_server_that_asks_for_a_certificate_admits_its_holder_only() {
 }
 
 #[test]
-fn files_that_hold_no_certificates_are_refused() {
+fn invalid_certificate_files_are_refused() {
     let certificate = Certificate::new("hub.test");
     let other = Certificate::new("hub.test");
     let chain = certificate.chain.as_bytes();
