@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn carets_stand_under_what_is_meant() {
+    fn carets_mark_the_span() {
         assert_eq!(excerpt("SELECT (", Span::new(8, 8)), "SELECT (\n        ^");
         assert_eq!(excerpt("a := 1;\n\tzörk + b;", Span::new(9, 14)), "\tzörk + b;\n\t^^^^");
         assert_eq!(excerpt("a +\nb", Span::new(0, 5)), "a +\n^^^", "of the first line only");
@@ -87,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_its_surroundings_are_shown() {
+    fn excerpt_of_a_long_line_is_truncated() {
         let long = format!("{}zörk{}", "é".repeat(30_000), "ü".repeat(30_000));
-        let shown = excerpt(&long, Span::new(60_000, 60_005));
+        let around = excerpt(&long, Span::new(60_000, 60_005));
         let half = EXCERPT_CHARS_MAX / 2;
         let expected = format!("…{}zörk{}…\n {}^^^^", "é".repeat(half), "ü".repeat(half - 4), " ".repeat(half));
-        assert_eq!(shown, expected);
+        assert_eq!(around, expected);
         let at_the_end = excerpt(&long, Span::new(long.len(), long.len()));
         assert_eq!(at_the_end, format!("…{}\n {}^", "ü".repeat(half), " ".repeat(half)));
         let whole = excerpt(&long, Span::new(0, long.len()));

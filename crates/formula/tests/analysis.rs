@@ -19,7 +19,7 @@ fn facts(source: &str) -> String {
 }
 
 #[test]
-fn attributes() {
+fn analysis_reports_attributes() {
     let cases = [
         ("123", "constant"),
         ("@DocSiblings", "constant siblings"),
@@ -47,7 +47,7 @@ fn attributes() {
 }
 
 #[test]
-fn items_that_are_read_and_written() {
+fn analysis_reports_items_read_and_written() {
     let cases = [
         ("SELECT Form = \"Memo\" & @Contains(subject; \"x\")", "Form subject", ""),
         ("x := Form; x + X", "Form", ""),
@@ -77,12 +77,12 @@ fn items_that_are_read_and_written() {
 }
 
 #[test]
-fn constants_are_computed_once() {
+fn constant_expressions_are_folded() {
     let size = |source: &str| Formula::compile(source, &Options::default()).expect("it compiles").program().code.len();
     assert_eq!(size("1 + 2 * 3"), size("7"));
     assert_eq!(size("@UpperCase(\"a\" + \"b\"):\"c\""), size("\"x\""));
     assert_eq!(size("[1/1/2024 - 1/2/2024]"), size("1"));
     assert!(size("1 / 0") > size("1"), "errors are left to the evaluation");
-    assert!(size("@Repeat(\"abc\"; 5000)") > size("1"), "so is what is large");
+    assert!(size("@Repeat(\"abc\"; 5000)") > size("1"), "large results are left to the evaluation too");
     assert!(size("@Text(@Now)") > size("1"));
 }

@@ -6,7 +6,7 @@ use formula::{Formula, Host, Options};
 use crate::fixture::{LineDocument, check, write};
 
 #[test]
-fn what_is_known_of_a_document() {
+fn document_functions_return_properties() {
     check(
         "Form=Memo | $UpdatedBy=CN=Ann/O=Acme ~ CN=Bob/O=Acme | Empty=",
         &[
@@ -46,7 +46,7 @@ fn what_is_known_of_a_document() {
 }
 
 #[test]
-fn its_place_in_the_view() {
+fn view_functions_return_the_position() {
     check(
         "",
         &[
@@ -72,7 +72,7 @@ fn its_place_in_the_view() {
 }
 
 #[test]
-fn the_user_and_the_database() {
+fn user_and_database_functions_return_their_values() {
     check(
         "",
         &[
@@ -122,7 +122,7 @@ fn passwords_are_hashed_and_compared_by_the_host() {
     let paper = LineDocument::new("");
     let clock = Clock;
     let outcome = alone.evaluate(&paper, &clock).expect("no limit is near");
-    assert_eq!(write(&outcome.value), "error: @Function is not valid in this context", "views know no passwords");
+    assert_eq!(write(&outcome.value), "error: @Function is not valid in this context", "views have no passwords");
 }
 
 /// A host with a clock and no other services, as views provide it.
@@ -135,7 +135,7 @@ impl Host for Clock {
 }
 
 #[test]
-fn looking_things_up() {
+fn lookup_functions_return_values() {
     check(
         "",
         &[

@@ -6,7 +6,7 @@ use formula::{Outcome, Value};
 use crate::fixture::{evaluate, write};
 
 #[test]
-fn selection() {
+fn select_determines_the_selection() {
     let selected = |formula: &str, document: &str| evaluate(formula, document, |outcome| outcome.selected);
     assert!(selected("SELECT Form = \"Memo\"", "Form=Memo"));
     assert!(!selected("SELECT Form = \"Memo\"", "Form=Reply"));
@@ -15,12 +15,12 @@ fn selection() {
     assert!(!selected("\"text\"", ""));
     assert!(!selected("SELECT @Error", ""));
     assert!(!selected("SELECT Form", "Form=Memo"), "a text is not true");
-    assert!(selected("SELECT 1; 0", ""), "what follows does not change the selection");
+    assert!(selected("SELECT 1; 0", ""), "later statements do not change the selection");
     assert!(selected("SELECT 0:1", ""));
 }
 
 #[test]
-fn responses() {
+fn selection_reports_included_responses() {
     let responses = |formula: &str| evaluate(formula, "Form=Topic", |outcome| (outcome.selected, outcome.responses));
     assert_eq!(responses("SELECT Form = \"Topic\""), (true, SelectedResponses::None));
     assert_eq!(responses("SELECT Form = \"Topic\" | @AllChildren"), (true, SelectedResponses::Children));
@@ -32,7 +32,7 @@ fn responses() {
 }
 
 #[test]
-fn deletion() {
+fn deletion_functions_report_a_request() {
     let deletion = |formula: &str| evaluate(formula, "Form=Memo", |outcome| outcome.deletion);
     assert_eq!(deletion("@DeleteDocument"), Some(DeletionRequest::Delete));
     assert_eq!(deletion("@HardDeleteDocument"), Some(DeletionRequest::HardDelete));
@@ -47,7 +47,7 @@ fn changes(outcome: &Outcome<'_>) -> Vec<String> {
 }
 
 #[test]
-fn fields() {
+fn field_assignments_report_changes() {
     let changed = |formula: &str| evaluate(formula, "Form=Memo", changes);
     assert_eq!(changed("FIELD a := 1; 0"), ["a=1"]);
     assert_eq!(changed("FIELD a := 1; FIELD b := a + 1; FIELD A := 5; 0"), ["a=5", "b=2"]);
@@ -64,7 +64,7 @@ fn fields() {
 }
 
 #[test]
-fn other_effects() {
+fn other_side_effects_are_reported() {
     let effects = |formula: &str| evaluate(formula, "", |outcome| outcome.effects.clone());
     let text = |text: &str| Value::from(text.to_owned());
     let environment = |value: &str| Effect::Environment { name: "a".to_owned(), value: value.to_owned() };

@@ -12,7 +12,7 @@ fn refused(source: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_and_where() {
+fn errors_have_message_and_position() {
     let cases = [
         ("", "line 1, column 1: No formula specified"),
         (" ;; ", "line 1, column 5: No formula specified"),
@@ -69,20 +69,20 @@ fn what_is_wrong_and_where() {
 }
 
 #[test]
-fn carets_stand_under_what_is_meant() {
+fn carets_mark_the_error() {
     let source = "x := 1;\n\t@Lefft(\"ä\"; 1) + 2";
     let error = Formula::compile(source, &Options::default()).expect_err("there is no @Lefft");
     let expected = "line 2, column 2: Unknown @Function: @Lefft; did you mean @Left?\n\t@Lefft(\"ä\"; 1) + 2\n\t^^^^^^";
     assert_eq!(error.render(source), expected);
     let source = "1 + @Length(\"a\") + @Abs(Form)";
-    let shown = evaluate(source, "Form=Memo", |outcome| outcome.value.error().map(|failure| failure.render(source)));
+    let rendered = evaluate(source, "Form=Memo", |outcome| outcome.value.error().map(|failure| failure.render(source)));
     let expected = "line 1, column 20: Incorrect data type for operator or @Function: Number expected\n\
                     1 + @Length(\"a\") + @Abs(Form)\n                   ^^^^^^^^^^";
-    assert_eq!(shown.as_deref(), Some(expected));
+    assert_eq!(rendered.as_deref(), Some(expected));
 }
 
 #[test]
-fn what_is_not_permitted_is_refused() {
+fn forbidden_effects_are_refused() {
     let options = Options { permissions: Permissions::NONE, ..Options::default() };
     let refused = |source| Formula::compile(source, &options).err().map(|error| error.reason.to_string());
     let fields = Some("You are not allowed to modify fields in this context.");
@@ -95,10 +95,14 @@ fn what_is_not_permitted_is_refused() {
     let effects = Some("@MailSend: Formulas with side-effects are not allowed in this context.");
     assert_eq!(refused("@MailSend").as_deref(), effects);
     assert_eq!(refused("DEFAULT a := 1; x := 2; a + x"), None);
-    let formula = Formula::compile("@Eval(\"@DeleteDocument\")", &options).expect("it is not known what it evaluates");
+    let formula = Formula::compile("@Eval(\"@DeleteDocument\")", &options)
+        .expect("the evaluated text is unknown at compile time");
     let paper = LineDocument::new("");
     let outcome = formula.evaluate(&paper, &Server).expect("no limit is near");
-    assert!(outcome.value.error().is_some() && outcome.deletion.is_none(), "a formula cannot permit itself more");
+    assert!(
+        outcome.value.error().is_some() && outcome.deletion.is_none(),
+        "an evaluated text has the same permissions"
+    );
     let formula = Formula::compile("@Environment(\"a\"; 1)", &options).expect("reading is allowed");
     assert!(formula.evaluate(&paper, &Server).expect("no limit is near").effects.is_empty());
 }
@@ -111,7 +115,7 @@ fn stopped(source: &str, limits: Limits) -> Option<BudgetExceeded> {
 }
 
 #[test]
-fn nothing_runs_for_ever() {
+fn evaluation_stops_at_its_limits() {
     let few = Limits { steps: 100_000, bytes: 1 << 20 };
     let endless = [
         ("@While(1; 1)", BudgetExceeded::Steps),
@@ -167,7 +171,7 @@ fn depth_and_length_are_limited() {
 }
 
 #[test]
-fn the_deepest_formula_needs_little_stack() {
+fn deepest_formula_needs_one_mib_of_stack() {
     let deepest = |open: &str, close: &str| format!("{}1{}", open.repeat(98), close.repeat(98));
     let nested = [
         deepest("(", ")"),
@@ -193,7 +197,7 @@ fn formulas_are_shared_between_threads() {
 }
 
 #[test]
-fn values_at_the_edge_of_numbers_do_not_panic() {
+fn extreme_numbers_do_not_panic() {
     for number in ["1E300", "-1E300", "9223372036854775807", "-9223372036854775808", "0"] {
         for call in [
             "@Date(#; #; #)",

@@ -171,7 +171,7 @@ impl Host for Server {
     }
 }
 
-/// Options for Berlin with the American locale, in which Domino's examples are written.
+/// Returns options for Berlin with the American locale, in which Domino's examples are written.
 pub fn options() -> Options {
     let zone = Zone::named("Europe/Berlin").expect("the database of zones is bundled");
     Options { zone, ..Options::default() }

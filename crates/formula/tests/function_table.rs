@@ -6,16 +6,16 @@ use formula::{BudgetExceeded, Formula, Options};
 use crate::fixture::{LineDocument, Server, write};
 
 #[test]
-fn the_page_lists_the_functions() {
+fn documentation_lists_the_functions() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formula.md");
-    let page = std::fs::read_to_string(path).expect("the page is there");
+    let page = std::fs::read_to_string(path).expect("the page exists");
     let (_, rest) = page.split_once("<!-- functions -->\n").expect("the list begins");
     let (listed, _) = rest.split_once("<!-- end -->").expect("the list ends");
     assert!(listed.trim() == markdown().trim(), "put this into docs/formula.md:\n\n{}", markdown());
 }
 
 #[test]
-fn names_are_there_once() {
+fn function_names_are_unique() {
     let mut names: Vec<String> = all().map(|function| function.name.to_lowercase()).collect();
     let count = names.len();
     names.sort();
@@ -25,7 +25,7 @@ fn names_are_there_once() {
 }
 
 #[test]
-fn what_views_mail_and_agents_need_is_there() {
+fn functions_for_views_mail_and_agents_exist() {
     let needed = "@All @AllChildren @AllDescendants @IsResponseDoc @If @IsAvailable @IsUnavailable @IsMember @IsNotMember @Member @Contains @Begins \
         @Ends @Matches @Like @Trim @Left @Right @Middle @LeftBack @RightBack @Word @Length @LowerCase @UpperCase @ProperCase @Text @TextToNumber \
         @TextToTime @Date @Time @Day @Month @Year @Hour @Minute @Weekday @Adjust @Created @Modified @Accessed @Now @Today @Yesterday @Tomorrow @Elements \
@@ -58,14 +58,14 @@ fn calls_with_a_wrong_number_of_arguments_are_refused() {
 }
 
 #[test]
-fn a_name_with_a_missing_letter_leads_to_the_function() {
+fn misspelled_name_suggests_a_function() {
     for function in all().filter(|function| function.name.len() >= 8) {
-        for place in 1..function.name.len() {
-            let mut misspelled = function.name.to_owned();
-            misspelled.remove(place);
-            if find(&misspelled).is_none() {
-                let found = nearest(&misspelled).unwrap_or_default();
-                assert!(found.len().abs_diff(misspelled.len()) <= 1, "{misspelled} leads to {found:?}");
+        for index in 1..function.name.len() {
+            let mut misspelt = function.name.to_owned();
+            misspelt.remove(index);
+            if find(&misspelt).is_none() {
+                let found = nearest(&misspelt).unwrap_or_default();
+                assert!(found.len().abs_diff(misspelt.len()) <= 1, "{misspelt} leads to {found:?}");
             }
         }
     }
@@ -75,7 +75,7 @@ fn a_name_with_a_missing_letter_leads_to_the_function() {
 }
 
 #[test]
-fn functions_of_windows_and_dialogs_are_known_but_unsupported() {
+fn client_functions_are_known_but_unsupported() {
     for name in ["@PickList", "@dialogbox", "@PostedCommand", "@StatusBar", "@URLOpen", "@ThisValue"] {
         let error = Formula::compile(name, &Options::default()).err().map(|error| error.reason.to_string());
         let expected = format!(
@@ -104,9 +104,9 @@ fn outcome(source: &str) -> Result<String, BudgetExceeded> {
 fn an_error_in_an_argument_is_the_result() {
     for function in plain_functions().filter(|function| function.argument_counts().0 > 0) {
         let (least, _) = function.argument_counts();
-        for place in 0..least {
+        for index in 0..least {
             let mut arguments = vec!["\"a\""; least];
-            arguments[place] = "@Error";
+            arguments[index] = "@Error";
             let source = call(function, &arguments);
             let expected = if function.takes_errors() { "1" } else { "error: ERROR specified in formula" };
             assert_eq!(outcome(&source).as_deref(), Ok(expected), "{source}");
@@ -115,7 +115,7 @@ fn an_error_in_an_argument_is_the_result() {
 }
 
 #[test]
-fn every_function_answers_arguments_of_every_type() {
+fn every_function_accepts_arguments_of_every_type() {
     let values = ["Names", "Numbers", "Times", "\"\"", "-1", "\"[CN]\"", "[10:00]", "[1/1/2024 - 1/5/2024]", "Missing"];
     let mut errors = 0;
     let mut count = 0;
@@ -124,7 +124,7 @@ fn every_function_answers_arguments_of_every_type() {
         for number in least..=greatest.unwrap_or(least + 1).min(4) {
             for start in 0..values.len().pow(number.min(2) as u32) {
                 let arguments: Vec<&str> = (0..number)
-                    .map(|place| values[start / values.len().pow((place % 2) as u32) % values.len()])
+                    .map(|index| values[start / values.len().pow((index % 2) as u32) % values.len()])
                     .collect();
                 let source = if number == 0 { function.name.to_owned() } else { call(function, &arguments) };
                 let found = outcome(&source).unwrap_or_else(|stop| panic!("{source}: {stop}"));

@@ -3,7 +3,7 @@
 use crate::fixture::check;
 
 #[test]
-fn operands() {
+fn operands_have_their_values() {
     check(
         "Form=Memo | Amount=#12.5 | Sizes=#1 2 3 | Über=ja",
         &[
@@ -51,7 +51,7 @@ fn operands() {
 }
 
 #[test]
-fn ranks_of_operators() {
+fn operators_follow_their_precedence() {
     check(
         "",
         &[
@@ -86,7 +86,7 @@ fn ranks_of_operators() {
 }
 
 #[test]
-fn comparisons() {
+fn values_are_compared_by_type() {
     check(
         "List=Tom ~ Dick | Amount=#5",
         &[
@@ -133,7 +133,7 @@ fn comparisons() {
 }
 
 #[test]
-fn lists_in_operators() {
+fn operators_apply_to_lists() {
     check(
         "",
         &[
@@ -164,7 +164,7 @@ fn lists_in_operators() {
 }
 
 #[test]
-fn assignments() {
+fn assignments_set_variables_and_fields() {
     check(
         "Form=Memo | Amount=#5",
         &[
@@ -212,7 +212,7 @@ fn assignments() {
 }
 
 #[test]
-fn control() {
+fn control_functions_branch_and_loop() {
     check(
         "Form=Memo",
         &[

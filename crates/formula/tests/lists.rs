@@ -3,7 +3,7 @@
 use crate::fixture::check;
 
 #[test]
-fn counting_and_choosing() {
+fn list_elements_are_counted_and_selected() {
     check(
         "Team=Tom ~ Dick ~ Harry | One=x",
         &[
@@ -29,7 +29,7 @@ fn counting_and_choosing() {
 }
 
 #[test]
-fn order() {
+fn lists_are_sorted_and_compared() {
     check(
         "",
         &[
@@ -82,7 +82,7 @@ fn order() {
 }
 
 #[test]
-fn texts_and_lists() {
+fn texts_are_split_joined_and_replaced() {
     check(
         "Body=one\ntwo three",
         &[
@@ -115,7 +115,7 @@ fn texts_and_lists() {
 }
 
 #[test]
-fn lists_that_grow_in_loops() {
+fn lists_grow_in_loops() {
     check(
         "List=a ~ b",
         &[

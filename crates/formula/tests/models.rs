@@ -17,15 +17,15 @@ fn text_list(texts: &[String]) -> String {
 }
 
 fn number_list<T: std::fmt::Display>(numbers: &[T]) -> String {
-    let shown: Vec<String> = numbers.iter().map(|number| format!("({number})")).collect();
-    shown.join(" : ")
+    let quoted: Vec<String> = numbers.iter().map(|number| format!("({number})")).collect();
+    quoted.join(" : ")
 }
 
-fn shown<T: std::fmt::Display>(numbers: &[T]) -> String {
+fn format_numbers<T: std::fmt::Display>(numbers: &[T]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" : ")
 }
 
-/// Pairs two lists as operators do: the shorter one repeats its last element.
+/// Returns the pairs that operators form of two lists: the shorter one repeats its last element.
 fn pairs<T: Copy>(left: &[T], right: &[T]) -> Vec<(T, T)> {
     let count = left.len().max(right.len());
     (0..count).map(|index| (left[index.min(left.len() - 1)], right[index.min(right.len() - 1)])).collect()
@@ -96,7 +96,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn parts_by_number_are_those_of_the_characters(text in "[abé-]{0,8}", count in 0usize..10) {
+    fn parts_by_number_count_characters(text in "[abé-]{0,8}", count in 0usize..10) {
         let chars: Vec<char> = text.chars().collect();
         let kept = count.min(chars.len());
         let back = chars.len() - kept;
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_by_text_are_those_of_the_first_and_last_occurrence(text in "[abé-]{0,8}", mark in "[abé-]{1,2}") {
+    fn parts_by_text_split_at_first_and_last_occurrence(text in "[abé-]{0,8}", mark in "[abé-]{1,2}") {
         let quoted = |found: Option<&str>| format!("{:?}", found.unwrap_or_default());
         let first = text.split_once(&mark);
         let last = text.rsplit_once(&mark);
@@ -135,23 +135,23 @@ proptest! {
     }
 
     #[test]
-    fn lists_are_counted_cut_and_searched_like_vectors(words in words(), wanted in "[abé]{1,2}", count in 1usize..8) {
+    fn list_functions_match_vectors(words in words(), wanted in "[abé]{1,2}", count in 1usize..8) {
         let list = text_list(&words);
         let mut unique: Vec<String> = Vec::new();
         words.iter().for_each(|word| if !unique.contains(word) { unique.push(word.clone()) });
-        let place = words.iter().position(|word| *word == wanted).map_or(0, |index| index + 1);
+        let position = words.iter().position(|word| *word == wanted).map_or(0, |index| index + 1);
         let kept = count.min(words.len());
         prop_assert_eq!(value(&format!("@Elements({list})")), words.len().to_string());
         prop_assert_eq!(value(&format!("@Unique({list})")), text_list(&unique));
-        prop_assert_eq!(value(&format!("@Member({wanted:?}; {list})")), place.to_string());
-        prop_assert_eq!(value(&format!("@IsMember({wanted:?}; {list})")), u8::from(place > 0).to_string());
-        prop_assert_eq!(value(&format!("@IsNotMember({wanted:?}; {list})")), u8::from(place == 0).to_string());
+        prop_assert_eq!(value(&format!("@Member({wanted:?}; {list})")), position.to_string());
+        prop_assert_eq!(value(&format!("@IsMember({wanted:?}; {list})")), u8::from(position > 0).to_string());
+        prop_assert_eq!(value(&format!("@IsNotMember({wanted:?}; {list})")), u8::from(position == 0).to_string());
         prop_assert_eq!(value(&format!("@Subset({list}; {count})")), text_list(&words[..kept]));
         prop_assert_eq!(value(&format!("@Subset({list}; -{count})")), text_list(&words[words.len() - kept..]));
     }
 
     #[test]
-    fn replacements_are_those_of_each_element(words in words(), old in words(), new in words()) {
+    fn replacements_apply_to_each_element(words in words(), old in words(), new in words()) {
         let replaced = words.iter().map(|word| match old.iter().position(|wanted| wanted == word) {
             Some(index) => new.get(index).cloned().unwrap_or_default(),
             None => word.clone(),
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn beginnings_and_ends_are_found_among_all_pairs(texts in words(), parts in words()) {
+    fn begins_ends_and_contains_compare_all_pairs(texts in words(), parts in words()) {
         let any = |test: fn(&str, &str) -> bool| {
             u8::from(texts.iter().any(|text| parts.iter().any(|part| test(text, part)))).to_string()
         };
@@ -180,7 +180,7 @@ proptest! {
         let one = number_list(&left);
         let other = number_list(&right);
         let each = |compute: fn(i64, i64) -> i64| {
-            shown(&pairs(&left, &right).into_iter().map(|(one, other)| compute(one, other)).collect::<Vec<_>>())
+            format_numbers(&pairs(&left, &right).into_iter().map(|(one, other)| compute(one, other)).collect::<Vec<_>>())
         };
         prop_assert_eq!(value(&format!("({one}) + ({other})")), each(|one, other| one + other));
         prop_assert_eq!(value(&format!("({one}) - ({other})")), each(|one, other| one - other));
@@ -193,26 +193,26 @@ proptest! {
     }
 
     #[test]
-    fn sums_and_orders_are_those_of_vectors(numbers in numbers()) {
+    fn sums_and_sorting_match_vectors(numbers in numbers()) {
         let list = number_list(&numbers);
         let mut sorted = numbers.clone();
         sorted.sort_unstable();
         let mut unique: Vec<i64> = Vec::new();
         numbers.iter().for_each(|number| if !unique.contains(number) { unique.push(*number) });
-        let each = |compute: fn(i64) -> i64| shown(&numbers.iter().map(|number| compute(*number)).collect::<Vec<_>>());
+        let each = |compute: fn(i64) -> i64| format_numbers(&numbers.iter().map(|number| compute(*number)).collect::<Vec<_>>());
         prop_assert_eq!(value(&format!("@Sum({list})")), numbers.iter().sum::<i64>().to_string());
         prop_assert_eq!(value(&format!("@Min({list})")), sorted[0].to_string());
         prop_assert_eq!(value(&format!("@Max({list})")), sorted[sorted.len() - 1].to_string());
-        prop_assert_eq!(value(&format!("@Sort({list})")), shown(&sorted));
+        prop_assert_eq!(value(&format!("@Sort({list})")), format_numbers(&sorted));
         sorted.reverse();
-        prop_assert_eq!(value(&format!("@Sort({list}; [DESCENDING])")), shown(&sorted));
-        prop_assert_eq!(value(&format!("@Unique({list})")), shown(&unique));
+        prop_assert_eq!(value(&format!("@Sort({list}; [DESCENDING])")), format_numbers(&sorted));
+        prop_assert_eq!(value(&format!("@Unique({list})")), format_numbers(&unique));
         prop_assert_eq!(value(&format!("@Abs({list})")), each(i64::abs));
         prop_assert_eq!(value(&format!("@Sign({list})")), each(i64::signum));
     }
 
     #[test]
-    fn patterns_match_what_an_exhaustive_search_matches(
+    fn patterns_match_like_an_exhaustive_search(
         pieces in prop::collection::vec(piece(), 0..6),
         text in "[abcd]{0,6}",
     ) {
@@ -249,15 +249,15 @@ proptest! {
         let parts = format!("@Year({source}) : @Month({source}) : @Day({source}) : @Weekday({source})");
         let weekday = i64::from(day.weekday().to_sunday_one_offset());
         let expected = [i64::from(day.year()), i64::from(day.month()), i64::from(day.day()), weekday];
-        prop_assert_eq!(value(&parts), shown(&expected));
+        prop_assert_eq!(value(&parts), format_numbers(&expected));
         let later = day.checked_add(jiff::Span::new().days(days)).expect("within the calendar");
         prop_assert_eq!(value(&format!("@Adjust({source}; 0; 0; {days}; 0; 0; 0)")), literal(later));
         prop_assert_eq!(value(&format!("({} - {source}) / 86400", literal(later))), days.to_string());
         let month = i64::from(day.year()) * 12 + i64::from(day.month()) - 1 + months;
         let expected = date(month.div_euclid(12) as i16, month.rem_euclid(12) as i8 + 1, day.day());
         prop_assert_eq!(value(&format!("@Adjust({source}; 0; {months}; 0; 0; 0; 0)")), literal(expected));
-        let made = format!("@Date({}; {}; {})", day.year(), day.month(), day.day());
-        prop_assert_eq!(value(&made), literal(day));
+        let constructed = format!("@Date({}; {}; {})", day.year(), day.month(), day.day());
+        prop_assert_eq!(value(&constructed), literal(day));
     }
 
     #[test]
@@ -287,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn encoded_texts_read_back(text in "[a-z %+&é\\u{1F600}-]{0,12}") {
+    fn encoded_texts_round_trip(text in "[a-z %+&é\\u{1F600}-]{0,12}") {
         let formula = format!("@URLDecode(\"UTF-8\"; @URLEncode(\"UTF-8\"; {text:?}))");
         prop_assert_eq!(value(&formula), format!("{text:?}"));
         let encoded = value(&format!("@URLEncode(\"UTF-8\"; {text:?})"));

@@ -3,7 +3,7 @@
 use crate::fixture::check;
 
 #[test]
-fn parts_of_names() {
+fn parts_of_names_are_extracted() {
     check(
         "Me=CN=Ann Smith/OU=Field/OU=Sales/O=Acme/C=US",
         &[
@@ -34,7 +34,7 @@ fn parts_of_names() {
 }
 
 #[test]
-fn names_with_labels_of_x400() {
+fn x400_labels_are_extracted_from_names() {
     check(
         "Me=G=John/I=B/S=Doe/Q=Jr/OU=Sales/O=Acme/P=Priv/A=Adm/C=US",
         &[
@@ -55,7 +55,7 @@ fn names_with_labels_of_x400() {
 }
 
 #[test]
-fn addresses() {
+fn parts_of_addresses_are_extracted() {
     check(
         "",
         &[

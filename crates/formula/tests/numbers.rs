@@ -3,7 +3,7 @@
 use crate::fixture::check;
 
 #[test]
-fn rounding() {
+fn numbers_are_rounded() {
     check(
         "",
         &[
@@ -29,7 +29,7 @@ fn rounding() {
 }
 
 #[test]
-fn sums_and_extremes() {
+fn sums_and_extremes_are_computed() {
     check(
         "Sizes=#3 1 2",
         &[
@@ -49,7 +49,7 @@ fn sums_and_extremes() {
 }
 
 #[test]
-fn powers_and_angles() {
+fn powers_and_angles_are_computed() {
     check(
         "",
         &[

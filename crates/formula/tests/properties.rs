@@ -56,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn any_row_of_tokens_compiles_or_is_refused(words in prop::collection::vec(prop::sample::select(vec![
+    fn any_token_sequence_compiles_or_is_refused(words in prop::collection::vec(prop::sample::select(vec![
         "1", "\"a\"", "x", ":=", ";", "(", ")", "[", "]", "@If", "@Left", "@Now", "FIELD", "SELECT", "REM", "DEFAULT", "+", "-", "*", "!", ":", "=", "&", "{b}",
     ]), 0..30)) {
         let source = words.join(" ");
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn permuted_operators_meet_every_pair(left in texts(), right in texts()) {
+    fn permuted_operators_combine_every_pair(left in texts(), right in texts()) {
         let all: Vec<String> = left.iter().flat_map(|one| right.iter().map(move |other| format!("{one}{other}"))).collect();
         let equal = left.iter().any(|one| right.contains(one));
         let left = as_list(&left);
@@ -112,26 +112,26 @@ proptest! {
     }
 
     #[test]
-    fn exploding_what_was_imploded_gives_the_list(texts in prop::collection::vec("[a-c]{1,3}", 2..6)) {
+    fn explode_reverts_implode(texts in prop::collection::vec("[a-c]{1,3}", 2..6)) {
         let source = format!("@Explode(@Implode({}; \"~\"); \"~\")", as_list(&texts));
         prop_assert_eq!(evaluate(&source, "", |o| write(&o.value)), as_list(&texts).replace(':', " : "));
     }
 
     #[test]
-    fn any_pattern_is_read_or_refused_and_matched(pattern in "[ab*?+{}!&|\\\\-]{0,12}", text in "[ab]{0,20}") {
+    fn parsing_and_matching_patterns_never_panics(pattern in "[ab*?+{}!&|\\\\-]{0,12}", text in "[ab]{0,20}") {
         let _ = Pattern::matches(&pattern).map(|pattern| pattern.fits(&text));
         let _ = Pattern::parse_like(&pattern, Some('*')).map(|pattern| pattern.fits(&text));
     }
 
     #[test]
-    fn numbers_read_back_from_their_text(number in -1e9..1e9f64) {
+    fn numbers_round_trip_through_text(number in -1e9..1e9f64) {
         let rounded = (number * 1e3).round() / 1e3;
         let source = format!("@TextToNumber(@Text({rounded}))");
         prop_assert_eq!(evaluate(&source, "", |o| o.value.number()), Ok(rounded));
     }
 
     #[test]
-    fn dates_read_back_from_their_text(days in -200_000i64..200_000) {
+    fn dates_round_trip_through_text(days in -200_000i64..200_000) {
         let source = format!("d := @Adjust([1/1/2000]; 0; 0; {days}; 0; 0; 0); @TextToTime(@Text(d)) = d");
         prop_assert!(evaluate(&source, "", |o| o.selected));
     }

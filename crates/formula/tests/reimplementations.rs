@@ -11,7 +11,7 @@ use formula::{Formula, Options};
 use crate::fixture::{check, evaluate, write};
 
 #[test]
-fn cases_of_the_engine_in_java() {
+fn cases_of_the_openntf_engine_pass() {
     let steps = "t := {start}; @For(i := 1; i != 10; i := i + 1; t := t : @If(i = 1; {one}; i <= 3; {two or three}; {four or more})); t";
     let expected = "\"start\" : \"one\" : \"two or three\" : \"two or three\" : \"four or more\" : \"four or more\" : \
                     \"four or more\" : \"four or more\" : \"four or more\" : \"four or more\"";
@@ -56,7 +56,7 @@ fn cases_of_the_engine_in_java() {
 }
 
 #[test]
-fn a_formula_that_extracts_a_name_from_an_address() {
+fn example_formula_extracts_a_name_from_an_address() {
     let formula = "REM {Begin_Do_Not_Tag};\r\n\r\nSenderName := @If(SendTo = \"\"; EnterSendTo; SendTo);\r\n\
         Send := @Subset(SenderName; 1);\r\nCN1 := @Trim(@Name([CN]; Send));\r\n\
         CN := @If(@Contains(@Right(Send; \"@\"); \">\") & CN1 = \"\"; @Trim(Send); CN1);\r\n\
@@ -70,14 +70,14 @@ fn a_formula_that_extracts_a_name_from_an_address() {
 }
 
 #[test]
-fn compiled_formulas_print_as_they_were() {
+fn parsed_formulas_print_unchanged() {
     for source in ["Hello", "Index > 1"] {
         assert_eq!(print(&parse(source).expect("it parses")), source);
     }
 }
 
 #[test]
-fn results_of_executions() {
+fn example_executions_have_their_results() {
     let formula = "FIELD anumber := 534; FIELD curruser := @UserName; \"XYZ\"";
     evaluate(formula, "", |outcome| {
         assert_eq!(write(&outcome.value), "\"XYZ\"");
@@ -91,7 +91,7 @@ fn results_of_executions() {
 }
 
 #[test]
-fn results_larger_than_64_kib() {
+fn results_may_exceed_64_kib() {
     let document = format!("field1={0} | field2={0} | field3={0}", "x".repeat(30_000));
     let length = evaluate("field1 : field2 : field3", &document, |outcome| {
         outcome.value.texts().map(|texts| texts.iter().map(|text| text.len()).sum::<usize>())

@@ -3,7 +3,7 @@
 use crate::fixture::check;
 
 #[test]
-fn whole_texts() {
+fn texts_are_converted_and_measured() {
     check(
         "Names=ann  smith ~  bob  ~  ",
         &[
@@ -46,7 +46,7 @@ fn whole_texts() {
 }
 
 #[test]
-fn parts() {
+fn parts_of_texts_are_extracted() {
     check(
         "",
         &[
@@ -95,7 +95,7 @@ fn parts() {
 }
 
 #[test]
-fn looking_for_texts() {
+fn texts_are_searched() {
     check(
         "Team=Tom ~ Dick ~ Harry",
         &[
@@ -130,7 +130,7 @@ fn looking_for_texts() {
 }
 
 #[test]
-fn patterns() {
+fn patterns_are_matched() {
     check(
         "",
         &[
@@ -172,7 +172,7 @@ fn patterns() {
 }
 
 #[test]
-fn values_as_text() {
+fn values_are_formatted_as_text() {
     check(
         "",
         &[

@@ -7,7 +7,7 @@ use formula::{Formula, Options, Zone};
 use crate::fixture::{LineDocument, Server, check, options};
 
 #[test]
-fn now_and_its_parts() {
+fn current_time_and_its_parts_are_returned() {
     check(
         "Posted=@2024-03-31 03:30",
         &[
@@ -32,7 +32,7 @@ fn now_and_its_parts() {
 }
 
 #[test]
-fn making() {
+fn dates_and_times_are_constructed() {
     check(
         "",
         &[
@@ -63,7 +63,7 @@ fn making() {
 }
 
 #[test]
-fn adjusting() {
+fn times_are_adjusted() {
     check(
         "",
         &[
@@ -94,7 +94,7 @@ fn adjusting() {
 }
 
 #[test]
-fn zones() {
+fn time_zones_are_applied() {
     check(
         "",
         &[
@@ -125,7 +125,7 @@ fn zones() {
 }
 
 #[test]
-fn times_as_text_and_back() {
+fn times_are_formatted_and_parsed() {
     check(
         "",
         &[
@@ -169,7 +169,7 @@ fn times_as_text_and_back() {
 }
 
 #[test]
-fn times_in_brackets() {
+fn time_literals_are_parsed() {
     check(
         "",
         &[
@@ -207,7 +207,7 @@ fn times_in_brackets() {
 }
 
 #[test]
-fn other_customs() {
+fn other_locales_change_formats() {
     let german = Options { locale: Locale::GERMAN, ..options() };
     let cases = [
         ("@Text([31.12.2024 23:59])", "31.12.2024 23:59:00"),
