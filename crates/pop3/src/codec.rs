@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_stuffed_and_ended() {
+    fn messages_are_dot_stuffed_and_terminated() {
         check("A: b\r\n\r\nbody\r\n", "A: b\r\n\r\nbody\r\n.\r\n");
         check("A: b\r\n\r\n.\r\n..x\r\n", "A: b\r\n\r\n..\r\n...x\r\n.\r\n");
         check("no end", "no end\r\n.\r\n");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn top_ends_after_its_lines() {
+    fn top_ends_after_the_requested_lines() {
         let raw = "A: b\r\nC: d\r\n\r\none\r\ntwo\r\nthree\r\n";
         let top = |lines| String::from_utf8(sent(MessageResponse::top(raw.into(), lines), 5)).expect("text");
         assert_eq!(top(0), "A: b\r\nC: d\r\n\r\n.\r\n");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_apart() {
+    fn take_line_splits_off_and_checks_lines() {
         let take = |text: &str| {
             let mut buffer = text.as_bytes().to_vec();
             (take_line(&mut buffer, LineKind::Command), buffer.len())
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_numbers_or_not() {
+    fn numeric_arguments_are_parsed_or_rejected() {
         let numbers = |line| Command::parse(line).numbers::<2>();
         assert_eq!(numbers("TOP 1 10"), Some([1, 10]));
         assert_eq!(numbers("top  1  10 "), Some([1, 10]));
@@ -237,10 +237,10 @@ mod tests {
     }
 
     proptest! {
-        /// A client that undoes the dot-stuffing as RFC 1939 requires obtains the message with CRLF at the end of every
-        /// line.
+        /// Checks that a client that undoes the dot-stuffing as RFC 1939 requires obtains the message with CRLF at the
+        /// end of every line.
         #[test]
-        fn stuffing_can_be_undone(raw in prop::collection::vec(prop::sample::select(b".\r\nab".to_vec()), 0..200), piece in 1usize..50) {
+        fn undoing_the_stuffing_restores_the_message(raw in prop::collection::vec(prop::sample::select(b".\r\nab".to_vec()), 0..200), piece in 1usize..50) {
             let out = sent(MessageResponse::whole(raw.clone()), piece);
             prop_assert!(out == b".\r\n" || out.ends_with(b"\r\n.\r\n"));
             let body = &out[..out.len() - 3];
@@ -262,7 +262,7 @@ mod tests {
         }
 
         #[test]
-        fn no_line_brings_it_down(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
+        fn arbitrary_input_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
             let mut buffer = bytes;
             while let Ok(Some(line)) = take_line(&mut buffer, LineKind::Command) {
                 let command = Command::parse(&line);

@@ -69,9 +69,10 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
     let clock = Arc::new(SimClock::new());
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());
-    mail.create_if_missing("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
-    let made = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
-    let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("a pair");
+    mail.create_if_missing("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is created");
+    let certificate = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
+    let tls = Tls::new(certificate.cert.pem().as_bytes(), certificate.signing_key.serialize_pem().as_bytes())
+        .expect("a pair");
     let mut service = Service {
         accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail) }),
         pool: Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads"),
@@ -90,18 +91,18 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
 impl World {
     fn post(&self, letter: &str) {
         let file = self.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-        let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
+        let inbox = file.view().expect("a view").folder("INBOX").expect("the view can be read").expect("an inbox").id;
         let message = NewMessage { raw: letter.as_bytes().to_vec(), flags: Flags::none(), received: None };
-        file.append(inbox, &[message]).expect("it is taken");
+        file.append(inbox, &[message]).expect("the message is stored");
     }
 
     fn inbox(&self) -> Vec<String> {
         let file = self.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
         let view = file.view().expect("a view");
-        let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
+        let inbox = view.folder("INBOX").expect("the view can be read").expect("an inbox").id;
         let mut subjects = Vec::new();
         view.entries(inbox, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
-            let raw = view.message(entry.note)?.expect("the mail file exists").raw()?;
+            let raw = view.message(entry.note)?.expect("an entry has its message").raw()?;
             let text = String::from_utf8_lossy(&raw).into_owned();
             subjects.push(text.lines().next().unwrap_or_default().to_owned());
             Ok(std::ops::ControlFlow::Continue(()))
@@ -114,18 +115,18 @@ impl World {
 /// The client side of a dialogue.
 struct Client {
     stream: Stream,
-    heard: Vec<u8>,
+    received_bytes: Vec<u8>,
 }
 
 impl Client {
     async fn line(&mut self) -> String {
         loop {
-            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.heard.drain(..=end).collect();
+            if let Some(end) = self.received_bytes.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.received_bytes.drain(..=end).collect();
                 return String::from_utf8(line).expect("the test's messages are text").trim_end().to_owned();
             }
-            let received = self.stream.receive(&mut self.heard).await.expect("the server is there");
-            assert_ne!(received, 0, "the server closed; heard {:?}", String::from_utf8_lossy(&self.heard));
+            let received = self.stream.receive(&mut self.received_bytes).await.expect("the server is there");
+            assert_ne!(received, 0, "the server closed after {:?}", String::from_utf8_lossy(&self.received_bytes));
         }
     }
 
@@ -133,19 +134,19 @@ impl Client {
     async fn message(&mut self) -> Vec<u8> {
         let mut message = Vec::new();
         loop {
-            while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.heard.drain(..=end).collect();
+            while let Some(end) = self.received_bytes.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.received_bytes.drain(..=end).collect();
                 if line == b".\r\n" {
                     return message;
                 }
                 message.extend_from_slice(line.strip_prefix(b".").unwrap_or(&line));
             }
-            let received = self.stream.receive(&mut self.heard).await.expect("the server is there");
+            let received = self.stream.receive(&mut self.received_bytes).await.expect("the server is there");
             assert_ne!(received, 0, "the server closed within a message");
         }
     }
 
-    async fn say(&mut self, text: &mut String) {
+    async fn send(&mut self, text: &mut String) {
         self.stream.write_all(text.as_bytes()).await.expect("the server reads");
         self.stream.flush().await.expect("the server reads");
         text.clear();
@@ -156,20 +157,20 @@ async fn check(world: &World, peer: Peer, dialogue: &str) {
     let (client, server) = Stream::duplex(1 << 16);
     let termination = SessionTermination::default();
     let serving = tokio::spawn(serve(server, peer, Arc::clone(&world.service), termination.clone()));
-    let mut client = Client { stream: client, heard: Vec::new() };
-    let mut saying = String::new();
+    let mut client = Client { stream: client, received_bytes: Vec::new() };
+    let mut pending = String::new();
     for line in dialogue.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(words) = line.strip_prefix("C:") {
-            saying.push_str(words.strip_prefix(' ').unwrap_or(words));
-            saying.push_str("\r\n");
+            pending.push_str(words.strip_prefix(' ').unwrap_or(words));
+            pending.push_str("\r\n");
             continue;
         }
-        client.say(&mut saying).await;
+        client.send(&mut pending).await;
         match line.split_once(' ').unwrap_or((line, "")) {
             ("S:", expected) => {
-                let heard = client.line().await;
-                let fits = expected.strip_suffix('*').map_or(heard == expected, |start| heard.starts_with(start));
-                assert!(fits, "expected {expected:?}, heard {heard:?}");
+                let reply = client.line().await;
+                let fits = expected.strip_suffix('*').map_or(reply == expected, |start| reply.starts_with(start));
+                assert!(fits, "expected {expected:?}, received {reply:?}");
             }
             ("TLS", _) => {
                 let trust = ClientTls::opportunistic().expect("valid settings");
@@ -179,8 +180,13 @@ async fn check(world: &World, peer: Peer, dialogue: &str) {
             ("DRAIN", _) => world.service.shutdown.drain(),
             ("DISMISS", _) => termination.terminate(),
             ("END", _) => {
-                let end = client.stream.receive(&mut client.heard).await.expect("an orderly end");
-                assert_eq!((end, client.heard.len()), (0, 0), "{:?}", String::from_utf8_lossy(&client.heard));
+                let end = client.stream.receive(&mut client.received_bytes).await.expect("an orderly end");
+                assert_eq!(
+                    (end, client.received_bytes.len()),
+                    (0, 0),
+                    "{:?}",
+                    String::from_utf8_lossy(&client.received_bytes)
+                );
             }
             _ => panic!("no such line: {line}"),
         }
@@ -252,18 +258,18 @@ async fn mail_is_listed_read_and_removed() {
 }
 
 #[tokio::test]
-async fn without_quit_nothing_is_removed() {
+async fn session_without_quit_removes_nothing() {
     let world = world(&[LETTER]);
     check(&world, Peer::local(), &format!("{LOGIN}S: +OK 1 *\nC: DELE 1\nS: +OK *\n")).await;
     assert_eq!(world.inbox().len(), 1);
 }
 
 #[tokio::test]
-async fn names_of_messages_stay_and_new_mail_waits_for_the_next_session() {
+async fn uidl_is_stable_and_new_mail_waits_for_next_session() {
     let world = world(&["Subject: one\r\n\r\n", "Subject: two\r\n\r\n"]);
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let view = file.view().expect("a view");
-    let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
+    let inbox = view.folder("INBOX").expect("the view can be read").expect("an inbox").id;
     let validity = view.status(inbox).expect("a status").uid_validity;
     let first = format!(
         "{LOGIN}
@@ -289,7 +295,7 @@ async fn names_of_messages_stay_and_new_mail_waits_for_the_next_session() {
 }
 
 #[tokio::test]
-async fn passwords_are_taken_only_in_private() {
+async fn password_login_requires_encryption() {
     let world = world(&[]);
     let dialogue = "S: +OK *
          C: CAPA
@@ -355,7 +361,7 @@ async fn every_mechanism_logs_in() {
 }
 
 #[tokio::test]
-async fn scram_that_is_switched_off_is_not_offered() {
+async fn disabled_scram_is_not_offered() {
     let world = world_with(&[], |service| service.mechanisms = vec![Mechanism::Plain, Mechanism::Login]);
     let dialogue = "S: +OK *
          C: CAPA
@@ -385,7 +391,7 @@ async fn scram_that_is_switched_off_is_not_offered() {
 }
 
 #[tokio::test]
-async fn failed_logins_are_told_alike_and_end_the_session() {
+async fn failed_logins_reveal_no_user_and_end_the_session() {
     let world = world(&[]);
     let dialogue = "S: +OK *
          C: AUTH PLAIN
@@ -413,7 +419,7 @@ async fn failed_logins_are_told_alike_and_end_the_session() {
 }
 
 #[tokio::test]
-async fn responses_out_of_grammar_count_as_failed_logins() {
+async fn malformed_sasl_responses_count_as_failed_logins() {
     let world = world(&[]);
     let plain = |message: &str| encode_line(message.as_bytes());
     let dialogue = format!(
@@ -489,52 +495,52 @@ fn unusual_messages() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn list_tells_the_octets_that_are_sent() {
+async fn list_reports_the_octets_that_retr_sends() {
     let letters = unusual_messages();
     let world = world(&letters.iter().map(String::as_str).collect::<Vec<_>>());
     // The octet count that is derived from a folder entry must survive flag changes and copies.
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
+    let inbox = file.view().expect("a view").folder("INBOX").expect("the view can be read").expect("an inbox").id;
     let all: UidSet = (1..=u32::try_from(letters.len()).expect("some hundred")).map(base::Uid).collect();
     file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::FLAGGED)), None)
-        .expect("the user exists");
-    file.copy(inbox, &all, inbox).expect("the user exists");
+        .expect("the flags are stored");
+    file.copy(inbox, &all, inbox).expect("the messages are copied");
 
     let (client, server) = Stream::duplex(1 << 16);
     tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
-    let mut client = Client { stream: client, heard: Vec::new() };
-    client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\nSTAT\r\nLIST\r\n".to_owned()).await;
-    let mut said = Vec::new();
+    let mut client = Client { stream: client, received_bytes: Vec::new() };
+    client.send(&mut "USER ann@acme.test\r\nPASS sesame\r\nSTAT\r\nLIST\r\n".to_owned()).await;
+    let mut replies = Vec::new();
     for _ in 0..5 {
-        said.push(client.line().await);
+        replies.push(client.line().await);
     }
     let listed = String::from_utf8(client.message().await).expect("numbers");
     let mut sum = 0;
     for (letter, listed) in letters.iter().chain(&letters).zip(listed.lines()) {
         let (number, octets) = listed.split_once(' ').expect("a number and a size");
-        client.say(&mut format!("RETR {number}\r\n")).await;
+        client.send(&mut format!("RETR {number}\r\n")).await;
         assert_eq!(client.line().await, format!("+OK {octets} octets"), "{letter:?}");
         let sent = client.message().await.len();
         assert_eq!(sent.to_string(), octets, "{letter:?}");
         sum += sent;
     }
     assert_eq!(listed.lines().count(), 2 * letters.len());
-    assert_eq!(said[3], format!("+OK {} {sum}", 2 * letters.len()));
+    assert_eq!(replies[3], format!("+OK {} {sum}", 2 * letters.len()));
 }
 
 #[tokio::test]
-async fn a_message_that_is_gone_meanwhile_is_an_error() {
+async fn reading_a_message_removed_meanwhile_fails() {
     let world = world(&[LETTER]);
     let (client, server) = Stream::duplex(1 << 16);
     tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
-    let mut client = Client { stream: client, heard: Vec::new() };
-    client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\n".to_owned()).await;
+    let mut client = Client { stream: client, received_bytes: Vec::new() };
+    client.send(&mut "USER ann@acme.test\r\nPASS sesame\r\n".to_owned()).await;
     for _ in 0..3 {
         client.line().await;
     }
     let other = format!("{LOGIN}S: +OK 1 *\nC: DELE 1\nS: +OK *\nC: QUIT\nS: +OK bye");
     check(&world, Peer::local(), &other).await;
-    client.say(&mut "RETR 1\r\nDELE 1\r\nQUIT\r\n".to_owned()).await;
+    client.send(&mut "RETR 1\r\nDELE 1\r\nQUIT\r\n".to_owned()).await;
     assert_eq!(client.line().await, "-ERR this message no longer exists");
     assert!(client.line().await.starts_with("+OK"));
     assert_eq!(client.line().await, "+OK bye");
@@ -546,8 +552,8 @@ async fn large_messages_pass_through_small_buffers() {
     let world = world(&[&format!("Subject: large\r\n\r\n{body}")]);
     let (client, server) = Stream::duplex(512);
     tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
-    let mut client = Client { stream: client, heard: Vec::new() };
-    client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\nRETR 1\r\n".to_owned()).await;
+    let mut client = Client { stream: client, received_bytes: Vec::new() };
+    client.send(&mut "USER ann@acme.test\r\nPASS sesame\r\nRETR 1\r\n".to_owned()).await;
     for _ in 0..6 {
         client.line().await;
     }
@@ -558,7 +564,7 @@ async fn large_messages_pass_through_small_buffers() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_says_so() {
+async fn shutdown_sends_a_temporary_error() {
     let world = world(&[]);
     check(
         &world,
@@ -569,7 +575,7 @@ async fn a_server_that_ends_says_so() {
 }
 
 #[tokio::test]
-async fn whose_account_was_changed_hears_so() {
+async fn account_change_ends_the_session_and_removes_nothing() {
     let world = world(&[LETTER]);
     let goodbye = "S: -ERR [AUTH] the account was disabled, removed or given another password\nEND";
     check(&world, Peer::local(), &format!("{LOGIN}S: +OK *\nC: DELE 1\nS: +OK *\nDISMISS\n{goodbye}")).await;
@@ -590,10 +596,10 @@ fn set_acl_level(world: &World, level: AclLevel) {
     transaction.commit().expect("the store works");
 }
 
-/// The access matrix of POP3: every command that requires access to a mail file, at every ACL level that a user may
-/// have in it.
+/// Checks the access matrix of POP3: every command that requires access to a mail file, at every ACL level that a user
+/// may have in it.
 #[tokio::test]
-async fn every_command_asks_for_the_level() {
+async fn every_command_requires_its_access_level() {
     for level in AclLevel::ALL {
         let world = world(&[LETTER]);
         set_acl_level(&world, level);
