@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_are_read() {
+    fn grpc_timeouts_are_parsed() {
         let check = |text: &str, expected: Option<Duration>| assert_eq!(timeout(text), expected, "{text}");
         check("5S", Some(Duration::from_secs(5)));
         check("99999999H", Some(Duration::from_secs(99_999_999 * 3_600)));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_name_calls_that_exist() {
+    fn call_lists_name_existing_methods() {
         for path in
             CALLS_WITHOUT_SESSION.iter().chain(STREAMED.iter().map(|(path, _)| path)).chain(CALLS_WITHOUT_TIME_LIMIT)
         {
@@ -258,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_held_to_small_messages_and_few() {
+    fn calls_without_a_session_have_small_limits() {
         let caller = Caller { peer: Peer::local(), session: None, deadline: None, held: RequestMemory::default() };
         for path in proto::METHODS {
-            let terms = request_limits(path, Budget::new(1), &caller);
+            let limits = request_limits(path, Budget::new(1), &caller);
             let is_stream = STREAMED.iter().any(|(streamed, _)| streamed == path);
-            assert_eq!((terms.messages_max == 1, terms.held.is_some()), (!is_stream, !is_stream), "{path}");
-            let is_small = terms.bytes_max <= LOGIN_MESSAGE_BYTES_MAX && terms.messages_max <= 9;
+            assert_eq!((limits.messages_max == 1, limits.held.is_some()), (!is_stream, !is_stream), "{path}");
+            let is_small = limits.bytes_max <= LOGIN_MESSAGE_BYTES_MAX && limits.messages_max <= 9;
             assert!(is_small || !CALLS_WITHOUT_SESSION.contains(path), "{path}");
         }
     }

@@ -274,14 +274,14 @@ mod tests {
         ];
         for (index, value) in values.into_iter().enumerate() {
             let item = Item { name: format!("item {index}"), flags: flags[index % flags.len()], value };
-            assert_eq!(item_in(item_out(&item)).expect("it was ours"), item);
+            assert_eq!(item_in(item_out(&item)).expect("a written value is valid"), item);
         }
     }
 
     #[test]
-    fn what_is_missing_or_too_short_is_told() {
+    fn incomplete_values_are_refused_with_a_reason() {
         let check = |item: v1::Item, expected: &str| {
-            let error = item_in(item).expect_err("it is broken").to_string();
+            let error = item_in(item).expect_err("the item is incomplete").to_string();
             assert!(error.contains(expected), "{error}");
         };
         let with = |kind| v1::Item { name: "a".to_owned(), flags: None, value: Some(v1::Value { kind }) };
@@ -301,9 +301,12 @@ mod tests {
         acl.enforce_consistent = true;
         acl.max_internet_access = AclLevel::Author;
         let other = notes::Acl::default();
-        assert_eq!(acl_in(acl_out(&acl, 7), &other).expect("it was ours"), acl);
+        assert_eq!(acl_in(acl_out(&acl, 7), &other).expect("a written value is valid"), acl);
         let silent = v1::Acl { internet_max: None, ..acl_out(&acl, 7) };
-        assert_eq!(acl_in(silent, &other).expect("it was ours").max_internet_access, other.max_internet_access);
+        assert_eq!(
+            acl_in(silent, &other).expect("a written value is valid").max_internet_access,
+            other.max_internet_access
+        );
         let broken =
             v1::Acl { entries: vec![v1::AclEntry { level: 7, ..v1::AclEntry::default() }], ..v1::Acl::default() };
         assert!(acl_in(broken, &acl).is_err());

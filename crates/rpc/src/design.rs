@@ -227,23 +227,23 @@ mod tests {
             with(|view| view.design.refresh = Refresh::Hours(u16::MAX)),
         ];
         for view in views {
-            assert_eq!(view_in(view_out(&view)).expect("it was ours"), view);
+            assert_eq!(view_in(view_out(&view)).expect("a written design is valid"), view);
         }
     }
 
     #[test]
-    fn what_is_short_is_filled_in() {
+    fn omitted_fields_get_defaults() {
         let columns = vec![v1::ColumnDesign { title: "Form".into(), ..Default::default() }];
-        let said = v1::ViewDesign { columns, readers: vec![" Ann/Acme".into()], ..Default::default() };
-        let view = view_in(said).expect("right");
+        let design = v1::ViewDesign { columns, readers: vec![" Ann/Acme".into()], ..Default::default() };
+        let view = view_in(design).expect("the design is valid");
         assert_eq!((view.design.columns[0].item.as_str(), &view.design.columns[0].formula), ("Form", &None));
         assert_eq!(view.readers, ["CN=Ann/O=Acme"]);
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
-        let refused = |said: v1::ViewDesign, text: &str| {
-            let error = view_in(said).expect_err("refused").to_string();
+    fn invalid_designs_are_refused_with_a_reason() {
+        let refused = |design: v1::ViewDesign, text: &str| {
+            let error = view_in(design).expect_err("the design is invalid").to_string();
             assert!(error.contains(text), "{error}");
         };
         let with_column = |column| v1::ViewDesign { columns: vec![column], ..Default::default() };

@@ -233,13 +233,13 @@ mod tests {
 
     fn check(error: Error, code: Code, reason: &str, text: &str) {
         let status = Status::from(error);
-        let detail = details::detail(&status).expect("every failure has a word");
+        let detail = details::detail(&status).expect("every error has a detail");
         assert_eq!((status.code(), detail.reason.as_str()), (code, reason));
         assert!(status.message().contains(text), "{:?}", status.message());
     }
 
     #[test]
-    fn clients_hear_what_they_can_act_upon_and_no_more() {
+    fn errors_hide_internal_details_from_clients() {
         let conflict = notes::Error::Conflict { unid: Unid([7; 16]), expected: 1, found: 2 };
         check(conflict.into(), Code::Aborted, "conflict", "sequence number 2, not 1");
         let secret = store::Error::Failed { what: "write", why: "the path of a file".to_owned() };

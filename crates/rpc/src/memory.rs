@@ -156,13 +156,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_comes_back() {
+    fn dropped_permits_return_their_memory() {
         let budget = Budget::new(100);
         let mut first = budget.take(50).expect("within the limit");
         first.merge(budget.take(10).expect("within the limit"));
         assert!(matches!(budget.take(41), Err(Error::Exhausted(_))), "more than is left");
-        assert_eq!((budget.left(), first.bytes()), (40, 60), "what was refused takes nothing");
-        let second = budget.take(40).expect("there is just as much");
+        assert_eq!((budget.left(), first.bytes()), (40, 60), "a refused request takes nothing");
+        let second = budget.take(40).expect("exactly this much is left");
         assert!(budget.take(0).is_ok() && budget.take(1).is_err());
         drop(first);
         assert_eq!(budget.left(), 60);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn one_account_gets_no_more_than_its_share() {
+    fn account_gets_no_more_than_its_share() {
         let budget = Budget::new(100);
         let share = Share::new(60);
         let other = Share::new(60);
@@ -183,16 +183,16 @@ mod tests {
         let mut first = ann.take(30).expect("within the limit");
         first.merge(again.take(30).expect("within the limit"));
         assert!(matches!(again.take(1), Err(Error::Exhausted(SHARE_FULL))));
-        assert!(matches!(bob.take(41), Err(Error::Exhausted(FULL))), "nor more than there is");
-        let second = bob.take(40).expect("others go on");
+        assert!(matches!(bob.take(41), Err(Error::Exhausted(FULL))), "nor more than the budget has");
+        let second = bob.take(40).expect("other accounts continue");
         assert_eq!((budget.left(), ann.left()), (0, 0));
         drop((first, second));
         assert_eq!(budget.left(), 100);
-        assert!(bob.take(60).is_ok() && ann.take(60).is_ok(), "what was refused took nothing of the share");
+        assert!(bob.take(60).is_ok() && ann.take(60).is_ok(), "a refused request takes nothing of the share");
     }
 
     #[test]
-    fn what_a_call_holds_goes_with_the_last_who_serves_it() {
+    fn request_memory_is_released_with_its_last_clone() {
         let budget = Budget::new(100);
         let held = RequestMemory::default();
         let job = held.clone();
@@ -204,19 +204,23 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_taken_as_the_pieces_come() {
+    fn buffer_takes_memory_as_pieces_arrive() {
         let budget = Budget::new(1_000);
-        let mut gathered = MeteredBuffer::new(&budget).expect("nothing is always there");
-        assert_eq!(budget.left(), 1_000, "however much is announced");
+        let mut gathered = MeteredBuffer::new(&budget).expect("an empty buffer takes no memory");
+        assert_eq!(budget.left(), 1_000, "the announced length takes nothing");
         let taken: Vec<usize> = [100, 50, 60, 300, 90]
             .map(|length| {
                 gathered.append(&vec![7; length], 600).expect("within the limit");
                 1_000 - budget.left()
             })
             .into();
-        assert_eq!(taken, [100, 200, 400, 600, 600], "never more than twice what came, nor than will come");
+        assert_eq!(
+            taken,
+            [100, 200, 400, 600, 600],
+            "at most twice the received bytes, and at most the announced length"
+        );
         assert!(gathered.append(&[7; 900], 600).is_err());
-        assert_eq!(gathered.bytes().len(), 600, "what was refused is not there");
+        assert_eq!(gathered.bytes().len(), 600, "a refused piece is not appended");
         let (bytes, memory) = gathered.into_parts();
         assert_eq!((bytes.capacity(), memory.bytes()), (600, 600));
         drop(memory);

@@ -375,8 +375,8 @@ mod tests {
         for size in [1_000_000, 7, 1] {
             let size = size.max(bytes.len() / 1_000);
             let mut world = World::new(path, bytes_max, bytes, (size, End::Regular));
-            let heard = world.next().expect("it is whole or refused");
-            assert_eq!(heard.as_deref().map_err(|code| *code), expected, "{path}, {size} bytes a piece");
+            let message = world.next().expect("a message or an error");
+            assert_eq!(message.as_deref().map_err(|code| *code), expected, "{path}, {size} bytes a piece");
             assert_eq!(world.next(), None);
             drop((world.body, world.held));
             assert_eq!(world.budget.left(), BUDGET_BYTES);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_strangers_are_small_even_when_they_are_unpacked() {
+    fn login_message_limit_applies_after_decompression() {
         let small = text(8_189);
         let large = text(8_190);
         assert_eq!((small.len(), large.len()), (LOGIN_MESSAGE_BYTES_MAX, LOGIN_MESSAGE_BYTES_MAX + 1));
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decoding_would_blow_up_is_refused() {
+    fn malformed_and_memory_expanding_messages_are_refused() {
         let empty_items = [0x1a, 0].repeat(4_000_000);
         let max = 8 << 20;
         check(CREATE, max, &framed(&empty_items), Err(Code::ResourceExhausted));
@@ -411,13 +411,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_holds_memory_until_its_call_has_ended() {
+    fn request_holds_memory_until_its_call_has_ended() {
         let message = text(1_000);
         let mut world = World::new(LOGIN, 8_192, &compressed(&message), (9, End::Regular));
         assert_eq!(world.next(), Some(Ok(message.clone())));
         drop(world.body);
         let held = BUDGET_BYTES - world.budget.left();
-        assert!(held >= 2 * message.len(), "as it lies there and as it is decoded, not as it was packed: {held}");
+        assert!(held >= 2 * message.len(), "the message counts unpacked and decoded, not compressed: {held}");
         drop(world.held);
         assert_eq!(world.budget.left(), BUDGET_BYTES);
     }
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_off_is_not_taken_for_the_end() {
+    fn interrupted_request_body_is_an_error() {
         let message = framed(&text(100));
         for (path, end) in [(LOGIN, End::GivenUp), (LOGIN, End::Broken), (ATTACH, End::GivenUp), (ATTACH, End::Broken)]
         {
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_says_nothing_for_too_long_is_not_waited_for() {
+    async fn idle_request_times_out() {
         let mut world = World::new(ATTACH, 8_192, &framed(&[0x12, 1, 7])[..6], (64, End::Never));
         let begun = tokio::time::Instant::now();
         let frame = std::future::poll_fn(|context| Pin::new(&mut world.body).poll_frame(context)).await;

@@ -216,7 +216,7 @@ mod tests {
     fn next(body: &mut Body) -> Option<Frame<ResponseChunk>> {
         let frame = Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop()));
         let Poll::Ready(frame) = frame else { panic!("a body in memory is never late") };
-        frame.map(|frame| frame.expect("failures are told in trailers"))
+        frame.map(|frame| frame.expect("failures are sent in trailers"))
     }
 
     fn next_piece(body: &mut Body) -> ResponseChunk {
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_holds_memory_until_it_is_gone() {
+    fn chunk_holds_memory_until_it_is_dropped() {
         let world = World::new(100);
         let held = Arc::new(());
         let mut body = world.body(&[40, 50, 11], Box::new(Arc::clone(&held)));
         assert_eq!(world.state(), (100, 0));
         let mut first = next_piece(&mut body);
         let second = next_piece(&mut body);
-        assert_eq!(world.state(), (10, 2), "that the next is asked for does not tell that the last was read");
+        assert_eq!(world.state(), (10, 2), "a request for the next piece does not show that the last was read");
         first.advance(39);
         assert_eq!(world.state(), (10, 2));
         let trailers = next(&mut body).and_then(|frame| frame.into_trailers().ok()).expect("there is no memory");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_nothing_is_late_however_much_is_asked_for() {
+    async fn stall_time_is_measured_from_the_last_read() {
         let world = World::new(100);
         let second = Duration::from_secs(1);
         tokio::time::advance(second).await;
@@ -257,10 +257,10 @@ mod tests {
         let other = next_piece(&mut body);
         assert_eq!(world.reading.stalled(), second);
         first.advance(1);
-        assert_eq!(world.reading.stalled(), Duration::ZERO, "it has just read");
+        assert_eq!(world.reading.stalled(), Duration::ZERO, "bytes were just read");
         tokio::time::advance(second).await;
         drop(first);
-        assert_eq!(world.reading.stalled(), second, "what is thrown away was not read");
+        assert_eq!(world.reading.stalled(), second, "a dropped piece does not count as read");
         drop(other);
         assert_eq!(world.reading.stalled(), Duration::ZERO);
     }
@@ -282,21 +282,21 @@ mod tests {
         });
         let mut handshake = h2::client::Builder::new();
         let handshake = handshake.initial_window_size(window).handshake::<_, Bytes>(client);
-        let (sender, connection) = handshake.await.expect("it listens");
+        let (sender, connection) = handshake.await.expect("the server accepts");
         tasks.spawn(async move {
             let _ = connection.await;
         });
-        let request = http::Request::post("https://localhost/").body(()).expect("it is one");
-        let mut sender = sender.ready().await.expect("it listens");
-        let (response, _) = sender.send_request(request, true).expect("it is taken");
-        (response.await.expect("it answers").into_body(), tasks)
+        let request = http::Request::post("https://localhost/").body(()).expect("the request is valid");
+        let mut sender = sender.ready().await.expect("the server accepts");
+        let (response, _) = sender.send_request(request, true).expect("the request is accepted");
+        (response.await.expect("the server answers").into_body(), tasks)
     }
 
     #[tokio::test]
-    async fn what_a_small_window_keeps_back_is_held() {
+    async fn reply_behind_a_small_window_holds_memory() {
         let world = World::new(10 << 20);
         let (mut reply, _tasks) = serve(&world, 8 << 20, 1).await;
-        let piece = reply.data().await.expect("it comes").expect("it comes");
+        let piece = reply.data().await.expect("the reply arrives").expect("the reply arrives");
         assert_eq!((piece.len(), world.state()), (1, (2 << 20, 1)), "all but one byte waits in the connection");
         drop(reply);
         while world.state() != (10 << 20, 0) {
@@ -305,14 +305,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_read_holds_nothing() {
+    async fn fully_read_reply_holds_no_memory() {
         let world = World::new(10 << 20);
         let (mut reply, _tasks) = serve(&world, 1 << 20, 65_535).await;
         let mut length = 0;
         while let Some(piece) = reply.data().await {
-            let piece = piece.expect("it comes");
+            let piece = piece.expect("the reply arrives");
             length += piece.len();
-            reply.flow_control().release_capacity(piece.len()).expect("it came");
+            reply.flow_control().release_capacity(piece.len()).expect("the data was received");
         }
         assert_eq!(length, 1 << 20);
         while world.state() != (10 << 20, 0) {

@@ -301,9 +301,9 @@ mod tests {
 
     use super::*;
 
-    struct TestSeat(SessionTermination);
+    struct TestSlot(SessionTermination);
 
-    impl SessionSlot for TestSeat {
+    impl SessionSlot for TestSlot {
         fn number(&self) -> u64 {
             0
         }
@@ -328,40 +328,40 @@ mod tests {
 
     impl World {
         fn log_in(&self, who: &str) -> Result<String> {
-            let slot = Box::new(TestSeat(SessionTermination::default()));
+            let slot = Box::new(TestSlot(SessionTermination::default()));
             self.sessions.begin(who.to_owned(), slot).map(|(token, _)| token)
         }
 
-        fn stands(&self, token: &str) -> bool {
+        fn is_valid(&self, token: &str) -> bool {
             self.sessions.find(token).is_ok()
         }
     }
 
     #[test]
-    fn a_token_stands_for_whom_it_was_given_to_and_only_whole() {
+    fn only_the_exact_token_finds_its_session() {
         let world = world(3, 9);
         let token = world.log_in("CN=Ann/O=Acme").expect("within the limit");
         assert_eq!(token.len(), TOKEN_CHARACTERS);
-        let session = world.sessions.find(&token).expect("it was given out");
+        let session = world.sessions.find(&token).expect("the token is valid");
         assert_eq!(session.who, SessionOwner::Person("CN=Ann/O=Acme".to_owned()));
         for index in 0..token.len() {
             let other = if token.as_bytes()[index] == b'A' { "B" } else { "A" };
             let mut forged = token.clone();
             forged.replace_range(index..=index, other);
-            assert!(!world.stands(&forged), "{index}");
+            assert!(!world.is_valid(&forged), "{index}");
         }
-        assert!(!world.stands("") && !world.stands(&token[1..]) && !world.stands(&"é".repeat(32)));
+        assert!(!world.is_valid("") && !world.is_valid(&token[1..]) && !world.is_valid(&"é".repeat(32)));
         world.sessions.end(&session);
-        assert!(!world.stands(&token) && session.is_ended());
+        assert!(!world.is_valid(&token) && session.is_ended());
     }
 
     #[test]
-    fn the_sessions_of_an_account_have_one_share() {
+    fn sessions_of_an_account_share_one_budget() {
         let world = world(3, 9);
         let budget = crate::memory::Budget::new(1_000);
         let budgets = ["ann", "ann", "bob"].map(|who| {
             let token = world.log_in(who).expect("within the limit");
-            budget.within(&world.sessions.find(&token).expect("the mail file exists").share)
+            budget.within(&world.sessions.find(&token).expect("the token is valid").share)
         });
         let held = budgets[0].take(60).expect("within the limit");
         assert!(budgets[1].take(41).is_err() && budgets[2].take(100).is_ok());
@@ -370,31 +370,31 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_age_end_a_session() {
+    fn idle_time_and_age_end_a_session() {
         let world = world(3, 9);
         let token = world.log_in("ann").expect("within the limit");
-        let session = world.sessions.find(&token).expect("the mail file exists");
+        let session = world.sessions.find(&token).expect("the token is valid");
         for _ in 0..48 {
             world.clock.advance(Duration::from_secs(30 * 60));
-            assert!(world.stands(&token));
+            assert!(world.is_valid(&token));
         }
         world.clock.advance(Duration::from_secs(1));
-        assert!(world.sessions.renew(&session).is_err() && !world.stands(&token), "a day is over");
+        assert!(world.sessions.renew(&session).is_err() && !world.is_valid(&token), "a day is over");
         let token = world.log_in("ann").expect("within the limit");
         world.clock.advance(Duration::from_secs(30 * 60 + 1));
-        assert!(!world.stands(&token) && world.sessions.count() == 0);
+        assert!(!world.is_valid(&token) && world.sessions.count() == 0);
     }
 
     #[test]
-    fn one_session_too_many_ends_the_most_silent_of_the_account() {
+    fn excess_session_ends_the_longest_idle_of_the_account() {
         let world = world(2, 3);
         let tokens: Vec<String> = (0..2).map(|_| world.log_in("ann").expect("within the limit")).collect();
         let other = world.log_in("bob").expect("within the limit");
         world.clock.advance(Duration::from_secs(1));
-        assert!(world.stands(&tokens[0]));
+        assert!(world.is_valid(&tokens[0]));
         assert!(matches!(world.log_in("carla"), Err(Error::Exhausted(_))));
-        world.sessions.end(&world.sessions.find(&other).expect("the mail file exists"));
-        let third = world.log_in("ann").expect("of her own");
-        assert!(world.stands(&tokens[0]) && !world.stands(&tokens[1]) && world.stands(&third));
+        world.sessions.end(&world.sessions.find(&other).expect("the token is valid"));
+        let third = world.log_in("ann").expect("ann replaces one of her sessions");
+        assert!(world.is_valid(&tokens[0]) && !world.is_valid(&tokens[1]) && world.is_valid(&third));
     }
 }

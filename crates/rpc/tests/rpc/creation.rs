@@ -19,23 +19,23 @@ async fn listed(client: &Client, request: v1::ListDatabasesRequest) -> (Vec<Stri
 async fn a_created_database_belongs_to_its_creator() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
-    let made = ann.databases().create_database(creation("a/new.nsf", "empty")).await.expect("ann may").into_inner();
-    assert_eq!((made.path.as_str(), made.title.as_str()), ("a/new.nsf", "New"));
-    let rights = made.rights.expect("the creator has rights");
+    let created = ann.databases().create_database(creation("a/new.nsf", "empty")).await.expect("ann may").into_inner();
+    assert_eq!((created.path.as_str(), created.title.as_str()), ("a/new.nsf", "New"));
+    let rights = created.rights.expect("the creator has rights");
     assert_eq!(rights.level(), v1::AccessLevel::Manager);
     assert!(rights.create_documents && rights.delete_documents && rights.create_folders);
     let open = v1::OpenDatabaseRequest { database: database("a/new.nsf") };
     let opened = ann.databases().open_database(open.clone()).await.expect("it exists").into_inner();
-    assert_eq!(opened.replica_id, made.replica_id);
+    assert_eq!(opened.replica_id, created.replica_id);
     let bob = server.log_in("bob").await;
     assert_eq!(refusal(bob.databases().open_database(open).await), refused(Code::PermissionDenied, "access"));
-    let by_replica = v1::database_key::Key::ReplicaId(made.replica_id.to_lowercase());
+    let by_replica = v1::database_key::Key::ReplicaId(created.replica_id.to_lowercase());
     let open = v1::OpenDatabaseRequest { database: Some(v1::DatabaseKey { key: Some(by_replica) }) };
     assert_eq!(ann.databases().open_database(open).await.expect("case is ignored").into_inner().path, "a/new.nsf");
 }
 
 #[tokio::test]
-async fn refusals_of_the_creator_have_codes_and_texts() {
+async fn refused_creations_have_codes_and_texts() {
     let server = TestServer::new();
     let bob = server.log_in("bob").await;
     let outcome = bob.databases().create_database(creation("b.nsf", "")).await;

@@ -59,7 +59,7 @@ async fn a_message_in_pieces_arrives_once_for_each_request() {
 }
 
 #[tokio::test]
-async fn the_same_identifier_of_another_person_is_another_request() {
+async fn request_ids_are_separate_for_each_person() {
     let server = TestServer::new();
     let length = MESSAGE.len() as u64;
     let ann = server.log_in("ann").await;
@@ -73,7 +73,7 @@ async fn the_same_identifier_of_another_person_is_another_request() {
 }
 
 #[tokio::test]
-async fn refused_messages_reach_nobody() {
+async fn refused_messages_are_not_delivered() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
     let length = MESSAGE.len() as u64;
@@ -99,7 +99,7 @@ async fn refused_messages_reach_nobody() {
 }
 
 #[tokio::test]
-async fn a_client_learns_of_new_mail() {
+async fn poll_reports_new_mail() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
     let bob = server.log_in("bob").await;

@@ -43,36 +43,36 @@ fn authors(name: &str) -> v1::Item {
 }
 
 #[tokio::test]
-async fn a_document_lives_from_creation_to_deletion() {
+async fn document_is_created_changed_and_deleted() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
-    let made = ann.create(vec![text("Subject", "first")]).await.expect("ann may create");
-    assert_eq!((made.sequence, made.unid.len()), (1, 16));
-    let read = open(&ann, made.note_id).await.expect("it exists");
+    let created = ann.create(vec![text("Subject", "first")]).await.expect("ann may create");
+    assert_eq!((created.sequence, created.unid.len()), (1, 16));
+    let read = open(&ann, created.note_id).await.expect("it exists");
     assert_eq!(value(&read, "Subject").as_deref(), Some("first"));
-    let saved = set(&ann, made.note_id, 1, "second").await.expect("nobody else has saved it");
-    assert_eq!((saved.sequence, saved.unid), (2, made.unid.clone()));
-    assert!(saved.modseq > made.modseq);
-    let read = open(&ann, made.note_id).await.expect("it exists");
+    let saved = set(&ann, created.note_id, 1, "second").await.expect("no other user has saved it");
+    assert_eq!((saved.sequence, saved.unid), (2, created.unid.clone()));
+    assert!(saved.modseq > created.modseq);
+    let read = open(&ann, created.note_id).await.expect("it exists");
     assert_eq!(value(&read, "Subject").as_deref(), Some("second"));
-    assert_eq!(read.header.expect("a note has a header").unid, made.unid);
-    assert!(delete(&ann, made.note_id).await.expect("ann may delete").deleted);
-    assert_eq!(refusal(open(&ann, made.note_id).await), refused(Code::NotFound, "not-found"));
-    assert_eq!(refusal(set(&ann, made.note_id, 0, "third").await), refused(Code::NotFound, "not-found"));
+    assert_eq!(read.header.expect("a note has a header").unid, created.unid);
+    assert!(delete(&ann, created.note_id).await.expect("ann may delete").deleted);
+    assert_eq!(refusal(open(&ann, created.note_id).await), refused(Code::NotFound, "not-found"));
+    assert_eq!(refusal(set(&ann, created.note_id, 0, "third").await), refused(Code::NotFound, "not-found"));
 }
 
 #[tokio::test]
 async fn a_save_over_another_one_is_a_conflict() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
-    let made = ann.create(vec![text("Subject", "a")]).await.expect("ann may create");
-    set(&ann, made.note_id, 1, "b").await.expect("nobody else has saved it");
-    let status = set(&ann, made.note_id, 1, "c").await.expect_err("sequence 2 was saved meanwhile");
+    let created = ann.create(vec![text("Subject", "a")]).await.expect("ann may create");
+    set(&ann, created.note_id, 1, "b").await.expect("no other user has saved it");
+    let status = set(&ann, created.note_id, 1, "c").await.expect_err("sequence 2 was saved meanwhile");
     let detail = details::detail(&status).and_then(|detail| detail.detail);
-    let conflict = v1::error_detail::Conflict { unid: made.unid, expected_sequence: 1, found_sequence: 2 };
+    let conflict = v1::error_detail::Conflict { unid: created.unid, expected_sequence: 1, found_sequence: 2 };
     assert_eq!(detail, Some(v1::error_detail::Detail::Conflict(conflict)));
-    assert_eq!(value(&open(&ann, made.note_id).await.expect("it exists"), "Subject").as_deref(), Some("b"));
-    set(&ann, made.note_id, 0, "d").await.expect("without an expected sequence the last save wins");
+    assert_eq!(value(&open(&ann, created.note_id).await.expect("it exists"), "Subject").as_deref(), Some("b"));
+    set(&ann, created.note_id, 0, "d").await.expect("without an expected sequence the last save wins");
 }
 
 #[tokio::test]
@@ -96,9 +96,9 @@ async fn an_author_changes_documents_that_name_the_author() {
 async fn wrong_requests_are_refused_with_a_reason() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
-    let made = ann.create(vec![text("Subject", "a")]).await.expect("ann may create");
+    let created = ann.create(vec![text("Subject", "a")]).await.expect("ann may create");
     let invalid = refused(Code::InvalidArgument, "invalid");
-    let request = v1::OpenNoteRequest { database: None, note: note(made.note_id), ..Default::default() };
+    let request = v1::OpenNoteRequest { database: None, note: note(created.note_id), ..Default::default() };
     assert_eq!(refusal(ann.notes().open_note(request).await), invalid);
     let request = v1::OpenNoteRequest { database: plan(), note: None, ..Default::default() };
     assert_eq!(refusal(ann.notes().open_note(request).await), invalid);
@@ -126,34 +126,35 @@ async fn unread_marks_belong_to_each_reader() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
     let bob = server.log_in("bob").await;
-    let made: Vec<u32> = {
-        let mut made = Vec::new();
+    let created: Vec<u32> = {
+        let mut created = Vec::new();
         for subject in ["a", "b", "c"] {
-            made.push(ann.create(vec![text("Subject", subject)]).await.expect("ann may create").note_id);
+            created.push(ann.create(vec![text("Subject", subject)]).await.expect("ann may create").note_id);
         }
-        made
+        created
     };
     let unread = |client: Client| async move {
         let request = v1::ListUnreadRequest { database: plan(), limit: 100, after: 0 };
         client.notes().list_unread(request).await.expect("a Reader may").into_inner().note_ids
     };
-    assert_eq!(unread(bob.clone()).await, made);
+    assert_eq!(unread(bob.clone()).await, created);
     let mark = |notes: &[u32], unread| v1::MarkNotesRequest {
         database: plan(),
         notes: notes.iter().filter_map(|number| note(*number)).collect(),
         unread,
     };
-    bob.notes().mark_notes(mark(&made[..2], false)).await.expect("a Reader may");
-    assert_eq!(unread(bob.clone()).await, made[2..]);
-    bob.notes().mark_notes(mark(&made[1..2], true)).await.expect("a Reader may");
-    assert_eq!(unread(bob.clone()).await, made[1..]);
-    let request = v1::OpenNoteRequest { database: plan(), note: note(made[2]), mark_read: true, ..Default::default() };
+    bob.notes().mark_notes(mark(&created[..2], false)).await.expect("a Reader may");
+    assert_eq!(unread(bob.clone()).await, created[2..]);
+    bob.notes().mark_notes(mark(&created[1..2], true)).await.expect("a Reader may");
+    assert_eq!(unread(bob.clone()).await, created[1..]);
+    let request =
+        v1::OpenNoteRequest { database: plan(), note: note(created[2]), mark_read: true, ..Default::default() };
     bob.notes().open_note(request).await.expect("it exists");
-    assert_eq!(unread(bob).await, made[1..2]);
+    assert_eq!(unread(bob).await, created[1..2]);
 }
 
 #[tokio::test]
-async fn changes_arrive_in_order_while_they_are_made() {
+async fn watched_changes_arrive_in_order() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
     let before = ann.create(vec![text("Subject", "a")]).await.expect("ann may create");
@@ -161,13 +162,13 @@ async fn changes_arrive_in_order_while_they_are_made() {
     let mut changes = ann.changes().watch_changes(request).await.expect("ann may read").into_inner();
     let first = changes.message().await.expect("the stream goes on").expect("a first message");
     assert_eq!((first.changes.len(), first.modseq), (0, before.modseq));
-    let made = ann.create(vec![text("Subject", "b")]).await.expect("ann may create");
+    let created = ann.create(vec![text("Subject", "b")]).await.expect("ann may create");
     let batch = changes.message().await.expect("the stream goes on").expect("a message for the change");
     let numbers: Vec<(u32, i32)> = batch.changes.iter().map(|change| (change.note_id, change.kind)).collect();
-    assert_eq!(numbers, [(made.note_id, v1::change::Kind::Changed.into())]);
-    assert_eq!(batch.modseq, made.modseq);
-    delete(&ann, made.note_id).await.expect("ann may delete");
+    assert_eq!(numbers, [(created.note_id, v1::change::Kind::Changed.into())]);
+    assert_eq!(batch.modseq, created.modseq);
+    delete(&ann, created.note_id).await.expect("ann may delete");
     let batch = changes.message().await.expect("the stream goes on").expect("a message for the deletion");
     assert_eq!(batch.changes[0].kind(), v1::change::Kind::Deleted);
-    assert_eq!(batch.changes[0].unid, made.unid);
+    assert_eq!(batch.changes[0].unid, created.unid);
 }

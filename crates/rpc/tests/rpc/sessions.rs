@@ -1,4 +1,4 @@
-//! Logins, the age and the silence of sessions, and the end of sessions and connections.
+//! Logins, the age and the idle time of sessions, and the end of sessions and connections.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn refused_logins_have_a_code_and_a_reason() {
 }
 
 #[tokio::test]
-async fn an_exchange_of_sasl_begins_a_session() {
+async fn sasl_exchange_begins_a_session() {
     let server = TestServer::new();
     let client = server.connect().await;
     let begin = |mechanism: &str, response: &[u8]| {
@@ -86,7 +86,7 @@ async fn an_exchange_of_sasl_begins_a_session() {
 }
 
 #[tokio::test]
-async fn silence_and_age_end_a_session() {
+async fn idle_time_and_age_end_a_session() {
     let limits =
         SessionLimits { idle: Duration::from_secs(60), age: Duration::from_secs(150), ..SessionLimits::default() };
     let server = TestServer::with(|options| options.sessions = limits);
@@ -95,8 +95,8 @@ async fn silence_and_age_end_a_session() {
     server.clock.advance(Duration::from_secs(50));
     assert!(owner(&ann).await.is_ok());
     server.clock.advance(Duration::from_secs(50));
-    assert!(owner(&ann).await.is_ok(), "each call begins a new time of silence");
-    assert_eq!(refusal(owner(&bob).await), no_session(), "100 seconds of silence");
+    assert!(owner(&ann).await.is_ok(), "each call restarts the idle time");
+    assert_eq!(refusal(owner(&bob).await), no_session(), "100 seconds of idle time");
     server.clock.advance(Duration::from_secs(51));
     assert_eq!(refusal(owner(&ann).await), no_session(), "151 seconds of age");
     let again = server.log_in("ann").await;
@@ -104,14 +104,14 @@ async fn silence_and_age_end_a_session() {
 }
 
 #[tokio::test]
-async fn the_sessions_of_an_account_and_of_all_are_limited() {
+async fn sessions_are_limited_per_account_and_in_total() {
     let limits = SessionLimits { per_account: 2, total: 3, ..SessionLimits::default() };
     let server = TestServer::with(|options| options.sessions = limits);
     let first = server.log_in("ann").await;
     server.clock.advance(Duration::from_secs(1));
     let second = server.log_in("ann").await;
     server.clock.advance(Duration::from_secs(1));
-    assert!(owner(&first).await.is_ok(), "now the second session is the most silent one");
+    assert!(owner(&first).await.is_ok(), "now the second session is idle for the longest time");
     let third = server.log_in("ann").await;
     assert!(owner(&first).await.is_ok() && owner(&third).await.is_ok());
     assert_eq!(refusal(owner(&second).await), no_session());
@@ -145,7 +145,7 @@ async fn a_changed_account_ends_its_sessions_and_streams() {
 }
 
 #[tokio::test]
-async fn a_disabled_person_has_no_rights_left() {
+async fn disabled_person_loses_the_session() {
     let server = TestServer::new();
     let bob = server.log_in("bob").await;
     let change = directory::UserChange { disabled: Some(true), ..directory::UserChange::default() };
@@ -155,7 +155,7 @@ async fn a_disabled_person_has_no_rights_left() {
 }
 
 #[tokio::test]
-async fn a_draining_server_ends_streams_and_finishes_calls() {
+async fn draining_server_ends_streams() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
     let watch = v1::WatchChangesRequest { database: plan(), ..Default::default() };
@@ -166,7 +166,7 @@ async fn a_draining_server_ends_streams_and_finishes_calls() {
 }
 
 #[tokio::test]
-async fn anyone_may_ask_for_the_server() {
+async fn get_server_needs_no_session() {
     let server = TestServer::with(|options| {
         options.mechanisms = vec![Mechanism::ScramSha256, Mechanism::Plain];
         options.call_time_max = Duration::from_millis(1_500);

@@ -62,7 +62,7 @@ async fn rows(client: &Client, title: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_small_view_is_built_by_the_call_that_opens_it() {
+async fn opening_a_small_view_builds_its_index() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
     add(&ann, 3).await;
@@ -76,7 +76,7 @@ async fn a_small_view_is_built_by_the_call_that_opens_it() {
 }
 
 #[tokio::test]
-async fn a_view_that_is_updated_by_hand_waits_for_update_collection() {
+async fn manual_view_waits_for_update_collection() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
     create_view(&ann, "Manual", v1::ViewRefresh::Manual).await;
@@ -88,7 +88,7 @@ async fn a_view_that_is_updated_by_hand_waits_for_update_collection() {
 }
 
 #[tokio::test]
-async fn a_view_that_is_updated_by_the_hour_records_its_refreshes() {
+async fn hourly_view_records_its_refreshes() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
     let view = create_view(&ann, "Hourly", v1::ViewRefresh::Hours).await;
@@ -141,7 +141,7 @@ fn notes_limit() -> usize {
 }
 
 #[tokio::test]
-async fn views_are_for_readers_and_designs_for_designers() {
+async fn reading_requires_reader_and_creation_requires_designer() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
     create_view(&ann, "All", v1::ViewRefresh::Automatic).await;

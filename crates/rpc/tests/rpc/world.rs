@@ -291,8 +291,8 @@ impl DatabaseCreator for TestCreator {
             ("" | "empty", _) => {
                 let acl = Acl { max_internet_access: AclLevel::Manager, ..Acl::private(&creator.name) };
                 let new = NewDatabase::new(path, title, DatabaseKind::Standard, acl);
-                let made = self.notes.database_create(&new);
-                made.map_err(|error| CreateDatabaseError::Directory(directory::Error::Notes(error)))
+                let created = self.notes.database_create(&new);
+                created.map_err(|error| CreateDatabaseError::Directory(directory::Error::Notes(error)))
             }
             _ => Err(CreateDatabaseError::NoTemplate),
         }
